@@ -1,0 +1,64 @@
+.DEFAULT_GOAL := help
+GO    ?= go
+BIN   := $(CURDIR)/.tmp/bin
+LINT  := $(BIN)/golangci-lint
+TEST  := $(GO) test -race -shuffle=on -timeout 15m
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build ./weir
+	$(GO) build -trimpath -o weir ./cmd/weir
+
+.PHONY: test
+test: ## run every test with the race detector
+	$(TEST) ./...
+
+.PHONY: short
+short: ## run the quick tests
+	$(GO) test -short ./...
+
+.PHONY: demo
+demo: ## run the tour
+	$(GO) run ./cmd/weir demo
+
+.PHONY: bench
+bench: ## run the benchmarks and the end-to-end comparison with the floor
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (default 10s)
+	@$(GO) list ./... | while read -r pkg; do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+.PHONY: generate
+generate: ## write the generated files anew
+	$(GO) generate ./...
+
+.PHONY: drift
+drift: generate ## fail if a generated file is out of date
+	git diff --exit-code -- schemas
+
+$(LINT): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o $(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: lint
+lint: $(LINT) ## run the linters
+	$(LINT) run ./...
+
+.PHONY: fmt
+fmt: $(LINT) ## format the code
+	$(LINT) fmt ./...
+
+.PHONY: tidy
+tidy: ## fail if go.mod is not tidy
+	$(GO) mod tidy -diff
+
+.PHONY: verify
+verify: tidy drift lint test ## everything that CI runs

@@ -1,0 +1,210 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
+	"weir/internal/config"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/telemetry"
+	"weir/schemas"
+)
+
+// Options is what an App needs to be made.
+type Options struct {
+	Config config.Config
+	// Environ is where secrets are looked up.
+	Environ []string
+	// Log takes the structured log.
+	Log io.Writer
+}
+
+// App is a whole Weir in one process: the embedded broker, the three rooms and
+// the HTTP server. Start returns when it is ready to serve; Stop drains it.
+type App struct {
+	cfg     config.Config
+	environ []string
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	policy  atomic.Pointer[policy.Policy]
+	worker  string
+
+	server   *embedded.Server
+	broker   *broker.Broker
+	ledger   *ledger.Ledger
+	egress   egressRoom
+	work     workRoom
+	http     *httpServer
+	teardown stack
+	stopping atomic.Bool
+}
+
+// drainTimeout is how long Stop waits for the work under way: longer than any
+// attempt may take, so that stopping leaves no outcome unknown.
+func drainTimeout(c config.Config) time.Duration { return c.Policy.Timeout + 10*time.Second }
+
+// New makes an App and starts its parts in the order of the data's way, but
+// takes no work and no requests yet. What an error leaves behind is torn down.
+func New(ctx context.Context, opts Options) (_ *App, err error) {
+	a := &App{cfg: opts.Config, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName()}
+	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.teardown.unwind(context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openPolicy, a.openEgress, a.openProcessors, a.openHTTP} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Start begins to work and to serve.
+func (a *App) Start(ctx context.Context) error {
+	began := time.Now()
+	if err := a.work.start(ctx); err != nil {
+		return err
+	}
+	a.startHTTP()
+	a.metrics.StartupDone(time.Since(began))
+	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())))
+	return nil
+}
+
+// Stop takes no more requests and no more work, waits for what is under way,
+// and closes everything. It may be called twice.
+func (a *App) Stop(ctx context.Context) error {
+	if !a.stopping.CompareAndSwap(false, true) {
+		return nil
+	}
+	a.log.LogAttrs(ctx, slog.LevelInfo, "draining")
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout(a.cfg)+5*time.Second)
+	defer cancel()
+	err := a.teardown.unwind(ctx)
+	a.log.LogAttrs(ctx, slog.LevelInfo, "stopped")
+	return err
+}
+
+// URL is where the HTTP surfaces are.
+func (a *App) URL() string { return "http://" + a.http.addr() }
+
+// NATS is where the embedded server listens, or nothing.
+func (a *App) NATS() string {
+	if a.server == nil {
+		return ""
+	}
+	return a.server.Addr()
+}
+
+// Failed is closed when the node must not go on: its disk refused a sync.
+func (a *App) Failed() <-chan struct{} {
+	if a.server == nil {
+		return nil
+	}
+	return a.server.Failed()
+}
+
+func (a *App) listen(ctx context.Context) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w; is another Weir running? choose another address with --listen", err)
+	}
+	a.http = &httpServer{listener: l}
+	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
+	return nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (a *App) layout() schemas.Layout {
+	return schemas.Layout{Partitions: a.cfg.Log.Partitions, Lanes: a.cfg.Log.Lanes}
+}
+
+func (a *App) openBroker(ctx context.Context) error {
+	cfg := broker.Config{
+		URL: a.cfg.NATS.URL, Creds: a.cfg.NATS.Creds, Layout: a.layout(), History: a.cfg.Log.History,
+		Durability: a.cfg.Log.Durability, Logger: a.log, Metrics: a.metrics,
+	}
+	if a.cfg.Embedded() {
+		server, err := embedded.Start(embedded.Config{
+			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
+			MaxBytes: int64(a.cfg.Log.MaxBytes), Listen: a.cfg.NATS.Listen,
+		})
+		if err != nil {
+			return err
+		}
+		a.server, cfg.Server = server, server
+		a.teardown.push(func(context.Context) error { return server.Stop() })
+		cfg.Barrier = a.timed(server.Barrier)
+	}
+	b, err := broker.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	a.broker = b
+	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
+	a.ledger = ledger.New(b, a.layout(), nil)
+	return nil
+}
+
+// timed measures the barrier.
+func (a *App) timed(barrier func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		start := time.Now()
+		err := barrier(ctx)
+		a.metrics.Barrier(time.Since(start))
+		return err
+	}
+}
+
+// openPolicy compiles the policy with Weir's own ports in it, which no entry can grant.
+func (a *App) openPolicy(context.Context) error {
+	own := []uint16{portOf(a.http.addr())}
+	if addr := a.NATS(); addr != "" {
+		own = append(own, portOf(addr))
+	}
+	p, err := a.cfg.Compile(own...)
+	if err != nil {
+		return usageError{err}
+	}
+	a.policy.Store(p)
+	a.metrics.SetHosts(a.cfg.Policy.Targets())
+	return nil
+}
+
+func portOf(addr string) uint16 {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(port, 10, 16)
+	return uint16(n)
+}
+
+// workerName names this process in attempts: never the same twice.
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "weir"
+	}
+	return fmt.Sprintf("%s-%d-%x", filepath.Base(host), os.Getpid(), time.Now().UnixNano())
+}

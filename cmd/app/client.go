@@ -1,0 +1,120 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"weir/schemas"
+)
+
+// client talks to a running Weir on behalf of a subcommand.
+type client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+// clientFlags are the flags that every such subcommand has.
+type clientFlags struct {
+	server string
+	asJSON bool
+}
+
+func (f *clientFlags) register(cmd *cobra.Command, env *environment) {
+	cmd.Flags().StringVar(&f.server, "server", env.lookup("WEIR_URL", "http://127.0.0.1:8092"), "the Weir to talk to ($WEIR_URL)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
+}
+
+func (f *clientFlags) client(env *environment) (*client, error) {
+	u, err := url.Parse(f.server)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, usageError{fmt.Errorf("--server %q is not an http or https URL", f.server)}
+	}
+	return &client{base: strings.TrimRight(f.server, "/"), token: env.lookup("WEIR_TOKEN", ""), http: &http.Client{}}, nil
+}
+
+// lookup is a variable of the environment, or other.
+func (e *environment) lookup(name, other string) string {
+	for _, kv := range e.environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == name && v != "" {
+			return v
+		}
+	}
+	return other
+}
+
+// do sends one request. The answer's body is the caller's to close.
+func (c *client) do(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		payload = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req) //nolint:gosec // the server is the person's own choice
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("nobody answers at %s: start one with `weir serve`, or name another with --server", c.base)
+	}
+	return resp, err
+}
+
+// get reads a JSON document. A problem is returned as an error that says it.
+func (c *client) get(ctx context.Context, path string, into any) error {
+	resp, err := c.do(ctx, http.MethodGet, path, http.Header{"Accept": {"application/json"}}, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return problemOf(resp)
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}
+
+// problemOf reads an error answer.
+func problemOf(resp *http.Response) error {
+	var p schemas.Problem
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p); err != nil || p.Title == "" {
+		return fmt.Errorf("the server answered %s", resp.Status)
+	}
+	if p.Detail == "" {
+		p.Detail = p.Title
+	}
+	return fmt.Errorf("%s (%s)", p.Detail, p.Code)
+}
+
+// terminal reports whether w shows its output to a person.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"weir/schemas"
+)
+
+// deadItem is one row of GET /v1/dead-letters.
+type deadItem struct {
+	Seq uint64 `json:"seq"`
+	schemas.DeadLetter
+}
+
+func newDead(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "what was parked because no retry can help",
+		Example: `  weir dead ls
+  weir dead show 17
+  weir dead redrive 17`,
+		Args: exactly(0, "one of ls, show, redrive"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDeadList(env), newDeadShow(env), newDeadRedrive(env))
+	return cmd
+}
+
+func newDeadList(env *environment) *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use: "ls", Short: "list the dead letters, oldest first", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
+			defer table.Flush()
+			if !f.asJSON {
+				fmt.Fprintln(table, "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON")
+			}
+			return c.deadLetters(cmd, func(d deadItem) error {
+				if f.asJSON {
+					return json.NewEncoder(env.Out).Encode(d)
+				}
+				_, err := fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", d.Seq, d.Time.Format("2006-01-02 15:04:05"), d.Kind, d.ActionID, d.Code, d.Reason)
+				return err
+			})
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+// deadLetters walks all pages.
+func (c *client) deadLetters(cmd *cobra.Command, each func(deadItem) error) error {
+	cursor := ""
+	for {
+		var page schemas.Page[deadItem]
+		if err := c.get(cmd.Context(), "/v1/dead-letters?cursor="+url.QueryEscape(cursor), &page); err != nil {
+			return err
+		}
+		for _, d := range page.Items {
+			if err := each(d); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		cursor = page.Next
+	}
+}
+
+func newDeadShow(env *environment) *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use: "show SEQ", Short: "show one dead letter with the message that was parked", Args: exactly(1, "a sequence number"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			seq, err := sequence(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
+			found := false
+			err = c.deadLetters(cmd, func(d deadItem) error {
+				if d.Seq != seq {
+					return nil
+				}
+				found = true
+				enc := json.NewEncoder(env.Out)
+				if !f.asJSON {
+					enc.SetIndent("", "  ")
+				}
+				return enc.Encode(d)
+			})
+			if err == nil && !found {
+				return fmt.Errorf("there is no dead letter %d; `weir dead ls` lists them", seq)
+			}
+			return err
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+func newDeadRedrive(env *environment) *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use: "redrive SEQ", Short: "do the parked action again, as a new action that names the old one",
+		Args: exactly(1, "a sequence number"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			seq, err := sequence(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
+			resp, err := c.do(cmd.Context(), http.MethodPost, "/v1/dead-letters/redrive", nil, map[string]uint64{"sequence": seq})
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode >= http.StatusBadRequest {
+				return problemOf(resp)
+			}
+			var r schemas.Receipt
+			if err := json.NewDecoder(resp.Body).Decode(&r); err != nil {
+				return err
+			}
+			if f.asJSON {
+				return json.NewEncoder(env.Out).Encode(r)
+			}
+			_, err = fmt.Fprintln(env.Out, r.ID)
+			return err
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+func sequence(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n == 0 {
+		return 0, usageError{fmt.Errorf("%q is not a sequence number; `weir dead ls` shows them", s)}
+	}
+	return n, nil
+}

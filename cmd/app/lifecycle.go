@@ -1,0 +1,25 @@
+package app
+
+import (
+	"context"
+	"errors"
+)
+
+// stack holds what must be undone, in the order in which it was done. A failed
+// New and an ordinary Stop unwind the same stack.
+type stack struct {
+	undo []func(context.Context) error
+}
+
+// push registers the teardown of something that was just made.
+func (s *stack) push(f func(context.Context) error) { s.undo = append(s.undo, f) }
+
+// unwind undoes everything, the last first, and leaves the stack empty.
+func (s *stack) unwind(ctx context.Context) error {
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i](ctx))
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}

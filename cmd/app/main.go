@@ -1,0 +1,107 @@
+// Package app wires the rooms together and holds the subcommands.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Streams are the program's standard streams.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // what was asked for did not succeed
+	exitUsage  = 2 // the command line or the configuration is wrong
+)
+
+// usageError is a mistake on the command line or in the configuration.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// quietError ends the program with failure after everything was said.
+type quietError struct{}
+
+func (quietError) Error() string { return "failed" }
+
+// Main runs the program and returns its exit code: 0, 1 for failure, 2 for a
+// mistake in usage. Data goes to Out, everything else to Err. It returns soon
+// after ctx ends.
+func Main(ctx context.Context, args, environ []string, s Streams) int {
+	root := newRoot(&environment{environ: environ, Streams: s})
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	var quiet quietError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &quiet):
+		return exitFailed
+	case errors.As(err, &usage):
+		fmt.Fprintf(s.Err, "weir: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(s.Err, "weir: %v\n", err)
+		return exitFailed
+	}
+}
+
+// environment is what the commands have of the outside.
+type environment struct {
+	Streams
+	environ []string
+}
+
+func newRoot(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "the durable, policy-guarded gateway between AI agents and what they call",
+		Long: `Weir writes down what an agent wants done before anything happens, decides
+whether it may happen, performs it once, streams what happens and leaves
+evidence that it happened.`,
+		Example: `  weir demo                          # a tour, with everything on this machine
+  weir serve                         # the gateway on 127.0.0.1:8092
+  weir exec GET http://localhost:8080/status
+  weir tail evidence`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; `weir help` lists them", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; `%s --help` shows what it takes", err, cmd.CommandPath())}
+	})
+	root.AddCommand(
+		newServe(env), newDemo(env), newExec(env), newTail(env), newDead(env),
+		newPolicy(env), newSchema(env), newVersion(env),
+	)
+	return root
+}
+
+// exactly is cobra.ExactArgs with an error that says what was expected.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s takes %s; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())}
+		}
+		return nil
+	}
+}

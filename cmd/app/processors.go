@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"weir/internal/broker"
+	"weir/internal/outbound"
+	"weir/internal/redact"
+	"weir/internal/secrets"
+	"weir/processors"
+	"weir/processors/admit"
+	"weir/processors/call"
+	"weir/processors/call/direct"
+	"weir/processors/executor"
+	"weir/processors/guard"
+	"weir/processors/park"
+	"weir/processors/plans"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// workRoom is the processors, wired.
+type workRoom struct {
+	pipeline *processors.Pipeline
+	worker   *processors.Worker
+	start    func(context.Context) error
+}
+
+func (a *App) openProcessors(context.Context) error {
+	client := outbound.New(outbound.Config{
+		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
+	})
+	a.teardown.push(func(context.Context) error { client.Close(); return nil })
+	publisher := broker.NewPublisher(a.broker, broker.PublisherConfig{})
+	recorder := settle.NewRecorder(publisher, a.broker, a.metrics)
+	adapter := direct.New(client, secrets.New(secrets.Config{Dir: a.cfg.Secrets.Dir, LookupEnv: a.lookupEnv}), redact.New(a.cfg.RedactHeaders))
+	caller := call.New(a.ledger, guard.New(a.policy.Load), adapter, call.Config{
+		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics,
+	})
+	answers := call.Answers{Blobs: a.ledger}
+	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
+		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded()}),
+		Performers: map[schemas.Kind]processors.Performer{
+			schemas.KindHTTP: executor.New(caller, recorder, answers),
+			schemas.KindPlan: plans.New(caller, recorder, answers),
+		},
+		Caller: caller, Evidence: recorder,
+		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
+		Park:   park.New(publisher, a.metrics, a.log),
+	})
+	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
+		Slots: a.cfg.Workers.Slots, DrainTimeout: drainTimeout(a.cfg), Logger: a.log,
+	})
+	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
+		Partitions: a.cfg.Log.Partitions, Kinds: schemas.Kinds(), DrainTimeout: drainTimeout(a.cfg), Log: a.log, Metrics: a.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	a.work = workRoom{pipeline: pipeline, worker: worker, start: a.startWork}
+	return nil
+}
+
+// startWork begins to take work, and to hear of cancels.
+func (a *App) startWork(ctx context.Context) error {
+	forget, err := a.broker.Listen(schemas.CancelRoot+".>", func(subject string, _ []byte) {
+		if ref, ok := schemas.ParseCancel(subject); ok {
+			a.work.pipeline.Stop(ref)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { forget(); return nil })
+	if err := a.work.worker.Start(ctx); err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { return a.work.worker.Stop() })
+	return nil
+}
+
+// lookupEnv is secrets' view of the environment.
+func (a *App) lookupEnv(name string) (string, bool) {
+	for _, kv := range a.environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// delivery is the broker's knowledge of a message, for the worker.
+type delivery struct{}
+
+func (delivery) Record(m *message.Message) (schemas.Record, uint64) { return broker.RecordOf(m) }
+
+func (delivery) NakAfter(m *message.Message, d time.Duration) { broker.NakAfter(m, d) }
+
+func (delivery) WorkTopic(partition int, k schemas.Kind) string {
+	return broker.WorkTopic(partition, k)
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/ingress"
+	"weir/ingress/accept"
+	ingressexecutor "weir/ingress/executor"
+	"weir/internal/jsonschema"
+	"weir/internal/policy"
+	"weir/internal/postcondition"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// egressRoom is the room of reads, wired.
+type egressRoom struct {
+	feed *stream.Feed
+	room *egress.Room
+}
+
+func (a *App) openEgress(context.Context) error {
+	feed, err := stream.Open(a.broker, a.broker, stream.Config{
+		Layout: a.layout(), Barrier: a.broker.Barrier, Result: egress.Result, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { feed.Close(); return nil })
+	room, err := egress.New(a.broker, a.ledger, feed, egress.Config{
+		Layout: a.layout(), Durability: a.broker.Durability(), Live: a.broker, Tenant: openTenant,
+		PolicyVersion: func() string { return a.policy.Load().Version() },
+		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
+		Checks: []egress.Check{
+			{Name: "log", Run: a.broker.Ready},
+			{Name: "accepting", Run: a.accepting},
+		},
+		Metrics: a.metrics.Handler(), OpenAPI: openAPI(),
+		HTTP: stream.HTTP{Watching: a.metrics.SSE},
+	})
+	a.egress = egressRoom{feed: feed, room: room}
+	return err
+}
+
+// errDraining is why a node that is stopping is not ready.
+var errDraining = errors.New("the node is stopping")
+
+func (a *App) accepting(context.Context) error {
+	if a.stopping.Load() {
+		return errDraining
+	}
+	return nil
+}
+
+// openTenant is open mode: everybody is the default tenant. The configuration
+// allows it on loopback only.
+func openTenant(*http.Request, string) (string, error) { return ingress.DefaultTenant, nil }
+
+// judge is the policy in force, as ingress asks it.
+type judge struct {
+	current func() *policy.Policy
+	timeout time.Duration
+}
+
+// Judge decides without resolving anything. The decision that counts is made
+// again right before dispatch.
+func (j judge) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	d := j.current().Decide(guard.Request(call, false))
+	permit, _ := d.Permit()
+	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "", permit)
+}
+
+// MaxTimeout is the longest that one attempt may take.
+func (j judge) MaxTimeout() time.Duration { return j.timeout }
+
+func (a *App) newIngress() *ingress.Room {
+	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	return ingress.New(a.ledger, judge{a.policy.Load, a.cfg.Policy.Timeout}, a.egress.room, ingress.Config{
+		Accept: accept.Config{
+			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
+			Deadlines: map[schemas.Kind]time.Duration{
+				schemas.KindHTTP: a.cfg.Deadline.HTTP, schemas.KindPlan: a.cfg.Deadline.Plan,
+			},
+		},
+		Checker: ingressexecutor.Checker{
+			Schema: func(doc json.RawMessage) error {
+				_, err := schemaCache.Compile(doc)
+				return err
+			},
+			Postcondition: checkPostcondition,
+		},
+		Nudge:   func(ref schemas.Ref) { _ = a.broker.Nudge(schemas.CancelSubject(ref), nil) }, // the log has the durable word
+		Dead:    a.broker,
+		MaxBody: int64(a.cfg.Limits.Body),
+		Metrics: a.metrics,
+	})
+}
+
+func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
+	_, err = postcondition.Parse(doc)
+	var bad *postcondition.Error
+	if errors.As(err, &bad) {
+		return bad.Supported(), bad
+	}
+	return true, err
+}

@@ -1,0 +1,114 @@
+// Package egress is the room that every read and every record leaves through:
+// the answers to whoever waits, the streams, the lists, the evidence, and what
+// a node says about itself.
+package egress
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/egress/evidence"
+	"weir/egress/index"
+	"weir/egress/status"
+	"weir/egress/stream"
+	"weir/schemas"
+)
+
+// Log is what the room reads.
+type Log interface {
+	stream.Log
+	GetBlob(ctx context.Context, name string) ([]byte, error)
+}
+
+// The scopes that the routes ask for.
+const (
+	ScopeActions  = "actions:read"
+	ScopeEvidence = "evidence:read"
+)
+
+// Check is one thing that a node needs in order to be ready.
+type Check struct {
+	Name string // shown when it fails; the error is not
+	Run  func(ctx context.Context) error
+}
+
+// Config holds the rest of what the room needs.
+type Config struct {
+	Layout     schemas.Layout     // required
+	Durability schemas.Durability // shown by /readyz
+	Live       stream.Live        // required: evidence is watched through it
+	// Tenant says whose records a request may read, or refuses it with an
+	// error that becomes a problem. Required: there is no open default.
+	Tenant func(r *http.Request, scope string) (string, error)
+	// PolicyVersion and AllowedHosts are asked for each time: policy reloads.
+	PolicyVersion func() string
+	AllowedHosts  func() []string
+	Checks        []Check
+	Metrics       http.Handler // /metrics; nil: 404
+	OpenAPI       []byte       // /openapi.json; nil: 404
+	HTTP          stream.HTTP
+	Index         index.Config // Layout is filled in
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
+		return errors.New("egress needs the layout of the log")
+	case c.Tenant == nil:
+		return errors.New("egress needs to know whose records a request may read")
+	case c.Live == nil:
+		return errors.New("egress needs the live feed")
+	default:
+		return nil
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if c.PolicyVersion == nil {
+		c.PolicyVersion = func() string { return "" }
+	}
+	if c.AllowedHosts == nil {
+		c.AllowedHosts = func() []string { return nil }
+	}
+	c.HTTP = c.HTTP.WithDefaults()
+	c.Index.Layout = c.Layout
+	return c
+}
+
+// Room serves every route that reads, and answers for ingress. It is safe for
+// concurrent use and starts nothing of its own.
+type Room struct {
+	log     Log
+	feed    *stream.Feed
+	cfg     Config
+	events  *stream.Events
+	status  *status.Status
+	index   *index.Index
+	records *evidence.Records
+}
+
+// New returns the room over a log, the ledger that folds it, and a feed that
+// the caller closes.
+func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Room{
+		log: log, feed: feed, cfg: cfg,
+		events:  stream.NewEvents(feed, cfg.HTTP),
+		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
+		index:   index.New(log, actions, feed, cfg.Index),
+		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Done()),
+	}, nil
+}
+
+// Mount registers the routes. It sets nothing on the engine: how requests are
+// recovered, limited and authenticated is the caller's.
+func (e *Room) Mount(engine *gin.Engine) {
+	e.mountReads(engine)
+	e.mountService(engine)
+}

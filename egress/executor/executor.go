@@ -1,0 +1,177 @@
+// Package executor renders how an action of kind http ended in the words of
+// the HTTP executor's callers.
+package executor
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// success is the answer to a call that came back as it should.
+type success struct {
+	Status        int              `json:"status"`
+	Headers       []schemas.Header `json:"headers"`
+	Body          json.RawMessage  `json:"body"`
+	Postcondition json.RawMessage  `json:"postcondition,omitempty"`
+}
+
+type failure struct {
+	Error any `json:"error"`
+}
+
+// common is what every variant has.
+type common struct {
+	Variant   string       `json:"variant"`
+	Message   string       `json:"message"`
+	Code      schemas.Code `json:"code,omitempty"`
+	Retryable bool         `json:"retryable"`
+}
+
+type denied struct {
+	common
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+type httpFailure struct {
+	common
+	Status  int              `json:"status"`
+	Headers []schemas.Header `json:"headers"`
+	Body    json.RawMessage  `json:"body"`
+}
+
+type exhausted struct {
+	common
+	Attempts  int                   `json:"attempts"`
+	History   []schemas.RetryRecord `json:"history"`
+	LastError string                `json:"last_error"`
+}
+
+type failedPostcondition struct {
+	common
+	Report json.RawMessage `json:"report"`
+}
+
+type unknown struct {
+	common
+	Attempts   int    `json:"attempts"`
+	ActionURL  string `json:"action_url"`
+	ResolveURL string `json:"resolve_url"`
+}
+
+// UnknownMessage is worded for a model: it must not simply call again.
+const UnknownMessage = "the request may or may not have been applied; do not repeat it: " +
+	"check the target, or have a person resolve the action"
+
+// Render returns the status and the body for an action's end. doc is the
+// result document, which may be empty. The same end always gives the same bytes.
+func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
+	var res schemas.HTTPResult
+	if len(doc) > 0 {
+		if err := json.Unmarshal(doc, &res); err != nil {
+			return 0, nil, err
+		}
+	}
+	status, body := http.StatusOK, any(nil)
+	if s.Outcome == schemas.OutcomeSucceeded {
+		body = succeeded(res)
+	} else {
+		status, body = failed(ref, s, res)
+	}
+	b, err := ledger.Encode(body)
+	return status, b, err
+}
+
+// Result is the body that Render gives, for the places that show an end beside
+// other things; nil where the document cannot be read.
+func Result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
+	_, body, err := Render(ref, s, doc)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+func succeeded(res schemas.HTTPResult) success {
+	ok := success{Headers: []schemas.Header{}, Postcondition: res.Report}
+	if a := res.Answer; a != nil {
+		ok.Status, ok.Body = a.Status, a.Body
+		if a.Headers != nil {
+			ok.Headers = a.Headers
+		}
+	}
+	return ok
+}
+
+func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, failure) {
+	variant := variantOf(s, res)
+	c := common{Variant: variant, Message: messageOf(variant, s, res), Code: s.Code, Retryable: retryable(variant, s)}
+	var e any = c
+	switch variant {
+	case schemas.VariantDisallowedHost:
+		d := denied{common: c}
+		if res.Decision != nil {
+			d.Rule, d.Reason = res.Decision.Entry, res.Decision.Reason
+		}
+		e = d
+	case schemas.VariantHTTPFailure:
+		ok := succeeded(res)
+		e = httpFailure{common: c, Status: ok.Status, Headers: ok.Headers, Body: ok.Body}
+	case schemas.VariantRetriesExhausted:
+		h := res.History
+		if h == nil {
+			h = []schemas.RetryRecord{}
+		}
+		e = exhausted{common: c, Attempts: max(len(h), s.Attempts), History: h, LastError: res.LastError}
+	case schemas.VariantPostconditionFailed:
+		e = failedPostcondition{common: c, Report: res.Report}
+	case schemas.VariantOutcomeUnknown:
+		url := "/v1/actions/" + ref.ID
+		e = unknown{common: c, Attempts: s.Attempts, ActionURL: url, ResolveURL: url + "/resolve"}
+	}
+	return Status(variant, s.Code), failure{Error: e}
+}
+
+// variantOf falls back to the outcome where an action ended before a result
+// could be made.
+func variantOf(s *schemas.Settled, res schemas.HTTPResult) string {
+	switch s.Outcome {
+	case schemas.OutcomeUnknown:
+		return schemas.VariantOutcomeUnknown
+	case schemas.OutcomeCanceled:
+		return schemas.VariantCanceled
+	case schemas.OutcomeExpired:
+		return schemas.VariantExpired
+	case schemas.OutcomeSucceeded, schemas.OutcomeFailed, schemas.OutcomeDenied:
+	}
+	switch {
+	case res.Variant != "":
+		return res.Variant
+	case s.Outcome == schemas.OutcomeDenied:
+		return schemas.VariantDisallowedHost
+	default:
+		return schemas.VariantRequest
+	}
+}
+
+func messageOf(variant string, s *schemas.Settled, res schemas.HTTPResult) string {
+	switch {
+	case variant == schemas.VariantOutcomeUnknown:
+		return UnknownMessage
+	case res.Message != "":
+		return res.Message
+	case s.Message != "":
+		return s.Message
+	case variant == schemas.VariantCanceled:
+		return "the action was canceled"
+	case variant == schemas.VariantExpired:
+		return "the action's deadline passed"
+	case variant == schemas.VariantDisallowedHost:
+		return "policy refuses the request"
+	default:
+		return "the request could not be completed"
+	}
+}

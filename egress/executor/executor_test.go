@@ -1,0 +1,136 @@
+package executor_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/executor"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "act-1"}
+
+func answer(status int, body string) *schemas.Answer {
+	return &schemas.Answer{
+		Status: status, Hash: "never shown", Snippet: "never shown",
+		Headers: []schemas.Header{{Name: "content-type", Value: "text/html"}, {Name: "set-cookie", Value: "REDACTED"}},
+		Body:    json.RawMessage(body),
+	}
+}
+
+type ending struct {
+	settled schemas.Settled
+	result  *schemas.HTTPResult
+	doc     string
+}
+
+func endings() map[string]ending {
+	fail := func(code schemas.Code, attempts int) schemas.Settled {
+		return schemas.Settled{Outcome: schemas.OutcomeFailed, Code: code, Attempts: attempts}
+	}
+	report := json.RawMessage(`{"passed":true,"assertions":[{"kind":"http_status","status":"passed","detail":"200"}]}`)
+	return map[string]ending{
+		"succeeded": {
+			schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 1},
+			nil, `{"answer":{"status":200,"headers":[{"name":"a","value":"<b>&"}],"body":{"n":1.10000000000000000001,"z":[],"a":"<&>"},"hash":"h"},"report":` + string(report) + `}`,
+		},
+		"empty_body": {schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 1}, &schemas.HTTPResult{Answer: &schemas.Answer{Status: 204}}, ""},
+		"denied": {
+			schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost},
+			&schemas.HTTPResult{
+				Variant: schemas.VariantDisallowedHost, Message: "disallowed host 'h'",
+				Decision: &schemas.Decision{Code: schemas.DenyHost, Entry: "github", Reason: "the host is not the entry's", Version: "v"},
+			}, "",
+		},
+		"denied_without_result": {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled}, nil, ""},
+		"http_failure": {
+			fail(schemas.HTTPFailure, 1),
+			&schemas.HTTPResult{Variant: schemas.VariantHTTPFailure, Message: "http request returned status 404", Answer: answer(404, `"<p>no</p>"`)}, "",
+		},
+		"request_connect": {fail(schemas.UpstreamConnect, 1), &schemas.HTTPResult{Variant: schemas.VariantRequest, Message: "the target could not be reached"}, ""},
+		"request_timeout": {fail(schemas.UpstreamTimeout, 1), &schemas.HTTPResult{Variant: schemas.VariantRequest, Message: "the target did not answer in time"}, ""},
+		"retries_exhausted": {
+			fail(schemas.RetriesExhausted, 3),
+			&schemas.HTTPResult{
+				Variant: schemas.VariantRetriesExhausted, Message: "retry attempts exhausted after 3 attempts; last error: timeout", LastError: "timeout",
+				History: []schemas.RetryRecord{
+					{Attempt: 1, Outcome: json.RawMessage(`{"status":503}`)},
+					{Attempt: 2, Outcome: json.RawMessage(`"connect"`)},
+					{Attempt: 3, Outcome: json.RawMessage(`"timeout"`)},
+				},
+			}, "",
+		},
+		"schema": {fail(schemas.ResponseSchemaInvalid, 1), &schemas.HTTPResult{Variant: schemas.VariantSchemaValidationFailed, Message: "a; b"}, ""},
+		"postcondition": {
+			fail(schemas.PostconditionFailed, 1),
+			&schemas.HTTPResult{Variant: schemas.VariantPostconditionFailed, Message: "a postcondition failed", Report: json.RawMessage(`{"passed":false,"assertions":[]}`)}, "",
+		},
+		"outcome_unknown": {schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Message: "interrupted", Attempts: 1}, nil, ""},
+		"canceled":        {schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled}, nil, ""},
+		"expired":         {schemas.Settled{Outcome: schemas.OutcomeExpired, Code: schemas.DeadlineExceeded}, nil, ""},
+		"expired_sent":    {schemas.Settled{Outcome: schemas.OutcomeExpired, Code: schemas.DeadlineExceeded, Attempts: 2}, nil, ""},
+		"poison":          {fail(schemas.Poison, 0), nil, ""},
+	}
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for name, e := range endings() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			doc := json.RawMessage(e.doc)
+			if e.result != nil {
+				var err error
+				doc, err = ledger.Encode(e.result)
+				require.NoError(t, err)
+			}
+			status, body, err := executor.Render(ref, &e.settled, doc)
+			require.NoError(t, err)
+			require.True(t, json.Valid(body))
+			require.NotContains(t, string(body), "never shown")
+			require.Equal(t, string(body), string(executor.Result(ref, &e.settled, doc)))
+			got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
+			file := filepath.Join("testdata", name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(file, got, 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got))
+		})
+	}
+}
+
+func TestADocumentThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	_, _, err := executor.Render(ref, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, json.RawMessage(`[]`))
+	require.Error(t, err)
+	require.Nil(t, executor.Result(ref, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, json.RawMessage(`[]`)))
+}
+
+func TestEveryVariantHasAStatus(t *testing.T) {
+	t.Parallel()
+	for variant, want := range map[string]int{
+		schemas.VariantUnsupportedPrimitive: 422, schemas.VariantMissingArgument: 422, schemas.VariantInvalidArgumentValue: 422,
+		schemas.VariantInvalidMethod: 422, schemas.VariantInvalidURL: 422, schemas.VariantInvalidHeaderName: 422,
+		schemas.VariantInvalidHeaderValue: 422, schemas.VariantDisallowedHost: 403, schemas.VariantRequest: 502,
+		schemas.VariantInvalidSchema: 422, schemas.VariantSchemaValidationFailed: 422, schemas.VariantHTTPFailure: 502,
+		schemas.VariantRetriesExhausted: 502, schemas.VariantInvalidPostcondition: 422,
+		schemas.VariantUnsupportedPostcondition: 422, schemas.VariantPostconditionFailed: 422,
+		schemas.VariantOutcomeUnknown: 424, schemas.VariantCanceled: 409, schemas.VariantExpired: 504, "Invented": 500,
+	} {
+		require.Equal(t, want, executor.Status(variant, schemas.UpstreamReset), variant)
+	}
+	require.Equal(t, 504, executor.Status(schemas.VariantRequest, schemas.UpstreamTimeout))
+	require.Equal(t, 500, executor.Status(schemas.VariantRequest, schemas.Poison))
+}

@@ -1,0 +1,151 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	goleak.VerifyTestMain(m)
+}
+
+var layout = schemas.Layout{Partitions: 3, Lanes: 8}
+
+// house is the room over a log in memory.
+type house struct {
+	t       testing.TB
+	log     *memlog.Log
+	led     *ledger.Ledger
+	feed    *stream.Feed
+	room    *egress.Room
+	engine  *gin.Engine
+	reads   atomic.Int64
+	barrier atomic.Int64
+}
+
+// tenantOf takes the tenant from a bearer token of its name.
+func tenantOf(r *http.Request, scope string) (string, error) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case token == "":
+		return "", fault.New(schemas.Unauthorized, "a token is needed")
+	case token == "weak":
+		return "", fault.New(schemas.Forbidden, "the token lacks "+scope)
+	default:
+		return token, nil
+	}
+}
+
+func build(t testing.TB, change ...func(*egress.Config)) *house {
+	t.Helper()
+	h := &house{t: t}
+	h.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error { h.reads.Add(1); return nil }})
+	h.led = ledger.New(h.log, layout, nil)
+	var err error
+	h.feed, err = stream.Open(h.log, h.log, stream.Config{
+		Layout: layout, Result: egress.Result,
+		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
+	})
+	require.NoError(t, err)
+	t.Cleanup(h.feed.Close)
+	cfg := egress.Config{
+		Layout: layout, Durability: schemas.DurabilityDisk, Live: h.log, Tenant: tenantOf,
+		PolicyVersion: func() string { return "v-1" },
+		AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h.room, err = egress.New(h.log, h.led, h.feed, cfg)
+	require.NoError(t, err)
+	h.engine = gin.New()
+	h.engine.RedirectTrailingSlash = false
+	h.room.Mount(h.engine)
+	return h
+}
+
+func (h *house) claim(r schemas.Ref) *ledger.State {
+	h.t.Helper()
+	st, _, err := h.led.Claim(context.Background(), schemas.Action{
+		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest,
+		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
+		Payload: json.RawMessage(`{"url":"http://secret.example/"}`),
+	})
+	require.NoError(h.t, err)
+	return st
+}
+
+func (h *house) append(st *ledger.State, ev schemas.Event) {
+	h.t.Helper()
+	require.NoError(h.t, h.led.Append(context.Background(), st, ev))
+}
+
+func (h *house) settle(st *ledger.State, s schemas.Settled) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
+}
+
+func (h *house) attempt(st *ledger.State) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "worker-7"}})
+	h.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{
+		Number: 1, Class: schemas.ClassOnce, Worker: "worker-7", ExpiresAt: time.Now().UTC(),
+		Decision: schemas.Decision{Allowed: true, Entry: "github", Version: "v-1"},
+	}})
+}
+
+// ask sends a request as a tenant, without a socket.
+func (h *house) ask(method, target, tenant string, header ...string) *httptest.ResponseRecorder {
+	h.t.Helper()
+	r := httptest.NewRequestWithContext(context.Background(), method, target, http.NoBody)
+	if tenant != "" {
+		r.Header.Set("Authorization", "Bearer "+tenant)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.engine.ServeHTTP(w, r)
+	return w
+}
+
+func (h *house) get(target string, header ...string) *httptest.ResponseRecorder {
+	h.t.Helper()
+	return h.ask(http.MethodGet, target, "acme", header...)
+}
+
+func decode[T any](t testing.TB, body io.Reader) (v T) {
+	t.Helper()
+	require.NoError(t, json.NewDecoder(body).Decode(&v))
+	return v
+}
+
+func httpRef(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: id}
+}
+
+func planRef(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "acme", Kind: schemas.KindPlan, ID: id}
+}
+
+var errDown = errors.New("dial 10.0.0.1: down")

@@ -1,0 +1,46 @@
+// Package plans renders how an action of kind plan ended: the execution report
+// as the controller loop reads it.
+package plans
+
+import (
+	"encoding/json"
+
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Render returns the report, byte for byte as it is stored, so that a replay
+// of a plan gets the answer that the first caller got. A plan that ended
+// without a report is an error to be shown as a problem.
+func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, error) {
+	if len(doc) > 0 {
+		return doc, nil
+	}
+	code := s.Code
+	if code == "" {
+		code = fallback(s.Outcome)
+	}
+	p := schemas.Problem{Code: code, Detail: s.Message}
+	if p.Detail == "" {
+		p.Detail = "the plan ended without a report: " + string(s.Outcome)
+	}
+	if s.Outcome == schemas.OutcomeUnknown {
+		p.Code = schemas.OutcomeUnknownCode
+		p.Detail = "effects of the plan may or may not have been applied; do not repeat it: " +
+			"check the targets, or have a person resolve /v1/actions/" + ref.ID
+	}
+	return nil, &problem.Error{Problem: p}
+}
+
+func fallback(o schemas.Outcome) schemas.Code {
+	switch o {
+	case schemas.OutcomeCanceled:
+		return schemas.Canceled
+	case schemas.OutcomeExpired:
+		return schemas.DeadlineExceeded
+	case schemas.OutcomeUnknown:
+		return schemas.OutcomeUnknownCode
+	case schemas.OutcomeSucceeded, schemas.OutcomeFailed, schemas.OutcomeDenied:
+	}
+	return schemas.Internal
+}

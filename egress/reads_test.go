@@ -1,0 +1,268 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/egress/index"
+	"weir/schemas"
+)
+
+func TestEveryReadNeedsATenant(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(httpRef("a"))
+	h.attempt(st)
+	for _, path := range []string{"/v1/actions", "/v1/actions/a", "/v1/actions/a/events", "/v1/evidence", "/v1/dead-letters"} {
+		require.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, path, "").Code, path)
+		require.Equal(t, http.StatusForbidden, h.ask(http.MethodGet, path, "weak").Code, path)
+		other := h.ask(http.MethodGet, path, "other", "Accept", "application/json")
+		if strings.Contains(path, "/a") && strings.Contains(path, "actions/") {
+			require.Equal(t, http.StatusNotFound, other.Code, path)
+		} else {
+			require.JSONEq(t, `{"items":[]}`, other.Body.String(), path)
+		}
+	}
+}
+
+func TestStatusOfAnAction(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(httpRef("a"))
+	view := func() schemas.ActionView {
+		w := h.get("/v1/actions/a")
+		require.Equal(t, http.StatusOK, w.Code)
+		for _, internal := range []string{"secret.example", "worker-7", "fingerprint"} {
+			require.NotContains(t, w.Body.String(), internal)
+		}
+		return decode[schemas.ActionView](t, w.Body)
+	}
+	v := view()
+	require.EqualValues(t, "accepted", v.Status)
+	require.Equal(t, "/v1/actions/a/events", v.EventsURL)
+	require.True(t, st.Action.Deadline.Equal(v.Deadline))
+	require.NotNil(t, v.Attempts)
+
+	h.attempt(st)
+	v = view()
+	require.EqualValues(t, "started", v.Status)
+	require.Len(t, v.Attempts, 1)
+	require.False(t, v.Attempts[0].Done)
+	require.Equal(t, "github", v.Decision.Entry)
+
+	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 200, Duration: 1500 * time.Microsecond}})
+	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}})
+	h.append(st, schemas.Event{Type: schemas.EventCancel})
+	v = view()
+	require.EqualValues(t, "waiting", v.Status)
+	require.True(t, v.CancelRequested)
+	require.True(t, *v.Attempts[0].Sent)
+	require.InDelta(t, 1.5, *v.Attempts[0].DurationMS, 0)
+
+	h.settle(st, schemas.Settled{
+		Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost, Message: "no", Attempts: 1,
+		Result: json.RawMessage(`{"variant":"DisallowedHost","message":"disallowed host 'h'","decision":{"allowed":false,"code":"DENY_HOST","entry":"gitlab","version":"v-2"}}`),
+	})
+	v = view()
+	require.EqualValues(t, "denied", v.Status)
+	require.Equal(t, schemas.DenyHost, v.Code)
+	require.Equal(t, "gitlab", v.Decision.Entry)
+	require.Contains(t, string(v.Result), `"variant":"DisallowedHost"`)
+	require.False(t, v.CancelRequested)
+	require.False(t, v.Settled.IsZero())
+	require.Positive(t, h.barrier.Load(), "nothing is shown before it is durable")
+}
+
+func TestStatusOfAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(httpRef("a"))
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted, Message: "x", Attempts: 1})
+	h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
+	v := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
+	require.EqualValues(t, "outcome_unknown", v.Status)
+	require.Equal(t, "/v1/actions/a/resolve", v.ResolveURL)
+	require.Contains(t, v.Message, "do not repeat it")
+	require.Equal(t, "applied", v.Resolution.Effect)
+}
+
+func TestStatusThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for _, id := range []string{"nobody", "bad*id", "%2e%2e%2f"} {
+		w := h.get("/v1/actions/" + id)
+		require.Equal(t, http.StatusNotFound, w.Code, id)
+	}
+	st := h.claim(httpRef("a"))
+	h.attempt(st)
+	h.log.Purge(schemas.LogStream(layout.Partition("acme", "a")), st.Events[1].Seq)
+	require.Equal(t, http.StatusGone, h.get("/v1/actions/a").Code)
+}
+
+func TestStatusOfARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(planRef("a"), schemas.TailAccepted), Data: []byte(`{"v":99}`)})
+	require.NoError(t, err)
+	w := h.get("/v1/actions/a/events?live=long-poll")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"type":"unknown"`)
+	st, err := h.led.Load(t.Context(), planRef("a"))
+	require.NoError(t, err)
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison})
+	v := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
+	require.EqualValues(t, "failed", v.Status)
+	require.Equal(t, schemas.Poison, v.Code)
+	require.Equal(t, schemas.KindPlan, v.Kind)
+}
+
+// list reads every page of a list and returns the ids in order.
+func (h *house) list(query string) (ids []string, pages int) {
+	h.t.Helper()
+	cursor := ""
+	for {
+		w := h.get("/v1/actions?" + query + cursor)
+		require.Equal(h.t, http.StatusOK, w.Code, w.Body.String())
+		p := decode[schemas.Page[schemas.ActionEntry]](h.t, w.Body)
+		for _, it := range p.Items {
+			ids = append(ids, it.ID)
+		}
+		if pages++; p.Next == "" {
+			return ids, pages
+		}
+		require.Less(h.t, pages, 2000, "the pages come to an end")
+		cursor = "&cursor=" + p.Next
+	}
+}
+
+func TestListIsNewestFirst(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	var want, wantPlans, wantDenied []string
+	for i := range 400 {
+		ref := httpRef(fmt.Sprintf("a-%d", i))
+		if i%7 == 0 {
+			ref = planRef(ref.ID)
+			wantPlans = append(wantPlans, ref.ID)
+		}
+		st := h.claim(ref)
+		for range i % 3 {
+			h.claim(schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: fmt.Sprintf("o-%d-%d", i, h.barrier.Add(1))})
+		}
+		if i%50 == 0 {
+			h.settle(st, schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost})
+			wantDenied = append(wantDenied, ref.ID)
+		} else if i%5 == 0 {
+			h.attempt(st)
+		}
+		want = append(want, ref.ID)
+	}
+	for _, list := range [][]string{want, wantPlans, wantDenied} {
+		slices.Reverse(list)
+	}
+	for _, limit := range []int{1000, 50, 33, 3} {
+		got, _ := h.list(fmt.Sprintf("limit=%d", limit))
+		require.Equal(t, want, got, "limit %d", limit)
+	}
+	got, _ := h.list("kind=plan&limit=10")
+	require.Equal(t, wantPlans, got)
+	got, _ = h.list("status=denied&limit=3")
+	require.Equal(t, wantDenied, got)
+	got, _ = h.list("status=expired")
+	require.Empty(t, got)
+	entry := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?status=denied&limit=1").Body).Items[0]
+	require.Equal(t, schemas.DenyHost, entry.Code)
+	require.Equal(t, schemas.ClassOnce, entry.Class)
+	require.Equal(t, "/v1/actions/"+entry.ID, entry.URL)
+}
+
+func TestAPageIsBoundedWork(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) { c.Index = index.Config{Reads: 4, Looks: 5} })
+	for i := range 60 {
+		h.claim(httpRef(fmt.Sprintf("mine-%d", i)))
+		for j := range 20 {
+			h.claim(schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: fmt.Sprintf("o-%d-%d", i, j)})
+		}
+	}
+	before := h.reads.Load()
+	p := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?limit=50").Body)
+	require.NotEmpty(t, p.Next)
+	require.LessOrEqual(t, len(p.Items), 5)
+	require.LessOrEqual(t, h.reads.Load()-before, int64(3+4+5), "bounds, windows and looks")
+	got, pages := h.list("limit=50")
+	require.Len(t, got, 60)
+	require.Greater(t, pages, 10)
+}
+
+func TestListWords(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	word := func(id string) schemas.Status {
+		t.Helper()
+		for _, e := range decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions").Body).Items {
+			if e.ID == id {
+				return e.Status
+			}
+		}
+		return "absent"
+	}
+	st := h.claim(httpRef("a"))
+	require.EqualValues(t, "accepted", word("a"))
+	h.append(st, schemas.Event{Type: schemas.EventCancel})
+	require.EqualValues(t, "accepted", word("a"))
+	h.attempt(st)
+	require.EqualValues(t, "started", word("a"))
+	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}})
+	require.EqualValues(t, "waiting", word("a"))
+	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(httpRef("a"), schemas.TailWake)})
+	require.NoError(t, err)
+	require.EqualValues(t, "waiting", word("a"))
+	st, err = h.led.Load(t.Context(), httpRef("a"))
+	require.NoError(t, err)
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted})
+	require.EqualValues(t, "outcome_unknown", word("a"))
+	h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
+	require.EqualValues(t, "outcome_unknown", word("a"))
+}
+
+func TestListRefuses(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for _, query := range []string{
+		"limit=0", "limit=x", "kind=teapot", "status=odd", "cursor=1", "cursor=1-2-3-4", "cursor=-1-2", "cursor=zzzzzzzzzzzzzz-1-1",
+		"cursor=01-1-1", "cursor=A-1-1", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=",
+	} {
+		require.Equal(t, http.StatusBadRequest, h.get("/v1/actions?"+query).Code, query)
+	}
+	require.Equal(t, http.StatusOK, h.get("/v1/actions?cursor=1-1-1").Code)
+}
+
+func FuzzCursor(f *testing.F) {
+	for _, s := range []string{"1-1-1", "zz-0-9", "--", "1-1", "%00"} {
+		f.Add(s)
+	}
+	h := build(f)
+	h.claim(httpRef("a"))
+	f.Fuzz(func(t *testing.T, cursor string) {
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/actions", http.NoBody)
+		require.NoError(t, err)
+		q := r.URL.Query()
+		q.Set("cursor", cursor)
+		w := httptest.NewRecorder()
+		r.URL.RawQuery = q.Encode()
+		r.Header.Set("Authorization", "Bearer acme")
+		h.engine.ServeHTTP(w, r)
+		require.Contains(t, []int{200, 400}, w.Code)
+	})
+}

@@ -1,0 +1,109 @@
+package egress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/egress/executor"
+	"weir/egress/plans"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Expect is called before an action's claim is published, by whoever will call
+// Respond with a wait, and released after Respond has returned. It spares the
+// answer a read of the log.
+func (e *Room) Expect(ref schemas.Ref) (release func()) { return e.feed.Expect(ref) }
+
+// Respond answers for an action that was accepted or joined: with its end in
+// the surface's own words, or with 202 and the receipt once wait is over.
+// wait < 0 waits for as long as the client does; 0 answers at once. The answer
+// depends on the stored end alone, so a replay gets the same bytes. A client
+// that goes away gets nothing, and its action goes on.
+func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+	w.Header().Set("Weir-Action-Id", ref.ID)
+	if wait == 0 {
+		accepted(w, r, ref, receipt)
+		return
+	}
+	// The deadline of the request's body would end the wait for its answer.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	ctx := r.Context()
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	await := e.feed.WaitClaimed
+	if receipt.Duplicate {
+		await = e.feed.Wait
+	}
+	end, err := await(ctx, ref)
+	switch {
+	case err == nil:
+		e.settled(w, r, ref, end.Settled)
+	case r.Context().Err() != nil:
+		// Nobody is left to answer.
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, stream.ErrClosed):
+		accepted(w, r, ref, receipt)
+	default:
+		problem.Write(w, r, err)
+	}
+}
+
+// accepted is the answer that leaves the rest to the action's own routes.
+func accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt) {
+	w.Header().Set("Location", stream.ActionURL(ref.ID))
+	stream.WriteJSON(w, r, http.StatusAccepted, receipt)
+}
+
+// settled renders an end in the dialect of its kind.
+func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, s *schemas.Settled) {
+	doc, err := e.result(r.Context(), s)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	status, body := http.StatusOK, []byte(nil)
+	switch ref.Kind {
+	case schemas.KindPlan:
+		body, err = plans.Render(ref, s, doc)
+	default:
+		status, body, err = executor.Render(ref, s, doc)
+	}
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	stream.WriteBody(w, status, "application/json", body)
+}
+
+// result is the stored document of an end.
+func (e *Room) result(ctx context.Context, s *schemas.Settled) (json.RawMessage, error) {
+	if s.ResultBlob == "" {
+		return s.Result, nil
+	}
+	doc, err := e.log.GetBlob(ctx, s.ResultBlob)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, fault.ErrGone // the action is there, its result was dropped
+	}
+	return doc, err
+}
+
+// Result is the public form of an end's document, for the events and the
+// status of an action. Give it to the feed's Config.
+func Result(ref schemas.Ref, s *schemas.Settled) json.RawMessage {
+	return publicResult(ref, s, s.Result)
+}
+
+func publicResult(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
+	if ref.Kind == schemas.KindPlan {
+		return doc
+	}
+	return executor.Result(ref, s, doc)
+}

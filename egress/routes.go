@@ -1,0 +1,42 @@
+package egress
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/internal/problem"
+)
+
+// mountReads registers the routes whose answers belong to a tenant.
+func (e *Room) mountReads(engine *gin.Engine) {
+	read(engine, "/v1/actions", e.scoped(ScopeActions, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
+		e.index.Serve(w, r, tenant)
+	}))
+	read(engine, "/v1/actions/:id", e.scoped(ScopeActions, e.status.Serve))
+	read(engine, "/v1/actions/:id/events", e.scoped(ScopeActions, e.events.Serve))
+	read(engine, "/v1/evidence", e.scoped(ScopeEvidence, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
+		e.records.Serve(w, r, tenant)
+	}))
+	read(engine, "/v1/dead-letters", e.scoped(ScopeActions, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
+		e.records.ServeDead(w, r, tenant)
+	}))
+}
+
+// scoped finds out whose records are asked for before anything is read.
+func (e *Room) scoped(scope string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		tenant, err := e.cfg.Tenant(c.Request, scope)
+		if err != nil {
+			problem.Write(c.Writer, c.Request, err)
+			return
+		}
+		serve(c.Writer, c.Request, tenant, c.Param("id"))
+	}
+}
+
+// read registers a route for GET and HEAD.
+func read(engine *gin.Engine, path string, h gin.HandlerFunc) {
+	engine.GET(path, h)
+	engine.HEAD(path, h)
+}

@@ -1,0 +1,86 @@
+package egress
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// checkTimeout bounds all checks of one /readyz together.
+const checkTimeout = 2 * time.Second
+
+// mountService registers what a node says about itself. These routes name no
+// tenant and show no record.
+func (e *Room) mountService(engine *gin.Engine) {
+	read(engine, "/healthz", func(c *gin.Context) {
+		stream.WriteBody(c.Writer, http.StatusOK, "text/plain; charset=utf-8", []byte("ok"))
+	})
+	read(engine, "/readyz", func(c *gin.Context) { e.ready(c.Writer, c.Request) })
+	read(engine, "/sandbox", func(c *gin.Context) {
+		hosts := e.cfg.AllowedHosts()
+		if hosts == nil {
+			hosts = []string{}
+		}
+		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Sandbox{AllowedHosts: hosts})
+	})
+	read(engine, "/metrics", func(c *gin.Context) {
+		if e.cfg.Metrics == nil {
+			absent(c)
+			return
+		}
+		e.cfg.Metrics.ServeHTTP(c.Writer, c.Request)
+	})
+	read(engine, "/openapi.json", func(c *gin.Context) {
+		if e.cfg.OpenAPI == nil {
+			absent(c)
+			return
+		}
+		stream.WriteBody(c.Writer, http.StatusOK, "application/json", e.cfg.OpenAPI)
+	})
+}
+
+func absent(c *gin.Context) {
+	problem.Write(c.Writer, c.Request, fault.New(schemas.NotFound, "this node does not serve that"))
+}
+
+// ready answers 200 when every check passes, else 503 and the names of those
+// that do not. Why they do not is for the log: an error may hold an address.
+func (e *Room) ready(w http.ResponseWriter, r *http.Request) {
+	out := schemas.Readiness{
+		Ready: true, Durability: e.cfg.Durability, Partitions: e.cfg.Layout.Partitions,
+		PolicyVersion: e.cfg.PolicyVersion(), Checks: map[string]string{},
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+	defer cancel()
+	fail := func(name string) {
+		out.Ready = false
+		out.Checks[name] = "failed"
+		out.Reasons = append(out.Reasons, name+" is not ready")
+	}
+	for _, c := range e.cfg.Checks {
+		if c.Run(ctx) != nil {
+			fail(c.Name)
+			continue
+		}
+		out.Checks[c.Name] = "ok"
+	}
+	select {
+	case <-e.feed.Done():
+		fail("feed")
+	default:
+		out.Checks["feed"] = "ok"
+	}
+	status := http.StatusOK
+	if !out.Ready {
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+	}
+	stream.WriteJSON(w, r, status, out)
+}

@@ -1,0 +1,84 @@
+package egress_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+func TestServiceRoutes(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) {
+		c.OpenAPI = []byte(`{"openapi":"3.1.0"}`)
+		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("weir_up 1\n")) })
+		c.Checks = []egress.Check{{Name: "log", Run: func(context.Context) error { return nil }}}
+	})
+	for path, want := range map[string]string{
+		"/healthz":      "ok",
+		"/sandbox":      `{"allowed_hosts":["localhost","::1"]}`,
+		"/metrics":      "weir_up 1\n",
+		"/openapi.json": `{"openapi":"3.1.0"}`,
+		"/readyz":       `{"ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
+	} {
+		w := h.ask(http.MethodGet, path, "")
+		require.Equal(t, http.StatusOK, w.Code, path)
+		require.Equal(t, want, w.Body.String(), path)
+		require.Equal(t, http.StatusOK, h.ask(http.MethodHead, path, "").Code, path)
+	}
+	require.Equal(t, "text/plain; charset=utf-8", h.ask(http.MethodGet, "/healthz", "").Header().Get("Content-Type"))
+}
+
+func TestWhatANodeDoesNotServe(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for _, path := range []string{"/metrics", "/openapi.json"} {
+		w := h.ask(http.MethodGet, path, "")
+		require.Equal(t, http.StatusNotFound, w.Code)
+		require.Equal(t, problem.MediaType, w.Header().Get("Content-Type"))
+	}
+}
+
+func TestNotReadySaysWhichCheck(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) {
+		c.Checks = []egress.Check{
+			{Name: "log", Run: func(context.Context) error { return errDown }},
+			{Name: "disk", Run: func(context.Context) error { return nil }},
+		}
+	})
+	w := h.ask(http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+	require.Contains(t, w.Body.String(), `"reasons":["log is not ready"]`)
+	require.NotContains(t, w.Body.String(), "10.0.0.1")
+}
+
+func TestNoAllowedHostsIsAnEmptyList(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) { c.AllowedHosts = nil })
+	require.Equal(t, `{"allowed_hosts":[]}`, h.ask(http.MethodGet, "/sandbox", "").Body.String())
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	good := egress.Config{Layout: layout, Live: h.log, Tenant: tenantOf}
+	for name, spoil := range map[string]func(*egress.Config){
+		"layout": func(c *egress.Config) { c.Layout = schemas.Layout{} },
+		"tenant": func(c *egress.Config) { c.Tenant = nil },
+		"live":   func(c *egress.Config) { c.Live = nil },
+	} {
+		cfg := good
+		spoil(&cfg)
+		_, err := egress.New(h.log, h.led, h.feed, cfg)
+		require.Error(t, err, name)
+	}
+	_, err := egress.New(h.log, h.led, h.feed, good)
+	require.NoError(t, err)
+}

@@ -1,0 +1,151 @@
+// Package status shows where an action stands: GET /v1/actions/{id}, and the
+// one word that lists show.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Actions reads actions; the ledger does.
+type Actions interface {
+	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
+	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
+	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+}
+
+// Durable waits until what was read may be shown; the feed does.
+type Durable interface {
+	Durable(ctx context.Context, stream string, seq uint64) error
+}
+
+// Config shapes the status of actions. Both fields are required.
+type Config struct {
+	Layout schemas.Layout
+	// Result gives the form in which a kind shows its result document.
+	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+}
+
+// Status serves the status of one action.
+type Status struct {
+	actions Actions
+	durable Durable
+	cfg     Config
+}
+
+// New serves from actions, and shows nothing before durable says so.
+func New(actions Actions, durable Durable, cfg Config) *Status {
+	return &Status{actions: actions, durable: durable, cfg: cfg}
+}
+
+// unknownMessage is worded for a model: it must not simply call again.
+const unknownMessage = "the request may or may not have been applied; do not repeat it: " +
+	"check the target, then tell resolve_url what you found"
+
+// Serve answers GET /v1/actions/{id} for an action of tenant.
+func (s *Status) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	view, err := s.view(r.Context(), tenant, id)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		problem.Write(w, r, fault.New(schemas.NotFound, "there is no such action"))
+	case err != nil:
+		problem.Write(w, r, err)
+	default:
+		stream.WriteJSON(w, r, http.StatusOK, view)
+	}
+}
+
+func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionView, error) {
+	if !schemas.ValidID(id) {
+		return nil, fault.ErrNotFound
+	}
+	st, err := s.actions.Find(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	partition := schemas.LogStream(s.cfg.Layout.Partition(tenant, id))
+	if err := s.durable.Durable(ctx, partition, st.Seq); err != nil {
+		return nil, err
+	}
+	v := &schemas.ActionView{
+		ID: st.ID, Kind: st.Kind, Status: schemas.Status(st.Status()), Class: st.Action.Class,
+		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Supersedes: st.Action.Supersedes,
+		Waiting: st.Waiting, Resolution: st.Resolution,
+		CancelRequested: st.CancelRequested && st.Settled == nil,
+		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),
+	}
+	return v, s.settled(ctx, st, v)
+}
+
+// settled adds what only an action that has ended has.
+func (s *Status) settled(ctx context.Context, st *ledger.State, v *schemas.ActionView) error {
+	end := st.Settled
+	if end == nil {
+		return nil
+	}
+	for _, ev := range st.Events {
+		if ev.Seq == st.SettledSeq {
+			v.Settled = ev.Time
+		}
+	}
+	v.Code, v.Message = end.Code, end.Message
+	if end.Outcome == schemas.OutcomeUnknown {
+		v.Message = unknownMessage
+		v.ResolveURL = stream.ResolveURL(st.ID)
+	}
+	doc, err := s.actions.Blob(ctx, end.Result, end.ResultBlob)
+	if err != nil {
+		return err
+	}
+	if len(doc) > 0 {
+		v.Result = s.cfg.Result(st.Ref, end, doc)
+		v.Decision = deniedBy(st, doc, v.Decision)
+	}
+	return nil
+}
+
+func attempts(st *ledger.State) []schemas.AttemptView {
+	list := make([]schemas.AttemptView, 0, len(st.Attempts))
+	for _, t := range st.Attempts {
+		a := schemas.AttemptView{
+			Step: t.Step, Number: t.Number, Hop: t.Hop, Class: t.Class,
+			Entry: t.Decision.Entry, Version: t.Decision.Version, ExpiresAt: t.ExpiresAt,
+		}
+		if res := t.Result; res != nil {
+			ms := stream.Milliseconds(res.Duration)
+			a.Done, a.Code, a.Sent, a.Status, a.DurationMS = true, res.Code, &res.Sent, res.Status, &ms
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// decision is what policy said of the newest call.
+func decision(st *ledger.State) *schemas.Decision {
+	if n := len(st.Attempts); n > 0 {
+		return &st.Attempts[n-1].Decision
+	}
+	return nil
+}
+
+// deniedBy is the decision in the result of a call that was refused.
+func deniedBy(st *ledger.State, doc json.RawMessage, other *schemas.Decision) *schemas.Decision {
+	if st.Kind != schemas.KindHTTP {
+		return other
+	}
+	var res struct {
+		Decision *schemas.Decision `json:"decision"`
+	}
+	if err := json.Unmarshal(doc, &res); err != nil || res.Decision == nil {
+		return other
+	}
+	return res.Decision
+}

@@ -1,0 +1,128 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/stream"
+)
+
+// BenchmarkFanOut gives one event to many viewers of one action.
+func BenchmarkFanOut(b *testing.B) {
+	for _, viewers := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(viewers), func(b *testing.B) {
+			n := newNode(b, stream.Config{})
+			a := n.claim("a")
+			readers := make([]*stream.Reader, viewers)
+			for i := range readers {
+				readers[i] = n.follow("a", a.st.Seq)
+			}
+			step := func() {
+				a.progress(`{"token":"lorem"}`)
+				for _, r := range readers {
+					items, err := r.Next(context.Background(), nil)
+					if err != nil || len(items) == 0 {
+						b.Fatal(err)
+					}
+					_, _ = io.Discard.Write(items[0].Frame())
+				}
+			}
+			step() // the first event after a resume is read from the log
+			b.ReportAllocs()
+			for b.Loop() {
+				step()
+			}
+		})
+	}
+}
+
+// BenchmarkWait is the whole of a synchronous answer but HTTP: expect, claim,
+// settle, wait. The log in memory is most of it.
+func BenchmarkWait(b *testing.B) {
+	n := newNode(b, stream.Config{})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		id := fmt.Sprint("a", i)
+		release := n.feed.Expect(ref(id))
+		a := n.claim(id)
+		a.settle(`1`)
+		if _, err := n.feed.WaitClaimed(context.Background(), ref(id)); err != nil {
+			b.Fatal(err)
+		}
+		release()
+	}
+}
+
+// BenchmarkIdleStreams reports what an idle stream costs a node, its
+// connection and HTTP included.
+func BenchmarkIdleStreams(b *testing.B) {
+	const streams = 4000
+	n := newNode(b, stream.Config{})
+	a := n.claim("a")
+	events := stream.NewEvents(n.feed, stream.HTTP{})
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.GET("/:id", func(c *gin.Context) { events.Serve(c.Writer, c.Request, "acme", c.Param("id")) })
+	srv := httptest.NewServer(engine)
+	defer srv.Close()
+	for b.Loop() {
+		before := inUse()
+		conns := make([]net.Conn, streams)
+		for i := range conns {
+			c, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", srv.Listener.Addr().String())
+			require.NoError(b, err)
+			conns[i] = c
+			_, err = fmt.Fprintf(c, "GET /a?after=%d HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n", a.st.Seq)
+			require.NoError(b, err)
+			_, err = io.ReadFull(c, make([]byte, 100))
+			require.NoError(b, err)
+		}
+		b.ReportMetric(float64(inUse()-before)/streams/1024, "KiB/stream")
+		for _, c := range conns {
+			require.NoError(b, c.Close())
+		}
+	}
+	n.feed.Close()
+}
+
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
+
+// TestFanOutAllocatesOnlyThePerViewerBuffer pins what a viewer adds: the event
+// is decoded and rendered once, whoever watches.
+func TestFanOutAllocatesOnlyThePerViewerBuffer(t *testing.T) {
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	const viewers = 200
+	readers := make([]*stream.Reader, viewers)
+	for i := range readers {
+		readers[i] = n.follow("a", a.st.Seq)
+	}
+	step := func() {
+		a.progress(`1`)
+		for _, r := range readers {
+			items, err := r.Next(context.Background(), nil)
+			if err != nil || len(items) != 1 || !strings.HasPrefix(string(items[0].Frame()[:4]), "id: ") {
+				t.Fatal("no event")
+			}
+		}
+	}
+	step()
+	perViewer := testing.AllocsPerRun(20, step) / viewers
+	require.Less(t, perViewer, 1.5)
+}
+

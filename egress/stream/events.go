@@ -1,0 +1,233 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// pageBytes ends a page early: an event may hold a large result.
+const pageBytes = 4 << 20
+
+// logPatience is how long a page waits for a log that does not answer.
+const logPatience = 10 * time.Second
+
+// HTTP shapes how streams are served. Zero fields take the default.
+type HTTP struct {
+	KeepAlive    time.Duration // between comments on a silent stream; default 15 s
+	WriteTimeout time.Duration // what one write may take; default 10 s
+	LongPoll     time.Duration // the longest a page is waited for; default 25 s
+	// Watching is told of every stream that opens (1) and closes (-1).
+	Watching func(delta int)
+}
+
+// WithDefaults fills the zero fields.
+func (c HTTP) WithDefaults() HTTP {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&c.KeepAlive, 15*time.Second)
+	def(&c.WriteTimeout, 10*time.Second)
+	def(&c.LongPoll, 25*time.Second)
+	if c.Watching == nil {
+		c.Watching = func(int) {}
+	}
+	return c
+}
+
+// Events serves an action's events: as a stream, as pages, or as a page that
+// is waited for.
+type Events struct {
+	feed *Feed
+	cfg  HTTP
+}
+
+// NewEvents serves from feed.
+func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
+
+// Serve answers GET /v1/actions/{id}/events for an action of tenant.
+func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	q := r.URL.Query()
+	after, err := After(r, q)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	live, poll, err := One(q, "live")
+	if err == nil && poll && live != "long-poll" {
+		err = Invalid("the parameter live can be long-poll")
+	}
+	form := Accepts(r)
+	if err == nil && form == FormNone {
+		err = fault.New(schemas.NotAcceptable, "events come as text/event-stream or application/json")
+	}
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	reader, err := e.open(r.Context(), tenant, id, after)
+	if err != nil {
+		refuse(w, r, id, err)
+		return
+	}
+	defer reader.Close()
+	if poll || form == FormJSON {
+		e.page(w, r, reader, poll)
+		return
+	}
+	e.stream(w, r, reader)
+}
+
+// open finds the action's kind, which the path does not name, and follows it.
+func (e *Events) open(ctx context.Context, tenant, id string, after uint64) (*Reader, error) {
+	if !schemas.ValidID(id) {
+		return nil, fault.ErrNotFound
+	}
+	f := e.feed
+	stream := schemas.LogStream(f.cfg.Layout.Partition(tenant, id))
+	rec, ok, err := f.last(ctx, stream, f.cfg.Layout.AnyKind(tenant, id))
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, f.missing(ctx, stream, after)
+	}
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil {
+		return nil, err
+	}
+	return f.Follow(ctx, ref, after)
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, id string, err error) {
+	var gone *GoneError
+	switch {
+	case errors.As(err, &gone):
+		p := &problem.Error{Problem: schemas.Problem{
+			Code:   schemas.StreamGone,
+			Detail: "events after this position were dropped; resume just before earliest_id, or read the action's status",
+		}}
+		if gone.Earliest > 0 {
+			p.EarliestID = strconv.FormatUint(gone.Earliest, 10)
+		}
+		w.Header().Set("Link", "<"+ActionURL(id)+`>; rel="describedby"`)
+		err = p
+	case errors.Is(err, ErrBeyond):
+		err = Invalid("the position lies past the end of the stream")
+	case errors.Is(err, fault.ErrNotFound):
+		err = fault.New(schemas.NotFound, "there is no such action")
+	case errors.Is(err, ErrClosed):
+		err = fault.New(schemas.Unavailable, "this node is shutting down; try again")
+	}
+	problem.Write(w, r, err)
+}
+
+func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader) {
+	if reader.Ended() {
+		w.WriteHeader(http.StatusNoContent) // tells an EventSource to stop resuming
+		return
+	}
+	if r.Method == http.MethodHead {
+		Header(w.Header())
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	e.cfg.Watching(1)
+	defer e.cfg.Watching(-1)
+	out := NewWriter(w, e.cfg.WriteTimeout)
+	if out.Begin() != nil {
+		return
+	}
+	tick := time.NewTicker(e.cfg.KeepAlive)
+	defer tick.Stop()
+	for out.Live() || reader.Pending() {
+		items, err := reader.Next(r.Context(), tick.C)
+		if err != nil {
+			break // the end, or a client that has to resume elsewhere
+		}
+		if send(out, items) != nil {
+			return // too slow, or gone: the deadline stays and the server closes
+		}
+	}
+	out.End()
+}
+
+// send writes events and flushes, or a comment where there are none.
+func send(out *Writer, items []*Item) error {
+	if len(items) == 0 {
+		return out.Comment()
+	}
+	for _, it := range items {
+		if err := out.Write(it.Frame()); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// page answers with what there is; with poll it waits for something first.
+func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool) {
+	q := r.URL.Query()
+	limit, err := Limit(q, 100)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	wait, err := Seconds(q, "timeout", e.cfg.LongPoll)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	if !poll {
+		wait = 0
+	}
+	page, err := e.collect(r.Context(), reader, limit, wait)
+	if err != nil {
+		refuse(w, r, reader.w.topic.ref.ID, err)
+		return
+	}
+	WriteJSON(w, r, http.StatusOK, page)
+}
+
+// collect fills a page from the reader, waiting up to wait for its first item.
+// next stands for as long as there may be more, so that a client follows an
+// action by asking again.
+func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration) (schemas.Page[json.RawMessage], error) {
+	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
+	ctx, cancel := context.WithTimeout(ctx, wait+logPatience)
+	defer cancel()
+	up := time.NewTimer(wait)
+	defer up.Stop()
+	size, last := 0, uint64(0)
+	for reader.Pending() || (len(page.Items) == 0 && wait > 0 && !reader.Ended()) {
+		items, err := reader.Next(ctx, up.C)
+		if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, io.EOF) {
+			return page, err
+		}
+		for _, it := range items {
+			if len(page.Items) == limit || size >= pageBytes {
+				page.Next = strconv.FormatUint(last, 10)
+				return page, nil
+			}
+			page.Items = append(page.Items, it.JSON())
+			size, last = size+len(it.JSON()), it.Seq
+		}
+		if len(items) == 0 {
+			break // the time is up
+		}
+	}
+	if !reader.Ended() {
+		page.Next = strconv.FormatUint(reader.Position(), 10)
+	}
+	return page, nil
+}

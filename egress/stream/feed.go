@@ -1,0 +1,231 @@
+// Package stream brings what happens to an action to whoever watches it. A
+// node has one live feed and no consumer, goroutine or subscription a watcher:
+// history is read from the log, the rest comes from the feed, and the two are
+// joined by sequence and ordinal.
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// ErrClosed says that the node stops watching: the action goes on, and its
+// watchers resume on another node or later.
+var ErrClosed = errors.New("the feed is closed")
+
+// Log is what is read of the log.
+type Log interface {
+	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
+	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
+}
+
+// Live is a subscription to records as they are stored. fn is called from one
+// goroutine at a time, in the order of each stream; lost says that records may
+// have been missed. stop returns once neither is called any more.
+type Live interface {
+	Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error)
+}
+
+// Config shapes a feed. Zero fields take the default that is named.
+type Config struct {
+	Layout schemas.Layout // required
+	// Barrier returns once everything stored before the call would survive
+	// what the durability promises. Nil: what is stored may be shown at once.
+	Barrier func(ctx context.Context) error
+	// Result turns a terminal event's result into the form its kind shows.
+	// Nil shows it as it is stored.
+	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
+	// Recheck is how often a watcher that hears nothing asks the log itself,
+	// so that no missed message can hang it. Default 15 s.
+	Recheck time.Duration
+	// Retry is the pause after the log or the barrier failed. Default 1 s.
+	Retry time.Duration
+	// BufferEvents and BufferBytes bound what a slow watcher may have waiting;
+	// over it, the watcher reads the log instead. Default 256 and 1 MiB.
+	BufferEvents int
+	BufferBytes  int
+	// HeldEvents bounds what may wait for a barrier; over it, all watchers
+	// read the log instead. Default 65536.
+	HeldEvents int
+	// Reads bounds the reads of the log that run at once when many watchers
+	// catch up together. Default 16.
+	Reads  int
+	Logger *slog.Logger // default: discards
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	if c.Recheck <= 0 {
+		c.Recheck = 15 * time.Second
+	}
+	if c.Retry <= 0 {
+		c.Retry = time.Second
+	}
+	def(&c.BufferEvents, 256)
+	def(&c.BufferBytes, 1<<20)
+	def(&c.HeldEvents, 1<<16)
+	def(&c.Reads, 16)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Layout.Partitions < 1 || c.Layout.Lanes < 1 {
+		return errors.New("the feed needs the layout of the log")
+	}
+	return nil
+}
+
+// Feed is a node's one live subscription and its watchers. It is safe for
+// concurrent use.
+type Feed struct {
+	log  Log
+	cfg  Config
+	stop func()
+	// reads holds a token for every read of the log that is under way.
+	reads chan struct{}
+
+	ctx    context.Context //nolint:containedctx // ends with Close
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	topics  map[string]*topic
+	held    []heldItem // arrived, not yet released; in order
+	spare   []heldItem
+	kick    chan struct{}
+	durable map[string]uint64 // by stream: what is known to be past a barrier
+}
+
+// Open subscribes and returns the feed. Close ends it.
+func Open(log Log, live Live, cfg Config) (*Feed, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	f := &Feed{
+		log: log, cfg: cfg,
+		reads: make(chan struct{}, cfg.Reads), kick: make(chan struct{}, 1),
+		topics: map[string]*topic{}, durable: map[string]uint64{},
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	// Eight tokens are the log's; what else is republished has another count.
+	stop, err := live.Live(schemas.LiveRoot+".*.*.*.*.*.*", f.arrived, f.lost)
+	if err != nil {
+		f.cancel()
+		return nil, fmt.Errorf("live feed: %w", err)
+	}
+	f.stop = stop
+	f.done.Go(f.release)
+	return f, nil
+}
+
+// Close ends the subscription and tells every watcher ErrClosed. It may be
+// called twice. A server that drains must call it first, or its streams never
+// end.
+func (f *Feed) Close() {
+	f.cancel()
+	f.stop()
+	f.done.Wait()
+}
+
+// Done is closed when the feed is.
+func (f *Feed) Done() <-chan struct{} { return f.ctx.Done() }
+
+// arrived takes one record from the subscription. It never blocks on a
+// watcher, and leaves the records of actions that nobody watches alone: they
+// are not even decoded.
+func (f *Feed) arrived(rec schemas.Record) {
+	key, tail, ok := split(rec.Subject)
+	if !ok || tail == schemas.TailWake {
+		return
+	}
+	f.mu.Lock()
+	t := f.topics[key]
+	if t == nil || !t.wants(tail) {
+		f.mu.Unlock()
+		return
+	}
+	f.mu.Unlock()
+	it := f.item(t.ref, tail, rec)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.Type.NeedsBarrier()) {
+		t.deliver(it, f.cfg)
+		return
+	}
+	f.hold(t, it)
+}
+
+// lost makes every watcher read the log: records may have passed it by.
+func (f *Feed) lost() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.allBehind()
+}
+
+func (f *Feed) allBehind() {
+	for _, t := range f.topics {
+		t.lost = true
+		for _, w := range t.watchers {
+			w.fallBehind()
+		}
+	}
+}
+
+// read runs one read of the log, of which only so many go on at a time.
+func (f *Feed) read(ctx context.Context, do func() error) error {
+	select {
+	case f.reads <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.ctx.Done():
+		return ErrClosed
+	}
+	defer func() { <-f.reads }()
+	return do()
+}
+
+// last is log.Last under read. ok is false where there is no such record.
+func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, ok bool, err error) {
+	err = f.read(ctx, func() (err error) {
+		rec, err = f.log.Last(ctx, stream, filter)
+		return err
+	})
+	if errors.Is(err, fault.ErrNotFound) {
+		return rec, false, nil
+	}
+	return rec, err == nil, err
+}
+
+// split cuts a subject of the log into what names the action and the tail,
+// without an allocation.
+func split(subject string) (key string, tail schemas.Tail, ok bool) {
+	rest, ok := strings.CutPrefix(subject, schemas.LogRoot+".")
+	if !ok {
+		if rest, ok = strings.CutPrefix(subject, schemas.LiveRoot+"."); !ok {
+			return "", "", false
+		}
+	}
+	i := strings.LastIndexByte(rest, '.')
+	if i < 0 {
+		return "", "", false
+	}
+	return rest[:i], schemas.Tail(rest[i+1:]), true
+}

@@ -1,0 +1,112 @@
+package stream
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// unknownType is shown for a record that this version cannot read.
+const unknownType schemas.EventType = "unknown"
+
+// Item is one event, decoded once and rendered once for all its watchers.
+type Item struct {
+	Ref   schemas.Ref
+	Seq   uint64
+	Event schemas.Event
+
+	size   int
+	result func(schemas.Ref, *schemas.Settled) json.RawMessage
+
+	once  sync.Once
+	frame []byte
+	body  []byte // the part of frame that is the JSON
+}
+
+// item decodes a record. One that cannot be read keeps its place with what is
+// legible of it, and a terminal one still ends the action: a record from
+// another version must not hang a watcher.
+func (f *Feed) item(ref schemas.Ref, tail schemas.Tail, rec schemas.Record) *Item {
+	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result}
+	ev, err := ledger.Decode(rec.Data)
+	if err != nil {
+		ev = outline(rec)
+	}
+	if tail == schemas.TailSettled && ev.Settled == nil {
+		ev.Type = schemas.EventSettled
+		ev.Settled = &schemas.Settled{
+			Outcome: schemas.OutcomeFailed, Code: schemas.Poison,
+			Message: "the record of the outcome cannot be read",
+		}
+	}
+	it.Event = ev
+	return it
+}
+
+func outline(rec schemas.Record) schemas.Event {
+	var o struct {
+		N    int               `json:"n"`
+		Type schemas.EventType `json:"type"`
+		Time time.Time         `json:"time"`
+	}
+	_ = json.Unmarshal(rec.Data, &o) // what is not legible stays zero
+	if o.Time.IsZero() {
+		o.Time = rec.Time
+	}
+	if !word(string(o.Type)) {
+		o.Type = unknownType
+	}
+	return schemas.Event{N: max(o.N, 0), Type: o.Type, Time: o.Time}
+}
+
+// word accepts what may stand in the event field of a frame.
+func word(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && c != '_' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 32
+}
+
+func (it *Item) ending() *Ending {
+	return &Ending{Ref: it.Ref, Seq: it.Seq, N: it.Event.N, Time: it.Event.Time, Settled: it.Event.Settled}
+}
+
+// JSON is the public form of the event, on one line. It is shared: do not
+// change it.
+func (it *Item) JSON() json.RawMessage {
+	it.once.Do(it.render)
+	return it.body
+}
+
+// Frame is the event as server-sent. It is shared: do not change it.
+func (it *Item) Frame() []byte {
+	it.once.Do(it.render)
+	return it.frame
+}
+
+func (it *Item) render() {
+	body, err := ledger.Encode(it.public())
+	if err != nil { // a raw member that is not JSON: the event keeps its place
+		body, _ = ledger.Encode(schemas.EventView{Seq: it.Seq, N: it.Event.N, Type: it.Event.Type, Time: it.Event.Time})
+	}
+	it.frame = AppendFrame(make([]byte, 0, len(body)+64), it.Seq, string(it.Event.Type), body)
+	it.body = it.frame[len(it.frame)-len(body)-2 : len(it.frame)-2 : len(it.frame)-2]
+}
+
+// AppendFrame appends one server-sent event. data must be one line, which JSON
+// without white space between its tokens always is; name must be a word.
+func AppendFrame(b []byte, id uint64, name string, data []byte) []byte {
+	b = append(b, "id: "...)
+	b = strconv.AppendUint(b, id, 10)
+	b = append(b, "\nevent: "...)
+	b = append(b, name...)
+	b = append(b, "\ndata: "...)
+	b = append(b, data...)
+	return append(b, "\n\n"...)
+}

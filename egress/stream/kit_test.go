@@ -1,0 +1,191 @@
+package stream_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/egress/stream"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var layout = schemas.Layout{Partitions: 3, Lanes: 8}
+
+// node is a log in memory, a feed over it, and the faults between the two.
+type node struct {
+	t     testing.TB
+	log   *memlog.Log
+	led   *ledger.Ledger
+	feed  *stream.Feed
+	reads atomic.Int64
+	// drop says which republished records never arrive.
+	drop atomic.Pointer[func(schemas.Record) bool]
+	fail atomic.Pointer[error] // what reads of the log answer
+}
+
+func newNode(t testing.TB, cfg stream.Config) *node {
+	t.Helper()
+	n := &node{t: t}
+	n.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error {
+		n.reads.Add(1)
+		if err := n.fail.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}})
+	n.led = ledger.New(n.log, layout, nil)
+	cfg.Layout = layout
+	var err error
+	n.feed, err = stream.Open(n.log, n, cfg)
+	require.NoError(t, err)
+	t.Cleanup(n.feed.Close)
+	return n
+}
+
+// Live is the log's own, less what is dropped on the way.
+func (n *node) Live(subject string, fn func(schemas.Record), lost func()) (func(), error) {
+	return n.log.Live(subject, func(r schemas.Record) {
+		if drop := n.drop.Load(); drop == nil || !(*drop)(r) {
+			fn(r)
+		}
+	}, lost)
+}
+
+func (n *node) dropping(f func(schemas.Record) bool) { n.drop.Store(&f) }
+
+// everything drops all that is republished.
+func everything(schemas.Record) bool { return true }
+
+// action is one action being written.
+type action struct {
+	n  *node
+	st *ledger.State
+}
+
+func ref(id string) schemas.Ref { return schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: id} }
+
+func (n *node) claim(id string) *action {
+	n.t.Helper()
+	r := ref(id)
+	st, dup, err := n.led.Claim(context.Background(), schemas.Action{
+		ID: id, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassSafe, IDSource: schemas.IDRequest,
+		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
+		Payload: json.RawMessage(`{"method":"GET","url":"http://secret.example/"}`),
+	})
+	require.NoError(n.t, err)
+	require.False(n.t, dup)
+	return &action{n: n, st: st}
+}
+
+func (a *action) append(ev schemas.Event) {
+	a.n.t.Helper()
+	require.NoError(a.n.t, a.n.led.Append(context.Background(), a.st, ev))
+}
+
+func (a *action) start() {
+	a.append(schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "worker-7"}})
+}
+
+func (a *action) progress(data string) {
+	a.append(schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(data)})
+}
+
+func (a *action) attempt() {
+	a.append(schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{
+		Number: 1, Class: schemas.ClassSafe, Worker: "worker-7", ExpiresAt: time.Now().UTC(),
+	}})
+}
+
+func (a *action) attempted() {
+	a.append(schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
+		Number: 1, Sent: true, Status: 200, Duration: 1500 * time.Microsecond, AnswerBlob: "blob-name",
+	}})
+}
+
+func (a *action) settle(result string) {
+	a.append(schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{
+		Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(result), Attempts: 1,
+	}})
+}
+
+func (a *action) wake() {
+	a.n.t.Helper()
+	_, err := a.n.log.Append(context.Background(), schemas.Append{Subject: layout.Subject(a.st.Ref, schemas.TailWake)})
+	require.NoError(a.n.t, err)
+	a.st, err = a.n.led.Load(context.Background(), a.st.Ref)
+	require.NoError(a.n.t, err)
+}
+
+// whole writes a life with every kind of record in it.
+func (a *action) whole(progress int) {
+	a.start()
+	a.attempt()
+	for i := range progress {
+		a.progress(fmt.Sprintf(`{"i":%d}`, i))
+	}
+	a.wake()
+	a.attempted()
+	a.settle(`{"ok":true}`)
+}
+
+// seqs are the sequences of the action's events as the log has them.
+func (a *action) seqs() []uint64 {
+	a.n.t.Helper()
+	st, err := a.n.led.Load(context.Background(), a.st.Ref)
+	require.NoError(a.n.t, err)
+	out := make([]uint64, 0, len(st.Events))
+	for _, ev := range st.Events {
+		out = append(out, ev.Seq)
+	}
+	return out
+}
+
+// drain reads an action to its end.
+func drain(ctx context.Context, r *stream.Reader) ([]uint64, error) {
+	var out []uint64
+	for it, err := range r.All(ctx) {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, it.Seq)
+	}
+	return out, nil
+}
+
+func (n *node) follow(id string, after uint64) *stream.Reader {
+	n.t.Helper()
+	r, err := n.feed.Follow(context.Background(), ref(id), after)
+	require.NoError(n.t, err)
+	n.t.Cleanup(r.Close)
+	return r
+}
+
+// gate is a barrier that a test opens.
+type gate struct {
+	calls atomic.Int64
+	began chan struct{}
+	open  chan struct{}
+}
+
+func newGate() *gate { return &gate{began: make(chan struct{}, 1000), open: make(chan struct{})} }
+
+func (g *gate) pass(ctx context.Context) error {
+	g.calls.Add(1)
+	g.began <- struct{}{}
+	select {
+	case <-g.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,73 @@
+package stream
+
+import (
+	"time"
+
+	"weir/schemas"
+)
+
+// ActionURL is where an action is shown.
+func ActionURL(id string) string { return "/v1/actions/" + id }
+
+// EventsURL is where an action's events are streamed.
+func EventsURL(id string) string { return ActionURL(id) + "/events" }
+
+// ResolveURL is where a person says what became of an unknown outcome.
+func ResolveURL(id string) string { return ActionURL(id) + "/resolve" }
+
+// Milliseconds is a duration as the surfaces show it.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// public is what an owner sees of an event. It copies what is shown instead of
+// striking what is hidden: payloads as they were posted, names of stored
+// objects, workers and fingerprints have no place in it.
+func (it *Item) public() schemas.EventView {
+	ev := it.Event
+	p := schemas.EventView{
+		Seq: it.Seq, N: ev.N, Type: ev.Type, Time: ev.Time,
+		Waiting: ev.Waiting, Resolution: ev.Resolution,
+	}
+	switch ev.Type {
+	case schemas.EventAccepted:
+		if a := ev.Action; a != nil {
+			p.Action = &schemas.EventViewAction{ID: a.ID, Kind: a.Kind, Class: a.Class, Deadline: a.Deadline, Supersedes: a.Supersedes}
+		}
+	case schemas.EventAttempt:
+		if a := ev.Attempt; a != nil {
+			p.Attempt = &schemas.EventViewAttempt{
+				Step: a.Step, Number: a.Number, Hop: a.Hop, Class: a.Class,
+				Decision: a.Decision, Digest: a.Digest, ExpiresAt: a.ExpiresAt,
+			}
+		}
+	case schemas.EventAttempted:
+		if a := ev.Attempted; a != nil {
+			p.Attempted = &schemas.EventViewAttempted{
+				Step: a.Step, Number: a.Number, Hop: a.Hop, Code: a.Code, Sent: a.Sent,
+				Status: a.Status, DurationMS: Milliseconds(a.Duration), RetryAt: a.RetryAt,
+			}
+		}
+	case schemas.EventSettled:
+		p.Settled = it.settled()
+	case schemas.EventProgress, schemas.EventDelta:
+		p.Data = ev.Data
+	case schemas.EventStarted, schemas.EventWaiting, schemas.EventCancel, schemas.EventResolution:
+	}
+	return p
+}
+
+func (it *Item) settled() *schemas.EventViewSettled {
+	s := it.Event.Settled
+	p := &schemas.EventViewSettled{Outcome: s.Outcome, Code: s.Code, Message: s.Message, Attempts: s.Attempts}
+	if s.Outcome == schemas.OutcomeUnknown {
+		p.ResolveURL = ResolveURL(it.Ref.ID)
+	}
+	switch {
+	case s.ResultBlob != "":
+		p.ResultURL = ActionURL(it.Ref.ID)
+	case it.result != nil:
+		p.Result = it.result(it.Ref, s)
+	default:
+		p.Result = s.Result
+	}
+	return p
+}

@@ -1,0 +1,161 @@
+package stream
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Invalid is the error of a request parameter that cannot be read.
+func Invalid(message string) error { return fault.New(schemas.InvalidRequest, message) }
+
+// Position reads an event id as it was sent: decimal digits, at most twenty,
+// that fit into 64 bits.
+func Position(s string) (uint64, bool) {
+	if s == "" || len(s) > 20 {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil
+}
+
+// One reads a parameter that may stand once. ok is false where it does not.
+func One(q url.Values, name string) (value string, ok bool, err error) {
+	values, ok := q[name]
+	if !ok {
+		return "", false, nil
+	}
+	if len(values) != 1 {
+		return "", false, Invalid("the parameter " + name + " may be given once")
+	}
+	return values[0], true, nil
+}
+
+// LastEventID reads the header of that name; an empty one counts as absent.
+func LastEventID(r *http.Request) (after uint64, ok bool, err error) {
+	values := r.Header.Values("Last-Event-ID")
+	if len(values) == 0 || (len(values) == 1 && values[0] == "") {
+		return 0, false, nil
+	}
+	if len(values) == 1 {
+		if after, ok = Position(values[0]); ok {
+			return after, true, nil
+		}
+	}
+	return 0, false, Invalid("the Last-Event-ID header must be the id of an event")
+}
+
+// After reads where to resume: the header before the parameter.
+func After(r *http.Request, q url.Values) (uint64, error) {
+	after, ok, err := LastEventID(r)
+	if ok || err != nil {
+		return after, err
+	}
+	value, ok, err := One(q, "after")
+	if !ok || err != nil {
+		return 0, err
+	}
+	if after, ok = Position(value); !ok {
+		return 0, Invalid("the parameter after must be the id of an event")
+	}
+	return after, nil
+}
+
+// Limit reads how many items a page may have: 1 to 1000.
+func Limit(q url.Values, def int) (int, error) {
+	value, ok, err := One(q, "limit")
+	if !ok || err != nil {
+		return def, err
+	}
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || n < 1 || n > 1000 {
+		return 0, Invalid("the parameter limit must be a number from 1 to 1000")
+	}
+	return int(n), nil
+}
+
+// Seconds reads a waiting time in whole seconds, up to most.
+func Seconds(q url.Values, name string, most time.Duration) (time.Duration, error) {
+	value, ok, err := One(q, name)
+	if !ok || err != nil {
+		return most, err
+	}
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return 0, Invalid("the parameter " + name + " must be a number of seconds")
+	}
+	return min(time.Duration(n)*time.Second, most), nil //nolint:gosec // 16 bits
+}
+
+// Form is what a client wants of a route that can stream.
+type Form int
+
+// The forms.
+const (
+	FormAny  Form = iota // it did not say
+	FormSSE              // text/event-stream
+	FormJSON             // a page
+	FormNone             // nothing that is to be had
+)
+
+// Accepts reads the Accept header. A named event stream goes before a page,
+// for that is what a browser's EventSource sends.
+func Accepts(r *http.Request) Form {
+	header := strings.Join(r.Header.Values("Accept"), ",")
+	if strings.TrimSpace(header) == "" {
+		return FormAny
+	}
+	form := FormNone
+	for part := range strings.SplitSeq(header, ",") {
+		media, params, _ := strings.Cut(part, ";")
+		if refused(params) {
+			continue
+		}
+		switch strings.ToLower(strings.TrimSpace(media)) {
+		case "text/event-stream":
+			return FormSSE
+		case "application/json", "application/*":
+			form = FormJSON
+		case "*/*", "text/*":
+			if form == FormNone {
+				form = FormAny
+			}
+		}
+	}
+	return form
+}
+
+// refused reports a quality of zero.
+func refused(params string) bool {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if strings.EqualFold(name, "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && q == 0
+		}
+	}
+	return false
+}
+
+// CursorParam reads the cursor of a list whose pages continue after a sequence.
+func CursorParam(q url.Values) (uint64, error) {
+	value, ok, err := One(q, "cursor")
+	if !ok || err != nil {
+		return 0, err
+	}
+	after, ok := Position(value)
+	if !ok {
+		return 0, Invalid("the parameter cursor must be the next of an earlier page")
+	}
+	return after, nil
+}

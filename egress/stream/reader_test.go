@@ -1,0 +1,348 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestFollowFromEveryPosition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a, other := n.claim("a"), n.claim("b")
+	other.whole(3)
+	a.whole(200) // more than one read brings
+	a.append(schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
+	all := a.seqs()
+	for i, after := range append([]uint64{0}, all...) {
+		got, err := drain(t.Context(), n.follow("a", after))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(all[i:]), fmt.Sprint(got), "after %d", after)
+	}
+}
+
+func TestFollowWhileItHappens(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{BufferEvents: 8})
+	a := n.claim("a")
+	const viewers = 50
+	got := make([][]uint64, viewers)
+	var wg sync.WaitGroup
+	for i := range viewers {
+		r := n.follow("a", 0)
+		wg.Go(func() {
+			got[i], _ = drain(context.Background(), r)
+			r.Close()
+		})
+	}
+	a.whole(500)
+	wg.Wait()
+	want := a.seqs()
+	for i := range viewers {
+		require.Equal(t, want, got[i], "viewer %d", i)
+	}
+	require.Zero(t, n.feed.Topics())
+}
+
+func TestFollowJoinsAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var got [][]uint64
+	join := func() {
+		r := n.follow("a", 0)
+		wg.Go(func() {
+			defer r.Close()
+			seqs, err := drain(context.Background(), r)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				got = append(got, seqs)
+			}
+		})
+	}
+	join()
+	a.start()
+	join()
+	a.attempt()
+	for range 30 {
+		join()
+		a.progress(`1`)
+	}
+	join()
+	a.settle(`1`)
+	join()
+	wg.Wait()
+	require.Len(t, got, 34)
+	for _, seqs := range got {
+		require.Equal(t, a.seqs(), seqs)
+	}
+}
+
+func TestGapIsFilledFromTheLog(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	r := n.follow("a", 0)
+	a.start()
+	n.dropping(func(rec schemas.Record) bool { return strings.Contains(string(rec.Data), `"gap"`) })
+	a.progress(`"gap"`)
+	a.progress(`"gap"`)
+	a.progress(`"seen"`)
+	a.settle(`1`)
+	got, err := drain(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, a.seqs(), got)
+}
+
+func TestResumeWithALostFirstEvent(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	a.start()
+	a.wake() // the newest record tells no ordinal
+	r := n.follow("a", a.st.Seq)
+	drop := true
+	n.dropping(func(schemas.Record) bool { defer func() { drop = false }(); return drop })
+	a.progress(`"lost"`)
+	a.progress(`"seen"`)
+	a.settle(`1`)
+	got, err := drain(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, a.seqs()[2:], got)
+}
+
+func TestLostAndOverflowReadTheLog(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]stream.Config{
+		"events": {BufferEvents: 3},
+		"bytes":  {BufferBytes: 100},
+		"held":   {HeldEvents: 2, Barrier: func(context.Context) error { return nil }},
+		"lost":   {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, cfg)
+			a := n.claim("a")
+			r := n.follow("a", 0)
+			a.start()
+			if name == "lost" {
+				n.dropping(everything)
+			}
+			for range 150 {
+				a.progress(`"x"`)
+			}
+			a.settle(`1`)
+			if name == "lost" {
+				n.log.Lose()
+			}
+			got, err := drain(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, a.seqs(), got)
+		})
+	}
+}
+
+func TestASilentLossIsFoundOnTheTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{Recheck: 15 * time.Second})
+		defer n.feed.Close()
+		a := n.claim("a")
+		r := n.follow("a", 0)
+		begin := time.Now()
+		n.dropping(everything)
+		a.whole(2)
+		got, err := drain(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, a.seqs(), got)
+		require.Equal(t, 15*time.Second, time.Since(begin))
+	})
+}
+
+func TestReaderOutlivesALogThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		a := n.claim("a")
+		r := n.follow("a", 0)
+		n.dropping(everything)
+		a.whole(1)
+		away := error(fault.ErrUnavailable)
+		n.fail.Store(&away)
+		n.log.Lose()
+		go func() {
+			<-time.After(3 * time.Second)
+			n.fail.Store(nil)
+		}()
+		got, err := drain(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, a.seqs(), got)
+	})
+}
+
+func TestBarrierBatchesAndKeepsOrder(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	n := newNode(t, stream.Config{Barrier: g.pass})
+	free := n.claim("free")
+	held := n.claim("held")
+	// Both are followed from their first event, whose reading passes a barrier.
+	got := make(chan *stream.Reader, 2)
+	for _, id := range []string{"free", "held"} {
+		go func() {
+			r, err := n.feed.Follow(context.Background(), ref(id), 0)
+			if err == nil {
+				got <- r
+			}
+		}()
+		<-g.began
+		g.open <- struct{}{}
+	}
+	readers := map[string]*stream.Reader{}
+	for range 2 {
+		r := <-got
+		defer r.Close()
+		items, err := r.Next(t.Context(), nil)
+		require.NoError(t, err)
+		readers[items[0].Ref.ID] = r
+	}
+	held.start()
+	<-g.began // a sync runs: what comes now waits for the next one
+	held.attempt()
+	held.progress(`"must not overtake"`)
+	held.attempted()
+	free.progress(`"needs no barrier"`)
+
+	items, err := readers["free"].Next(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, schemas.EventProgress, items[0].Event.Type)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = readers["held"].Next(ctx, nil)
+	require.ErrorIs(t, err, context.Canceled, "nothing of the held action may be shown")
+
+	g.open <- struct{}{}
+	items, err = readers["held"].Next(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, items, 1)
+	<-g.began
+	g.open <- struct{}{}
+	var types []schemas.EventType
+	for len(types) < 3 {
+		items, err = readers["held"].Next(t.Context(), nil)
+		require.NoError(t, err)
+		for _, it := range items {
+			types = append(types, it.Event.Type)
+		}
+	}
+	require.Equal(t, []schemas.EventType{schemas.EventAttempt, schemas.EventProgress, schemas.EventAttempted}, types)
+	require.EqualValues(t, 4, g.calls.Load(), "three queued events share one barrier")
+}
+
+func TestHistoryPassesABarrierOnce(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	close(g.open)
+	n := newNode(t, stream.Config{Barrier: g.pass})
+	n.claim("a").whole(3)
+	for range 5 {
+		_, err := drain(t.Context(), n.follow("a", 0))
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, g.calls.Load())
+}
+
+func TestPositionsThatCannotBeResumed(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	a.whole(3)
+	seqs := a.seqs()
+	last := seqs[len(seqs)-1]
+	name := schemas.LogStream(layout.Partition("acme", "a"))
+
+	_, err := n.feed.Follow(t.Context(), ref("a"), last+1)
+	require.ErrorIs(t, err, stream.ErrBeyond)
+	_, err = n.feed.Follow(t.Context(), ref("nobody"), 0)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	require.True(t, n.follow("a", last).Ended())
+
+	n.log.Purge(name, seqs[2])
+	var gone *stream.GoneError
+	for _, after := range []uint64{0, seqs[0]} {
+		_, err = n.feed.Follow(t.Context(), ref("a"), after)
+		require.ErrorAs(t, err, &gone, "after %d", after)
+		require.Equal(t, seqs[2], gone.Earliest)
+		require.ErrorIs(t, err, fault.ErrGone)
+	}
+	for _, after := range []uint64{seqs[2] - 1, seqs[2], seqs[1]} {
+		_, err := drain(t.Context(), n.follow("a", after))
+		require.NoError(t, err, "after %d", after)
+	}
+	n.log.Purge(name, last+1)
+	_, err = n.feed.Follow(t.Context(), ref("a"), seqs[0])
+	require.ErrorAs(t, err, &gone)
+	require.Zero(t, gone.Earliest)
+	_, err = n.feed.Follow(t.Context(), ref("a"), 0)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	require.Zero(t, n.feed.Watching()-4, "the readers that opened, and no other")
+}
+
+func TestRecordsOfAnotherVersionKeepTheirPlace(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	live := n.follow("a", 0)
+	put := func(data string) {
+		_, err := n.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailEvent), Data: []byte(data)})
+		require.NoError(t, err)
+	}
+	put(`{"v":2,"n":2,"type":"teleported","time":"2026-01-02T03:04:05Z","secret":1}`)
+	put(`{"v":2,"n":3,"type":"bad\nevent: x","time":"2026-01-02T03:04:05Z"}`)
+	put(`garbage`)
+	_, err := n.log.Append(t.Context(), schemas.Append{
+		Subject: layout.Subject(ref("a"), schemas.TailSettled),
+		Data:    []byte(`{"v":1,"n":5,"type":"settled","time":"2026-01-02T03:04:05Z","settled":{"outcome":"failed","attempts":0}}`),
+	})
+	require.NoError(t, err)
+	for _, r := range []*stream.Reader{live, n.follow("a", 0)} {
+		var types []string
+		for it, err := range r.All(t.Context()) {
+			require.NoError(t, err)
+			types = append(types, string(it.Event.Type))
+			require.NotContains(t, string(it.JSON()), "secret")
+			require.Equal(t, 4, strings.Count(string(it.Frame()), "\n"))
+		}
+		require.Equal(t, []string{"accepted", "teleported", "unknown", "unknown", "settled"}, types)
+	}
+	_ = a
+}
+
+func TestHistoryThatRunsAwayEndsTheReader(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	r := n.follow("a", 0)
+	_, err := r.Next(t.Context(), nil)
+	require.NoError(t, err)
+	n.dropping(everything)
+	a.whole(3)
+	n.log.Purge(schemas.LogStream(layout.Partition("acme", "a")), a.seqs()[2])
+	n.log.Lose()
+	_, err = drain(t.Context(), r)
+	require.ErrorIs(t, err, fault.ErrGone)
+}

@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"net/http"
+	"time"
+)
+
+// Writer writes a stream of server-sent events. Every write has a deadline, so
+// that a reader that takes nothing costs a connection for that long and no
+// longer; what it missed it gets when it resumes.
+type Writer struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	live    bool
+}
+
+// NewWriter prepares w for a stream and lifts the deadlines that the server
+// has set for an ordinary request.
+func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
+	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(w)}
+}
+
+// Live says whether what is written reaches the client before the end. Where
+// it does not, the stream should end when there is nothing more to give: a
+// client that resumes then polls.
+func (s *Writer) Live() bool { return s.live }
+
+// Header sets the headers of a stream and nothing else.
+func Header(h http.Header) {
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// Begin sends the headers and a first comment, so that the client and every
+// proxy between know at once that the stream stands.
+func (s *Writer) Begin() error {
+	_ = s.rc.SetReadDeadline(time.Time{}) // else the deadline of the request's body ends the stream
+	Header(s.w.Header())
+	s.w.WriteHeader(http.StatusOK)
+	return s.Comment()
+}
+
+// Comment sends a line that no client sees as an event.
+func (s *Writer) Comment() error {
+	if err := s.Write([]byte(":\n\n")); err != nil {
+		return err
+	}
+	return s.Flush()
+}
+
+// Write sends whole frames. They leave at the next Flush, or before.
+func (s *Writer) Write(frames []byte) error {
+	s.deadline()
+	_, err := s.w.Write(frames)
+	return err
+}
+
+// Flush sends what was written.
+func (s *Writer) Flush() error {
+	if !s.live {
+		return nil
+	}
+	s.deadline()
+	return s.rc.Flush()
+}
+
+// End lifts the write deadline again: the connection may serve other requests.
+func (s *Writer) End() { _ = s.rc.SetWriteDeadline(time.Time{}) }
+
+// deadline is renewed by every write. Where it is not supported, the server's
+// own limits hold; where the connection is gone, the write will tell.
+func (s *Writer) deadline() { _ = s.rc.SetWriteDeadline(time.Now().Add(s.timeout)) }
+
+// canFlush looks through the wrappers: some have a Flush that does nothing.
+func canFlush(w http.ResponseWriter) bool {
+	for {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = u.Unwrap()
+	}
+	switch w.(type) {
+	case http.Flusher, interface{ FlushError() error }:
+		return true
+	default:
+		return false
+	}
+}

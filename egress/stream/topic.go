@@ -1,0 +1,153 @@
+package stream
+
+import (
+	"strings"
+
+	"weir/schemas"
+)
+
+// topic is one action that somebody on this node watches. Everything in it is
+// guarded by the feed's lock.
+type topic struct {
+	key    string
+	ref    schemas.Ref
+	stream string
+	filter string
+
+	watchers  []*watcher
+	followers int // watchers that want every event
+	pins      int // claims that are being made
+	held      int // events that arrived and are not released yet
+	// lost says that the subscription has missed records since the topic was made.
+	lost bool
+	// ending is the terminal event, once it was released.
+	ending *Ending
+}
+
+// wants says whether records under a tail matter here: who only waits for the
+// end has nothing else decoded, and no barrier held for it.
+func (t *topic) wants(tail schemas.Tail) bool {
+	return t.followers > 0 || tail == schemas.TailSettled
+}
+
+// deliver hands a released event to every watcher.
+func (t *topic) deliver(it *Item, cfg Config) {
+	if t.ending == nil && it.Event.Type == schemas.EventSettled {
+		t.ending = it.ending()
+	}
+	for _, w := range t.watchers {
+		w.push(it, cfg)
+	}
+}
+
+// watcher is one stream or one waiting answer. It costs a few hundred bytes
+// while idle.
+type watcher struct {
+	topic  *topic
+	at     int // its place in topic.watchers
+	follow bool
+	first  bool          // it has not looked at its topic yet
+	wake   chan struct{} // holds one signal
+
+	buf  []*Item
+	size int
+	// behind says that the log must be read: the buffer overflowed, or the
+	// subscription lost records.
+	behind bool
+}
+
+// push never blocks: a watcher that does not keep up loses its buffer, and
+// reads the log when it comes round.
+func (w *watcher) push(it *Item, cfg Config) {
+	switch {
+	case !w.follow:
+		if w.topic.ending == nil {
+			return
+		}
+	case w.behind:
+		return
+	case len(w.buf) >= cfg.BufferEvents || (len(w.buf) > 0 && w.size+it.size > cfg.BufferBytes):
+		w.fallBehind()
+		return
+	default:
+		w.buf = append(w.buf, it)
+		w.size += it.size
+	}
+	w.signal()
+}
+
+func (w *watcher) fallBehind() {
+	w.buf, w.size, w.behind = nil, 0, true
+	w.signal()
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch registers a watcher. What is stored from now on reaches it, so the log
+// is read after this and not before.
+func (f *Feed) watch(ref schemas.Ref, follow bool) *watcher {
+	w := &watcher{follow: follow, first: true, wake: make(chan struct{}, 1)}
+	filter := f.cfg.Layout.All(ref)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.topic(ref, filter)
+	w.topic, w.at = t, len(t.watchers)
+	t.watchers = append(t.watchers, w)
+	if follow {
+		t.followers++
+	}
+	return w
+}
+
+// topic is called under the lock.
+func (f *Feed) topic(ref schemas.Ref, filter string) *topic {
+	key := strings.TrimSuffix(strings.TrimPrefix(filter, schemas.LogRoot+"."), ".>")
+	t := f.topics[key]
+	if t == nil {
+		stream := schemas.LogStream(f.cfg.Layout.Partition(ref.Tenant, ref.ID))
+		t = &topic{key: key, ref: ref, stream: stream, filter: filter}
+		f.topics[key] = t
+	}
+	return t
+}
+
+// leave unregisters a watcher and drops a topic that nobody needs any more.
+func (f *Feed) leave(w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := w.topic
+	if w.at < 0 {
+		return
+	}
+	end := len(t.watchers) - 1
+	t.watchers[w.at] = t.watchers[end]
+	t.watchers[w.at].at = w.at
+	t.watchers[end] = nil
+	t.watchers = t.watchers[:end]
+	w.at, w.buf = -1, nil
+	if w.follow {
+		t.followers--
+	}
+	f.drop(t)
+}
+
+func (f *Feed) drop(t *topic) {
+	if len(t.watchers) == 0 && t.pins == 0 && f.topics[t.key] == t {
+		delete(f.topics, t.key)
+	}
+}
+
+// take empties a watcher's buffer. behind says that the log is to be read
+// first, and is asked for once.
+func (f *Feed) take(w *watcher) (items []*Item, behind bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	items, behind = w.buf, w.behind
+	w.buf, w.size, w.behind = nil, 0, false
+	return items, behind
+}

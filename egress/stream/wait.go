@@ -1,0 +1,111 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"weir/schemas"
+)
+
+// Ending is how an action ended, and where that stands on the log.
+type Ending struct {
+	schemas.Ref
+	Seq     uint64
+	N       int
+	Time    time.Time
+	Settled *schemas.Settled
+}
+
+// Expect makes the feed keep an action's terminal event from now on, until
+// release. Who is about to claim an id calls it before the claim is published;
+// the answer then needs no read of the log, however fast the action settles.
+// release may be called twice.
+func (f *Feed) Expect(ref schemas.Ref) (release func()) {
+	filter := f.cfg.Layout.All(ref)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.topic(ref, filter)
+	t.pins++
+	released := false
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if released {
+			return
+		}
+		released = true
+		t.pins--
+		f.drop(t)
+	}
+}
+
+// Wait returns the action's end once it may be shown. It reads the log once,
+// then lives off the feed, and so ends whether the action settled long ago or
+// has still to be taken up. An id that nobody claimed is waited for until ctx
+// ends. The error is ctx's, or ErrClosed.
+func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Ending, error) {
+	return f.wait(ctx, ref, false)
+}
+
+// WaitClaimed is Wait for an action that the caller has just claimed, under an
+// Expect that is still held: the log is not read unless the feed lost records.
+// Without such an Expect it is Wait.
+func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Ending, error) {
+	return f.wait(ctx, ref, true)
+}
+
+func (f *Feed) wait(ctx context.Context, ref schemas.Ref, claimed bool) (Ending, error) {
+	w := f.watch(ref, false)
+	defer f.leave(w)
+	end, behind, pinned := f.peek(w)
+	ask := behind || !claimed || !pinned
+	timer := time.NewTimer(f.cfg.Recheck)
+	defer timer.Stop()
+	for end == nil {
+		if ask {
+			var err error
+			if end, err = f.ending(ctx, w.topic); end != nil {
+				break
+			} else if err != nil {
+				timer.Reset(f.cfg.Retry) // the log is away: the feed may still bring it
+			}
+		}
+		ask = false
+		select {
+		case <-w.wake:
+			end, ask, _ = f.peek(w)
+		case <-timer.C:
+			timer.Reset(f.cfg.Recheck)
+			ask = true
+		case <-ctx.Done():
+			return Ending{}, ctx.Err()
+		case <-f.ctx.Done():
+			return Ending{}, ErrClosed
+		}
+	}
+	return *end, nil
+}
+
+// peek looks at what the feed knows. behind says that it may have missed
+// something since the topic was made, pinned that it was made by an Expect, or
+// that one joined it.
+func (f *Feed) peek(w *watcher) (end *Ending, behind, pinned bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := w.topic
+	behind = w.behind || (t.lost && w.first)
+	w.behind, w.first = false, false
+	return t.ending, behind, t.pins > 0
+}
+
+// ending reads the terminal event from the log; nil where there is none yet.
+func (f *Feed) ending(ctx context.Context, t *topic) (*Ending, error) {
+	rec, ok, err := f.last(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.TailSettled))
+	if !ok || err != nil {
+		return nil, err
+	}
+	if err := f.Durable(ctx, t.stream, rec.Seq); err != nil {
+		return nil, err
+	}
+	return f.item(t.ref, schemas.TailSettled, rec).ending(), nil
+}

@@ -1,0 +1,197 @@
+// Package accept is the last step of every write surface: it names the action,
+// claims the name on the log and waits until the record would survive. It
+// performs nothing.
+package accept
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// Ledger is what acceptance needs of the action log.
+type Ledger interface {
+	Claim(ctx context.Context, a schemas.Action) (st *ledger.State, duplicate bool, err error)
+}
+
+// Config of an Acceptor. All but Barrier have defaults.
+type Config struct {
+	// Barrier returns once everything stored before the call would survive
+	// what Durability says. An error means that nobody knows.
+	Barrier    func(ctx context.Context) error
+	Durability schemas.Durability
+	// Deadlines are how long an action of a kind may take, from acceptance to
+	// its end. Defaults: http 2 min, plan 10 min.
+	Deadlines map[schemas.Kind]time.Duration
+	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
+	// even if the client has gone.
+	StoreTimeout time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// NewID makes an id for an action that its caller did not name; default a UUIDv7.
+	NewID func() (string, error)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Barrier == nil {
+		c.Barrier = func(context.Context) error { return nil }
+	}
+	if c.Durability == "" {
+		c.Durability = schemas.DurabilityProcess
+	}
+	deadlines := map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute}
+	for k, d := range c.Deadlines {
+		if d > 0 {
+			deadlines[k] = d
+		}
+	}
+	c.Deadlines = deadlines
+	if c.StoreTimeout <= 0 {
+		c.StoreTimeout = 10 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = newUUID
+	}
+	return c
+}
+
+func newUUID() (string, error) {
+	id, err := uuid.NewV7()
+	return id.String(), err
+}
+
+// Acceptor accepts actions. It is safe for concurrent use.
+type Acceptor struct {
+	ledger Ledger
+	cfg    Config
+}
+
+// New returns an Acceptor over the ledger.
+func New(l Ledger, cfg Config) *Acceptor {
+	return &Acceptor{ledger: l, cfg: cfg.withDefaults()}
+}
+
+// Request is one action that a surface has translated.
+type Request struct {
+	Name
+	Tenant string
+	Kind   schemas.Kind
+	Class  schemas.Class // kind http
+	// Payload is the kind's document, as it will lie on the log.
+	Payload json.RawMessage
+	// Supersedes names the action that this one is made from.
+	Supersedes string
+	// Before, if set, is called with the action's name just before the claim,
+	// so that whoever waits for its end cannot miss it.
+	Before func(ref schemas.Ref)
+}
+
+// Accepted is an action that is ours or that the request has joined. Its Ref
+// is set as soon as the action has a name that may stand on the log, so also
+// beside an error that does not know whether it does.
+type Accepted struct {
+	schemas.Ref
+	Receipt schemas.Receipt
+	// Replayed says that the answer is the stored one of an earlier request
+	// with the same Idempotency-Key.
+	Replayed bool
+}
+
+// Accept stores the action, or joins the one that has its name. Errors:
+//
+//   - CONFLICT, IDEMPOTENCY_CONFLICT: the name belongs to another payload.
+//   - IN_FLIGHT: the Idempotency-Key's first request has not been settled.
+//   - LOG_FULL, PAYLOAD_TOO_LARGE: nothing was stored.
+//   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
+func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
+	action, err := a.action(r)
+	if err != nil {
+		return Accepted{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
+	defer cancel()
+	out := Accepted{Ref: schemas.Ref{Tenant: r.Tenant, Kind: r.Kind, ID: action.ID}}
+	if r.Before != nil {
+		r.Before(out.Ref)
+	}
+	st, duplicate, err := a.ledger.Claim(ctx, action)
+	if err != nil {
+		if refused := refusal(err, action.IDSource); refused != nil {
+			return Accepted{}, refused
+		}
+		return out, unknown(err, action.IDSource)
+	}
+	out.Receipt = schemas.Receipt{
+		ID: st.ID, Status: st.Status(), Duplicate: duplicate,
+		Durability: a.cfg.Durability, Class: st.Action.Class,
+	}
+	if err := a.cfg.Barrier(ctx); err != nil {
+		return out, unknown(err, action.IDSource)
+	}
+	if duplicate && action.IDSource == schemas.IDKey {
+		if st.Settled == nil {
+			return out, fault.New(schemas.InFlight, "the first request with this Idempotency-Key is still being worked on; ask for its result under Location, or repeat the request later")
+		}
+		out.Replayed = true
+	}
+	return out, nil
+}
+
+// action fills in what the caller did not say.
+func (a *Acceptor) action(r Request) (schemas.Action, error) {
+	fingerprint, err := strict.Fingerprint(r.Payload)
+	if err != nil {
+		return schemas.Action{}, err
+	}
+	if r.ID == "" {
+		if r.ID, err = a.cfg.NewID(); err != nil {
+			return schemas.Action{}, err
+		}
+		r.Source = schemas.IDGenerated
+	}
+	now := a.cfg.Now().UTC()
+	return schemas.Action{
+		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
+		Fingerprint: fingerprint, AcceptedAt: now, Deadline: now.Add(a.cfg.Deadlines[r.Kind]),
+		Supersedes: r.Supersedes, Payload: r.Payload,
+	}, nil
+}
+
+// refusal is the public error of a claim that surely stored nothing, or nil.
+func refusal(err error, source schemas.IDSource) error {
+	switch {
+	case errors.Is(err, fault.ErrConflict) && source == schemas.IDKey:
+		return &fault.Error{Code: schemas.IdempotencyConflict, Cause: err, Message: "this Idempotency-Key was used with another payload; use a new key for a new action"}
+	case errors.Is(err, fault.ErrConflict):
+		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "this request_id belongs to an action with another payload; use a new one for a new action"}
+	case errors.Is(err, fault.ErrFull):
+		return &fault.Error{Code: schemas.LogFull, Cause: err, Message: "the log is full, nothing was stored; try again later"}
+	case errors.Is(err, fault.ErrTooLarge):
+		return &fault.Error{Code: schemas.PayloadTooLarge, Cause: err, Message: "the action is larger than the log takes, nothing was stored; send a smaller one"}
+	case errors.Is(err, fault.ErrGone):
+		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "this id was used by an action whose history has been dropped; use a new one"}
+	default:
+		return nil
+	}
+}
+
+// unknown is the public error of an action that may be on the log. It never
+// suggests that nothing happened.
+func unknown(err error, source schemas.IDSource) error {
+	message := "whether the action was stored is unknown; repeat the same request, it joins the action if there is one"
+	if source == schemas.IDGenerated {
+		message = "whether the action was stored is unknown; look under the id in Weir-Action-Id, or repeat the request with that request_id"
+	}
+	return &fault.Error{Code: schemas.Unavailable, Cause: err, Message: message}
+}

@@ -1,0 +1,305 @@
+package accept_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/accept"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+// world is an acceptor over a log in memory, with places to plant faults.
+type world struct {
+	*accept.Acceptor
+	ledger *ledger.Ledger
+	log    *memlog.Log
+
+	mu             sync.Mutex
+	before, after  error
+	barrier, reads error
+	barriers       int
+	now            time.Time
+}
+
+func (w *world) set(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(time.Microsecond)
+	return w.now
+}
+
+func setup(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
+	get := func(p *error) error { w.mu.Lock(); defer w.mu.Unlock(); return *p }
+	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	w.log = memlog.New(layout, w.clock, memlog.Hooks{
+		Before: func(schemas.Append) error { return get(&w.before) },
+		After:  func(schemas.Append, uint64) error { return get(&w.after) },
+		Read:   func() error { return get(&w.reads) },
+	})
+	w.ledger = ledger.New(w.log, layout, w.clock)
+	w.Acceptor = accept.New(w.ledger, accept.Config{
+		Durability: schemas.DurabilityDisk, Now: w.clock,
+		Barrier: func(context.Context) error { w.set(func() { w.barriers++ }); return get(&w.barrier) },
+	})
+	return w
+}
+
+func (w *world) settle(tb testing.TB, id string) {
+	tb.Helper()
+	st, err := w.ledger.Find(context.Background(), "t", id)
+	require.NoError(tb, err)
+	require.NoError(tb, w.ledger.Append(context.Background(), st, schemas.Event{
+		Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded},
+	}))
+}
+
+func request(name accept.Name, payload string) accept.Request {
+	return accept.Request{
+		Name: name, Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: json.RawMessage(payload),
+	}
+}
+
+func byID(id string) accept.Name   { return accept.Name{ID: id, Source: schemas.IDRequest} }
+func byKey(key string) accept.Name { return accept.NameOf("t", "/r", "", key) }
+
+func code(t *testing.T, err error) schemas.Code {
+	t.Helper()
+	var public *fault.Error
+	require.ErrorAs(t, err, &public)
+	return public.Code
+}
+
+func TestAcceptStores(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var named schemas.Ref
+	r := request(accept.Name{}, `{"b":1,"a":9007199254740993}`)
+	r.Before = func(ref schemas.Ref) { named = ref }
+	out, err := w.Accept(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, named, out.Ref)
+	require.Equal(t, schemas.Receipt{ID: out.ID, Status: "accepted", Durability: schemas.DurabilityDisk, Class: schemas.ClassOnce}, out.Receipt)
+	require.Equal(t, 1, w.barriers)
+	st, err := w.ledger.Find(t.Context(), "t", out.ID)
+	require.NoError(t, err)
+	require.Equal(t, schemas.IDGenerated, st.Action.IDSource)
+	require.Equal(t, 2*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
+	require.Equal(t, `{"b":1,"a":9007199254740993}`, string(st.Action.Payload))
+	require.Len(t, st.Action.Fingerprint, 64)
+	other, err := w.Accept(t.Context(), r)
+	require.NoError(t, err)
+	require.NotEqual(t, out.ID, other.ID, "without a name every request is an action")
+}
+
+func TestDeadlineByKind(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := request(byID("p"), `{}`)
+	r.Kind = schemas.KindPlan
+	_, err := w.Accept(t.Context(), r)
+	require.NoError(t, err)
+	st, err := w.ledger.Find(t.Context(), "t", "p")
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
+}
+
+func TestLargePayloadIsPutAside(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	payload := `{"body":"` + strings.Repeat("x", schemas.InlineLimit) + `"}`
+	out, err := w.Accept(t.Context(), request(byID("big"), payload))
+	require.NoError(t, err)
+	st, err := w.ledger.Load(t.Context(), out.Ref)
+	require.NoError(t, err)
+	require.Empty(t, st.Action.Payload)
+	got, err := w.ledger.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob)
+	require.NoError(t, err)
+	require.Equal(t, payload, string(got))
+}
+
+func TestRepeatOfRequestID(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first, err := w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
+	require.NoError(t, err)
+	again, err := w.Accept(t.Context(), request(byID("r1"), `{"b":2,"a":1}`))
+	require.NoError(t, err)
+	require.Equal(t, first.Ref, again.Ref)
+	require.True(t, again.Receipt.Duplicate)
+	require.False(t, again.Replayed)
+	require.Equal(t, 2, w.barriers, "what was joined must be durable too")
+
+	w.set(func() { w.barrier = errors.New("lost") })
+	_, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
+	require.Equal(t, schemas.Unavailable, code(t, err))
+	w.set(func() { w.barrier = nil })
+
+	_, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2.0}`))
+	require.Equal(t, schemas.Conflict, code(t, err))
+	plan := request(byID("r1"), `{"a":1,"b":2}`)
+	plan.Kind = schemas.KindPlan
+	_, err = w.Accept(t.Context(), plan)
+	require.Equal(t, schemas.Conflict, code(t, err), "ids are unique across kinds")
+
+	w.settle(t, "r1")
+	again, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
+	require.NoError(t, err)
+	require.Equal(t, "succeeded", again.Receipt.Status)
+}
+
+func TestRepeatOfIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
+	require.NoError(t, err)
+	require.False(t, first.Replayed)
+	flying, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
+	require.Equal(t, schemas.InFlight, code(t, err))
+	require.Equal(t, first.Ref, flying.Ref, "the caller is told where to look")
+	_, err = w.Accept(t.Context(), request(byKey("k"), `{"a":2}`))
+	require.Equal(t, schemas.IdempotencyConflict, code(t, err))
+	w.settle(t, first.ID)
+	replay, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
+	require.NoError(t, err)
+	require.True(t, replay.Replayed)
+	require.Equal(t, first.Ref, replay.Ref)
+	require.True(t, replay.Receipt.Duplicate)
+}
+
+func TestOneOfManyWins(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]accept.Name{"request id": byID("same"), "key": byKey("same")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			winners, joined, flying := 0, 0, 0
+			for range 50 {
+				wg.Go(func() {
+					out, err := w.Accept(context.Background(), request(n, `{"a":1}`))
+					mu.Lock()
+					defer mu.Unlock()
+					var public *fault.Error
+					switch {
+					case err == nil && !out.Receipt.Duplicate:
+						winners++
+					case err == nil:
+						joined++
+					case errors.As(err, &public) && public.Code == schemas.InFlight:
+						flying++
+					}
+				})
+			}
+			wg.Wait()
+			require.Equal(t, 1, winners)
+			require.Equal(t, 49, joined+flying)
+			_, last, err := w.log.Bounds(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", n.ID)))
+			require.NoError(t, err)
+			require.EqualValues(t, 1, last, "one record on the log")
+		})
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("private")
+	for name, tc := range map[string]struct {
+		plant  func(w *world)
+		code   schemas.Code
+		named  bool // the answer names the action
+		stored bool
+	}{
+		"full":                     {func(w *world) { w.before = fault.ErrFull }, schemas.LogFull, false, false},
+		"too large":                {func(w *world) { w.before = fault.ErrTooLarge }, schemas.PayloadTooLarge, false, false},
+		"away":                     {func(w *world) { w.before, w.reads = fault.ErrUnavailable, fault.ErrUnavailable }, schemas.Unavailable, true, false},
+		"no answer, nothing there": {func(w *world) { w.before = fault.ErrUnavailable }, schemas.Unavailable, true, false},
+		"no answer, no reads":      {func(w *world) { w.after, w.reads = fault.ErrUnavailable, fault.ErrUnavailable }, schemas.Unavailable, true, true},
+		"no barrier":               {func(w *world) { w.barrier = boom }, schemas.Unavailable, true, true},
+		"something else":           {func(w *world) { w.before = boom }, schemas.Unavailable, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.set(func() { tc.plant(w) })
+			out, err := w.Accept(t.Context(), request(byID("x"), `{}`))
+			require.Equal(t, tc.code, code(t, err))
+			var public *fault.Error
+			require.ErrorAs(t, err, &public)
+			require.NotContains(t, public.Message, "private")
+			require.Equal(t, tc.named, out.ID == "x")
+			if tc.code == schemas.Unavailable {
+				require.Contains(t, public.Message, "unknown", "never as if nothing had happened")
+			}
+			w.set(func() { w.before, w.after, w.reads, w.barrier = nil, nil, nil, nil })
+			again, err := w.Accept(t.Context(), request(byID("x"), `{}`))
+			require.NoError(t, err)
+			require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
+		})
+	}
+}
+
+func TestLostAcknowledgementIsNoDuplicate(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.set(func() { w.after = fault.ErrUnavailable })
+	out, err := w.Accept(t.Context(), request(byKey("k"), `{}`))
+	require.NoError(t, err)
+	require.False(t, out.Receipt.Duplicate)
+	require.False(t, out.Replayed)
+}
+
+func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("{")})
+	require.NoError(t, err)
+	_, err = w.Accept(t.Context(), request(byID("x"), `{}`))
+	require.Equal(t, schemas.Conflict, code(t, err))
+
+	_, err = w.Accept(t.Context(), request(byID("y"), `{}`))
+	require.NoError(t, err)
+	w.settle(t, "y")
+	stream := schemas.LogStream(w.ledger.Layout().Partition("t", "y"))
+	_, last, err := w.log.Bounds(t.Context(), stream)
+	require.NoError(t, err)
+	w.log.Purge(stream, last)
+	_, err = w.Accept(t.Context(), request(byID("y"), `{}`))
+	require.Equal(t, schemas.Conflict, code(t, err))
+}
+
+func TestAClientThatGoesAwayCancelsNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, err := w.Accept(ctx, request(byID("x"), `{}`))
+	require.NoError(t, err)
+	require.Equal(t, "x", out.ID)
+}
+
+func BenchmarkAccept(b *testing.B) {
+	w := setup(b)
+	payload := json.RawMessage(`{"method":"POST","url":"https://api.example.com/v1/things","headers":[{"name":"accept","value":"application/json"}],"body":{"name":"thing","tags":["a","b"]}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := w.Accept(context.Background(), accept.Request{Tenant: "t", Kind: schemas.KindHTTP, Payload: payload}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package accept
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Name is the id that a caller gives an action, and where it came from. The
+// zero Name stands for an id that is still to be made.
+type Name struct {
+	ID     string
+	Source schemas.IDSource
+}
+
+// NameOf decides which of the two names a caller may give counts. requestID
+// has been checked by the surface; key is what Key read. With both, the key
+// names the action and request_id says nothing: clients renew request_id with
+// every try and keep the key.
+func NameOf(tenant, route, requestID, key string) Name {
+	switch {
+	case key != "":
+		return Name{ID: Derive("idk-", tenant, route, key), Source: schemas.IDKey}
+	case requestID != "":
+		return Name{ID: requestID, Source: schemas.IDRequest}
+	default:
+		return Name{}
+	}
+}
+
+// Derive makes an id of parts; the same parts make the same id. A part cannot
+// run into the next.
+func Derive(prefix string, parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		sum := sha256.Sum256([]byte(p))
+		_, _ = h.Write(sum[:]) // never fails
+	}
+	return prefix + hex.EncodeToString(h.Sum(nil))
+}
+
+// maxKey is the longest Idempotency-Key, quotes aside.
+const maxKey = 255
+
+// Key reads the Idempotency-Key header: a structured-field string in quotes,
+// as the IETF draft has it, or the bare token that most clients send. The two
+// spellings of one key are one key. No header is "".
+func Key(fields []string) (string, error) {
+	switch len(fields) {
+	case 0:
+		return "", nil
+	case 1:
+	default:
+		return "", badKey("stands more than once; send it once")
+	}
+	s := strings.Trim(fields[0], " \t")
+	if strings.HasPrefix(s, `"`) {
+		var ok bool
+		if s, ok = unquote(s); !ok {
+			return "", badKey(`is not a string in quotes; only \" and \\ may be escaped, and nothing may follow`)
+		}
+	} else if strings.ContainsAny(s, " \t\",;\\") {
+		return "", badKey("must be one string in quotes, or one token without spaces, commas and semicolons")
+	}
+	if s == "" || len(s) > maxKey {
+		return "", badKey("must have 1 to 255 characters")
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return "", badKey("may hold visible ASCII characters only")
+		}
+	}
+	return s, nil
+}
+
+// unquote reads a string of RFC 8941, section 3.3.3, and nothing after it.
+func unquote(s string) (string, bool) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '"':
+			return b.String(), i == len(s)-1
+		case '\\':
+			i++
+			if i == len(s) || (s[i] != '"' && s[i] != '\\') {
+				return "", false
+			}
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", false
+}
+
+func badKey(what string) error {
+	return fault.New(schemas.InvalidRequest, "the Idempotency-Key header "+what)
+}

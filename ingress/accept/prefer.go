@@ -1,0 +1,104 @@
+package accept
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxWait is the longest that a caller may ask an answer to be held back.
+const MaxWait = 300 * time.Second
+
+// Preference is what a caller prefers, as RFC 7240 says it.
+type Preference struct {
+	// Async: the caller would rather have a 202 than wait.
+	Async bool
+	// Wait is how long it would wait first; valid with HasWait.
+	Wait    time.Duration
+	HasWait bool
+}
+
+// Prefer reads the Prefer headers. Preferences that are unknown, malformed or
+// out of their range are ignored, as the RFC demands; of repeated ones the
+// first counts. A wait over MaxWait is MaxWait.
+func Prefer(fields []string) Preference {
+	var p Preference
+	seenWait := false
+	for _, item := range split(strings.Join(fields, ","), ',') {
+		head := item
+		if parts := split(item, ';'); len(parts) > 0 {
+			head = parts[0] // parameters of a preference say nothing here
+		}
+		name, value, _ := strings.Cut(head, "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "respond-async":
+			p.Async = true
+		case "wait":
+			if seenWait {
+				continue
+			}
+			seenWait = true
+			p.Wait, p.HasWait = seconds(strings.TrimSpace(value))
+		}
+	}
+	return p
+}
+
+// seconds reads a delta-seconds, quoted or not. A number too long to be read
+// is a long wait, not a malformed one.
+func seconds(s string) (time.Duration, bool) {
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		s = s[1 : len(s)-1]
+	}
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n > uint64(MaxWait/time.Second) {
+		return MaxWait, true
+	}
+	return time.Duration(n) * time.Second, true //nolint:gosec // at most MaxWait
+}
+
+// split cuts at sep outside of quotes.
+func split(s string, sep byte) []string {
+	var parts []string
+	start, quoted := 0, false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case quoted && s[i] == '\\':
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == sep && !quoted:
+			parts = append(parts, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(parts, s[start:])
+}
+
+// Hold is how long an answer is to wait for the action's end: negative for
+// until it comes, zero for not at all.
+func (p Preference) Hold() time.Duration {
+	switch {
+	case p.HasWait:
+		return p.Wait
+	case p.Async:
+		return 0
+	default:
+		return -1
+	}
+}
+
+// Applied is the Preference-Applied header of an answer that followed Hold, or "".
+func (p Preference) Applied() string {
+	var parts []string
+	if p.Async {
+		parts = append(parts, "respond-async")
+	}
+	if p.HasWait {
+		parts = append(parts, "wait="+strconv.FormatInt(int64(p.Wait/time.Second), 10))
+	}
+	return strings.Join(parts, ", ")
+}

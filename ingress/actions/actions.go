@@ -1,0 +1,155 @@
+// Package actions changes the course of actions that were accepted: cancel,
+// resolve, redrive. Every change is an event behind the log's fence; what was
+// decided from a state that has moved on is decided again.
+package actions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// Ledger is what this package needs of the action log.
+type Ledger interface {
+	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
+	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+}
+
+// Config of a Control. The zero value of each does nothing, or is refused.
+type Config struct {
+	// Barrier returns once everything stored before the call would survive.
+	Barrier func(ctx context.Context) error
+	// Nudge tells the worker that runs an action to look at it now. The word
+	// on the log counts; a nudge may be lost.
+	Nudge func(ref schemas.Ref)
+	// StoreTimeout bounds one change; default 10 s.
+	StoreTimeout time.Duration
+}
+
+// Control cancels and resolves actions. It is safe for concurrent use.
+type Control struct {
+	ledger Ledger
+	cfg    Config
+}
+
+// New returns a Control over the ledger.
+func New(l Ledger, cfg Config) *Control {
+	if cfg.Barrier == nil {
+		cfg.Barrier = func(context.Context) error { return nil }
+	}
+	if cfg.Nudge == nil {
+		cfg.Nudge = func(schemas.Ref) {}
+	}
+	if cfg.StoreTimeout <= 0 {
+		cfg.StoreTimeout = 10 * time.Second
+	}
+	return &Control{ledger: l, cfg: cfg}
+}
+
+// Status is the answer to a change.
+type Status struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	// CancelRequested: the action was running, and was asked to stop.
+	CancelRequested bool `json:"cancel_requested,omitempty"`
+	// Resolution is a person's word on an unknown outcome.
+	Resolution string `json:"resolution,omitempty"`
+	ref        schemas.Ref
+}
+
+// Ref is the action's name on the log.
+func (s Status) Ref() schemas.Ref { return s.ref }
+
+func statusOf(st *ledger.State) Status {
+	s := Status{ID: st.ID, Status: st.Status(), CancelRequested: st.CancelRequested && st.Settled == nil, ref: st.Ref}
+	if st.Resolution != nil {
+		s.Resolution = st.Resolution.Effect
+	}
+	return s
+}
+
+// maxTries is how often a change is decided anew when others write between. An
+// action's own worker writes a few events a second at most.
+const maxTries = 16
+
+// errUnchanged ends a change without an append.
+var errUnchanged = errors.New("nothing to write")
+
+// change reads the action, asks decide for the event to write, and writes it
+// fenced; when somebody else was first it starts over.
+func (c *Control) change(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (*ledger.State, error) {
+	st, err := c.ledger.Find(ctx, tenant, id)
+	for range maxTries {
+		if err != nil {
+			return nil, lookUp(err)
+		}
+		ev, err := decide(st)
+		if errors.Is(err, errUnchanged) {
+			return st, nil
+		}
+		if err != nil {
+			return st, err
+		}
+		err = c.ledger.Append(ctx, st, ev)
+		if err == nil {
+			return st, nil
+		}
+		if !errors.Is(err, fault.ErrFenced) {
+			return st, unknown(err)
+		}
+		if st, err = c.ledger.Load(ctx, st.Ref); err != nil {
+			return nil, lookUp(err)
+		}
+	}
+	return st, fault.New(schemas.Unavailable, "the action is changing too fast; try again")
+}
+
+// do runs one change to its end, the client gone or not, and waits until what
+// it saw or wrote would survive.
+func (c *Control) do(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (Status, error) {
+	if !schemas.ValidID(id) {
+		return Status{}, fault.New(schemas.NotFound, "there is no action with this id")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.StoreTimeout)
+	defer cancel()
+	st, err := c.change(ctx, tenant, id, decide)
+	if st == nil {
+		return Status{}, err
+	}
+	if err != nil {
+		return statusOf(st), err
+	}
+	if err := c.cfg.Barrier(ctx); err != nil {
+		return statusOf(st), unknown(err)
+	}
+	return statusOf(st), nil
+}
+
+// lookUp words an action that could not be read.
+func lookUp(err error) error {
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return &fault.Error{Code: schemas.NotFound, Message: "there is no action with this id", Cause: err}
+	case errors.Is(err, fault.ErrGone):
+		return &fault.Error{Code: schemas.StreamGone, Message: "the history of this action has been dropped", Cause: err}
+	case errors.Is(err, fault.ErrUnavailable):
+		return &fault.Error{Code: schemas.Unavailable, Message: "the log did not answer, nothing was changed; try again", Cause: err}
+	default:
+		return err
+	}
+}
+
+// unknown words a write whose fate is not known. Each change may be repeated.
+func unknown(err error) error {
+	if errors.Is(err, fault.ErrFull) {
+		return &fault.Error{Code: schemas.LogFull, Message: "the log is full, nothing was changed; try again later", Cause: err}
+	}
+	return &fault.Error{Code: schemas.Unavailable, Message: "whether the change was stored is unknown; repeat it, it counts once", Cause: err}
+}

@@ -1,0 +1,286 @@
+package actions_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/accept"
+	"weir/ingress/actions"
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+type world struct {
+	*actions.Control
+	ledger *ledger.Ledger
+	log    *memlog.Log
+	accept *accept.Acceptor
+	nudged []schemas.Ref
+
+	mu      sync.Mutex
+	before  func(schemas.Append) error
+	barrier error
+}
+
+func now() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	w := &world{}
+	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	w.log = memlog.New(layout, now, memlog.Hooks{Before: func(m schemas.Append) error {
+		w.mu.Lock()
+		f := w.before
+		w.mu.Unlock()
+		if f == nil {
+			return nil
+		}
+		return f(m)
+	}})
+	w.ledger = ledger.New(w.log, layout, now)
+	w.accept = accept.New(w.ledger, accept.Config{Now: now})
+	w.Control = actions.New(w.ledger, actions.Config{
+		Barrier: func(context.Context) error { return w.barrier },
+		Nudge:   func(ref schemas.Ref) { w.nudged = append(w.nudged, ref) },
+	})
+	return w
+}
+
+func (w *world) plant(f func(schemas.Append) error) { w.mu.Lock(); defer w.mu.Unlock(); w.before = f }
+
+// put accepts an action and writes events after it.
+func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schemas.Event) schemas.Ref {
+	t.Helper()
+	out, err := w.accept.Accept(t.Context(), accept.Request{
+		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: kind, Payload: json.RawMessage(`{"method":"POST","url":"http://h/"}`),
+	})
+	require.NoError(t, err)
+	w.write(t, out.Ref, events...)
+	return out.Ref
+}
+
+func (w *world) write(t *testing.T, ref schemas.Ref, events ...schemas.Event) {
+	t.Helper()
+	for _, ev := range events {
+		st, err := w.ledger.Load(t.Context(), ref)
+		require.NoError(t, err)
+		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
+	}
+}
+
+func started() schemas.Event {
+	return schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}
+}
+
+func settled(o schemas.Outcome) schemas.Event {
+	return schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}}
+}
+
+func code(t *testing.T, err error) schemas.Code {
+	t.Helper()
+	var public *fault.Error
+	require.ErrorAs(t, err, &public)
+	return public.Code
+}
+
+func TestCancelBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	for _, kind := range schemas.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			ref := w.put(t, "x", kind)
+			s, err := w.Cancel(t.Context(), "t", "x")
+			require.NoError(t, err)
+			require.Equal(t, "canceled", s.Status)
+			require.False(t, s.CancelRequested)
+			require.Empty(t, w.nudged, "nobody runs it")
+			st, err := w.ledger.Load(t.Context(), ref)
+			require.NoError(t, err)
+			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
+			require.Equal(t, schemas.Canceled, st.Settled.Code)
+			require.Equal(t, kind == schemas.KindHTTP, st.Settled.Result != nil)
+			_, err = w.Cancel(t.Context(), "t", "x")
+			require.Equal(t, schemas.Conflict, code(t, err))
+		})
+	}
+}
+
+func TestCancelOfARunningAction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindHTTP, started())
+	for range 2 {
+		s, err := w.Cancel(t.Context(), "t", "x")
+		require.NoError(t, err)
+		require.True(t, s.CancelRequested)
+		require.Equal(t, "started", s.Status)
+	}
+	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "a repeat nudges again")
+	st, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, 3, st.N, "and writes nothing")
+	require.Nil(t, st.Settled)
+}
+
+func TestCancelOfASettledAction(t *testing.T) {
+	t.Parallel()
+	for _, o := range schemas.Outcomes() {
+		w := setup(t)
+		w.put(t, "x", schemas.KindHTTP, started(), settled(o))
+		s, err := w.Cancel(t.Context(), "t", "x")
+		require.Equal(t, schemas.Conflict, code(t, err))
+		require.Equal(t, string(o), s.Status)
+		require.ErrorContains(t, err, string(o))
+	}
+}
+
+func TestCancelOfNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(t, "x", schemas.KindHTTP)
+	for _, id := range []string{"y", "", "a*b", "../etc", "a b", ">"} {
+		_, err := w.Cancel(t.Context(), "t", id)
+		require.Equal(t, schemas.NotFound, code(t, err), id)
+	}
+	_, err := w.Cancel(t.Context(), "other", "x")
+	require.Equal(t, schemas.NotFound, code(t, err), "another tenant's action is nothing")
+}
+
+func TestCancelLosesTheRaceToTheStart(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindHTTP)
+	once := sync.Once{}
+	w.plant(func(m schemas.Append) error {
+		if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
+			once.Do(func() { w.plant(nil); w.write(t, ref, started()) })
+		}
+		return nil
+	})
+	s, err := w.Cancel(t.Context(), "t", "x")
+	require.NoError(t, err)
+	require.True(t, s.CancelRequested, "it was running by the time")
+	st, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.Nil(t, st.Settled)
+}
+
+func TestCancelGivesUpOnAnActionThatNeverRests(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindHTTP, started())
+	busy := false
+	w.plant(func(schemas.Append) error {
+		if !busy {
+			busy = true
+			w.write(t, ref, schemas.Event{Type: schemas.EventProgress})
+			busy = false
+		}
+		return nil
+	})
+	_, err := w.Cancel(t.Context(), "t", "x")
+	require.Equal(t, schemas.Unavailable, code(t, err))
+}
+
+func TestUnknownFateOfAChange(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		code schemas.Code
+	}{
+		"unavailable": {fault.ErrUnavailable, schemas.Unavailable},
+		"full":        {fault.ErrFull, schemas.LogFull},
+		"other":       {errors.New("private"), schemas.Unavailable},
+	} {
+		w := setup(t)
+		w.put(t, "x", schemas.KindHTTP)
+		w.plant(func(schemas.Append) error { return tc.err })
+		_, err := w.Cancel(t.Context(), "t", "x")
+		require.Equal(t, tc.code, code(t, err), name)
+	}
+	w := setup(t)
+	w.put(t, "x", schemas.KindHTTP)
+	w.barrier = errors.New("private")
+	s, err := w.Cancel(t.Context(), "t", "x")
+	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, "x", s.ID)
+}
+
+func TestReadResolution(t *testing.T) {
+	t.Parallel()
+	r, err := actions.ReadResolution([]byte(`{"effect":"applied","note":"seen in the ledger"}`))
+	require.NoError(t, err)
+	require.Equal(t, schemas.Resolution{Effect: "applied", Note: "seen in the ledger"}, r)
+	for _, body := range []string{
+		`{}`, `{"effect":"maybe"}`, `{"effect":5}`, `{"effect":"applied","by":"me"}`, `[]`,
+		`{"effect":"applied","note":"` + strings.Repeat("n", 2001) + `"}`, `{"Effect":"applied"}`,
+	} {
+		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
+		_, err := actions.ReadResolution([]byte(body))
+		require.Equal(t, schemas.ValidationError, code(t, err), body[:min(len(body), 40)])
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeUnknown))
+	word := schemas.Resolution{Effect: actions.Applied, Note: "n", By: "anna"}
+	s, err := w.Resolve(t.Context(), "t", "x", word)
+	require.NoError(t, err)
+	require.Equal(t, "applied", s.Resolution)
+	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
+	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})
+	require.NoError(t, err, "the same word again")
+	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied})
+	require.Equal(t, schemas.Conflict, code(t, err))
+	st, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, word, *st.Resolution)
+	require.Equal(t, 4, st.N)
+}
+
+func TestResolveOnlyWhatIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindHTTP)
+	word := schemas.Resolution{Effect: actions.Applied}
+	_, err := w.Resolve(t.Context(), "t", "x", word)
+	require.Equal(t, schemas.Conflict, code(t, err))
+	w.write(t, ref, started(), settled(schemas.OutcomeFailed))
+	_, err = w.Resolve(t.Context(), "t", "x", word)
+	require.Equal(t, schemas.Conflict, code(t, err))
+	_, err = w.Resolve(t.Context(), "t", "y", word)
+	require.Equal(t, schemas.NotFound, code(t, err))
+}
+
+func TestOneWordOfMany(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeUnknown))
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			effect := actions.Applied
+			if i%2 == 0 {
+				effect = actions.NotApplied
+			}
+			_, _ = w.Resolve(context.Background(), "t", "x", schemas.Resolution{Effect: effect})
+		})
+	}
+	wg.Wait()
+	st, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, 4, st.N)
+}

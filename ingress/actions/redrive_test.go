@@ -1,0 +1,95 @@
+package actions_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/actions"
+	"weir/ingress/strict"
+	"weir/schemas"
+)
+
+func (w *world) redriver() *actions.Redriver {
+	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall) schemas.Class { return schemas.ClassKeyed })
+}
+
+func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
+	t.Helper()
+	data, err := json.Marshal(d)
+	require.NoError(t, err)
+	seq, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(d), Data: data})
+	require.NoError(t, err)
+	return seq
+}
+
+func letter(id string) schemas.DeadLetter {
+	return schemas.DeadLetter{Tenant: "t", Kind: schemas.KindHTTP, ActionID: id, Code: schemas.Poison}
+}
+
+func TestReadRedrive(t *testing.T) {
+	t.Parallel()
+	n, err := actions.ReadRedrive([]byte(`{"sequence":7}`))
+	require.NoError(t, err)
+	require.EqualValues(t, 7, n)
+	for _, body := range []string{`{}`, `{"sequence":0}`, `{"sequence":-1}`, `{"sequence":1.5}`, `{"sequence":"7"}`, `{"sequence":7,"all":true}`, `{"sequence":null}`, `[7]`} {
+		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
+		_, err := actions.ReadRedrive([]byte(body))
+		require.Equal(t, schemas.ValidationError, code(t, err), body)
+	}
+}
+
+func TestRedriveMakesOneNewAction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
+	seq := w.park(t, letter("x"))
+	out, err := w.redriver().Redrive(t.Context(), "t", seq)
+	require.NoError(t, err)
+	require.NotEqual(t, old.ID, out.ID)
+	require.False(t, out.Receipt.Duplicate)
+	st, err := w.ledger.Load(t.Context(), out.Ref)
+	require.NoError(t, err)
+	require.Equal(t, "x", st.Action.Supersedes)
+	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
+	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
+	again, err := w.redriver().Redrive(t.Context(), "t", seq)
+	require.NoError(t, err)
+	require.Equal(t, out.Ref, again.Ref)
+	require.True(t, again.Receipt.Duplicate)
+}
+
+func TestRedriveRefuses(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(t, "running", schemas.KindHTTP, started())
+	running := w.park(t, letter("running"))
+	dropped := w.park(t, letter("dropped"))
+	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "poison"}
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("?")})
+	require.NoError(t, err)
+	_, err = w.Cancel(t.Context(), "t", "poison")
+	require.Equal(t, schemas.Conflict, code(t, err), "only the worker that parks it may end it")
+	w.write(t, ref, settled(schemas.OutcomeFailed))
+	poison := w.park(t, letter("poison"))
+	garbled, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(letter("garbled")), Data: []byte("?")})
+	require.NoError(t, err)
+	other := letter("x")
+	other.Tenant = "u"
+	foreign := w.park(t, other)
+	for name, tc := range map[string]struct {
+		seq  uint64
+		code schemas.Code
+	}{
+		"not ended":      {running, schemas.InFlight},
+		"dropped":        {dropped, schemas.StreamGone},
+		"poison":         {poison, schemas.Conflict},
+		"garbled letter": {garbled, schemas.Conflict},
+		"other tenant's": {foreign, schemas.NotFound},
+		"none":           {999, schemas.NotFound},
+	} {
+		_, err := w.redriver().Redrive(t.Context(), "t", tc.seq)
+		require.Equal(t, tc.code, code(t, err), name)
+	}
+}

@@ -1,0 +1,105 @@
+package ingress
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// read takes the body of a request through the one door that all surfaces
+// share: media type, encoding, size, time, and strict JSON.
+func (in *Room) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := mediaType(r.Header); err != nil {
+		return nil, err
+	}
+	body, err := in.bytes(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return body, strict.Check(body, in.cfg.Limits)
+}
+
+// mediaType accepts application/json alone, in UTF-8, not compressed.
+func mediaType(h http.Header) error {
+	const want = "send Content-Type: application/json"
+	if len(h.Values("Content-Encoding")) > 0 {
+		return fault.New(schemas.UnsupportedMediaType, "compressed bodies are not accepted; send it without Content-Encoding")
+	}
+	fields := h.Values("Content-Type")
+	if len(fields) != 1 {
+		return fault.New(schemas.UnsupportedMediaType, "the media type is missing, or stands more than once; "+want)
+	}
+	media, params, err := mime.ParseMediaType(fields[0])
+	if err != nil || media != "application/json" {
+		return fault.New(schemas.UnsupportedMediaType, "the media type is not accepted; "+want)
+	}
+	for name, value := range params {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return fault.New(schemas.UnsupportedMediaType, "the media type may have no parameter but charset=utf-8; "+want)
+		}
+	}
+	return nil
+}
+
+// bytes reads a body to its limit and within its time. A length that is over
+// the limit is refused before a byte is read, and before a 100 is sent.
+func (in *Room) bytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := in.cfg.MaxBody
+	if r.ContentLength > limit {
+		return nil, in.tooLarge(w)
+	}
+	// net/http lifts the deadline once the body was read to its end, so that it
+	// does not end the wait for the answer. A recorder has none.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(in.cfg.BodyTimeout))
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	switch {
+	case n > limit:
+		return nil, in.tooLarge(w)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, fault.New(schemas.RequestTimeout, "the body did not come in time; send the request again")
+	case err != nil:
+		w.Header().Set("Connection", "close")
+		return nil, &fault.Error{Code: schemas.InvalidRequest, Message: "the body could not be read to its end; send the request again", Cause: err}
+	}
+	return buf.Bytes(), nil
+}
+
+// tooLarge also gives the connection up: what is left of the body is not read.
+func (in *Room) tooLarge(w http.ResponseWriter) error {
+	w.Header().Set("Connection", "close")
+	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(in.cfg.MaxBody, 10)+" bytes")
+}
+
+// readNothing accepts a request without a body, or with an empty object.
+func (in *Room) readNothing(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	if len(r.Header.Values("Content-Type")) == 0 {
+		body, err := in.bytes(w, r)
+		if err == nil && len(body) > 0 {
+			return fault.New(schemas.InvalidRequest, "this route takes no body")
+		}
+		return err
+	}
+	body, err := in.read(w, r)
+	if err != nil {
+		return err
+	}
+	return strict.Decode(body, &struct{}{})
+}

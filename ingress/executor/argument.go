@@ -1,0 +1,222 @@
+package executor
+
+import (
+	"cmp"
+	stdjson "encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/ingress/strict"
+	"weir/schemas"
+)
+
+// target reads what policy decides on first: method, url, allowlist_key.
+func target(call *schemas.HTTPCall, a arguments) error {
+	if strict.Absent(a.Method) {
+		return missing("method")
+	}
+	method, ok := strict.String(a.Method)
+	if !ok {
+		return badArgument("method", "must be a string")
+	}
+	if call.Method, ok = methodOf(method); !ok {
+		return &Error{Variant: schemas.VariantInvalidMethod, Message: "invalid http method: " + shown(method), Code: schemas.DenyMethod}
+	}
+	if strict.Absent(a.URL) {
+		return missing("url")
+	}
+	if call.URL, ok = strict.String(a.URL); !ok {
+		return badArgument("url", "must be a string")
+	}
+	if strict.Absent(a.AllowlistKey) {
+		return nil
+	}
+	if call.AllowlistKey, ok = strict.String(a.AllowlistKey); !ok || call.AllowlistKey == "" {
+		return badArgument("allowlist_key", "must be the name of an entry; leave it out for the first entry that fits")
+	}
+	return nil
+}
+
+// methodOf folds ASCII alone: Unicode folding would turn other letters into
+// the ones of a method.
+func methodOf(s string) (string, bool) {
+	m := []byte(s)
+	for i, c := range m {
+		if 'a' <= c && c <= 'z' {
+			m[i] = c - 'a' + 'A'
+		}
+	}
+	switch string(m) {
+	case "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS":
+		return string(m), true
+	default:
+		return "", false
+	}
+}
+
+func absolute(url string) bool { return strings.Contains(url, "://") }
+
+func requestID(v jsontext.Value) (string, error) {
+	if strict.Absent(v) {
+		return "", nil
+	}
+	id, ok := strict.String(v)
+	if !ok || !schemas.ValidID(id) {
+		return "", badArgument("request_id", "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
+	}
+	return id, nil
+}
+
+// headers reads the headers, sorted by name, in the caller's spelling.
+func headers(call *schemas.HTTPCall, v jsontext.Value) error {
+	if strict.Absent(v) {
+		return nil
+	}
+	if strict.Kind(v) != '{' {
+		return badArgument("headers", "must be an object of names and strings")
+	}
+	var raw map[string]jsontext.Value
+	if err := json.Unmarshal(v, &raw); err != nil {
+		return badArgument("headers", "must be an object of names and strings")
+	}
+	list := make([]schemas.Header, 0, len(raw))
+	for name, v := range raw {
+		value, ok := strict.String(v)
+		if !ok {
+			return badArgument("headers", "header values must be strings")
+		}
+		list = append(list, schemas.Header{Name: name, Value: value})
+	}
+	slices.SortFunc(list, func(a, b schemas.Header) int {
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	for i, h := range list {
+		switch {
+		case !token(h.Name):
+			return &Error{Variant: schemas.VariantInvalidHeaderName, Message: "invalid header name '" + shown(h.Name) + "'", Code: schemas.DenyHeader}
+		case !visible(h.Value):
+			return &Error{
+				Variant: schemas.VariantInvalidHeaderValue, Code: schemas.DenyHeader,
+				Message: "invalid header value for '" + shown(h.Name) + "': only visible ASCII, space and tab may stand in it",
+			}
+		case i > 0 && strings.EqualFold(list[i-1].Name, h.Name):
+			return badArgument("headers", "'"+shown(h.Name)+"' stands twice, in two spellings; send it once")
+		}
+	}
+	call.Headers = list
+	return nil
+}
+
+// rest reads what says nothing about where the call goes.
+func rest(call *schemas.HTTPCall, doc document, longest time.Duration, c Checker) error {
+	if !strict.Absent(doc.Body) {
+		call.Body = stdjson.RawMessage(doc.Body)
+	}
+	if err := timeout(call, doc.TimeoutMS, longest); err != nil {
+		return err
+	}
+	if err := key(call, doc.IdempotencyKey); err != nil {
+		return err
+	}
+	if err := responseSchema(call, doc.ResponseSchema, c); err != nil {
+		return err
+	}
+	return postcondition(call, doc.Postcondition, c)
+}
+
+func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) error {
+	if strict.Absent(v) {
+		return nil
+	}
+	ms, err := strconv.ParseInt(strings.TrimSpace(string(v)), 10, 64)
+	if err != nil || ms < 1 || ms > longest.Milliseconds() {
+		return badArgument("timeout_ms", "must be a whole number of milliseconds from 1 to "+strconv.FormatInt(longest.Milliseconds(), 10))
+	}
+	call.Timeout = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// maxKey is the longest idempotency key that is sent on.
+const maxKey = 255
+
+func key(call *schemas.HTTPCall, v jsontext.Value) error {
+	if strict.Absent(v) {
+		return nil
+	}
+	k, ok := strict.String(v)
+	if !ok || k == "" || len(k) > maxKey || !visible(k) || strings.TrimSpace(k) != k {
+		return badArgument("idempotency_key", "must be 1 to 255 visible ASCII characters")
+	}
+	call.IdempotencyKey = k
+	return nil
+}
+
+func responseSchema(call *schemas.HTTPCall, v jsontext.Value, c Checker) error {
+	switch strict.Kind(v) {
+	case 0, 'n':
+		return nil
+	case '{', 't', 'f':
+	default:
+		return badArgument("response_schema", "must be a JSON Schema: an object, true or false")
+	}
+	if c.Schema != nil {
+		if err := c.Schema(stdjson.RawMessage(v)); err != nil {
+			return &Error{
+				Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema, Cause: err,
+				Message: "invalid response schema: " + sentence(err),
+			}
+		}
+	}
+	call.ResponseSchema = stdjson.RawMessage(v)
+	return nil
+}
+
+func postcondition(call *schemas.HTTPCall, v jsontext.Value, c Checker) error {
+	if strict.Absent(v) {
+		return nil
+	}
+	if c.Postcondition != nil {
+		supported, err := c.Postcondition(stdjson.RawMessage(v))
+		switch {
+		case err != nil && !supported:
+			return &Error{
+				Variant: schemas.VariantUnsupportedPostcondition, Code: schemas.ValidationError, Cause: err,
+				Message: "unsupported postcondition: " + sentence(err),
+			}
+		case err != nil:
+			return &Error{
+				Variant: schemas.VariantInvalidPostcondition, Code: schemas.ValidationError, Cause: err,
+				Message: "invalid postcondition: " + sentence(err),
+			}
+		}
+	}
+	call.Postcondition = stdjson.RawMessage(v)
+	return nil
+}
+
+// token reports whether s may be a header name, as RFC 9110 has it.
+func token(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return s != ""
+}
+
+// visible reports whether s may be a header value: visible ASCII, space, tab.
+func visible(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' && c != '\t') || c > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,215 @@
+// Package executor translates the bodies of POST /v1/execute to calls. It
+// performs nothing and knows no HTTP: bytes in, a call or a named error out.
+package executor
+
+import (
+	"cmp"
+	stdjson "encoding/json"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Primitive is the only type of primitive that is served.
+const Primitive = "Http"
+
+// Policy is what translation asks of the policy in force.
+type Policy interface {
+	// Judge decides about a call, without DNS, and says its class.
+	Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class)
+	// MaxTimeout is the longest that one attempt may take.
+	MaxTimeout() time.Duration
+}
+
+// Checker checks the two documents that are carried along and used only when
+// the answer is there. Either may be nil: then that document is not checked.
+// The text of their errors is shown to the caller.
+type Checker struct {
+	// Schema refuses a response_schema that cannot be used.
+	Schema func(schema stdjson.RawMessage) error
+	// Postcondition refuses a postcondition. supported is false for one that
+	// is well formed and of a type that is not known.
+	Postcondition func(doc stdjson.RawMessage) (supported bool, err error)
+}
+
+// Request is one translated body.
+type Request struct {
+	// ID is the caller's request_id, or "".
+	ID    string
+	Call  schemas.HTTPCall
+	Class schemas.Class
+	// Decision is what policy said at the door. The worker asks again.
+	Decision schemas.Decision
+}
+
+// Denied reports whether policy refused the call. It is to be stored all the
+// same, so that the denial leaves evidence.
+func (r Request) Denied() bool { return !r.Decision.Allowed }
+
+// document is either form of a body: the primitive's envelope, or the bare
+// arguments. Members are raw, so that each is refused by its own name.
+type document struct {
+	Type           jsontext.Value `json:"type"`
+	Args           jsontext.Value `json:"args"`
+	Postcondition  jsontext.Value `json:"postcondition"`
+	IdempotencyKey jsontext.Value `json:"idempotency_key"`
+	RequestID      jsontext.Value `json:"request_id"`
+	arguments      `json:",inline"`
+}
+
+type arguments struct {
+	Method         jsontext.Value `json:"method"`
+	URL            jsontext.Value `json:"url"`
+	Headers        jsontext.Value `json:"headers"`
+	Body           jsontext.Value `json:"body"`
+	ResponseSchema jsontext.Value `json:"response_schema"`
+	TimeoutMS      jsontext.Value `json:"timeout_ms"`
+	AllowlistKey   jsontext.Value `json:"allowlist_key"`
+}
+
+// Translate reads a body that strict.Check has passed. Checks run in a fixed
+// order: type, method, url, policy on these, headers; then what is left. The
+// first that fails is the error, an *Error.
+//
+// A call that policy refuses is returned as denied even if a later argument
+// is bad. That call is kept in a form that no policy permits, so that a change
+// of policy cannot send half of what was asked.
+func Translate(body []byte, p Policy, c Checker) (Request, error) {
+	doc, err := open(body)
+	if err != nil {
+		return Request{}, err
+	}
+	req := Request{}
+	if err := target(&req.Call, doc.arguments); err != nil {
+		return Request{}, err
+	}
+	if req.ID, err = requestID(doc.RequestID); err != nil {
+		return Request{}, err
+	}
+	if err = headers(&req.Call, doc.Headers); err == nil {
+		err = rest(&req.Call, doc, p.MaxTimeout(), c)
+	}
+	if err != nil {
+		unsendable(&req.Call)
+	}
+	req.Decision, req.Class = p.Judge(req.Call)
+	switch code := req.Decision.Code; {
+	case unreadable(code, req.Call.URL):
+		return Request{}, badURL()
+	case err != nil && (req.Decision.Allowed || code == schemas.DenyHeader || code == schemas.DenyBody):
+		return Request{}, err
+	default:
+		return req, nil
+	}
+}
+
+// open reads the body as whichever form it has, the arguments in place.
+func open(body []byte) (document, error) {
+	var doc document
+	err := strict.Decode(body, &doc)
+	if err != nil {
+		return doc, cmp.Or(kindOf(body), unfit(err))
+	}
+	if doc.Type == nil && doc.Args == nil {
+		return doc, misplaced([]member{{"postcondition", doc.Postcondition}, {"idempotency_key", doc.IdempotencyKey}}, "it belongs beside args in the Http primitive")
+	}
+	if err := kind(doc.Type); err != nil {
+		return doc, err
+	}
+	if strict.Absent(doc.Args) {
+		return doc, missing("args")
+	}
+	if strict.Kind(doc.Args) != '{' {
+		return doc, badArgument("args", "must be an object")
+	}
+	if err := misplaced(doc.members(), "it belongs in args"); err != nil {
+		return doc, err
+	}
+	if err := strict.At("/args", doc.Args, &doc.arguments); err != nil {
+		return doc, unfit(err)
+	}
+	return doc, nil
+}
+
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+func (a arguments) members() []member {
+	return []member{
+		{"method", a.Method},
+		{"url", a.URL},
+		{"headers", a.Headers},
+		{"body", a.Body},
+		{"response_schema", a.ResponseSchema},
+		{"timeout_ms", a.TimeoutMS},
+		{"allowlist_key", a.AllowlistKey},
+	}
+}
+
+// misplaced refuses members of the other form.
+func misplaced(members []member, hint string) error {
+	for _, m := range members {
+		if m.value != nil {
+			return badArgument(m.name, hint)
+		}
+	}
+	return nil
+}
+
+// kindOf is the error of the type that a body names, if that is its first
+// fault: other primitives have other members.
+func kindOf(body []byte) error {
+	var outline map[string]jsontext.Value
+	if strict.Kind(body) != '{' || json.Unmarshal(body, &outline) != nil || outline["type"] == nil {
+		return nil
+	}
+	return kind(outline["type"])
+}
+
+func kind(v jsontext.Value) error {
+	if strict.Absent(v) {
+		return missing("type")
+	}
+	name, ok := strict.String(v)
+	if !ok {
+		return badArgument("type", "must be a string")
+	}
+	if name != Primitive {
+		return &Error{
+			Variant: schemas.VariantUnsupportedPrimitive, Code: schemas.ValidationError,
+			Message: "unsupported primitive '" + shown(name) + "': only '" + Primitive + "' is served",
+		}
+	}
+	return nil
+}
+
+// unreadable reports whether a denial says that the URL is not one, rather
+// than that it is not allowed.
+func unreadable(code schemas.Code, url string) bool {
+	return code == schemas.DenyURLInvalid || (code == schemas.DenyScheme && !absolute(url))
+}
+
+// unsendable marks a call whose arguments could not all be read. No policy
+// permits a header without a name.
+func unsendable(call *schemas.HTTPCall) {
+	call.Headers = []schemas.Header{{}}
+	call.Body, call.IdempotencyKey, call.Timeout = nil, "", 0
+	call.ResponseSchema, call.Postcondition = nil, nil
+}
+
+// unfit words a document that does not fit as the executor's error.
+func unfit(err error) error {
+	var public *fault.Error
+	if errors.As(err, &public) {
+		return malformed(public.Message)
+	}
+	return malformed("the body does not fit")
+}

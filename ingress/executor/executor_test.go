@@ -1,0 +1,294 @@
+package executor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/executor"
+	"weir/ingress/strict"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+var update = flag.Bool("update", false, "write what was got as what is expected")
+
+const fixtures = "../../schemas/executor/testdata"
+
+// door is a policy of two grants: the host localhost, and the key orders,
+// whose target honours idempotency keys.
+type door struct{}
+
+func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+
+func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	d := schemas.Decision{Version: "v1"}
+	u, err := url.Parse(c.URL)
+	switch {
+	case c.AllowlistKey != "" && c.AllowlistKey != "orders":
+		d.Code = schemas.DenyKeyUnknown
+	case err != nil || u.Host == "" || strings.Contains(c.URL, " "):
+		d.Code = schemas.DenyURLInvalid
+		if err == nil && u.Scheme == "localhost" {
+			d.Code = schemas.DenyScheme
+		}
+	case u.Scheme != "http":
+		d.Code = schemas.DenyScheme
+	case u.Hostname() != "localhost":
+		d.Code = schemas.DenyHost
+	}
+	for _, h := range c.Headers {
+		if d.Code == "" && (h.Name == "" || strings.EqualFold(h.Name, "host")) {
+			d.Code = schemas.DenyHeader
+		}
+	}
+	d.Allowed = d.Code == ""
+	switch c.Method {
+	case "GET", "HEAD", "OPTIONS":
+		return d, schemas.ClassSafe
+	case "PUT", "DELETE":
+		return d, schemas.ClassIdempotent
+	}
+	if c.IdempotencyKey != "" && c.AllowlistKey == "orders" {
+		return d, schemas.ClassKeyed
+	}
+	return d, schemas.ClassOnce
+}
+
+func checker() executor.Checker {
+	return executor.Checker{
+		Schema: func(s json.RawMessage) error {
+			if strings.Contains(string(s), "$ref") {
+				return errors.New("a schema may not refer to other documents")
+			}
+			return nil
+		},
+		Postcondition: func(p json.RawMessage) (bool, error) {
+			switch {
+			case string(p) == "[]":
+				return true, errors.New("the list is empty")
+			case strings.Contains(string(p), "sql_rows"):
+				return false, errors.New("no such type of assertion")
+			}
+			return true, nil
+		},
+	}
+}
+
+// outcome is what a fixture expects: an action, or an error.
+type outcome struct {
+	ID      string            `json:"id,omitempty"`
+	Class   schemas.Class     `json:"class,omitempty"`
+	Denied  schemas.Code      `json:"denied,omitempty"`
+	Call    *schemas.HTTPCall `json:"call,omitempty"`
+	Status  int               `json:"status,omitempty"`
+	Variant string            `json:"variant,omitempty"`
+	Message string            `json:"message,omitempty"`
+	Code    schemas.Code      `json:"code,omitempty"`
+}
+
+func translate(t *testing.T, body []byte) outcome {
+	t.Helper()
+	require.NoError(t, strict.Check(body, strict.Limits{}))
+	req, err := executor.Translate(body, door{}, checker())
+	if err != nil {
+		var e *executor.Error
+		require.ErrorAs(t, err, &e)
+		require.Zero(t, req, "nothing comes with an error")
+		return outcome{Status: executor.Status(e.Variant), Variant: e.Variant, Message: e.Message, Code: e.Code}
+	}
+	return outcome{ID: req.ID, Class: req.Class, Denied: req.Decision.Code, Call: &req.Call}
+}
+
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	for kind, part := range map[string]string{"valid": "action.json", "invalid": "error.json"} {
+		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				ar, err := txtar.ParseFile(file)
+				require.NoError(t, err)
+				got := translate(t, ar.Files[0].Data)
+				require.Equal(t, kind == "valid", got.Call != nil, "%+v", got)
+				data, err := ledger.Encode(got)
+				require.NoError(t, err)
+				if *update {
+					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
+					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
+					return
+				}
+				require.Len(t, ar.Files, 2)
+				require.Equal(t, part, ar.Files[1].Name)
+				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
+			})
+		}
+	}
+}
+
+func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(fixtures, "invalid", "*.txtar"))
+	require.NoError(t, err)
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		require.NoError(t, err)
+		seen[translate(t, ar.Files[0].Data).Variant] = true
+	}
+	for _, v := range []string{
+		schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
+		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
+		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
+		schemas.VariantUnsupportedPostcondition,
+	} {
+		require.True(t, seen[v], v)
+		require.Less(t, executor.Status(v), 500, v)
+	}
+}
+
+// permissive is a policy that permits anything, nameless headers too.
+type permissive struct{ door }
+
+func (permissive) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	return schemas.Decision{Allowed: true}, schemas.ClassOnce
+}
+
+func TestABadArgumentIsRefusedWhateverPolicyPermits(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"method":"POST","url":"http://h/","headers":{"X-A":5}}`,
+		`{"method":"POST","url":"http://h/","timeout_ms":0}`,
+		`{"method":"POST","url":"http://h/","response_schema":{"$ref":"x"}}`,
+	} {
+		_, err := executor.Translate([]byte(body), permissive{}, checker())
+		require.Error(t, err, body)
+	}
+}
+
+// real is the policy as it is compiled for a node.
+type real struct {
+	door
+	*policy.Policy
+}
+
+func (r real) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	d := r.Decide(policy.Request{
+		Key: c.AllowlistKey, Method: c.Method, URL: c.URL, Headers: c.Headers,
+		IdempotencyKey: c.IdempotencyKey, HasBody: c.Body != nil, BodySize: len(c.Body),
+	})
+	permit, _ := d.Permit()
+	return d.Decision, policy.Class(c.Method, c.IdempotencyKey != "", permit)
+}
+
+func TestUnderARealPolicy(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile(policy.Config{AllowedHosts: []string{"localhost"}})
+	require.NoError(t, err)
+	for body, want := range map[string]string{
+		`{"method":"GET","url":"http://localhost:8080/x"}`:                                             "",
+		`{"method":"GET","url":"http://localhost:8080/x","headers":{"X-A":5}}`:                         "InvalidArgumentValue",
+		`{"method":"GET","url":"http://localhost:8080/x","headers":{"X A":"5"}}`:                       "InvalidHeaderName",
+		`{"method":"GET","url":"http://localhost:8080/x","response_schema":{"$ref":"http://h/"}}`:      "InvalidSchema",
+		`{"method":"GET","url":"http://localhost:8080/x","timeout_ms":0}`:                              "InvalidArgumentValue",
+		`{"method":"GET","url":"/x"}`:                                                                  "InvalidUrl",
+		`{"method":"GET","url":""}`:                                                                    "InvalidUrl",
+		`{"method":"GET","url":"localhost:8080/x"}`:                                                    "InvalidUrl",
+		`{"method":"GET","url":"http://localhost:8080/a b"}`:                                           "InvalidUrl",
+		`{"method":"GET","url":"http://evil.example/x"}`:                                               "DENY_HOST",
+		`{"method":"GET","url":"http://evil.example/x","headers":{"X-A":5}}`:                           "DENY_HOST",
+		`{"method":"GET","url":"http://evil.example/x","timeout_ms":0}`:                                "DENY_HOST",
+		`{"method":"GET","url":"ftp://localhost/x"}`:                                                   "DENY_SCHEME",
+		`{"method":"GET","url":"http://localhost/x","allowlist_key":"nope"}`:                           "DENY_KEY_UNKNOWN",
+		`{"method":"GET","url":"http://localhost/x","headers":{"Host":"h"}}`:                           "DENY_HEADER",
+		`{"method":"GET","url":"http://u:p@localhost/x"}`:                                              "DENY_USERINFO",
+		`{"type":"Http","args":{"method":"POST","url":"http://localhost/x"},"postcondition":[]}`:       "InvalidPostcondition",
+		`{"type":"Http","args":{"method":"POST","url":"http://evil.example/x"},"idempotency_key":"é"}`: "DENY_HOST",
+	} {
+		req, err := executor.Translate([]byte(body), real{Policy: p}, checker())
+		if err == nil {
+			require.Equal(t, want, string(req.Decision.Code), body)
+			continue
+		}
+		var e *executor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, want, e.Variant, body)
+	}
+}
+
+func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
+	t.Parallel()
+	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), door{}, checker())
+	require.NoError(t, err)
+	require.True(t, req.Denied())
+	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
+	require.NoError(t, err)
+	d, _ := real{Policy: later}.Judge(req.Call)
+	require.Equal(t, schemas.DenyHeader, d.Code, "a policy that has changed meanwhile sends no half of a request")
+}
+
+func TestMessagesAreBoundedAndPrintable(t *testing.T) {
+	t.Parallel()
+	got := translate(t, []byte(`{"method":"`+strings.Repeat("é", 5000)+`\u001b[2J","url":"http://localhost/"}`))
+	require.Equal(t, schemas.VariantInvalidMethod, got.Variant)
+	require.Less(t, len(got.Message), 200)
+	got = translate(t, []byte(`{"method":"\u001b[2J\u202e","url":"http://localhost/"}`))
+	require.NotContains(t, got.Message, "\x1b")
+	require.NotContains(t, got.Message, "\u202e")
+}
+
+func FuzzTranslate(f *testing.F) {
+	for _, kind := range []string{"valid", "invalid"} {
+		files, _ := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		for _, file := range files {
+			if ar, err := txtar.ParseFile(file); err == nil {
+				f.Add(ar.Files[0].Data)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if strict.Check(body, strict.Limits{}) != nil {
+			return
+		}
+		req, err := executor.Translate(body, door{}, checker())
+		if err != nil {
+			var e *executor.Error
+			if !errors.As(err, &e) || e.Variant == "" || e.Message == "" || executor.Status(e.Variant) >= 500 {
+				t.Fatalf("not an error of the door: %v", err)
+			}
+			return
+		}
+		if req.ID != "" && !schemas.ValidID(req.ID) {
+			t.Fatal("an id that may not reach a subject")
+		}
+		payload, err := ledger.Encode(req.Call)
+		if err != nil {
+			t.Fatalf("a call that cannot be stored: %v", err)
+		}
+		if _, err := strict.Fingerprint(payload); err != nil {
+			t.Fatalf("a call without a fingerprint: %v", err)
+		}
+	})
+}
+
+func BenchmarkTranslate(b *testing.B) {
+	body := []byte(`{"type":"Http","args":{"method":"POST","url":"http://localhost/v1/things","headers":{"accept":"application/json","x-trace":"abc"},"body":{"name":"thing","tags":["a","b"]},"timeout_ms":5000},"request_id":"r-1"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := executor.Translate(body, door{}, executor.Checker{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

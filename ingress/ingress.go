@@ -1,0 +1,188 @@
+// Package ingress is the room through which every write enters: it reads a
+// request strictly, asks who it comes from, translates it to an action and
+// stores that. It performs nothing, and leaves the answer to a Responder.
+package ingress
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/accept"
+	"weir/ingress/actions"
+	"weir/ingress/executor"
+	"weir/ingress/strict"
+	"weir/schemas"
+)
+
+// Ledger is what ingress needs of the action log.
+type Ledger interface {
+	accept.Ledger
+	actions.Ledger
+}
+
+// Responder answers for an action that was accepted or joined.
+type Responder interface {
+	// Expect is called before the claim of an action whose end will be waited
+	// for; release after Respond has returned.
+	Expect(ref schemas.Ref) (release func())
+	// Respond writes the whole answer. wait < 0 waits for the action's end,
+	// 0 answers 202 at once, anything else waits so long and then answers 202.
+	Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+}
+
+// Metrics counts what happens at the door.
+type Metrics interface {
+	Accepted(kind schemas.Kind)
+	Refused(code schemas.Code)
+}
+
+// Config of a Room. What has no default says so.
+type Config struct {
+	// Accept names, bounds and stores the actions; see accept.Config.
+	Accept accept.Config
+	// Checker checks response schemas and postconditions; absent: unchecked.
+	Checker executor.Checker
+	// Authenticate says who sent a request. nil is open mode: everybody is the
+	// tenant "default" with every scope, which only a loopback listener may be.
+	Authenticate func(r *http.Request) (Identity, error)
+	// Nudge tells the worker of a running action that its cancel is on the
+	// log; absent: the worker finds out by itself.
+	Nudge func(ref schemas.Ref)
+	// Dead reads the dead letters; absent: redrive is not served.
+	Dead actions.Dead
+
+	// MaxBody is the largest body in bytes; default 1 MiB.
+	MaxBody int64
+	// Limits bound the JSON of a body; see strict.Limits.
+	Limits strict.Limits
+	// BodyTimeout is how long a body may take to come; default 20 s.
+	BodyTimeout time.Duration
+	// Metrics may be nil.
+	Metrics Metrics
+}
+
+func (c Config) withDefaults() Config {
+	if c.Authenticate == nil {
+		c.Authenticate = open
+	}
+	if c.MaxBody <= 0 {
+		c.MaxBody = 1 << 20
+	}
+	if c.BodyTimeout <= 0 {
+		c.BodyTimeout = 20 * time.Second
+	}
+	if c.Metrics == nil {
+		c.Metrics = silent{}
+	}
+	return c
+}
+
+// Room is the ingress. It is safe for concurrent use.
+type Room struct {
+	policy    executor.Policy
+	responder Responder
+	acceptor  *accept.Acceptor
+	control   *actions.Control
+	redriver  *actions.Redriver // nil: not served
+	cfg       Config
+}
+
+// New returns the room. It starts nothing and needs no Stop.
+func New(l Ledger, p executor.Policy, r Responder, cfg Config) *Room {
+	cfg = cfg.withDefaults()
+	in := &Room{
+		policy: p, responder: r, cfg: cfg,
+		acceptor: accept.New(l, cfg.Accept),
+		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Nudge: cfg.Nudge, StoreTimeout: cfg.Accept.StoreTimeout}),
+	}
+	if cfg.Dead != nil {
+		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall) schemas.Class {
+			_, class := p.Judge(call)
+			return class
+		})
+	}
+	return in
+}
+
+// Identity is who sent a request.
+type Identity struct {
+	Tenant string
+	Scopes []string
+	// Name says whom the credential belongs to, for the record; may be empty.
+	Name string
+}
+
+// The scopes that the routes of this room ask for.
+const (
+	ScopeActionsWrite = "actions:write"
+	ScopeAdmin        = "admin" // includes every other
+)
+
+// Can reports whether the identity has a scope.
+func (i Identity) Can(scope string) bool {
+	for _, s := range i.Scopes {
+		if s == scope || s == ScopeAdmin {
+			return true
+		}
+	}
+	return false
+}
+
+// DefaultTenant owns everything in open mode.
+const DefaultTenant = "default"
+
+func open(*http.Request) (Identity, error) {
+	return Identity{Tenant: DefaultTenant, Scopes: []string{ScopeAdmin}}, nil
+}
+
+type silent struct{}
+
+func (silent) Accepted(schemas.Kind) {}
+func (silent) Refused(schemas.Code)  {}
+
+// EngineConfig of NewEngine.
+type EngineConfig struct {
+	// Logger writes one line a request; nil: none.
+	Logger *slog.Logger
+	// Metrics counts refusals of requests that reach no route; may be nil.
+	Metrics Metrics
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// NewEngine returns a gin engine that trusts no forwarded header, redirects
+// nothing, logs nothing of its own, and answers 404 and 405 with problems.
+// Every room mounts its routes on it.
+func NewEngine(cfg EngineConfig) *gin.Engine {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = silent{}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if gin.Mode() == gin.DebugMode { // gin prints every route to stdout there
+		gin.SetMode(gin.ReleaseMode)
+	}
+	e := gin.New()
+	e.RedirectTrailingSlash = false
+	e.RedirectFixedPath = false
+	e.RemoveExtraSlash = false
+	e.HandleMethodNotAllowed = true
+	e.ForwardedByClientIP = false
+	_ = e.SetTrustedProxies(nil) // fails on a malformed address only
+	// Routes match the path as it was sent: an encoded slash stays inside its
+	// segment, and a parameter is decoded once, after matching.
+	e.UseRawPath = true
+	e.UnescapePathValues = true
+	m := middleware(cfg)
+	e.Use(m.observe, m.recover, m.guard)
+	e.NoRoute(m.noRoute)
+	e.NoMethod(m.noMethod)
+	return e
+}

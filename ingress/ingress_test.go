@@ -1,0 +1,472 @@
+package ingress_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/ingress/executor"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/telemetry"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// door is a policy that grants http://ok.example and nothing else.
+type door struct{ panics bool }
+
+func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+
+func (d door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	if d.panics {
+		panic("AGWCANARY-PANIC")
+	}
+	decision := schemas.Decision{Version: "v"}
+	switch {
+	case !strings.Contains(c.URL, "://"):
+		decision.Code = schemas.DenyURLInvalid
+	case !strings.HasPrefix(c.URL, "http://ok.example"):
+		decision.Code = schemas.DenyHost
+	}
+	decision.Allowed = decision.Code == ""
+	if c.Method == "GET" {
+		return decision, schemas.ClassSafe
+	}
+	return decision, schemas.ClassOnce
+}
+
+// call is one call of the responder.
+type call struct {
+	ref      schemas.Ref
+	receipt  schemas.Receipt
+	wait     time.Duration
+	expected bool
+}
+
+// responder answers 200 with the outcome of an action that has one, else 202.
+type responder struct {
+	ledger *ledger.Ledger
+	mu     sync.Mutex
+	calls  []call
+	held   map[schemas.Ref]int
+	panics bool
+}
+
+func (r *responder) Expect(ref schemas.Ref) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held[ref]++
+	return func() { r.mu.Lock(); defer r.mu.Unlock(); r.held[ref]-- }
+}
+
+func (r *responder) Respond(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+	r.mu.Lock()
+	r.calls = append(r.calls, call{ref, receipt, wait, r.held[ref] > 0})
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	st, err := r.ledger.Load(req.Context(), ref)
+	if err == nil && st.Settled != nil && wait != 0 {
+		_, _ = io.WriteString(w, `{"outcome":"`+string(st.Settled.Outcome)+`"}`)
+		if r.panics {
+			panic("AGWCANARY-PANIC")
+		}
+		return
+	}
+	w.Header().Set("Location", "/v1/actions/"+ref.ID)
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(receipt)
+}
+
+// last is the newest call.
+func (r *responder) last(t *testing.T) call {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.NotEmpty(t, r.calls)
+	return r.calls[len(r.calls)-1]
+}
+
+type counter struct {
+	mu       sync.Mutex
+	accepted map[schemas.Kind]int
+	refused  map[schemas.Code]int
+}
+
+func (c *counter) Accepted(k schemas.Kind) { c.mu.Lock(); defer c.mu.Unlock(); c.accepted[k]++ }
+func (c *counter) Refused(k schemas.Code)  { c.mu.Lock(); defer c.mu.Unlock(); c.refused[k]++ }
+
+// world is a whole ingress over a log in memory.
+type world struct {
+	engine    *gin.Engine
+	ledger    *ledger.Ledger
+	log       *memlog.Log
+	responder *responder
+	metrics   *counter
+	logs      *syncBuffer
+	nudged    chan schemas.Ref
+
+	mu      sync.Mutex
+	before  error
+	barrier error
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
+
+func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
+	tb.Helper()
+	return setupPolicy(tb, door{}, change...)
+}
+
+func setupPolicy(tb testing.TB, p executor.Policy, change ...func(*ingress.Config)) *world {
+	tb.Helper()
+	w := &world{
+		metrics: &counter{accepted: map[schemas.Kind]int{}, refused: map[schemas.Code]int{}},
+		logs:    &syncBuffer{}, nudged: make(chan schemas.Ref, 100),
+	}
+	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	w.log = memlog.New(layout, time.Now, memlog.Hooks{
+		Before: func(schemas.Append) error { w.mu.Lock(); defer w.mu.Unlock(); return w.before },
+	})
+	w.ledger = ledger.New(w.log, layout, nil)
+	w.responder = &responder{ledger: w.ledger, held: map[schemas.Ref]int{}}
+	cfg := ingress.Config{
+		Accept: accept.Config{
+			Durability: schemas.DurabilityDisk,
+			Barrier:    func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.barrier },
+		},
+		Nudge: func(ref schemas.Ref) { w.nudged <- ref }, Dead: w.log, Metrics: w.metrics,
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	w.engine = ingress.NewEngine(ingress.EngineConfig{
+		Logger: telemetry.NewLogger(w.logs, "debug", "json"), Metrics: w.metrics,
+	})
+	ingress.New(w.ledger, p, w.responder, cfg).Mount(w.engine)
+	return w
+}
+
+func (w *world) plant(before, barrier error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before, w.barrier = before, barrier
+}
+
+// settle ends an action as a worker would.
+func (w *world) settle(t *testing.T, id string, o schemas.Outcome) {
+	t.Helper()
+	st, err := w.ledger.Find(t.Context(), "default", id)
+	require.NoError(t, err)
+	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}}))
+}
+
+// records is how many messages lie in the log.
+func (w *world) records(t *testing.T) (n uint64) {
+	t.Helper()
+	for p := range 2 {
+		_, last, err := w.log.Bounds(t.Context(), schemas.LogStream(p))
+		require.NoError(t, err)
+		n += last
+	}
+	return n
+}
+
+// answer is a checked answer.
+type answer struct {
+	*httptest.ResponseRecorder
+	body map[string]any
+}
+
+// field reads a member of the body by its path.
+func (a answer) field(path ...string) any {
+	var v any = a.body
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// do sends a request and checks what must hold for every answer.
+func (w *world) do(t *testing.T, r *http.Request) answer {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, r)
+	a := answer{ResponseRecorder: rec}
+	h := rec.Header()
+	require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
+	require.Equal(t, "no-store", h.Get("Cache-Control"))
+	require.True(t, schemas.ValidID(h.Get("X-Request-ID")))
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &a.body), "every body is JSON: %s", rec.Body)
+	if rec.Code >= 400 {
+		if a.body["error"] != nil {
+			require.Equal(t, "application/json", h.Get("Content-Type"))
+			require.NotEmpty(t, a.field("error", "variant"))
+			require.NotEmpty(t, a.field("error", "message"))
+			require.NotEmpty(t, a.field("error", "code"))
+			require.Equal(t, h.Get("X-Request-ID"), a.field("error", "request_id"))
+		} else {
+			require.Equal(t, "application/problem+json", h.Get("Content-Type"))
+			require.NotEmpty(t, a.body["detail"])
+			require.NotEmpty(t, a.body["code"])
+			require.EqualValues(t, rec.Code, a.body["status"])
+			require.Equal(t, h.Get("X-Request-ID"), a.body["request_id"])
+		}
+	}
+	if rec.Code == http.StatusMethodNotAllowed {
+		require.Contains(t, h, "Allow")
+	}
+	if rec.Code == http.StatusServiceUnavailable || rec.Code == http.StatusTooManyRequests {
+		require.NotEmpty(t, h.Get("Retry-After"))
+	}
+	for ref, n := range w.responder.held {
+		require.Zero(t, n, "an expectation was not released: %v", ref)
+	}
+	return a
+}
+
+func post(path, body string, headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+const (
+	okGet  = `{"method":"GET","url":"http://ok.example/x"}`
+	okPost = `{"type":"Http","args":{"method":"POST","url":"http://ok.example/x","body":{"n":1}}}`
+	denied = `{"method":"GET","url":"http://evil.example/x"}`
+	okPlan = `{"state:env.snapshot":{"snapshot_id":"s"},"artifact:proposed.plan":{"plan_id":"p","decisions":[]}}`
+)
+
+func TestSubmitWaitsByDefault(t *testing.T) {
+	t.Parallel()
+	for path, tc := range map[string]struct {
+		body string
+		kind schemas.Kind
+	}{"/v1/execute": {okPost, schemas.KindHTTP}, "/v1/plans": {okPlan, schemas.KindPlan}} {
+		w := setup(t)
+		a := w.do(t, post(path, tc.body))
+		c := w.responder.last(t)
+		require.Equal(t, tc.kind, c.ref.Kind)
+		require.Equal(t, "default", c.ref.Tenant)
+		require.Negative(t, c.wait)
+		require.True(t, c.expected, "the end cannot be missed")
+		require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
+		require.Empty(t, a.Header().Get("Preference-Applied"))
+		require.Equal(t, 1, w.metrics.accepted[tc.kind])
+		require.Equal(t, schemas.DurabilityDisk, c.receipt.Durability)
+	}
+}
+
+func TestPayloadOnTheLog(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, post("/v1/plans", `{"request_id":"p1",`+okPlan[1:]))
+	st, err := w.ledger.Find(t.Context(), "default", "p1")
+	require.NoError(t, err)
+	require.JSONEq(t, okPlan, string(st.Action.Payload), "request_id names the action and is no part of the plan")
+	w.do(t, post("/v1/execute", `{"method":"POST","url":"http://ok.example/x?a=<b>","body":{"n":1.50,"id":9007199254740993},"request_id":"e1"}`))
+	st, err = w.ledger.Find(t.Context(), "default", "e1")
+	require.NoError(t, err)
+	require.Contains(t, string(st.Action.Payload), `"body":{"n":1.50,"id":9007199254740993}`)
+	require.Contains(t, string(st.Action.Payload), `?a=<b>`)
+	require.Equal(t, schemas.ClassOnce, st.Action.Class)
+}
+
+func TestPreferences(t *testing.T) {
+	t.Parallel()
+	for prefer, tc := range map[string]struct {
+		wait    time.Duration
+		applied string
+	}{
+		"respond-async":          {0, "respond-async"},
+		"wait=7":                 {7 * time.Second, "wait=7"},
+		"respond-async, wait=7":  {7 * time.Second, "respond-async, wait=7"},
+		"wait=100000":            {300 * time.Second, "wait=300"},
+		"return=representation":  {-1, ""},
+		"wait=soon":              {-1, ""},
+		"respond-async, wait=-1": {0, "respond-async"},
+	} {
+		w := setup(t)
+		a := w.do(t, post("/v1/execute", okGet, "Prefer", prefer))
+		c := w.responder.last(t)
+		require.Equal(t, tc.wait, c.wait, prefer)
+		require.Equal(t, tc.wait != 0, c.expected, prefer)
+		require.Equal(t, tc.applied, a.Header().Get("Preference-Applied"), prefer)
+		require.Equal(t, http.StatusAccepted, a.Code)
+		require.Equal(t, "/v1/actions/"+c.ref.ID, a.Header().Get("Location"))
+	}
+}
+
+func TestDeniedIsStoredAndAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	for prefer, wait := range map[string]time.Duration{
+		"": -1, "respond-async": 10 * time.Second, "wait=1": 10 * time.Second, "respond-async, wait=60": time.Minute,
+	} {
+		w := setup(t)
+		a := w.do(t, post("/v1/execute", denied, "Prefer", prefer))
+		require.Equal(t, wait, w.responder.last(t).wait, prefer)
+		require.Empty(t, a.Header().Get("Preference-Applied"))
+		require.EqualValues(t, 1, w.records(t), "a denial leaves evidence")
+	}
+}
+
+func TestNothingIsStoredForABadRequest(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, body := range []string{`{}`, `{"method":"GET","url":"nope"}`, `{"method":"BREW","url":"http://ok.example/"}`, `{"type":"Shell"}`, `{"method":"GET","url":"http://ok.example/","headers":{"a":1}}`} {
+		a := w.do(t, post("/v1/execute", body, "Prefer", "respond-async"))
+		require.Equal(t, http.StatusBadRequest, a.Code)
+		require.Empty(t, a.Header().Get("Weir-Action-Id"))
+		require.Equal(t, false, a.field("error", "retryable"))
+	}
+	a := w.do(t, post("/v1/plans", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":"x"}}`))
+	require.Equal(t, http.StatusUnprocessableEntity, a.Code)
+	require.Equal(t, "plan.decisions must be a non-string sequence", a.body["detail"])
+	require.Zero(t, w.records(t))
+	require.Empty(t, w.responder.calls)
+}
+
+func TestRequestIDRepeats(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	body := func(n string) string {
+		return `{"method":"POST","url":"http://ok.example/x","body":` + n + `,"request_id":"r1"}`
+	}
+	w.do(t, post("/v1/execute", body("1")))
+	w.do(t, post("/v1/execute", body("1"), "Prefer", "respond-async"))
+	require.True(t, w.responder.last(t).receipt.Duplicate)
+	a := w.do(t, post("/v1/execute", body("2")))
+	require.Equal(t, http.StatusConflict, a.Code)
+	require.Equal(t, "CONFLICT", a.field("error", "code"))
+	a = w.do(t, post("/v1/plans", `{"request_id":"r1",`+okPlan[1:]))
+	require.Equal(t, http.StatusConflict, a.Code, "ids are unique across kinds")
+	require.Equal(t, "CONFLICT", a.body["code"])
+	require.EqualValues(t, 1, w.records(t))
+	require.Equal(t, 1, w.metrics.accepted[schemas.KindHTTP])
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first := w.do(t, post("/v1/execute", okPost, "Idempotency-Key", `"k1"`))
+	id := first.Header().Get("Weir-Action-Id")
+	require.Empty(t, first.Header().Get("Idempotency-Replayed"))
+
+	flying := w.do(t, post("/v1/execute", okPost, "Idempotency-Key", `k1`))
+	require.Equal(t, http.StatusConflict, flying.Code)
+	require.Equal(t, "IN_FLIGHT", flying.field("error", "code"))
+	require.Equal(t, true, flying.field("error", "retryable"))
+	require.Equal(t, "1", flying.Header().Get("Retry-After"))
+	require.Equal(t, id, flying.Header().Get("Weir-Action-Id"))
+	require.Equal(t, "/v1/actions/"+id, flying.Header().Get("Location"))
+
+	other := w.do(t, post("/v1/execute", okGet, "Idempotency-Key", `"k1"`))
+	require.Equal(t, http.StatusUnprocessableEntity, other.Code)
+	require.Equal(t, "IDEMPOTENCY_CONFLICT", other.field("error", "code"))
+
+	w.settle(t, id, schemas.OutcomeSucceeded)
+	replay := w.do(t, post("/v1/execute", strings.Replace(okPost, `"type"`, `"request_id":"r2","type"`, 1), "Idempotency-Key", `"k1"`))
+	require.Equal(t, http.StatusOK, replay.Code)
+	require.Equal(t, "true", replay.Header().Get("Idempotency-Replayed"))
+	require.Equal(t, id, replay.Header().Get("Weir-Action-Id"))
+
+	plan := w.do(t, post("/v1/plans", okPlan, "Idempotency-Key", `"k1"`))
+	require.NotEqual(t, id, plan.Header().Get("Weir-Action-Id"), "a key belongs to its route")
+
+	bad := w.do(t, post("/v1/execute", okPost, "Idempotency-Key", `"café"`))
+	require.Equal(t, http.StatusBadRequest, bad.Code)
+	require.Equal(t, "INVALID_REQUEST", bad.field("error", "code"))
+	bad = w.do(t, post("/v1/plans", okPlan, "Idempotency-Key", strings.Repeat("a", 256)))
+	require.Equal(t, http.StatusBadRequest, bad.Code)
+}
+
+func TestFiftySubmitsOfOneKeyAreOneAction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	codes, ids := map[int]int{}, map[string]int{}
+	for range 50 {
+		wg.Go(func() {
+			rec := httptest.NewRecorder()
+			w.engine.ServeHTTP(rec, post("/v1/execute", okPost, "Idempotency-Key", `"k"`, "Prefer", "respond-async"))
+			mu.Lock()
+			defer mu.Unlock()
+			codes[rec.Code]++
+			ids[rec.Header().Get("Weir-Action-Id")]++
+		})
+	}
+	wg.Wait()
+	require.Equal(t, map[int]int{202: 1, 409: 49}, codes)
+	require.Len(t, ids, 1)
+	require.EqualValues(t, 1, w.records(t))
+}
+
+func TestTheLogIsAwayOrFull(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before, barrier error
+		code            string
+		named           bool
+	}{
+		"full":       {fault.ErrFull, nil, "LOG_FULL", false},
+		"away":       {fault.ErrUnavailable, nil, "UNAVAILABLE", true},
+		"no barrier": {nil, io.ErrUnexpectedEOF, "UNAVAILABLE", true},
+	} {
+		w := setup(t)
+		w.plant(tc.before, tc.barrier)
+		a := w.do(t, post("/v1/execute", okPost))
+		require.Equal(t, http.StatusServiceUnavailable, a.Code, name)
+		require.Equal(t, tc.code, a.field("error", "code"), name)
+		require.Equal(t, "Request", a.field("error", "variant"), name)
+		require.Equal(t, tc.named, a.Header().Get("Weir-Action-Id") != "", name)
+		a = w.do(t, post("/v1/plans", okPlan))
+		require.Equal(t, http.StatusServiceUnavailable, a.Code, name)
+		require.Equal(t, tc.code, a.body["code"], name)
+		require.Empty(t, w.responder.calls)
+		require.Empty(t, w.metrics.accepted)
+	}
+}
+
+func BenchmarkExecute(b *testing.B) {
+	w := setup(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		rec := httptest.NewRecorder()
+		w.engine.ServeHTTP(rec, post("/v1/execute", okPost, "Prefer", "respond-async"))
+		if rec.Code != http.StatusAccepted {
+			b.Fatal(rec.Code)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// statusClientGone is logged where nobody was left to answer; it is never sent.
+const statusClientGone = 499
+
+type middleware EngineConfig
+
+// observe gives the request its id and writes its one line, identifiers and
+// codes only, whatever becomes of it.
+func (m middleware) observe(c *gin.Context) {
+	start := m.Now()
+	id := requestID(c.Request.Header)
+	c.Request = c.Request.WithContext(problem.WithRequestID(c.Request.Context(), id))
+	h := c.Writer.Header()
+	h.Set("X-Request-ID", id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	defer func() {
+		status := c.Writer.Status()
+		if !c.Writer.Written() && c.Request.Context().Err() != nil {
+			status = statusClientGone
+		}
+		line := []slog.Attr{
+			slog.String("method", c.Request.Method), slog.Int("status", status),
+			slog.Duration("duration_ms", m.Now().Sub(start)), slog.String("request_id", id),
+		}
+		for _, a := range []struct{ key, value string }{
+			{"route", c.FullPath()},
+			{"surface", c.GetString(keySurface)},
+			{"tenant", c.GetString(keyTenant)},
+			{"action_id", c.GetString(keyAction)},
+		} {
+			if a.value != "" {
+				line = append(line, slog.String(a.key, a.value))
+			}
+		}
+		if code, ok := c.Get(keyCode); ok {
+			line = append(line, slog.Any("code", code))
+		}
+		level := slog.LevelInfo
+		if status >= http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+		m.Logger.LogAttrs(c.Request.Context(), level, "request", line...)
+	}()
+	c.Next()
+}
+
+// requestID is the caller's X-Request-ID if it may be echoed and logged, else
+// a new one.
+func requestID(h http.Header) string {
+	if given := h.Values("X-Request-ID"); len(given) == 1 && schemas.ValidID(given[0]) {
+		return given[0]
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "unknown"
+	}
+	return id.String()
+}
+
+// recover turns a panic into a problem without a trace of its cause. An answer
+// that was begun is cut off instead, so that it cannot pass for a whole one.
+func (m middleware) recover(c *gin.Context) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(v)
+		}
+		m.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "panic",
+			slog.String("err_kind", "panic"), slog.String("request_id", problem.RequestID(c.Request.Context())))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler)
+		}
+		c.Writer.Header().Set("Connection", "close")
+		fail(c, m.Metrics, fault.New(schemas.Internal, "something went wrong on our side"))
+	}()
+	c.Next()
+}
+
+// guard refuses what a server that is no proxy is never asked: CONNECT, TRACE
+// and targets in absolute form.
+func (m middleware) guard(c *gin.Context) {
+	r := c.Request
+	switch {
+	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
+		if h := c.Writer.Header(); h.Get("Allow") == "" {
+			h.Set("Allow", "") // RFC 9110: a 405 names its methods, be there none
+		}
+		fail(c, m.Metrics, fault.New(schemas.MethodNotAllowed, "this method is never served"))
+	case r.RequestURI != "" && r.RequestURI[0] != '/', r.URL.IsAbs():
+		fail(c, m.Metrics, fault.New(schemas.InvalidRequest, "the request target must be a path: this is not a proxy"))
+	default:
+		c.Next()
+	}
+}
+
+func (m middleware) noRoute(c *gin.Context) {
+	fail(c, m.Metrics, fault.New(schemas.NotFound, "there is nothing at this path"))
+}
+
+func (m middleware) noMethod(c *gin.Context) {
+	fail(c, m.Metrics, fault.New(schemas.MethodNotAllowed, "this path does not serve this method; Allow names those it does"))
+}
+
+// surface names the surface of a route, and the dialect of its errors.
+func surface(name, dialect string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		c.Set(keySurface, name)
+		c.Set(keyDialect, dialect)
+	}
+}
+
+const keyIdentity = "weir.identity"
+
+// authorize asks who sent the request and whether that one has the scope.
+func (in *Room) authorize(scope string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		who, err := in.cfg.Authenticate(c.Request)
+		if err != nil {
+			in.fail(c, err)
+			return
+		}
+		c.Set(keyTenant, who.Tenant)
+		if !who.Can(scope) {
+			in.fail(c, fault.New(schemas.Forbidden, fmt.Sprintf("the token lacks the scope %s", scope)))
+			return
+		}
+		c.Set(keyIdentity, who)
+	}
+}
+
+// identity is what authorize found.
+func identity(c *gin.Context) Identity {
+	v, _ := c.Get(keyIdentity)
+	who, _ := v.(Identity)
+	return who
+}

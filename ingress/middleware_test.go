@@ -1,0 +1,234 @@
+package ingress_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/v1/execute", 405, "POST"},
+		{"HEAD", "/v1/execute", 405, "POST"},
+		{"DELETE", "/v1/plans", 405, "POST"},
+		{"TRACE", "/v1/execute", 405, "POST"},
+		{"TRACE", "/nowhere", 405, ""},
+		{"BREW", "/v1/execute", 405, "POST"},
+		{"OPTIONS", "/v1/execute", 405, "POST"},
+		{"POST", "/v1/execute/", 404, ""},
+		{"POST", "/v1//execute", 404, ""},
+		{"POST", "//v1/execute", 404, ""},
+		{"POST", "/v1/./execute", 404, ""},
+		{"POST", "/x/../v1/execute", 404, ""},
+		{"POST", "/V1/execute", 404, ""},
+		{"POST", "/v1%2fexecute", 404, ""},
+		{"POST", "/v1/execute%00", 404, ""},
+		{"POST", "/v1/%65xecute", 404, ""},
+		{"POST", `/v1\execute`, 404, ""},
+		{"POST", "/", 404, ""},
+		{"POST", "/v1/actions//cancel", 404, ""},
+		{"POST", "/v1/actions/x/y/cancel", 404, ""},
+		{"POST", "/v1/actions/x%2fcancel", 404, ""},
+		{"POST", "/v1/actions/x%2F..%2Fy/cancel", 404, ""},
+		{"POST", "/v1/actions/%2e%2e%2fetc/cancel", 404, ""},
+		{"POST", "/v1/actions/a*b/cancel", 404, ""},
+		{"POST", "/v1/actions/%3E/cancel", 404, ""},
+		{"POST", "/v1/actions/$JS.API.STREAM.LIST/cancel", 404, ""},
+		{"POST", "/v1/actions/a%0d%0aPUB%20x/cancel", 404, ""},
+		{"POST", "/v1/actions/a%00/cancel", 404, ""},
+		{"POST", "/v1/actions/" + strings.Repeat("a", 129) + "/cancel", 404, ""},
+		{"GET", "/debug/pprof/", 404, ""},
+		{"GET", "/nope/AGWCANARY-PATH?q=AGWCANARY-QUERY", 404, ""},
+	} {
+		w := setup(t)
+		a := w.do(t, httptest.NewRequest(tc.method, tc.path, http.NoBody))
+		require.Equal(t, tc.status, a.Code, "%s %s", tc.method, tc.path)
+		require.Equal(t, tc.allow, a.Header().Get("Allow"), "%s %s", tc.method, tc.path)
+		require.Empty(t, a.Header().Get("Location"), "nothing is redirected")
+		require.NotContains(t, a.Body.String(), "AGWCANARY")
+		require.NotContains(t, w.logs.String(), "AGWCANARY")
+	}
+}
+
+func TestEncodedIDsAreDecodedOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, post("/v1/execute", `{"method":"GET","url":"http://ok.example/","request_id":"a:b.c"}`))
+	w.do(t, submit("x"))
+	before := w.records(t)
+	for _, path := range []string{"/v1/actions/x%2fcancel", "/v1/actions/x%2Fcancel", "/v1/actions%2Fx/cancel", "/v1/%61ctions/x/cancel"} {
+		require.Equal(t, http.StatusNotFound, w.do(t, httptest.NewRequest(http.MethodPost, path, http.NoBody)).Code, path)
+	}
+	require.Equal(t, before, w.records(t), "no other spelling of a route cancels")
+	for _, path := range []string{"/v1/actions/a%3Ab%2ec/cancel", "/v1/actions/a:b.c/cancel"} {
+		require.NotEqual(t, http.StatusNotFound, w.do(t, httptest.NewRequest(http.MethodPost, path, http.NoBody)).Code, path)
+	}
+	require.Equal(t, http.StatusNotFound, w.do(t, httptest.NewRequest(http.MethodPost, "/v1/actions/a%253Ab.c/cancel", http.NoBody)).Code)
+}
+
+// TestRawTargets speaks to a real server: these requests exist on the wire only.
+func TestRawTargets(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	srv := httptest.NewServer(w.engine)
+	t.Cleanup(srv.Close)
+	for name, tc := range map[string]struct {
+		raw    string
+		status int
+	}{
+		"absolute form":          {"POST http://evil.test/v1/execute HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n", 400},
+		"absolute form, https":   {"GET https://weir/v1/execute HTTP/1.1\r\nHost: weir\r\n\r\n", 400},
+		"CONNECT":                {"CONNECT internal:80 HTTP/1.1\r\nHost: internal:80\r\n\r\n", 405},
+		"CONNECT to a path":      {"CONNECT /v1/execute HTTP/1.1\r\nHost: weir\r\n\r\n", 405},
+		"TRACE":                  {"TRACE /v1/execute HTTP/1.1\r\nHost: weir\r\nCookie: AGWCANARY\r\n\r\n", 405},
+		"host is not reflected":  {"GET /nowhere HTTP/1.1\r\nHost: evil.test\r\n\r\n", 404},
+		"forwarded is not heard": {"GET /nowhere HTTP/1.1\r\nHost: weir\r\nX-Forwarded-Host: evil.test\r\nX-Forwarded-Prefix: /evil.test\r\n\r\n", 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }()
+			_, err = io.WriteString(conn, tc.raw)
+			require.NoError(t, err)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			require.Equal(t, tc.status, resp.StatusCode)
+			require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NotContains(t, string(body), "evil.test")
+			require.NotContains(t, string(body), "AGWCANARY")
+		})
+	}
+	require.Zero(t, w.records(t))
+}
+
+func TestRequestIDOfTheTransport(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	a := w.do(t, post("/v1/execute", `{}`, "X-Request-ID", "trace:1.2_3-4"))
+	require.Equal(t, "trace:1.2_3-4", a.Header().Get("X-Request-ID"))
+	for _, bad := range []string{"a b", "\x1b[2J", strings.Repeat("a", 129), "AGWCANARY/1", ""} {
+		r := post("/v1/execute", `{}`)
+		r.Header["X-Request-Id"] = []string{bad}
+		require.NotEqual(t, bad, w.do(t, r).Header().Get("X-Request-ID"))
+	}
+	r := post("/v1/execute", `{}`)
+	r.Header["X-Request-Id"] = []string{"a", "b"}
+	require.NotContains(t, []string{"a", "b"}, w.do(t, r).Header().Get("X-Request-ID"))
+	require.NotContains(t, w.logs.String(), "AGWCANARY")
+}
+
+func TestOneLineARequest(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	a := w.do(t, post("/v1/execute?q=AGWCANARY-Q", `{"method":"POST","url":"http://ok.example/AGWCANARY-U","headers":{"X-A":"AGWCANARY-H"},"body":"AGWCANARY-B"}`, "X-Request-ID", "rq"))
+	lines := strings.Split(strings.TrimSpace(w.logs.String()), "\n")
+	require.Len(t, lines, 1)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &line))
+	require.Contains(t, line, "time")
+	require.Contains(t, line, "duration_ms")
+	delete(line, "time")
+	delete(line, "duration_ms")
+	require.Equal(t, map[string]any{
+		"level": "INFO", "msg": "request", "method": "POST", "route": "/v1/execute", "surface": "executor", "tenant": "default",
+		"status": 202.0, "request_id": "rq", "action_id": a.Header().Get("Weir-Action-Id"),
+	}, line)
+	w.do(t, post("/v1/plans", `{"AGWCANARY-NAME":1}`))
+	w.do(t, post("/v1/execute", `{"method":"AGWCANARY-M","url":"x"}`))
+	w.do(t, httptest.NewRequest("AGWCANARY", "/AGWCANARY", http.NoBody))
+	require.Len(t, strings.Split(strings.TrimSpace(w.logs.String()), "\n"), 4)
+	require.Contains(t, w.logs.String(), `"code":"VALIDATION_ERROR"`)
+	require.NotContains(t, w.logs.String(), "AGWCANARY")
+}
+
+func TestAPanicShowsNothing(t *testing.T) {
+	t.Parallel()
+	w := setupPolicy(t, door{panics: true})
+	a := w.do(t, post("/v1/execute", okGet))
+	require.Equal(t, http.StatusInternalServerError, a.Code)
+	require.Equal(t, "INTERNAL", a.field("error", "code"))
+	require.NotContains(t, a.Body.String(), "AGWCANARY")
+	require.NotContains(t, a.Body.String(), "goroutine")
+	require.NotContains(t, w.logs.String(), "AGWCANARY")
+	require.Contains(t, w.logs.String(), `"err_kind":"panic"`)
+	require.Contains(t, w.logs.String(), `"status":500`)
+}
+
+func TestAPanicInTheMiddleOfAnAnswerCutsIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, post("/v1/execute", `{"method":"GET","url":"http://ok.example/","request_id":"r"}`))
+	w.settle(t, "r", schemas.OutcomeSucceeded)
+	w.responder.panics = true
+	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+		w.engine.ServeHTTP(httptest.NewRecorder(), post("/v1/execute", `{"method":"GET","url":"http://ok.example/","request_id":"r"}`))
+	})
+}
+
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *ingress.Config) {
+		c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
+			switch r.Header.Get("Authorization") {
+			case "Bearer anna":
+				return ingress.Identity{Tenant: "a", Scopes: []string{"actions:write"}, Name: "anna"}, nil
+			case "Bearer bert":
+				return ingress.Identity{Tenant: "b", Scopes: []string{"admin"}}, nil
+			case "Bearer reader":
+				return ingress.Identity{Tenant: "a", Scopes: []string{"actions:read"}}, nil
+			case "Bearer store-down":
+				return ingress.Identity{}, errors.New("AGWCANARY: connection refused")
+			}
+			return ingress.Identity{}, fault.New(schemas.Unauthorized, "send a bearer token")
+		}
+	})
+	body := `{"method":"GET","url":"http://ok.example/","request_id":"r"}`
+	a := w.do(t, post("/v1/execute", body))
+	require.Equal(t, http.StatusUnauthorized, a.Code)
+	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
+	require.Equal(t, "UNAUTHORIZED", a.field("error", "code"))
+	a = w.do(t, post("/v1/plans", okPlan))
+	require.Equal(t, http.StatusUnauthorized, a.Code)
+	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
+	a = w.do(t, post("/v1/execute", "not json", "Authorization", "Bearer nobody"))
+	require.Equal(t, http.StatusUnauthorized, a.Code, "nobody's body is read")
+	a = w.do(t, post("/v1/execute", body, "Authorization", "Bearer reader"))
+	require.Equal(t, http.StatusForbidden, a.Code)
+	a = w.do(t, post("/v1/execute", body, "Authorization", "Bearer store-down"))
+	require.Equal(t, http.StatusInternalServerError, a.Code)
+	require.NotContains(t, a.Body.String(), "AGWCANARY")
+
+	w.do(t, post("/v1/execute", body, "Authorization", "Bearer anna"))
+	require.False(t, w.responder.last(t).receipt.Duplicate)
+	require.Equal(t, "a", w.responder.last(t).ref.Tenant)
+	w.do(t, post("/v1/execute", body, "Authorization", "Bearer bert"))
+	require.False(t, w.responder.last(t).receipt.Duplicate, "an id belongs to its tenant")
+	require.Equal(t, "b", w.responder.last(t).ref.Tenant)
+	w.do(t, post("/v1/execute", `{"method":"GET","url":"http://ok.example/","request_id":"mine"}`, "Authorization", "Bearer anna"))
+	a = w.do(t, post("/v1/actions/mine/cancel", "", "Authorization", "Bearer bert"))
+	require.Equal(t, http.StatusNotFound, a.Code, "another tenant's action is nothing")
+	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, "Authorization", "Bearer anna"))
+	require.Equal(t, http.StatusForbidden, a.Code)
+	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, "Authorization", "Bearer bert"))
+	require.Equal(t, http.StatusNotFound, a.Code)
+}

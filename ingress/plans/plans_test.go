@@ -1,0 +1,120 @@
+package plans_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/plans"
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var update = flag.Bool("update", false, "write what was got as what is expected")
+
+const fixtures = "../../schemas/plans/testdata"
+
+// outcome is what a fixture expects: a plan, or a refusal.
+type outcome struct {
+	Plan    *schemas.PlanRequest `json:"plan,omitempty"`
+	Code    schemas.Code         `json:"code,omitempty"`
+	Message string               `json:"message,omitempty"`
+}
+
+func translate(t *testing.T, body []byte) outcome {
+	t.Helper()
+	require.NoError(t, strict.Check(body, strict.Limits{}))
+	req, err := plans.Translate(body)
+	if err != nil {
+		var e *fault.Error
+		require.ErrorAs(t, err, &e)
+		require.Zero(t, req, "nothing comes with a refusal")
+		return outcome{Code: e.Code, Message: e.Message}
+	}
+	return outcome{Plan: &req}
+}
+
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	for kind, part := range map[string]string{"valid": "action.json", "invalid": "error.json"} {
+		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				ar, err := txtar.ParseFile(file)
+				require.NoError(t, err)
+				got := translate(t, ar.Files[0].Data)
+				require.Equal(t, kind == "valid", got.Plan != nil, "%+v", got)
+				data, err := ledger.Encode(got)
+				require.NoError(t, err)
+				if *update {
+					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
+					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
+					return
+				}
+				require.Len(t, ar.Files, 2)
+				require.Equal(t, part, ar.Files[1].Name)
+				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
+			})
+		}
+	}
+}
+
+func TestRefusalsKeepTheirWords(t *testing.T) {
+	t.Parallel()
+	for file, message := range map[string]string{
+		"decisions_string":   "plan.decisions must be a non-string sequence",
+		"decisions_missing":  "plan.decisions must be a non-string sequence",
+		"decision_string":    "each plan decision must be a mapping",
+		"effect_ref_empty":   "decision.effect_ref must be a non-empty string",
+		"effect_ref_missing": "decision.effect_ref must be a non-empty string",
+		"target_missing":     "decision.target_state must be a mapping",
+		"target_string":      "decision.target_state must be a mapping",
+	} {
+		ar, err := txtar.ParseFile(filepath.Join(fixtures, "invalid", file+".txtar"))
+		require.NoError(t, err)
+		require.Equal(t, message, translate(t, ar.Files[0].Data).Message, file)
+	}
+}
+
+func FuzzTranslate(f *testing.F) {
+	for _, kind := range []string{"valid", "invalid"} {
+		files, _ := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		for _, file := range files {
+			if ar, err := txtar.ParseFile(file); err == nil {
+				f.Add(ar.Files[0].Data)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if strict.Check(body, strict.Limits{}) != nil {
+			return
+		}
+		req, err := plans.Translate(body)
+		if err != nil {
+			var e *fault.Error
+			if !errors.As(err, &e) || e.Code != schemas.ValidationError {
+				t.Fatalf("not a refusal: %v", err)
+			}
+			return
+		}
+		for _, d := range req.Plan.Decisions {
+			if d.EffectRef == "" || strict.Kind(d.TargetState) != '{' {
+				t.Fatal("a decision that cannot be performed or reported")
+			}
+		}
+		if _, err := ledger.Encode(req); err != nil {
+			t.Fatalf("a plan that cannot be stored: %v", err)
+		}
+	})
+}

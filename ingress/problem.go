@@ -1,0 +1,116 @@
+package ingress
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/executor"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// The keys of what a handler tells the middleware.
+const (
+	keyDialect = "weir.dialect"
+	keyCode    = "weir.code"
+	keyAction  = "weir.action"
+	keyTenant  = "weir.tenant"
+	keySurface = "weir.surface"
+)
+
+// dialectExecutor marks the routes whose errors have the executor's envelope.
+const dialectExecutor = "executor"
+
+// inFlightRetry is when a repeat of an unsettled request is worth a try.
+const inFlightRetry = time.Second
+
+// fail is the only place of this room where an error becomes a body. Nothing
+// may have been written before.
+func fail(c *gin.Context, metrics Metrics, err error) {
+	c.Abort()
+	err = delayed(err)
+	p := problem.Of(err)
+	if c.GetString(keyDialect) == dialectExecutor {
+		p.Code = failExecutor(c, p, err)
+	} else {
+		problem.Write(c.Writer, c.Request, err)
+	}
+	c.Set(keyCode, p.Code)
+	metrics.Refused(p.Code)
+}
+
+// delayed names when to come back for the refusals that pass by themselves.
+func delayed(err error) error {
+	var public *fault.Error
+	if !errors.As(err, &public) || public.Code != schemas.InFlight {
+		return err
+	}
+	return &problem.Error{
+		Problem:    schemas.Problem{Code: public.Code, Detail: public.Message},
+		RetryAfter: inFlightRetry, Cause: err,
+	}
+}
+
+// envelope is how the executor's callers read an error.
+type envelope struct {
+	Error executorError `json:"error"`
+}
+
+type executorError struct {
+	Variant   string       `json:"variant"`
+	Message   string       `json:"message"`
+	Code      schemas.Code `json:"code"`
+	Retryable bool         `json:"retryable"`
+	RequestID string       `json:"request_id,omitempty"`
+}
+
+// failExecutor words an error as the executor does. What is wrong with the
+// arguments has its own variant; what is wrong with the request is Request.
+func failExecutor(c *gin.Context, p problem.Error, err error) schemas.Code {
+	e := executorError{
+		Variant: schemas.VariantRequest, Message: p.Detail, Code: p.Code,
+		Retryable: p.Retryable, RequestID: problem.RequestID(c.Request.Context()),
+	}
+	status := p.Status
+	var own *executor.Error
+	switch {
+	case errors.As(err, &own):
+		e.Variant, e.Message, e.Code, e.Retryable = own.Variant, own.Message, own.Code, false
+		status = executor.Status(own.Variant)
+	case p.Code == schemas.InvalidRequest, p.Code == schemas.ValidationError:
+		e.Variant = schemas.VariantInvalidArgumentValue
+		status = executor.Status(e.Variant)
+	}
+	h := c.Writer.Header()
+	switch status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		p.RetryAfter = max(p.RetryAfter, time.Second)
+	}
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	writeJSON(c, status, envelope{Error: e})
+	return e.Code
+}
+
+// writeJSON answers with a document of our own.
+func writeJSON(c *gin.Context, status int, doc any) {
+	data, err := ledger.Encode(doc)
+	if err != nil {
+		problem.Write(c.Writer, c.Request, err)
+		return
+	}
+	h := c.Writer.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(data) // the client is gone if this fails
+}

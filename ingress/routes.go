@@ -1,0 +1,160 @@
+package ingress
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/accept"
+	"weir/ingress/actions"
+	"weir/ingress/executor"
+	"weir/ingress/plans"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// Mount puts the writing routes on an engine of NewEngine.
+func (in *Room) Mount(e *gin.Engine) {
+	write := in.authorize(ScopeActionsWrite)
+	e.POST(routeExecute, surface("executor", dialectExecutor), write, in.execute)
+	e.POST(routePlans, surface("plans", ""), write, in.plan)
+	e.POST("/v1/actions/:id/cancel", surface("actions", ""), write, in.cancel)
+	e.POST("/v1/actions/:id/resolve", surface("actions", ""), write, in.resolve)
+	if in.redriver != nil {
+		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(ScopeAdmin), in.redrive)
+	}
+}
+
+// The routes whose names are part of an id that is derived from an
+// Idempotency-Key. They must never change.
+const (
+	routeExecute = "/v1/execute"
+	routePlans   = "/v1/plans"
+)
+
+func (in *Room) fail(c *gin.Context, err error) { fail(c, in.cfg.Metrics, err) }
+
+func (in *Room) execute(c *gin.Context) {
+	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	body, err := in.read(c.Writer, c.Request)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	req, err := executor.Translate(body, in.policy, in.cfg.Checker)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	payload, err := ledger.Encode(req.Call)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	tenant := identity(c).Tenant
+	in.submit(c, accept.Request{
+		Name: accept.NameOf(tenant, routeExecute, req.ID, key), Tenant: tenant,
+		Kind: schemas.KindHTTP, Class: req.Class, Payload: payload,
+	}, req.Denied())
+}
+
+func (in *Room) plan(c *gin.Context) {
+	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	body, err := in.read(c.Writer, c.Request)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	req, err := plans.Translate(body)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	requestID := req.RequestID
+	req.RequestID = "" // it names the action, and is no part of the plan
+	payload, err := ledger.Encode(req)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	tenant := identity(c).Tenant
+	in.submit(c, accept.Request{
+		Name: accept.NameOf(tenant, routePlans, requestID, key), Tenant: tenant,
+		Kind: schemas.KindPlan, Payload: payload,
+	}, false)
+}
+
+func (in *Room) cancel(c *gin.Context) {
+	if err := in.readNothing(c.Writer, c.Request); err != nil {
+		in.fail(c, err)
+		return
+	}
+	s, err := in.control.Cancel(c.Request.Context(), identity(c).Tenant, c.Param("id"))
+	status := http.StatusOK
+	if s.CancelRequested {
+		status = http.StatusAccepted
+	}
+	in.changed(c, status, s, err)
+}
+
+func (in *Room) resolve(c *gin.Context) {
+	body, err := in.read(c.Writer, c.Request)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	word, err := actions.ReadResolution(body)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	who := identity(c)
+	word.By = who.Name
+	s, err := in.control.Resolve(c.Request.Context(), who.Tenant, c.Param("id"), word)
+	in.changed(c, http.StatusOK, s, err)
+}
+
+// changed answers for an action whose course was to be changed.
+func (in *Room) changed(c *gin.Context, status int, s actions.Status, err error) {
+	if s.ID != "" {
+		joined(c, s.Ref())
+	}
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	writeJSON(c, status, s)
+}
+
+func (in *Room) redrive(c *gin.Context) {
+	body, err := in.read(c.Writer, c.Request)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	sequence, err := actions.ReadRedrive(body)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	out, err := in.redriver.Redrive(c.Request.Context(), identity(c).Tenant, sequence)
+	in.answer(c, out, err, 0)
+}
+
+// joined names the action in the answer and in the log.
+func joined(c *gin.Context, ref schemas.Ref) {
+	c.Set(keyAction, ref.ID)
+	c.Writer.Header().Set("Weir-Action-Id", ref.ID)
+}
+
+// actionURL is where an action can be looked up.
+func actionURL(id string) string { return "/v1/actions/" + url.PathEscape(id) }

@@ -1,0 +1,231 @@
+// Package strict reads JSON the way every surface of Weir does: valid UTF-8,
+// one document, no name twice, no name unknown or in another case, bounded in
+// depth and members. What a surface passes on keeps its bytes.
+package strict
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Limits bound one document.
+type Limits struct {
+	// Depth is how many objects and arrays may lie in each other; default 64.
+	Depth int
+	// Members is how many members all objects may have together; default 10,000.
+	Members int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Depth == 0 {
+		l.Depth = 64
+	}
+	if l.Members == 0 {
+		l.Members = 10_000
+	}
+	return l
+}
+
+// Check reports whether data is one JSON document within the limits. Its
+// errors are *fault.Error with INVALID_REQUEST; they say what is wrong and
+// where, and show no value of the document.
+func Check(data []byte, limits Limits) error {
+	limits = limits.withDefaults()
+	if len(bytes.TrimLeft(data, " \t\r\n")) == 0 {
+		return invalid("", "the body is empty; send one JSON document")
+	}
+	if !utf8.Valid(data) {
+		return invalid("", "the body is not valid UTF-8; send JSON encoded as UTF-8")
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
+	if err := walk(dec, limits); err != nil {
+		return err
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return invalid("", "something follows the JSON document; send exactly one")
+	}
+	return nil
+}
+
+// walk reads one value token by token.
+func walk(dec *jsontext.Decoder, limits Limits) error {
+	members := 0
+	for {
+		tok, err := dec.ReadToken()
+		if err != nil {
+			return syntax(err)
+		}
+		depth := dec.StackDepth()
+		if depth > limits.Depth {
+			return invalid("", "the document is nested deeper than "+strconv.Itoa(limits.Depth)+" levels")
+		}
+		if tok.Kind() == '"' {
+			// A string is a name where an odd number of tokens of an object has been read.
+			if kind, n := dec.StackIndex(depth); kind == '{' && n%2 == 1 {
+				members++
+			}
+			if members > limits.Members {
+				return invalid("", "the document has more than "+strconv.Itoa(limits.Members)+" members")
+			}
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// syntax turns the decoder's error into ours.
+func syntax(err error) error {
+	var at *jsontext.SyntacticError
+	if !errors.As(err, &at) {
+		return invalid("", "the document ends too early")
+	}
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return invalid(at.JSONPointer, "the name stands twice in its object; send it once")
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return invalid("", "the document ends too early")
+	default:
+		return invalid(at.JSONPointer, "not valid JSON at byte "+strconv.FormatInt(at.ByteOffset, 10))
+	}
+}
+
+// Decode reads a checked document into the struct that v points to. Every
+// member must be known by exactly its name. A member that does not belong, or
+// is of another type, is VALIDATION_ERROR.
+func Decode(data []byte, v any) error { return decode(data, v, "") }
+
+// At is Decode for a part of a document: base is the pointer of that part, and
+// stands before the pointers of its errors.
+func At(base string, data []byte, v any) error { return decode(data, v, jsontext.Pointer(base)) }
+
+func decode(data []byte, v any, base jsontext.Pointer) error {
+	if Kind(data) != '{' {
+		return wrong(base, "the body must be a JSON object")
+	}
+	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	var sem *json.SemanticError
+	if !errors.As(err, &sem) {
+		return syntax(err)
+	}
+	if errors.Is(err, json.ErrUnknownName) {
+		return wrong(base+sem.JSONPointer, unknown(string(sem.JSONPointer), v))
+	}
+	return wrong(base+sem.JSONPointer, "must be "+wanted(sem.GoType))
+}
+
+// unknown words an unknown member; a known name in another case is named.
+func unknown(pointer string, v any) string {
+	name := pointer[strings.LastIndexByte(pointer, '/')+1:]
+	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	for _, known := range names(v) {
+		if strings.EqualFold(known, name) {
+			return "names are case-sensitive; this one is '" + known + "'"
+		}
+	}
+	return "this member is not known here; leave it out"
+}
+
+// names are the members of the struct that v points to.
+func names(v any) []string {
+	t := reflect.TypeOf(v)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var all []string
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func wanted(t reflect.Type) string {
+	if t == nil {
+		return "of another type"
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() { //nolint:exhaustive // the rest is worded in general
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
+		return "a whole number in range"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "of another type"
+	}
+}
+
+// Kind is the sort of a value by its first byte: one of { [ " 0 t f n, and 0
+// for an absent value.
+func Kind(v []byte) byte {
+	for _, c := range v {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			return '0'
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Absent reports whether a member was left out, or is null, which says the same.
+func Absent(v []byte) bool { k := Kind(v); return k == 0 || k == 'n' }
+
+// String reads a checked value as a string.
+func String(v []byte) (string, bool) {
+	if Kind(v) != '"' {
+		return "", false
+	}
+	var s string
+	return s, json.Unmarshal(v, &s) == nil
+}
+
+// maxPointer bounds how much of a pointer is shown: names come from the caller.
+const maxPointer = 200
+
+func invalid(at jsontext.Pointer, text string) error {
+	return fault.New(schemas.InvalidRequest, where(string(at), text))
+}
+
+func wrong(at jsontext.Pointer, text string) error {
+	return fault.New(schemas.ValidationError, where(string(at), text))
+}
+
+func where(pointer, text string) string {
+	if pointer == "" {
+		return text
+	}
+	if len(pointer) > maxPointer {
+		pointer = strings.ToValidUTF8(pointer[:maxPointer], "") + "…"
+	}
+	return "at " + pointer + ": " + text
+}

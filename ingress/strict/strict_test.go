@@ -1,0 +1,234 @@
+package strict_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func nest(open, shut string, n int) string { return strings.Repeat(open, n) + strings.Repeat(shut, n) }
+
+func members(n int) string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`"k` + strconv.Itoa(i) + `":0`)
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ body, says string }{
+		"empty":                     {"", "empty"},
+		"white space only":          {" \n\t ", "empty"},
+		"byte order mark":           {"\ufeff{}", "not valid JSON at byte 0"},
+		"trailing comma":            {`{"a":1,}`, "not valid JSON at byte 6"},
+		"two documents":             {`{"a":1}{"b":2}`, "exactly one"},
+		"trailing word":             {`{} x`, "exactly one"},
+		"trailing bracket":          {`{}]`, "exactly one"},
+		"NaN":                       {`{"a":NaN}`, "at /a"},
+		"infinity":                  {`{"a":Infinity}`, "at /a"},
+		"leading zero":              {`{"a":01}`, "not valid JSON"},
+		"bare fraction":             {`{"a":.5}`, "not valid JSON"},
+		"plus":                      {`{"a":+1}`, "not valid JSON"},
+		"hex":                       {`{"a":0x10}`, "not valid JSON"},
+		"comment":                   {"// c\n{}", "not valid JSON"},
+		"block comment":             {"{/* c */}", "not valid JSON"},
+		"single quotes":             {`{'a':1}`, "not valid JSON"},
+		"bare name":                 {`{a:1}`, "not valid JSON"},
+		"raw control character":     {"{\"a\":\"\x01\"}", "at /a"},
+		"raw newline in a string":   {"{\"a\":\"x\ny\"}", "at /a"},
+		"lone high surrogate":       {`{"a":"\ud800"}`, "at /a"},
+		"lone low surrogate":        {`{"a":"\udc00x"}`, "at /a"},
+		"bad escape":                {`{"a":"\x41"}`, "at /a"},
+		"invalid UTF-8 in a string": {"{\"a\":\"\xff\"}", "UTF-8"},
+		"invalid UTF-8 in a name":   {"{\"\xc3\x28\":1}", "UTF-8"},
+		"overlong slash":            {"{\"a\":\"\xc0\xaf\"}", "UTF-8"},
+		"UTF-16":                    {"{\x00}\x00", "not valid JSON"},
+		"duplicate":                 {`{"a":1,"a":2}`, "at /a: the name stands twice"},
+		"duplicate by escape":       {`{"method":1,"metho\u0064":2}`, "at /method: the name stands twice"},
+		"duplicate deep down":       {`{"x":[{"y":{"a":1,"b":2,"a":3}}]}`, "at /x/0/y/a"},
+		"cut in a string":           {`{"a":"b`, "ends too early"},
+		"cut in an object":          {`{"a":`, "ends too early"},
+		"cut in an array":           {`[1,2`, "ends too early"},
+		"arrays too deep":           {nest("[", "]", 65), "deeper than 64"},
+		"very many arrays":          {strings.Repeat("[", 100_000), "deeper than 64"},
+		"objects too deep":          {strings.Repeat(`{"a":`, 65) + "1" + strings.Repeat("}", 65), "deeper than 64"},
+		"too many members":          {members(10_001), "more than 10000 members"},
+		"too many members nested":   {`[` + members(6000) + `,` + members(6000) + `]`, "more than 10000 members"},
+		"NUL after the document":    {"{}\x00", "exactly one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := strict.Check([]byte(tc.body), strict.Limits{})
+			var public *fault.Error
+			require.ErrorAs(t, err, &public)
+			require.Equal(t, schemas.InvalidRequest, public.Code)
+			require.Contains(t, public.Message, tc.says)
+		})
+	}
+}
+
+func TestCheckAccepts(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"object":                      `{}`,
+		"surrounded by white space":   " \r\n{\t}\n",
+		"just deep enough":            nest("[", "]", 64),
+		"just few enough members":     members(10_000),
+		"many array items":            "[" + strings.Repeat("0,", 100_000) + "0]",
+		"surrogate pair":              `{"a":"\ud83d\ude00"}`,
+		"huge number":                 `{"a":123456789012345678901234567890.5e999}`,
+		"names that differ in case":   `{"a":1,"A":2}`,
+		"one long name":               `{"` + strings.Repeat("k", 100_000) + `":1}`,
+		"strings as array items":      `["a","b","a"]`,
+		"name of an object in a list": `[{"a":1},{"a":1}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
+		})
+	}
+}
+
+func TestCheckLimitsAreConfigurable(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, strict.Check([]byte(`[[1]]`), strict.Limits{Depth: 2}))
+	require.Error(t, strict.Check([]byte(`[[[1]]]`), strict.Limits{Depth: 2}))
+	require.Error(t, strict.Check([]byte(`{"a":{"b":1}}`), strict.Limits{Members: 1}))
+}
+
+type doc struct {
+	Sequence uint64         `json:"sequence"`
+	Note     string         `json:"note"`
+	Flag     *bool          `json:"flag"`
+	Raw      jsontext.Value `json:"state:raw"`
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ body, says string }{
+		"not an object": {`[]`, "the body must be a JSON object"},
+		"a string":      {`"secret"`, "the body must be a JSON object"},
+		"null":          {`null`, "the body must be a JSON object"},
+		"unknown":       {`{"sequence":1,"more":"secret"}`, "at /more: this member is not known here"},
+		"other case":    {`{"Sequence":1}`, "this one is 'sequence'"},
+		"wrong type":    {`{"note":5}`, "at /note: must be a string"},
+		"wrong flag":    {`{"flag":"secret"}`, "at /flag: must be true or false"},
+		"fraction":      {`{"sequence":1.5}`, "at /sequence: must be a whole number"},
+		"negative":      {`{"sequence":-1}`, "at /sequence: must be a whole number"},
+		"overflow":      {`{"sequence":1e309}`, "at /sequence: must be a whole number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var d doc
+			err := strict.Decode([]byte(tc.body), &d)
+			var public *fault.Error
+			require.ErrorAs(t, err, &public)
+			require.Equal(t, schemas.ValidationError, public.Code)
+			require.Contains(t, public.Message, tc.says)
+			require.NotContains(t, public.Message, "secret")
+		})
+	}
+}
+
+func TestDecodeKeepsRawBytes(t *testing.T) {
+	t.Parallel()
+	var d doc
+	raw := `{ "n" : 9007199254740993.10, "e":1E2 }`
+	require.NoError(t, strict.Decode([]byte(`{"state:raw":`+raw+`}`), &d))
+	require.Equal(t, raw, string(d.Raw))
+}
+
+func TestPointerIsBounded(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("ä", 50_000)
+	err := strict.Check([]byte(`{"`+name+`":1,"`+name+`":2}`), strict.Limits{})
+	require.Error(t, err)
+	require.Less(t, len(err.Error()), 400)
+}
+
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	fp := func(s string) string {
+		f, err := strict.Fingerprint([]byte(s))
+		require.NoError(t, err)
+		return f
+	}
+	base := fp(`{"a":1,"b":{"x":"é","y":[1,2]}}`)
+	require.Len(t, base, 64)
+	require.Equal(t, base, fp(` { "b" : {"y":[1, 2],"x":"\u00e9"}, "a":1 } `), "order, space and escapes do not count")
+	for _, other := range []string{
+		`{"a":1.0,"b":{"x":"é","y":[1,2]}}`,
+		`{"a":1,"b":{"x":"é","y":[2,1]}}`,
+		`{"a":"1","b":{"x":"é","y":[1,2]}}`,
+		`{"a":1,"b":{"x":"É","y":[1,2]}}`,
+	} {
+		require.NotEqual(t, base, fp(other), other)
+	}
+	require.NotEqual(t, fp(`9007199254740992`), fp(`9007199254740993`), "numbers are exact")
+	require.NotEqual(t, fp(`0.1`), fp(`0.10000000000000000001`))
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, s := range []string{`{}`, `{"a":1,"a":2}`, `[[[]]]`, "\xff", `{"a":"\ud800"}`, `{} {}`, `nul`, `-`, `{"a":{"b":[1,{"c":null}]}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		err := strict.Check(data, strict.Limits{Depth: 8, Members: 16})
+		if err != nil {
+			var public *fault.Error
+			if !errors.As(err, &public) || public.Message == "" {
+				t.Fatalf("an error without a public sentence: %v", err)
+			}
+			return
+		}
+		if !jsontext.Value(data).IsValid() {
+			t.Fatal("accepted what is not JSON")
+		}
+		one, err := strict.Fingerprint(data)
+		if err != nil {
+			t.Fatalf("a checked document has no fingerprint: %v", err)
+		}
+		v := jsontext.Value(append([]byte(nil), data...))
+		if err := v.Indent(); err != nil {
+			t.Fatal(err)
+		}
+		if two, _ := strict.Fingerprint(v); one != two {
+			t.Fatal("white space changed the fingerprint")
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	body := []byte(`{"type":"Http","args":{"method":"POST","url":"https://api.example.com/v1/things","headers":{"accept":"application/json","x-trace":"abc"},"body":{"name":"thing","tags":["a","b"],"n":12345678901234567890},"timeout_ms":5000},"request_id":"r-1"}`)
+	type primitive struct {
+		Type      jsontext.Value `json:"type"`
+		Args      jsontext.Value `json:"args"`
+		RequestID jsontext.Value `json:"request_id"`
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if err := strict.Check(body, strict.Limits{}); err != nil {
+			b.Fatal(err)
+		}
+		var p primitive
+		if err := strict.Decode(body, &p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// policyFile writes a configuration whose entry "up" lets everything through to
+// one upstream on this machine.
+func policyFile(t testing.TB, upstream string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	text := fmt.Sprintf(`policy:
+  timeout: 10s
+  allowlist:
+    - name: up
+      url_prefix: %s/
+      methods: [GET, HEAD, POST, PUT, PATCH, DELETE]
+      network: loopback
+`, upstream)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}

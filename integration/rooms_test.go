@@ -1,0 +1,206 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pkg is what `go list` says of one package.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Imports    []string
+	GoFiles    []string
+}
+
+// pureInternals decide from their arguments alone: no I/O, no clock of their own.
+var pureInternals = []string{"policy", "retry", "fault", "redact", "traffic", "jsonschema", "postcondition"}
+
+// TestImportLaw holds the tree to the picture of the pipeline.
+func TestImportLaw(t *testing.T) {
+	t.Parallel()
+	packages := list(t)
+	require.Greater(t, len(packages), 15, "the law must see the whole house")
+	for _, p := range packages {
+		for _, imported := range p.Imports {
+			if why := breach(p.ImportPath, imported); why != "" {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imported, why)
+			}
+		}
+	}
+}
+
+// clients are the names of net/http that send.
+var clients = []string{
+	"Client", "DefaultClient", "Transport", "DefaultTransport", "NewRequest", "NewRequestWithContext", "Get", "Head", "Post", "PostForm",
+}
+
+// TestOneWayOut: only internal/outbound has an HTTP client. The subcommands in
+// cmd/app have one too: they are clients of Weir, not Weir.
+func TestOneWayOut(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, p := range list(t) {
+		for _, name := range p.GoFiles {
+			for _, used := range httpNames(t, filepath.Join(p.Dir, name)) {
+				if !slices.Contains(clients, used) {
+					continue
+				}
+				found++
+				if p.ImportPath != "weir/internal/outbound" && !strings.HasPrefix(p.ImportPath, "weir/cmd/app") && !strings.HasPrefix(p.ImportPath, "weir/internal/weirtest") {
+					t.Errorf("%s/%s uses http.%s: calls go out through internal/outbound", p.ImportPath, name, used)
+				}
+			}
+		}
+	}
+	require.Positive(t, found, "the guarded client itself must be seen")
+}
+
+// httpNames are the names of net/http that a file uses.
+func httpNames(t *testing.T, path string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	require.NoError(t, err)
+	var names []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "http" {
+				names = append(names, sel.Sel.Name)
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// TestImportLawSeesBreaches shows that each clause of the law can fail.
+func TestImportLawSeesBreaches(t *testing.T) {
+	t.Parallel()
+	breaches := [][2]string{
+		{"weir/schemas", "weir/internal/fault"},
+		{"weir/schemas", "github.com/google/uuid"},
+		{"weir/internal/policy", "weir/internal/ledger"},
+		{"weir/internal/policy", "net/http"},
+		{"weir/internal/retry", "os"},
+		{"weir/internal/broker", "weir/internal/ledger"},
+		{"weir/internal/outbound", "weir/ingress"},
+		{"weir/ingress", "weir/egress/stream"},
+		{"weir/ingress/plans", "weir/processors/plans"},
+		{"weir/processors", "weir/egress"},
+		{"weir/egress/plans", "weir/ingress"},
+		{"weir/ingress", "weir/cmd/app"},
+		{"weir/cmd/weir", "weir/ingress"},
+		{"weir/processors/call", "github.com/gin-gonic/gin"},
+		{"weir/internal/problem", "github.com/gin-gonic/gin"},
+		{"weir/egress/stream", "github.com/nats-io/nats.go"},
+		{"weir/internal/broker", "github.com/nats-io/nats-server/v2/server"},
+		{"weir/processors/call/direct", "net/http/httputil"},
+	}
+	for _, b := range breaches {
+		require.NotEmpty(t, breach(b[0], b[1]), "%s importing %s must be a breach", b[0], b[1])
+	}
+}
+
+// breach says what is wrong with an import, or nothing.
+func breach(from, to string) string {
+	if why := outside(from, to); why != "" {
+		return why
+	}
+	if !strings.HasPrefix(to, "weir/") {
+		return ""
+	}
+	top, target := part(from, 1), part(to, 1)
+	switch top {
+	case "schemas":
+		if target != "schemas" && from != "weir/schemas/gen" {
+			return "the contracts stand alone"
+		}
+	case "internal":
+		return internals(from, to)
+	case "ingress", "processors", "egress":
+		if target != top && target != "internal" && target != "schemas" {
+			return "the rooms meet in schemas and on the log"
+		}
+	case "cmd":
+		if from == "weir/cmd/weir" && to != "weir/cmd/app" {
+			return "main does nothing but call app"
+		}
+	}
+	return ""
+}
+
+// internals is the law below the rooms.
+func internals(from, to string) string {
+	name, target := part(from, 2), part(to, 2)
+	if name == "weirtest" || part(to, 1) == "schemas" || strings.HasPrefix(to, "weir/internal/"+name) {
+		return ""
+	}
+	if part(to, 1) != "internal" {
+		return "the internals only look down"
+	}
+	if !slices.Contains(pureInternals, target) {
+		return "an internal may use the pure ones and schemas"
+	}
+	return ""
+}
+
+// outside is the law for what is not ours.
+func outside(from, to string) string {
+	pure := part(from, 1) == "internal" && slices.Contains(pureInternals, part(from, 2))
+	room := func(names ...string) bool { return slices.Contains(names, part(from, 1)) }
+	switch {
+	case from == "weir/schemas" && strings.Contains(part(to, 0), "."):
+		return "schemas import the standard library only"
+	case pure && slices.Contains([]string{"os", "net/http", "os/exec", "io/fs"}, to):
+		return "a pure internal does no I/O"
+	case strings.HasPrefix(to, "github.com/gin-gonic/") && !room("ingress", "egress") && from != "weir/cmd/app":
+		return "gin belongs to ingress, egress and cmd/app"
+	case strings.HasPrefix(to, "github.com/nats-io/nats-server") && from != "weir/internal/broker/embedded":
+		return "the embedded server belongs to internal/broker/embedded"
+	case (strings.HasPrefix(to, "github.com/nats-io/nats.go") || strings.HasPrefix(to, "github.com/synadia-io/")) &&
+		!strings.HasPrefix(from, "weir/internal/broker"):
+		return "nats.go belongs to internal/broker"
+	case strings.HasPrefix(to, "net/http/") && room("processors"):
+		return "calls go out through internal/outbound"
+	}
+	return ""
+}
+
+// part is the i-th element of an import path, or nothing.
+func part(path string, i int) string {
+	parts := strings.Split(path, "/")
+	if i >= len(parts) {
+		return ""
+	}
+	return parts[i]
+}
+
+// list reads the packages of the module, without their tests.
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "weir/...")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var all []pkg
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}

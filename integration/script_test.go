@@ -1,0 +1,197 @@
+package integration_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/tmaxmax/go-sse"
+)
+
+// TestStories runs script/*.txtar: what a user does with the built program, at
+// the level of single requests. Commands besides testscript's own:
+//
+//	serve [FLAG…]              start `weir serve` on $WORK/data; $WEIR_URL points at it
+//	crash, drain              end it as a crash would; ask it to end, and expect exit 0
+//	http METHOD PATH [-d FILE] [-H 'Name: value']…    one request; prints status, some headers, body
+//	sse PATH [-n COUNT] [-after ID]                  read a stream; prints `id event` a line
+//	ledger                     what the upstream received, in order
+func TestStories(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "script",
+		Setup: func(env *testscript.Env) error {
+			up := newStoryUpstream()
+			env.Defer(up.close)
+			env.Values["upstream"] = up
+			env.Values["test"] = env.T()
+			env.Setenv("UPSTREAM", up.URL)
+			env.Setenv("UPSTREAM_HOST", strings.TrimPrefix(up.URL, "http://"))
+			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("WEIR_SECRET_STORY", "AGWCANARY-story-secret")
+			return expand(env)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve": cmdServe, "crash": cmdCrash, "drain": cmdDrain, "http": cmdHTTP, "sse": cmdSSE, "ledger": cmdLedger,
+		},
+	})
+}
+
+// expand puts the upstream's address into the script's files.
+func expand(env *testscript.Env) error {
+	files, err := filepath.Glob(filepath.Join(env.WorkDir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			continue // a directory
+		}
+		text := strings.NewReplacer("$UPSTREAM_HOST", env.Getenv("UPSTREAM_HOST"), "$UPSTREAM", env.Getenv("UPSTREAM")).Replace(string(data))
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// running are the programs that the scripts started, by work directory.
+type running struct{ w *weir }
+
+func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(".")
+	if _, err := os.Stat(filepath.Join(dir, "weir.yaml")); err == nil {
+		args = append([]string{"--config", filepath.Join(dir, "weir.yaml")}, args...)
+	}
+	w, err := tryServeEnv(filepath.Join(dir, "data"), []string{"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY")}, args...)
+	if neg {
+		if err == nil {
+			w.kill()
+			ts.Fatalf("weir started")
+		}
+		fmt.Fprintln(ts.Stderr(), err)
+		return
+	}
+	ts.Check(err)
+	ts.Setenv("WEIR_URL", w.URL)
+	ts.Setenv("WEIR_NATS", w.NATS)
+	r := &running{w: w}
+	programs.Store(dir, r)
+	ts.Defer(func() { r.w.kill() })
+}
+
+func program(ts *testscript.TestScript) *weir {
+	r, ok := programs.Load(ts.MkAbs("."))
+	if !ok {
+		ts.Fatalf("weir was not started; use serve")
+	}
+	return r.(*running).w
+}
+
+func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) { program(ts).kill() }
+
+func cmdDrain(ts *testscript.TestScript, _ bool, _ []string) {
+	w := program(ts)
+	ts.Check(w.terminate())
+	fmt.Fprint(ts.Stderr(), w.stderr())
+}
+
+func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: http METHOD PATH [-d FILE] [-H 'Name: value']…")
+	}
+	body := ""
+	var header []string
+	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
+		if len(rest) < 2 {
+			ts.Fatalf("%s needs a value", rest[0])
+		}
+		switch rest[0] {
+		case "-d":
+			body = ts.ReadFile(rest[1])
+		case "-H":
+			name, value, _ := strings.Cut(rest[1], ":")
+			header = append(header, strings.TrimSpace(name), strings.TrimSpace(value))
+		default:
+			ts.Fatalf("unknown flag %s", rest[0])
+		}
+	}
+	resp, text, err := program(ts).try(contextOf(ts), args[0], args[1], body, header...)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "HTTP %d\n", resp.StatusCode)
+	for _, name := range shownHeaders() {
+		if v := resp.Header.Get(name); v != "" {
+			fmt.Fprintf(ts.Stdout(), "%s: %s\n", name, v)
+		}
+	}
+	fmt.Fprintf(ts.Stdout(), "\n%s\n", text)
+	if id := resp.Header.Get("Weir-Action-Id"); id != "" {
+		ts.Setenv("ACTION", id)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("body"), []byte(text), 0o600))
+	if failed := resp.StatusCode >= http.StatusBadRequest; failed != neg {
+		ts.Fatalf("status %d: %s", resp.StatusCode, text)
+	}
+}
+
+func shownHeaders() []string {
+	return []string{"Content-Type", "Location", "Weir-Action-Id", "Idempotency-Replayed", "Retry-After", "Preference-Applied", "Allow"}
+}
+
+func cmdSSE(ts *testscript.TestScript, _ bool, args []string) {
+	most, after := 0, ""
+	for rest := args[1:]; len(rest) > 1; rest = rest[2:] {
+		switch rest[0] {
+		case "-n":
+			most, _ = strconv.Atoi(rest[1])
+		case "-after":
+			after = rest[1]
+		}
+	}
+	req, err := http.NewRequestWithContext(contextOf(ts), http.MethodGet, program(ts).URL+args[0], nil)
+	ts.Check(err)
+	if after != "" {
+		req.Header.Set("Last-Event-ID", after)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		fmt.Fprintf(ts.Stdout(), "HTTP %d\n", resp.StatusCode)
+		return
+	}
+	last, n := "", 0
+	for e, err := range sse.Read(bufio.NewReader(resp.Body), nil) {
+		ts.Check(err)
+		fmt.Fprintf(ts.Stdout(), "%s %s\n", e.LastEventID, e.Type)
+		last = e.LastEventID
+		if n++; n == most {
+			break
+		}
+	}
+	ts.Setenv("LAST", last)
+}
+
+func cmdLedger(ts *testscript.TestScript, _ bool, _ []string) {
+	up := ts.Value("upstream").(*storyUpstream)
+	for _, line := range up.lines() {
+		fmt.Fprintln(ts.Stdout(), line)
+	}
+	counts := up.counts()
+	keys := make([]string, 0, len(counts))
+	for k := range counts {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		fmt.Fprintf(ts.Stdout(), "total %s = %d\n", k, counts[k])
+	}
+}

@@ -1,0 +1,282 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var _ ledger.Log = (*Broker)(nil)
+
+func TestAppendClaimsOnce(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	first := n.put(t, claim("a", "one"))
+
+	_, err := n.Append(t.Context(), claim("a", "two"))
+	require.ErrorIs(t, err, fault.ErrFenced)
+	// An id is taken in all kinds.
+	other := claim("a", "three")
+	other.Subject = layout.Subject(schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "a"}, schemas.TailAccepted)
+	_, err = n.Append(t.Context(), other)
+	require.ErrorIs(t, err, fault.ErrFenced)
+	// Another id that begins with it, and the same id of another tenant, are free.
+	n.put(t, claim("ab", "four"))
+	m := claim("a", "five")
+	r := schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "a"}
+	m.Subject, m.Guard = layout.Subject(r, schemas.TailAccepted), layout.AnyKind("u", "a")
+	n.put(t, m)
+
+	got, err := n.Range(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "a"), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, first, got[0].Seq)
+	require.Equal(t, "one", string(got[0].Data))
+}
+
+func TestAppendFence(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	a := n.put(t, claim("a", "accepted"))
+	b := n.put(t, event("a", "next", a))
+	for _, stale := range []uint64{0, a, b + 1} {
+		_, err := n.Append(t.Context(), event("a", "late", stale))
+		require.ErrorIs(t, err, fault.ErrFenced, stale)
+	}
+	n.put(t, event("a", "after", b))
+	n.put(t, schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailEvent), Data: []byte("unguarded")})
+}
+
+func TestAppendHasOneWinner(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			_, err := n.Append(context.Background(), claim("a", strconv.Itoa(i)))
+			if err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, fault.ErrFenced) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, won.Load())
+}
+
+func TestAppendTooLarge(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{MaxPayload: 4 << 10}, Config{})
+	for _, size := range []int{4<<10 - 10, 8 << 10} { // with its headers; without
+		_, err := n.Append(t.Context(), claim("a", string(bytes.Repeat([]byte("x"), size))))
+		require.ErrorIs(t, err, fault.ErrTooLarge, size)
+	}
+	n.put(t, claim("a", "small"))
+}
+
+func TestAppendUnavailable(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{AttemptTimeout: 300 * time.Millisecond})
+	_, err := n.Append(t.Context(), schemas.Append{Subject: "nobody.takes.this"})
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = n.Append(ctx, claim("a", "x"))
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	n.put(t, claim("a", "x")) // nothing was sent
+
+	require.NoError(t, n.Ready(t.Context()))
+	require.NoError(t, n.server.Stop())
+	_, err = n.Append(t.Context(), claim("b", "x"))
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	_, err = n.Range(t.Context(), schemas.LogStream(0), "weir.log.>", 0, 1)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
+}
+
+func TestAppendAfterClose(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	n.Close(t.Context())
+	n.Close(t.Context())
+	_, err := n.Append(t.Context(), claim("b", "x"))
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
+}
+
+// Whoever waits when the broker closes is told at once.
+func TestCloseEndsWaits(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{AttemptTimeout: time.Hour})
+	silent, err := n.nc.Subscribe("silent", func(*nats.Msg) {}) // takes, and never answers
+	require.NoError(t, err)
+	require.NoError(t, silent.SetPendingLimits(-1, -1))
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.Append(context.Background(), schemas.Append{Subject: "silent"})
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		n.acks.mu.Lock()
+		defer n.acks.mu.Unlock()
+		return len(n.acks.calls) == 1
+	}, 20*time.Second, time.Millisecond)
+	n.Close(t.Context())
+	require.ErrorIs(t, <-done, fault.ErrUnavailable)
+	require.Empty(t, n.acks.calls)
+}
+
+// The wall refuses everything, stores nothing of it, and gives way when it is
+// raised.
+func TestServerWall(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const wall = 64 << 10
+	n := open(t, embedded.Config{Dir: dir, MaxBytes: wall}, Config{MaxBytes: 1 << 40})
+	var stored int
+	var err error
+	for ; err == nil && stored < 1000; stored++ {
+		_, err = n.Append(t.Context(), claim(strconv.Itoa(stored), string(make([]byte, 1000))))
+	}
+	require.ErrorIs(t, err, fault.ErrFull)
+	stored--
+	require.Positive(t, stored)
+	_, last, err := n.Bounds(t.Context(), schemas.LogStream(0))
+	require.NoError(t, err)
+	require.EqualValues(t, stored, last)
+	_, err = n.Append(t.Context(), event("0", "settled", 1))
+	require.ErrorIs(t, err, fault.ErrFull)
+	require.ErrorIs(t, n.Wake(t.Context(), ref("0"), time.Now()), fault.ErrFull)
+
+	n.shut()
+	require.NoError(t, n.server.Stop())
+	n = open(t, embedded.Config{Dir: dir, MaxBytes: 4 * wall}, Config{})
+	n.put(t, event("0", "settled", 1))
+}
+
+// The broker's own limit refuses new actions only, and gives way when records
+// grow old.
+func TestBrokerLimit(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{MaxBytes: 64 << 10, History: 3 * time.Second})
+	var err error
+	var stored, newest uint64
+	for ; err == nil && stored < 1000; stored++ {
+		var seq uint64
+		if seq, err = n.Append(t.Context(), claim(strconv.FormatUint(stored, 10), string(make([]byte, 1000)))); err == nil {
+			newest = seq
+		}
+	}
+	require.ErrorIs(t, err, fault.ErrFull)
+	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrFull)
+	_, err = n.PutBlob(t.Context(), []byte("x"))
+	require.ErrorIs(t, err, fault.ErrFull)
+	_, last, err := n.Bounds(t.Context(), schemas.LogStream(0))
+	require.NoError(t, err)
+	require.Equal(t, newest, last, "nothing of the refused claim is stored")
+	n.put(t, event(strconv.FormatUint(stored-2, 10), "settled", newest))
+
+	require.Eventually(t, func() bool {
+		_, err := n.Append(t.Context(), claim("again", "x"))
+		return err == nil
+	}, 20*time.Second, 50*time.Millisecond)
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		code int
+		text string
+		want error
+	}{
+		{10071, "wrong last sequence: 4", fault.ErrFenced},
+		{10164, "wrong last sequence", fault.ErrFenced},
+		{10002, "", fault.ErrFull},
+		{10023, "", fault.ErrFull},
+		{10047, "", fault.ErrFull},
+		{10077, "maximum bytes exceeded", fault.ErrFull},
+		{10077, "maximum messages exceeded", fault.ErrFull},
+		{10077, "store is closed", fault.ErrUnavailable},
+		{10054, "", fault.ErrTooLarge},
+		{10167, "too many requests", fault.ErrUnavailable},
+		{10008, "", fault.ErrUnavailable},
+	} {
+		require.ErrorIs(t, refused(tc.code, tc.text), tc.want, tc.code)
+	}
+}
+
+func TestAckSequence(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]uint64{
+		`{"stream":"S", "seq":17}`:                    17,
+		`{"stream":"S","seq":9223372036854775807}`:    9223372036854775807,
+		`{"stream":"S", "seq":3,"duplicate": true}`:   3,
+		`{"stream":"S", "domain":"d", "seq":5}`:       0, // left to the decoder
+		`{"error":{"code":400},"stream":"S","seq":0}`: 0,
+		`{"stream":"S", "seq":0}`:                     0,
+		`{"stream":"S", "seq":}`:                      0,
+		`{"stream":"S", "seq":1`:                      0,
+		`{"stream":"S", "seq":99999999999999999999}`:  0,
+		`{"stream":"`: 0, `{"stream":"S"`: 0, `{"stream":"S", "s`: 0, ``: 0,
+	} {
+		got, ok := ackSequence([]byte(raw))
+		require.Equal(t, want, got, raw)
+		require.Equal(t, want > 0, ok, raw)
+	}
+}
+
+func FuzzAckSequence(f *testing.F) {
+	for _, s := range []string{`{"stream":"S", "seq":17}`, `{"error":{}}`, `{"stream":"S","seq":1,"duplicate":true}`, `{`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if seq, ok := ackSequence(data); ok != (seq > 0) {
+			t.Fatalf("%d, %v", seq, ok)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	s, err := embedded.Start(embedded.Config{Dir: b.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess})
+	require.NoError(b, err)
+	defer func() { _ = s.Stop() }()
+	br, err := Open(b.Context(), Config{Server: s, Layout: layout})
+	require.NoError(b, err)
+	defer br.Close(context.Background())
+	data := make([]byte, 512)
+	var id atomic.Int64
+	for _, p := range []int{1, 32} {
+		b.Run(fmt.Sprintf("goroutines-%d", 2*p), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(p)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					m := claim(strconv.FormatInt(id.Add(1), 10), "")
+					m.Data = data
+					if _, err := br.Append(context.Background(), m); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}

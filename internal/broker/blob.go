@@ -1,0 +1,114 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Bodies lie in an ordinary NATS object store, so that any NATS tool can read
+// them, but are written and read here: the client's own store makes a consumer
+// for each read, and each write can leave a goroutine behind for ever.
+const (
+	blobStream = "OBJ_" + schemas.BlobBucket
+	blobChunks = "$O." + schemas.BlobBucket + ".C."
+	blobMeta   = "$O." + schemas.BlobBucket + ".M."
+
+	// blobChunk is what one message of a body holds. It fits the payload
+	// limit that servers have by default.
+	blobChunk = 256 << 10
+)
+
+// PutBlob stores a body under the hex of its SHA-256 and returns that name. A
+// body that is there already is not stored again, unless it is so old that it
+// would be dropped before a record that is written now and names it. As with
+// Append, only a Barrier makes it outlive a power cut.
+func (b *Broker) PutBlob(ctx context.Context, data []byte) (string, error) {
+	if b.usage.full() {
+		return "", fault.ErrFull
+	}
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	meta, err := b.Last(ctx, blobStream, blobSubject(name))
+	switch {
+	case err == nil && time.Since(meta.Time) < b.cfg.History:
+		return name, nil
+	case err != nil && !errors.Is(err, fault.ErrNotFound):
+		return "", err
+	}
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
+		Bucket:     schemas.BlobBucket,
+		NUID:       rand.Text(),
+		Size:       uint64(len(data)),
+		Digest:     "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]),
+	}
+	for rest := data; len(rest) > 0; info.Chunks++ {
+		n := min(len(rest), blobChunk)
+		if _, err := b.store(ctx, &nats.Msg{Subject: blobChunks + info.NUID, Data: rest[:n]}); err != nil {
+			return "", err // the chunks that are there grow old unseen
+		}
+		rest = rest[n:]
+	}
+	doc, err := json.Marshal(info)
+	if err != nil {
+		return "", err
+	}
+	_, err = b.store(ctx, &nats.Msg{
+		Subject: blobSubject(name), Data: doc,
+		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
+	})
+	if err != nil {
+		return "", err
+	}
+	b.usage.add(len(data))
+	return name, nil
+}
+
+// GetBlob returns what PutBlob stored, or fault.ErrNotFound. A body that does
+// not have the hash it is named by is an error, not an answer.
+func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
+	meta, err := b.Last(ctx, blobStream, blobSubject(name))
+	if err != nil {
+		return nil, err
+	}
+	var info jetstream.ObjectInfo
+	if err := json.Unmarshal(meta.Data, &info); err != nil {
+		return nil, fmt.Errorf("%w: a stored body's description cannot be read", fault.ErrUnavailable)
+	}
+	if info.Deleted {
+		return nil, fault.ErrNotFound
+	}
+	chunks, err := b.Range(ctx, blobStream, blobChunks+info.NUID, 0, int(info.Chunks))
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, info.Size)
+	for _, c := range chunks {
+		data = append(data, c.Data...)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
+		return nil, fmt.Errorf("%w: a stored body is not what was stored", fault.ErrUnavailable)
+	}
+	return data, nil
+}
+
+func blobSubject(name string) string {
+	return blobMeta + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// blobAge is how long a body is kept: a record may name it until its own
+// history ends, and PutBlob trusts one that is younger than that history.
+func blobAge(history time.Duration) time.Duration { return 2 * history }

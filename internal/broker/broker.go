@@ -1,0 +1,284 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Metrics is told of what an operator should see. The methods are called from
+// several goroutines and must not block.
+type Metrics interface {
+	// HeartbeatMissed: a pull for work went silent and was asked anew.
+	HeartbeatMissed()
+	// Redelivered: a message of this kind came for the second time or more.
+	Redelivered(kind schemas.Kind)
+	// Barrier: one wait for the group commit ended.
+	Barrier(d time.Duration)
+}
+
+// Config says which server to use and how the log on it is kept. Exactly one
+// of Server and URL is set.
+type Config struct {
+	// Server is the embedded server. Open neither starts nor stops it.
+	Server *embedded.Server
+	// URL is an external cluster, Creds a credentials file for it or empty.
+	URL, Creds string
+	// Layout must be the one the log was made with; required.
+	Layout schemas.Layout
+	// History is how long records of the log are kept; default 7 days.
+	History time.Duration
+	// EvidenceHistory is how long evidence and dead letters are kept; default
+	// 90 days.
+	EvidenceHistory time.Duration
+	// MaxBytes is where new actions are refused, while the events of accepted
+	// ones are still stored. It counts everything stored, and by polling, so
+	// that it is exact to about a second. Default: 15/16 of the embedded
+	// server's wall; none on a cluster.
+	MaxBytes int64
+	// Replicas is the number of copies on a cluster; default 1 embedded, else 3.
+	Replicas int
+	// Durability is what Barrier promises. The default is the embedded
+	// server's, or replicated. It does not change what the servers do.
+	Durability schemas.Durability
+	// Barrier replaces the embedded server's.
+	Barrier func(context.Context) error
+	// AckWait is how long a message of a worker that died stays away; living
+	// workers send heartbeats three times as often. Default 10 s.
+	AckWait time.Duration
+	// AttemptTimeout is how long one publish waits for its acknowledgement,
+	// which is also how long a change of a stream's leader is felt; default
+	// 400 ms.
+	AttemptTimeout time.Duration
+	Logger         *slog.Logger // default: none
+	Metrics        Metrics      // default: none
+}
+
+const (
+	defaultHistory         = 7 * 24 * time.Hour
+	defaultEvidenceHistory = 90 * 24 * time.Hour
+	defaultAckWait         = 10 * time.Second
+	defaultAttemptTimeout  = 400 * time.Millisecond
+	clusterReplicas        = 3
+)
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&c.History, defaultHistory)
+	set(&c.EvidenceHistory, defaultEvidenceHistory)
+	set(&c.AckWait, defaultAckWait)
+	set(&c.AttemptTimeout, defaultAttemptTimeout)
+	if c.Replicas == 0 {
+		c.Replicas = clusterReplicas
+		if c.Server != nil {
+			c.Replicas = 1
+		}
+	}
+	if c.Durability == "" {
+		c.Durability = schemas.DurabilityReplicated
+		if c.Server != nil {
+			c.Durability = c.Server.Durability()
+		}
+	}
+	if c.Server != nil && c.Barrier == nil {
+		c.Barrier = c.Server.Barrier
+	}
+	if c.Server != nil && c.MaxBytes == 0 {
+		wall := c.Server.MaxBytes()
+		c.MaxBytes = wall - wall/16
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = noMetrics{}
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case (c.Server == nil) == (c.URL == ""):
+		return errors.New("broker: configure the embedded server or the url of a cluster, not both")
+	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
+		return fmt.Errorf("broker: %d partitions and %d lanes: each must be at least 1", c.Layout.Partitions, c.Layout.Lanes)
+	case c.Server != nil && c.Server.Layout() != c.Layout:
+		return errors.New("broker: the layout is not the one of the data directory")
+	case c.History < 0 || c.EvidenceHistory < 0 || c.AckWait < 0 || c.AttemptTimeout < 0 || c.MaxBytes < 0 || c.Replicas < 0:
+		return errors.New("broker: a limit is negative")
+	}
+	return nil
+}
+
+type noMetrics struct{}
+
+func (noMetrics) HeartbeatMissed()         {}
+func (noMetrics) Redelivered(schemas.Kind) {}
+func (noMetrics) Barrier(time.Duration)    {}
+
+// Broker is an open log. It is safe for concurrent use and owns its
+// connection; publishers and subscribers made from it borrow that.
+type Broker struct {
+	cfg   Config
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	acks  *exchange // acknowledgements of publishes
+	reads *exchange // stored messages, apart so that they hold no acknowledgement up
+	usage usage
+
+	life context.Context //nolint:containedctx // the broker's own, ended by Close
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu    sync.Mutex
+	lives map[*nats.Subscription]*live
+	close sync.Once
+}
+
+// Open connects, makes or checks the streams and consumers, and returns the
+// log. A log that was made with another layout is refused.
+func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	b := &Broker{cfg: cfg, lives: make(map[*nats.Subscription]*live)}
+	b.usage.limit = cfg.MaxBytes
+	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			b.Close(ctx)
+		}
+	}()
+	if err := b.connect(); err != nil {
+		return nil, err
+	}
+	if err := b.provision(ctx); err != nil {
+		return nil, err
+	}
+	if b.usage.limit > 0 {
+		if err := b.countUsage(ctx); err != nil {
+			return nil, err
+		}
+		b.work.Go(b.watchUsage)
+	}
+	return b, nil
+}
+
+func (b *Broker) connect() (err error) {
+	opts := []nats.Option{
+		nats.Name("weir"),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		// Nothing is kept for later: a publish without a connection fails at once.
+		nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(b.asyncError),
+		nats.ReconnectHandler(func(*nats.Conn) { b.gapped(nil) }),
+	}
+	if b.cfg.Server != nil {
+		b.nc, err = b.cfg.Server.Connect(opts...)
+	} else {
+		if b.cfg.Creds != "" {
+			opts = append(opts, nats.UserCredentials(b.cfg.Creds))
+		}
+		b.nc, err = nats.Connect(b.cfg.URL, opts...)
+	}
+	if err != nil {
+		return fmt.Errorf("the broker cannot be reached: %w", wrap(err))
+	}
+	if b.js, err = jetstream.New(b.nc); err != nil {
+		return err
+	}
+	if b.acks, err = newExchange(b.nc); err != nil {
+		return err
+	}
+	b.reads, err = newExchange(b.nc)
+	return err
+}
+
+// asyncError hears what the client cannot tell a caller. Its text may name
+// subjects and addresses, so only its kind is logged.
+func (b *Broker) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	kind := "other"
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer):
+		kind = "slow_consumer"
+		b.gapped(sub)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		kind = "permission"
+	case errors.Is(err, nats.ErrBadHeaderMsg):
+		kind = "bad_header"
+	}
+	b.cfg.Logger.WarnContext(b.life, "broker connection error", "component", "broker", "err_kind", kind)
+}
+
+// Barrier returns once everything that was appended before the call would
+// survive what the durability promises. On a cluster, and with durability
+// process, an acknowledgement already says that much.
+func (b *Broker) Barrier(ctx context.Context) error {
+	if b.cfg.Barrier == nil {
+		return nil
+	}
+	begun := time.Now()
+	err := b.cfg.Barrier(ctx)
+	b.cfg.Metrics.Barrier(time.Since(begun))
+	return err
+}
+
+// Durability is what Barrier promises.
+func (b *Broker) Durability() schemas.Durability { return b.cfg.Durability }
+
+// Layout is how the log is cut.
+func (b *Broker) Layout() schemas.Layout { return b.cfg.Layout }
+
+// Ready reports whether a write would find the log: a round trip to the
+// server, and for the embedded one the state of its store and of its disk.
+func (b *Broker) Ready(ctx context.Context) error {
+	if b.cfg.Server != nil {
+		if err := b.cfg.Server.Healthy(); err != nil {
+			return err
+		}
+	}
+	if b.usage.full() {
+		return fault.ErrFull
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return wrap(b.nc.FlushWithContext(ctx))
+}
+
+// Close ends the broker and its connection, after what was handed to the
+// connection has reached the server or ctx has ended. Subscribers must be
+// closed first. It may be called more than once.
+func (b *Broker) Close(ctx context.Context) {
+	b.close.Do(func() {
+		b.end()
+		b.work.Wait()
+		if b.nc == nil {
+			return
+		}
+		for _, x := range []*exchange{b.acks, b.reads} {
+			if x != nil {
+				x.close()
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		_ = b.nc.FlushWithContext(ctx) // a server that is gone loses nothing that was acknowledged
+		b.nc.Close()
+	})
+}

@@ -1,0 +1,74 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+
+	"weir/schemas"
+)
+
+// delivery is one message while this process holds it.
+type delivery struct {
+	raw    *nats.Msg
+	record schemas.Record
+	count  uint64
+	since  time.Time
+	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
+}
+
+// arrive reads a message that a consumer delivered. It is not an error for
+// anything but the server's own reply subject to be malformed: whatever else
+// the message holds is for its handler to judge.
+func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	return &delivery{
+		raw: m, count: meta.NumDelivered, since: now,
+		record: schemas.Record{
+			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
+			Time: meta.Timestamp.UTC(), ID: m.Header.Get(headerMsgID), Data: m.Data,
+		},
+	}, nil
+}
+
+// message is the delivery as handlers see it. A header with several values
+// becomes one, joined by commas.
+func (d *delivery) message(ctx context.Context) *message.Message {
+	m := message.NewMessage(d.record.ID, d.record.Data)
+	for k, vs := range d.raw.Header {
+		if k == headerMsgID {
+			continue
+		}
+		m.Metadata[k] = strings.Join(vs, ",")
+	}
+	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
+	return m
+}
+
+// The answers to the server. Each is handed to the connection and not waited
+// for: an answer that is lost brings the message again, which every handler
+// must bear anyway.
+
+func (d *delivery) ack() { _ = d.raw.Ack() }
+
+// refuse gives the message back, to be delivered again after a delay.
+func (d *delivery) refuse(byDefault time.Duration) {
+	after := time.Duration(d.nak.Load())
+	if after == 0 {
+		after = byDefault
+	}
+	_ = d.raw.NakWithDelay(after)
+}
+
+// giveBack lets another worker have the message at once.
+func (d *delivery) giveBack() { _ = d.raw.Nak() }
+
+// beat tells the server that the message is still being worked on.
+func (d *delivery) beat() { _ = d.raw.InProgress() }

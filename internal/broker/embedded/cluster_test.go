@@ -1,0 +1,183 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// External servers are started here because only this folder may know the
+// server's package; what is tested is the broker on them.
+
+var layout = schemas.Layout{Partitions: 2, Lanes: 4}
+
+func serve(t *testing.T, o *server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	if o.Port == 0 {
+		o.Port = server.RANDOM_PORT
+	}
+	s, err := server.NewServer(o)
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	require.True(t, s.ReadyForConnections(60*time.Second))
+	return s
+}
+
+// routes reserves as many ports for nodes to reach each other on.
+func routes(t *testing.T, n int) []*url.URL {
+	t.Helper()
+	var all []*url.URL
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, l.Close()) }()
+		all = append(all, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+	}
+	return all
+}
+
+func portOf(t *testing.T, u *url.URL) int {
+	t.Helper()
+	n, err := strconv.Atoi(u.Port())
+	require.NoError(t, err)
+	return n
+}
+
+func dial(t *testing.T, at string, replicas int) *broker.Broker {
+	t.Helper()
+	b, err := broker.Open(t.Context(), broker.Config{
+		URL: at, Layout: layout, Replicas: replicas, AttemptTimeout: 5 * time.Second,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close(context.Background()) })
+	return b
+}
+
+func claim(id string) (schemas.Append, string) {
+	r := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: id}
+	return schemas.Append{
+		Subject: layout.Subject(r, schemas.TailAccepted), Data: []byte(id),
+		Guarded: true, Guard: layout.AnyKind("t", id),
+	}, schemas.LogStream(layout.Partition("t", id))
+}
+
+func TestExternalServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := serve(t, &server.Options{StoreDir: dir})
+	b := dial(t, s.ClientURL(), 1)
+	require.Equal(t, schemas.DurabilityReplicated, b.Durability())
+	require.NoError(t, b.Barrier(t.Context()))
+	require.NoError(t, b.Ready(t.Context()))
+	lost := make(chan struct{}, 10)
+	got := make(chan schemas.Record, 10)
+	stop, err := b.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
+	require.NoError(t, err)
+	defer stop()
+	m, stream := claim("a")
+	seq, err := b.Append(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, seq, (<-got).Seq)
+
+	sub := broker.NewSubscriber(b, broker.SubscriberConfig{Heartbeat: 500 * time.Millisecond})
+	defer func() { require.NoError(t, sub.Close()) }()
+	out, err := sub.Subscribe(t.Context(), broker.WorkTopic(layout.Partition("t", "a"), schemas.KindHTTP))
+	require.NoError(t, err)
+	(<-out).Ack()
+
+	// The server goes away and comes back on its port.
+	port := s.Addr().String()
+	s.Shutdown()
+	s.WaitForShutdown()
+	_, err = b.Append(t.Context(), m)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	u, err := url.Parse("nats://" + port)
+	require.NoError(t, err)
+	serve(t, &server.Options{StoreDir: dir, Port: portOf(t, u)})
+	<-lost
+	require.Eventually(t, func() bool {
+		_, err := b.Append(t.Context(), m)
+		return errors.Is(err, fault.ErrFenced) // its record is still there
+	}, 20*time.Second, 50*time.Millisecond)
+	last, err := b.Last(t.Context(), stream, m.Guard)
+	require.NoError(t, err)
+	require.Equal(t, seq, last.Seq)
+
+	// The subscription goes on where it was.
+	r := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
+	require.NoError(t, b.Wake(t.Context(), r, time.Now()))
+	for msg := range out {
+		rec, _ := broker.RecordOf(msg)
+		msg.Ack()
+		if rec.Subject == layout.Subject(r, schemas.TailWake) {
+			break
+		}
+	}
+
+	// A log that is there is not cut another way.
+	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + port, Layout: schemas.Layout{Partitions: 3, Lanes: 4}, Replicas: 1})
+	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
+}
+
+// On a cluster a guard is checked before the record is agreed on: the refusals
+// differ, and what they promise must not.
+func TestReplicatedLog(t *testing.T) {
+	t.Parallel()
+	all := routes(t, 3)
+	nodes := make([]*server.Server, len(all))
+	for i, u := range all {
+		nodes[i] = serve(t, &server.Options{
+			ServerName: fmt.Sprint("n", i), StoreDir: t.TempDir(), Routes: all,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: portOf(t, u)},
+		})
+	}
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(nodes, func(s *server.Server) bool {
+			return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(nodes)
+		})
+	}, 60*time.Second, 50*time.Millisecond)
+	brokers := []*broker.Broker{dial(t, nodes[0].ClientURL(), 3), dial(t, nodes[1].ClientURL(), 3)}
+
+	for round := range 20 {
+		id := strconv.Itoa(round)
+		m, stream := claim(id)
+		var won atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				seq, err := brokers[i%2].Append(context.Background(), m)
+				switch {
+				case err == nil && !won.CompareAndSwap(0, int64(seq)):
+					t.Errorf("%s was claimed twice", id)
+				case err != nil && !errors.Is(err, fault.ErrFenced):
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Eventually(t, func() bool { // a replica may be behind
+			all, err := brokers[0].Range(t.Context(), stream, m.Guard, 0, 10)
+			return err == nil && len(all) == 1 && int64(all[0].Seq) == won.Load()
+		}, 20*time.Second, 10*time.Millisecond)
+	}
+}

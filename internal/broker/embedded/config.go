@@ -1,0 +1,77 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"weir/schemas"
+)
+
+// Config says how the server runs. Dir and Layout are required.
+type Config struct {
+	// Dir is the data directory. It is created, marked and locked; its file
+	// system is what Barrier syncs, so one of its own keeps other programs'
+	// writes out of that.
+	Dir string
+	// Layout is fixed when the directory is made.
+	Layout schemas.Layout
+	// Durability is disk or process; default disk.
+	Durability schemas.Durability
+	// MaxBytes is the wall: once the stored messages take that much, every
+	// write to every stream is refused and nothing of it is stored, until
+	// records grow old or the wall is raised. The default is what is stored
+	// now and three quarters of the free disk.
+	MaxBytes int64
+	// MaxPayload is the largest message in bytes, headers included; default 8 MiB.
+	MaxPayload int32
+	// Listen opens a port for observers of the evidence, as "127.0.0.1:4222".
+	// Port 0 takes a free one; empty opens none. There is no TLS on it: keep
+	// it on loopback or on a network that is trusted with evidence.
+	Listen string
+	// Sync replaces the sync of the file system: a seam for tests.
+	Sync func() error
+}
+
+func (c Config) withDefaults() Config {
+	if c.Durability == "" {
+		c.Durability = schemas.DurabilityDisk
+	}
+	if c.MaxPayload == 0 {
+		c.MaxPayload = 8 << 20
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Dir == "":
+		return errors.New("embedded broker: no data directory is configured")
+	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
+		return fmt.Errorf("embedded broker: %d partitions and %d lanes: each must be at least 1", c.Layout.Partitions, c.Layout.Lanes)
+	case c.Durability != schemas.DurabilityDisk && c.Durability != schemas.DurabilityProcess:
+		return fmt.Errorf("embedded broker: durability %q needs an external cluster: configure disk or process", c.Durability)
+	case c.MaxBytes < 0:
+		return fmt.Errorf("embedded broker: a limit of %d bytes stores nothing", c.MaxBytes)
+	}
+	return nil
+}
+
+// address reads where to listen and tries it: the server itself would only be
+// silent about a port that is taken.
+func address(listen string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is not an address to listen on, write it as 127.0.0.1:4222: %w", listen, err)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is not an address to listen on: the port is a number", listen)
+	}
+	l, err := net.Listen("tcp", listen) //nolint:noctx // it returns at once
+	if err != nil {
+		return "", 0, fmt.Errorf("check that %s is free to listen on: %w", listen, err)
+	}
+	return host, int(n), l.Close()
+}

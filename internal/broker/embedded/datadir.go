@@ -1,0 +1,194 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weir/schemas"
+)
+
+const (
+	markerName = "weir.json"
+	lockName   = "weir.lock"
+	storeName  = "jetstream" // the server's own choice, below the directory it is given
+
+	// formatVersion is raised when a directory written by this program can no
+	// longer be read by the one before it.
+	formatVersion = 1
+)
+
+// ErrDataDir is what every refusal of a data directory is. The text after it
+// says what is wrong and what to do about it.
+var ErrDataDir = errors.New("data directory refused")
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrDataDir, fmt.Errorf(format, args...))
+}
+
+// marker says who made a data directory and how its log is cut. Subjects are
+// computed from the layout: under another one, no stored action is found.
+type marker struct {
+	Format     int `json:"format"`
+	Partitions int `json:"partitions"`
+	Lanes      int `json:"lanes"`
+}
+
+// dataDir is a directory that this process has to itself.
+type dataDir struct {
+	path string
+	lock *os.File
+}
+
+// openDataDir creates the directory or checks that it is ours, and locks it.
+// The lock is taken first, so that two starts cannot both write the marker.
+func openDataDir(path string, layout schemas.Layout) (*dataDir, error) {
+	if err := makeDir(path); err != nil {
+		return nil, err
+	}
+	d := &dataDir{path: path}
+	if err := d.take(); err != nil {
+		return nil, err
+	}
+	if err := d.check(layout); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func makeDir(path string) error {
+	err := os.MkdirAll(path, 0o700)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return refuse("%s cannot be created: give this user the right to write there, or name another directory", path)
+	}
+	if st, serr := os.Stat(path); serr == nil && !st.IsDir() {
+		return refuse("%s is a file: name a directory", path)
+	}
+	return refuse("%s cannot be created, name another directory: %w", path, err)
+}
+
+func (d *dataDir) take() error {
+	f, err := os.OpenFile(d.file(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		return refuse("%s cannot be written: give it to the user that runs weir, or name another directory", d.path)
+	}
+	if err != nil {
+		return refuse("%s cannot be written, repair it or name another directory: %w", d.path, err)
+	}
+	held, err := lockFile(f)
+	if err != nil {
+		return refuse("%s cannot be locked, put it on a local file system: %w", d.path, errors.Join(err, f.Close()))
+	}
+	if !held {
+		_ = f.Close() // nothing was written
+		return refuse("%s is in use by another weir: stop that one, or name another directory", d.path)
+	}
+	d.lock = f
+	return nil
+}
+
+func (d *dataDir) check(layout schemas.Layout) error {
+	want := marker{Format: formatVersion, Partitions: layout.Partitions, Lanes: layout.Lanes}
+	raw, err := os.ReadFile(d.file(markerName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return d.mark(want)
+	case errors.Is(err, fs.ErrPermission):
+		return refuse("%s cannot be read: give it to the user that runs weir, or name another directory", d.file(markerName))
+	case err != nil:
+		return refuse("%s cannot be read, restore it from a copy or name another directory: %w", d.file(markerName), err)
+	}
+	var have marker
+	if err := json.Unmarshal(raw, &have); err != nil || have.Format == 0 {
+		return refuse("%s is damaged: restore it from a copy, or name another directory", d.file(markerName))
+	}
+	switch {
+	case have.Format != want.Format:
+		return refuse("%s has format %d and this weir reads format %d: run the weir that wrote it, or name another directory",
+			d.path, have.Format, want.Format)
+	case have.Partitions != want.Partitions:
+		return refuse("the log in %s has %d partitions and %d are configured: the number is fixed when a log is made, so configure %d, or name another directory",
+			d.path, have.Partitions, want.Partitions, have.Partitions)
+	case have.Lanes != want.Lanes:
+		return refuse("the log in %s has %d lanes and %d are configured: the number is fixed when a log is made, so configure %d, or name another directory",
+			d.path, have.Lanes, want.Lanes, have.Lanes)
+	}
+	return nil
+}
+
+// mark claims a directory that holds no log yet.
+func (d *dataDir) mark(m marker) error {
+	if _, err := os.Stat(d.file(storeName)); err == nil {
+		return refuse("%s holds a message store and no %s, so this weir did not make it: restore that file, or name another directory",
+			d.path, markerName)
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(d.file(markerName), append(raw, '\n')); err != nil {
+		return refuse("%s cannot be written, repair it or name another directory: %w", d.file(markerName), err)
+	}
+	return nil
+}
+
+func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
+
+// stored is how many bytes the server's files take.
+func (d *dataDir) stored() int64 {
+	var n int64
+	_ = filepath.WalkDir(d.file(storeName), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil //nolint:nilerr // an estimate: a file that is gone takes no room
+		}
+		if info, err := e.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
+
+// close gives the directory back. The lock file stays: removing it would let
+// a third process lock a new file while a second waits on the old one.
+func (d *dataDir) close() error { return d.lock.Close() }
+
+// writeFile replaces a file so that a crash leaves the old content or the new,
+// and the new is on the disk when it returns. Only this user may read it.
+func writeFile(path string, data []byte) (err error) {
+	dir, name := filepath.Split(path)
+	tmp, err := os.CreateTemp(dir, "."+strings.TrimSuffix(name, filepath.Ext(name))+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	if _, err = tmp.Write(data); err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,29 @@
+package embedded
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+
+// start runs a server that the test's end stops.
+func start(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	if cfg.Layout == (schemas.Layout{}) {
+		cfg.Layout = layout
+	}
+	s, err := Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	return s
+}

@@ -1,0 +1,269 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	startTimeout = 10 * time.Second
+	// syncInterval is how long the kernel may hold messages that nobody waits
+	// for. The server's own default is two minutes.
+	syncInterval = time.Second
+)
+
+// Server is a running broker and its data directory. It is safe for
+// concurrent use.
+type Server struct {
+	cfg     Config
+	dir     *dataDir
+	ns      *server.Server
+	access  access
+	gate    *gate
+	release func() error
+
+	// group is nil where Barrier has nothing to do: durability process, or a
+	// server that syncs each message itself.
+	group  *commit
+	failed chan struct{}
+
+	stop    sync.Once
+	stopErr error
+}
+
+// Start takes the data directory and runs the server in this process. It
+// listens on no port unless told to. A directory that cannot be used is
+// ErrDataDir with a sentence for the operator.
+func Start(cfg Config) (_ *Server, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	dir, err := openDataDir(cfg.Dir, cfg.Layout)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: func() error { return nil }}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop())
+		}
+	}()
+	if err = s.prepareSync(); err != nil {
+		return nil, err
+	}
+	if err = s.limit(); err != nil {
+		return nil, err
+	}
+	if err = s.run(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepareSync chooses what makes an acknowledgement durable: one sync for
+// everybody, or the server's own sync of each message where there is no such
+// call.
+func (s *Server) prepareSync() error {
+	if s.cfg.Durability != schemas.DurabilityDisk {
+		return nil
+	}
+	syncAll := s.cfg.Sync
+	if syncAll == nil {
+		var err error
+		if syncAll, s.release, err = fsSyncer(s.cfg.Dir); err != nil {
+			s.release = func() error { return nil }
+			return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
+		}
+	}
+	if syncAll != nil {
+		s.group = newCommit(syncAll)
+		s.failed = s.group.failed
+	}
+	return nil
+}
+
+// limit sets the wall where none is configured. The server would count what is
+// stored already against the disk that is still free, and refuse all writes on
+// a disk that is more than half full of its own messages.
+func (s *Server) limit() error {
+	if s.cfg.MaxBytes > 0 {
+		return nil
+	}
+	free, err := freeBytes(s.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("the free space of %s is unknown: %w", s.cfg.Dir, err)
+	}
+	if free > 0 {
+		s.cfg.MaxBytes = s.dir.stored() + free/4*3
+	}
+	return nil
+}
+
+func (s *Server) run() error {
+	opts, err := s.options()
+	if err != nil {
+		return err
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return fmt.Errorf("the embedded broker cannot be set up: %w", err)
+	}
+	s.ns = ns
+	if s.cfg.Listen != "" {
+		if err := share(ns); err != nil {
+			return err
+		}
+	}
+	ns.Start()
+	if !ns.ReadyForConnections(startTimeout) {
+		return errors.New("the embedded broker did not start")
+	}
+	// With accounts configured the server leaves it to us to enable the store.
+	if acc := ns.GlobalAccount(); !acc.JetStreamEnabled() {
+		if err := acc.EnableJetStream(nil, nil); err != nil {
+			return fmt.Errorf("the message store in %s cannot be opened: %w", s.cfg.Dir, err)
+		}
+	}
+	if s.cfg.Listen == "" {
+		return nil
+	}
+	return s.admit()
+}
+
+func (s *Server) options() (*server.Options, error) {
+	o := &server.Options{
+		ServerName:             "weir",
+		DontListen:             true,
+		JetStream:              true,
+		StoreDir:               s.cfg.Dir,
+		JetStreamMaxStore:      s.cfg.MaxBytes,
+		MaxPayload:             s.cfg.MaxPayload,
+		SyncInterval:           syncInterval,
+		SyncAlways:             s.cfg.Durability == schemas.DurabilityDisk && s.group == nil,
+		NoSigs:                 true,
+		NoLog:                  true,
+		NoSystemAccount:        false,
+		DisableJetStreamBanner: true,
+	}
+	if s.cfg.Listen == "" {
+		return o, nil
+	}
+	host, port, err := address(s.cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	o.DontListen, o.Host, o.Port = false, host, port
+	if port == 0 {
+		o.Port = server.RANDOM_PORT
+	}
+	if s.access, err = openAccess(s.dir); err != nil {
+		return nil, err
+	}
+	s.access.apply(o)
+	return o, nil
+}
+
+// admit lets observers in: their credentials are written down, and the gate
+// that answers their wish for a consumer is opened.
+func (s *Server) admit() (err error) {
+	if err := s.access.write(s.dir, s.Addr()); err != nil {
+		return err
+	}
+	s.gate, err = openGate(s)
+	return err
+}
+
+// Connect opens a connection to the server through memory, with full rights.
+// Its replies lie on subjects that no observer may listen to. The caller
+// closes it.
+func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
+}
+
+func (s *Server) inside(u login) []nats.Option {
+	opts := []nats.Option{nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox)}
+	if u.User != "" {
+		opts = append(opts, nats.UserInfo(u.User, u.Password))
+	}
+	return opts
+}
+
+// Barrier returns once everything that was acknowledged before the call would
+// survive a power cut. With durability process it returns at once. After a
+// sync failed it fails for good, as does Failed: the node must stop.
+func (s *Server) Barrier(ctx context.Context) error {
+	if s.group == nil {
+		return nil
+	}
+	return s.group.wait(ctx)
+}
+
+// Failed is closed when a sync has failed. What was acknowledged since the
+// last good one may be lost by a power cut; the process must end.
+func (s *Server) Failed() <-chan struct{} { return s.failed }
+
+// Durability is what Barrier promises.
+func (s *Server) Durability() schemas.Durability { return s.cfg.Durability }
+
+// Layout is how the log in the data directory is cut.
+func (s *Server) Layout() schemas.Layout { return s.cfg.Layout }
+
+// MaxBytes is the wall in force; 0 where the server chose it itself.
+func (s *Server) MaxBytes() int64 { return s.cfg.MaxBytes }
+
+// SyncsEach reports whether the server syncs each message itself, because
+// this system has no call that syncs a file system.
+func (s *Server) SyncsEach() bool {
+	return s.cfg.Durability == schemas.DurabilityDisk && s.group == nil
+}
+
+// Addr is where observers connect; empty when no port is open.
+func (s *Server) Addr() string {
+	if a := s.ns.Addr(); s.cfg.Listen != "" && a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// Healthy says why the store cannot be relied on, or nil. A disk that is full
+// or gone makes the server close its store while its connections live on.
+func (s *Server) Healthy() error {
+	select {
+	case <-s.failed:
+		return fmt.Errorf("%w: the data directory could not be synced", fault.ErrUnavailable)
+	default:
+	}
+	if !s.ns.Running() || !s.ns.JetStreamEnabled() {
+		return fmt.Errorf("%w: the message store has stopped", fault.ErrUnavailable)
+	}
+	return nil
+}
+
+// Stop ends the server, waits for it, and gives the data directory back. It
+// may be called more than once. Connections must be closed by their owners.
+func (s *Server) Stop() error {
+	s.stop.Do(func() {
+		if s.gate != nil {
+			s.gate.close()
+		}
+		if s.ns != nil {
+			s.ns.Shutdown()
+			s.ns.WaitForShutdown()
+		}
+		if s.group != nil {
+			s.group.settle()
+		}
+		s.stopErr = errors.Join(s.release(), s.dir.close())
+	})
+	return s.stopErr
+}

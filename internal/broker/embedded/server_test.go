@@ -1,0 +1,125 @@
+package embedded
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func connect(t *testing.T, s *Server) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	nc, err := s.Connect()
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	return nc, js
+}
+
+func TestServerKeepsWhatItStored(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"", "127.0.0.1:0"} {
+		t.Run("listen "+listen, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := start(t, Config{Dir: dir, Listen: listen})
+			nc, js := connect(t, s)
+			_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
+			require.NoError(t, err)
+			_, err = js.Publish(t.Context(), "s.1", []byte("x"))
+			require.NoError(t, err)
+			require.NoError(t, s.Barrier(t.Context()))
+			require.NoError(t, s.Healthy())
+			nc.Close()
+			require.NoError(t, s.Stop())
+			require.NoError(t, s.Stop(), "twice is once")
+			require.ErrorIs(t, s.Healthy(), fault.ErrUnavailable)
+
+			// With a port or without one, it is the same store.
+			other := map[string]string{"": "127.0.0.1:0", "127.0.0.1:0": ""}[listen]
+			s = start(t, Config{Dir: dir, Listen: other})
+			_, js = connect(t, s)
+			info, err := js.Stream(t.Context(), "S")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, info.CachedInfo().State.Msgs)
+		})
+	}
+}
+
+func TestServerOpensNoPortUnlessTold(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, start(t, Config{}).Addr())
+}
+
+func TestServerPortTaken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	dir := t.TempDir()
+	_, err = Start(Config{Dir: dir, Layout: layout, Listen: l.Addr().String()})
+	require.ErrorContains(t, err, "is free to listen on")
+	start(t, Config{Dir: dir}) // the failed start gave the directory back
+}
+
+func TestServerDurabilities(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("gone")
+	fails := func() error { return broken }
+
+	process := start(t, Config{Durability: schemas.DurabilityProcess, Sync: fails})
+	require.NoError(t, process.Barrier(t.Context()), "process waits for nothing")
+	require.False(t, process.SyncsEach())
+
+	disk := start(t, Config{Sync: fails})
+	require.Equal(t, schemas.DurabilityDisk, disk.Durability())
+	require.ErrorIs(t, disk.Barrier(t.Context()), broken)
+	<-disk.Failed()
+	require.ErrorIs(t, disk.Healthy(), fault.ErrUnavailable)
+	require.ErrorIs(t, disk.Barrier(t.Context()), broken, "for good")
+}
+
+func TestServerSyncsEachWhereThereIsNoOtherWay(t *testing.T) {
+	t.Parallel()
+	s := &Server{cfg: Config{Dir: t.TempDir(), Durability: schemas.DurabilityDisk}}
+	o, err := s.options()
+	require.NoError(t, err)
+	require.True(t, o.SyncAlways)
+	require.NoError(t, s.Barrier(t.Context()))
+
+	s.group = newCommit(func() error { return nil })
+	o, err = s.options()
+	require.NoError(t, err)
+	require.False(t, o.SyncAlways)
+	require.Equal(t, syncInterval, o.SyncInterval)
+}
+
+func TestFileSystemCanBeSynced(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only linux has syncfs")
+	}
+	syncAll, release, err := fsSyncer(t.TempDir())
+	require.NoError(t, err)
+	require.NotNil(t, syncAll)
+	require.NoError(t, syncAll())
+	require.NoError(t, release())
+	require.Error(t, syncAll(), "a closed descriptor is not a success")
+	free, err := freeBytes(t.TempDir())
+	require.NoError(t, err)
+	require.Positive(t, free)
+}
+
+func TestWallCountsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, int64(12345), start(t, Config{MaxBytes: 12345}).MaxBytes())
+	require.Positive(t, start(t, Config{}).MaxBytes())
+}

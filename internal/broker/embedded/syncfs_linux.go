@@ -1,0 +1,44 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// fsSyncer returns a function that brings everything the kernel holds for the
+// file system of dir to the disk, and one that releases it. The descriptor is
+// opened once and kept, because the kernel reports a lost write to every
+// descriptor that was open when it happened: Linux 5.8 and later do so, older
+// kernels let syncfs succeed all the same. A nil sync says that this kernel
+// or file system has no such call.
+func fsSyncer(dir string) (syncAll, release func() error, err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	syncAll = func() error {
+		for {
+			if err := unix.Syncfs(int(d.Fd())); !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	}
+	switch err := syncAll(); {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EPERM):
+		return nil, d.Close, nil
+	case err != nil:
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	return syncAll, d.Close, nil
+}
+
+// freeBytes is what an ordinary user may still write on dir's file system.
+func freeBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, nil //nolint:gosec // no disk overflows it
+}

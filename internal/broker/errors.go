@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/fault"
+)
+
+// The error codes of the JetStream API that mean something to a writer.
+const (
+	codeAccountLimit   = 10002
+	codeServerLimit    = 10023
+	codeMemoryLimit    = 10028
+	codeStorageLimit   = 10047
+	codeMessageTooBig  = 10054
+	codeWrongSequence  = 10071 // names the sequence that stands there
+	codeStoreFailed    = 10077 // a stream's own limit, told apart by its text
+	codeWrongSequence2 = 10164 // the same where a cluster cannot name it
+	codeHeaderTooBig   = 10097
+)
+
+// refused says what an error answer of the API means. An answer that is none
+// of these is fault.ErrUnavailable: the server did not store the message, but
+// a caller that reads the log back does no harm.
+func refused(code int, text string) error {
+	switch code {
+	case codeWrongSequence, codeWrongSequence2:
+		return fault.ErrFenced
+	case codeAccountLimit, codeServerLimit, codeMemoryLimit, codeStorageLimit:
+		return fault.ErrFull
+	case codeMessageTooBig, codeHeaderTooBig:
+		return fault.ErrTooLarge
+	case codeStoreFailed:
+		if strings.HasPrefix(text, "maximum ") {
+			return fault.ErrFull
+		}
+	}
+	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
+}
+
+// wrap turns a client's error into one of the log's. What is not known to
+// mean anything else may or may not have reached the server.
+func wrap(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case isFault(err):
+		return err
+	case errors.As(err, &api):
+		if api.Code == 404 {
+			return fault.ErrNotFound
+		}
+		return refused(int(api.ErrorCode), api.Description)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fault.ErrTooLarge
+	case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+		return fault.ErrNotFound
+	}
+	return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
+}
+
+func isFault(err error) bool {
+	for _, known := range []error{
+		fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrFull, fault.ErrUnavailable, fault.ErrTooLarge,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// ended is the error of a caller whose context ran out: what it asked for may
+// have happened.
+func ended(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
+}

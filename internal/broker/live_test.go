@@ -1,0 +1,193 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestLiveFollowsTheLog(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	got := make(chan schemas.Record, 1000)
+	stop, err := n.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
+	require.NoError(t, err)
+	seq := n.put(t, claim("a", "0"))
+	for i := 1; i < 200; i++ {
+		seq = n.put(t, event("a", strconv.Itoa(i), seq))
+	}
+	stored, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 1000)
+	require.NoError(t, err)
+	require.Len(t, stored, 200)
+	for _, want := range stored {
+		require.Equal(t, want, <-got)
+	}
+	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now()))
+	require.Equal(t, layout.Subject(ref("a"), schemas.TailWake), (<-got).Subject, "a schedule itself is not shown")
+
+	stop()
+	stop()
+	n.put(t, claim("b", "x"))
+	require.NoError(t, n.flush())
+	require.Empty(t, got)
+}
+
+func TestLiveOrderUnderManyWriters(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	const writers, each = 8, 100
+	got := make(chan schemas.Record, writers*each)
+	stop, err := n.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, nil)
+	require.NoError(t, err)
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for w := range writers {
+		wg.Go(func() {
+			var last uint64
+			for i := range each {
+				seq, err := n.Append(context.Background(), event(strconv.Itoa(w), strconv.Itoa(i), last))
+				if err != nil {
+					t.Error(err)
+				}
+				last = seq
+			}
+		})
+	}
+	var before uint64
+	for range writers * each {
+		r := <-got
+		require.Equal(t, before+1, r.Seq)
+		before = r.Seq
+	}
+}
+
+func TestLiveSaysWhatItLost(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	lost := make(chan struct{}, 100)
+	begun, goOn := make(chan struct{}, 1000), make(chan struct{})
+	stop, err := n.Live(schemas.LiveRoot+".>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
+	require.NoError(t, err)
+	defer stop()
+	n.mu.Lock()
+	for sub := range n.lives {
+		require.NoError(t, sub.SetPendingLimits(2, -1))
+	}
+	n.mu.Unlock()
+	n.fill(t, 50)
+	<-begun
+	close(goOn)
+	<-lost
+}
+
+func TestLiveSaysItReconnected(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	lost := make(chan struct{}, 10)
+	got := make(chan schemas.Record, 10)
+	stop, err := n.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
+	require.NoError(t, err)
+	defer stop()
+	require.NoError(t, n.nc.ForceReconnect())
+	<-lost
+	n.put(t, claim("a", "x"))
+	require.Equal(t, "x", string((<-got).Data))
+}
+
+func TestLiveEvidence(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	got := make(chan schemas.Record, 10)
+	stop, err := n.Live(schemas.LiveRoot+".evidence.t.>", func(r schemas.Record) { got <- r }, nil)
+	require.NoError(t, err)
+	defer stop()
+	seq := n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
+	r := <-got
+	require.Equal(t, "weir.evidence.t.k.e.a", r.Subject)
+	require.Equal(t, schemas.EvidenceStream, r.Stream)
+	require.Equal(t, seq, r.Seq)
+}
+
+func TestNudges(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	got := make(chan string, 10)
+	stop, err := n.Listen(schemas.CancelRoot+".>", func(subject string, data []byte) { got <- subject + " " + string(data) })
+	require.NoError(t, err)
+	require.NoError(t, n.Nudge(schemas.CancelRoot+".t.a", []byte("now")))
+	require.Equal(t, "weir.cancel.t.a now", <-got)
+	stop()
+	require.NoError(t, n.Nudge(schemas.CancelRoot+".t.b", nil))
+	require.NoError(t, n.flush())
+	require.Empty(t, got)
+	n.shut()
+	require.ErrorIs(t, n.Nudge("x", nil), fault.ErrUnavailable)
+	_, err = n.Listen("x", nil)
+	require.Error(t, err)
+	_, err = n.Live("x", nil, nil)
+	require.Error(t, err)
+}
+
+func TestBarrier(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	require.Equal(t, schemas.DurabilityDisk, n.Durability())
+	n.put(t, claim("a", "x"))
+	require.NoError(t, n.Barrier(t.Context()))
+	require.Equal(t, 1, n.metrics.get(&n.metrics.barriers))
+
+	broken := errors.New("broken disk")
+	n = open(t, embedded.Config{Sync: func() error { return broken }}, Config{})
+	require.NoError(t, n.Ready(t.Context()))
+	require.ErrorIs(t, n.Barrier(t.Context()), broken)
+	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
+
+	mine := errors.New("mine")
+	n = open(t, embedded.Config{}, Config{Barrier: func(context.Context) error { return mine }})
+	require.ErrorIs(t, n.Barrier(t.Context()), mine)
+}
+
+func TestOpenRefusals(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	for says, cfg := range map[string]Config{
+		"not both":                       {Layout: layout},
+		"the url of a cluster, not both": {Layout: layout, Server: n.server, URL: "nats://127.0.0.1:1"},
+		"at least 1":                     {Server: n.server},
+		"not the one of the data":        {Server: n.server, Layout: schemas.Layout{Partitions: 2, Lanes: 8}},
+		"is negative":                    {Server: n.server, Layout: layout, History: -1},
+		"the broker cannot be reached":   {URL: "nats://127.0.0.1:1", Layout: layout},
+	} {
+		_, err := Open(t.Context(), cfg)
+		require.ErrorContains(t, err, says)
+	}
+	// A log on a server says itself how it is cut.
+	other := schemas.Layout{Partitions: 1, Lanes: 3}
+	b := &Broker{cfg: Config{Layout: other}, js: n.js}
+	require.ErrorContains(t, b.checkLayout(t.Context()), `has "8" lanes and 3 are configured`)
+}
+
+func TestOpenTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n := open(t, embedded.Config{Dir: dir}, Config{})
+	n.put(t, claim("a", "x"))
+	second, err := Open(t.Context(), Config{Server: n.server, Layout: layout})
+	require.NoError(t, err)
+	second.Close(t.Context())
+	n.shut()
+	require.NoError(t, n.server.Stop())
+	n = open(t, embedded.Config{Dir: dir}, Config{History: time.Hour, AckWait: time.Second})
+	_, err = n.Append(t.Context(), claim("a", "y"))
+	require.ErrorIs(t, err, fault.ErrFenced)
+}

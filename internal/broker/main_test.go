@@ -1,0 +1,115 @@
+package broker
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/internal/broker/embedded"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		writeUntilKilled(dir)
+		return
+	}
+	// Watermill's suite leaves its own fan-in behind when it has read enough.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func2"),
+		goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func3"))
+}
+
+var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+
+// node is an embedded server and a broker on it, as one process has them.
+type node struct {
+	*Broker
+	server  *embedded.Server
+	metrics *counts
+}
+
+// open starts a node that the test's end stops.
+func open(t *testing.T, sc embedded.Config, bc Config) *node {
+	t.Helper()
+	if sc.Dir == "" {
+		sc.Dir = t.TempDir()
+	}
+	sc.Layout = layout
+	server, err := embedded.Start(sc)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	n := &node{server: server, metrics: &counts{}}
+	bc.Server, bc.Layout, bc.Metrics = server, layout, n.metrics
+	if bc.AttemptTimeout == 0 {
+		bc.AttemptTimeout = 5 * time.Second // a shared machine stalls
+	}
+	n.Broker, err = Open(t.Context(), bc)
+	require.NoError(t, err)
+	t.Cleanup(n.shut)
+	return n
+}
+
+func (n *node) shut() { n.Close(context.Background()) }
+
+// counts is what the broker told its metrics.
+type counts struct {
+	mu                            sync.Mutex
+	missed, redelivered, barriers int
+}
+
+func (c *counts) HeartbeatMissed()         { c.add(&c.missed) }
+func (c *counts) Redelivered(schemas.Kind) { c.add(&c.redelivered) }
+func (c *counts) Barrier(time.Duration)    { c.add(&c.barriers) }
+
+func (c *counts) add(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+func (c *counts) get(n *int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return *n
+}
+
+func ref(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: id}
+}
+
+// claim is the append that makes an id ours.
+func claim(id, data string) schemas.Append {
+	return schemas.Append{
+		Subject: layout.Subject(ref(id), schemas.TailAccepted), Data: []byte(data),
+		Guarded: true, Guard: layout.AnyKind("t", id),
+	}
+}
+
+// event is a later append of the action, fenced by the sequence before it.
+func event(id, data string, last uint64) schemas.Append {
+	return schemas.Append{
+		Subject: layout.Subject(ref(id), schemas.TailEvent), Data: []byte(data),
+		Guarded: true, Guard: layout.All(ref(id)), Last: last,
+	}
+}
+
+func (n *node) put(t *testing.T, m schemas.Append) uint64 {
+	t.Helper()
+	seq, err := n.Append(t.Context(), m)
+	require.NoError(t, err)
+	return seq
+}
+
+func (n *node) fill(t *testing.T, count int) {
+	t.Helper()
+	for i := range count {
+		n.put(t, claim("a"+strconv.Itoa(i), strconv.Itoa(i)))
+	}
+}

@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestPublisherStoresEachIDOnce(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	p := NewPublisher(n.Broker, PublisherConfig{})
+	topic := schemas.EvidenceSubject(schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceAttempt, Entry: "e", ActionID: "a"})
+	batch := func() []*message.Message {
+		var all []*message.Message
+		for i := range 50 {
+			m := message.NewMessage(fmt.Sprint("id-", i), fmt.Append(nil, i))
+			m.Metadata.Set("trace", "x")
+			all = append(all, m)
+		}
+		return all
+	}
+	require.NoError(t, p.Publish(topic, batch()...))
+	require.NoError(t, p.Publish(topic, batch()...), "a repeat is not an error")
+	recs, err := n.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.>", 0, 1000)
+	require.NoError(t, err)
+	require.Len(t, recs, 50)
+	for i, r := range recs {
+		require.Equal(t, fmt.Sprint("id-", i), r.ID)
+		require.Equal(t, strconv.Itoa(i), string(r.Data))
+		require.Equal(t, topic, r.Subject)
+	}
+	require.NoError(t, p.Publish(topic))
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, p.Publish(topic, batch()...), errClosed)
+	require.NoError(t, n.Ready(t.Context()), "the connection is not the publisher's")
+}
+
+func TestPublisherErrors(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{MaxPayload: 4 << 10}, Config{AttemptTimeout: 200 * time.Millisecond})
+	p := NewPublisher(n.Broker, PublisherConfig{Timeout: 300 * time.Millisecond})
+	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("big", make([]byte, 5<<10))), fault.ErrTooLarge)
+	require.ErrorIs(t, p.Publish("nobody.takes.this", message.NewMessage("x", nil)), fault.ErrUnavailable)
+	require.ErrorIs(t, p.Publish("nobody.takes.this", message.NewMessage("", nil)), fault.ErrUnavailable)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := message.NewMessage("gone", nil)
+	m.SetContext(ctx)
+	require.ErrorIs(t, p.Publish("nobody.takes.this", m), fault.ErrUnavailable)
+
+	for _, key := range []string{"", "a b", "a:b", "a\r\nNats-Rollup", "é"} {
+		m := message.NewMessage("x", nil)
+		m.Metadata.Set(key, "v")
+		require.ErrorContains(t, p.Publish("weir.dead.t.http.a", m), "cannot be a header", key)
+	}
+	m = message.NewMessage("x", nil)
+	m.Metadata.Set("k", "v\r\nNats-Rollup: all")
+	require.ErrorContains(t, p.Publish("weir.dead.t.http.a", m), "cannot be a header")
+	_, last, err := n.Bounds(t.Context(), schemas.DeadStream)
+	require.NoError(t, err)
+	require.Zero(t, last)
+}
+
+func TestEvidenceCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	require.NoError(t, NewPublisher(n.Broker, PublisherConfig{}).Publish("weir.evidence.t.k.e.a", message.NewMessage("1", nil)))
+	s, err := n.js.Stream(t.Context(), schemas.EvidenceStream)
+	require.NoError(t, err)
+	require.Error(t, s.DeleteMsg(t.Context(), 1))
+	require.Error(t, s.Purge(t.Context()))
+	_, last, err := n.Bounds(t.Context(), schemas.EvidenceStream)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, last)
+}

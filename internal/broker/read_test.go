@@ -1,0 +1,194 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestReads(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	stream := schemas.LogStream(0)
+	first, last, err := n.Bounds(t.Context(), stream)
+	require.NoError(t, err)
+	require.Zero(t, last)
+	require.LessOrEqual(t, first, uint64(1))
+	_, err = n.Last(t.Context(), stream, layout.AnyKind("t", "a"))
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	none, err := n.Range(t.Context(), stream, layout.All(ref("a")), 0, 10)
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	begun := time.Now()
+	seq := n.put(t, claim("a", "0"))
+	for i := 1; i < 10; i++ {
+		n.put(t, claim(fmt.Sprintf("other-%d", i), "x"))
+		seq = n.put(t, event("a", strconv.Itoa(i), seq))
+	}
+
+	rec, err := n.Last(t.Context(), stream, layout.AnyKind("t", "a"))
+	require.NoError(t, err)
+	require.WithinDuration(t, begun, rec.Time, time.Minute)
+	rec.Time = time.Time{}
+	require.Equal(t, schemas.Record{
+		Stream: stream, Subject: layout.Subject(ref("a"), schemas.TailEvent), Seq: seq, Data: []byte("9"),
+	}, rec)
+
+	for _, filter := range []string{layout.All(ref("a")), layout.AnyKind("t", "a")} {
+		all, err := n.Range(t.Context(), stream, filter, 0, 100)
+		require.NoError(t, err)
+		require.Len(t, all, 10)
+		for i, r := range all {
+			require.Equal(t, strconv.Itoa(i), string(r.Data))
+			require.Equal(t, stream, r.Stream)
+		}
+		part, err := n.Range(t.Context(), stream, filter, all[3].Seq, 4)
+		require.NoError(t, err)
+		require.Equal(t, all[3:7], part)
+		part, err = n.Range(t.Context(), stream, filter, all[3].Seq+1, 1)
+		require.NoError(t, err)
+		require.Equal(t, all[4:5], part)
+		part, err = n.Range(t.Context(), stream, filter, seq+1, 5)
+		require.NoError(t, err)
+		require.Empty(t, part)
+	}
+	first, last, err = n.Bounds(t.Context(), stream)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, first)
+	require.Equal(t, seq, last)
+
+	_, _, err = n.Bounds(t.Context(), "NONE")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	_, err = n.Last(t.Context(), "NONE", "x")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+}
+
+// One request brings a bounded number of bytes; a range is whole all the same.
+func TestRangeOfManyBytes(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	const size, count = 1 << 20, 20
+	var seq uint64
+	for i := range count {
+		data := make([]byte, size)
+		data[0] = byte(i)
+		m := event("a", "", seq)
+		m.Data = data
+		seq = n.put(t, m)
+	}
+	all, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 100)
+	require.NoError(t, err)
+	require.Len(t, all, count)
+	for i, r := range all {
+		require.Equal(t, byte(i), r.Data[0])
+		require.Len(t, r.Data, size)
+	}
+}
+
+func TestReadsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := n.Range(ctx, schemas.LogStream(0), "weir.log.>", 1, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = n.Last(ctx, schemas.LogStream(0), "weir.log.>")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+}
+
+// A message's own headers cannot speak for the server.
+func TestForgedHeaders(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	m := &nats.Msg{Subject: layout.Subject(ref("a"), schemas.TailEvent), Header: nats.Header{
+		headerSeq: {"77"}, headerSubject: {"weir.log.forged"}, headerTime: {"x"}, headerStream: {"X", "Y"},
+	}, Data: []byte("d")}
+	seq, err := n.store(t.Context(), m)
+	require.NoError(t, err)
+	rec, err := n.Last(t.Context(), schemas.LogStream(0), layout.All(ref("a")))
+	require.NoError(t, err)
+	require.Equal(t, seq, rec.Seq)
+	require.Equal(t, m.Subject, rec.Subject)
+	require.Equal(t, schemas.LogStream(0), rec.Stream)
+	all, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 2)
+	require.NoError(t, err)
+	require.Equal(t, []schemas.Record{rec}, all)
+}
+
+func TestBlobs(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	for _, size := range []int{0, 1, 300 << 10, 3 << 20} {
+		data := make([]byte, size)
+		for i := range data {
+			data[i] = byte(i * 7)
+		}
+		name, err := n.PutBlob(t.Context(), data)
+		require.NoError(t, err)
+		require.Regexp(t, "^[0-9a-f]{64}$", name)
+		_, before, err := n.Bounds(t.Context(), "OBJ_"+schemas.BlobBucket)
+		require.NoError(t, err)
+		again, err := n.PutBlob(t.Context(), data)
+		require.NoError(t, err)
+		require.Equal(t, name, again)
+		_, after, err := n.Bounds(t.Context(), "OBJ_"+schemas.BlobBucket)
+		require.NoError(t, err)
+		require.Equal(t, before, after, "a repeat stores nothing")
+		got, err := n.GetBlob(t.Context(), name)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(data, got), "%d bytes", len(got))
+	}
+	_, err := n.GetBlob(t.Context(), "00")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+
+	// It is an ordinary object store to others.
+	store, err := n.js.ObjectStore(t.Context(), schemas.BlobBucket)
+	require.NoError(t, err)
+	name, err := n.PutBlob(t.Context(), []byte("for everybody"))
+	require.NoError(t, err)
+	got, err := store.GetBytes(t.Context(), name)
+	require.NoError(t, err)
+	require.Equal(t, "for everybody", string(got))
+
+	for object, body := range map[string]string{
+		"forged": `{"name":"x","nuid":"none","chunks":1}`,
+		"broken": `{`,
+	} {
+		_, err = n.store(t.Context(), &nats.Msg{Subject: blobSubject(object), Data: []byte(body)})
+		require.NoError(t, err)
+		_, err = n.GetBlob(t.Context(), object)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
+	}
+	_, err = n.store(t.Context(), &nats.Msg{Subject: blobSubject("gone"), Data: []byte(`{"deleted":true}`)})
+	require.NoError(t, err)
+	_, err = n.GetBlob(t.Context(), "gone")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+}
+
+// A body that a new record names must live as long as that record.
+func TestOldBlobsAreStoredAgain(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{History: time.Hour})
+	put := func() uint64 {
+		name, err := n.PutBlob(t.Context(), []byte("x"))
+		require.NoError(t, err)
+		rec, err := n.Last(t.Context(), blobStream, blobSubject(name))
+		require.NoError(t, err)
+		return rec.Seq
+	}
+	first := put()
+	require.Equal(t, first, put())
+	n.cfg.History = time.Nanosecond // now it is old
+	require.Greater(t, put(), first)
+}

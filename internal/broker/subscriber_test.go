@@ -1,0 +1,413 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/schemas"
+)
+
+var work = WorkTopic(0, schemas.KindHTTP)
+
+// subscribe opens the http work of partition 0 until the test ends.
+func (n *node) subscribe(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-chan *message.Message) {
+	t.Helper()
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = 50 * time.Millisecond
+	}
+	s := NewSubscriber(n.Broker, cfg)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	out, err := s.Subscribe(t.Context(), work)
+	require.NoError(t, err)
+	return s, out
+}
+
+// next is the next message; a test that waits in vain is killed by go test.
+func next(t *testing.T, out <-chan *message.Message) *message.Message {
+	t.Helper()
+	m, ok := <-out
+	require.True(t, ok, "the feed has ended")
+	return m
+}
+
+// pending is what the consumer has not seen acked.
+func (n *node) pending(t *testing.T) int {
+	t.Helper()
+	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), "http")
+	require.NoError(t, err)
+	return c.CachedInfo().NumAckPending + int(c.CachedInfo().NumPending)
+}
+
+func (n *node) settled(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return n.pending(t) == 0 }, 20*time.Second, 10*time.Millisecond)
+}
+
+// only is the subscriber's one topic.
+func (s *Subscriber) only() *feed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for f := range s.feeds {
+		return f
+	}
+	return nil
+}
+
+func TestSubscriberDelivers(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{})
+	begun := time.Now()
+	seq := n.put(t, claim("a", "hello"))
+	n.put(t, event("a", "not work", seq))
+	plan := claim("p", "another kind's")
+	plan.Subject = layout.Subject(schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "p"}, schemas.TailAccepted)
+	n.put(t, plan)
+
+	m := next(t, out)
+	rec, deliveries := RecordOf(m)
+	require.EqualValues(t, 1, deliveries)
+	require.WithinDuration(t, begun, rec.Time, time.Minute)
+	rec.Time = time.Time{}
+	require.Equal(t, schemas.Record{
+		Stream: schemas.LogStream(0), Subject: layout.Subject(ref("a"), schemas.TailAccepted), Seq: seq, Data: []byte("hello"),
+	}, rec)
+	require.Equal(t, "hello", string(m.Payload))
+	require.Equal(t, "WEIR_LOG_0/1", m.UUID)
+	require.NoError(t, m.Context().Err())
+	m.Ack()
+	<-m.Context().Done()
+	n.settled(t)
+	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
+
+	rec, deliveries = RecordOf(message.NewMessage("x", nil))
+	require.Zero(t, rec)
+	require.Zero(t, deliveries)
+	NakAfter(message.NewMessage("x", nil), time.Second)
+}
+
+func TestSubscriberRefusesWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s, _ := n.subscribe(t, SubscriberConfig{})
+	for _, topic := range []string{"", "x", "/x", "x/", "WEIR_LOG_0/none", "NONE/http"} {
+		_, err := s.Subscribe(t.Context(), topic)
+		require.Error(t, err, topic)
+	}
+	require.NoError(t, s.Close())
+	_, err := s.Subscribe(t.Context(), work)
+	require.ErrorIs(t, err, errClosed)
+}
+
+func TestNackComesBackLater(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	const byDefault = 300 * time.Millisecond
+	_, out := n.subscribe(t, SubscriberConfig{NakDelay: byDefault})
+	n.put(t, claim("a", "x"))
+	m := next(t, out)
+	for i, after := range []time.Duration{-1, 500 * time.Millisecond, 0} {
+		least := byDefault
+		if after >= 0 {
+			least = after
+			NakAfter(m, after)
+		}
+		begun := time.Now()
+		m.Nack()
+		m = next(t, out)
+		require.GreaterOrEqual(t, time.Since(begun), least, "never early")
+		_, deliveries := RecordOf(m)
+		require.EqualValues(t, i+2, deliveries)
+	}
+	m.Ack()
+	n.settled(t)
+	require.Equal(t, 3, n.metrics.get(&n.metrics.redelivered))
+}
+
+func TestManyMessagesInFlight(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 20, Backlog: 5})
+	n.fill(t, 30)
+	var held []*message.Message
+	for range 20 {
+		held = append(held, next(t, out))
+	}
+	select {
+	case <-out:
+		t.Fatal("more messages than slots")
+	case <-time.After(100 * time.Millisecond):
+	}
+	seen := map[uint64]bool{}
+	for len(seen) < 30 {
+		if len(held) == 0 {
+			held = append(held, next(t, out))
+		}
+		rec, deliveries := RecordOf(held[0])
+		require.EqualValues(t, 1, deliveries)
+		seen[rec.Seq] = true
+		held[0].Ack()
+		held = held[1:]
+	}
+	n.settled(t)
+}
+
+// A slow handler keeps its message, and so do those that wait behind it.
+func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	const ackWait = 600 * time.Millisecond
+	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
+	_, slow := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 10})
+	n.fill(t, 5)
+	first := next(t, slow)
+	// Somebody else would be given whatever times out.
+	_, other := n.subscribe(t, SubscriberConfig{})
+	select {
+	case m := <-other:
+		rec, deliveries := RecordOf(m)
+		t.Fatalf("record %d came again, delivery %d", rec.Seq, deliveries)
+	case <-time.After(4 * ackWait):
+	}
+	first.Ack()
+	for range 4 {
+		m := next(t, slow)
+		_, deliveries := RecordOf(m)
+		require.EqualValues(t, 1, deliveries)
+		m.Ack()
+	}
+	n.settled(t)
+	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
+}
+
+// A worker that dies says nothing; what it held returns after the ack wait.
+func TestDeadWorkersMessagesReturn(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{AckWait: 500 * time.Millisecond})
+	n.fill(t, 3)
+	other, err := Open(t.Context(), Config{Server: n.server, Layout: layout, AckWait: 500 * time.Millisecond})
+	require.NoError(t, err)
+	dying := NewSubscriber(other, SubscriberConfig{DrainTimeout: time.Millisecond})
+	out, err := dying.Subscribe(t.Context(), work)
+	require.NoError(t, err)
+	for range 3 {
+		next(t, out)
+	}
+	other.nc.Close() // as a killed process does
+
+	_, mine := n.subscribe(t, SubscriberConfig{})
+	for range 3 {
+		m := next(t, mine)
+		_, deliveries := RecordOf(m)
+		require.EqualValues(t, 2, deliveries)
+		m.Ack()
+	}
+	n.settled(t)
+	require.Equal(t, 3, n.metrics.get(&n.metrics.redelivered))
+	require.NoError(t, dying.Close())
+	other.Close(t.Context())
+}
+
+func TestCloseHandsOverAndWaits(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{AckWait: time.Hour}) // nothing returns by itself
+	s, out := n.subscribe(t, SubscriberConfig{Slots: 2, Backlog: 10, DrainTimeout: time.Hour})
+	n.fill(t, 8)
+	running := next(t, out)
+
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = s.Close()
+	}()
+	// What has not begun goes to another at once.
+	_, other := n.subscribe(t, SubscriberConfig{})
+	seen := map[uint64]bool{}
+	for range 7 {
+		m := next(t, other)
+		rec, _ := RecordOf(m)
+		seen[rec.Seq] = true
+		m.Ack()
+	}
+	rec, _ := RecordOf(running)
+	require.Len(t, seen, 7)
+	require.False(t, seen[rec.Seq])
+	select {
+	case <-closed:
+		t.Fatal("a handler still runs")
+	default:
+	}
+	require.NoError(t, running.Context().Err(), "a running handler is not disturbed")
+	running.Ack()
+	<-closed
+	_, ok := <-out
+	require.False(t, ok)
+	n.settled(t)
+	require.NoError(t, s.Close(), "twice is once")
+}
+
+func TestCloseGivesUpOnAHandler(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{AckWait: time.Second})
+	s, out := n.subscribe(t, SubscriberConfig{DrainTimeout: 20 * time.Millisecond})
+	n.put(t, claim("a", "x"))
+	m := next(t, out)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, m.Context().Err(), context.Canceled)
+	m.Ack() // too late, and harmless
+	_, other := n.subscribe(t, SubscriberConfig{})
+	again := next(t, other)
+	_, deliveries := RecordOf(again)
+	require.EqualValues(t, 2, deliveries)
+	again.Ack()
+}
+
+func TestSubscribeContextEndsTheTopicAlone(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s := NewSubscriber(n.Broker, SubscriberConfig{DrainTimeout: time.Hour})
+	type key struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "v"))
+	out, err := s.Subscribe(ctx, work)
+	require.NoError(t, err)
+	n.put(t, claim("a", "x"))
+	m := next(t, out)
+	require.Equal(t, "v", m.Context().Value(key{}))
+	cancel()
+	require.NoError(t, m.Context().Err(), "the handler may finish")
+	m.Ack()
+	_, ok := <-out
+	require.False(t, ok)
+
+	again, err := s.Subscribe(t.Context(), work)
+	require.NoError(t, err)
+	n.put(t, claim("b", "y"))
+	next(t, again).Ack()
+	require.NoError(t, s.Close())
+}
+
+func TestOddMessagesHarmNobody(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s, out := n.subscribe(t, SubscriberConfig{})
+	// Neither a reply subject nor a status that no server sends stops a feed.
+	f := s.only()
+	f.receive(&nats.Msg{Reply: "nonsense", Sub: f.sub})
+	f.receive(&nats.Msg{Reply: "$JS.ACK.x", Sub: f.sub})
+	f.receive(&nats.Msg{Header: nats.Header{"Status": {"408"}, "Nats-Pending-Messages": {"many"}}})
+	subject := func(id string) string { return layout.Subject(ref(id), schemas.TailAccepted) }
+	for _, m := range []*nats.Msg{
+		{Subject: subject("a"), Data: []byte{0xff, 0x00, '{'}},
+		{Subject: subject("b"), Header: nats.Header{"Twice": {"one", "two"}, "Empty": {""}, "Nats-Msg-Id": {"id-b", "id-c"}}},
+		{Subject: subject("c"), Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}}},
+	} {
+		_, err := n.store(t.Context(), m)
+		require.NoError(t, err)
+	}
+	got := map[string]*message.Message{}
+	for range 3 {
+		m := next(t, out)
+		rec, _ := RecordOf(m)
+		got[rec.Subject] = m
+		m.Ack()
+	}
+	require.Equal(t, []byte{0xff, 0x00, '{'}, []byte(got[subject("a")].Payload))
+	require.Equal(t, message.Metadata{"Twice": "one,two", "Empty": ""}, got[subject("b")].Metadata)
+	require.Equal(t, "id-b", got[subject("b")].UUID)
+	require.Equal(t, "409", got[subject("c")].Metadata["Status"])
+	n.settled(t)
+}
+
+func TestConsumerIsRestored(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond, Expiry: 2 * time.Second})
+	n.put(t, claim("a", "x"))
+	next(t, out).Ack()
+	n.settled(t)
+	require.NoError(t, n.js.DeleteConsumer(t.Context(), schemas.LogStream(0), "http"))
+	n.put(t, claim("b", "y"))
+	// The consumer begins anew with the oldest message.
+	seen := map[string]bool{}
+	for len(seen) < 2 {
+		m := next(t, out)
+		seen[string(m.Payload)] = true
+		m.Ack()
+	}
+	n.settled(t)
+}
+
+// A pull whose answers go astray is noticed by its silence.
+func TestSilentPullIsAskedAnew(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond, Expiry: time.Hour})
+	n.put(t, claim("a", "x"))
+	next(t, out).Ack()
+	f := s.only()
+	// As if all that was asked for had been lost on the way.
+	f.mu.Lock()
+	f.asked = f.capacity()
+	f.heard = time.Now().Add(-time.Hour)
+	f.mu.Unlock()
+	require.Eventually(t, func() bool { return n.metrics.get(&n.metrics.missed) > 0 }, 20*time.Second, 10*time.Millisecond)
+	n.put(t, claim("b", "y"))
+	next(t, out).Ack()
+}
+
+func TestManyWorkersShareTheWork(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	const total = 2000
+	var mu sync.Mutex
+	seen := map[uint64]int{}
+	all := make(chan struct{})
+	var wg sync.WaitGroup
+	subs := make([]*Subscriber, 4)
+	for i := range subs {
+		var out <-chan *message.Message
+		subs[i], out = n.subscribe(t, SubscriberConfig{Slots: 8})
+		wg.Go(func() {
+			for m := range out {
+				rec, _ := RecordOf(m)
+				mu.Lock()
+				if seen[rec.Seq]++; len(seen) == total && seen[rec.Seq] == 1 {
+					close(all)
+				}
+				mu.Unlock()
+				m.Ack()
+			}
+		})
+	}
+	n.fill(t, total)
+	<-all
+	for _, s := range subs {
+		require.NoError(t, s.Close())
+	}
+	wg.Wait()
+	for seq, times := range seen {
+		require.Equal(t, 1, times, seq)
+	}
+	n.settled(t)
+}
+
+func TestWorkConsumers(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	require.Equal(t, "WEIR_LOG_3/plan", WorkTopic(3, schemas.KindPlan))
+	for _, k := range schemas.Kinds() {
+		c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(k))
+		require.NoError(t, err)
+		cfg := c.CachedInfo().Config
+		require.Equal(t, schemas.WorkFilters(0, k), cfg.FilterSubjects)
+		require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
+		require.Equal(t, -1, cfg.MaxDeliver)
+	}
+}

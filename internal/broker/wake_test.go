@@ -1,0 +1,92 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// woken waits for the action's wake, acking everything.
+func woken(t *testing.T, out <-chan *message.Message, id string) schemas.Record {
+	t.Helper()
+	for {
+		m := next(t, out)
+		rec, _ := RecordOf(m)
+		m.Ack()
+		if rec.Subject == layout.Subject(ref(id), schemas.TailWake) {
+			return rec
+		}
+	}
+}
+
+func TestWakeReachesItsKind(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{})
+	seq := n.put(t, claim("a", "x"))
+	at := time.Now().Add(400*time.Millisecond + 123*time.Microsecond)
+	require.NoError(t, n.Wake(t.Context(), ref("a"), at))
+	rec := woken(t, out, "a")
+	require.False(t, rec.Time.Before(at), "never early: %s before %s", rec.Time, at)
+	require.Empty(t, rec.Data)
+
+	// It is the action's newest message, and its guard has moved.
+	_, err := n.Append(t.Context(), event("a", "y", seq))
+	require.ErrorIs(t, err, fault.ErrFenced)
+	n.put(t, event("a", "y", rec.Seq))
+
+	// A time that is past is now.
+	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(-time.Hour)))
+	woken(t, out, "a")
+}
+
+func TestLaterWakeReplacesTheEarlier(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{})
+	late := time.Now().Add(1500 * time.Millisecond)
+	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(600*time.Millisecond)))
+	require.NoError(t, n.Wake(t.Context(), ref("a"), late))
+	require.NoError(t, n.Wake(t.Context(), ref("other"), time.Now().Add(time.Second)))
+	rec := woken(t, out, "a")
+	require.False(t, rec.Time.Before(late))
+	// That was the only one, and its schedule is used up.
+	all, err := n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	_, err = n.Last(t.Context(), schemas.LogStream(0), layout.Schedule(ref("a")))
+	require.ErrorIs(t, err, fault.ErrNotFound)
+
+	// The other way round: an earlier one replaces a later.
+	require.NoError(t, n.Wake(t.Context(), ref("b"), time.Now().Add(time.Hour)))
+	require.NoError(t, n.Wake(t.Context(), ref("b"), time.Now().Add(300*time.Millisecond)))
+	woken(t, out, "b")
+}
+
+func TestWakeSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n := open(t, embedded.Config{Dir: dir}, Config{})
+	require.NoError(t, n.Wake(t.Context(), ref("missed"), time.Now()))
+	require.NoError(t, n.Wake(t.Context(), ref("due"), time.Now().Add(2*time.Second)))
+	n.shut()
+	require.NoError(t, n.server.Stop())
+
+	n = open(t, embedded.Config{Dir: dir}, Config{})
+	_, out := n.subscribe(t, SubscriberConfig{})
+	want := map[string]bool{
+		layout.Subject(ref("missed"), schemas.TailWake): true, layout.Subject(ref("due"), schemas.TailWake): true,
+	}
+	for len(want) > 0 {
+		m := next(t, out)
+		rec, _ := RecordOf(m)
+		delete(want, rec.Subject)
+		m.Ack()
+	}
+}

@@ -1,0 +1,231 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+)
+
+// Every way to be wrong, with the very words an operator reads.
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	entry := "policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      "
+	tests := []struct{ text, want string }{
+		// shape
+		{"a: [1", "weir.yaml:1: not YAML: sequence end token ']' not found"},
+		{"\tlisten: x", "weir.yaml:1: not YAML: tab character cannot use as a map key directly"},
+		{"data: |canary\n x", "weir.yaml:1: not YAML: invalid header option"},
+		{"- a\n- b", "weir.yaml: is a list; write keys and values below it"},
+		{"text", "weir.yaml: is text; write keys and values below it"},
+		{"listen: localhost:1\n---\nlisten: localhost:2", "weir.yaml:3: a second document begins here; one file holds one configuration"},
+		{"\xff\xfe", "weir.yaml: the file is not UTF-8 text"},
+		{"a: \x00", "weir.yaml: the file is not UTF-8 text"},
+		{strings.Repeat("#", 1<<20+1), "weir.yaml: the file is larger than 1MiB; it is not a configuration"},
+		{"a: " + strings.Repeat("[", 65), "weir.yaml: lists and mappings are nested more than 64 deep; it is not a configuration"},
+		{"-" + strings.Repeat("\t-", 65) + " a", "weir.yaml: lists and mappings are nested more than 64 deep; it is not a configuration"},
+		{strings.Repeat("- ", 65), "weir.yaml: lists and mappings are nested more than 64 deep; it is not a configuration"},
+		{"1: a", "weir.yaml:1: a key here is not plain text; write a name, in quotes where it is a number"},
+		{"log: &a {lanes: 2}", "weir.yaml:1: log: anchors, aliases and tags are not supported; write the value out"},
+		{"listen: !!str x", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
+		{"listen: *a", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
+		{"data: a\ndata: b", "weir.yaml:2: data: the key is here twice, first at weir.yaml:1; remove one"},
+
+		// unknown keys
+		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},
+		{"redact-headers: []", "weir.yaml:1: redact-headers: unknown key; did you mean redact_headers?"},
+		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers"},
+		{"log:\n  durabilty: disk", "weir.yaml:2: log.durabilty: unknown key; did you mean durability?"},
+		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers`},
+		{"deadline: {run: 1m}", "weir.yaml:1: deadline.run: unknown key; the keys here are http, plan"},
+		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
+		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
+		{entry + "upstream_idempotency: {ttl_s: 1}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency.ttl_s: unknown key; did you mean ttl?"},
+
+		// types
+		{"listen: 8092", "weir.yaml:1: listen: is a number; write it in quotes"},
+		{"listen: true", "weir.yaml:1: listen: is true or false; write text, in quotes where it looks like something else"},
+		{"listen: 1.5", "weir.yaml:1: listen: is a number with a fraction; write text, in quotes where it looks like something else"},
+		{"listen: [a]", "weir.yaml:1: listen: is a list; write text, in quotes where it looks like something else"},
+		{"listen: {a: b}", "weir.yaml:1: listen: is a mapping; write text, in quotes where it looks like something else"},
+		{"listen:", "weir.yaml:1: listen: has no value; give one or remove the key"},
+		{"workers: {slots: '3'}", "weir.yaml:1: workers.slots: is text; write a whole number without quotes"},
+		{"workers: {slots: 3.5}", "weir.yaml:1: workers.slots: is a number with a fraction; write a whole number"},
+		{"workers: {slots: 99999999999999999999999}", "weir.yaml:1: workers.slots: is too large a number"},
+		{"workers: {slots: true}", "weir.yaml:1: workers.slots: is true or false; write a whole number"},
+		{"workers: [3]", "weir.yaml:1: workers: is a list; write keys and values below it"},
+		{"redact_headers: X-A", `weir.yaml:1: redact_headers: is text; write a list: [a, b], or one "- " a line`},
+		{"redact_headers:\n  - a\n  - 5", "weir.yaml:3: redact_headers[1]: is a number; write it in quotes"},
+		{"deadline: {http: 30}", "weir.yaml:1: deadline.http: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
+		{"deadline: {http: 7d}", "weir.yaml:1: deadline.http: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
+		{"deadline: {http: [1s]}", "weir.yaml:1: deadline.http: is a list; write a duration, such as 30s"},
+		{"limits: {body: 1MB}", "weir.yaml:1: limits.body: is not a size; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
+		{"limits: {body: -1KiB}", "weir.yaml:1: limits.body: is not a size; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
+		{"limits: {body: 9999999999TiB}", "weir.yaml:1: limits.body: is not a size; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
+		{"limits: {body: {a: 1}}", "weir.yaml:1: limits.body: is a mapping; write a size, such as 256KiB"},
+		{entry + "headers: [a]", "weir.yaml:5: policy.allowlist[0].headers: is a list; write keys and values below it"},
+		{entry + "headers: {X-A: 5}", "weir.yaml:5: policy.allowlist[0].headers.X-A: is a number; write it in quotes"},
+		{entry + "headers: {X-A: {b: canary}}", "weir.yaml:5: policy.allowlist[0].headers.X-A: is a mapping; write text, in quotes where it looks like something else"},
+		{"policy: {allowlist: {}}", `weir.yaml:1: policy.allowlist: is a mapping; write a list: [a, b], or one "- " a line`},
+		{"policy:\n  allowlist:\n    - github", "weir.yaml:3: policy.allowlist[0]: is text; write keys and values below it"},
+
+		// values
+		{"listen: localhost", "weir.yaml:1: listen: is not an address; write host:port, such as 127.0.0.1:8092"},
+		{"listen: 'localhost:http'", "weir.yaml:1: listen: has no port between 0 and 65535; write host:port, such as 127.0.0.1:8092"},
+		{"listen: 'localhost:65536'", "weir.yaml:1: listen: has no port between 0 and 65535; write host:port, such as 127.0.0.1:8092"},
+		{"data: ''", "weir.yaml:1: data: is empty; name the directory of the log"},
+		{"log: {partitions: 0}", "weir.yaml:1: log.partitions: is 0; use 1 to 64"},
+		{"log: {partitions: 65}", "weir.yaml:1: log.partitions: is 65; use 1 to 64"},
+		{"log:\n  lanes: -1", "weir.yaml:2: log.lanes: is -1; use 1 to 256"},
+		{"log: {durability: paper}", "weir.yaml:1: log.durability: is none of its words; use disk, process or replicated"},
+		{"log: {durability: replicated}", "weir.yaml:1: log.durability: replicated needs an external cluster; set nats.url, or use disk or process"},
+		{"nats: {url: 'nats://h'}\nlog: {durability: disk}", "weir.yaml:2: log.durability: disk is what the embedded server can promise; with nats.url use replicated or process"},
+		{"log: {history: 59m}", "weir.yaml:1: log.history: is shorter than 1h; write at least that"},
+		{"log: {history: 2h}\ndeadline: {plan: 3h}", "weir.yaml:1: log.history: is shorter than the longest deadline, 3h; an action would be forgotten before it ends"},
+		{"log: {max_bytes: 1MiB}", "weir.yaml:1: log.max_bytes: is below 16MiB; write at least that, or 0 for no limit"},
+		{"nats: {creds: /x}", "weir.yaml:1: nats.creds: is for an external cluster; set nats.url or remove it"},
+		{"nats: {url: 'nats://h', listen: '127.0.0.1:4222'}", "weir.yaml:1: nats.listen: is for the embedded server; remove it or nats.url"},
+		{"nats: {listen: '4222'}", "weir.yaml:1: nats.listen: is not an address; write host:port, such as 127.0.0.1:8092"},
+		{"nats: {listen: '127.0.0.1:8092'}", "weir.yaml:1: nats.listen: is the address of listen; give it a port of its own"},
+		{"nats: {url: 'http://h'}", "weir.yaml:1: nats.url: is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss"},
+		{"nats: {url: 'nats://h,canary'}", "weir.yaml:1: nats.url: is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss"},
+		{"nats: {url: 'nats://user:canary@h'}", "weir.yaml:1: nats.url: holds a user name or a token; put credentials in a file and name it in nats.creds"},
+		{"workers: {slots: 0}", "weir.yaml:1: workers.slots: is 0; use 1 to 10000"},
+		{"limits: {body: 65MiB}", "weir.yaml:1: limits.body: is 65MiB; use 1KiB to 64MiB"},
+		{"limits: {headers: 1}", "weir.yaml:1: limits.headers: is 1; use 4KiB to 1MiB"},
+		{"limits: {response: 0}", "weir.yaml:1: limits.response: is 0; use 1KiB to 64MiB"},
+		{"limits: {response_headers: 2MiB}", "weir.yaml:1: limits.response_headers: is 2MiB; use 4KiB to 1MiB"},
+		{"limits: {streams: 0}", "weir.yaml:1: limits.streams: is 0; use 1 to 1000000"},
+		{"deadline: {http: 0s}", "weir.yaml:1: deadline.http: is 0s; use 1s to 24h"},
+		{"deadline: {plan: 25h}", "weir.yaml:1: deadline.plan: is 25h; use 1s to 24h"},
+		{"policy: {timeout: -1s}", "weir.yaml:1: policy.timeout: is -1s; use 100ms to 10m"},
+		{"redact_headers: ['a b']", "weir.yaml:1: redact_headers[0]: is not the name of a header; write letters, digits and hyphens"},
+		{"telemetry: {log_level: trace}", "weir.yaml:1: telemetry.log_level: is none of its words; use debug, info, warn or error"},
+		{"telemetry: {log_format: xml}", "weir.yaml:1: telemetry.log_format: is none of its words; use json or text"},
+	}
+	for _, tt := range tests {
+		name := tt.text
+		if len(name) > 60 {
+			name = name[:60]
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := config.Parse("weir.yaml", []byte(tt.text), nil, nil)
+			require.EqualError(t, err, tt.want)
+			require.Empty(t, c.Listen, "a bad configuration is of no use")
+		})
+	}
+}
+
+// The sentences about entries are policy's; the place and the key are ours.
+func TestBadPolicy(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ text, where string }{
+		{"policy:\n  allowlist:\n    - url_prefix: http://h/", "weir.yaml:3: policy.allowlist[0].name: "},
+		{"policy:\n  allowlist:\n    - name: a", "weir.yaml:3: policy.allowlist[0].url_prefix: "},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: ftp://h/", "weir.yaml:4: policy.allowlist[0].url_prefix: "},
+		{
+			"policy:\n  allowlist:\n    - {name: a, url_prefix: 'http://h/'}\n    - name: \"b: \\\"c\"\n      url_prefix: http://h/\n      methods: [BREW]",
+			"weir.yaml:6: policy.allowlist[1].methods: ",
+		},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n\n      network: lan", "weir.yaml:6: policy.allowlist[0].network: "},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      redirects: 99", "weir.yaml:5: policy.allowlist[0].redirects: "},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      headers: {X: \"${canary\"}", "weir.yaml:5: policy.allowlist[0].headers: "},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      limits: {rate: fast}", "weir.yaml:5: policy.allowlist[0].limits: "},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      upstream_idempotency: {}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency: "},
+		{"policy:\n  allowed_hosts:\n    - localhost\n    - 'a b'", "weir.yaml:4: policy.allowed_hosts[1]: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.where, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Parse("weir.yaml", []byte(tt.text), nil, nil)
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), tt.where), err)
+			require.NotContains(t, err.Error(), "canary")
+			require.NotContains(t, err.Error(), "\n", "one thing is wrong, one is told")
+		})
+	}
+}
+
+func TestOpenModeStaysOnLoopback(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"127.0.0.1:8092", "127.1.2.3:1", "[::1]:8092", "localhost:8092", "[::ffff:127.0.0.1]:1", "127.0.0.1:0"} {
+		c, err := config.Parse("", nil, []string{"WEIR_LISTEN=" + listen}, nil)
+		require.NoError(t, err)
+		require.Equal(t, listen, c.Listen)
+	}
+	for _, listen := range []string{
+		"0.0.0.0:8092", ":8092", "[::]:8092", "192.168.1.2:8092", "weir.example:8092", "localhost.evil.example:80",
+		"128.0.0.1:80", "[::2]:80", "0:80", "2130706433:80", "127.1:80",
+	} {
+		_, err := config.Parse("", nil, []string{"HTTP_EXECUTOR_BIND_ADDR=" + listen}, nil)
+		require.EqualError(t, err, "HTTP_EXECUTOR_BIND_ADDR: listen: "+listen+
+			" can be reached from other machines, and without tokens anybody there may act; listen on a loopback address such as 127.0.0.1:8092")
+	}
+}
+
+func TestBadVariablesAndFlags(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		environ []string
+		flags   map[string]string
+		want    string
+	}{
+		{[]string{"WEIR_LOG_LANES=canary"}, nil, "WEIR_LOG_LANES: log.lanes: is not a whole number"},
+		{[]string{"WEIR_LOG_HISTORY=7d"}, nil, "WEIR_LOG_HISTORY: log.history: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
+		{[]string{"WEIR_LIMITS_BODY=big"}, nil, "WEIR_LIMITS_BODY: limits.body: is not a size; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
+		{[]string{"WEIR_WORKERS_SLOTS=0"}, nil, "WEIR_WORKERS_SLOTS: workers.slots: is 0; use 1 to 10000"},
+		{[]string{"WEIR_LOG_DURABILITY=canary"}, nil, "WEIR_LOG_DURABILITY: log.durability: is none of its words; use disk, process or replicated"},
+		{[]string{"WEIR_NATS_URL=nats://u:canary@h"}, nil, "WEIR_NATS_URL: nats.url: holds a user name or a token; put credentials in a file and name it in nats.creds"},
+		{nil, map[string]string{"workers.slots": "x"}, "command line: workers.slots: is not a whole number"},
+		{nil, map[string]string{"worker.slots": "1"}, `command line: "worker.slots": unknown key; did you mean workers.slots?`},
+		{nil, map[string]string{"policy.allowlist": "x"}, `command line: "policy.allowlist": unknown key; the keys here are`},
+		{nil, map[string]string{"listen": ":1"}, "command line: listen: :1 can be reached from other machines"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.want, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Parse("weir.yaml", nil, tt.environ, tt.flags)
+			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), "canary")
+		})
+	}
+}
+
+// Whatever the file, the environment and the flags say, reading them ends in a
+// configuration or in problems that say where.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full), "WEIR_LISTEN=localhost:1", "log.lanes", "3")
+	f.Add([]byte("log: {lanes: x}\n? [a]\n: b\n"), "HTTP_EXECUTOR_ALLOWED_HOSTS=", "", "")
+	f.Add([]byte("a: &x [*x]\n<<: *x\n--- !t\n"), "=", "listen", ":")
+	f.Add([]byte("policy: {allowlist: [{name: a, url_prefix: \"http://h\", headers: {\"\": \"\"}}]}"), "WEIR_", "policy.timeout", "1h")
+	f.Add([]byte("- - - |\n  x\n"), "", "redact_headers", ",,")
+	f.Fuzz(func(t *testing.T, data []byte, environ, key, value string) {
+		c, err := config.Parse("f.yaml", data, []string{environ}, map[string]string{key: value})
+		if err != nil {
+			for _, p := range problems(t, err) {
+				require.NotEmpty(t, p.What)
+				require.NotEmpty(t, p.Where)
+			}
+			return
+		}
+		require.NotEmpty(t, c.String())
+		_, err = c.Compile()
+		require.NoError(t, err)
+	})
+}
+
+func problems(t *testing.T, err error) []*config.Problem {
+	t.Helper()
+	joined, ok := err.(interface{ Unwrap() []error })
+	require.True(t, ok, "%T", err)
+	var all []*config.Problem
+	for _, e := range joined.Unwrap() {
+		p, ok := e.(*config.Problem) //nolint:errorlint // as it was joined
+		require.True(t, ok, "%T", e)
+		all = append(all, p)
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/schemas"
+)
+
+// check notes everything in c that cannot work, c having its defaults.
+func (r *reader) check(c *Config) {
+	r.checkListen(c.Listen)
+	if c.Data == "" && c.Embedded() {
+		r.wrong("data", "is empty; name the directory of the log")
+	}
+	r.checkLog(c)
+	r.checkNATS(c)
+	between(r, "workers.slots", c.Workers.Slots, 1, 10_000)
+	between(r, "limits.body", c.Limits.Body, 1<<10, 64<<20)
+	between(r, "limits.headers", c.Limits.Headers, 4<<10, 1<<20)
+	between(r, "limits.response", c.Limits.Response, 1<<10, 64<<20)
+	between(r, "limits.response_headers", c.Limits.ResponseHeaders, 4<<10, 1<<20)
+	between(r, "limits.streams", c.Limits.Streams, 1, 1_000_000)
+	between(r, "deadline.http", duration(c.Deadline.HTTP), duration(time.Second), duration(24*time.Hour))
+	between(r, "deadline.plan", duration(c.Deadline.Plan), duration(time.Second), duration(24*time.Hour))
+	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
+	r.checkPolicy(c)
+	for i, name := range c.RedactHeaders {
+		if !headerName(name) {
+			r.wrong("redact_headers["+strconv.Itoa(i)+"]", "is not the name of a header; write letters, digits and hyphens")
+		}
+	}
+	r.oneOf("telemetry.log_level", c.Telemetry.LogLevel, "debug", "info", "warn", "error")
+	r.oneOf("telemetry.log_format", c.Telemetry.LogFormat, "json", "text")
+}
+
+// checkListen refuses what is not loopback: there are no tokens to tell callers
+// apart, so whoever reaches the port may do what policy allows.
+func (r *reader) checkListen(listen string) {
+	host, ok := r.hostPort("listen", listen)
+	if !ok || host == "localhost" {
+		return
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
+		return
+	}
+	r.wrong("listen", "%s can be reached from other machines, and without tokens anybody there may act; "+
+		"listen on a loopback address such as 127.0.0.1:8092", listen)
+}
+
+// hostPort checks the form host:port and returns the host.
+func (r *reader) hostPort(key, address string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		r.wrong(key, "is not an address; write host:port, such as 127.0.0.1:8092")
+		return "", false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		r.wrong(key, "has no port between 0 and 65535; write host:port, such as 127.0.0.1:8092")
+		return "", false
+	}
+	return host, true
+}
+
+func (r *reader) checkLog(c *Config) {
+	between(r, "log.partitions", c.Log.Partitions, 1, 64)
+	between(r, "log.lanes", c.Log.Lanes, 1, 256)
+	if c.Log.MaxBytes != 0 && c.Log.MaxBytes < 16<<20 {
+		r.wrong("log.max_bytes", "is below 16MiB; write at least that, or 0 for no limit")
+	}
+	switch longest := max(c.Deadline.HTTP, c.Deadline.Plan); {
+	case c.Log.History < time.Hour:
+		r.wrong("log.history", "is shorter than 1h; write at least that")
+	case c.Log.History < longest:
+		r.wrong("log.history", "is shorter than the longest deadline, %s; an action would be forgotten before it ends", duration(longest))
+	}
+	r.oneOf("log.durability", string(c.Log.Durability),
+		string(schemas.DurabilityDisk), string(schemas.DurabilityProcess), string(schemas.DurabilityReplicated))
+	switch {
+	case c.Embedded() && c.Log.Durability == schemas.DurabilityReplicated:
+		r.wrong("log.durability", "replicated needs an external cluster; set nats.url, or use disk or process")
+	case !c.Embedded() && c.Log.Durability == schemas.DurabilityDisk:
+		r.wrong("log.durability", "disk is what the embedded server can promise; with nats.url use replicated or process")
+	}
+}
+
+func (r *reader) checkNATS(c *Config) {
+	if c.NATS.Creds != "" && c.Embedded() {
+		r.wrong("nats.creds", "is for an external cluster; set nats.url or remove it")
+	}
+	if c.NATS.Listen != "" {
+		if !c.Embedded() {
+			r.wrong("nats.listen", "is for the embedded server; remove it or nats.url")
+		} else if _, ok := r.hostPort("nats.listen", c.NATS.Listen); ok && c.NATS.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			r.wrong("nats.listen", "is the address of listen; give it a port of its own")
+		}
+	}
+	if c.Embedded() {
+		return
+	}
+	for item := range strings.SplitSeq(c.NATS.URL, ",") {
+		// The text is not repeated: a URL may hold a password by mistake.
+		u, err := url.Parse(strings.TrimSpace(item))
+		switch {
+		case err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
+			r.wrong("nats.url", "is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss")
+			return
+		case u.User != nil:
+			r.wrong("nats.url", "holds a user name or a token; put credentials in a file and name it in nats.creds")
+			return
+		}
+	}
+}
+
+func (r *reader) oneOf(key, value string, words ...string) {
+	if !slices.Contains(words, value) {
+		r.wrong(key, "is none of its words; use %s", strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
+	}
+}
+
+// number is what has an order and a form that the file takes.
+type number interface{ ~int | ~int64 }
+
+func between[T number](r *reader, key string, value, least, most T) {
+	if value < least || value > most {
+		r.wrong(key, "is %v; use %v to %v", value, least, most)
+	}
+}
+
+// duration prints without the zero units that time.Duration has.
+type duration time.Duration
+
+func (d duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// headerName holds for a field name as RFC 9110 spells it.
+func headerName(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !plainByte(c) && strings.IndexByte("!#$%&'*+.^`|~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,148 @@
+// Package config reads what an operator says: weir.yaml, the environment and
+// the command line, in that order, each over the one before. A key that does
+// not exist, a value of the wrong kind and a combination that cannot work are
+// errors that name the place, the key and the cure; all are told at once.
+package config
+
+import (
+	"time"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// Config is everything an operator can say. Every key has a default, so the
+// file may be absent or empty. A value with a single word or number can also be
+// given as an environment variable: WEIR_ and the key's path in capitals, such
+// as WEIR_LOG_DURABILITY, unless its env tag says otherwise; a list is then
+// written with commas.
+type Config struct {
+	// The address to serve on, host:port. Default 127.0.0.1:8092. Port 0 takes
+	// a free one. Without tokens only a loopback address is accepted.
+	// HTTP_EXECUTOR_BIND_ADDR overrides it.
+	Listen string `yaml:"listen"`
+	// The directory of the embedded server's log. Default ./weir-data. Not used
+	// with nats.url.
+	Data string `yaml:"data"`
+	// The action log.
+	Log Log `yaml:"log"`
+	// The broker: the embedded server unless a URL is given.
+	NATS NATS `yaml:"nats"`
+	// How much is done at once.
+	Workers Workers `yaml:"workers"`
+	// What is read and kept of one request or answer.
+	Limits Limits `yaml:"limits"`
+	// How long an action may take, from its acceptance to its end.
+	Deadline Deadline `yaml:"deadline"`
+	// What may leave.
+	Policy Policy `yaml:"policy"`
+	// Where ${secret:NAME} comes from.
+	Secrets Secrets `yaml:"secrets"`
+	// Names of headers whose values are shown, logged and stored as REDACTED,
+	// beside authorization, proxy-authorization, cookie, set-cookie and
+	// x-api-key. Default none. Letter case does not matter.
+	RedactHeaders []string `yaml:"redact_headers"`
+	// What Weir says about itself.
+	Telemetry Telemetry `yaml:"telemetry"`
+
+	warnings []string
+	source   string
+}
+
+// Log is how the action log is cut, kept and made durable.
+type Log struct {
+	// Number of partitions, 1 to 64, fixed when the log is created. Default 1,
+	// with nats.url 8.
+	Partitions int `yaml:"partitions"`
+	// Number of lanes that tenants are spread over, 1 to 256. Default 8.
+	Lanes int `yaml:"lanes"`
+	// What an acknowledged action survives: disk (a power cut), process (kill
+	// -9) or replicated (the loss of a node; needs nats.url). Default disk,
+	// with nats.url replicated.
+	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated"`
+	// How long events are kept, as a duration of at least 1h and not shorter
+	// than any deadline. A repeated id is recognised that long. Default 168h.
+	History time.Duration `yaml:"history"`
+	// Size at which a partition refuses new actions, at least 16MiB. Default
+	// 10GiB; 0 sets no limit of its own.
+	MaxBytes Size `yaml:"max_bytes"`
+}
+
+// NATS is the broker.
+type NATS struct {
+	// URLs of an external cluster, with commas between them. Default none: the
+	// embedded server. A user name or password does not belong here, see creds.
+	URL string `yaml:"url"`
+	// File with the credentials for url. Default none.
+	Creds string `yaml:"creds"`
+	// The address on which the embedded server takes other programs, host:port.
+	// Default none: it opens no port.
+	Listen string `yaml:"listen"`
+}
+
+// Workers is how much is done at once.
+type Workers struct {
+	// Actions in progress at a time for each kind and partition, 1 to 10000.
+	// Default 256.
+	Slots int `yaml:"slots"`
+}
+
+// Limits are sizes beyond which a message is refused, never cut.
+type Limits struct {
+	// Body of one request to Weir, 1KiB to 64MiB. Default 1MiB.
+	Body Size `yaml:"body"`
+	// Headers of one request to Weir, 4KiB to 1MiB. Default 32KiB.
+	Headers Size `yaml:"headers"`
+	// Decoded body of one answer from a target, 1KiB to 64MiB. Default 8MiB.
+	Response Size `yaml:"response"`
+	// Headers of one answer from a target, 4KiB to 1MiB. Default 64KiB.
+	ResponseHeaders Size `yaml:"response_headers"`
+	// Event streams open on one node, 1 to 1000000. Default 20000.
+	Streams int `yaml:"streams"`
+}
+
+// Deadline is how long an action may take.
+type Deadline struct {
+	// An executor's action, 1s to 24h. Default 2m.
+	HTTP time.Duration `yaml:"http"`
+	// A plan, all its decisions together, 1s to 24h. Default 10m.
+	Plan time.Duration `yaml:"plan"`
+}
+
+// Policy says what may leave. Nothing else does.
+type Policy struct {
+	// Time for one outbound attempt, 100ms to 10m. Default 30s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Hosts that need no entry: host, host:port, .example.com (its subdomains)
+	// or scheme://host. Default localhost, 127.0.0.1 and ::1; an empty list
+	// grants none. HTTP_EXECUTOR_ALLOWED_HOSTS overrides it.
+	AllowedHosts []string `yaml:"allowed_hosts"`
+	// The entries, in the order in which they are tried. Default none. A later
+	// entry of the same name replaces the earlier one.
+	Allowlist []policy.Entry `yaml:"allowlist"`
+}
+
+// Secrets is where ${secret:NAME} comes from.
+type Secrets struct {
+	// Directory with one file for each secret, named like it. Default none: the
+	// environment alone, as WEIR_SECRET_NAME.
+	Dir string `yaml:"dir"`
+}
+
+// Telemetry is what Weir says about itself.
+type Telemetry struct {
+	// The least that is logged: debug, info, warn or error. Default info.
+	LogLevel string `yaml:"log_level" env:"WEIR_LOG_LEVEL" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
+	// How a log line is written: json or text. Default json.
+	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text"`
+}
+
+// Warnings are things that look like mistakes and stop nothing, such as an
+// environment variable that begins with WEIR_ and is not a setting.
+func (c Config) Warnings() []string { return c.warnings }
+
+// Source is the file that was read; empty when there was none.
+func (c Config) Source() string { return c.source }
+
+// Embedded reports whether the broker runs inside this program.
+func (c Config) Embedded() bool { return c.NATS.URL == "" }

@@ -1,0 +1,337 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+func parse(t *testing.T, text string, environ ...string) config.Config {
+	t.Helper()
+	c, err := config.Parse("weir.yaml", []byte(text), environ, nil)
+	require.NoError(t, err)
+	return c
+}
+
+func same(t *testing.T, want, got config.Config) {
+	t.Helper()
+	// A config prints redacted, so it is compared by its fields.
+	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreUnexported(config.Config{}), cmpopts.EquateEmpty()))
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	want := config.Config{
+		Listen: "127.0.0.1:8092",
+		Data:   "./weir-data",
+		Log: config.Log{
+			Partitions: 1, Lanes: 8, Durability: schemas.DurabilityDisk, History: 168 * time.Hour, MaxBytes: 10 << 30,
+		},
+		Workers: config.Workers{Slots: 256},
+		Limits: config.Limits{
+			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10, Streams: 20000,
+		},
+		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
+		Policy: config.Policy{
+			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
+		},
+		Telemetry: config.Telemetry{LogLevel: "info", LogFormat: "json"},
+	}
+	same(t, want, config.Defaults())
+	for name, text := range map[string]string{
+		"empty": "", "comment": "# nothing\n", "null": "null\n", "separator": "---\n", "empty sections": "log:\npolicy:\nnats: {}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := parse(t, text)
+			same(t, want, c)
+			require.Empty(t, c.Warnings())
+			require.Equal(t, "weir.yaml", c.Source())
+			require.True(t, c.Embedded())
+		})
+	}
+}
+
+const full = `
+# every key
+listen: "[::1]:9000"
+data: /var/lib/weir
+log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64MiB}
+nats:
+  listen: 127.0.0.1:4222
+workers: {slots: 16}
+limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, streams: 100}
+deadline: {http: 90s, plan: 5m}
+policy:
+  timeout: 10s
+  allowed_hosts: [localhost, .example.com]
+  allowlist:
+    - name: github
+      url_prefix: https://api.github.com/
+      methods: [GET, POST]
+      network: public
+      redirects: 1
+      upstream_idempotency: {ttl: 24h}
+      headers:
+        Authorization: "Bearer ${secret:GITHUB_TOKEN}"
+      limits: {rate: 10/s, concurrency: 4}
+    - {name: inner, url_prefix: "http://10.1.2.3:81/x", network: private, cidrs: [10.0.0.0/8]}
+secrets: {dir: /run/secrets}
+redact_headers: [X-Session, x-other]
+telemetry: {log_level: debug, log_format: text}
+`
+
+func TestEveryKey(t *testing.T) {
+	t.Parallel()
+	c := parse(t, full)
+	same(t, config.Config{
+		Listen: "[::1]:9000",
+		Data:   "/var/lib/weir",
+		Log: config.Log{
+			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, History: 24 * time.Hour, MaxBytes: 64 << 20,
+		},
+		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
+		Workers: config.Workers{Slots: 16},
+		Limits: config.Limits{
+			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10, Streams: 100,
+		},
+		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute},
+		Policy: config.Policy{
+			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
+			Allowlist: []policy.Entry{
+				{
+					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "POST"}, Network: "public",
+					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour},
+					Headers: map[string]string{"Authorization": "Bearer ${secret:GITHUB_TOKEN}"},
+					Limits:  policy.Limits{Rate: "10/s", Concurrency: 4},
+				},
+				{Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}},
+			},
+		},
+		Secrets:       config.Secrets{Dir: "/run/secrets"},
+		RedactHeaders: []string{"X-Session", "x-other"},
+		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text"},
+	}, c)
+	require.Empty(t, c.Warnings())
+	require.Equal(t, []string{"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com"}, c.Policy.Targets())
+	p, err := c.Compile(7777)
+	require.NoError(t, err)
+	require.Equal(t, []string{"localhost", ".example.com"}, p.AllowedHosts())
+}
+
+func TestClusterHasItsOwnDefaults(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "nats: {url: 'nats://a:4222,tls://b', creds: /c}")
+	require.False(t, c.Embedded())
+	require.Equal(t, 8, c.Log.Partitions)
+	require.Equal(t, schemas.DurabilityReplicated, c.Log.Durability)
+
+	c = parse(t, "nats: {url: 'nats://a:4222'}\nlog: {partitions: 3, durability: process}")
+	require.Equal(t, 3, c.Log.Partitions)
+	require.Equal(t, schemas.DurabilityProcess, c.Log.Durability)
+}
+
+func TestSourcesInOrder(t *testing.T) {
+	t.Parallel()
+	text := "listen: 127.0.0.1:1\ntelemetry: {log_level: error}\npolicy: {allowed_hosts: [file.example]}\n"
+	tests := []struct {
+		name    string
+		environ []string
+		flags   map[string]string
+		listen  string
+		hosts   []string
+	}{
+		{"file", nil, nil, "127.0.0.1:1", []string{"file.example"}},
+		{
+			"environment over file",
+			[]string{"WEIR_LISTEN=127.0.0.1:2", "WEIR_POLICY_ALLOWED_HOSTS= a.example , b.example ,"},
+			nil, "127.0.0.1:2",
+			[]string{"a.example", "b.example"},
+		},
+		{
+			"executor variables over those",
+			[]string{
+				"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3", "WEIR_LISTEN=127.0.0.1:2",
+				"HTTP_EXECUTOR_ALLOWED_HOSTS=c.example,[::1]:8080", "WEIR_POLICY_ALLOWED_HOSTS=a.example",
+			},
+			nil, "127.0.0.1:3",
+			[]string{"c.example", "[::1]:8080"},
+		},
+		{
+			"command line over all",
+			[]string{"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3"},
+			map[string]string{"listen": "127.0.0.1:4", "policy.allowed_hosts": "d.example"},
+			"127.0.0.1:4",
+			[]string{"d.example"},
+		},
+		{
+			"an empty list is a list, an empty word is nothing",
+			[]string{
+				"HTTP_EXECUTOR_BIND_ADDR=", "WEIR_LISTEN=", "WEIR_LOG_HISTORY=", "HTTP_EXECUTOR_ALLOWED_HOSTS=",
+			},
+			nil, "127.0.0.1:1",
+			[]string{},
+		},
+		{"the last of a repeated variable", []string{"WEIR_LISTEN=127.0.0.1:5", "WEIR_LISTEN=127.0.0.1:6"}, nil, "127.0.0.1:6", []string{"file.example"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := config.Parse("weir.yaml", []byte(text), tt.environ, tt.flags)
+			require.NoError(t, err)
+			require.Equal(t, tt.listen, c.Listen)
+			require.Equal(t, tt.hosts, c.Policy.AllowedHosts)
+			require.Equal(t, "error", c.Telemetry.LogLevel)
+			require.Empty(t, c.Warnings())
+		})
+	}
+}
+
+func TestAllowedHostsWhenNobodySays(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"localhost", "127.0.0.1", "::1"}, parse(t, "").Policy.AllowedHosts)
+	c := parse(t, "", "HTTP_EXECUTOR_ALLOWED_HOSTS=")
+	require.Empty(t, c.Policy.AllowedHosts)
+	p, err := c.Compile()
+	require.NoError(t, err)
+	require.Empty(t, p.AllowedHosts())
+}
+
+func TestEveryVariable(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse("", nil, []string{
+		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
+		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds",
+		"WEIR_WORKERS_SLOTS=9", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
+		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAMS=11", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s",
+		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
+		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
+	}, nil)
+	require.NoError(t, err)
+	same(t, config.Config{
+		Listen: "localhost:0", Data: "/d",
+		Log: config.Log{
+			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, History: 48 * time.Hour, MaxBytes: 1 << 30,
+		},
+		NATS:          config.NATS{URL: "nats://n", Creds: "/creds"},
+		Workers:       config.Workers{Slots: 9},
+		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Streams: 11},
+		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second},
+		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
+		Secrets:       config.Secrets{Dir: "/s"},
+		RedactHeaders: []string{"a", "b"},
+		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text"},
+	}, c)
+	require.Empty(t, c.Warnings())
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "policy: {allowlist: [{name: my entry, url_prefix: 'http://h/'}]}",
+		"WEIR_LISTN=x", "WEIR_HELLO_WORLD=canary", "WEIRD=1", "WEIR_CONFIG=/x")
+	require.Equal(t, []string{
+		"WEIR_HELLO_WORLD is set and is not a setting of Weir",
+		"WEIR_LISTN is set and is not a setting of Weir; did you mean WEIR_LISTEN?",
+		"policy.allowlist[0].name: the log leaves this name out; it shows up to 128 letters, digits, dots, colons, hyphens and underscores",
+	}, c.Warnings())
+}
+
+func TestLoadFindsItsFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	c, err := config.Load("", nil, nil)
+	require.NoError(t, err, "a default file may be absent")
+	require.Empty(t, c.Source())
+
+	write(config.DefaultFile, "data: from-default")
+	write("other.yaml", "data: from-other")
+	c, err = config.Load("", nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, "from-default", c.Data)
+
+	c, err = config.Load("", []string{"WEIR_CONFIG=other.yaml"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "from-other", c.Data)
+	require.Equal(t, "other.yaml", c.Source())
+
+	c, err = config.Load(config.DefaultFile, []string{"WEIR_CONFIG=other.yaml"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "from-default", c.Data)
+
+	_, err = config.Load("absent.yaml", nil, nil)
+	require.EqualError(t, err, "absent.yaml: the file does not exist; create it or name another")
+	_, err = config.Load("", []string{"WEIR_CONFIG=absent.yaml"}, nil)
+	require.EqualError(t, err, "absent.yaml: the file does not exist; create it or name another")
+	dir := t.TempDir()
+	_, err = config.Load(dir, nil, nil)
+	require.EqualError(t, err, dir+": the file cannot be read; is it a directory?")
+}
+
+func TestErrorsAreProblemsAndAllAreTold(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("weir.yaml", []byte("lissen: x\nlog:\n  lanes: many\n  lanes: 3\nworkers: 4\n"), nil, nil)
+	require.EqualError(t, err, strings.Join([]string{
+		"weir.yaml:1: lissen: unknown key; did you mean listen?",
+		"weir.yaml:3: log.lanes: is text; write a whole number without quotes",
+		"weir.yaml:4: log.lanes: the key is here twice, first at weir.yaml:3; remove one",
+		"weir.yaml:5: workers: is a whole number; write keys and values below it",
+	}, "\n"))
+	var p *config.Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, "weir.yaml:1", p.Where)
+	require.Equal(t, "lissen", p.Key)
+}
+
+func TestPolicyHash(t *testing.T) {
+	t.Parallel()
+	base := parse(t, full).PolicyHash()
+	require.Len(t, base, 64)
+	require.Equal(t, base, parse(t, "# c\n"+strings.ReplaceAll(full, "listen: \"[::1]:9000\"", "")).PolicyHash())
+	for _, change := range [][2]string{
+		{"timeout: 10s", "timeout: 11s"},
+		{"[localhost, .example.com]", "[localhost]"},
+		{"methods: [GET, POST]", "methods: [GET]"},
+		{"GITHUB_TOKEN", "OTHER_TOKEN"},
+		{"ttl: 24h", "ttl: 23h"},
+		{"10.0.0.0/8", "10.1.0.0/16"},
+		{"concurrency: 4", "concurrency: 5"},
+	} {
+		require.Contains(t, full, change[0])
+		require.NotEqual(t, base, parse(t, strings.Replace(full, change[0], change[1], 1)).PolicyHash(), change[1])
+	}
+}
+
+func TestCompileKeepsOwnPortsOutOfReach(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "listen: 127.0.0.1:8092\nnats: {listen: 127.0.0.1:4222}")
+	p, err := c.Compile(9999)
+	require.NoError(t, err)
+	for port, allowed := range map[string]bool{"8092": false, "4222": false, "9999": false, "8080": true} {
+		d := p.Decide(policy.Request{Method: "GET", URL: "http://127.0.0.1:" + port + "/"})
+		require.Equal(t, allowed, d.Allowed, port)
+	}
+}
+
+func TestExample(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(filepath.Join("..", "..", "deploy", "weir.example.yaml"), nil, nil)
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings())
+	// What the example shows as commented-out defaults is what the defaults are.
+	want := config.Defaults()
+	got := c
+	got.Policy = want.Policy
+	same(t, want, got)
+}

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"time"
+
+	"weir/schemas"
+)
+
+// Defaults is the configuration of somebody who said nothing.
+func Defaults() Config {
+	c := Config{
+		Listen:  "127.0.0.1:8092",
+		Data:    "./weir-data",
+		Log:     Log{Lanes: 8, History: 7 * 24 * time.Hour, MaxBytes: 10 << 30},
+		Workers: Workers{Slots: 256},
+		Limits: Limits{
+			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10, Streams: 20_000,
+		},
+		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
+		Policy:    Policy{Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
+		Telemetry: Telemetry{LogLevel: "info", LogFormat: "json"},
+	}
+	derive(&c, origins{})
+	return c
+}
+
+// derive sets the defaults that hang on another key, where nobody gave a value.
+func derive(c *Config, given origins) {
+	if !given.has("log.partitions") {
+		c.Log.Partitions = 1
+		if !c.Embedded() {
+			c.Log.Partitions = 8
+		}
+	}
+	if !given.has("log.durability") {
+		c.Log.Durability = schemas.DurabilityDisk
+		if !c.Embedded() {
+			c.Log.Durability = schemas.DurabilityReplicated
+		}
+	}
+}

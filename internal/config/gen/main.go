@@ -1,0 +1,136 @@
+// Command gen writes the JSON Schema of weir.yaml. It runs in its own folder:
+// the descriptions are the comments of the structs, read from their source.
+package main
+
+//go:generate go run .
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"weir/internal/config"
+	"weir/internal/policy"
+)
+
+// target is where the schema lies, from this folder.
+const target = "../../../schemas/json/weir.config.json"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	text, err := generate()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // part of the source tree
+		return err
+	}
+	return os.WriteFile(target, text, 0o644) //nolint:gosec // part of the source tree
+}
+
+// generate returns the schema as it is committed.
+func generate() ([]byte, error) {
+	r := jsonschema.Reflector{
+		Anonymous: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true, FieldNameTag: "yaml",
+		Mapper: scalar, Namer: name,
+	}
+	for _, dir := range []string{"..", "../../policy"} {
+		if err := r.AddGoComments("weir/internal/config/gen", dir, jsonschema.WithFullComment()); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := json.Marshal(r.Reflect(config.Config{}))
+	if err != nil {
+		return nil, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, err
+	}
+	doc["title"] = "weir.yaml"
+	oneLine(doc)
+	if err := refine(doc); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err = enc.Encode(doc)
+	return out.Bytes(), err
+}
+
+// name keeps apart the types of the two packages that have one name.
+func name(t reflect.Type) string {
+	if t.PkgPath() == reflect.TypeFor[policy.Entry]().PkgPath() && t != reflect.TypeFor[policy.Entry]() {
+		return "Entry" + t.Name()
+	}
+	return t.Name()
+}
+
+// scalar describes the types that the file writes in another form than Go has.
+func scalar(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`, Examples: []any{"30s", "168h"}}
+	case reflect.TypeFor[config.Size]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "string", Pattern: `^[0-9]+ ?(B|KiB|MiB|GiB|TiB)?$`, Examples: []any{"256KiB"}},
+			{Type: "integer", Minimum: "0"},
+		}}
+	default:
+		return nil
+	}
+}
+
+// oneLine undoes the line breaks that comments have in source.
+func oneLine(node any) {
+	switch n := node.(type) {
+	case map[string]any:
+		for key, value := range n {
+			if text, ok := value.(string); ok && key == "description" {
+				n[key] = strings.Join(strings.Fields(text), " ")
+			} else {
+				oneLine(value)
+			}
+		}
+	case []any:
+		for _, item := range n {
+			oneLine(item)
+		}
+	}
+}
+
+// refine adds what the tags of policy's own types do not say.
+func refine(doc map[string]any) error {
+	defs, _ := doc["$defs"].(map[string]any)
+	entry, _ := defs["Entry"].(map[string]any)
+	properties, _ := entry["properties"].(map[string]any)
+	for key, extra := range map[string]map[string]any{
+		"network":   {"enum": []string{policy.NetworkPublic, policy.NetworkLoopback, policy.NetworkPrivate}},
+		"redirects": {"minimum": 0, "maximum": policy.MaxRedirects},
+		"name":      {"minLength": 1, "maxLength": 128},
+	} {
+		property, ok := properties[key].(map[string]any)
+		if !ok {
+			return fmt.Errorf("an entry has no %s any more", key)
+		}
+		maps.Copy(property, extra)
+	}
+	entry["required"] = []string{"name", "url_prefix"}
+	return nil
+}

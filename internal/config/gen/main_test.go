@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+)
+
+func TestSchemaIsUpToDate(t *testing.T) {
+	t.Parallel()
+	want, err := generate()
+	require.NoError(t, err)
+	got, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run go generate ./internal/config/...")
+}
+
+func compile(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := generate()
+	require.NoError(t, err)
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("weir.json", doc))
+	schema, err := c.Compile("weir.json")
+	require.NoError(t, err)
+	return schema
+}
+
+func validate(t *testing.T, schema *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	data, err := yaml.YAMLToJSON(text)
+	require.NoError(t, err)
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+	require.NoError(t, err)
+	return schema.Validate(doc)
+}
+
+func TestSchemaTakesWhatLoadTakes(t *testing.T) {
+	t.Parallel()
+	schema := compile(t)
+	example, err := os.ReadFile("../../../deploy/weir.example.yaml")
+	require.NoError(t, err)
+	require.NoError(t, validate(t, schema, example))
+	require.NoError(t, validate(t, schema, []byte(config.Defaults().String())))
+	require.NoError(t, validate(t, schema, []byte("{}")))
+	require.NoError(t, validate(t, schema, []byte("limits: {body: 4096}")))
+}
+
+func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
+	t.Parallel()
+	schema := compile(t)
+	for _, text := range []string{
+		"lissen: a", "listen: 8092", "log: {durability: paper}", "log: {history: 7d}", "limits: {body: 1MB}", "workers: {slots: '3'}",
+		"policy: {allowlist: [{name: a}]}", "policy: {allowlist: [{url_prefix: 'http://h'}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', network: lan}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', redirects: 9}]}",
+		"policy: {allowlist: [{name: a, url_prefix: 'http://h', limits: {burst: 1}}]}",
+		"telemetry: {log_level: trace}", "redact_headers: X",
+	} {
+		require.Error(t, validate(t, schema, []byte(text)), text)
+		_, err := config.Parse("", []byte(text), nil, nil)
+		require.Error(t, err, text)
+	}
+}
+
+// Whoever edits the file with the schema at hand sees a sentence for each key.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	t.Parallel()
+	text, err := generate()
+	require.NoError(t, err)
+	var doc struct {
+		Properties map[string]map[string]any `json:"properties"`
+		Defs       map[string]struct {
+			Properties map[string]map[string]any `json:"properties"`
+		} `json:"$defs"`
+	}
+	require.NoError(t, json.Unmarshal(text, &doc))
+	require.Len(t, doc.Properties, 11)
+	for key, p := range doc.Properties {
+		require.NotEmpty(t, p["description"], key)
+	}
+	for def, d := range doc.Defs {
+		if strings.HasPrefix(def, "Entry") {
+			continue // policy describes its own
+		}
+		for key, p := range d.Properties {
+			require.NotEmpty(t, p["description"], def+"."+key)
+		}
+	}
+	require.Contains(t, doc.Defs, "Limits")
+	require.Contains(t, doc.Defs, "EntryLimits")
+}

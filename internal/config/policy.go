@@ -1,0 +1,123 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// Compile makes the policy that the configuration describes. Extra are ports
+// that the configuration does not name and that are never a target either, such
+// as the one behind a listen address with port 0.
+func (c Config) Compile(extra ...uint16) (*policy.Policy, error) {
+	ports := slices.Clone(extra)
+	for _, address := range []string{c.Listen, c.NATS.Listen} {
+		if _, port, err := net.SplitHostPort(address); err == nil {
+			if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
+				ports = append(ports, uint16(n))
+			}
+		}
+	}
+	return policy.Compile(policy.Config{
+		Entries: c.Policy.Allowlist, AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports,
+	})
+}
+
+// Targets lists what the policy names: the url_prefix of each entry, then the
+// allowed hosts, as they are written.
+func (p Policy) Targets() []string {
+	targets := make([]string, 0, len(p.Allowlist)+len(p.AllowedHosts))
+	for _, e := range p.Allowlist {
+		targets = append(targets, e.URLPrefix)
+	}
+	return append(targets, p.AllowedHosts...)
+}
+
+// PolicyHash is a hex SHA-256 over everything under policy, in a form that does
+// not depend on how the file is written. A reload that leaves it alone has
+// changed nothing that decides.
+func (c Config) PolicyHash() string {
+	data, err := json.Marshal(struct { // Policy's own form hides values
+		Timeout      time.Duration  `json:"timeout_ns"`
+		AllowedHosts []string       `json:"allowed_hosts"`
+		Allowlist    []policy.Entry `json:"allowlist"`
+	}(c.Policy))
+	if err != nil {
+		panic("config: a policy that is not JSON: " + err.Error()) // only if a field of another kind is added
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkPolicy lets policy judge each entry and each host by itself, so that
+// every one that is wrong is told, with its line.
+func (r *reader) checkPolicy(c *Config) {
+	before := len(r.problems)
+	for i, e := range c.Policy.Allowlist {
+		key := "policy.allowlist[" + strconv.Itoa(i) + "]"
+		if _, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}}); err != nil {
+			r.verdict(key, err)
+		} else if !schemas.ValidID(e.Name) {
+			c.warnings = append(c.warnings, key+".name: the log leaves this name out; "+
+				"it shows up to 128 letters, digits, dots, colons, hyphens and underscores")
+		}
+	}
+	for i, host := range c.Policy.AllowedHosts {
+		key := "policy.allowed_hosts[" + strconv.Itoa(i) + "]"
+		if _, err := policy.Compile(policy.Config{AllowedHosts: []string{host}}); err != nil {
+			r.verdict(key, err)
+		}
+	}
+	if len(r.problems) > before {
+		return
+	}
+	if _, err := c.Compile(); err != nil {
+		r.verdict("policy", err)
+	}
+}
+
+// verdict notes what policy said of one entry or host: lines of the form
+// entry "name": key: what.
+func (r *reader) verdict(path string, err error) {
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "policy: "), "\n") {
+		key, what := path, line
+		if rest, ok := cutLabel(line); ok {
+			if name, sentence, ok := strings.Cut(rest, ": "); ok && isKey(name) {
+				key, what = join(path, name), sentence
+			}
+		}
+		r.wrong(key, "%s", what)
+	}
+}
+
+// cutLabel takes entry "name": or entry 1: off a line. The name is quoted as Go
+// quotes, so it ends where the quotes do.
+func cutLabel(line string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(line, "entry ")
+	if !ok {
+		return line, false
+	}
+	label, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		label = rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	}
+	return strings.CutPrefix(rest[len(label):], ": ")
+}
+
+func isKey(name string) bool {
+	for f := range reflect.TypeFor[policy.Entry]().Fields() {
+		if keyOf(f) == name {
+			return true
+		}
+	}
+	return false
+}

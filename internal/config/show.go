@@ -1,0 +1,138 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// What stands for a value that must not be shown.
+const (
+	shownSet   = "set"
+	shownUnset = "unset"
+)
+
+// Redacted is a copy whose header values and credentials read "set" or "unset".
+// It is for people; it is not the configuration any more.
+func (c Config) Redacted() Config {
+	c.NATS.Creds = shown(c.NATS.Creds)
+	c.Policy = c.Policy.redacted()
+	return c
+}
+
+// String is the configuration in force as YAML, redacted.
+func (c Config) String() string {
+	text, err := yaml.Marshal(tree(reflect.ValueOf(c.Redacted())))
+	if err != nil {
+		return "config: not printable"
+	}
+	return string(text)
+}
+
+// GoString is String: %#v shows no more than %v.
+func (c Config) GoString() string { return c.String() }
+
+// Format implements fmt.Formatter, for every verb and flag.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
+
+// MarshalJSON writes the redacted configuration.
+func (c Config) MarshalJSON() ([]byte, error) {
+	return json.Marshal(unordered(tree(reflect.ValueOf(c.Redacted()))))
+}
+
+// LogValue keeps a configuration out of the log.
+func (c Config) LogValue() slog.Value { return slog.StringValue("config") }
+
+func (p Policy) redacted() Policy {
+	p.Allowlist = append(p.Allowlist[:0:0], p.Allowlist...)
+	for i := range p.Allowlist {
+		headers := maps.Clone(p.Allowlist[i].Headers)
+		for name, value := range headers {
+			headers[name] = shown(value)
+		}
+		p.Allowlist[i].Headers = headers
+	}
+	return p
+}
+
+// Format implements fmt.Formatter: a policy holds header values.
+func (p Policy) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "policy of %d entries", len(p.Allowlist))
+}
+
+// MarshalJSON writes the redacted policy.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	return json.Marshal(unordered(tree(reflect.ValueOf(p.redacted()))))
+}
+
+// LogValue keeps a policy out of the log.
+func (p Policy) LogValue() slog.Value { return slog.StringValue("policy") }
+
+// tree is v as the file would have it: keys by their yaml tags, in the order of
+// the struct, durations and sizes with their units. Keys that may be left out
+// are, when they are empty.
+func tree(v reflect.Value) any {
+	switch d := v.Interface().(type) {
+	case time.Duration:
+		return duration(d).String()
+	case Size:
+		return d.String()
+	}
+	switch v.Kind() { //nolint:exhaustive // every other kind stands for itself
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return tree(v.Elem())
+	case reflect.Struct:
+		doc := yaml.MapSlice{}
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			key := keyOf(f)
+			if key == "" || strings.HasSuffix(f.Tag.Get("yaml"), ",omitempty") && v.Field(i).IsZero() {
+				continue
+			}
+			doc = append(doc, yaml.MapItem{Key: key, Value: tree(v.Field(i))})
+		}
+		return doc
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = tree(v.Index(i))
+		}
+		return list
+	default:
+		return v.Interface()
+	}
+}
+
+// unordered turns the mappings of a tree into what JSON takes.
+func unordered(node any) any {
+	switch n := node.(type) {
+	case yaml.MapSlice:
+		m := make(map[string]any, len(n))
+		for _, item := range n {
+			m[fmt.Sprint(item.Key)] = unordered(item.Value)
+		}
+		return m
+	case []any:
+		for i := range n {
+			n[i] = unordered(n[i])
+		}
+	}
+	return node
+}
+
+func shown(value string) string {
+	if value == "" {
+		return shownUnset
+	}
+	return shownSet
+}

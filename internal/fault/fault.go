@@ -1,0 +1,117 @@
+// Package fault holds the errors that the rooms share: what went wrong as a
+// public code and sentence, the private cause, and what should happen next.
+package fault
+
+import (
+	"errors"
+	"time"
+
+	"weir/schemas"
+)
+
+// Sentinels of the log. Callers compare with errors.Is.
+var (
+	// ErrFenced: somebody else wrote to the action since it was read.
+	ErrFenced = errors.New("another writer was first")
+	// ErrNotFound: there is no such record.
+	ErrNotFound = errors.New("not found")
+	// ErrGone: the record existed and its history has been dropped.
+	ErrGone = errors.New("history is gone")
+	// ErrFull: the log refuses new records. Nothing was stored.
+	ErrFull = errors.New("the log is full")
+	// ErrUnavailable: the log cannot be reached, or did not answer in time.
+	// Whether a record was stored is unknown.
+	ErrUnavailable = errors.New("the log is unavailable")
+	// ErrTooLarge: the record is over the broker's limit. Nothing was stored.
+	ErrTooLarge = errors.New("the record is too large")
+	// ErrConflict: the id belongs to an action with another payload.
+	ErrConflict = errors.New("the id belongs to another action")
+)
+
+// Error has a public code, a public sentence and a private cause. Only the
+// code and the sentence may be shown; the cause is for tests and errors.Is.
+type Error struct {
+	Code    schemas.Code
+	Message string // tells the caller what was wrong and what to do
+	Cause   error
+}
+
+// New returns an Error without a private cause.
+func New(code schemas.Code, message string) *Error { return &Error{Code: code, Message: message} }
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Unwrap gives the private cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Call is a call that brought no complete answer.
+type Call struct {
+	Code schemas.Code
+	// Sent is false only where provably no byte of the request left.
+	Sent bool
+	// Status is the status line's, where one came before the failure.
+	Status int
+	Cause  error
+}
+
+func (c *Call) Error() string { return string(c.Code) }
+
+// Unwrap gives the private cause, which may name addresses: never show it.
+func (c *Call) Unwrap() error { return c.Cause }
+
+// Later asks for the work to be delivered again after a delay.
+type Later struct {
+	After time.Duration
+	Cause error
+}
+
+func (l *Later) Error() string {
+	if l.Cause == nil {
+		return "later"
+	}
+	return "later: " + l.Cause.Error()
+}
+
+// Unwrap gives the cause.
+func (l *Later) Unwrap() error { return l.Cause }
+
+// Parked is work that no retry can help.
+type Parked struct {
+	Code   schemas.Code
+	Reason string // without content
+	Cause  error
+}
+
+func (p *Parked) Error() string { return string(p.Code) + ": " + p.Reason }
+
+// Unwrap gives the cause.
+func (p *Parked) Unwrap() error { return p.Cause }
+
+// Next is what should happen to a delivered message after its handler returned.
+type Next int
+
+// The dispositions. Redelivery is the zero value: an unknown error loses nothing.
+const (
+	Redeliver Next = iota
+	Ack
+	Park
+)
+
+// defaultDelay is how long an error that says nothing else is left alone: a
+// negative acknowledgement without a delay is redelivered in a hot loop.
+const defaultDelay = time.Second
+
+// Disposition reads an error: the one place that says what it means for the
+// message that was being handled.
+func Disposition(err error) (Next, time.Duration) {
+	if err == nil {
+		return Ack, 0
+	}
+	if _, ok := errors.AsType[*Parked](err); ok {
+		return Park, 0
+	}
+	if later, ok := errors.AsType[*Later](err); ok {
+		return Redeliver, later.After
+	}
+	return Redeliver, defaultDelay
+}

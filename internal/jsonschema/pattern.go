@@ -1,0 +1,72 @@
+package jsonschema
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+
+	js "github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxProgram bounds the size of all patterns of a schema together, in
+// instructions. A pattern of a few bytes can be a program of a thousand.
+const maxProgram = 1 << 15
+
+// pattern is a compiled pattern that knows what a match may cost.
+type pattern struct {
+	*regexp.Regexp
+	size int
+}
+
+// patterns compiles each text once. It belongs to one compilation.
+type patterns struct {
+	done map[string]*pattern
+	size int
+	err  error // set when the patterns are too large together
+}
+
+func newPatterns() *patterns { return &patterns{done: make(map[string]*pattern)} }
+
+func (p *patterns) compile(text string) (js.Regexp, error) {
+	if known, ok := p.done[text]; ok {
+		return known, nil
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, errors.New("is not a pattern in RE2's syntax")
+	}
+	size := program(tree)
+	if p.size += size; p.size > maxProgram {
+		p.err = errors.New("the patterns of the schema are too large")
+		return nil, p.err
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, errors.New("is not a pattern in RE2's syntax")
+	}
+	known := &pattern{Regexp: re, size: size}
+	p.done[text] = known
+	return known, nil
+}
+
+// program estimates how many instructions a parsed pattern becomes, without
+// unrolling its repeats.
+func program(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpCharClass:
+		n += len(re.Rune) / 8
+	}
+	for _, sub := range re.Sub {
+		n += program(sub)
+		if n > maxProgram {
+			return n
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, maxProgram+1)
+}

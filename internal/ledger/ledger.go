@@ -1,0 +1,222 @@
+// Package ledger is the action log's own logic, over any store that can append
+// under a guard and read by subject: the claim that makes an id ours, the fence
+// that lets one writer append, and the fold that turns events into state.
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Log is what the ledger needs of the broker.
+type Log interface {
+	// Append stores one message and returns its sequence. A guard that does
+	// not hold is fault.ErrFenced; fault.ErrUnavailable says that whether it
+	// was stored is unknown.
+	Append(ctx context.Context, m schemas.Append) (uint64, error)
+	// Last returns the newest message under filter, or fault.ErrNotFound.
+	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
+	// Range returns up to limit messages under filter with a sequence of at
+	// least from, oldest first.
+	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+	// PutBlob stores a large body under its hash; a repeat stores nothing.
+	PutBlob(ctx context.Context, data []byte) (string, error)
+	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
+	GetBlob(ctx context.Context, name string) ([]byte, error)
+}
+
+// Ledger reads and writes actions. It is safe for concurrent use.
+type Ledger struct {
+	log    Log
+	layout schemas.Layout
+	now    func() time.Time
+}
+
+// New returns a ledger over log. A nil clock is time.Now.
+func New(log Log, layout schemas.Layout, now func() time.Time) *Ledger {
+	if now == nil {
+		now = time.Now
+	}
+	return &Ledger{log: log, layout: layout, now: now}
+}
+
+// Layout is how the log is cut.
+func (l *Ledger) Layout() schemas.Layout { return l.layout }
+
+// Claim writes the accepted event: in one write the id is ours and the work is
+// queued. When the id exists with the same fingerprint, Claim returns that
+// action's state and duplicate; with another fingerprint, fault.ErrConflict.
+// An append whose acknowledgement was lost is settled by reading the log back.
+func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
+	if len(a.Payload) > schemas.InlineLimit {
+		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Payload); err != nil {
+			return nil, false, err
+		}
+		a.Payload = nil
+	}
+	st = &State{Ref: schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}}
+	ev := schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a}
+	data, err := Encode(ev)
+	if err != nil {
+		return nil, false, err
+	}
+	seq, err := l.log.Append(ctx, schemas.Append{
+		Subject: l.layout.Subject(st.Ref, schemas.TailAccepted), Data: data,
+		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID),
+	})
+	switch {
+	case err == nil:
+		st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
+		return st, false, nil
+	case errors.Is(err, fault.ErrFenced), errors.Is(err, fault.ErrUnavailable):
+		return l.attach(ctx, a, err)
+	default:
+		return nil, false, err
+	}
+}
+
+// attach finds what stands under a's id after its claim was refused or its
+// acknowledgement lost. AcceptedAt tells our own lost write from another's:
+// only the writer of the stored event made that very record.
+func (l *Ledger) attach(ctx context.Context, a schemas.Action, cause error) (*State, bool, error) {
+	st, err := l.Find(ctx, a.Tenant, a.ID)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, cause)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if st.Action.Fingerprint != a.Fingerprint || st.Kind != a.Kind {
+		return nil, false, fault.ErrConflict
+	}
+	own := errors.Is(cause, fault.ErrUnavailable) && st.Action.AcceptedAt.Equal(a.AcceptedAt)
+	return st, !own, nil
+}
+
+// Append writes the next event of st's action and folds it in. It sets the
+// event's version, ordinal and, if zero, time. fault.ErrFenced means that
+// somebody else wrote first: load again before deciding anything.
+func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
+	ev.V, ev.N = schemas.EventVersion, st.N+1
+	if ev.Time.IsZero() {
+		ev.Time = l.now().UTC()
+	}
+	data, err := Encode(ev)
+	if err != nil {
+		return err
+	}
+	m := schemas.Append{
+		Subject: l.layout.Subject(st.Ref, schemas.TailOf(ev.Type)), Data: data,
+		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
+	}
+	seq, err := l.log.Append(ctx, m)
+	switch {
+	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrFenced):
+		seq, err = l.reconcile(ctx, st, ev, data, m, err)
+	}
+	if err != nil {
+		return err
+	}
+	st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
+	return nil
+}
+
+// reconcile reads the log back after an append that was refused or not
+// acknowledged. The event may be there already (its acknowledgement was lost),
+// or nothing but a wake may have come in between, in which case the fence is
+// moved and the event written again.
+func (l *Ledger) reconcile(ctx context.Context, st *State, ev schemas.Event, data []byte, m schemas.Append, cause error) (uint64, error) {
+	newer, err := l.since(ctx, st.Ref, st.Seq)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", cause, err)
+	}
+	for _, r := range newer {
+		if _, tail, err := schemas.ParseSubject(r.Subject); err == nil && tail == schemas.TailWake {
+			m.Last = r.Seq
+			continue
+		}
+		if string(r.Data) == string(data) && r.Subject == m.Subject {
+			return r.Seq, nil
+		}
+		return 0, fault.ErrFenced
+	}
+	if m.Last == st.Seq && errors.Is(cause, fault.ErrFenced) {
+		return 0, fault.ErrFenced // the history below the fence was dropped
+	}
+	seq, err := l.log.Append(ctx, m)
+	if err != nil {
+		return 0, fmt.Errorf("event %d: %w", ev.N, err)
+	}
+	return seq, nil
+}
+
+// Find loads an action whose kind is unknown, by one look-up with a wildcard.
+func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
+	stream := schemas.LogStream(l.layout.Partition(tenant, id))
+	last, err := l.log.Last(ctx, stream, l.layout.AnyKind(tenant, id))
+	if err != nil {
+		return nil, err
+	}
+	ref, _, err := schemas.ParseSubject(last.Subject)
+	if err != nil {
+		return nil, err
+	}
+	return l.Load(ctx, ref)
+}
+
+// Load reads and folds an action's events. An id whose first event has been
+// dropped is fault.ErrGone; a record that cannot be decoded marks the state as damaged.
+func (l *Ledger) Load(ctx context.Context, ref schemas.Ref) (*State, error) {
+	records, err := l.since(ctx, ref, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 {
+		return nil, fault.ErrNotFound
+	}
+	return Fold(ref, records)
+}
+
+// pageSize is how many messages one read of the log asks for.
+const pageSize = 256
+
+// since reads the action's messages after a sequence, in order.
+func (l *Ledger) since(ctx context.Context, ref schemas.Ref, after uint64) ([]schemas.Record, error) {
+	stream := schemas.LogStream(l.layout.Partition(ref.Tenant, ref.ID))
+	var all []schemas.Record
+	for {
+		page, err := l.log.Range(ctx, stream, l.layout.All(ref), after+1, pageSize)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < pageSize {
+			return all, nil
+		}
+		after = page[len(page)-1].Seq
+	}
+}
+
+// Blob returns inline where it is set, else the object that name names.
+func (l *Ledger) Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error) {
+	if name == "" {
+		return inline, nil
+	}
+	return l.log.GetBlob(ctx, name)
+}
+
+// Stow keeps a document inline, or puts it aside when it is over
+// schemas.InlineLimit and returns its name instead.
+func (l *Ledger) Stow(ctx context.Context, doc json.RawMessage) (json.RawMessage, string, error) {
+	if len(doc) <= schemas.InlineLimit {
+		return doc, "", nil
+	}
+	name, err := l.log.PutBlob(ctx, doc)
+	return nil, name, err
+}

@@ -1,0 +1,237 @@
+package ledger_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+var layout = schemas.Layout{Partitions: 4, Lanes: 8} //nolint:gochecknoglobals // a constant in all but name
+
+func action(id, fingerprint string) schemas.Action {
+	return schemas.Action{
+		ID: id, Tenant: "t", Kind: schemas.KindHTTP, Fingerprint: fingerprint,
+		AcceptedAt: time.Now().UTC(), Payload: []byte(`{"n":1.50}`),
+	}
+}
+
+func setup(hooks memlog.Hooks) (*ledger.Ledger, *memlog.Log) {
+	log := memlog.New(layout, time.Now, hooks)
+	return ledger.New(log, layout, nil), log
+}
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	l, _ := setup(memlog.Hooks{})
+	st, duplicate, err := l.Claim(t.Context(), action("a", "f"))
+	require.NoError(t, err)
+	assert.False(t, duplicate)
+	assert.Equal(t, "accepted", st.Status())
+
+	again, duplicate, err := l.Claim(t.Context(), action("a", "f"))
+	require.NoError(t, err)
+	assert.True(t, duplicate)
+	assert.Equal(t, st.Action, again.Action)
+	assert.JSONEq(t, `{"n":1.50}`, string(again.Action.Payload))
+
+	_, _, err = l.Claim(t.Context(), action("a", "other"))
+	require.ErrorIs(t, err, fault.ErrConflict)
+	plan := action("a", "f")
+	plan.Kind = schemas.KindPlan
+	_, _, err = l.Claim(t.Context(), plan)
+	require.ErrorIs(t, err, fault.ErrConflict, "an id is unique across kinds")
+	other := action("a", "other")
+	other.Tenant = "u"
+	_, duplicate, err = l.Claim(t.Context(), other)
+	require.NoError(t, err, "an id belongs to its tenant")
+	assert.False(t, duplicate)
+}
+
+func TestClaimHasOneWinner(t *testing.T) {
+	t.Parallel()
+	l, _ := setup(memlog.Hooks{})
+	var won atomic.Int32
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			_, duplicate, err := l.Claim(t.Context(), action("a", "f"))
+			assert.NoError(t, err)
+			if !duplicate {
+				won.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	assert.EqualValues(t, 1, won.Load())
+}
+
+func TestClaimWhoseAcknowledgementIsLost(t *testing.T) {
+	t.Parallel()
+	for name, stored := range map[string]bool{"stored": true, "not stored": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hooks := memlog.Hooks{Before: func(schemas.Append) error { return fault.ErrUnavailable }}
+			if stored {
+				hooks = memlog.Hooks{After: func(schemas.Append, uint64) error { return fault.ErrUnavailable }}
+			}
+			l, _ := setup(hooks)
+			_, duplicate, err := l.Claim(t.Context(), action("a", "f"))
+			if !stored {
+				require.ErrorIs(t, err, fault.ErrUnavailable)
+				return
+			}
+			require.NoError(t, err, "the log was read back, and the claim was there")
+			assert.False(t, duplicate, "it was our own")
+		})
+	}
+}
+
+func TestLargePayloadGoesApart(t *testing.T) {
+	t.Parallel()
+	l, _ := setup(memlog.Hooks{})
+	a := action("a", "f")
+	a.Payload = []byte(`"` + strings.Repeat("x", schemas.InlineLimit) + `"`)
+	st, _, err := l.Claim(t.Context(), a)
+	require.NoError(t, err)
+	assert.Empty(t, st.Action.Payload)
+	doc, err := l.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob)
+	require.NoError(t, err)
+	assert.Equal(t, string(a.Payload), string(doc))
+}
+
+func TestFence(t *testing.T) {
+	t.Parallel()
+	l, _ := setup(memlog.Hooks{})
+	mine, _, err := l.Claim(t.Context(), action("a", "f"))
+	require.NoError(t, err)
+	other, err := l.Load(t.Context(), mine.Ref)
+	require.NoError(t, err)
+	started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}
+	require.NoError(t, l.Append(t.Context(), mine, started))
+	require.ErrorIs(t, l.Append(t.Context(), other, started), fault.ErrFenced)
+
+	settled := schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}
+	require.NoError(t, l.Append(t.Context(), mine, settled))
+	other, err = l.Load(t.Context(), mine.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, 3, other.N)
+	assert.Equal(t, "succeeded", other.Status())
+}
+
+// TestWakesDoNotFence: a wake-up lies among the action's messages, and is not
+// another writer.
+func TestWakesDoNotFence(t *testing.T) {
+	t.Parallel()
+	l, log := setup(memlog.Hooks{})
+	st, _, err := l.Claim(t.Context(), action("a", "f"))
+	require.NoError(t, err)
+	for range 3 {
+		_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
+		require.NoError(t, err)
+	}
+	started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}
+	require.NoError(t, l.Append(t.Context(), st, started))
+	loaded, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, 2, loaded.N)
+	assert.Equal(t, loaded.Seq, st.Seq)
+}
+
+func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
+	t.Parallel()
+	lose := false
+	l, _ := setup(memlog.Hooks{After: func(schemas.Append, uint64) error {
+		if lose {
+			return fault.ErrUnavailable
+		}
+		return nil
+	}})
+	st, _, err := l.Claim(t.Context(), action("a", "f"))
+	require.NoError(t, err)
+	lose = true
+	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+	loaded, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, 2, loaded.N, "it was written once")
+	assert.Equal(t, loaded.Seq, st.Seq)
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	l, _ := setup(memlog.Hooks{})
+	a := action("a", "f")
+	a.Kind = schemas.KindPlan
+	_, _, err := l.Claim(t.Context(), a)
+	require.NoError(t, err)
+	st, err := l.Find(t.Context(), "t", "a")
+	require.NoError(t, err)
+	assert.Equal(t, schemas.KindPlan, st.Kind)
+	_, err = l.Find(t.Context(), "t", "b")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	_, err = l.Find(t.Context(), "u", "a")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+}
+
+func TestFold(t *testing.T) {
+	t.Parallel()
+	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
+	record := func(seq uint64, tail schemas.Tail, data string) schemas.Record {
+		return schemas.Record{Subject: layout.Subject(ref, tail), Seq: seq, Data: []byte(data)}
+	}
+	accepted := record(1, schemas.TailAccepted, `{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)
+	attempt := record(2, schemas.TailEvent, `{"v":1,"n":2,"type":"attempt","attempt":{"step":0,"number":1,"class":"once"}}`)
+
+	st, err := ledger.Fold(ref, []schemas.Record{accepted, attempt, record(9, schemas.TailWake, "")})
+	require.NoError(t, err)
+	assert.EqualValues(t, 9, st.Seq)
+	assert.Equal(t, 2, st.Inherited)
+	require.NotNil(t, st.Open(), "an attempt without a result is open")
+
+	unsent := record(3, schemas.TailEvent, `{"v":1,"n":2,"type":"attempted","attempt":{"number":1},"attempted":{"number":1,"code":"UPSTREAM_DNS","sent":false}}`)
+	st, err = ledger.Fold(ref, []schemas.Record{accepted, unsent})
+	require.NoError(t, err)
+	assert.Nil(t, st.Open())
+	require.Len(t, st.Tries(0), 1)
+	assert.Empty(t, st.Tries(1))
+
+	_, err = ledger.Fold(ref, []schemas.Record{attempt})
+	require.ErrorIs(t, err, fault.ErrGone, "history has dropped the beginning")
+
+	for _, bad := range []string{`{`, `[]`, `{"v":1,"n":2,"type":"attempt"}`, `{"v":0,"n":2,"type":"started"}`, `{"v":9,"n":2,"type":"started"}`, `{"v":1,"n":2,"type":"dance"}`} {
+		st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.TailEvent, bad)})
+		require.NoError(t, err)
+		require.NotNil(t, st.Damaged, bad)
+		assert.Equal(t, schemas.Poison, st.Damaged.Code)
+		assert.Equal(t, 2, st.N)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(`{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)
+	f.Add(`{"v":1,"n":2,"type":"attempted","attempted":{}}`)
+	f.Add(`{"v":1,"n":2,"type":"settled","settled":null}`)
+	f.Fuzz(func(t *testing.T, data string) {
+		ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
+		ev, err := ledger.Decode([]byte(data))
+		if err != nil {
+			if _, parked := errors.AsType[*fault.Parked](err); !parked {
+				t.Fatalf("an unreadable record must be one to park: %v", err)
+			}
+		}
+		st, err := ledger.Fold(ref, []schemas.Record{{Subject: layout.Subject(ref, schemas.TailAccepted), Seq: 1, Data: []byte(data)}})
+		if err == nil && st.Damaged == nil && ev.Type != schemas.EventAccepted {
+			t.Fatalf("%q was folded as the first event", ev.Type)
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// State is the fold of an action's events. It belongs to one goroutine.
+type State struct {
+	schemas.Ref
+	Action schemas.Action
+	// Seq is the sequence of the action's newest message, wakes included: the
+	// fence of the next append.
+	Seq uint64
+	// N is the ordinal of the newest event.
+	N int
+	// Inherited is how many events were there when the state was read; what
+	// goes beyond the accepted one is the work of an earlier worker.
+	Inherited int
+	// Events are all events so far, with their sequences.
+	Events []Sequenced
+
+	Started bool
+	// Attempts holds the attempts that were written down, with their results.
+	Attempts []Try
+	// CancelRequested says that somebody asked for the action to stop.
+	CancelRequested bool
+	Waiting         *schemas.Waiting
+	Settled         *schemas.Settled
+	SettledSeq      uint64
+	Resolution      *schemas.Resolution
+	// Damaged is set when a record could not be decoded. What it said is not
+	// in the state; only a worker that parks the action may go on from here.
+	Damaged *fault.Parked
+}
+
+// Sequenced is an event and its place in the stream.
+type Sequenced struct {
+	Seq uint64
+	schemas.Event
+}
+
+// Try is an attempt with its result; Result is nil while nobody knows it.
+type Try struct {
+	schemas.Attempt
+	Result *schemas.Attempted
+}
+
+// Fold builds the state from an action's messages in order. The first must be
+// its accepted event; if history has dropped that, the error is fault.ErrGone.
+// A record that cannot be decoded is passed over and marks the state as damaged,
+// so that an action is readable, and can be settled, whatever lies on the log.
+func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
+	st := &State{Ref: ref}
+	for _, r := range records {
+		_, tail, err := schemas.ParseSubject(r.Subject)
+		if err != nil {
+			return nil, err
+		}
+		if tail == schemas.TailWake {
+			st.Seq = r.Seq
+			continue
+		}
+		ev, err := Decode(r.Data)
+		if err != nil {
+			st.damage(r, tail, err)
+			continue
+		}
+		if st.N == 0 && ev.Type != schemas.EventAccepted {
+			return nil, fault.ErrGone
+		}
+		st.apply(r, ev)
+	}
+	if st.N == 0 {
+		return nil, fault.ErrGone
+	}
+	st.Inherited = st.N
+	return st, nil
+}
+
+// damage notes a record that cannot be decoded and counts it as an event.
+func (s *State) damage(r schemas.Record, tail schemas.Tail, err error) {
+	if tail == schemas.TailAccepted {
+		s.Action = schemas.Action{ID: s.ID, Tenant: s.Tenant, Kind: s.Kind, AcceptedAt: r.Time}
+	}
+	s.Seq, s.N = r.Seq, s.N+1
+	if !errors.As(err, &s.Damaged) {
+		s.Damaged = &fault.Parked{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
+	}
+}
+
+// apply folds one event in.
+func (s *State) apply(r schemas.Record, ev schemas.Event) {
+	s.Seq, s.N = r.Seq, ev.N
+	s.Events = append(s.Events, Sequenced{Seq: r.Seq, Event: ev})
+	switch ev.Type {
+	case schemas.EventAccepted:
+		s.Action = *ev.Action
+	case schemas.EventStarted:
+		s.Started, s.Waiting = true, nil
+	case schemas.EventAttempt:
+		s.Waiting = nil
+		s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
+	case schemas.EventAttempted:
+		if ev.Attempt != nil { // nothing was sent, so nothing was written down before
+			s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt, Result: ev.Attempted})
+		} else if t := s.Open(); t != nil {
+			t.Result = ev.Attempted
+		}
+	case schemas.EventWaiting:
+		s.Waiting = ev.Waiting
+	case schemas.EventCancel:
+		s.CancelRequested = true
+	case schemas.EventSettled:
+		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
+	case schemas.EventResolution:
+		s.Resolution = ev.Resolution
+	case schemas.EventProgress, schemas.EventDelta:
+	}
+}
+
+// Open is the newest attempt if it has no result, else nil.
+func (s *State) Open() *Try {
+	if n := len(s.Attempts); n > 0 && s.Attempts[n-1].Result == nil {
+		return &s.Attempts[n-1]
+	}
+	return nil
+}
+
+// Tries are the attempts of one step, in order.
+func (s *State) Tries(step int) []Try {
+	var tries []Try
+	for _, t := range s.Attempts {
+		if t.Step == step {
+			tries = append(tries, t)
+		}
+	}
+	return tries
+}
+
+// Status is one word for people and lists: the outcome once settled, else
+// accepted, started or waiting.
+func (s *State) Status() string {
+	switch {
+	case s.Settled != nil:
+		return string(s.Settled.Outcome)
+	case s.Waiting != nil:
+		return string(schemas.EventWaiting)
+	case s.Started:
+		return string(schemas.EventStarted)
+	default:
+		return string(schemas.EventAccepted)
+	}
+}
+
+// Encode writes a record of the log without escaping HTML, so that raw JSON
+// inside it keeps its bytes.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Decode reads one event. What it cannot read is *fault.Parked with POISON.
+func Decode(data []byte) (schemas.Event, error) {
+	var ev schemas.Event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record is not an event", Cause: err}
+	}
+	if ev.V < 1 || ev.V > schemas.EventVersion+1 {
+		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record has an unknown version"}
+	}
+	if !complete(ev) {
+		return ev, &fault.Parked{Code: schemas.Poison, Reason: "the record lacks what its type needs"}
+	}
+	return ev, nil
+}
+
+// complete reports whether the document that the type promises is there.
+func complete(ev schemas.Event) bool {
+	switch ev.Type {
+	case schemas.EventAccepted:
+		return ev.Action != nil && ev.N == 1
+	case schemas.EventAttempt:
+		return ev.Attempt != nil
+	case schemas.EventAttempted:
+		return ev.Attempted != nil
+	case schemas.EventWaiting:
+		return ev.Waiting != nil
+	case schemas.EventSettled:
+		return ev.Settled != nil
+	case schemas.EventResolution:
+		return ev.Resolution != nil
+	case schemas.EventStarted, schemas.EventProgress, schemas.EventDelta, schemas.EventCancel:
+		return true
+	default:
+		return false
+	}
+}

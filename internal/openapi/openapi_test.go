@@ -1,0 +1,167 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/jsonschema"
+	"weir/internal/openapi"
+)
+
+func load(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.Document())
+	require.NoError(t, err)
+	return doc
+}
+
+func TestDocumentIsValidOpenAPI(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, load(t).Validate(t.Context(), openapi3.IsOpenAPI31OrLater()))
+}
+
+func TestEveryRouteIsDescribed(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"GET /healthz", "GET /metrics", "GET /openapi.json", "GET /readyz", "GET /sandbox",
+		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/dead-letters", "GET /v1/evidence",
+		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
+	}
+	var got []string
+	ids := map[string]bool{}
+	for path, item := range load(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			got = append(got, method+" "+path)
+			require.NotEmpty(t, op.Summary, path)
+			require.False(t, ids[op.OperationID], "%s stands twice", op.OperationID)
+			ids[op.OperationID] = true
+		}
+	}
+	slices.Sort(got)
+	require.Equal(t, want, got)
+}
+
+// TestEveryBodyHasExamples also holds the examples against their schemas.
+func TestEveryBodyHasExamples(t *testing.T) {
+	t.Parallel()
+	components := componentSchemas(t)
+	known := map[string]*jsonschema.Schema{}
+	check := func(t *testing.T, where string, content openapi3.Content) {
+		t.Helper()
+		for media, m := range content {
+			require.NotEmpty(t, m.Examples, "%s %s", where, media)
+			for name, e := range m.Examples {
+				if text, ok := e.Value.Value.(string); ok {
+					require.NotEmpty(t, text)
+					continue
+				}
+				require.Empty(t, judge(t, known, components, m.Schema).Validate(encoded(t, e.Value.Value)), "%s %s %s", where, media, name)
+			}
+		}
+	}
+	for path, item := range load(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			where := method + " " + path
+			if op.RequestBody != nil {
+				require.True(t, op.RequestBody.Value.Required, where)
+				check(t, where, op.RequestBody.Value.Content)
+			}
+			for status, r := range op.Responses.Map() {
+				require.NotEmpty(t, *r.Value.Description, "%s %s", where, status)
+				check(t, where+" "+status, r.Value.Content)
+			}
+		}
+	}
+}
+
+func TestErrorsAreProblems(t *testing.T) {
+	t.Parallel()
+	for path, item := range load(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, r := range op.Responses.Map() {
+				if status < "400" || path == "/readyz" {
+					continue
+				}
+				want := "application/problem+json"
+				if path == "/v1/execute" {
+					want = "application/json"
+				}
+				require.Equal(t, []string{want}, slices.Collect(maps.Keys(r.Value.Content)), "%s %s %s", method, path, status)
+				if status == "429" || status == "503" {
+					require.Contains(t, r.Value.Headers, "Retry-After", "%s %s %s", method, path, status)
+				}
+			}
+		}
+	}
+}
+
+func TestHeadersAreDescribed(t *testing.T) {
+	t.Parallel()
+	doc := load(t)
+	sent := func(path, method string) []string {
+		var names []string
+		for _, p := range doc.Paths.Value(path).GetOperation(method).Parameters {
+			if p.Value.In == "header" {
+				names = append(names, p.Value.Name)
+			}
+		}
+		return names
+	}
+	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/execute", http.MethodPost))
+	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/plans", http.MethodPost))
+	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/actions/{id}/events", http.MethodGet))
+	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/evidence", http.MethodGet))
+	for _, path := range []string{"/v1/execute", "/v1/plans"} {
+		for _, status := range []int{200, 202} {
+			require.Contains(t, doc.Paths.Value(path).Post.Responses.Status(status).Value.Headers, "Weir-Action-Id")
+		}
+		require.Contains(t, doc.Paths.Value(path).Post.Responses.Status(202).Value.Headers, "Location")
+	}
+}
+
+func TestTheCallerMayChangeTheDocument(t *testing.T) {
+	t.Parallel()
+	first := openapi.Document()
+	require.Greater(t, len(first), 10_000)
+	clear(first)
+	require.True(t, json.Valid(openapi.Document()))
+}
+
+// componentSchemas are the components as the $defs of a schema.
+func componentSchemas(t *testing.T) map[string]json.RawMessage {
+	t.Helper()
+	var doc struct {
+		Components struct {
+			Schemas map[string]json.RawMessage `json:"schemas"`
+		} `json:"components"`
+	}
+	require.NoError(t, json.Unmarshal(openapi.Document(), &doc))
+	return doc.Components.Schemas
+}
+
+// judge compiles a schema of the description, each once.
+func judge(t *testing.T, known map[string]*jsonschema.Schema, components map[string]json.RawMessage, ref *openapi3.SchemaRef) *jsonschema.Schema {
+	t.Helper()
+	own := string(encoded(t, ref))
+	if known[own] == nil {
+		whole := string(encoded(t, map[string]any{"allOf": []json.RawMessage{json.RawMessage(own)}, "$defs": components}))
+		s, err := jsonschema.Compile(json.RawMessage(strings.ReplaceAll(whole, "#/components/schemas/", "#/$defs/")))
+		require.NoError(t, err)
+		known[own] = s
+	}
+	return known[own]
+}
+
+func encoded(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return raw
+}

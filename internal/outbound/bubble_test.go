@@ -1,0 +1,132 @@
+package outbound_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/outbound"
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// piped is a client in a bubble whose every connection is a pipe: the other
+// end reads a request's head, says its words, and waits for the end.
+func piped(words string) *outbound.Client {
+	n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers("93.184.216.34")})
+	return outbound.New(outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			defer far.Close() //nolint:errcheck // a pipe
+			r := bufio.NewReader(far)
+			for line := " "; line != "" && line != "\r\n"; {
+				line, _ = r.ReadString('\n')
+			}
+			_, _ = io.WriteString(far, words)
+			_, _ = io.Copy(io.Discard, r)
+		}()
+		return near, nil
+	}})
+}
+
+const halfBody = ok200 + "Content-Length: 9\r\n\r\nhalf"
+
+// TestPhasesAreBounded: each phase has its own limit, and what is slow within
+// it does not move it.
+func TestPhasesAreBounded(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "POST", api)
+	for name, c := range map[string]struct {
+		words  string
+		within time.Duration
+		status int
+		phase  outbound.Phase
+		took   time.Duration
+	}{
+		"no answer":                  {"", 0, 0, outbound.PhaseHeader, 10 * time.Second},
+		"half a header":              {ok200 + "X: y", 0, 0, outbound.PhaseHeader, 10 * time.Second},
+		"interim only":               {"HTTP/1.1 103 Early Hints\r\n\r\n", 0, 0, outbound.PhaseHeader, 10 * time.Second},
+		"half a body":                {halfBody, 0, 200, outbound.PhaseBody, 30 * time.Second},
+		"caller's end in the header": {"", 2 * time.Second, 0, outbound.PhaseHeader, 2 * time.Second},
+		"caller's end in the body":   {halfBody, 2 * time.Second, 200, outbound.PhaseBody, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if c.within > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.within)
+					defer cancel()
+				}
+				conn, err := piped(c.words).Open(ctx, permit)
+				require.NoError(t, err)
+				start := time.Now()
+				_, err = conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+				assert.Equal(t, c.took, time.Since(start))
+				got := failed(t, err, schemas.UpstreamTimeout, true)
+				assert.Equal(t, c.status, got.Status)
+				var phase *outbound.PhaseError
+				require.ErrorAs(t, err, &phase)
+				assert.Equal(t, c.phase, phase.Phase)
+			})
+		})
+	}
+}
+
+// TestCancel: a caller that leaves is let go at once, with the truth about sending.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "POST", api)
+	for name, c := range map[string]struct {
+		words  string
+		status int
+		end    func(cancel context.CancelFunc, conn *outbound.Conn)
+		code   schemas.Code
+	}{
+		"header":         {"", 0, func(cancel context.CancelFunc, _ *outbound.Conn) { cancel() }, schemas.Canceled},
+		"body":           {halfBody, 200, func(cancel context.CancelFunc, _ *outbound.Conn) { cancel() }, schemas.Canceled},
+		"header, closed": {"", 0, func(_ context.CancelFunc, conn *outbound.Conn) { conn.Close() }, schemas.UpstreamReset},
+		"body, closed":   {halfBody, 200, func(_ context.CancelFunc, conn *outbound.Conn) { conn.Close() }, schemas.UpstreamTruncated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				conn, err := piped(c.words).Open(ctx, permit)
+				require.NoError(t, err)
+				got := make(chan error)
+				go func() {
+					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+					got <- err
+				}()
+				synctest.Wait()
+				start := time.Now()
+				c.end(cancel, conn)
+				assert.Equal(t, c.status, failed(t, <-got, c.code, true).Status)
+				assert.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+// TestTimerDoesNotOutliveTheCall: with time left over, nothing is running.
+func TestTimerDoesNotOutliveTheCall(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "GET", api)
+	synctest.Test(t, func(t *testing.T) {
+		conn, err := piped(ok200+"Content-Length: 2\r\n\r\nok").Open(t.Context(), permit)
+		require.NoError(t, err)
+		resp, err := conn.Do(t.Context(), outbound.Request{})
+		require.NoError(t, err)
+		assert.Equal(t, "ok", string(resp.Body))
+	}) // synctest itself fails if goroutines stay
+}

@@ -1,0 +1,309 @@
+package outbound_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/outbound"
+	"weir/internal/policy"
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// TestOneRequestMeansOne: where the standard client sends again in silence,
+// the ledger has one.
+func TestOneRequestMeansOne(t *testing.T) {
+	t.Parallel()
+	key := func(name string) outbound.Request {
+		return outbound.Request{Body: []byte("{}"), Headers: []schemas.Header{{Name: name, Value: "k"}}}
+	}
+	for name, c := range map[string]struct {
+		method    string
+		behaviour upstream.Behaviour
+		request   outbound.Request
+	}{
+		"POST, key, closed":        {"POST", upstream.CloseBeforeResponse(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"}},
+		"POST, key, reset":         {"POST", upstream.ResetBeforeResponse(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"}},
+		"POST, key of the caller":  {"POST", upstream.CloseBeforeResponse(), key("Idempotency-Key")},
+		"POST, key of the old way": {"POST", upstream.CloseBeforeResponse(), key("X-Idempotency-Key")},
+		"POST, no body":            {"POST", upstream.CloseBeforeResponse(), outbound.Request{IdempotencyKey: "k"}},
+		"POST, no key":             {"POST", upstream.CloseBeforeResponse(), outbound.Request{Body: []byte("{}")}},
+		"GET":                      {"GET", upstream.CloseBeforeResponse(), outbound.Request{}},
+		"DELETE":                   {"DELETE", upstream.ResetBeforeResponse(), outbound.Request{}},
+		"PUT":                      {"PUT", upstream.ResetBeforeResponse(), outbound.Request{Body: []byte("{}")}},
+		"GET, 408 and closed":      {"GET", upstream.Raw("HTTP/1.1 408"), outbound.Request{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, c.behaviour)
+			_, err := call(t, client(t, outbound.Config{}), s, c.method, "/", c.request)
+			failed(t, err, schemas.UpstreamReset, true)
+			s.WaitIdle()
+			assert.Equal(t, 1, s.Hits())
+			assert.Equal(t, 1, s.Accepted())
+		})
+	}
+}
+
+// TestConnectionsAreNotReused: the race of a reused connection cannot happen,
+// and a forged second answer reaches nobody.
+func TestConnectionsAreNotReused(t *testing.T) {
+	t.Parallel()
+	for _, behaviour := range []upstream.Behaviour{
+		upstream.CloseReused(),
+		upstream.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"ok\":true}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"),
+	} {
+		s := upstream.New(t, behaviour)
+		c := client(t, outbound.Config{})
+		for n := 1; n <= 3; n++ {
+			resp, err := call(t, c, s, "POST", "/", outbound.Request{IdempotencyKey: "k"})
+			require.NoError(t, err)
+			assert.JSONEq(t, `{"ok":true}`, string(resp.Body))
+			assert.Equal(t, []int{n, n}, []int{s.Hits(), s.Accepted()})
+			assert.Equal(t, "close", s.Ledger()[n-1].Header("Connection"))
+		}
+		s.WaitIdle()
+	}
+}
+
+func TestSecondDoIsRefused(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t)
+	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
+	require.NoError(t, err)
+	_, err = conn.Do(t.Context(), outbound.Request{})
+	require.NoError(t, err)
+	_, err = conn.Do(t.Context(), outbound.Request{})
+	failed(t, err, schemas.Internal, false)
+	require.ErrorIs(t, err, outbound.ErrSpent)
+	conn.Close()
+	conn.Close()
+	s.WaitIdle()
+	assert.Equal(t, 1, s.Hits())
+}
+
+func TestDoAfterClose(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t)
+	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
+	require.NoError(t, err)
+	conn.Close()
+	_, err = conn.Do(t.Context(), outbound.Request{})
+	failed(t, err, schemas.UpstreamReset, false)
+	s.WaitIdle()
+	assert.Zero(t, s.Hits())
+}
+
+func TestGivenUpBeforeSending(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t)
+	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = conn.Do(ctx, outbound.Request{})
+	failed(t, err, schemas.Canceled, false)
+	s.WaitIdle()
+	assert.Zero(t, s.Hits())
+}
+
+// TestNotSentIsTheTruth: whenever a call is given up, "not sent" means that the
+// upstream has nothing, then and later.
+func TestNotSentIsTheTruth(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t)
+	c := client(t, outbound.Config{})
+	permit := loopback(t, "POST", s.URL()+"/")
+	sent := 0
+	for i := range 400 {
+		conn, err := c.Open(t.Context(), permit)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for range rand.N(i + 1) {
+				runtime.Gosched()
+			}
+			cancel()
+		}()
+		_, err = conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+		var call *fault.Call
+		if !errors.As(err, &call) || call.Sent {
+			sent++
+		}
+		cancel()
+	}
+	s.WaitIdle()
+	assert.LessOrEqual(t, s.Hits(), sent)
+}
+
+// TestLostBeforeSending: the upstream went away while the attempt was being
+// written down. Nothing was sent, and that is known, TLS or not.
+func TestLostBeforeSending(t *testing.T) {
+	t.Parallel()
+	authority := upstream.NewAuthority(t)
+	for name, s := range map[string]*upstream.Server{
+		"plain": upstream.New(t),
+		"TLS":   upstream.NewTLS(t, authority.Config("127.0.0.1")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := client(t, outbound.Config{RootCAs: authority.Pool()}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
+			require.NoError(t, err)
+			s.WaitAccepted(1)
+			s.Cut()
+			_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"})
+			failed(t, err, schemas.UpstreamReset, false)
+			assert.Zero(t, s.Hits())
+		})
+	}
+}
+
+// TestLostAtTheFirstByte: the connection breaks between the last look at it and
+// the first write. That nothing left is still known.
+func TestLostAtTheFirstByte(t *testing.T) {
+	t.Parallel()
+	n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers("93.184.216.34")})
+	c := client(t, outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return said{words: bytes.NewReader(nil), broken: syscall.EPIPE}, nil
+	}})
+	conn, err := c.Open(t.Context(), public(t, "POST", api))
+	require.NoError(t, err)
+	_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+	failed(t, err, schemas.UpstreamReset, false)
+}
+
+// TestSpokeFirst: words before the question are no answer to it.
+func TestSpokeFirst(t *testing.T) {
+	t.Parallel()
+	said := make(chan struct{})
+	s := upstream.New(t, upstream.OnAccept(func(x *upstream.Exchange) {
+		x.Write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+		close(said)
+	}))
+	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "GET", s.URL()+"/"))
+	require.NoError(t, err)
+	<-said
+	_, err = conn.Do(t.Context(), outbound.Request{})
+	failed(t, err, schemas.UpstreamProtocol, false)
+	s.WaitIdle()
+	assert.Zero(t, s.Hits())
+}
+
+// TestNothingIsLogged must not run beside others: it catches the process's
+// log, where net/http would put an upstream's words.
+func TestNothingIsLogged(t *testing.T) { //nolint:paralleltest // see above
+	var out bytes.Buffer
+	log.SetOutput(&out)
+	defer log.SetOutput(os.Stderr)
+	for _, b := range []upstream.Behaviour{
+		upstream.Unsolicited("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\ncanary"),
+		upstream.Unsolicited("canary"),
+		upstream.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nX: canary\r\n\r\n"),
+		upstream.RawOpen("HTTP/1.1 204 OK\r\n\r\ncanary"),
+		upstream.Raw("canary"),
+		upstream.RawOpen("HTTP/1.1 304 OK\r\nContent-Length: 6\r\n\r\ncanary"),
+	} {
+		s := upstream.New(t, b)
+		for range 20 {
+			_, _ = call(t, client(t, outbound.Config{HeaderTimeout: moment}), s, "GET", "/", outbound.Request{})
+		}
+		s.Close()
+	}
+	assert.Empty(t, out.String())
+}
+
+// TestMemoryIsBounded must not run beside others: it counts the process's
+// allocations, the upstream's own included.
+func TestMemoryIsBounded(t *testing.T) { //nolint:paralleltest // see above
+	for name, b := range map[string]upstream.Behaviour{
+		"bomb":               upstream.GzipBomb(256 << 20),
+		"infinite":           upstream.InfiniteBody(),
+		"infinite, chunked":  upstream.InfiniteChunked(),
+		"compressed nothing": upstream.GzipEmptyMembers(),
+		"endless header":     upstream.EndlessHeader(),
+		"interim answers":    upstream.InformationalFlood(1 << 20),
+		"a great promise":    upstream.RawOpen(ok200 + "Content-Length: 8388608\r\n\r\n"),
+	} {
+		s := upstream.New(t, b)
+		c := client(t, outbound.Config{BodyTimeout: moment})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := call(t, c, s, "GET", "/", outbound.Request{})
+		runtime.ReadMemStats(&after)
+		require.Error(t, err)
+		// A buffer that doubles up to 8 MiB has allocated twice that.
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(48<<20), name)
+		s.Close()
+	}
+}
+
+func TestErrorsSayNothing(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, upstream.Raw("HTTP/1.1 canary-banner\r\n\r\n"))
+	_, err := call(t, client(t, outbound.Config{}), s, "GET", "/canary-path?canary-query", outbound.Request{Headers: []schemas.Header{{Name: "X-A", Value: "canary-value"}}})
+	assert.Equal(t, "UPSTREAM_PROTOCOL", err.Error())
+	_, cfg := names(s, nil)
+	_, err = client(t, cfg).Open(t.Context(), decide(t, policy.Entry{Name: "x", URLPrefix: "http://canary.example"}, "GET", "http://canary.example/"))
+	assert.Equal(t, "UPSTREAM_DNS", err.Error())
+}
+
+// TestAnswer: what an answer is reported as.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, upstream.Respond(http.StatusServiceUnavailable, upstream.Compress("text"),
+		upstream.Header("X-B", "2"), upstream.Header("x-a", "1"), upstream.Header("X-b", "1"), upstream.Header("Content-Encoding", "gzip"),
+		upstream.Header("Set-Cookie", "b=1"), upstream.Header("Set-Cookie", "a=2"), upstream.Header("Retry-After", "7"),
+		upstream.Header("Alt-Svc", `h3="evil.example:443"`), upstream.Header("Location", "/next")))
+	resp, err := call(t, client(t, outbound.Config{}), s, "GET", "/", outbound.Request{})
+	require.NoError(t, err)
+	assert.Equal(t, &outbound.Response{
+		Status: 503, Body: []byte("text"), Location: "/next", RetryAfter: 7 * time.Second,
+		Headers: []schemas.Header{
+			{Name: "alt-svc", Value: `h3="evil.example:443"`}, {Name: "location", Value: "/next"}, {Name: "retry-after", Value: "7"},
+			{Name: "set-cookie", Value: "b=1"}, {Name: "set-cookie", Value: "a=2"},
+			{Name: "x-a", Value: "1"}, {Name: "x-b", Value: "2"}, {Name: "x-b", Value: "1"},
+		},
+	}, resp)
+	assert.Equal(t, 1, s.Accepted(), "Alt-Svc and Location are only reported")
+}
+
+func TestAmbiguousFields(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, upstream.Respond(302, "", upstream.Header("Location", "/a"), upstream.Header("Location", "/b"),
+		upstream.Header("Retry-After", "1"), upstream.Header("Retry-After", "2")),
+		upstream.Respond(302, "", upstream.Header("Retry-After", "1e9")))
+	for range 2 {
+		resp, err := call(t, client(t, outbound.Config{}), s, "GET", "/", outbound.Request{})
+		require.NoError(t, err)
+		assert.Empty(t, resp.Location)
+		assert.Zero(t, resp.RetryAfter)
+		assert.Nil(t, resp.Body)
+	}
+}
+
+// TestEchoOfItsOwnBody: a large body goes out and comes back whole.
+func TestEchoOfItsOwnBody(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, upstream.Answer(func(x *upstream.Exchange) {
+		x.Write(upstream.Message("POST", 200, string(x.Request.Body)))
+	}))
+	body := []byte(strings.Repeat("0123456789abcdef", 1<<16))
+	resp, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Body: body})
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(body, resp.Body))
+}

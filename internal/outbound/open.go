@@ -1,0 +1,207 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+var (
+	// ErrNoPermit is behind the refusal of a permit that no decision made.
+	ErrNoPermit = errors.New("no decision permits this")
+	// ErrSpent is behind the refusal of a second request on a connection.
+	ErrSpent = errors.New("the connection has carried its request")
+)
+
+// Conn is a connection, TLS included, for one request that was permitted. It
+// holds a socket until Close.
+type Conn struct {
+	client *Client
+	permit policy.Permit
+	wire   *wire
+	spent  atomic.Bool
+}
+
+// Open resolves the permit's host once, has every address of the answer
+// checked, dials them in order until one connects, and finishes TLS. No byte
+// of the request has left when it returns, so every error is a *fault.Call
+// with Sent false: DENY_ADDRESS, UPSTREAM_DNS, UPSTREAM_CONNECT and
+// UPSTREAM_TLS, each also for the phase's own time limit; UPSTREAM_TIMEOUT when
+// ctx's deadline passed, CANCELED when ctx was canceled.
+func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
+	if !p.Valid() {
+		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
+	}
+	addrs, err := c.resolve(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx, p, addrs)
+	if err != nil {
+		return nil, err
+	}
+	w := newWire(conn, c.cfg.MaxHeaderBytes)
+	if p.Scheme() == "https" {
+		if err := c.handshake(ctx, p, w); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	return &Conn{client: c, permit: p, wire: w}, nil
+}
+
+// Close ends the connection, and a request that is under way on it. It may be
+// called more than once and from any goroutine.
+func (c *Conn) Close() { _ = c.wire.Close() }
+
+// resolve returns the host's addresses, every one of them checked.
+func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, error) {
+	addrs := []netip.Addr{p.Addr()}
+	if !p.Addr().IsValid() {
+		var err error
+		if addrs, err = c.lookup(ctx, p.Host()); err != nil {
+			return nil, unsent(ctx, schemas.UpstreamDNS, err)
+		}
+	}
+	if err := p.CheckAddrs(addrs); err != nil {
+		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: err}
+	}
+	return addrs, nil
+}
+
+// lookup asks once, for the absolute name: no search list makes another of it.
+// net.Resolver gives IPv4 addresses in IPv6 form; they are dialled, and so
+// checked, in their own.
+func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
+	defer cancel()
+	addrs, err := c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
+	switch {
+	case err != nil:
+		return nil, err
+	case len(addrs) == 0:
+		return nil, errors.New("the answer has no address")
+	case len(addrs) > c.cfg.MaxAddresses:
+		return nil, fmt.Errorf("the answer has %d addresses", len(addrs))
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	return addrs, nil
+}
+
+// connect dials the addresses in order. Each gets an equal share of the time
+// that is left, so that one that swallows packets does not cost the others
+// their turn.
+func (c *Client) connect(ctx context.Context, p policy.Permit, addrs []netip.Addr) (net.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	defer cancel()
+	dial := c.cfg.Dial
+	if dial == nil {
+		dial = dialer(p).DialContext
+	}
+	var failures []error
+	for i, addr := range addrs {
+		conn, err := dialShare(limited, dial, netip.AddrPortFrom(addr, p.Port()), len(addrs)-i)
+		if err == nil {
+			return conn, nil
+		}
+		var refused *refusedAddr
+		if errors.As(err, &refused) {
+			return nil, &fault.Call{Code: schemas.DenyAddress, Cause: err}
+		}
+		failures = append(failures, err)
+		if limited.Err() != nil {
+			break
+		}
+	}
+	return nil, unsent(ctx, schemas.UpstreamConnect, errors.Join(failures...))
+}
+
+func dialShare(
+	ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), to netip.AddrPort, shares int,
+) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok && shares > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
+		defer cancel()
+	}
+	network := "tcp6"
+	if to.Addr().Is4() {
+		network = "tcp4"
+	}
+	return dial(ctx, network, to.String())
+}
+
+// refusedAddr is a socket whose address is not the checked one.
+type refusedAddr struct{ cause error }
+
+func (e *refusedAddr) Error() string { return "refused when the socket was made: " + e.cause.Error() }
+func (e *refusedAddr) Unwrap() error { return e.cause }
+
+// dialer is the network's, for one permit.
+func dialer(p policy.Permit) *net.Dialer { return &net.Dialer{ControlContext: recheck(p)} }
+
+// recheck is the last look at an address, when it is in the kernel's hands:
+// whatever happened in between, nothing else is connected to.
+func recheck(p policy.Permit) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err == nil && at.Port() != p.Port() {
+			err = errors.New("another port")
+		}
+		if err == nil {
+			err = p.CheckAddr(at.Addr())
+		}
+		if err != nil {
+			return &refusedAddr{err}
+		}
+		return nil
+	}
+}
+
+// handshake puts TLS on the wire. The name is the permit's host; no client
+// certificate is ever sent.
+func (c *Client) handshake(ctx context.Context, p policy.Permit, w *wire) error {
+	cfg := c.tls.Clone()
+	cfg.ServerName = p.Host()
+	secure := tls.Client(w.socket, cfg)
+	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(limited); err != nil {
+		return unsent(ctx, schemas.UpstreamTLS, err)
+	}
+	w.Conn = secure
+	return nil
+}
+
+// unsent makes the failure of a phase before sending. The caller's own end of
+// patience goes before the phase's word.
+func unsent(ctx context.Context, code schemas.Code, cause error) *fault.Call {
+	if own, over := givenUp(ctx); over {
+		code = own
+	}
+	return &fault.Call{Code: code, Cause: cause}
+}
+
+// givenUp tells a deadline from a cancellation.
+func givenUp(ctx context.Context) (schemas.Code, bool) {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return "", false
+	case errors.Is(err, context.DeadlineExceeded):
+		return schemas.UpstreamTimeout, true
+	default:
+		return schemas.Canceled, true
+	}
+}

@@ -1,0 +1,121 @@
+// Package outbound is the one way out: it resolves a permitted host once,
+// dials an address that policy checked, and makes exactly one request on that
+// connection. It never retries, follows no redirect, reads no proxy from the
+// environment and reuses no connection, so that one call of Do is at most one
+// request on the wire, and a failure before the first byte is known as such.
+//
+// It speaks HTTP/1.1 only. HTTP/2 on a connection that carries one request
+// gains nothing, and its reset codes would bring back the doubt about what an
+// upstream has processed.
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// Resolver finds a host's addresses. It is asked for absolute names, with
+// their dot at the end, so that no search list can turn them into others.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config bounds what an upstream can do to Weir. The zero value of each limit
+// is its default.
+type Config struct {
+	// Resolver is asked once a connection; nil is the host's own.
+	Resolver Resolver
+	// Dial connects to a checked address, given as IP and port; nil is the
+	// network. Replacing it is for tests: only the default checks the address
+	// a last time when the socket is made.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// RootCAs are trusted to sign upstreams' certificates; nil is the host's set.
+	RootCAs *x509.CertPool
+
+	DNSTimeout     time.Duration // the one lookup; default 5 s
+	ConnectTimeout time.Duration // all addresses together; default 3 s
+	TLSTimeout     time.Duration // the handshake; default 5 s
+	HeaderTimeout  time.Duration // from the start of sending to the end of the response's headers; default 10 s
+	BodyTimeout    time.Duration // from there to the end of the body; default 30 s
+
+	MaxAddresses    int   // in the answer of a lookup; default 32
+	MaxHeaderFields int   // in a response; default 256
+	MaxHeaderBytes  int64 // of a response, interim ones included; default 64 KiB
+	MaxBodyBytes    int64 // of a response, decoded; default 8 MiB
+}
+
+func (c Config) withDefaults() Config {
+	if c.Resolver == nil {
+		c.Resolver = &net.Resolver{PreferGo: true}
+	}
+	c.DNSTimeout = orDefault(c.DNSTimeout, 5*time.Second)
+	c.ConnectTimeout = orDefault(c.ConnectTimeout, 3*time.Second)
+	c.TLSTimeout = orDefault(c.TLSTimeout, 5*time.Second)
+	c.HeaderTimeout = orDefault(c.HeaderTimeout, 10*time.Second)
+	c.BodyTimeout = orDefault(c.BodyTimeout, 30*time.Second)
+	c.MaxAddresses = orDefault(c.MaxAddresses, 32)
+	c.MaxHeaderFields = orDefault(c.MaxHeaderFields, 256)
+	c.MaxHeaderBytes = orDefault(c.MaxHeaderBytes, 64<<10)
+	c.MaxBodyBytes = orDefault(c.MaxBodyBytes, 8<<20)
+	return c
+}
+
+func orDefault[T time.Duration | int | int64](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+// Client opens guarded connections. It is safe for concurrent use.
+type Client struct {
+	cfg       Config
+	transport *http.Transport
+	tls       *tls.Config
+}
+
+// New returns a client with cfg's limits.
+func New(cfg Config) *Client {
+	cfg = cfg.withDefaults()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &Client{
+		cfg: cfg,
+		// The transport makes no connection itself: it is handed the one that
+		// Open made, and only its single-connection, no-replay entry is used.
+		transport: &http.Transport{
+			DialContext:        handOver,
+			DialTLSContext:     handOver,
+			Protocols:          protocols,
+			DisableCompression: true,
+			// wire counts exactly; this one must only stay out of its way.
+			MaxResponseHeaderBytes: 4*cfg.MaxHeaderBytes + 4*readAhead,
+			ReadBufferSize:         readAhead,
+		},
+		tls: &tls.Config{
+			RootCAs:    cfg.RootCAs,
+			MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"http/1.1"},
+		},
+	}
+}
+
+// Close frees what the client holds for itself. Connections belong to those
+// who opened them.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// handOverKey is where Do's context carries the connection for the transport.
+type handOverKey struct{}
+
+func handOver(ctx context.Context, _, _ string) (net.Conn, error) {
+	if w, ok := ctx.Value(handOverKey{}).(*wire); ok {
+		return lent{w}, nil
+	}
+	return nil, errors.New("outbound: the transport may not dial")
+}

@@ -1,0 +1,10 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
+
+package outbound
+
+// Without a way to look there is no probe: what it would have found is found
+// by the request, as possibly sent.
+
+func (s *socket) canPeek() bool { return false }
+
+func (s *socket) readable() bool { return false }

@@ -1,0 +1,139 @@
+package outbound
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/retry"
+	"weir/schemas"
+)
+
+// Response is a whole answer.
+type Response struct {
+	Status int
+	// Headers are all fields, names in lower case, sorted by name; the order
+	// of a name's values is kept. Trailers are not among them, nor are the
+	// length and coding of a body that was decompressed.
+	Headers []schemas.Header
+	// Body is decoded. It is nil where there was none.
+	Body []byte
+	// Location is set where there is exactly one such field.
+	Location string
+	// RetryAfter is the upstream's own wish, unbounded.
+	RetryAfter time.Duration
+}
+
+var (
+	errBodyBytes = errors.New("the response's body is over the limit")
+	errCoding    = errors.New("the response's coding was not offered")
+)
+
+// body reads the answer's body to its end, decoded.
+func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err error) {
+	limit := x.client.cfg.MaxBodyBytes
+	if resp.Request.Method != http.MethodHead && resp.ContentLength > wireLimit(limit) {
+		return nil, false, x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+	}
+	raw := &wireBody{from: resp.Body, left: wireLimit(limit)}
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(raw, first); err != nil {
+		if errors.Is(raw.err, io.EOF) {
+			return nil, false, nil // nothing to decode, whatever the coding says
+		}
+		return nil, false, x.bodyFailure(raw.err)
+	}
+	var from io.Reader = io.MultiReader(bytes.NewReader(first), raw)
+	coding := strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))
+	switch {
+	case coding == "" || strings.EqualFold(coding, "identity"):
+		body, err = readTo(from, limit, resp.ContentLength)
+	case strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip"):
+		decoded = true
+		var unzip *gzip.Reader
+		if unzip, err = gzip.NewReader(from); err == nil {
+			body, err = readTo(unzip, limit, resp.ContentLength)
+		}
+	default:
+		return nil, false, x.fail(schemas.UpstreamEncoding, errCoding)
+	}
+	switch {
+	case err == nil:
+		return body, decoded, nil
+	case errors.Is(err, errBodyBytes):
+		return nil, false, x.fail(schemas.UpstreamTooLarge, err)
+	case raw.err != nil && !errors.Is(raw.err, io.EOF):
+		return nil, false, x.bodyFailure(raw.err)
+	default: // the message was whole; what it held was not
+		return nil, false, x.fail(schemas.UpstreamEncoding, err)
+	}
+}
+
+// wireLimit is how many bytes of body may come over the wire for a decoded
+// limit: compressed noise is a little longer than the noise. Without it,
+// compressed nothing could come for ever.
+func wireLimit(decoded int64) int64 { return decoded + decoded>>10 + 4096 }
+
+// wireBody reads a body up to a limit and keeps the error it ended with.
+type wireBody struct {
+	from io.Reader
+	left int64
+	err  error
+}
+
+func (b *wireBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.from.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		n, err = 0, errBodyBytes
+	}
+	b.err = err
+	return n, err
+}
+
+// readTo reads to the end, or until there is more than limit. expected only
+// sizes the buffer, within reason: it is the upstream's claim.
+func readTo(from io.Reader, limit, expected int64) ([]byte, error) {
+	var buf bytes.Buffer
+	if expected > 0 {
+		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(from, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if n > limit {
+		return nil, errBodyBytes
+	}
+	return buf.Bytes(), nil
+}
+
+// answer makes a Response of the parts.
+func answer(resp *http.Response, body []byte, decoded bool, now time.Time) *Response {
+	a := &Response{Status: resp.StatusCode, Body: body, Headers: make([]schemas.Header, 0, len(resp.Header))}
+	if decoded {
+		resp.Header.Del("Content-Encoding")
+		resp.Header.Del("Content-Length")
+	}
+	for name, values := range resp.Header {
+		name = strings.ToLower(name)
+		for _, v := range values {
+			a.Headers = append(a.Headers, schemas.Header{Name: name, Value: v})
+		}
+	}
+	slices.SortStableFunc(a.Headers, func(x, y schemas.Header) int { return strings.Compare(x.Name, y.Name) })
+	if l := resp.Header["Location"]; len(l) == 1 {
+		a.Location = l[0]
+	}
+	if v := resp.Header["Retry-After"]; len(v) == 1 {
+		a.RetryAfter, _ = retry.ParseRetryAfter(v[0], now)
+	}
+	return a
+}

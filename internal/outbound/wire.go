@@ -1,0 +1,239 @@
+package outbound
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// readAhead is the transport's read buffer: how much of a body it may have
+// fetched with the last of the headers.
+const readAhead = 4 << 10
+
+var (
+	errHeaderBytes = errors.New("the response's headers are over the limit")
+	errSealed      = errors.New("the call was given up before it was sent")
+)
+
+// wire is the connection as net/http sees it: plain bytes, over TLS or not. It
+// knows what left and what came, which net/http's errors do not tell.
+type wire struct {
+	net.Conn
+	socket *socket
+
+	begun chan struct{} // closed by the first write, or by Close
+	start sync.Once
+	end   sync.Once
+
+	mu       sync.Mutex
+	sealed   bool
+	sent     bool
+	complete bool // the answer is whole
+	leaving  bool // the owner is closing
+	inHeader bool
+	left     int64 // header bytes that may still come
+	head     head
+	readErr  error
+	writeErr error
+}
+
+func newWire(conn net.Conn, maxHeader int64) *wire {
+	s := &socket{Conn: conn}
+	return &wire{Conn: s, socket: s, begun: make(chan struct{}), inHeader: true, left: maxHeader + readAhead}
+}
+
+// Write counts a request as sent from the moment that its first byte is
+// offered to the connection; only a write that provably moved nothing takes
+// that back. Errors are kept and not told: an answer that came before the
+// request was whole, or before a reset, still has to be read.
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	if w.sealed {
+		w.mu.Unlock()
+		return 0, errSealed
+	}
+	if w.writeErr != nil { // no hole in what the upstream reads
+		w.mu.Unlock()
+		return len(p), nil
+	}
+	first := !w.sent
+	w.sent = true
+	w.mu.Unlock()
+	w.start.Do(func() { close(w.begun) })
+
+	before := w.socket.written.Load()
+	n, err := w.Conn.Write(p)
+	if err != nil {
+		w.mu.Lock()
+		w.writeErr = err
+		if first && n == 0 && w.socket.written.Load() == before {
+			w.sent = false
+		}
+		w.mu.Unlock()
+	}
+	return len(p), nil
+}
+
+// Read waits for the first write. An upstream that speaks before it was asked
+// would otherwise have its words in the process's log, by net/http's hand.
+func (w *wire) Read(p []byte) (int, error) {
+	<-w.begun
+	n, err := w.Conn.Read(p)
+	if errors.Is(err, io.EOF) && w.Conn != net.Conn(w.socket) && w.socket.ended.Load() {
+		// crypto/tls forgives a connection cut between two records, but a body
+		// without a length could then be cut by anybody on the way.
+		err = io.ErrUnexpectedEOF
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inHeader {
+		w.head.add(p[:n])
+		if w.left -= int64(n); w.left < 0 {
+			w.readErr = errHeaderBytes
+			return 0, errHeaderBytes
+		}
+	}
+	if err != nil {
+		w.readErr = err
+	}
+	return n, err
+}
+
+// headerDone ends the headers' limit.
+func (w *wire) headerDone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inHeader = false
+}
+
+// done says that the answer is whole, so that the end may be a polite one.
+func (w *wire) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.complete = true
+}
+
+// seal stops further writes and reports whether any byte may have left. What
+// it reports stays true: a write that comes later is refused.
+func (w *wire) seal() (sent bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sealed = true
+	return w.sent
+}
+
+// seen reports how reading stands: the error it ended with, and what came.
+func (w *wire) seen() (readErr error, came opening) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.readErr, w.head.opening()
+}
+
+// Close ends the connection. TLS says goodbye only after a whole exchange, and
+// briefly: an upstream that stopped reading is not waited for.
+func (w *wire) Close() (err error) {
+	w.seal()
+	w.start.Do(func() { close(w.begun) })
+	w.end.Do(func() {
+		w.mu.Lock()
+		polite := w.complete && w.writeErr == nil
+		w.leaving = true
+		w.mu.Unlock()
+		if polite {
+			w.socket.leaving.Store(true)
+			err = w.Conn.Close()
+			return
+		}
+		err = w.socket.Close()
+	})
+	return err
+}
+
+// lent is the wire in net/http's hands. net/http closes a connection as soon
+// as it has no more use for it; the end itself is left to the owner, who knows
+// how the exchange went.
+type lent struct{ *wire }
+
+func (l lent) Close() error {
+	l.seal()
+	l.start.Do(func() { close(l.begun) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leaving {
+		return nil
+	}
+	return l.socket.SetDeadline(time.Unix(1, 0)) // lets go of whoever still reads or writes
+}
+
+var errUnsolicited = errors.New("the upstream spoke before it was asked")
+
+// probe looks, without waiting, whether the connection still stands and is
+// silent. It runs before net/http has the connection, so that a connection
+// lost while the attempt was written down is known as not sent.
+func (w *wire) probe() error {
+	if !w.socket.canPeek() {
+		return nil
+	}
+	w.socket.probing = true
+	defer func() { w.socket.probing = false }()
+	var b [1]byte
+	n, err := w.Conn.Read(b[:])
+	switch {
+	case n > 0:
+		return errUnsolicited
+	case errors.Is(err, errNothingYet):
+		return nil
+	case err == nil:
+		return io.ErrNoProgress
+	default:
+		return err
+	}
+}
+
+// socket is the bare connection beneath TLS.
+type socket struct {
+	net.Conn
+	written atomic.Int64
+	ended   atomic.Bool // reading came to the end
+	leaving atomic.Bool // all that is left to write is TLS's goodbye
+	probing bool        // reads do not wait; set only while nobody else reads
+}
+
+// goodbye is how long TLS may take to take its leave; its own limit is 5 s.
+const goodbye = 100 * time.Millisecond
+
+func (s *socket) SetWriteDeadline(t time.Time) error {
+	if latest := time.Now().Add(goodbye); s.leaving.Load() && t.After(latest) {
+		t = latest
+	}
+	return s.Conn.SetWriteDeadline(t)
+}
+
+func (s *socket) Write(p []byte) (int, error) {
+	n, err := s.Conn.Write(p)
+	s.written.Add(int64(n))
+	return n, err
+}
+
+func (s *socket) Read(p []byte) (int, error) {
+	if s.probing && !s.readable() {
+		return 0, errNothingYet
+	}
+	n, err := s.Conn.Read(p)
+	if errors.Is(err, io.EOF) {
+		s.ended.Store(true)
+	}
+	return n, err
+}
+
+// errNothingYet is a temporary error of the net kind, which leaves TLS usable.
+var errNothingYet net.Error = nothingYet{}
+
+type nothingYet struct{}
+
+func (nothingYet) Error() string   { return "nothing to read yet" }
+func (nothingYet) Timeout() bool   { return true }
+func (nothingYet) Temporary() bool { return true }

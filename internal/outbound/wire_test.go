@@ -1,0 +1,187 @@
+package outbound
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/internal/weirtest/upstream"
+)
+
+// scripted is a connection with an answer for each call.
+type scripted struct {
+	net.Conn
+	write  func([]byte) (int, error)
+	words  io.Reader
+	closed bool
+}
+
+func (s *scripted) Write(p []byte) (int, error) { return s.write(p) }
+func (s *scripted) Read(p []byte) (int, error)  { return s.words.Read(p) }
+func (s *scripted) Close() error                { s.closed = true; return nil }
+
+// TestReadWaitsForTheRequest: net/http reads ahead, and would log what it
+// finds before a request; it must not find anything.
+func TestReadWaitsForTheRequest(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*wire){
+		"write": func(w *wire) { _, _ = w.Write([]byte("x")) },
+		"close": func(w *wire) { _ = w.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWire(&scripted{words: bytes.NewBufferString("early"), write: func(p []byte) (int, error) { return len(p), nil }}, 1<<10)
+				read := make(chan int, 1)
+				go func() {
+					n, _ := w.Read(make([]byte, 9))
+					read <- n
+				}()
+				synctest.Wait()
+				require.Empty(t, read)
+				open(w)
+				assert.Equal(t, 5, <-read)
+			})
+		})
+	}
+}
+
+// TestSealedIsSilent: after "not sent" was reported, nothing is sent.
+func TestSealedIsSilent(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := newWire(&scripted{write: out.Write}, 1<<10)
+	require.False(t, w.seal())
+	_, err := w.Write([]byte("late"))
+	require.ErrorIs(t, err, errSealed)
+	assert.Empty(t, out.Bytes())
+	assert.False(t, w.seal())
+
+	w = newWire(&scripted{write: out.Write}, 1<<10)
+	_, err = w.Write([]byte("in time"))
+	require.NoError(t, err)
+	assert.True(t, w.seal())
+	_, err = w.Write([]byte("late"))
+	require.ErrorIs(t, err, errSealed)
+	assert.Equal(t, "in time", out.String())
+}
+
+// TestWhatCountsAsSent: only a first write that moved nothing counts as none.
+func TestWhatCountsAsSent(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken pipe")
+	for name, c := range map[string]struct {
+		writes []int // bytes each write moves; it fails when short
+		sent   bool
+	}{
+		"no write":              {nil, false},
+		"nothing moved":         {[]int{0}, false},
+		"nothing moved, twice":  {[]int{0, 0}, false},
+		"a part":                {[]int{1}, true},
+		"all":                   {[]int{4}, true},
+		"all, then nothing":     {[]int{4, 0}, true},
+		"nothing, then no more": {[]int{0, 4}, false},
+		"a part, then nothing":  {[]int{2, 0}, true},
+	} {
+		next, failed := 0, false
+		w := newWire(&scripted{write: func(p []byte) (int, error) {
+			assert.False(t, failed, "%s: a write after one that failed", name)
+			n := c.writes[next]
+			next++
+			if n < len(p) {
+				failed = true
+				return n, broken
+			}
+			return n, nil
+		}}, 1<<10)
+		for range c.writes {
+			n, err := w.Write([]byte("four"))
+			assert.Equal(t, 4, n, "the reader finds out")
+			assert.NoError(t, err)
+		}
+		assert.Equal(t, c.sent, w.seal(), name)
+	}
+}
+
+// TestWritingCountsAtOnce: while a write is under way, it has been sent.
+func TestWritingCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWire(&scripted{write: func([]byte) (int, error) {
+			<-release
+			return 0, io.ErrClosedPipe
+		}}, 1<<10)
+		go func() { _, _ = w.Write([]byte("x")) }()
+		synctest.Wait()
+		assert.True(t, w.seal())
+		close(release)
+	})
+}
+
+func TestHead(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]opening{
+		"": nothing, "H": begun, "HTTP/1.": begun, "HTTP/1.1 200 OK\r\nA: b\r\n": begun, "HTTP/1.1 200 OK\n": begun,
+		"HTTP/1.1 200 OK\r\n\r\n": headed, "HTTP/1.1 200 OK\r\nA: b\n\nx": headed, "HTTP/2": nonsense, "\x16": nonsense, "\r\n": nonsense,
+	} {
+		for size := 1; size <= len(words)+1; size++ {
+			var h head
+			for rest := words; rest != ""; {
+				n := min(size, len(rest))
+				h.add([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			assert.Equal(t, want, h.opening(), "%q by %d", words, size)
+		}
+	}
+}
+
+func publicPermit(t *testing.T) policy.Permit {
+	t.Helper()
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "api", URLPrefix: "https://api.example.com"}}})
+	require.NoError(t, err)
+	permit, ok := p.Decide(policy.Request{Key: "api", Method: "GET", URL: "https://api.example.com/"}).Permit()
+	require.True(t, ok)
+	return permit
+}
+
+// TestRecheck: what the kernel is about to connect to is judged once more.
+func TestRecheck(t *testing.T) {
+	t.Parallel()
+	for address, allowed := range map[string]bool{
+		"93.184.216.34:443":          true,
+		"[2606:4700:4700::1111]:443": true,
+		"93.184.216.34:80":           false,
+		"127.0.0.1:443":              false,
+		"[::1]:443":                  false,
+		"169.254.169.254:443":        false,
+		"/run/socket":                false,
+		"":                           false,
+	} {
+		err := recheck(publicPermit(t))(t.Context(), "tcp", address, nil)
+		var refused *refusedAddr
+		if allowed {
+			assert.NoError(t, err, address)
+		} else {
+			assert.ErrorAs(t, err, &refused, address)
+		}
+	}
+}
+
+// TestDialerRechecks: the network's dialer asks before it connects.
+func TestDialerRechecks(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t)
+	_, err := dialer(publicPermit(t)).DialContext(t.Context(), "tcp4", s.Addr().String())
+	var refused *refusedAddr
+	require.ErrorAs(t, err, &refused)
+	assert.Zero(t, s.Accepted())
+}

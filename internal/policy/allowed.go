@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// parseItem reads one allowed-host item and gives the entry that it stands for,
+// and its canonical form. An item grants its own host, so a loopback one leads
+// to loopback and a literal address to that address.
+func (r *ranges) parseItem(s string) (*entry, string, error) {
+	item := strings.TrimSpace(s)
+	e := &entry{methods: methodsAll}
+	var err error
+	switch {
+	case item == "":
+		return nil, "", errors.New("an item is empty")
+	case strings.Contains(item, "://"):
+		item, err = e.setItemPrefix(item)
+	case item[0] == '.':
+		item, err = e.setItemSuffix(item)
+	default:
+		item, err = e.setItemHost(item)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("%q: %w", s, err)
+	}
+	if err := r.setItemNetwork(e); err != nil {
+		return nil, "", fmt.Errorf("%q: %w", s, err)
+	}
+	e.name = hostEntryPrefix + item
+	return e, item, nil
+}
+
+func (e *entry) setItemPrefix(s string) (string, error) {
+	u, err := parsePrefix(s)
+	if err != nil {
+		return "", err
+	}
+	e.scheme, e.host, e.port, e.prefix = u.scheme, u.host, u.port, u.path
+	return u.String(), nil
+}
+
+func (e *entry) setItemSuffix(s string) (string, error) {
+	host, addr, odd, bad := parseHost(s[1:])
+	if bad != flawNone || odd != flawNone || addr.IsValid() {
+		return "", errors.New("what follows the dot is not a domain name")
+	}
+	e.host = "." + host
+	return e.host, nil
+}
+
+// setItemHost reads host, host:port and an IPv6 address with or without brackets.
+func (e *entry) setItemHost(s string) (string, error) {
+	if addr, ok := parseIPv6(s); ok {
+		e.host = addr.String()
+		return e.host, nil
+	}
+	var u parts
+	if strings.ContainsAny(s, "@/?#") {
+		return "", errors.New("write host, host:port, .example.com or scheme://host/path")
+	}
+	if f := u.setAuthority(s); f != flawNone || u.hostForm != flawNone {
+		if f == flawNone {
+			f = u.hostForm
+		}
+		_, reason := f.describe()
+		return "", errors.New(reason)
+	}
+	e.host, e.port = u.host, u.port
+	if e.port == 0 {
+		return e.host, nil
+	}
+	return u.authority(), nil
+}
+
+func (r *ranges) setItemNetwork(e *entry) error {
+	e.network = NetworkPublic
+	if loopbackName(strings.TrimPrefix(e.host, ".")) {
+		e.network = NetworkLoopback
+		return nil
+	}
+	addr, err := netip.ParseAddr(e.host)
+	switch {
+	case err != nil || r.isPublic(addr):
+	case r.isLoopback(addr):
+		e.network = NetworkLoopback
+	case within(r.metadata, addr) || within(r.never, addr):
+		return errors.New("this address cannot be granted")
+	default:
+		e.network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package policy_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// crowd is a policy of n entries, of which the last is the one that is asked for.
+func crowd(tb testing.TB, n int) (*policy.Policy, policy.Request) {
+	tb.Helper()
+	var c policy.Config
+	for i := range n {
+		c.Entries = append(c.Entries, policy.Entry{Name: fmt.Sprintf("e%d", i), URLPrefix: fmt.Sprintf("https://h%d.example.com/api/v1/", i), Methods: []string{"GET", "POST"}})
+	}
+	return compile(tb, c), policy.Request{
+		Method: "POST", URL: fmt.Sprintf("https://h%d.example.com/api/v1/users/42/items?page=3&size=100", n-1), HasBody: true, BodySize: 512,
+		Headers: []schemas.Header{{Name: "Accept", Value: "application/json"}, {Name: "Content-Type", Value: "application/json"}, {Name: "X-Request-ID", Value: "0190a0b0"}},
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		p, r := crowd(b, n)
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !p.Decide(r).Allowed {
+					b.Fatal("denied")
+				}
+			}
+		})
+		keyed := r
+		keyed.Key = fmt.Sprintf("e%d", n-1)
+		b.Run(strconv.Itoa(n)+"/keyed", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !p.Decide(keyed).Allowed {
+					b.Fatal("denied")
+				}
+			}
+		})
+	}
+}
+
+// AllocsPerRun cannot run beside parallel tests.
+//
+//nolint:paralleltest // see above
+func TestDecideAllocatesNothing(t *testing.T) {
+	p, r := crowd(t, 100)
+	escaped := r
+	escaped.URL = "https://h99.example.com/api/v1/caf%C3%A9/a%20b"
+	denied := r
+	denied.URL = "https://h99.example.com/api/v2/"
+	for name, r := range map[string]policy.Request{"allowed": r, "escaped": escaped, "denied": denied} {
+		require.Zero(t, testing.AllocsPerRun(100, func() { p.Decide(r) }), name)
+	}
+	upper := r
+	upper.URL = "https://H99.example.com/api/v1/"
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.Decide(upper) }), 1.0, "a host in capitals is copied")
+
+	permit, ok := p.Decide(r).Permit()
+	require.True(t, ok)
+	public := addr("93.184.216.34")
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = permit.CheckAddr(public) }))
+}

@@ -1,0 +1,154 @@
+// Package casefile evaluates files of policy cases: JSON Lines, each with a
+// policy, a request, what DNS answers and the verdict that is expected. It
+// needs no network, so that operators can hold their own policy against such a
+// file in CI.
+package casefile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// The verdicts.
+const (
+	allow = "allow"
+	deny  = "deny"
+)
+
+// codeOK is the code of an allowed case.
+const codeOK schemas.Code = "OK"
+
+// maxLine bounds one case, in bytes.
+const maxLine = 16 << 20
+
+// Options change what is judged.
+type Options struct {
+	// CheckSchema judges response_schema; nil leaves it unjudged.
+	CheckSchema func(json.RawMessage) error
+}
+
+// Summary counts the cases of a run. Cases is the sum of the others.
+type Summary struct {
+	Cases     int `json:"cases"`
+	Passed    int `json:"passed"`
+	Missed    int `json:"missed"`
+	Skipped   int `json:"skipped"`   // need more than policy, request and one answer of DNS
+	Malformed int `json:"malformed"` // could not be judged; each is in the error
+}
+
+// Result is the line printed for a case.
+type Result struct {
+	ID       string       `json:"id"`
+	Expected string       `json:"expected"`
+	Verdict  string       `json:"verdict"`
+	Code     schemas.Code `json:"code"`
+	Pass     bool         `json:"pass"`
+}
+
+// Run judges every case of r and writes a Result a line to w, then the Summary.
+// A case passes when the verdict is the expected one, and the code too where
+// the case gives one and is not of level strict. A malformed case, or one whose
+// policy does not compile, is an error that names its line; the others are
+// judged all the same. A miss is no error: ask Summary.Missed.
+func Run(r io.Reader, w io.Writer, o Options) (Summary, error) {
+	var (
+		sum  Summary
+		errs []error
+	)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		sum.Cases++
+		c, err := parseRow(line)
+		if err == nil && c.skipped() {
+			sum.Skipped++
+			continue
+		}
+		var res Result
+		if err == nil {
+			res, err = judge(&c, o)
+		}
+		if err != nil {
+			sum.Malformed++
+			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
+			continue
+		}
+		if res.Pass {
+			sum.Passed++
+		} else {
+			sum.Missed++
+		}
+		if err := out.Encode(res); err != nil {
+			return sum, err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		errs = append(errs, fmt.Errorf("reading cases: %w", err))
+	}
+	if err := out.Encode(struct {
+		Summary Summary `json:"summary"`
+	}{sum}); err != nil {
+		return sum, err
+	}
+	return sum, errors.Join(errs...)
+}
+
+func judge(c *row, o Options) (Result, error) {
+	p, err := c.Policy.compile()
+	if err != nil {
+		return Result{}, err
+	}
+	res := Result{ID: c.ID, Expected: c.Expected, Verdict: deny, Code: evaluate(p, c, o)}
+	if res.Code == codeOK {
+		res.Verdict = allow
+	}
+	advisory := c.Level == "strict" || c.Code == ""
+	res.Pass = res.Verdict == c.Expected && (advisory || string(res.Code) == c.Code)
+	return res, nil
+}
+
+// evaluate decides as the gateway does: by the request, by the shape of what
+// policy does not see, then by the first answer of DNS.
+func evaluate(p *policy.Policy, c *row, o Options) schemas.Code {
+	req, late := c.Request.request()
+	if late != "" {
+		early := req
+		early.Headers, early.HasBody = nil, false
+		if d := p.Decide(early); !d.Allowed && d.Check < policy.CheckHeader {
+			return d.Code
+		}
+		return late
+	}
+	d := p.Decide(req)
+	permit, ok := d.Permit()
+	if !ok {
+		return d.Code
+	}
+	if o.CheckSchema != nil && given(c.Request.ResponseSchema) && o.CheckSchema(c.Request.ResponseSchema) != nil {
+		return schemas.DenySchema
+	}
+	if permit.Addr().IsValid() {
+		return codeOK
+	}
+	addrs, ok := c.resolve(permit.Host())
+	if !ok {
+		return schemas.UpstreamDNS
+	}
+	if err := permit.CheckAddrs(addrs); err != nil {
+		return schemas.DenyAddress
+	}
+	return codeOK
+}

@@ -1,0 +1,201 @@
+package casefile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy/casefile"
+)
+
+const shop = `"policy":{"entries":[{"name":"shop","url_prefix":"https://shop.test/api/","methods":["GET","POST"],` +
+	`"secret":{"header":"X-Shop-Token","format":"{value}"},"upstream_idempotency":{"ttl_s":60}}],"allowed_hosts":["localhost"],"self_ports":[4222],"self_hosts":["me.test"]}`
+
+// line is a case of the shop: a request's members, what DNS says, what is expected.
+func line(id, request, resolver, expected, code string) string {
+	return fmt.Sprintf(`{"id":%q,%s,"request":{%s},"resolver":{%s},"expected":%q,"code":%q,"level":"must"}`, id, shop, request, resolver, expected, code)
+}
+
+func run(t *testing.T, o casefile.Options, lines ...string) (map[string]casefile.Result, casefile.Summary, error) {
+	t.Helper()
+	var out bytes.Buffer
+	sum, err := casefile.Run(strings.NewReader(strings.Join(lines, "\n")), &out, o)
+	results := map[string]casefile.Result{}
+	printed := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for _, l := range printed[:len(printed)-1] {
+		var r casefile.Result
+		require.NoError(t, json.Unmarshal([]byte(l), &r))
+		results[r.ID] = r
+	}
+	var tail struct{ Summary casefile.Summary }
+	require.NoError(t, json.Unmarshal([]byte(printed[len(printed)-1]), &tail))
+	require.Equal(t, sum, tail.Summary)
+	require.Equal(t, sum.Cases, sum.Passed+sum.Missed+sum.Skipped+sum.Malformed)
+	return results, sum, err
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	const (
+		at  = `"method":"POST","url":"https://shop.test/api/x","allowlist_key":"shop"`
+		dns = `"shop.test":[["93.184.216.34"],["127.0.0.1"]]`
+	)
+	cases := []struct{ request, resolver, expected, code string }{
+		{at, dns, "allow", "OK"},
+		{`"method":null,"url":"https://shop.test/api/x","allowlist_key":"shop"`, dns, "allow", "OK"},
+		{`"url":"http://localhost:3000/"`, `"localhost":[["127.0.0.1","::1"]]`, "allow", "OK"},
+		{`"url":"http://localhost:4222/"`, `"localhost":[["127.0.0.1"]]`, "deny", "DENY_ADDRESS"},
+		{`"url":"http://other.test/"`, ``, "deny", "DENY_HOST"},
+
+		// members of the wrong type fall to the check that would have read them
+		{`"url":"https://shop.test/api/x","allowlist_key":null`, dns, "deny", "DENY_KEY_UNKNOWN"},
+		{`"url":"https://shop.test/api/x","allowlist_key":["shop"]`, dns, "deny", "DENY_KEY_UNKNOWN"},
+		{`"url":7,"allowlist_key":"shop"`, dns, "deny", "DENY_URL_INVALID"},
+		{`"url":null,"allowlist_key":"shop"`, dns, "deny", "DENY_URL_INVALID"},
+		{`"method":7,"url":"https://shop.test/api/x","allowlist_key":"shop"`, dns, "deny", "DENY_METHOD"},
+		{at + `,"headers":["A: b"]`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"A":1}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"A":null}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"A":"1","A":"2"}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"X-Shop-Token":"1"}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"Accept":"a/b"}`, dns, "allow", "OK"},
+		{`"method":"PUT","url":"https://shop.test/api/x","allowlist_key":"shop","headers":{"A":1}`, dns, "deny", "DENY_METHOD"},
+		{at + `,"headers":{"Idempotency-Key":"a"}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"Idempotency-Key":"a"},"idempotency_key":"b"`, dns, "allow", "OK"},
+		{at + `,"idempotency_key":"a\nb"`, dns, "deny", "DENY_HEADER"},
+		{at + `,"idempotency_key":7`, dns, "deny", "DENY_HEADER"},
+
+		// parameters are encoded into the URL that is judged
+		{at + `,"params":{"../a":"b c&d","e":true,"f":null,"g":1.5}`, dns, "allow", "OK"},
+		{`"url":"https://shop.test/api/x?a=%C3%A9","allowlist_key":"shop","params":{"é":"é"}`, dns, "allow", "OK"},
+		{at + `,"params":["a"]`, dns, "deny", "VALIDATION_ERROR"},
+		{at + `,"params":{"a":"` + strings.Repeat("é", 2000) + `"}`, dns, "deny", "DENY_URL_INVALID"},
+
+		// bodies
+		{at + `,"body":{"a":[1,{"b":null}]}`, dns, "allow", "OK"},
+		{at + `,"body":"text"`, dns, "allow", "OK"},
+		{at + `,"body":null`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"json","text":"null"}`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"json","text":"{"}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"json","text":"1 2"}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"json","text":"{\"a\":1,\"a\":2}"}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"json","text":"[{\"a\":1},{\"a\":{\"a\":2}}]"}`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"nest","depth":64}`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"nest","depth":65}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":` + strings.Repeat("[", 65) + strings.Repeat("]", 65), dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"json","text":"` + strings.Repeat("[", 5000) + `"}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"repeat","unit":"ab","count":524288}`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"repeat","unit":"ab","count":524289}`, dns, "deny", "DENY_BODY"},
+
+		// the first answer of DNS
+		{at, `"shop.test":[["93.184.216.34","10.0.0.1"]]`, "deny", "DENY_ADDRESS"},
+		{at, `"*":[["93.184.216.34"]]`, "allow", "OK"},
+		{at, `"shop.test":["NXDOMAIN"]`, "deny", "UPSTREAM_DNS"},
+		{at, `"shop.test":[["EMPTY"]]`, "deny", "UPSTREAM_DNS"},
+		{at, `"shop.test":[[]]`, "deny", "UPSTREAM_DNS"},
+		{at, ``, "deny", "UPSTREAM_DNS"},
+		{at, `"shop.test":["CNAME:a.test"],"a.test":[["CNAME:b.test"]],"b.test":[["93.184.216.34"]]`, "allow", "OK"},
+		{at, `"shop.test":["CNAME:a.test"],"a.test":[["10.0.0.1"]]`, "deny", "DENY_ADDRESS"},
+		{at, `"shop.test":["CNAME:shop.test"]`, "deny", "UPSTREAM_DNS"},
+	}
+	var lines []string
+	for i, c := range cases {
+		lines = append(lines, line(fmt.Sprint(i), c.request, c.resolver, c.expected, c.code))
+	}
+	results, sum, err := run(t, casefile.Options{}, lines...)
+	require.NoError(t, err)
+	for i, c := range cases {
+		r := results[fmt.Sprint(i)]
+		require.Equal(t, c.code, string(r.Code), "%s {%s}", c.request, c.resolver)
+		require.Equal(t, c.expected, r.Verdict)
+		require.True(t, r.Pass)
+	}
+	require.Equal(t, len(cases), sum.Passed)
+}
+
+func TestPassing(t *testing.T) {
+	t.Parallel()
+	request := `"request":{"url":"https://other.test/","allowlist_key":"shop"}`
+	results, sum, err := run(t, casefile.Options{},
+		`{"id":"right",`+shop+`,`+request+`,"expected":"deny","code":"DENY_HOST","level":"must"}`,
+		`{"id":"verdict",`+shop+`,`+request+`,"expected":"allow","code":"OK","level":"must"}`,
+		`{"id":"code",`+shop+`,`+request+`,"expected":"deny","code":"DENY_PORT"}`,
+		`{"id":"advice",`+shop+`,`+request+`,"expected":"deny","code":"DENY_PORT","level":"strict"}`,
+		`{"id":"no code",`+shop+`,`+request+`,"expected":"deny"}`,
+		``,
+		`{"id":"dynamic",`+shop+`,`+request+`,"expected":"allow","static":false}`,
+		`{"id":"rule",`+shop+`,`+request+`,"expected":"allow","assert":{"rule":{"type":"redirect"}}}`,
+	)
+	require.NoError(t, err)
+	require.Equal(t, casefile.Summary{Cases: 7, Passed: 3, Missed: 2, Skipped: 2}, sum)
+	require.True(t, results["right"].Pass)
+	require.False(t, results["verdict"].Pass)
+	require.False(t, results["code"].Pass)
+	require.True(t, results["advice"].Pass)
+	require.True(t, results["no code"].Pass)
+}
+
+func TestMalformedCasesNameTheirLine(t *testing.T) {
+	t.Parallel()
+	request := `"request":{"url":"https://shop.test/api/"},"expected":"deny"`
+	_, sum, err := run(t, casefile.Options{},
+		`{"id":"fine",`+shop+`,`+request+`,"code":"UPSTREAM_DNS"}`,
+		`{`,
+		`{`+shop+`,`+request+`}`,
+		`{"id":"x",`+request+`}`,
+		`{"id":"x",`+shop+`,"expected":"deny"}`,
+		`{"id":"x",`+shop+`,"request":{"url":""},"expected":"maybe"}`,
+		`{"id":"x","policy":{"entries":[{"name":"a"}]},`+request+`}`,
+		`{"id":"x",`+shop+`,`+request+`,"resolver":{"a":[7]}}`,
+	)
+	for n, want := range map[int]string{2: "not a case", 3: "id is missing", 4: "policy is missing", 5: "request has no url", 6: "maybe", 7: `entry "a": url_prefix`, 8: "resolver"} {
+		require.ErrorContains(t, err, fmt.Sprintf("line %d: ", n))
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "line 1:")
+	require.Equal(t, 7, sum.Malformed)
+	require.Equal(t, 1, sum.Passed)
+}
+
+func TestSchemaHook(t *testing.T) {
+	t.Parallel()
+	o := casefile.Options{CheckSchema: func(raw json.RawMessage) error {
+		if strings.Contains(string(raw), "$ref") {
+			return errors.New("no references")
+		}
+		return nil
+	}}
+	at := `"url":"http://localhost:1/","response_schema":`
+	results, _, err := run(t, o,
+		line("ref", at+`{"$ref":"http://x/"}`, `"localhost":[["::1"]]`, "deny", "DENY_SCHEMA"),
+		line("plain", at+`{"type":"object"}`, `"localhost":[["::1"]]`, "allow", "OK"),
+	)
+	require.NoError(t, err)
+	require.True(t, results["ref"].Pass)
+	require.True(t, results["plain"].Pass)
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+func TestWriteErrorsAreReported(t *testing.T) {
+	t.Parallel()
+	_, err := casefile.Run(strings.NewReader(""), brokenWriter{}, casefile.Options{})
+	require.ErrorContains(t, err, "no room")
+}
+
+func FuzzRun(f *testing.F) {
+	f.Add([]byte(line("a", `"url":"https://shop.test/api/x"`, ``, "deny", "")))
+	f.Add([]byte("{\n[]\nnull"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var out bytes.Buffer
+		sum, _ := casefile.Run(bytes.NewReader(b), &out, casefile.Options{})
+		require.Equal(t, sum.Cases, sum.Passed+sum.Missed+sum.Skipped+sum.Malformed)
+	})
+}

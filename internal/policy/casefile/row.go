@@ -1,0 +1,126 @@
+package casefile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/internal/policy"
+)
+
+// row is one line of a case file. Members that only a harness with a network
+// can use are not read.
+type row struct {
+	ID       string              `json:"id"`
+	Policy   *rowPolicy          `json:"policy"`
+	Request  rowRequest          `json:"request"`
+	Resolver map[string][]answer `json:"resolver"`
+	Expected string              `json:"expected"` // allow or deny
+	Code     string              `json:"code"`
+	Level    string              `json:"level"`  // strict: the code is advice
+	Static   *bool               `json:"static"` // absent: true
+	Assert   struct {
+		Rule json.RawMessage `json:"rule"` // a traffic rule, which policy alone cannot apply
+	} `json:"assert"`
+}
+
+type rowPolicy struct {
+	Entries      []rowEntry `json:"entries"`
+	AllowedHosts []string   `json:"allowed_hosts"`
+	SelfPorts    []uint16   `json:"self_ports"`
+	SelfHosts    []string   `json:"self_hosts"`
+}
+
+type rowEntry struct {
+	Name        string            `json:"name"`
+	URLPrefix   string            `json:"url_prefix"`
+	Methods     []string          `json:"methods"`
+	Network     string            `json:"network"`
+	CIDRs       []string          `json:"cidrs"`
+	Redirects   int               `json:"redirects"`
+	Headers     map[string]string `json:"headers"`
+	Idempotency *struct {
+		TTLSeconds float64 `json:"ttl_s"`
+	} `json:"upstream_idempotency"`
+	// Secret is a header that the worker fills in.
+	Secret *struct {
+		Header string `json:"header"`
+	} `json:"secret"`
+}
+
+// rowRequest keeps every member raw: a case may hold any JSON in any place.
+type rowRequest struct {
+	Method         json.RawMessage `json:"method"`
+	URL            json.RawMessage `json:"url"`
+	AllowlistKey   json.RawMessage `json:"allowlist_key"`
+	Headers        json.RawMessage `json:"headers"`
+	Params         json.RawMessage `json:"params"`
+	Body           json.RawMessage `json:"body"`
+	IdempotencyKey json.RawMessage `json:"idempotency_key"`
+	ResponseSchema json.RawMessage `json:"response_schema"`
+}
+
+// answer is one reply of the resolver: a list, or a single word.
+type answer []string
+
+// UnmarshalJSON takes a list of strings or one string.
+func (a *answer) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = answer{one}
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal(b, &list); err != nil {
+		return errors.New("an answer of the resolver is neither a list of addresses nor a word")
+	}
+	*a = list
+	return nil
+}
+
+func parseRow(line []byte) (row, error) {
+	var r row
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, fmt.Errorf("not a case: %w", err)
+	}
+	switch {
+	case r.ID == "":
+		return r, errors.New("id is missing")
+	case r.Expected != allow && r.Expected != deny:
+		return r, fmt.Errorf("expected is %q; write allow or deny", r.Expected)
+	case r.Policy == nil:
+		return r, errors.New("policy is missing")
+	case r.Request.URL == nil:
+		return r, errors.New("request has no url")
+	}
+	return r, nil
+}
+
+func (r *row) skipped() bool {
+	return (r.Static != nil && !*r.Static) || given(r.Assert.Rule)
+}
+
+// given reports whether a member is there and not null.
+func given(raw json.RawMessage) bool {
+	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
+}
+
+func (p rowPolicy) compile() (*policy.Policy, error) {
+	c := policy.Config{AllowedHosts: p.AllowedHosts, SelfPorts: p.SelfPorts, SelfHosts: p.SelfHosts}
+	for _, e := range p.Entries {
+		entry := policy.Entry{
+			Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods,
+			Network: e.Network, CIDRs: e.CIDRs, Redirects: e.Redirects, Headers: e.Headers,
+		}
+		if e.Idempotency != nil {
+			entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Duration(e.Idempotency.TTLSeconds * float64(time.Second))}
+		}
+		if e.Secret != nil {
+			entry.Headers = map[string]string{e.Secret.Header: "${secret:CASE}"}
+		}
+		c.Entries = append(c.Entries, entry)
+	}
+	return policy.Compile(c)
+}

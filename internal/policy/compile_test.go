@@ -1,0 +1,177 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+func TestCompileNamesEntryAndKey(t *testing.T) {
+	t.Parallel()
+	ok := policy.Entry{Name: "a", URLPrefix: "https://a.test/"}
+	for want, change := range map[string]func(*policy.Entry){
+		`entry 1: name: missing`:                func(e *policy.Entry) { e.Name = "" },
+		`entry 1: name: must be`:                func(e *policy.Entry) { e.Name = "a\nb" },
+		`entry 1: name: "host:" is kept`:        func(e *policy.Entry) { e.Name = "host:a" },
+		`entry "a": url_prefix: missing`:        func(e *policy.Entry) { e.URLPrefix = "" },
+		`entry "a": url_prefix: the url has no`: func(e *policy.Entry) { e.URLPrefix = "a.test" },
+		`entry "a": url_prefix: only http`:      func(e *policy.Entry) { e.URLPrefix = "ftp://a.test" },
+		`entry "a": url_prefix: it carries`:     func(e *policy.Entry) { e.URLPrefix = "http://me:pw@a.test" },
+		`entry "a": url_prefix: it has a query`: func(e *policy.Entry) { e.URLPrefix = "http://a.test/?" },
+		`entry "a": url_prefix: the url has a`:  func(e *policy.Entry) { e.URLPrefix = "http://a.test/#x" },
+		`entry "a": url_prefix: the path has`:   func(e *policy.Entry) { e.URLPrefix = "http://a.test/../b" },
+		`entry "a": url_prefix: the host ends`:  func(e *policy.Entry) { e.URLPrefix = "http://a.test./" },
+		`entry "a": url_prefix: the host holds`: func(e *policy.Entry) { e.URLPrefix = "http://*.a.test/" },
+		`entry "a": methods: "GTE"`:             func(e *policy.Entry) { e.Methods = []string{"GTE"} },
+		`entry "a": methods: empty`:             func(e *policy.Entry) { e.Methods = []string{} },
+		`entry "a": network: "lan"`:             func(e *policy.Entry) { e.Network = "lan" },
+		`entry "a": network: an entry for any`:  func(e *policy.Entry) { e.URLPrefix = "*"; e.Network = "loopback" },
+		`entry "a": cidrs: missing`:             func(e *policy.Entry) { e.Network = "private" },
+		`entry "a": cidrs: only a private`:      func(e *policy.Entry) { e.CIDRs = []string{"10.0.0.0/8"} },
+		`entry "a": cidrs: "10.0.0.1/8"`:        func(e *policy.Entry) { e.Network = "private"; e.CIDRs = []string{"10.0.0.1/8"} },
+		`entry "a": redirects: 4`:               func(e *policy.Entry) { e.Redirects = 4 },
+		`entry "a": redirects: -1`:              func(e *policy.Entry) { e.Redirects = -1 },
+		`entry "a": upstream_idempotency`:       func(e *policy.Entry) { e.UpstreamIdempotency = &policy.Idempotency{} },
+		`entry "a": headers: "a b"`:             func(e *policy.Entry) { e.Headers = map[string]string{"a b": ""} },
+		`entry "a": headers: Host`:              func(e *policy.Entry) { e.Headers = map[string]string{"Host": "x"} },
+		`entry "a": headers: Content_Length`:    func(e *policy.Entry) { e.Headers = map[string]string{"Content_Length": "1"} },
+		`entry "a": headers: Idempotency-Key`:   func(e *policy.Entry) { e.Headers = map[string]string{"Idempotency-Key": "1"} },
+		`entry "a": headers: the value of X`:    func(e *policy.Entry) { e.Headers = map[string]string{"X": "a\r\nb"} },
+		`X has a placeholder`:                   func(e *policy.Entry) { e.Headers = map[string]string{"X": "${secrt:A}"} },
+		`entry "a": headers: an entry for any`:  func(e *policy.Entry) { e.URLPrefix = "*"; e.Headers = map[string]string{"X": "a"} },
+		`is there twice`:                        func(e *policy.Entry) { e.Headers = map[string]string{"X-A": "", "x_a": ""} },
+		`entry "a": limits: rate`:               func(e *policy.Entry) { e.Limits.Rate = "10/day" },
+		`entry "a": limits: concurrency`:        func(e *policy.Entry) { e.Limits.Concurrency = -1 },
+		`entry "a": mode: "shadow"`:             func(e *policy.Entry) { e.Mode = "shadow" },
+	} {
+		e := ok
+		change(&e)
+		p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+		require.ErrorContains(t, err, want)
+		require.Nil(t, p)
+	}
+
+	_, err := policy.Compile(policy.Config{Entries: []policy.Entry{{}, {Name: "b", Mode: "x"}}, AllowedHosts: []string{"*"}})
+	for _, part := range []string{"entry 1: name", "entry 1: url_prefix", `entry "b": url_prefix`, `entry "b": mode`, `allowed host "*"`} {
+		require.ErrorContains(t, err, part)
+	}
+	_, err = policy.Compile(policy.Config{SelfHosts: []string{"a b"}})
+	require.ErrorContains(t, err, `self host "a b"`)
+}
+
+func TestErrorsKeepHeaderValuesToThemselves(t *testing.T) {
+	t.Parallel()
+	_, err := policy.Compile(policy.Config{Entries: []policy.Entry{
+		{Name: "a", URLPrefix: "https://a.test/", Headers: map[string]string{"Authorization": "Bearer tok3n\x00"}},
+	}})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "tok3n")
+}
+
+func TestLaterEntryOfANameWins(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{Entries: []policy.Entry{
+		{Name: "a", URLPrefix: "https://old.test/"},
+		{Name: "a", URLPrefix: "https://new.test/"},
+	}})
+	require.Equal(t, schemas.DenyHost, p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://old.test/"}).Code)
+	require.Equal(t, schemas.DenyHost, p.Decide(policy.Request{Method: "GET", URL: "https://old.test/"}).Code)
+	require.True(t, p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://new.test/"}).Allowed)
+}
+
+func TestVersionIsOfTheMeaning(t *testing.T) {
+	t.Parallel()
+	base := func() policy.Config {
+		return policy.Config{
+			Entries: []policy.Entry{{
+				Name: "a", URLPrefix: "https://a.test", Methods: []string{"GET", "POST"},
+				Network: "private", CIDRs: []string{"10.0.0.0/8", "172.16.0.0/12"}, Headers: map[string]string{"X": "1", "Y": "2"},
+			}},
+			AllowedHosts: []string{"localhost", "::1"},
+		}
+	}
+	want := compile(t, base()).Version()
+	require.Len(t, want, 64)
+
+	same := base()
+	same.Entries[0].URLPrefix = "HTTPS://A.test:443/"
+	same.Entries[0].Methods = []string{"post", "get", "GET"}
+	same.Entries[0].CIDRs = []string{"172.16.0.0/12", "10.0.0.0/8"}
+	same.AllowedHosts = []string{" LOCALHOST", "[::1]", "localhost"}
+	same.SelfPorts = []uint16{1234}
+	require.Equal(t, want, compile(t, same).Version())
+
+	for name, change := range map[string]func(*policy.Config){
+		"url":     func(c *policy.Config) { c.Entries[0].URLPrefix += "/b" },
+		"methods": func(c *policy.Config) { c.Entries[0].Methods = nil },
+		"cidrs":   func(c *policy.Config) { c.Entries[0].CIDRs = c.Entries[0].CIDRs[:1] },
+		"headers": func(c *policy.Config) { c.Entries[0].Headers["X"] = "3" },
+		"ttl":     func(c *policy.Config) { c.Entries[0].UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour} },
+		"limits":  func(c *policy.Config) { c.Entries[0].Limits.Rate = "1/s" },
+		"hops":    func(c *policy.Config) { c.Entries[0].Redirects = 1 },
+		"hosts":   func(c *policy.Config) { c.AllowedHosts = nil },
+	} {
+		c := base()
+		change(&c)
+		require.NotEqual(t, want, compile(t, c).Version(), name)
+	}
+}
+
+func TestAllowedHostItems(t *testing.T) {
+	t.Parallel()
+	for item, want := range map[string]string{
+		"localhost": "localhost", " Example.COM ": "example.com", "127.0.0.1": "127.0.0.1",
+		"::1": "::1", "[::1]": "::1", "[0:0::1]:80": "[::1]:80", "a.test:8080": "a.test:8080",
+		".Example.com": ".example.com", "https://a.test": "https://a.test/", "http://A.test:8080/x/": "http://a.test:8080/x/",
+		"10.0.0.9": "10.0.0.9", "8.8.8.8:53": "8.8.8.8:53",
+	} {
+		p := compile(t, policy.Config{AllowedHosts: []string{item}})
+		require.Equal(t, []string{want}, p.AllowedHosts())
+	}
+	for _, item := range []string{
+		"", " ", "*", "*.a.test", ".", "..a", ".1", "a b", "a.test.", "a.test:", "a.test:0", "a.test:80:80", "a.test/x", "me@a.test",
+		"ftp://a.test", "https://", "https://a.test/?q", "https://a.test/#f", "https://me@a.test", "[::1", "[a]", "::ffff:127.0.0.1", "fe80::1%1",
+		"169.254.169.254", "0.0.0.0", "255.255.255.255", "1.2.3", "0x7f000001", "2130706433", "-a", "https://a.test/../b", "\u0430.test",
+	} {
+		_, err := policy.Compile(policy.Config{AllowedHosts: []string{item}})
+		require.ErrorContains(t, err, "allowed host", "%q", item)
+	}
+}
+
+func TestAllowedHostGrantsItsOwnHost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		item, url, answer string // answer: what DNS says; empty for a literal
+		ok                bool
+	}{
+		{"localhost", "https://LOCALHOST:8443/x", "127.0.0.1", true},
+		{"localhost", "http://localhost/", "8.8.8.8", false},
+		{"localhost", "http://a.localhost/", "127.0.0.1", false},
+		{"localhost", "http://127.0.0.1/", "", false},
+		{".localhost", "http://a.localhost/", "::1", true},
+		{"127.0.0.1", "http://127.0.0.1:1/", "", true},
+		{"127.0.0.1", "http://127.0.0.2/", "", false},
+		{"::1", "http://[0::1]:9/", "", true},
+		{"a.test", "http://a.test:9/", "8.8.8.8", true},
+		{"a.test", "http://a.test:9/", "127.0.0.1", false},
+		{"a.test:9", "http://a.test/", "8.8.8.8", false},
+		{"10.0.0.9", "http://10.0.0.9/", "", true},
+		{"10.0.0.9", "http://10.0.0.8/", "", false},
+		{"http://localhost:3000/api", "http://localhost:3000/api/x", "::1", true},
+		{"http://localhost:3000/api", "http://localhost:3000/apix", "::1", false},
+		{"http://localhost:3000/api", "https://localhost:3000/api", "::1", false},
+	} {
+		p := compile(t, policy.Config{AllowedHosts: []string{c.item}})
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
+			pm, ok := p.Decide(policy.Request{Method: method, URL: c.url}).Permit()
+			if ok && c.answer != "" {
+				ok = pm.CheckAddr(addr(c.answer)) == nil
+			}
+			require.Equal(t, c.ok, ok, "%s %s %s", c.item, method, c.url)
+		}
+	}
+}

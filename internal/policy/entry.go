@@ -1,0 +1,259 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hostEntryPrefix begins the names of the entries made of allowed hosts. No
+// named entry may begin with it, and no key selects one.
+const hostEntryPrefix = "host:"
+
+const maxName = 128
+
+// entry is a compiled Entry or allowed-host item.
+type entry struct {
+	name      string
+	any       bool   // every host on 80 and 443
+	scheme    string // empty: either
+	host      string // exact, or a suffix with its leading dot
+	port      uint16 // 0: every port
+	prefix    string // of the path, as it was written
+	methods   methods
+	network   string
+	cidrs     []netip.Prefix
+	redirects int
+	ttl       time.Duration // 0: the target does not honour keys
+	headers   map[string]string
+	owned     []string // the names of headers, folded
+	limits    Limits
+}
+
+// fits reports what keeps a question from matching the entry, in the order of
+// checks from scheme to path.
+func (e *entry) fits(q *question) flaw {
+	switch {
+	case e.scheme != "" && e.scheme != q.url.scheme:
+		return flawScheme
+	case q.url.userinfo:
+		return flawUserinfo
+	case q.url.hostForm != flawNone:
+		return q.url.hostForm
+	case !e.coversHost(q.url.host):
+		return flawHost
+	case e.any && q.url.port != 80 && q.url.port != 443:
+		return flawPortAny
+	case e.port != 0 && e.port != q.url.port:
+		return flawPort
+	case q.bit == 0:
+		return flawMethodUnknown
+	case e.methods&q.bit == 0:
+		return flawMethod
+	case q.pathForm != flawNone:
+		return q.pathForm
+	case !covers(e.prefix, q.url.path):
+		return flawPath
+	}
+	return flawNone
+}
+
+func (e *entry) coversHost(host string) bool {
+	switch {
+	case e.any:
+		return true
+	case e.host[0] == '.':
+		return len(host) > len(e.host) && strings.HasSuffix(host, e.host)
+	default:
+		return e.host == host
+	}
+}
+
+// compileEntry turns what was written into what is matched. Its errors name the
+// key; the caller adds the entry.
+func compileEntry(in Entry) (*entry, error) {
+	e := &entry{name: in.Name, redirects: in.Redirects, headers: maps.Clone(in.Headers), limits: in.Limits}
+	err := errors.Join(
+		e.setPrefix(in.URLPrefix),
+		e.setMethods(in.Methods),
+		e.setNetwork(in.Network, in.CIDRs),
+		e.setHeaders(in.Headers),
+		checkLimits(in.Limits),
+	)
+	if in.Redirects < 0 || in.Redirects > MaxRedirects {
+		err = errors.Join(err, fmt.Errorf("redirects: %d is not in 0 to %d", in.Redirects, MaxRedirects))
+	}
+	if i := in.UpstreamIdempotency; i != nil {
+		if e.ttl = i.TTL; e.ttl <= 0 {
+			err = errors.Join(err, errors.New("upstream_idempotency: ttl must be positive"))
+		}
+	}
+	if in.Mode != "" {
+		err = errors.Join(err, fmt.Errorf("mode: %q is not supported; leave it out to enforce the entry", in.Mode))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("name: missing")
+	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("name: must be at most %d bytes of printable text", maxName)
+	case strings.HasPrefix(name, hostEntryPrefix):
+		return fmt.Errorf("name: %q is kept for allowed hosts", hostEntryPrefix)
+	}
+	return nil
+}
+
+func (e *entry) setPrefix(s string) error {
+	if s == "" {
+		return errors.New("url_prefix: missing")
+	}
+	if s == AnyHost {
+		e.any = true
+		return nil
+	}
+	u, err := parsePrefix(s)
+	if err != nil {
+		return fmt.Errorf("url_prefix: %w", err)
+	}
+	e.scheme, e.host, e.port, e.prefix = u.scheme, u.host, u.port, u.path
+	return nil
+}
+
+// parsePrefix reads a URL prefix by the grammar of URLs, and by the rules that
+// a URL under it must pass.
+func parsePrefix(s string) (target, error) {
+	u, f := parseURL(s, false)
+	if f == flawNone {
+		f = u.hostForm
+	}
+	if f == flawNone {
+		f = checkPath(u.path)
+	}
+	switch {
+	case f != flawNone:
+		_, reason := f.describe()
+		return target{}, errors.New(reason)
+	case u.userinfo:
+		return target{}, errors.New("it carries a user or password; use headers")
+	case u.hasQuery:
+		return target{}, errors.New("it has a query; only scheme, host, port and path are matched")
+	}
+	return u.target, nil
+}
+
+func (e *entry) setMethods(list []string) error {
+	if list == nil {
+		e.methods = methodGET
+		return nil
+	}
+	if len(list) == 0 {
+		return errors.New("methods: empty; leave it out for GET alone")
+	}
+	for _, s := range list {
+		_, bit := parseMethod(s)
+		if bit == 0 && !refusedMethod(s) {
+			return fmt.Errorf("methods: %q is not a method that is ever sent", s)
+		}
+		e.methods |= bit
+	}
+	return nil
+}
+
+func (e *entry) setNetwork(network string, cidrs []string) error {
+	switch network {
+	case "":
+		network = NetworkPublic
+	case NetworkPublic, NetworkLoopback, NetworkPrivate:
+	default:
+		return fmt.Errorf("network: %q is not public, loopback or private", network)
+	}
+	e.network = network
+	switch {
+	case network == NetworkPrivate && len(cidrs) == 0:
+		return errors.New("cidrs: missing; a private entry reaches the ranges it names")
+	case network != NetworkPrivate && len(cidrs) > 0:
+		return errors.New("cidrs: only a private entry has them; set network to private")
+	case network != NetworkPublic && e.any:
+		return errors.New("network: an entry for any host is public")
+	}
+	for _, s := range cidrs {
+		p, err := netip.ParsePrefix(s)
+		if err != nil || p != p.Masked() {
+			return fmt.Errorf("cidrs: %q is not a range; write its first address and a length, such as 10.0.0.0/8", s)
+		}
+		e.cidrs = append(e.cidrs, p)
+	}
+	return nil
+}
+
+// setHeaders takes the headers that the worker adds. Their values are never
+// part of an error: they may hold credentials.
+func (e *entry) setHeaders(headers map[string]string) error {
+	if len(headers) > 0 && e.any {
+		return errors.New("headers: an entry for any host would send them to any host")
+	}
+	for name, value := range headers {
+		if !headerToken(name) {
+			return fmt.Errorf("headers: %q is not a header name", name)
+		}
+		folded := string(foldName(nil, name))
+		switch kind := classify([]byte(folded)); {
+		case kind == headerFraming, kind == headerMetadata, kind == headerIdempotency, folded == "host":
+			return fmt.Errorf("headers: %s cannot be set", name)
+		case slices.Contains(e.owned, folded):
+			return fmt.Errorf("headers: %s is there twice", name)
+		case !headerText(value) || len(value) > maxHeaderValue:
+			return fmt.Errorf("headers: the value of %s is not printable ASCII of at most %d bytes", name, maxHeaderValue)
+		case !validPlaceholders(value):
+			return fmt.Errorf("headers: the value of %s has a placeholder that is not ${secret:NAME}", name)
+		}
+		e.owned = append(e.owned, folded)
+	}
+	slices.Sort(e.owned)
+	return nil
+}
+
+// validPlaceholders reports whether every ${ begins a ${secret:NAME}. A
+// misspelt one would be sent as it stands.
+func validPlaceholders(s string) bool {
+	for {
+		_, after, found := strings.Cut(s, "${")
+		if !found {
+			return true
+		}
+		name, rest, closed := strings.Cut(after, "}")
+		name, ok := strings.CutPrefix(name, "secret:")
+		if !closed || !ok || name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+		}) {
+			return false
+		}
+		s = rest
+	}
+}
+
+func checkLimits(l Limits) error {
+	if l.Concurrency < 0 {
+		return errors.New("limits: concurrency must not be negative")
+	}
+	if l.Rate == "" {
+		return nil
+	}
+	n, unit, ok := strings.Cut(l.Rate, "/")
+	if !ok || n == "" || len(n) > 9 || n[0] == '0' || strings.Trim(n, "0123456789") != "" || !slices.Contains([]string{"s", "m", "h"}, unit) {
+		return fmt.Errorf("limits: rate %q is not a count a second, minute or hour, such as 10/s", l.Rate)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"strings"
+
+	"weir/schemas"
+)
+
+const (
+	maxHeaders     = 64
+	maxHeaderName  = 256
+	maxHeaderValue = 8 << 10
+	maxKey         = 255
+)
+
+// headerKind says why a name is not the caller's to set.
+type headerKind uint8
+
+const (
+	headerFree headerKind = iota
+	headerFraming
+	headerRouting
+	headerCredential
+	headerMetadata
+	headerIdempotency
+)
+
+// checkHeaders holds the caller's headers against the closed list, and against
+// the names that the entry sets itself.
+func checkHeaders(e *entry, headers []schemas.Header) flaw {
+	if len(headers) > maxHeaders {
+		return flawHeaderCount
+	}
+	for i, h := range headers {
+		if f := checkHeader(e, h); f != flawNone {
+			return f
+		}
+		for _, earlier := range headers[:i] {
+			if len(earlier.Name) == len(h.Name) && strings.EqualFold(earlier.Name, h.Name) { // tokens: ASCII
+				return flawHeaderRepeated
+			}
+		}
+	}
+	return flawNone
+}
+
+func checkHeader(e *entry, h schemas.Header) flaw {
+	if !headerToken(h.Name) {
+		return flawHeaderName
+	}
+	if len(h.Value) > maxHeaderValue {
+		return flawHeaderLength
+	}
+	if !headerText(h.Value) {
+		return flawHeaderValue
+	}
+	var buf [maxHeaderName]byte
+	name := foldName(buf[:0], h.Name)
+	switch classify(name) {
+	case headerFraming:
+		return flawHeaderFraming
+	case headerRouting:
+		return flawHeaderRouting
+	case headerCredential:
+		return flawHeaderCredential
+	case headerMetadata:
+		return flawHeaderMetadata
+	case headerIdempotency:
+		return flawHeaderIdempotency
+	case headerFree:
+	}
+	for _, owned := range e.owned {
+		if owned == string(name) {
+			return flawHeaderOwned
+		}
+	}
+	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
+		return flawHeaderTemplate
+	}
+	return flawNone
+}
+
+// classify knows the names that frame, route, authenticate or are hop-by-hop.
+// The name is folded.
+func classify(name []byte) headerKind {
+	switch string(name) {
+	case "connection", "keep-alive", "te", "trailer", "trailers", "transfer-encoding", "upgrade", "http2-settings",
+		"content-length", "content-encoding", "accept-encoding", "expect", "alt-used", "early-data":
+		return headerFraming
+	case "host", "x-host", "via", "cdn-loop", "max-forwards", "forwarded", "x-forwarded", "forwarded-for",
+		"x-http-method", "x-http-method-override", "x-method-override", "x-http-host-override", "x-override-url",
+		"x-rewrite-url", "x-rewrite-uri", "x-backend-host", "x-proxy-host", "x-proxy-url",
+		"x-real-ip", "x-client-ip", "client-ip", "x-remote-ip", "x-remote-addr", "x-remote-user", "remote-addr", "remote-user",
+		"x-originating-ip", "x-cluster-client-ip", "true-client-ip", "x-true-client-ip", "fastly-client-ip", "cf-connecting-ip", "cf-connecting-ipv6",
+		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-middleware-subrequest", "x-sendfile":
+		return headerRouting
+	case "authorization", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
+		"x-api-key", "api-key", "apikey", "x-apikey", "x-api-token", "x-auth", "x-auth-token", "x-auth-key", "auth-token",
+		"x-access-token", "access-token", "x-authorization", "x-amz-security-token", "x-goog-api-key",
+		"x-goog-iam-authorization-token", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
+		"x-github-token", "x-gitlab-token", "x-shopify-access-token", "ocp-apim-subscription-key",
+		"x-ms-token-aad-access-token", "x-client-cert", "ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
+		return headerCredential
+	case "metadata", "metadata-flavor", "metadata-token", "metadata-token-expiry-seconds", "x-google-metadata-request":
+		return headerMetadata
+	case "idempotency-key", "x-idempotency-key":
+		return headerIdempotency
+	}
+	return classifyFamily(string(name))
+}
+
+// classifyFamily knows the names by how they begin.
+func classifyFamily(name string) headerKind {
+	switch {
+	case strings.HasPrefix(name, "proxy-"), strings.HasPrefix(name, "sec-websocket-"):
+		return headerFraming
+	case strings.HasPrefix(name, "x-forwarded-"), strings.HasPrefix(name, "x-original-"),
+		strings.HasPrefix(name, "x-envoy-"), strings.HasPrefix(name, "x-accel-"):
+		return headerRouting
+	case strings.HasPrefix(name, "x-aws-ec2-metadata-"), strings.HasPrefix(name, "x-aliyun-ecs-metadata-"):
+		return headerMetadata
+	}
+	return headerFree
+}
+
+// foldName appends the name as the least careful reader sees it: lower case,
+// and a hyphen for whatever is neither letter nor digit, as gateways that
+// pass headers on in the environment do.
+func foldName(dst []byte, name string) []byte {
+	for i := range len(name) {
+		c := lower(name[i])
+		if !letter(c) && !digit(c) {
+			c = '-'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+func headerToken(s string) bool {
+	if s == "" || len(s) > maxHeaderName {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !letter(c) && !digit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// headerText holds for printable ASCII, spaces and tabs.
+func headerText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' && c != '\t') || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// checkKey judges a declared idempotency key. None is fine.
+func checkKey(key string) flaw {
+	if key == "" {
+		return flawNone
+	}
+	if len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "" {
+		return flawIdempotencyKey
+	}
+	return flawNone
+}
+
+// DeclareKey settles which of two idempotency keys is the call's: the one that
+// is declared in a field, or the caller's own Idempotency-Key header. Where a
+// key is declared, the header wins: its value becomes the declared key, and it
+// leaves the headers. Where none is declared, the header stays, and Decide
+// refuses it: a key that nobody declared says nothing about what may be
+// repeated. The slice given is not changed.
+func DeclareKey(headers []schemas.Header, declared string) (rest []schemas.Header, key string) {
+	if declared == "" {
+		return headers, ""
+	}
+	key = declared
+	for i, h := range headers {
+		if !equalLower(h.Name, "idempotency-key") {
+			if rest != nil {
+				rest = append(rest, h)
+			}
+			continue
+		}
+		if rest == nil {
+			rest = append(make([]schemas.Header, 0, len(headers)), headers[:i]...)
+		}
+		key = h.Value
+	}
+	if rest == nil {
+		return headers, key
+	}
+	return rest, key
+}

@@ -1,0 +1,112 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{Entries: []policy.Entry{{
+		Name: "a", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Tenant": "t", "Authorization": "Bearer ${secret:T}"},
+	}}})
+	decide := func(hs ...schemas.Header) schemas.Code {
+		return p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://a.test/", Headers: hs}).Code
+	}
+	for _, name := range []string{
+		"Connection", "keep-alive", "Proxy-Connection", "Proxy-Authorization", "Proxy-Anything", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
+		"HTTP2-Settings", "Sec-WebSocket-Key", "Content-Length", "CONTENT_LENGTH", "Content.Length", "Content-Encoding", "Accept-Encoding", "Expect",
+		"Host", "X-Host", "Via", "Forwarded", "X-Forwarded-For", "X_Forwarded_Proto", "X-Real-IP", "X-Original-URL", "X-Original-Host", "X-Rewrite-URL",
+		"X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override", "True-Client-IP", "CF-Connecting-IP", "X-Envoy-Original-Path",
+		"Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "x_api_key", "X-Auth-Token", "Private-Token",
+		"Metadata", "Metadata-Flavor", "X-aws-ec2-metadata-token", "X-aws-ec2-metadata-token-ttl-seconds", "X-Google-Metadata-Request",
+		"Idempotency-Key", "X-Idempotency-Key", "idempotency_key",
+		"X-Tenant", "x-tenant", "X_TENANT",
+		"", " ", "X A", "X-A ", "X:", ":path", "X\r\nY", "X\x00", "\u00e9", strings.Repeat("x", 257),
+	} {
+		require.Equal(t, schemas.DenyHeader, decide(schemas.Header{Name: name, Value: "1"}), "%q", name)
+	}
+	for _, name := range []string{
+		"Accept", "Content-Type", "If-Match", "If-None-Match", "User-Agent", "X-Request-ID", "Traceparent", "Range", "Prefer",
+		"X-Hostess", "X-Forward", "Tea", "Contents", strings.Repeat("x", 256),
+	} {
+		require.Empty(t, decide(schemas.Header{Name: name, Value: "1"}), "%q", name)
+	}
+	for value, ok := range map[string]bool{
+		"": true, "a b\tc": true, `"x", y;q=0.5`: true, strings.Repeat("v", 8<<10): true, "$x {a}": true,
+		strings.Repeat("v", 8<<10+1): false, "a\nb": false, "a\r": false, "\x00": false, "\x7f": false, "\u00e9": false,
+		"${secret:T}": false, "{{ env.X }}": false,
+	} {
+		require.Equal(t, ok, decide(schemas.Header{Name: "X-A", Value: value}) == "", "%q", value)
+	}
+	require.Equal(t, schemas.DenyHeader, decide(schemas.Header{Name: "X-A"}, schemas.Header{Name: "x-a"}), "given twice")
+
+	var many []schemas.Header
+	for i := range 65 {
+		many = append(many, schemas.Header{Name: fmt.Sprintf("X-%d", i)})
+	}
+	require.Empty(t, decide(many[:64]...))
+	require.Equal(t, schemas.DenyHeader, decide(many...))
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	p := shop(t)
+	for key, ok := range map[string]bool{
+		"": true, "k1": true, `"a b"`: true, strings.Repeat("k", 255): true,
+		strings.Repeat("k", 256): false, " ": false, "a\r\nb": false, "caf\u00e9": false, "\x00": false,
+	} {
+		d := p.Decide(policy.Request{Key: "shop", Method: "POST", URL: "https://shop.test/api/", IdempotencyKey: key})
+		require.Equal(t, ok, d.Allowed, "%q", key)
+	}
+}
+
+// The header counts only beside a declared key, and then it wins.
+func TestDeclareKey(t *testing.T) {
+	t.Parallel()
+	a, b := schemas.Header{Name: "A", Value: "1"}, schemas.Header{Name: "B", Value: "2"}
+	own := schemas.Header{Name: "idempotency-KEY", Value: "mine"}
+
+	rest, key := policy.DeclareKey([]schemas.Header{a, b}, "theirs")
+	require.Equal(t, []schemas.Header{a, b}, rest)
+	require.Equal(t, "theirs", key)
+
+	given := []schemas.Header{a, own, b}
+	rest, key = policy.DeclareKey(given, "theirs")
+	require.Equal(t, []schemas.Header{a, b}, rest)
+	require.Equal(t, "mine", key)
+	require.Equal(t, []schemas.Header{a, own, b}, given, "the caller's slice is left alone")
+
+	rest, key = policy.DeclareKey([]schemas.Header{a, own}, "")
+	require.Equal(t, []schemas.Header{a, own}, rest)
+	require.Empty(t, key)
+	d := shop(t).Decide(policy.Request{Key: "shop", Method: "POST", URL: "https://shop.test/api/", Headers: rest})
+	require.Equal(t, schemas.DenyHeader, d.Code)
+}
+
+func FuzzHeaders(f *testing.F) {
+	for _, s := range [][2]string{{"Host", "x"}, {"X-A", "b"}, {"Transfer_Encoding", "chunked"}, {"X-A\r\nB", ""}, {"X", "${secret:A}"}, {"\u212aeep-alive", ""}} {
+		f.Add(s[0], s[1])
+	}
+	p := shop(f)
+	f.Fuzz(func(t *testing.T, name, value string) {
+		d := p.Decide(policy.Request{
+			Key: "shop", Method: "GET", URL: "https://shop.test/api/", Headers: []schemas.Header{{Name: name, Value: value}},
+		})
+		if !d.Allowed {
+			require.Equal(t, schemas.DenyHeader, d.Code)
+			return
+		}
+		for _, c := range []byte(name + value) {
+			require.True(t, c == '\t' || (c >= ' ' && c < 0x7f))
+		}
+		folded := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
+		require.NotContains(t, []string{"host", "content-length", "transfer-encoding", "connection", "authorization", "cookie", "idempotency-key"}, folded)
+	})
+}

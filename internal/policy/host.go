@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"net/netip"
+	"strings"
+)
+
+const (
+	maxHost  = 253
+	maxLabel = 63
+)
+
+// parseHost reads a name or a dotted quad. A host of another shape is a flaw of
+// the URL (bad); a host that is shaped like one but stands for different things
+// to different resolvers is refused by the host check (odd).
+func parseHost(s string) (host string, addr netip.Addr, odd, bad flaw) {
+	if s == "" {
+		return "", addr, flawNone, flawNoHost
+	}
+	name := strings.TrimSuffix(s, ".")
+	if len(name) < len(s) {
+		odd = flawHostDot
+	}
+	if len(name) > maxHost {
+		return "", addr, flawNone, flawHostLength
+	}
+	upper := false
+	last := 0 // where the last label begins
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '.' {
+			if !hostByte(name[i]) {
+				return "", addr, flawNone, flawHostCharacter
+			}
+			upper = upper || name[i] != lower(name[i])
+			continue
+		}
+		label := name[last:i]
+		if label == "" || len(label) > maxLabel {
+			return "", addr, flawNone, flawHostLength
+		}
+		if odd == flawNone && (label[0] == '-' || label[len(label)-1] == '-') {
+			odd = flawHostHyphen
+		}
+		if i < len(name) {
+			last = i + 1
+		}
+	}
+	if upper {
+		name = strings.ToLower(name) // ASCII alone: see hostByte
+	}
+	if numeric(name[last:]) {
+		var err error
+		if addr, err = netip.ParseAddr(name); err != nil {
+			return name, netip.Addr{}, flawHostNumeric, flawNone
+		}
+		name = addr.String()
+	}
+	return name, addr, odd, flawNone
+}
+
+// hostByte holds for letters, digits, the hyphen and the underscore, which real
+// names have. Names in other scripts come as A-labels.
+func hostByte(c byte) bool { return letter(c) || digit(c) || c == '-' || c == '_' }
+
+// numeric holds for a last label that some resolver reads as a number: digits,
+// or 0x and hex digits. A host that ends in one must be a plain dotted quad.
+func numeric(label string) bool {
+	if strings.HasPrefix(label, "0x") {
+		for i := 2; i < len(label); i++ {
+			if !hexDigit(label[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range len(label) {
+		if !digit(label[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// parseIPv6 reads what stands between brackets: an IPv6 address without zone.
+func parseIPv6(s string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(s)
+	if err != nil || !addr.Is6() || addr.Zone() != "" {
+		return netip.Addr{}, false
+	}
+	return addr, true
+}
+
+// loopbackName holds for the names that RFC 6761 reserves for loopback.
+func loopbackName(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"maps"
+	"net/netip"
+	"time"
+)
+
+// Permit is the permission to make one call, and all that is known of where it
+// goes: the parts that were matched. Only Decide and Hop make one; the zero
+// Permit is refused everywhere and names nothing.
+type Permit struct {
+	policy *Policy
+	entry  *entry
+	target target
+	method string
+	hop    int // 0: the call itself; n: its nth redirect
+}
+
+// Valid reports whether something is permitted.
+func (p Permit) Valid() bool { return p.entry != nil && p.policy != nil }
+
+// Entry is the name of the entry that allowed the call.
+func (p Permit) Entry() string {
+	if !p.Valid() {
+		return ""
+	}
+	return p.entry.name
+}
+
+// Version is the version of the policy that allowed it.
+func (p Permit) Version() string { return p.policy.Version() }
+
+// Method is in upper case.
+func (p Permit) Method() string { return p.method }
+
+// Scheme is http or https.
+func (p Permit) Scheme() string { return p.target.scheme }
+
+// Host is what is to be resolved, or dialled where it is an address: in lower
+// case, an IPv6 address without brackets and in its shortest form.
+func (p Permit) Host() string { return p.target.host }
+
+// Addr is the literal address that the host is. It has been checked. Where it
+// is not valid, the host is a name.
+func (p Permit) Addr() netip.Addr { return p.target.addr }
+
+// Port is the effective port.
+func (p Permit) Port() uint16 { return p.target.port }
+
+// Authority is the Host header: host, brackets around an IPv6 address, and the
+// port where it is not the scheme's own.
+func (p Permit) Authority() string {
+	if !p.Valid() {
+		return ""
+	}
+	return p.target.authority()
+}
+
+// RequestTarget is the path and query to put on the wire, byte for byte.
+func (p Permit) RequestTarget() string {
+	if !p.Valid() {
+		return ""
+	}
+	return p.target.requestTarget()
+}
+
+// URL is the whole target in canonical form. It is content: never log it.
+func (p Permit) URL() string {
+	if !p.Valid() {
+		return ""
+	}
+	return p.target.String()
+}
+
+// Redirects is how many hops the entry follows.
+func (p Permit) Redirects() int {
+	if !p.Valid() {
+		return 0
+	}
+	return p.entry.redirects
+}
+
+// IdempotencyTTL is how long the target honours an Idempotency-Key, if it does.
+func (p Permit) IdempotencyTTL() (time.Duration, bool) {
+	if !p.Valid() || p.entry.ttl <= 0 {
+		return 0, false
+	}
+	return p.entry.ttl, true
+}
+
+// Headers are what the entry adds, with placeholders unresolved. The permit of
+// a redirect has none: no credential is carried on.
+func (p Permit) Headers() map[string]string {
+	if !p.Valid() || p.hop > 0 {
+		return nil
+	}
+	return maps.Clone(p.entry.headers)
+}
+
+// Limits are the entry's.
+func (p Permit) Limits() Limits {
+	if !p.Valid() {
+		return Limits{}
+	}
+	return p.entry.limits
+}
+
+// CheckAddr reports whether one resolved address may be dialled; the error is
+// a *Denied. An IPv4-mapped address is judged as the IPv4 address that it
+// reaches, because net.Resolver reports plain IPv4 answers in that form; dial
+// it unmapped.
+func (p Permit) CheckAddr(a netip.Addr) error {
+	if !p.Valid() {
+		return flawNoPermit.err()
+	}
+	return p.policy.checkAddr(p.entry, a.Unmap(), p.target.port).err()
+}
+
+// CheckAddrs holds an answer of DNS against the entry: every address must pass,
+// and there must be one.
+func (p Permit) CheckAddrs(addrs []netip.Addr) error {
+	if !p.Valid() {
+		return flawNoPermit.err()
+	}
+	if len(addrs) == 0 {
+		return flawAddressNone.err()
+	}
+	for _, a := range addrs {
+		if err := p.CheckAddr(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

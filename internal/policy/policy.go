@@ -1,0 +1,138 @@
+// Package policy decides what may leave. A URL is parsed once, by a grammar of
+// its own, into parts; the parts are matched against the entries of the
+// allowlist, and a Permit hands the same parts to whoever builds the request.
+// What was matched is what is sent.
+//
+// The package is pure: no I/O, no clock, no DNS. Addresses are judged in two
+// places by one rule: a literal address in a URL by Decide, a resolved one by
+// Permit.CheckAddr, which the dialler must ask about every address of an answer.
+//
+// Deny is the zero value of every type here.
+package policy
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/schemas"
+)
+
+// The networks that an entry may lead to.
+const (
+	NetworkPublic   = "public"   // globally routable addresses; the default
+	NetworkLoopback = "loopback" // 127.0.0.0/8 and ::1, never Weir's own ports
+	NetworkPrivate  = "private"  // the entry's CIDRs, minus what nothing can grant
+)
+
+// AnyHost is the url_prefix of an entry that covers every public host on the
+// ports 80 and 443. Only the address check protects what it reaches.
+const AnyHost = "*"
+
+// MaxRedirects is the most hops that an entry may allow.
+const MaxRedirects = 3
+
+// Config is a policy as it is written down.
+type Config struct {
+	// Entries is the allowlist, in order. A later entry replaces an earlier
+	// one of the same name.
+	Entries []Entry
+	// AllowedHosts are the executor's items: host, host:port, .example.com
+	// (subdomains only) or a scheme://host[:port][/path] prefix. Empty grants
+	// nothing; the default list is the configuration's business.
+	AllowedHosts []string
+	// SelfPorts are the ports that Weir itself listens on. On loopback and on
+	// SelfAddrs they are never a target, whatever an entry says.
+	SelfPorts []uint16
+	// SelfHosts are names and addresses that lead to Weir alone, never a target
+	// on any port. Loopback and unspecified ones are ignored: SelfPorts covers them.
+	SelfHosts []string
+	// SelfAddrs are the addresses of this machine, refused on SelfPorts only.
+	// Needed where Weir listens on more than loopback.
+	SelfAddrs []netip.Addr
+}
+
+// Entry grants one target.
+type Entry struct {
+	Name string `json:"name" yaml:"name"`
+	// URLPrefix is scheme://host[:port][/path], or AnyHost. The path covers
+	// itself and what lies below it, on a segment boundary; with a trailing
+	// slash, only what lies below.
+	URLPrefix string `json:"url_prefix" yaml:"url_prefix"`
+	// Methods that pass; default GET alone. CONNECT and TRACE never pass.
+	Methods []string `json:"methods,omitempty" yaml:"methods,omitempty"`
+	// Network is public (default), loopback or private.
+	Network string `json:"network,omitempty" yaml:"network,omitempty"`
+	// CIDRs are what a private entry may reach. Metadata services, loopback,
+	// multicast and addresses that carry an IPv4 address in an IPv6 one stay refused.
+	CIDRs []string `json:"cidrs,omitempty" yaml:"cidrs,omitempty"`
+	// Redirects is how many hops are followed, 0 (default) to MaxRedirects.
+	Redirects int `json:"redirects,omitempty" yaml:"redirects,omitempty"`
+	// UpstreamIdempotency declares that the target honours Idempotency-Key.
+	UpstreamIdempotency *Idempotency `json:"upstream_idempotency,omitempty" yaml:"upstream_idempotency,omitempty"`
+	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
+	// neither see nor set them.
+	Headers map[string]string `json:"headers,omitempty" yaml:"headers,omitempty"`
+	Limits  Limits            `json:"limits,omitzero" yaml:"limits,omitempty"`
+	// Mode is empty: the entry is enforced. Other values are refused.
+	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
+}
+
+// Idempotency is a target's promise about repeated keys.
+type Idempotency struct {
+	TTL time.Duration `json:"ttl" yaml:"ttl"` // how long the target remembers a key; positive
+}
+
+// Limits bound the calls made under an entry. Policy carries them; it has no
+// clock and counts nothing.
+type Limits struct {
+	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"` // "10/s", "600/m", "1000/h"; empty: unlimited
+	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"`
+}
+
+// Policy is a compiled Config. It is immutable and safe for concurrent use; a
+// nil Policy denies everything.
+type Policy struct {
+	version string
+	entries []*entry // the named ones in order, then the allowed hosts
+	byName  map[string]*entry
+	hosts   []string
+	ranges  ranges
+	self    self
+}
+
+// Version is the hash of the canonical policy: the entries and the allowed
+// hosts. What a node calls itself (its ports and hosts) is not part of it, so
+// that nodes under one policy agree.
+func (p *Policy) Version() string {
+	if p == nil {
+		return ""
+	}
+	return p.version
+}
+
+// AllowedHosts lists the executor's items in canonical form.
+func (p *Policy) AllowedHosts() []string {
+	if p == nil {
+		return []string{}
+	}
+	return append([]string{}, p.hosts...)
+}
+
+// Request is one call to be decided. Nothing in it is trusted.
+type Request struct {
+	// Key selects one named entry, with no fall-through to another. When it is
+	// empty and KeyRequired is not set, the first entry that fits decides.
+	Key         string
+	KeyRequired bool
+	Method      string // any case; empty is refused: the surfaces own the default
+	URL         string
+	// DropFragment leaves a fragment after a path or query off the wire instead
+	// of refusing it. A '#' right behind the host is refused all the same.
+	DropFragment bool
+	Headers      []schemas.Header // the caller's, without what Weir adds
+	// IdempotencyKey is the declared key, which goes out as a header.
+	IdempotencyKey string
+	HasBody        bool
+	BodySize       int // bytes
+	BodyDepth      int // nesting of a JSON body; 0 where the door has bounded it
+}

@@ -1,0 +1,75 @@
+package policy
+
+import "strings"
+
+// IsRedirect reports whether a status is one whose Location may be followed.
+// The other statuses of the class are answers like any other: 300 is a choice,
+// 304 the answer to a condition, and 305 would name a proxy.
+func IsRedirect(status int) bool {
+	switch status {
+	case 301, 302, 303, 307, 308:
+		return true
+	}
+	return false
+}
+
+// Hop decides about following a redirect: the same entry, GET and HEAD alone, no
+// more hops than the entry allows (hop counts from 1), and the new URL decided
+// as if it had been asked for. Whatever is wrong, the code is DENY_REDIRECT.
+// The Permit of a hop keeps the method and carries no headers of the entry;
+// its addresses are to be resolved and checked anew.
+func (p Permit) Hop(location string, status, hop int) Decision {
+	if !p.Valid() {
+		return deny(nil, nil, flawNoPermit)
+	}
+	q := question{method: p.method}
+	_, q.bit = parseMethod(p.method)
+	f := flawNone
+	switch {
+	case !IsRedirect(status):
+		f = flawRedirectStatus
+	case p.entry.redirects == 0:
+		f = flawRedirectOff
+	case q.bit&(methodGET|methodHEAD) == 0:
+		f = flawRedirectMethod
+	case location == "":
+		f = flawRedirectLocation
+	case hop < 1 || hop > p.entry.redirects:
+		f = flawRedirectLimit
+	case !p.follow(location, &q):
+		f = flawRedirectTarget
+	}
+	if f != flawNone {
+		return deny(p.policy, p.entry, f)
+	}
+	return p.policy.allow(Permit{policy: p.policy, entry: p.entry, target: q.url.target, method: p.method, hop: hop})
+}
+
+// follow reads a Location into q and reports whether the entry covers it.
+func (p Permit) follow(location string, q *question) bool {
+	var f flaw
+	if q.url, f = parseURL(p.target.resolve(location), false); f != flawNone {
+		return false
+	}
+	q.pathForm = checkPath(q.url.path)
+	return p.entry.fits(q) == flawNone && p.policy.checkTarget(p.entry, &q.url.target) == flawNone
+}
+
+// resolve makes a reference whole against the URL that answered with it. It
+// merges without removing dot segments, so that the path check sees them.
+func (t *target) resolve(location string) string {
+	if _, _, ok := cutScheme(location); ok {
+		return location
+	}
+	origin := t.scheme + "://" + t.authority()
+	switch {
+	case strings.HasPrefix(location, "//"):
+		return t.scheme + ":" + location
+	case strings.HasPrefix(location, "/"):
+		return origin + location
+	case strings.HasPrefix(location, "?"):
+		return origin + t.path + location
+	default:
+		return origin + t.path[:strings.LastIndexByte(t.path, '/')+1] + location
+	}
+}

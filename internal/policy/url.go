@@ -1,0 +1,247 @@
+package policy
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// maxURL bounds a URL, in bytes, merged parameters included.
+const maxURL = 8 << 10
+
+// The schemes. Every target has one of these two very strings.
+const (
+	schemeHTTP  = "http"
+	schemeHTTPS = "https"
+)
+
+// target is a URL in parts: what is matched, and what is sent.
+type target struct {
+	scheme   string
+	host     string     // lower case; an IPv6 address without brackets, shortest form
+	addr     netip.Addr // valid where the host is a literal address
+	port     uint16     // always set
+	path     string     // as it was written, escapes kept; never empty
+	query    string     // as it was written, without the question mark
+	hasQuery bool       // "?" alone is kept
+}
+
+// parts is a parsed URL together with what is wrong with it in ways that only
+// a later check may say, so that the order of checks holds.
+type parts struct {
+	target
+
+	userinfo bool
+	hostForm flaw // a host that is well-formed, and refused whatever the entry
+}
+
+// parseURL is the grammar: scheme "://" [userinfo "@"] host [":" port] [path]
+// ["?" query], in printable ASCII. It accepts less than RFC 3986, and nothing
+// that two parsers are known to read in two ways.
+func parseURL(s string, dropFragment bool) (parts, flaw) {
+	if len(s) > maxURL {
+		return parts{}, flawURLLength
+	}
+	fragment := -1
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '#':
+			if fragment < 0 {
+				fragment = i
+			}
+		case !urlByte(c):
+			return parts{}, flawURLCharacter
+		}
+	}
+	if fragment >= 0 {
+		if !dropFragment || !hasPathOrQuery(s[:fragment]) {
+			return parts{}, flawFragment
+		}
+		s = s[:fragment]
+	}
+	return splitURL(s)
+}
+
+func splitURL(s string) (parts, flaw) {
+	name, rest, ok := cutScheme(s)
+	if !ok {
+		return parts{}, flawNoScheme
+	}
+	var u parts
+	switch {
+	case equalLower(name, schemeHTTPS):
+		u.scheme, u.port = schemeHTTPS, 443
+	case equalLower(name, schemeHTTP):
+		u.scheme, u.port = schemeHTTP, 80
+	default:
+		return parts{}, flawSchemeUnknown
+	}
+	if !strings.HasPrefix(rest, "//") {
+		return parts{}, flawNoAuthority
+	}
+	authority, rest := rest[2:], ""
+	if i := strings.IndexAny(authority, "/?"); i >= 0 {
+		authority, rest = authority[:i], authority[i:]
+	}
+	if f := u.setAuthority(authority); f != flawNone {
+		return parts{}, f
+	}
+	u.path, u.query, u.hasQuery = strings.Cut(rest, "?")
+	if u.path == "" {
+		u.path = "/"
+	}
+	if !validEscapes(u.path) || !validEscapes(u.query) {
+		return parts{}, flawEscape
+	}
+	return u, flawNone
+}
+
+// setAuthority reads [userinfo "@"] host [":" port].
+func (u *parts) setAuthority(s string) flaw {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		u.userinfo = true
+		s = s[i+1:]
+	}
+	var host, port string
+	if strings.HasPrefix(s, "[") {
+		inner, after, ok := strings.Cut(s[1:], "]")
+		if !ok || (after != "" && after[0] != ':') {
+			return flawHostLiteral
+		}
+		addr, ok := parseIPv6(inner)
+		if !ok {
+			return flawHostLiteral
+		}
+		u.addr, u.host, port = addr, addr.String(), after
+	} else {
+		if i := strings.IndexByte(s, ':'); i >= 0 {
+			host, port = s[:i], s[i:]
+		} else {
+			host = s
+		}
+		var f flaw
+		if u.host, u.addr, u.hostForm, f = parseHost(host); f != flawNone {
+			return f
+		}
+	}
+	if port == "" {
+		return flawNone
+	}
+	n, ok := parsePort(port[1:])
+	if !ok {
+		return flawPortForm
+	}
+	u.port = n
+	return flawNone
+}
+
+// cutScheme splits at the first colon, where what stands before it is a scheme.
+func cutScheme(s string) (name, rest string, ok bool) {
+	i := strings.IndexByte(s, ':')
+	if i <= 0 || !letter(s[0]) {
+		return "", "", false
+	}
+	for j := range i {
+		if c := s[j]; !letter(c) && !digit(c) && c != '+' && c != '-' && c != '.' {
+			return "", "", false
+		}
+	}
+	return s[:i], s[i+1:], true
+}
+
+// hasPathOrQuery reports whether something ended the authority of s.
+func hasPathOrQuery(s string) bool {
+	_, after, ok := strings.Cut(s, "://")
+	return ok && strings.ContainsAny(after, "/?")
+}
+
+// parsePort reads 1 to 65535, in digits and without leading zeros.
+func parsePort(s string) (uint16, bool) {
+	if s == "" || len(s) > 5 || s[0] == '0' {
+		return 0, false
+	}
+	n := 0
+	for i := range len(s) {
+		if !digit(s[i]) {
+			return 0, false
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	if n > 65535 {
+		return 0, false
+	}
+	return uint16(n), true
+}
+
+func validEscapes(s string) bool {
+	for i := strings.IndexByte(s, '%'); i >= 0 && i < len(s); i++ {
+		if s[i] != '%' {
+			continue
+		}
+		if i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]) {
+			return false
+		}
+		i += 2
+	}
+	return true
+}
+
+// authority is host[:port] as the Host header has it: no default port.
+func (t *target) authority() string {
+	host := t.host
+	if t.addr.Is6() {
+		host = "[" + host + "]"
+	}
+	if (t.scheme == schemeHTTP && t.port == 80) || (t.scheme == schemeHTTPS && t.port == 443) {
+		return host
+	}
+	return host + ":" + strconv.Itoa(int(t.port))
+}
+
+// requestTarget is the path and query for the request line.
+func (t *target) requestTarget() string {
+	if !t.hasQuery {
+		return t.path
+	}
+	return t.path + "?" + t.query
+}
+
+func (t *target) String() string { return t.scheme + "://" + t.authority() + t.requestTarget() }
+
+// urlByte holds for printable ASCII without the characters that no URL needs
+// raw and that parsers disagree on.
+func urlByte(c byte) bool {
+	if c <= ' ' || c >= 0x7f {
+		return false
+	}
+	switch c {
+	case '"', '#', '<', '>', '\\', '^', '`', '{', '|', '}':
+		return false
+	}
+	return true
+}
+
+func letter(c byte) bool   { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func digit(c byte) bool    { return '0' <= c && c <= '9' }
+func hexDigit(c byte) bool { return digit(c) || ('a' <= c|0x20 && c|0x20 <= 'f') }
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// equalLower compares s with a lower-case word, folding ASCII alone: Unicode
+// folding would take U+017F for an s and U+212A for a k.
+func equalLower(s, word string) bool {
+	if len(s) != len(word) {
+		return false
+	}
+	for i := range len(s) {
+		if lower(s[i]) != word[i] {
+			return false
+		}
+	}
+	return true
+}

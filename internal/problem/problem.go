@@ -1,0 +1,149 @@
+// Package problem renders errors as RFC 9457 bodies: the one place where an
+// error of a route without an envelope of its own becomes an answer.
+package problem
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// MediaType is the content type of every body written here.
+const MediaType = "application/problem+json"
+
+// defaultRetryAfter is named on 429 and 503 when the error names no delay.
+const defaultRetryAfter = time.Second
+
+// Error is an error that brings members of the body a code alone cannot give.
+// Zero members are filled from the code; Cause is never shown.
+type Error struct {
+	schemas.Problem
+	// RetryAfter becomes the header of that name, in whole seconds rounded up.
+	RetryAfter time.Duration
+	Cause      error
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }
+
+// Unwrap gives the private cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Denied is the error of a request that policy refuses at the door: it names
+// the entry and the check.
+func Denied(d schemas.Decision) *Error {
+	reason := d.Reason
+	if reason == "" {
+		reason = "policy refuses the request"
+	}
+	return &Error{Problem: schemas.Problem{Code: d.Code, Detail: reason, Rule: d.Entry, Reason: string(d.Code)}}
+}
+
+// Write answers with err. Nothing may have been written to w before. Only an
+// *Error, a *fault.Error and the log's sentinels are told apart; whatever else
+// comes is INTERNAL and shows nothing of itself.
+func Write(w http.ResponseWriter, r *http.Request, err error) {
+	e := Of(err)
+	if e.RequestID == "" {
+		e.RequestID = RequestID(r.Context())
+	}
+	h := w.Header()
+	h.Set("Content-Type", MediaType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	switch e.Status {
+	case http.StatusUnauthorized:
+		if h.Get("WWW-Authenticate") == "" {
+			h.Set("WWW-Authenticate", "Bearer")
+		}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		if e.RetryAfter <= 0 {
+			e.RetryAfter = defaultRetryAfter
+		}
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(e.Problem) // strings, numbers and booleans: cannot fail
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(body.Bytes()) // the client is gone if this fails
+}
+
+// Of reads an error and returns its complete body, request_id aside.
+func Of(err error) Error {
+	e := read(err)
+	if e.Code == "" {
+		e.Code = schemas.Internal
+	}
+	if e.Status == 0 {
+		e.Status = Status(e.Code)
+	}
+	if e.Type == "" {
+		e.Type = "about:blank"
+	}
+	if e.Title == "" {
+		e.Title = http.StatusText(e.Status)
+	}
+	e.Retryable = e.Retryable || Retryable(e.Code)
+	return e
+}
+
+func read(err error) Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return *own
+	}
+	var public *fault.Error
+	if errors.As(err, &public) {
+		return Error{Problem: schemas.Problem{Code: public.Code, Detail: public.Message}, Cause: err}
+	}
+	code, detail := sentinel(err)
+	return Error{Problem: schemas.Problem{Code: code, Detail: detail}, Cause: err}
+}
+
+// sentinel maps the errors that carry no public sentence of their own.
+func sentinel(err error) (schemas.Code, string) {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge), errors.Is(err, fault.ErrTooLarge):
+		return schemas.PayloadTooLarge, "the body is larger than the limit"
+	case errors.Is(err, fault.ErrNotFound):
+		return schemas.NotFound, "there is no such record"
+	case errors.Is(err, fault.ErrGone):
+		return schemas.StreamGone, "the history of this record has been dropped"
+	case errors.Is(err, fault.ErrConflict):
+		return schemas.Conflict, "the id belongs to an action with another payload"
+	case errors.Is(err, fault.ErrFenced):
+		return schemas.Conflict, "the record changed meanwhile; read it again"
+	case errors.Is(err, fault.ErrFull):
+		return schemas.LogFull, "the log is full; nothing was stored"
+	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return schemas.Unavailable, "the log did not answer; try again"
+	default:
+		return schemas.Internal, "something went wrong on our side"
+	}
+}
+
+type requestIDKey struct{}
+
+// WithRequestID makes Write show id as request_id. The id must be valid by
+// schemas.ValidID: it is echoed.
+func WithRequestID(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestIDKey{}, id)
+}
+
+// RequestID is what WithRequestID set, or "".
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}

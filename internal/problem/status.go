@@ -1,0 +1,73 @@
+package problem
+
+import (
+	"net/http"
+	"strings"
+
+	"weir/schemas"
+)
+
+// Status is the HTTP status of a code.
+func Status(c schemas.Code) int {
+	switch c {
+	case schemas.InvalidRequest:
+		return http.StatusBadRequest
+	case schemas.Unauthorized:
+		return http.StatusUnauthorized
+	case schemas.Forbidden:
+		return http.StatusForbidden
+	case schemas.NotFound:
+		return http.StatusNotFound
+	case schemas.MethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case schemas.NotAcceptable:
+		return http.StatusNotAcceptable
+	case schemas.RequestTimeout:
+		return http.StatusRequestTimeout
+	case schemas.Conflict, schemas.InFlight, schemas.Canceled:
+		return http.StatusConflict
+	case schemas.StreamGone:
+		return http.StatusGone
+	case schemas.PayloadTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case schemas.UnsupportedMediaType:
+		return http.StatusUnsupportedMediaType
+	case schemas.ValidationError, schemas.IdempotencyConflict, schemas.ResponseSchemaInvalid, schemas.PostconditionFailed:
+		return http.StatusUnprocessableEntity
+	case schemas.OutcomeUnknownCode:
+		return http.StatusFailedDependency
+	case schemas.RateLimited:
+		return http.StatusTooManyRequests
+	case schemas.Unavailable, schemas.LogFull:
+		return http.StatusServiceUnavailable
+	case schemas.HTTPFailure, schemas.RetriesExhausted:
+		return http.StatusBadGateway
+	case schemas.UpstreamTimeout, schemas.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	default:
+		return family(c)
+	}
+}
+
+// family maps the codes that share a prefix; the rest is our own failure.
+func family(c schemas.Code) int {
+	switch {
+	case strings.HasPrefix(string(c), "DENY_"):
+		return http.StatusForbidden
+	case strings.HasPrefix(string(c), "UPSTREAM_"):
+		return http.StatusBadGateway
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// Retryable reports whether the same request may succeed later, and whether
+// sending it again is harmless: nothing was stored, or a repeat joins what was.
+func Retryable(c schemas.Code) bool {
+	switch c {
+	case schemas.RateLimited, schemas.Unavailable, schemas.LogFull, schemas.RequestTimeout, schemas.InFlight:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,50 @@
+package redact_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/redact"
+	"weir/schemas"
+)
+
+func TestHeadersByName(t *testing.T) {
+	t.Parallel()
+	r := redact.New([]string{"X-Session", " x-trace-secret ", "", "x-session"})
+	given := []schemas.Header{
+		{Name: "Authorization", Value: "Bearer abc"},
+		{Name: "proxy-authorization", Value: "\xff"},
+		{Name: "COOKIE", Value: "a=b"},
+		{Name: "set-cookie", Value: ""},
+		{Name: "Set-Cookie", Value: "c=d"},
+		{Name: "X-Api-Key", Value: "k"},
+		{Name: "x-session", Value: "s"},
+		{Name: "X-Trace-Secret", Value: "s"},
+		{Name: "content-type", Value: "text/plain;\tcharset=utf-8"},
+		{Name: "x-session-id", Value: "shown"},
+		{Name: "x-bin", Value: "caf\u00e9"},
+		{Name: "x-nul", Value: "a\x00"},
+		{Name: "x-empty", Value: ""},
+	}
+	kept := append([]schemas.Header{}, given...)
+	var values []string
+	for i, h := range r.Headers(given) {
+		require.Equal(t, given[i].Name, h.Name)
+		values = append(values, h.Value)
+	}
+	require.Equal(t, []string{
+		"REDACTED", "REDACTED", "REDACTED", "REDACTED", "REDACTED", "REDACTED", "REDACTED", "REDACTED",
+		"text/plain;\tcharset=utf-8", "shown", "<binary>", "<binary>", "",
+	}, values)
+	require.Equal(t, kept, given, "the original is left alone")
+	require.Nil(t, r.Headers(nil))
+}
+
+func TestNilRedactorKnowsTheFixedNames(t *testing.T) {
+	t.Parallel()
+	var r *redact.Redactor
+	require.True(t, r.Sensitive("Authorization"))
+	require.False(t, r.Sensitive("accept"))
+	require.Equal(t, []schemas.Header{{Name: "cookie", Value: redact.Mark}}, r.Headers([]schemas.Header{{Name: "cookie", Value: "a"}}))
+}

@@ -1,0 +1,65 @@
+package redact
+
+// maxEscapes is how often an escape may be escaped again: %XX, %25XX, %2525XX.
+const maxEscapes = 3
+
+// unescape reads one escaped character at b[i]: %XX, whose percent sign may be
+// escaped again (depth counts from 1), or one of JSON's. It gives what the
+// escape stands for and how many bytes it takes; n is 0 where there is none of
+// that depth.
+func unescape(b []byte, i, depth int) (c byte, n int) {
+	switch b[i] {
+	case '%':
+		j := i + 1
+		for range depth - 1 {
+			if j+1 >= len(b) || b[j] != '2' || b[j+1] != '5' {
+				return 0, 0
+			}
+			j += 2
+		}
+		if j+1 < len(b) && isHex(b[j]) && isHex(b[j+1]) {
+			return hexValue(b[j])<<4 | hexValue(b[j+1]), j + 2 - i
+		}
+	case '\\':
+		if depth == 1 && i+1 < len(b) {
+			return backslash(b, i)
+		}
+	}
+	return 0, 0
+}
+
+// backslash reads JSON's escapes of ASCII characters.
+func backslash(b []byte, i int) (byte, int) {
+	switch c := b[i+1]; c {
+	case '"', '\\', '/', '\'':
+		return c, 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		if i+5 < len(b) && b[i+2] == '0' && b[i+3] == '0' && isHex(b[i+4]) && isHex(b[i+5]) {
+			if v := hexValue(b[i+4])<<4 | hexValue(b[i+5]); v < 0x80 {
+				return v, 6
+			}
+		}
+	}
+	return 0, 0
+}
+
+func isHex(c byte) bool {
+	return ('0' <= c && c <= '9') || ('a' <= c|0x20 && c|0x20 <= 'f')
+}
+
+func hexValue(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}

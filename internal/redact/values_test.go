@@ -1,0 +1,225 @@
+package redact_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"weir/internal/redact"
+	"weir/schemas"
+)
+
+// escapeAll percent-encodes every byte.
+func escapeAll(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, "%%%02x", s[i])
+	}
+	return b.String()
+}
+
+func jsonText(s string) string {
+	b, _ := json.Marshal(s) //nolint:errchkjson // a string
+	return string(b[1 : len(b)-1])
+}
+
+// unicodeText escapes every ASCII byte the long way.
+func unicodeText(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < 0x80 {
+			fmt.Fprintf(&b, `\u%04X`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func forms(s string) map[string]string {
+	return map[string]string{
+		"raw":          s,
+		"path":         url.PathEscape(s),
+		"query":        url.QueryEscape(s),
+		"query lower":  lowerEscapes(url.QueryEscape(s)),
+		"all escaped":  escapeAll(s),
+		"twice":        url.QueryEscape(url.QueryEscape(s)),
+		"thrice":       url.QueryEscape(url.PathEscape(url.PathEscape(s))),
+		"json":         jsonText(s),
+		"json slashes": strings.ReplaceAll(jsonText(s), "/", `\/`),
+		"json long":    unicodeText(s),
+		"base64":       base64.StdEncoding.EncodeToString([]byte(s)),
+		"base64 url":   base64.RawURLEncoding.EncodeToString([]byte(s)),
+		"base64 +1":    base64.StdEncoding.EncodeToString([]byte("u" + s + "?")),
+		"base64 +2":    base64.URLEncoding.EncodeToString([]byte("u:" + s + "??")),
+		"base64 basic": base64.StdEncoding.EncodeToString([]byte("user:" + s)),
+		"base64 query": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("a" + s))),
+		"base64 json":  strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("ab"+s)), "/", `\/`),
+		"hex":          hex.EncodeToString([]byte(s)),
+		"HEX":          strings.ToUpper(hex.EncodeToString([]byte(s))),
+	}
+}
+
+func lowerEscapes(s string) string {
+	b := []byte(s)
+	for i := range b {
+		if b[i] == '%' {
+			copy(b[i:], bytes.ToLower(b[i:i+3]))
+		}
+	}
+	return string(b)
+}
+
+var secrets = []string{ //nolint:gochecknoglobals // a table
+	"AGWC-SECRET-0123456789abcdef", "p@ss w0rd/+=&?#%25", `quo"te\back/slash`, "sk-live_51H8x.Yz~", "100%sure", "tok\u00e9n-\U0001F511-x", "abcd", "a%2541b", `a\\nb`, "line one\nline two",
+}
+
+func TestEveryFormIsTakenOut(t *testing.T) {
+	t.Parallel()
+	for _, secret := range secrets {
+		scrub := redact.Values([]string{secret})
+		for name, form := range forms(secret) {
+			for _, around := range [][2]string{{"", ""}, {"x=", "&y"}, {`{"a":"`, `"}`}, {"<", ">"}} {
+				got := scrub.String(around[0] + form + around[1])
+				if strings.HasPrefix(name, "base64") {
+					require.Contains(t, got, redact.Mark, "%s of %q", name, secret)
+					require.Less(t, len(strings.TrimSuffix(strings.TrimPrefix(got, around[0]), around[1])), len(redact.Mark)+14, "%s of %q: %q", name, secret, got)
+					continue
+				}
+				require.Equal(t, around[0]+redact.Mark+around[1], got, "%s of %q", name, secret)
+			}
+		}
+	}
+}
+
+// Whatever stands around it, no run of base64 that the secret determines stays.
+func TestBase64InAnySurroundings(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		secret := rapid.SliceOfN(rapid.ByteRange(0x21, 0x7e), redact.MinSecret, 40).Draw(t, "secret")
+		before := rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "before")
+		after := rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "after")
+		enc := rapid.SampledFrom([]*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding}).Draw(t, "encoding")
+		whole := string(before) + string(secret) + string(after)
+		got := redact.Values([]string{string(secret)}).String(enc.EncodeToString([]byte(whole)))
+		left, right, found := strings.Cut(got, redact.Mark)
+		if !found {
+			t.Fatalf("%q of %q stayed", secret, whole)
+		}
+		if len(left)*6 > len(before)*8 {
+			t.Fatalf("%q holds bits of the secret", left)
+		}
+		if right = strings.TrimRight(right, "="); len(right)*6 > len(after)*8+5 && !strings.Contains(right, redact.Mark) {
+			t.Fatalf("%q holds bits of the secret", right)
+		}
+	})
+}
+
+func TestPlainTextStays(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{"hunter2-hunter2"})
+	for _, text := range []string{"", "hunter", "hunter2-hunter", "%", "%6", `\`, `\u00`, "100%25 \\n \\u0068 hunter2", "hunter2 hunter2", strings.Repeat("hunter2-hunte", 50)} {
+		require.Equal(t, text, scrub.String(text))
+		b := []byte(text)
+		got := scrub.Bytes(b)
+		require.Equal(t, b, got)
+		if len(b) > 0 {
+			require.Same(t, &b[0], &got[0], "nothing is copied")
+		}
+	}
+}
+
+func TestOverlapsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{"abcdef", "defghi", "abcd"})
+	require.Equal(t, "-REDACTED-", scrub.String("-abcdefghi-"))
+	require.Equal(t, "-REDACTED-", scrub.String("-abcdef-"))
+	require.Equal(t, "-REDACTEDz", scrub.String("-abcdz"))
+	require.Equal(t, "REDACTEDREDACTED", scrub.String("abcddefghi"), "side by side")
+	require.Equal(t, "REDACTED%20REDACTED", scrub.String("abcd%20abcdef"))
+}
+
+func TestShortSecrets(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{"", " ", "abc", " abc", "x", "four"})
+	require.Equal(t, 2, scrub.Skipped())
+	require.Equal(t, "abc x REDACTED", scrub.String("abc x four"))
+
+	none := redact.Values(nil)
+	require.Equal(t, "text", none.String("text"))
+	var missing *redact.Scrubber
+	require.Equal(t, "text", missing.String("text"))
+	require.Equal(t, []byte("text"), missing.Bytes([]byte("text")))
+	require.Zero(t, missing.Skipped())
+	require.Nil(t, missing.Headers(nil))
+}
+
+func TestSpaceAroundASecretIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "[REDACTED]", redact.Values([]string{" s3cret\n"}).String("[s3cret]"))
+}
+
+func TestJSONStaysJSON(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{"12345678", `","b":"`, "token-1"})
+	for raw, want := range map[string]string{
+		`{"a":"token-1","n":1.50}`: `{"a":"REDACTED","n":1.50}`,
+		`{"n":12345678}`:           `"{\"n\":REDACTED}"`,
+		`12345678`:                 `"REDACTED"`,
+		`{"a":"x","b":"y"}`:        `{"a":"xREDACTEDy"}`,
+		`{"a":"<&>"}`:              `{"a":"<&>"}`,
+		`not json token-1`:         `not json REDACTED`,
+	} {
+		require.Equal(t, want, string(scrub.JSON(json.RawMessage(raw))))
+	}
+}
+
+func TestHeadersByValue(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{"token-1"})
+	given := []schemas.Header{{Name: "x-echo", Value: "Bearer token-1"}, {Name: "x", Value: "y"}}
+	require.Equal(t, []schemas.Header{{Name: "x-echo", Value: "Bearer REDACTED"}, {Name: "x", Value: "y"}}, scrub.Headers(given))
+	require.Equal(t, "Bearer token-1", given[0].Value)
+}
+
+func FuzzScrub(f *testing.F) {
+	f.Add("secret-value", "before ", " after")
+	f.Add("a%2541b", "%25", "%")
+	f.Add("abcabcabd", "abcabc", "\\u0061")
+	f.Fuzz(func(t *testing.T, secret, before, after string) {
+		if len(secret) < redact.MinSecret || len(strings.TrimSpace(secret)) != len(secret) || strings.Contains(redact.Mark, secret) {
+			return
+		}
+		scrub := redact.Values([]string{secret})
+		for name, form := range map[string]string{"raw": secret, "query": url.QueryEscape(secret), "all": escapeAll(secret), "hex": hex.EncodeToString([]byte(secret))} {
+			got := scrub.String(before + form + after)
+			require.Contains(t, got, redact.Mark, name)
+			if name == "raw" && !strings.ContainsAny(redact.Mark, secret) {
+				require.NotContains(t, got, secret)
+			}
+		}
+	})
+}
+
+func BenchmarkScrub(b *testing.B) {
+	scrub := redact.Values([]string{"AGWC-SECRET-0123456789abcdef", "sk-live_51H8xYz", "user-password"})
+	text := bytes.Repeat([]byte(`{"id":12345,"name":"A perfectly ordinary record","url":"https://a.test/x%20y?z=1","note":"line\nline"},`), 8<<20/104)
+	noise := []byte(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("\x17\xa2\x9c\x44\xfe\x01"), 1<<20)))
+	for name, body := range map[string][]byte{"json": text, "base64": noise, "percent": bytes.Repeat([]byte("%25"), 2<<20)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				scrub.Bytes(body)
+			}
+		})
+	}
+}

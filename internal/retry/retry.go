@@ -1,0 +1,90 @@
+// Package retry says whether a call may be made again and when. It keeps no
+// state and reads no clock: attempts are counted by the action's own events,
+// and time and chance are arguments.
+package retry
+
+import (
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Schedule is how often and how far apart a call is made. The zero value makes
+// one attempt and waits for nothing; Default is what the executor promises.
+type Schedule struct {
+	// Attempts counts all attempts, the first one too.
+	Attempts int
+	// Base is the wait after the first attempt; each further wait doubles it.
+	Base time.Duration
+	// Cap bounds the doubling. Jitter comes on top of it.
+	Cap time.Duration
+	// Jitter is the largest share of a wait that chance may add to it. It only
+	// adds, so that the waits without it are the shortest there are.
+	Jitter float64
+}
+
+// Default is three attempts, 200 ms and then 400 ms apart, a quarter of
+// jitter. A larger budget would go on doubling up to 2 s.
+func Default() Schedule {
+	return Schedule{Attempts: 3, Base: 200 * time.Millisecond, Cap: 2 * time.Second, Jitter: 0.25}
+}
+
+// More reports whether the budget allows another attempt after the one with
+// this number, counted from 1.
+func (s Schedule) More(attempt int) bool { return attempt < s.Attempts }
+
+// Delay is the wait between the attempt with this number, counted from 1, and
+// the next. rnd in [0,1) is the caller's chance; values outside are cut. An
+// upstream's own wish wins where it is longer, to the nanosecond and whatever
+// its length: bound it with Fit.
+func (s Schedule) Delay(attempt int, rnd float64, retryAfter time.Duration) time.Duration {
+	wait := min(s.Base, s.Cap)
+	for i := 1; i < attempt && wait < s.Cap; i++ {
+		wait = min(2*wait, s.Cap)
+	}
+	if rnd > 0 { // false for NaN too
+		wait += time.Duration(float64(wait) * s.Jitter * min(rnd, 1))
+	}
+	return max(wait, retryAfter)
+}
+
+// Fit cuts a wait that would outlast the deadline. left is the time until the
+// deadline and attempts how many the budget still allows, the next one
+// included. A wait that ends before the deadline is kept; a longer one is cut
+// so that the waits and attempts to come share what is left.
+func Fit(wait, left time.Duration, attempts int) time.Duration {
+	if wait < left {
+		return wait
+	}
+	return max(0, left/time.Duration(max(attempts, 1)+1))
+}
+
+// Retryable reports whether a call that ended this way may be made again. call
+// is nil when a complete answer with this status came back. It says nothing of
+// the budget, the deadline or the life of an idempotency key.
+//
+// What provably never left may be repeated whatever its class. After that the
+// class decides: once is never repeated, not even on an answer that says to
+// try again.
+func Retryable(class schemas.Class, status int, call *fault.Call) bool {
+	if call == nil {
+		return class.Repeatable() && (status == 429 || status >= 500 && status <= 599)
+	}
+	if !transport(call.Code) {
+		return false
+	}
+	return !call.Sent || class.Repeatable()
+}
+
+// transport reports whether a code says that the way to the upstream failed,
+// which time may heal. An answer that broke a limit would break it again.
+func transport(code schemas.Code) bool {
+	switch code {
+	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
+		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated, schemas.Interrupted:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,230 @@
+package retry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/retry"
+	"weir/schemas"
+)
+
+var classes = []schemas.Class{
+	schemas.ClassSafe, schemas.ClassIdempotent, schemas.ClassKeyed, schemas.ClassOnce, "", "unheard-of",
+}
+
+// again holds the whole rule of Retryable for answers and failed calls, written down apart from it.
+var again = map[schemas.Class]struct{ answered, lost bool }{
+	schemas.ClassSafe:       {answered: true, lost: true},
+	schemas.ClassIdempotent: {answered: true, lost: true},
+	schemas.ClassKeyed:      {answered: true, lost: true},
+}
+
+func TestRetryableStatus(t *testing.T) {
+	t.Parallel()
+	for _, class := range classes {
+		for status := 100; status <= 599; status++ {
+			transient := status == 429 || status/100 == 5
+			want := transient && again[class].answered
+			require.Equal(t, want, retry.Retryable(class, status, nil), "class %q status %d", class, status)
+		}
+		for _, status := range []int{-1, 0, 99, 600, 999} {
+			require.False(t, retry.Retryable(class, status, nil), "class %q status %d", class, status)
+		}
+	}
+}
+
+func TestRetryableCall(t *testing.T) {
+	t.Parallel()
+	heals := map[schemas.Code]bool{
+		schemas.UpstreamDNS: true, schemas.UpstreamConnect: true, schemas.UpstreamTLS: true, schemas.UpstreamTimeout: true,
+		schemas.UpstreamReset: true, schemas.UpstreamProtocol: true, schemas.UpstreamTruncated: true, schemas.Interrupted: true,
+	}
+	codes := append(schemas.SettleCodes(), schemas.DoorCodes()...)
+	codes = append(codes, "", "UNHEARD_OF")
+	for _, class := range classes {
+		for _, code := range codes {
+			for _, sent := range []bool{false, true} {
+				for _, status := range []int{0, 100, 200, 301, 404, 429, 500, 503, 599} {
+					call := &fault.Call{Code: code, Sent: sent, Status: status}
+					want := heals[code] && (!sent || again[class].lost)
+					require.Equal(t, want, retry.Retryable(class, status, call),
+						"class %q code %s sent %v status %d", class, code, sent, status)
+				}
+			}
+		}
+	}
+}
+
+func TestOnceIsNeverRepeatedOnceSent(t *testing.T) {
+	t.Parallel()
+	for _, code := range schemas.SettleCodes() {
+		require.False(t, retry.Retryable(schemas.ClassOnce, 0, &fault.Call{Code: code, Sent: true}), code)
+	}
+	for status := 100; status <= 599; status++ {
+		require.False(t, retry.Retryable(schemas.ClassOnce, status, nil), status)
+	}
+}
+
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	s := retry.Default()
+	for _, c := range []struct {
+		attempt int
+		rnd     float64
+		after   time.Duration
+		want    time.Duration
+	}{
+		{1, 0, 0, 200 * ms},
+		{2, 0, 0, 400 * ms},
+		{3, 0, 0, 800 * ms},
+		{4, 0, 0, 1600 * ms},
+		{5, 0, 0, 2000 * ms},
+		{6, 0, 0, 2000 * ms},
+		{math.MaxInt, 0, 0, 2000 * ms},
+		{0, 0, 0, 200 * ms},
+		{-7, 0, 0, 200 * ms},
+		{1, 0.5, 0, 225 * ms},
+		{2, 1, 0, 500 * ms},
+		{9, 1, 0, 2500 * ms},
+		{1, 7, 0, 250 * ms},
+		{1, -1, 0, 200 * ms},
+		{1, math.NaN(), 0, 200 * ms},
+		{1, math.Inf(1), 0, 250 * ms},
+		{1, 0, 199 * ms, 200 * ms},
+		{1, 0, 3 * time.Second, 3 * time.Second},
+		{1, 1, 3 * time.Second, 3 * time.Second},
+		{1, 0, -time.Hour, 200 * ms},
+	} {
+		assert.Equal(t, c.want, s.Delay(c.attempt, c.rnd, c.after), "%+v", c)
+	}
+	assert.Zero(t, retry.Schedule{}.Delay(3, 0.5, 0))
+}
+
+func TestMore(t *testing.T) {
+	t.Parallel()
+	s := retry.Default()
+	assert.Equal(t, []bool{true, true, true, false, false}, []bool{s.More(0), s.More(1), s.More(2), s.More(3), s.More(4)})
+	assert.False(t, retry.Schedule{}.More(1))
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	for _, c := range []struct {
+		wait, left time.Duration
+		attempts   int
+		want       time.Duration
+	}{
+		{1 * s, 30 * s, 2, 1 * s},
+		{20 * s, 30 * s, 2, 20 * s},
+		{30 * s, 30 * s, 2, 10 * s},
+		{99999999 * s, 30 * s, 2, 10 * s},
+		{99999999 * s, 20 * s, 1, 10 * s},
+		{5 * s, 4 * s, 0, 2 * s},
+		{5 * s, 0, 1, 0},
+		{5 * s, -s, 1, 0},
+	} {
+		assert.Equal(t, c.want, retry.Fit(c.wait, c.left, c.attempts), "%+v", c)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	call := func(c schemas.Code) *fault.Call { return &fault.Call{Code: c} }
+	for _, c := range []struct {
+		status            int
+		call              *fault.Call
+		want, kind, label string
+	}{
+		{503, nil, `{"status":503}`, "status", "503"},
+		{429, nil, `{"status":429}`, "status", "429"},
+		{0, call(schemas.UpstreamTimeout), `"timeout"`, "timeout", ""},
+		{0, call(schemas.UpstreamConnect), `"connect"`, "connect", ""},
+		{0, call(schemas.UpstreamDNS), `"connect"`, "connect", ""},
+		{0, call(schemas.UpstreamTLS), `"connect"`, "connect", ""},
+		{200, call(schemas.UpstreamTruncated), `{"other":"UPSTREAM_TRUNCATED"}`, "other", ""},
+		{0, call(schemas.UpstreamReset), `{"other":"UPSTREAM_RESET"}`, "other", ""},
+	} {
+		assert.Equal(t, c.want, string(retry.Outcome(c.status, c.call)))
+		kind, label := retry.Kind(c.status, c.call)
+		assert.Equal(t, []string{c.kind, c.label}, []string{kind, label})
+	}
+	for _, code := range schemas.SettleCodes() {
+		require.True(t, json.Valid(retry.Outcome(0, call(code))), code)
+	}
+}
+
+func TestParseRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	const year = 365 * 24 * time.Hour
+	for _, c := range []struct {
+		value string
+		want  time.Duration
+		ok    bool
+	}{
+		{"0", 0, true},
+		{"1", time.Second, true},
+		{" 120\t", 2 * time.Minute, true},
+		{"007", 7 * time.Second, true},
+		{"99999999", year, true},
+		{"18446744073709551616", year, true},
+		{"Sat, 21 Nov 2026 12:00:30 GMT", 30 * time.Second, true},
+		{"Saturday, 21-Nov-26 12:01:00 GMT", time.Minute, true},
+		{"Sat Nov 21 12:00:05 2026", 5 * time.Second, true},
+		{"Wed, 21 Oct 1915 07:28:00 GMT", 0, true},
+		{"Wed, 21 Oct 9999 07:28:00 GMT", year, true},
+		{"", 0, false},
+		{"-1", 0, false},
+		{"+1", 0, false},
+		{"1.5", 0, false},
+		{"1e9", 0, false},
+		{"0x10", 0, false},
+		{"1, 2", 0, false},
+		{"١", 0, false},
+		{"soon", 0, false},
+		{"Sat, 21 Nov 2026 12:00:30 CET", 0, false},
+	} {
+		wait, ok := retry.ParseRetryAfter(c.value, now)
+		assert.Equal(t, c.ok, ok, "%q", c.value)
+		assert.Equal(t, c.want, wait, "%q", c.value)
+	}
+	for year, want := range map[int]time.Duration{2060: time.Minute, 1975: time.Minute} {
+		at := time.Date(year, 3, 5, 6, 7, 8, 0, time.UTC)
+		wait, ok := retry.ParseRetryAfter(at.Add(want).Format("Monday, 02-Jan-06 15:04:05 GMT"), at)
+		assert.True(t, ok)
+		assert.Equal(t, want, wait, "year %d", year)
+	}
+	// Two digits that time.Parse puts a century away.
+	at := time.Date(2069, 1, 1, 0, 0, 0, 0, time.UTC)
+	wait, ok := retry.ParseRetryAfter(at.Add(time.Minute).Format("Monday, 02-Jan-06 15:04:05 GMT"), at)
+	assert.True(t, ok)
+	assert.Equal(t, time.Minute, wait)
+}
+
+func FuzzParseRetryAfter(f *testing.F) {
+	for _, seed := range []string{"", "1", "99999999999999999999", "1e9", "Sat, 21 Nov 2026 12:00:30 GMT", "Saturday, 21-Nov-26 12:01:00 GMT", "Sat Nov 21 12:00:05 2026"} {
+		f.Add(seed, int64(1795262400))
+	}
+	f.Fuzz(func(t *testing.T, value string, unix int64) {
+		wait, ok := retry.ParseRetryAfter(value, time.Unix(unix%(1<<40), 0).UTC())
+		if wait < 0 || wait > 365*24*time.Hour || !ok && wait != 0 {
+			t.Fatal(fmt.Sprintf("%q: %v %v", value, wait, ok))
+		}
+	})
+}
+
+func TestDelayDoesNotAllocate(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
+	s := retry.Default()
+	var sum time.Duration
+	assert.Zero(t, testing.AllocsPerRun(100, func() { sum += s.Delay(3, 0.5, 0) }))
+	assert.Positive(t, sum)
+}

@@ -1,0 +1,50 @@
+package secrets
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// redacted is all that any rendering of a Value shows.
+const redacted = "[redacted]"
+
+// Value is a text that must not be seen. Every way of printing, encoding or
+// logging it gives [redacted]; only ExposeSecret gives the text. It is not
+// wiped from memory: Go strings cannot be.
+//
+// The text lies in a closure because fmt does not ask methods everywhere: it
+// walks the fields of a Value in an unexported field, and of any for %p and
+// misplaced %w. A function is the one thing that no dumper looks into.
+type Value struct{ text func() string }
+
+func newValue(text string) Value { return Value{text: func() string { return text }} }
+
+// ExposeSecret returns the text itself. It exists for the one place that puts
+// it on the wire and the one that scrubs it from answers: anywhere else it
+// would end in a log, an error or a record.
+func (v Value) ExposeSecret() string {
+	if v.text == nil {
+		return ""
+	}
+	return v.text()
+}
+
+// IsZero reports whether there is no text.
+func (v Value) IsZero() bool { return v.ExposeSecret() == "" }
+
+// Format implements fmt.Formatter for every verb and flag.
+func (Value) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(redacted)) }
+
+func (Value) String() string { return redacted }
+
+// GoString implements fmt.GoStringer.
+func (Value) GoString() string { return redacted }
+
+// MarshalText implements encoding.TextMarshaler, and with it map keys and YAML.
+func (Value) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// MarshalJSON implements json.Marshaler.
+func (Value) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
+
+// LogValue implements slog.LogValuer.
+func (Value) LogValue() slog.Value { return slog.StringValue(redacted) }

@@ -1,0 +1,89 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+
+	"weir/internal/fault"
+)
+
+// ErrKind names the sort of an error in one word that is safe to log. The text
+// of an error never is: it may hold an address, a URL or a piece of content.
+// It is empty for nil, and "other" for an error it does not know.
+func ErrKind(err error) string {
+	if err == nil {
+		return ""
+	}
+	if code := faultCode(err); code != "" {
+		return code
+	}
+	for _, k := range errKinds() {
+		if errors.Is(err, k.is) {
+			return k.word
+		}
+	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return "timeout"
+	}
+	return other
+}
+
+// faultCode is the public code of an error that carries one of the vocabulary.
+func faultCode(err error) string {
+	var public *fault.Error
+	var call *fault.Call
+	var parked *fault.Parked
+	code := ""
+	switch {
+	case errors.As(err, &public):
+		code = string(public.Code)
+	case errors.As(err, &call):
+		code = string(call.Code)
+	case errors.As(err, &parked):
+		code = string(parked.Code)
+	}
+	if !knownCode(code) {
+		return ""
+	}
+	return code
+}
+
+type errKind struct {
+	is   error
+	word string
+}
+
+func errKinds() []errKind {
+	return []errKind{
+		{fault.ErrFenced, "fenced"},
+		{fault.ErrNotFound, "not_found"},
+		{fault.ErrGone, "gone"},
+		{fault.ErrFull, "full"},
+		{fault.ErrUnavailable, "unavailable"},
+		{fault.ErrTooLarge, "too_large"},
+		{fault.ErrConflict, "conflict"},
+		{context.Canceled, "canceled"},
+		{context.DeadlineExceeded, "deadline"},
+		{os.ErrDeadlineExceeded, "deadline"},
+		{fs.ErrNotExist, "not_exist"},
+		{fs.ErrPermission, "permission"},
+		{fs.ErrExist, "exists"},
+		{syscall.ENOSPC, "no_space"},
+		{syscall.EADDRINUSE, "address_in_use"},
+		{syscall.ECONNREFUSED, "refused"},
+		{syscall.ECONNRESET, "reset"},
+		{syscall.EPIPE, "broken_pipe"},
+		{syscall.EMFILE, "too_many_files"},
+		{net.ErrClosed, "closed"},
+		{fs.ErrClosed, "closed"},
+		{io.ErrUnexpectedEOF, "unexpected_eof"},
+		{io.EOF, "eof"},
+		{io.ErrClosedPipe, "closed"},
+	}
+}

@@ -1,0 +1,106 @@
+package upstream
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates for tests.
+type Authority struct {
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority makes an authority nobody else trusts.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{t: t, key: newKey(t)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.cert = sign(t, template, template, a.key, a.key)
+	return a
+}
+
+// Pool trusts the authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// Config is a server's configuration with a certificate for these names and addresses.
+func (a *Authority) Config(names ...string) *tls.Config {
+	return a.ConfigUntil(time.Now().Add(time.Hour), names...)
+}
+
+// ConfigUntil is Config with a certificate that expires then.
+func (a *Authority) ConfigUntil(expiry time.Time, names ...string) *tls.Config {
+	a.t.Helper()
+	return serverConfig(leaf(a.t, expiry, names, a.cert, a.key))
+}
+
+// SelfSigned is a configuration with a certificate that no authority signed.
+func SelfSigned(t testing.TB, names ...string) *tls.Config {
+	t.Helper()
+	return serverConfig(leaf(t, time.Now().Add(time.Hour), names, nil, nil))
+}
+
+func serverConfig(cert tls.Certificate) *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+}
+
+func leaf(t testing.TB, expiry time.Time, names []string, parent *x509.Certificate, signer *ecdsa.PrivateKey) tls.Certificate {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: expiry,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	key := newKey(t)
+	if parent == nil {
+		parent, signer = template, key
+	}
+	cert := sign(t, template, parent, key, signer)
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func sign(t testing.TB, template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}

@@ -1,0 +1,219 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/retry"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// Result is what became of a task. Exactly one of Answered, Denied, Unknown,
+// Failed, Canceled, Expired and a non-zero Again holds.
+type Result struct {
+	// Answered: a complete answer came back; it is Last's.
+	Answered bool
+	// Denied: policy refused the next attempt; Decision says why.
+	Denied   bool
+	Decision schemas.Decision
+	// Unknown: the call may have had its effect and must not be repeated.
+	Unknown bool
+	// Failed: no complete answer, and no further attempt.
+	Failed bool
+	// Exhausted goes with Answered or Failed: another attempt would have been
+	// made, had the budget or the deadline allowed it.
+	Exhausted bool
+	Canceled  bool
+	Expired   bool
+	// Again is when the next attempt is due, where that is too far off to wait
+	// in a worker's slot.
+	Again time.Time
+
+	// Last is the newest attempt; nil if there was none.
+	Last *ledger.Try
+	// Tries are all attempts, redirects' hops included, in order.
+	Tries []ledger.Try
+}
+
+// Run makes a task's attempts until it has a result. What the log already holds
+// of them is not done again, so that Run may be called on the state of an
+// action that another worker began. The error is the log's or ctx's.
+func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
+	for {
+		tries := t.State.Tries(t.Step)
+		number := 1
+		if len(tries) > 0 {
+			last := tries[len(tries)-1]
+			if last.Result.RetryAt.IsZero() {
+				return c.conclude(t, tries), nil
+			}
+			number = last.Number + 1
+			if wait := last.Result.RetryAt.Sub(c.cfg.Now()); wait > c.cfg.Inline {
+				return c.rest(Result{Again: last.Result.RetryAt}, tries), nil
+			} else if err := pause(ctx, t.Stop, wait); err != nil {
+				return Result{}, err
+			}
+		}
+		if t.canceled() {
+			return c.rest(Result{Canceled: true}, tries), nil
+		}
+		if d := t.State.Action.Deadline; !d.IsZero() && !c.cfg.Now().Before(d) {
+			return c.rest(Result{Expired: true}, tries), nil
+		}
+		p, decision := c.guard.Check(t.Call, t.KeyRequired)
+		if !p.Valid() {
+			return c.rest(Result{Denied: true, Decision: decision}, tries), nil
+		}
+		if err := c.follow(ctx, t, p, number); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// follow makes one attempt and the redirects that its entry allows, each
+// decided, dialled and written down by itself.
+func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) error {
+	for hop := 0; ; hop++ {
+		try, reply, err := c.do(ctx, t, p, number, hop)
+		if err != nil {
+			return err
+		}
+		if !follows(p, try) || try.Result.RetryAt.IsZero() {
+			return nil
+		}
+		next, decision := c.guard.Hop(p, reply.Location, reply.Answer.Status, hop+1)
+		if !next.Valid() {
+			return c.refuseHop(ctx, t, try, decision)
+		}
+		p = next
+	}
+}
+
+// follows reports whether the answer is a redirect that the entry may allow.
+func follows(p guard.Pass, t ledger.Try) bool {
+	return t.Result.Code == "" && p.Permit().Redirects() > 0 && policy.IsRedirect(t.Result.Status)
+}
+
+// refuseHop records that a redirect was not followed: nothing was sent for it.
+func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Try, d schemas.Decision) error {
+	a := from.Attempt
+	a.Hop, a.Decision = a.Hop+1, d
+	code := d.Code
+	if code == "" {
+		code = schemas.DenyRedirect
+	}
+	res := schemas.Attempted{
+		Step: a.Step, Number: a.Number, Hop: a.Hop, Code: code,
+		Status: from.Result.Status, Answer: from.Result.Answer, AnswerBlob: from.Result.AnswerBlob,
+	}
+	ev := schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}
+	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
+		return err
+	}
+	return t.Record(ctx, ledger.Try{Attempt: a, Result: &res})
+}
+
+// ends is what next needs to know of how an attempt ended, besides its result.
+type ends struct {
+	at        time.Time
+	wish      time.Duration // the upstream's Retry-After
+	redirects int           // how many hops the entry allows
+}
+
+// next is when another attempt follows this one; zero if none does.
+func (c *Caller) next(t *Task, a schemas.Attempt, res schemas.Attempted, failed *fault.Call, e ends) time.Time {
+	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
+		return e.at.UTC() // the next hop, or a new attempt if this worker dies before it
+	}
+	if a.Number >= c.cfg.Schedule.Attempts || !c.repeatable(t, a.Class, res.Status, failed) {
+		return time.Time{}
+	}
+	deadline := t.State.Action.Deadline
+	at := e.at.Add(c.cfg.Schedule.Delay(a.Number, c.cfg.Rand(), e.wish))
+	if e.wish > 0 && !deadline.IsZero() && at.After(deadline) {
+		// A wish that cannot be granted is not granted in part: the schedule holds.
+		at = e.at.Add(c.cfg.Schedule.Delay(a.Number, c.cfg.Rand(), 0))
+	}
+	if !deadline.IsZero() && !at.Before(deadline) || !a.KeyExpiresAt.IsZero() && at.After(a.KeyExpiresAt) {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// repeatable reports whether such an end of an attempt may be followed by another.
+func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
+	if failed == nil && !t.JudgeStatus {
+		return false
+	}
+	return retry.Retryable(class, status, failed)
+}
+
+// conclude reads the result off a task's last attempt.
+func (c *Caller) conclude(t *Task, tries []ledger.Try) Result {
+	last := tries[len(tries)-1]
+	res := last.Result
+	if res.Code == "" {
+		return c.rest(Result{Answered: true, Exhausted: c.repeatable(t, last.Class, res.Status, nil)}, tries)
+	}
+	if t.canceled() && last.Class == schemas.ClassSafe {
+		return c.rest(Result{Canceled: true}, tries)
+	}
+	if res.Sent && res.Status == 0 && (last.Class == schemas.ClassOnce || last.Class == schemas.ClassKeyed) {
+		return c.rest(Result{Unknown: true}, tries)
+	}
+	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res))}, tries)
+}
+
+// Failure is the failed call that a result records; nil where an answer came.
+func Failure(res *schemas.Attempted) *fault.Call {
+	if res.Code == "" {
+		return nil
+	}
+	return &fault.Call{Code: res.Code, Sent: res.Sent, Status: res.Status}
+}
+
+// rest adds to a result the attempts it rests on.
+func (c *Caller) rest(r Result, tries []ledger.Try) Result {
+	r.Tries = tries
+	if len(tries) > 0 {
+		r.Last = &tries[len(tries)-1]
+	}
+	return r
+}
+
+// Abandon closes an attempt that a worker which is gone left open: nobody will
+// ever know its result. Whether another follows is decided as for any failure.
+func (c *Caller) Abandon(ctx context.Context, st *ledger.State, record func(context.Context, ledger.Try) error) error {
+	open := st.Open()
+	if open == nil {
+		return nil
+	}
+	res := schemas.Attempted{Step: open.Step, Number: open.Number, Hop: open.Hop, Code: schemas.Interrupted, Sent: true}
+	t := &Task{State: st, Step: open.Step}
+	failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
+	res.RetryAt = c.next(t, open.Attempt, res, failed, ends{at: c.cfg.Now()})
+	if err := c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res}); err != nil {
+		return err
+	}
+	return record(ctx, ledger.Try{Attempt: st.Attempts[len(st.Attempts)-1].Attempt, Result: &res})
+}
+
+// pause waits, unless somebody asks for the action to stop.
+func pause(ctx context.Context, stop Stop, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

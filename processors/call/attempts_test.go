@@ -1,0 +1,434 @@
+package call_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/weirtest/memlog"
+	"weir/processors/call"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// end is what the fake target does with one attempt.
+type end struct {
+	openErr error // before anything is sent
+	sendErr error
+	status  int
+	wish    time.Duration
+	during  func() // runs while the request is out
+}
+
+// target is an Adapter that follows a script and counts what it was sent.
+type target struct {
+	script []end
+	opened int
+	sent   int
+}
+
+func (t *target) Open(context.Context, guard.Pass) (call.Exchange, error) {
+	e := t.script[min(t.opened, len(t.script)-1)]
+	t.opened++
+	if e.openErr != nil {
+		return nil, e.openErr
+	}
+	return &exchange{target: t, end: e}, nil
+}
+
+type exchange struct {
+	target *target
+	end    end
+}
+
+func (x *exchange) Close() {}
+
+func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
+	}
+	x.target.sent++
+	if x.end.during != nil {
+		x.end.during()
+	}
+	if x.end.sendErr != nil {
+		return call.Reply{}, x.end.sendErr
+	}
+	return call.Reply{Answer: schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish}}, nil
+}
+
+// stopper is a call.Stop that a test can pull.
+type stopper struct {
+	ctx  context.Context
+	pull context.CancelFunc
+}
+
+func newStopper(t *testing.T) *stopper {
+	t.Helper()
+	ctx, pull := context.WithCancel(context.Background())
+	t.Cleanup(pull)
+	return &stopper{ctx, pull}
+}
+
+func (s *stopper) Requested() bool                { return s.ctx.Err() != nil }
+func (s *stopper) Done() <-chan struct{}          { return s.ctx.Done() }
+func (s *stopper) AfterFunc(f func()) func() bool { return context.AfterFunc(s.ctx, f) }
+
+// bench is one action with a call on an in-memory log.
+type bench struct {
+	ledger *ledger.Ledger
+	caller *call.Caller
+	task   *call.Task
+	target *target
+	stop   *stopper
+	left   []ledger.Try // evidence, in order
+}
+
+type benchConfig struct {
+	method   string
+	key      string // declared idempotency key
+	declared bool   // the entry declares that its target honours keys
+	deadline time.Duration
+	barrier  func(context.Context) error
+	plan     bool
+	script   []end
+}
+
+func newBench(t *testing.T, cfg benchConfig) *bench {
+	t.Helper()
+	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	log := memlog.New(layout, time.Now, memlog.Hooks{})
+	l := ledger.New(log, layout, time.Now)
+	entry := policy.Entry{
+		Name: "up", URLPrefix: "http://up.example/", Network: "public",
+		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
+	}
+	if cfg.declared {
+		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
+	}
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{entry}})
+	require.NoError(t, err)
+	b := &bench{ledger: l, target: &target{script: cfg.script}, stop: newStopper(t)}
+	if cfg.barrier == nil {
+		cfg.barrier = func(context.Context) error { return nil }
+	}
+	b.caller = call.New(l, guard.New(func() *policy.Policy { return p }), b.target, call.Config{
+		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 },
+	})
+	if cfg.deadline == 0 {
+		cfg.deadline = 2 * time.Minute
+	}
+	st, duplicate, err := l.Claim(t.Context(), schemas.Action{
+		ID: "a", Tenant: "default", Kind: schemas.KindHTTP, Fingerprint: "f",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(cfg.deadline).UTC(), Payload: []byte("{}"),
+	})
+	require.NoError(t, err)
+	require.False(t, duplicate)
+	b.task = &call.Task{
+		State: st, JudgeStatus: !cfg.plan, Stop: b.stop,
+		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
+		Record: func(_ context.Context, t ledger.Try) error {
+			b.left = append(b.left, t)
+			return nil
+		},
+	}
+	return b
+}
+
+func status(codes ...int) []end {
+	var ends []end
+	for _, c := range codes {
+		ends = append(ends, end{status: c})
+	}
+	return ends
+}
+
+var (
+	refused = end{openErr: &fault.Call{Code: schemas.UpstreamConnect}}
+	reset   = end{sendErr: &fault.Call{Code: schemas.UpstreamReset, Sent: true}}
+	slow    = end{sendErr: &fault.Call{Code: schemas.UpstreamTimeout, Sent: true}}
+	unsent  = end{sendErr: &fault.Call{Code: schemas.UpstreamReset}}
+	huge    = end{sendErr: &fault.Call{Code: schemas.UpstreamTooLarge, Sent: true, Status: 200}}
+	cutOff  = end{sendErr: &fault.Call{Code: schemas.UpstreamTruncated, Sent: true, Status: 200}}
+)
+
+// TestRun holds every class against every way an attempt can end.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		benchConfig
+		want  func(call.Result) bool
+		sent  int
+		tries int
+		took  time.Duration
+	}{
+		"a GET that is answered": {
+			benchConfig{method: "GET", script: status(200)},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 1, 0,
+		},
+		"a GET is tried three times, 200 ms and 400 ms apart": {
+			benchConfig{method: "GET", script: status(500, 429, 200)},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted }, 3, 3, 600 * time.Millisecond,
+		},
+		"the budget of a GET is spent": {
+			benchConfig{method: "GET", script: status(503)},
+			func(r call.Result) bool { return r.Answered && r.Exhausted }, 3, 3, 600 * time.Millisecond,
+		},
+		"a 404 is final": {
+			benchConfig{method: "GET", script: status(404)},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 1, 0,
+		},
+		"a plan's 503 is an answer": {
+			benchConfig{method: "GET", plan: true, script: status(503)},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 1, 0,
+		},
+		"a plan's GET is repeated when nothing came back": {
+			benchConfig{method: "GET", plan: true, script: []end{reset, {status: 200}}},
+			func(r call.Result) bool { return r.Answered }, 2, 2, 200 * time.Millisecond,
+		},
+		"a PUT is repeated after a reset": {
+			benchConfig{method: "PUT", script: []end{reset, {status: 200}}},
+			func(r call.Result) bool { return r.Answered }, 2, 2, 200 * time.Millisecond,
+		},
+		"a DELETE that nobody answers": {
+			benchConfig{method: "DELETE", script: []end{slow}},
+			func(r call.Result) bool { return r.Failed && r.Exhausted }, 3, 3, 600 * time.Millisecond,
+		},
+		"a POST that was sent is never repeated": {
+			benchConfig{method: "POST", script: []end{reset}},
+			func(r call.Result) bool { return r.Unknown }, 1, 1, 0,
+		},
+		"a POST that timed out is never repeated": {
+			benchConfig{method: "POST", script: []end{slow}},
+			func(r call.Result) bool { return r.Unknown }, 1, 1, 0,
+		},
+		"a POST's 500 is an outcome": {
+			benchConfig{method: "POST", script: status(500)},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 1, 0,
+		},
+		"a POST's 429 is an outcome": {
+			benchConfig{method: "POST", script: status(429)},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 1, 0,
+		},
+		"a status line ends the doubt about a POST": {
+			benchConfig{method: "POST", script: []end{cutOff}},
+			func(r call.Result) bool { return r.Failed && !r.Exhausted }, 1, 1, 0,
+		},
+		"a POST that could not connect may be tried again": {
+			benchConfig{method: "POST", script: []end{refused, refused, {status: 201}}},
+			func(r call.Result) bool { return r.Answered }, 1, 3, 600 * time.Millisecond,
+		},
+		"a POST that can never connect": {
+			benchConfig{method: "POST", script: []end{refused}},
+			func(r call.Result) bool { return r.Failed && r.Exhausted }, 0, 3, 600 * time.Millisecond,
+		},
+		"a POST of which no byte left may be tried again": {
+			benchConfig{method: "POST", script: []end{unsent, {status: 200}}},
+			func(r call.Result) bool { return r.Answered }, 2, 2, 200 * time.Millisecond,
+		},
+		"a key alone proves nothing": {
+			benchConfig{method: "POST", key: "k", script: []end{reset}},
+			func(r call.Result) bool { return r.Unknown }, 1, 1, 0,
+		},
+		"a declared key allows a repeat": {
+			benchConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 200}}},
+			func(r call.Result) bool { return r.Answered }, 2, 2, 200 * time.Millisecond,
+		},
+		"a declared key's budget is spent, and nobody knows": {
+			benchConfig{method: "PATCH", key: "k", declared: true, script: []end{reset}},
+			func(r call.Result) bool { return r.Unknown }, 3, 3, 600 * time.Millisecond,
+		},
+		"an answer that broke a limit would break it again": {
+			benchConfig{method: "GET", script: []end{huge}},
+			func(r call.Result) bool { return r.Failed && !r.Exhausted }, 1, 1, 0,
+		},
+		"the upstream's wish is granted": {
+			benchConfig{method: "GET", script: []end{{status: 503, wish: 2 * time.Second}, {status: 200}}},
+			func(r call.Result) bool { return r.Answered }, 2, 2, 2 * time.Second,
+		},
+		"a wish beyond the deadline is not": {
+			benchConfig{method: "GET", script: []end{{status: 503, wish: time.Hour}, {status: 200}}},
+			func(r call.Result) bool { return r.Answered }, 2, 2, 200 * time.Millisecond,
+		},
+		"no retry starts after the deadline": {
+			benchConfig{method: "GET", deadline: 300 * time.Millisecond, script: status(503)},
+			func(r call.Result) bool { return r.Answered && r.Exhausted }, 2, 2, 200 * time.Millisecond,
+		},
+		"a long wish gives the slot back": {
+			benchConfig{method: "GET", script: []end{{status: 503, wish: 30 * time.Second}}},
+			func(r call.Result) bool { return !r.Again.IsZero() }, 1, 1, 0,
+		},
+		"a method that no entry allows": {
+			benchConfig{method: "TRACE", script: status(200)},
+			func(r call.Result) bool { return r.Denied && r.Decision.Code == schemas.DenyMethod }, 0, 0, 0,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, tt.benchConfig)
+				start := time.Now()
+				r, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				assert.True(t, tt.want(r), "result: %+v", r)
+				assert.Equal(t, tt.sent, b.target.sent, "requests that the target received")
+				assert.Len(t, r.Tries, tt.tries)
+				assert.Len(t, b.left, tt.tries, "every attempt leaves evidence")
+				assert.Equal(t, tt.took, time.Since(start))
+				checkLog(t, b)
+			})
+		})
+	}
+}
+
+// checkLog reads the action back: the fold of the log is the state in hand, and
+// every request that was sent was written down before.
+func checkLog(t *testing.T, b *bench) {
+	t.Helper()
+	st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, b.task.State.Seq, st.Seq)
+	assert.Equal(t, b.task.State.N, st.N)
+	assert.Len(t, st.Attempts, len(b.task.State.Attempts))
+	declared := 0
+	for _, e := range st.Events {
+		if e.Type == schemas.EventAttempt {
+			declared++
+		}
+	}
+	assert.GreaterOrEqual(t, declared, b.target.sent)
+}
+
+func TestNothingIsSentBeforeTheAttemptIsDurable(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the disk is gone")
+	for method, sent := range map[string]int{"POST": 0, "PUT": 0, "GET": 1} {
+		b := newBench(t, benchConfig{method: method, script: status(200), barrier: func(context.Context) error { return broken }})
+		_, err := b.caller.Run(t.Context(), b.task)
+		assert.Equal(t, sent, b.target.sent, method)
+		if sent == 0 {
+			require.ErrorIs(t, err, broken)
+		}
+	}
+}
+
+func TestFencedWorkerSendsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchConfig{method: "GET", script: status(200)})
+	other, err := b.ledger.Load(t.Context(), b.task.State.Ref)
+	require.NoError(t, err)
+	require.NoError(t, b.ledger.Append(t.Context(), other, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w2"}}))
+	_, err = b.caller.Run(t.Context(), b.task)
+	require.ErrorIs(t, err, fault.ErrFenced)
+	assert.Zero(t, b.target.sent)
+}
+
+func TestCancelCutsOffASafeCallOnly(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]func(call.Result) bool{
+		"GET": func(r call.Result) bool { return r.Canceled },
+		"PUT": func(r call.Result) bool { return r.Answered },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := benchConfig{method: method, script: []end{{status: 200}}}
+			b := newBench(t, cfg)
+			cut := end{sendErr: &fault.Call{Code: schemas.UpstreamReset, Sent: true}, during: b.stop.pull}
+			whole := end{status: 200, during: b.stop.pull}
+			b.target.script = []end{whole}
+			if method == "GET" {
+				b.target.script = []end{cut}
+			}
+			r, err := b.caller.Run(t.Context(), b.task)
+			require.NoError(t, err)
+			assert.True(t, want(r), "%s: %+v", method, r)
+			assert.Equal(t, 1, b.target.sent)
+		})
+	}
+}
+
+func TestCancelBeforeTheFirstAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchConfig{method: "POST", script: status(200)})
+	b.stop.pull()
+	r, err := b.caller.Run(t.Context(), b.task)
+	require.NoError(t, err)
+	assert.True(t, r.Canceled)
+	assert.Zero(t, b.target.opened)
+}
+
+// TestAbandon is the crash between an attempt and its result, for each class.
+func TestAbandon(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		benchConfig
+		want func(call.Result) bool
+		sent int // by the worker that takes over
+	}{
+		"safe":       {benchConfig{method: "GET", script: status(200)}, func(r call.Result) bool { return r.Answered }, 1},
+		"idempotent": {benchConfig{method: "PUT", script: status(200)}, func(r call.Result) bool { return r.Answered }, 1},
+		"keyed":      {benchConfig{method: "POST", key: "k", declared: true, script: status(200)}, func(r call.Result) bool { return r.Answered }, 1},
+		"once":       {benchConfig{method: "POST", script: status(200)}, func(r call.Result) bool { return r.Unknown }, 0},
+		"once, key":  {benchConfig{method: "POST", key: "k", script: status(200)}, func(r call.Result) bool { return r.Unknown }, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, tt.benchConfig)
+				p, _ := guardOf(t, b, tt.benchConfig)
+				attempt := schemas.Attempt{Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), ExpiresAt: time.Now()}
+				if attempt.Class == schemas.ClassKeyed {
+					attempt.KeyExpiresAt = time.Now().Add(time.Hour)
+				}
+				require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}))
+				require.NoError(t, b.caller.Abandon(t.Context(), b.task.State, b.task.Record))
+				r, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				assert.True(t, tt.want(r), "result: %+v", r)
+				assert.Equal(t, tt.sent, b.target.sent)
+				assert.Equal(t, schemas.Interrupted, r.Tries[0].Result.Code)
+				checkLog(t, b)
+			})
+		})
+	}
+}
+
+func guardOf(t *testing.T, b *bench, cfg benchConfig) (guard.Pass, schemas.Decision) {
+	t.Helper()
+	entry := policy.Entry{Name: "up", URLPrefix: "http://up.example/", Methods: []string{cfg.method}}
+	if cfg.declared {
+		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
+	}
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{entry}})
+	require.NoError(t, err)
+	return guard.New(func() *policy.Policy { return p }).Check(b.task.Call, false)
+}
+
+func TestKeyOutlived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, benchConfig{method: "POST", key: "k", declared: true, script: []end{reset}})
+		b.task.State.Action.Deadline = time.Now().Add(3 * time.Hour)
+		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: time.Now().Add(100 * time.Millisecond)}
+		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}))
+		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State, b.task.Record))
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Unknown, "a repeat with a key that has run out is a blind one")
+		assert.Zero(t, b.target.sent)
+	})
+}
+
+func TestZeroPassIsRefused(t *testing.T) {
+	t.Parallel()
+	assert.False(t, guard.Pass{}.Valid())
+}

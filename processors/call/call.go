@@ -1,0 +1,257 @@
+// Package call owns the attempts of a call: it writes each one down before it
+// is made, makes it once, writes down what came back, and decides by the call's
+// class whether there is to be another.
+package call
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/retry"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// Ledger is where attempts are written.
+type Ledger interface {
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	Stow(ctx context.Context, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+}
+
+// Adapter speaks one outward dialect.
+type Adapter interface {
+	// Open makes everything ready that can be made ready before the request:
+	// it resolves, dials and finishes TLS, and sends nothing. Its errors are
+	// *fault.Call that was not sent.
+	Open(ctx context.Context, p guard.Pass) (Exchange, error)
+}
+
+// Exchange is one connection for one request.
+type Exchange interface {
+	// Do sends the request, once. Its errors are *fault.Call.
+	Do(ctx context.Context) (Reply, error)
+	// Close may be called more than once.
+	Close()
+}
+
+// Reply is a complete answer.
+type Reply struct {
+	Answer schemas.Answer
+	// Location is the target of a redirect, as the upstream gave it.
+	Location string
+}
+
+// Metrics counts what calls do.
+type Metrics interface {
+	AttemptDone(host, method string, code schemas.Code, took time.Duration)
+	Retry(host, method string, attempt int, kind, status string)
+}
+
+// Config is what a Caller needs besides its collaborators.
+type Config struct {
+	// Worker names this process in attempts.
+	Worker string
+	// Barrier waits until all that was appended is as durable as promised.
+	Barrier func(context.Context) error
+	// Timeout bounds one attempt, dialling included, where the call asks for
+	// none, and is the most that a call may ask for. Default 30 s.
+	Timeout time.Duration
+	// Margin is added to an attempt's timeout for its expires_at. Default 5 s.
+	Margin time.Duration
+	// Inline is the longest delay spent waiting in a worker's slot; a longer
+	// one becomes a wake-up on the log. Default 3 s.
+	Inline   time.Duration
+	Schedule retry.Schedule
+	Metrics  Metrics
+	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
+	Now  func() time.Time
+	Rand func() float64
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.Margin == 0 {
+		c.Margin = 5 * time.Second
+	}
+	if c.Inline == 0 {
+		c.Inline = 3 * time.Second
+	}
+	if c.Schedule.Attempts == 0 {
+		c.Schedule = retry.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	return c
+}
+
+// Caller makes calls. It is safe for concurrent use.
+type Caller struct {
+	ledger  Ledger
+	guard   *guard.Guard
+	adapter Adapter
+	cfg     Config
+}
+
+// New returns a Caller that sends through adapter what guard lets pass.
+func New(l Ledger, g *guard.Guard, a Adapter, cfg Config) *Caller {
+	return &Caller{ledger: l, guard: g, adapter: a, cfg: cfg.withDefaults()}
+}
+
+// ErrNoPass says that a call was asked for without a decision.
+var ErrNoPass = errors.New("a call needs a pass")
+
+// do makes one attempt at one hop: dial, write the attempt down, send, write
+// the result down. The error is the log's; what the upstream did is in the try.
+func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (ledger.Try, Reply, error) {
+	if !p.Valid() {
+		return ledger.Try{}, Reply{}, ErrNoPass
+	}
+	start := c.cfg.Now()
+	limit := c.limit(p, start, t.State.Action.Deadline)
+	sendCtx, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	if p.Class() == schemas.ClassSafe {
+		// Cutting any other call off would turn a known outcome into an unknown one.
+		defer t.Stop.AfterFunc(cancel)()
+	}
+	attempt := c.describe(t, p, number, hop, limit)
+
+	ex, err := c.adapter.Open(sendCtx, p)
+	if err != nil {
+		return c.finish(ctx, t, p, attempt, start, Reply{}, err, true)
+	}
+	defer ex.Close()
+	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}); err != nil {
+		return ledger.Try{}, Reply{}, err
+	}
+	// A call that may be repeated freely need not wait for the device: if the
+	// record of it is lost, nothing is lost with it.
+	if p.Class() != schemas.ClassSafe {
+		if err := c.cfg.Barrier(ctx); err != nil {
+			return ledger.Try{}, Reply{}, err
+		}
+	}
+	reply, err := ex.Do(sendCtx)
+	return c.finish(ctx, t, p, attempt, start, reply, err, false)
+}
+
+// limit is when an attempt that starts now is given up.
+func (c *Caller) limit(p guard.Pass, start, deadline time.Time) time.Time {
+	timeout := c.cfg.Timeout
+	if own := p.Call().Timeout; own > 0 && own < timeout {
+		timeout = own
+	}
+	limit := start.Add(timeout)
+	if !deadline.IsZero() && deadline.Before(limit) {
+		return deadline
+	}
+	return limit
+}
+
+// describe is the record of an attempt.
+func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Time) schemas.Attempt {
+	a := schemas.Attempt{
+		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker,
+		Decision: p.Decision(), Digest: digest(p.Call()), ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
+	}
+	if a.Class == schemas.ClassKeyed {
+		a.KeyExpiresAt = t.keyExpiry(p, c.cfg.Now())
+	}
+	return a
+}
+
+// finish writes down what came of an attempt, with the time of the next one if
+// there is to be one. A call that failed before anything was written down goes
+// on the log as one event that holds both.
+func (c *Caller) finish(ctx context.Context, t *Task, p guard.Pass, a schemas.Attempt, start time.Time,
+	reply Reply, callErr error, undeclared bool,
+) (ledger.Try, Reply, error) {
+	now := c.cfg.Now()
+	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Sent: true, Duration: now.Sub(start)}
+	var failed *fault.Call
+	switch {
+	case callErr == nil:
+		res.Status = reply.Answer.Status
+		if err := c.stow(ctx, &res, reply.Answer); err != nil {
+			return ledger.Try{}, Reply{}, err
+		}
+	case errors.As(callErr, &failed):
+		res.Code, res.Sent, res.Status = failed.Code, failed.Sent, failed.Status
+	default:
+		// An adapter that breaks its contract is taken at its worst.
+		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !undeclared, Cause: callErr}
+		res.Code, res.Sent = failed.Code, failed.Sent
+	}
+	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: p.Permit().Redirects()})
+	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
+	if undeclared {
+		ev.Attempt = &a
+	}
+	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
+		return ledger.Try{}, Reply{}, err
+	}
+	try := ledger.Try{Attempt: a, Result: &res}
+	c.measure(p, try)
+	return try, reply, t.Record(ctx, try)
+}
+
+// stow puts an answer into its result. The body of a large one is kept apart,
+// with the whole answer around it.
+func (c *Caller) stow(ctx context.Context, res *schemas.Attempted, a schemas.Answer) error {
+	res.Answer = &a
+	if len(a.Body) <= schemas.InlineLimit {
+		return nil
+	}
+	brief := a
+	brief.Body = nil
+	res.Answer = &brief
+	doc, err := ledger.Encode(a)
+	if err != nil {
+		return err
+	}
+	_, res.AnswerBlob, err = c.ledger.Stow(ctx, doc)
+	return err
+}
+
+func (c *Caller) measure(p guard.Pass, t ledger.Try) {
+	if c.cfg.Metrics == nil {
+		return
+	}
+	host, method := p.Permit().Host(), p.Call().Method
+	c.cfg.Metrics.AttemptDone(host, method, t.Result.Code, t.Result.Duration)
+	if t.Result.RetryAt.IsZero() {
+		return
+	}
+	kind, status := retry.Kind(t.Result.Status, Failure(t.Result))
+	c.cfg.Metrics.Retry(host, method, t.Number, kind, status)
+}
+
+// digest names a request without telling its content.
+func digest(call schemas.HTTPCall) string {
+	h := sha256.New()
+	for _, s := range []string{call.Method, call.URL, call.IdempotencyKey} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	for _, f := range call.Headers {
+		h.Write([]byte(f.Name))
+		h.Write([]byte{0})
+		h.Write([]byte(f.Value))
+		h.Write([]byte{0})
+	}
+	h.Write(call.Body)
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,43 @@
+package call
+
+import "weir/schemas"
+
+// UnknownText is worded for a model that reads it: it must not send again.
+const UnknownText = "the request may or may not have been applied; do not repeat it: check the target, or ask a person to resolve this action"
+
+// Describe is a failed call in a sentence that names no address and nothing
+// that the upstream said.
+func Describe(code schemas.Code) string {
+	switch code {
+	case schemas.UpstreamDNS:
+		return "the target's name could not be resolved"
+	case schemas.UpstreamConnect:
+		return "the target could not be connected to"
+	case schemas.UpstreamTLS:
+		return "the TLS handshake with the target failed"
+	case schemas.UpstreamTimeout:
+		return "the target did not answer in time"
+	case schemas.UpstreamReset:
+		return "the target closed the connection before it answered"
+	case schemas.UpstreamProtocol:
+		return "the target's answer is not valid HTTP"
+	case schemas.UpstreamTruncated:
+		return "the target's answer ended before it was complete"
+	case schemas.UpstreamTooLarge:
+		return "the target's answer is larger than is allowed"
+	case schemas.UpstreamHeadersTooLarge:
+		return "the headers of the target's answer are larger than is allowed"
+	case schemas.UpstreamEncoding:
+		return "the coding of the target's answer is not one that was asked for, or is broken"
+	case schemas.Interrupted:
+		return "the worker that made the call is gone"
+	case schemas.SecretUnavailable:
+		return "a secret that the entry adds could not be read; nothing was sent"
+	case schemas.DenyAddress:
+		return "an address that the target's name resolves to is not permitted for its entry"
+	case schemas.DenyRedirect:
+		return "the target answered with a redirect that its entry does not allow"
+	default:
+		return string(code)
+	}
+}

@@ -1,0 +1,93 @@
+// Package executor performs actions of kind http: one call, judged by its
+// status, its response schema and its postconditions.
+package executor
+
+import (
+	"context"
+	"encoding/json"
+
+	"weir/internal/fault"
+	"weir/internal/jsonschema"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Caller makes the attempts of a call.
+type Caller interface {
+	Run(ctx context.Context, t *call.Task) (call.Result, error)
+}
+
+// Recorder leaves evidence.
+type Recorder interface {
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Answers reads answers, wherever they are kept.
+type Answers interface {
+	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+}
+
+// Executor performs kind http. It is safe for concurrent use.
+type Executor struct {
+	caller   Caller
+	recorder Recorder
+	answers  Answers
+	schemas  *jsonschema.Cache
+}
+
+// New returns an Executor with a cache of compiled response schemas of its own.
+func New(c Caller, r Recorder, a Answers) *Executor {
+	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
+}
+
+// Perform makes the action's call and judges what came of it.
+func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	var c schemas.HTTPCall
+	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
+		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
+	}
+	t := &call.Task{
+		State: st, Call: c, JudgeStatus: true, Stop: stop,
+		Record: func(ctx context.Context, t ledger.Try) error { return e.record(ctx, st, t) },
+	}
+	r, err := e.caller.Run(ctx, t)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	if !r.Again.IsZero() {
+		return settle.Verdict{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+	}
+	if r.Denied {
+		denial, err := settle.Denial(st, 0, c.Method, call.Fingerprint(c), r.Decision, settle.Attempts(st))
+		if err != nil {
+			return settle.Verdict{}, err
+		}
+		if err := e.recorder.Leave(ctx, st, denial); err != nil {
+			return settle.Verdict{}, err
+		}
+	}
+	answer, err := e.answers.Answer(ctx, r.Last)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	return e.judge(c, r, answer), nil
+}
+
+// Evidence is the record of one attempt.
+func (e *Executor) Evidence(st *ledger.State, t ledger.Try) (schemas.Evidence, error) {
+	var c schemas.HTTPCall
+	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
+		return schemas.Evidence{}, err
+	}
+	return settle.Attempt(st, t, c.Method, call.Fingerprint(c))
+}
+
+func (e *Executor) record(ctx context.Context, st *ledger.State, t ledger.Try) error {
+	ev, err := e.Evidence(st, t)
+	if err != nil {
+		return err
+	}
+	return e.recorder.Leave(ctx, st, ev)
+}

@@ -1,0 +1,168 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/postcondition"
+	"weir/internal/retry"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// judge turns the end of a call into a verdict in the executor's words.
+func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Verdict {
+	switch {
+	case r.Canceled:
+		return verdict(schemas.OutcomeCanceled, schemas.Canceled, schemas.HTTPResult{
+			Variant: schemas.VariantCanceled, Message: "the action was canceled before its call was answered",
+		})
+	case r.Expired:
+		return verdict(schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.HTTPResult{
+			Variant: schemas.VariantExpired, Message: "the action's deadline passed before its call was answered",
+			History: history(r.Tries),
+		})
+	case r.Denied:
+		return denied(c, r, r.Decision)
+	case r.Unknown:
+		return verdict(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.HTTPResult{
+			Variant: schemas.VariantOutcomeUnknown, Message: call.UnknownText, History: history(r.Tries), LastError: describe(r),
+		})
+	case r.Exhausted:
+		return exhausted(r, answer)
+	case r.Failed:
+		return failed(c, r, answer)
+	default:
+		return e.answered(c, answer)
+	}
+}
+
+func verdict(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) settle.Verdict {
+	return settle.Verdict{Outcome: o, Code: code, Message: res.Message, Result: res}
+}
+
+// denied is a refusal by policy. If an earlier attempt did leave, the outcome
+// is a failure: denied promises that nothing was sent.
+func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Verdict {
+	outcome := schemas.OutcomeDenied
+	for _, t := range r.Tries {
+		if t.Result.Sent {
+			outcome = schemas.OutcomeFailed
+		}
+	}
+	return verdict(outcome, d.Code, schemas.HTTPResult{
+		Variant: schemas.VariantDisallowedHost, Message: "disallowed host '" + call.Host(c) + "'", Decision: &d, History: history(r.Tries),
+	})
+}
+
+func exhausted(r call.Result, answer *schemas.Answer) settle.Verdict {
+	n := r.Last.Number
+	last := describe(r)
+	return verdict(schemas.OutcomeFailed, schemas.RetriesExhausted, schemas.HTTPResult{
+		Variant: schemas.VariantRetriesExhausted,
+		Message: fmt.Sprintf("retry attempts exhausted after %d attempts; last error: %s", n, last),
+		Answer:  answer, History: history(r.Tries), LastError: last,
+	})
+}
+
+// failed is a call without a complete answer that no further attempt can help.
+func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Verdict {
+	code := r.Last.Result.Code
+	switch {
+	case code == schemas.DenyRedirect && answer != nil:
+		return refusedRedirect(answer)
+	case strings.HasPrefix(string(code), "DENY_"):
+		d := r.Last.Decision
+		d.Allowed, d.Code = false, code
+		if r.Last.Decision.Allowed { // refused on the way, after policy had let it pass
+			d.Reason = call.Describe(code)
+		}
+		return denied(c, r, d)
+	}
+	return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
+		Variant: schemas.VariantRequest, Message: "http request failed: " + describe(r), Answer: answer,
+		History: history(r.Tries), LastError: describe(r),
+	})
+}
+
+func refusedRedirect(a *schemas.Answer) settle.Verdict {
+	return verdict(schemas.OutcomeFailed, schemas.DenyRedirect, schemas.HTTPResult{
+		Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status) + "; the entry does not allow this redirect", Answer: a,
+	})
+}
+
+// answered judges a complete answer: status, then schema, then postconditions.
+func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer) settle.Verdict {
+	switch {
+	case policy.IsRedirect(a.Status):
+		return refusedRedirect(a)
+	case a.Status < 200 || a.Status > 299:
+		return verdict(schemas.OutcomeFailed, schemas.HTTPFailure, schemas.HTTPResult{
+			Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status), Answer: a,
+		})
+	}
+	if c.ResponseSchema != nil {
+		if code, messages := e.violations(c, a); len(messages) > 0 {
+			return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
+				Variant: schemas.VariantSchemaValidationFailed, Message: strings.Join(messages, "; "), Answer: a,
+			})
+		}
+	}
+	res := schemas.HTTPResult{Answer: a}
+	if c.Postcondition == nil {
+		return verdict(schemas.OutcomeSucceeded, "", res)
+	}
+	p, err := postcondition.Parse(c.Postcondition)
+	if err != nil { // ingress has parsed it before
+		return verdict(schemas.OutcomeFailed, schemas.PostconditionFailed, schemas.HTTPResult{
+			Variant: schemas.VariantInvalidPostcondition, Message: "the postcondition cannot be read", Answer: a,
+		})
+	}
+	passed, report := p.Evaluate(*a)
+	res.Report = report
+	if passed {
+		return verdict(schemas.OutcomeSucceeded, "", res)
+	}
+	res.Variant, res.Message = schemas.VariantPostconditionFailed, "a postcondition does not hold"
+	return verdict(schemas.OutcomeFailed, schemas.PostconditionFailed, res)
+}
+
+// violations holds a body against its schema.
+func (e *Executor) violations(c schemas.HTTPCall, a *schemas.Answer) (schemas.Code, []string) {
+	if a.Hash != "" && !a.JSON {
+		return schemas.ResponseNotJSON, []string{"the response body is not JSON"}
+	}
+	s, err := e.schemas.Compile(c.ResponseSchema)
+	if err != nil { // ingress has compiled it before
+		return schemas.ResponseSchemaInvalid, []string{"the response schema cannot be compiled"}
+	}
+	return schemas.ResponseSchemaInvalid, s.Validate(a.Body)
+}
+
+func statusText(status int) string { return fmt.Sprintf("http request returned status %d", status) }
+
+// describe is the display text of the last attempt's end.
+func describe(r call.Result) string {
+	res := r.Last.Result
+	if res.Code == "" {
+		return statusText(res.Status)
+	}
+	return call.Describe(res.Code)
+}
+
+// history has one record an attempt; the hops of a redirect are one.
+func history(tries []ledger.Try) []schemas.RetryRecord {
+	var h []schemas.RetryRecord
+	for _, t := range tries {
+		rec := schemas.RetryRecord{Attempt: t.Number, Outcome: retry.Outcome(t.Result.Status, call.Failure(t.Result))}
+		if n := len(h); n > 0 && h[n-1].Attempt == t.Number {
+			h[n-1] = rec
+			continue
+		}
+		h = append(h, rec)
+	}
+	return h
+}

@@ -1,0 +1,190 @@
+// Package processors turns stored actions into settled ones. The pipeline is
+// admit → guard → call → settle; everything it does is on the log before anybody
+// sees it, and everything it was doing when it died is read from there.
+package processors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/admit"
+	"weir/processors/call"
+	"weir/processors/park"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Ledger is what the pipeline itself asks of the log.
+type Ledger interface {
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+}
+
+// Waker has an action looked at again later.
+type Waker interface {
+	Wake(ctx context.Context, ref schemas.Ref, at time.Time) error
+}
+
+// Stages are the pipeline's parts, in the order of the work.
+type Stages struct {
+	Admit      *admit.Admitter
+	Performers map[schemas.Kind]Performer // guard and call are theirs
+	Caller     *call.Caller
+	Evidence   *settle.Recorder
+	Settle     *settle.Settler
+	Park       *park.Parker
+}
+
+// Pipeline handles delivered messages. It is safe for concurrent use.
+type Pipeline struct {
+	Stages
+	ledger  Ledger
+	waker   Waker
+	worker  string
+	running *running
+}
+
+// NewPipeline returns a pipeline whose attempts bear the worker's name.
+func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
+	return &Pipeline{Stages: s, ledger: l, waker: w, worker: worker, running: newRunning()}
+}
+
+// busyDelay is how long a message rests that came again while its action is
+// under way in this process.
+const busyDelay = 2 * time.Second
+
+// Handle works on the action that a message of the log belongs to. The error
+// says what is to happen to the message: see fault.Disposition.
+func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil {
+		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
+	}
+	stop, ok := p.running.begin(ref)
+	if !ok {
+		return &fault.Later{After: busyDelay}
+	}
+	defer p.running.end(ref)
+
+	st, err := p.admission(ctx, rec, ref, first)
+	if err == nil {
+		err = p.work(ctx, st, stop)
+	}
+	if errors.Is(err, fault.ErrFenced) {
+		// Somebody wrote since we read: what they wrote decides what to do now.
+		if st, err = p.Admit.Again(ctx, ref); err == nil {
+			err = p.work(ctx, st, stop)
+		}
+	}
+	return p.conclude(ctx, rec, st, err)
+}
+
+func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, ref schemas.Ref, first bool) (*ledger.State, error) {
+	if first {
+		return p.Admit.First(ctx, rec)
+	}
+	return p.Admit.Again(ctx, ref)
+}
+
+// work carries an admitted action to its verdict.
+func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
+	performer, ok := p.Performers[st.Kind]
+	if !ok {
+		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
+	}
+	if st.Inherited > 1 {
+		if err := p.recover(ctx, st, performer); err != nil {
+			return err
+		}
+	}
+	if !st.Started {
+		started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
+		if err := p.ledger.Append(ctx, st, started); err != nil {
+			return err
+		}
+	}
+	verdict, err := performer.Perform(ctx, st, stop)
+	if err != nil {
+		return err
+	}
+	return p.Settle.Settle(ctx, st, verdict)
+}
+
+// recover takes over from a worker that is gone: it closes the attempt that was
+// left open, and leaves the evidence that was not left.
+func (p *Pipeline) recover(ctx context.Context, st *ledger.State, performer Performer) error {
+	keep := func(context.Context, ledger.Try) error { return nil } // all are left below
+	if err := p.Caller.Abandon(ctx, st, keep); err != nil {
+		return err
+	}
+	records := make([]schemas.Evidence, 0, len(st.Attempts))
+	for _, t := range st.Attempts {
+		ev, err := performer.Evidence(st, t)
+		if err != nil {
+			return err
+		}
+		records = append(records, ev)
+	}
+	return p.Evidence.Leave(ctx, st, records...)
+}
+
+// conclude turns the end of the work into the message's disposition.
+func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, err error) error {
+	var rest *call.Rest
+	var parked *fault.Parked
+	switch {
+	case err == nil, errors.Is(err, admit.ErrDone):
+		return nil
+	case errors.As(err, &rest):
+		return p.rest(ctx, st, rest)
+	case errors.As(err, &parked):
+		return p.parkMessage(ctx, rec, st, parked)
+	case errors.Is(err, fault.ErrFenced):
+		return &fault.Later{Cause: err}
+	default:
+		return err
+	}
+}
+
+// rest gives the slot back and has the action woken when it is due. The attempt
+// of another worker is not disturbed by an event of ours: its fence must hold.
+func (p *Pipeline) rest(ctx context.Context, st *ledger.State, r *call.Rest) error {
+	if r.For != schemas.WaitInFlight {
+		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC()}}
+		if err := p.ledger.Append(ctx, st, ev); err != nil {
+			return err
+		}
+	}
+	return p.waker.Wake(ctx, st.Ref, r.Until)
+}
+
+// parkMessage puts the message aside and settles its action, if it has one.
+func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Parked) error {
+	if err := p.Park.Park(ctx, rec, why); err != nil {
+		return err
+	}
+	if st == nil {
+		return nil
+	}
+	return p.Settle.Settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
+}
+
+// Condemn parks a message that the pipeline cannot survive, and settles its
+// action as failed if the action can be read.
+func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil {
+		return p.parkMessage(ctx, rec, nil, why)
+	}
+	st, err := p.Admit.Again(ctx, ref)
+	if errors.Is(err, admit.ErrDone) {
+		return nil
+	}
+	return p.parkMessage(ctx, rec, st, why)
+}
+
+// Stop asks for the action to stop, if it is under way in this process. The
+// durable word is the cancel event on the log; this makes it heard at once.
+func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }

@@ -1,0 +1,143 @@
+package plans
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"weir/schemas"
+)
+
+// canonical JSON is written by hand: the members of every object in the order of
+// their names, no white space between tokens, texts with CRLF as LF and without
+// white space at their ends, and nothing escaped that JSON does not ask to be.
+// Names are left as they are.
+
+// executionHash is the hex SHA-256 of the canonical JSON of artifact_refs,
+// policy_decisions and status.
+func executionHash(refs map[string]schemas.ArtifactRef, decisions []schemas.PolicyDecision, status string) string {
+	list := make([]any, len(decisions))
+	for i, d := range decisions {
+		list[i] = map[string]any{
+			"effect_ref": d.EffectRef, "allowed": d.Allowed, "reason": d.Reason, "idempotency_key": d.IdempotencyKey,
+		}
+	}
+	artifacts := make(map[string]any, len(refs))
+	for ref, a := range refs {
+		artifacts[ref] = artifact(a)
+	}
+	var b strings.Builder
+	canonical(&b, map[string]any{"artifact_refs": artifacts, "policy_decisions": list, "status": status})
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:])
+}
+
+func artifact(a schemas.ArtifactRef) map[string]any {
+	m := map[string]any{"status": a.Status}
+	for name, value := range map[string]*string{
+		"url": a.URL, "method": a.Method, "fingerprint": a.Fingerprint,
+		"response_snippet": a.ResponseSnippet, "response_hash": a.ResponseHash, "error": a.Error,
+	} {
+		if value != nil {
+			m[name] = *value
+		}
+	}
+	return m
+}
+
+// canonical writes a value made of objects, lists, strings and booleans.
+func canonical(b *strings.Builder, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		b.WriteByte('{')
+		for i, name := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			canonicalString(b, name)
+			b.WriteByte(':')
+			canonical(b, v[name])
+		}
+		b.WriteByte('}')
+	case []any:
+		b.WriteByte('[')
+		for i, item := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			canonical(b, item)
+		}
+		b.WriteByte(']')
+	case string:
+		canonicalString(b, strings.TrimFunc(strings.ReplaceAll(v, "\r\n", "\n"), space))
+	case bool:
+		if v {
+			b.WriteString("true")
+		} else {
+			b.WriteString("false")
+		}
+	}
+}
+
+// space is Python's white space: Go's, and the four separators of ASCII.
+func space(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
+
+func canonicalString(b *strings.Builder, s string) {
+	b.WriteByte('"')
+	for _, r := range s {
+		switch r {
+		case '"', '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		case '\t':
+			b.WriteString(`\t`)
+		case '\b':
+			b.WriteString(`\b`)
+		case '\f':
+			b.WriteString(`\f`)
+		default:
+			if r < 0x20 {
+				hexEscape(b, `\u`, r, 4)
+				continue
+			}
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+}
+
+// ResponseHash is the hex SHA-256 of a body's raw bytes, "" for an empty one.
+func ResponseHash(body []byte) string {
+	if len(body) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// snippetLength is in code points.
+const snippetLength = 512
+
+// Snippet is the first 512 code points of a body, bytes that are no UTF-8 left out.
+func Snippet(body []byte) string {
+	var b strings.Builder
+	for n := 0; n < snippetLength && len(body) > 0; {
+		r, size := utf8.DecodeRune(body)
+		if r == utf8.RuneError && size == 1 {
+			body = body[1:]
+			continue
+		}
+		b.Write(body[:size])
+		body = body[size:]
+		n++
+	}
+	return b.String()
+}

@@ -1,0 +1,236 @@
+package plans
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Caller makes the attempts of a call.
+type Caller interface {
+	Run(ctx context.Context, t *call.Task) (call.Result, error)
+}
+
+// Recorder leaves evidence.
+type Recorder interface {
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Answers reads answers, wherever they are kept.
+type Answers interface {
+	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+}
+
+// Plans performs kind plan. It is safe for concurrent use.
+type Plans struct {
+	caller   Caller
+	recorder Recorder
+	answers  Answers
+}
+
+// New returns a performer of plans.
+func New(c Caller, r Recorder, a Answers) *Plans {
+	return &Plans{caller: c, recorder: r, answers: a}
+}
+
+// Perform carries the decisions out in order. One that fails does not keep the
+// others from being tried; a cancel or the deadline does.
+func (p *Plans) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	plan, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	end := tally{}
+	steps := make([]Step, 0, len(plan.Plan.Decisions))
+	for i, d := range plan.Plan.Decisions {
+		step, err := p.decision(ctx, st, stop, i, d, &end)
+		if err != nil {
+			return settle.Verdict{}, err
+		}
+		steps = append(steps, step)
+	}
+	report := Report(plan.Plan.PlanID, plan.Snapshot, steps)
+	closing := schemas.Evidence{
+		ID: settle.ClosingID(st.ID), Tenant: st.Tenant, ActionID: st.ID,
+		Kind: schemas.EvidenceConnector, Payload: ClosingRecord(report),
+	}
+	if err := p.recorder.Leave(ctx, st, closing); err != nil {
+		return settle.Verdict{}, err
+	}
+	return end.verdict(report), nil
+}
+
+// decision carries one decision out.
+func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, i int, d schemas.PlanDecision, end *tally) (Step, error) {
+	step := Step{EffectRef: d.EffectRef, IdempotencyKey: d.IdempotencyKey}
+	c, view, err := Translate(d.TargetState)
+	if err != nil {
+		step.Message = err.Error()
+		refused := schemas.Decision{Code: refusal(err), Reason: step.Message}
+		end.count(refused.Code, false)
+		return step, p.deny(ctx, st, i, c, view, refused)
+	}
+	step.View = view
+	t := &call.Task{
+		State: st, Step: i, Call: c, KeyRequired: true, Stop: stop,
+		Record: func(ctx context.Context, t ledger.Try) error { return p.record(ctx, st, d, view, c, t) },
+	}
+	r, err := p.caller.Run(ctx, t)
+	switch {
+	case err != nil:
+		return step, err
+	case !r.Again.IsZero():
+		return step, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+	case r.Answered:
+		a, err := p.answers.Answer(ctx, r.Last)
+		if err != nil {
+			return step, err
+		}
+		step.Hash, step.Snippet = a.Hash, a.Snippet
+		end.applied++
+		return step, nil
+	}
+	step.Message = end.failure(r, view)
+	if r.Denied {
+		return step, p.deny(ctx, st, i, c, view, r.Decision)
+	}
+	return step, nil
+}
+
+// refusal is the code of a target state that is refused for its form.
+func refusal(err error) schemas.Code {
+	if err == errNoKey { //nolint:errorlint // Translate returns it as it is
+		return schemas.DenyKeyUnknown
+	}
+	return schemas.ValidationError
+}
+
+// deny leaves the record of a denial.
+func (p *Plans) deny(ctx context.Context, st *ledger.State, step int, c schemas.HTTPCall, v View, d schemas.Decision) error {
+	record, err := settle.Denial(st, step, c.Method, v.Fingerprint, d, len(st.Tries(step)))
+	if err != nil {
+		return err
+	}
+	return p.recorder.Leave(ctx, st, record)
+}
+
+// Evidence is the record of one try.
+func (p *Plans) Evidence(st *ledger.State, t ledger.Try) (schemas.Evidence, error) {
+	plan, err := payload(st)
+	if err != nil {
+		return schemas.Evidence{}, err
+	}
+	if t.Step >= len(plan.Plan.Decisions) {
+		return schemas.Evidence{}, &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
+	}
+	d := plan.Plan.Decisions[t.Step]
+	c, view, err := Translate(d.TargetState)
+	if err != nil {
+		return schemas.Evidence{}, &fault.Parked{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
+	}
+	return evidence(st, d, view, c, t)
+}
+
+func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) error {
+	ev, err := evidence(st, d, v, c, t)
+	if err != nil {
+		return err
+	}
+	return p.recorder.Leave(ctx, st, ev)
+}
+
+// evidence is the connector's record of a call that was answered, and Weir's
+// own of one that was not.
+func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) (schemas.Evidence, error) {
+	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)
+	if err != nil || t.Result.Code != "" {
+		return ev, err
+	}
+	hash, snippet := "", ""
+	if a := t.Result.Answer; a != nil {
+		hash, snippet = a.Hash, a.Snippet
+	}
+	ev.Kind = schemas.EvidenceConnector
+	ev.Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, t.Decision.Entry)
+	return ev, nil
+}
+
+// payload reads the plan of an action.
+func payload(st *ledger.State) (schemas.PlanRequest, error) {
+	var plan schemas.PlanRequest
+	if err := json.Unmarshal(st.Action.Payload, &plan); err != nil {
+		return plan, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a plan", Cause: err}
+	}
+	return plan, nil
+}
+
+// tally counts what became of a plan's decisions.
+type tally struct {
+	applied, sent int
+	denied        int
+	unknown       int
+	canceled      bool
+	expired       bool
+	first         schemas.Code // of the failures
+}
+
+func (t *tally) count(code schemas.Code, sent bool) {
+	if t.first == "" {
+		t.first = code
+	}
+	if sent {
+		t.sent++
+	} else {
+		t.denied++
+	}
+}
+
+// failure counts the end of a call that was not answered, and words it.
+func (t *tally) failure(r call.Result, v View) string {
+	sent := false
+	for _, try := range r.Tries {
+		sent = sent || try.Result.Sent
+	}
+	switch {
+	case r.Denied:
+		t.count(r.Decision.Code, sent)
+		return v.Denied(r.Decision)
+	case r.Canceled:
+		t.canceled = true
+		return Failure("the plan was canceled").Error()
+	case r.Expired:
+		t.expired = true
+		return Failure("the plan's deadline passed").Error()
+	case r.Unknown:
+		t.unknown++
+		t.count(schemas.OutcomeUnknownCode, true)
+		return Failure(call.UnknownText).Error()
+	}
+	code := r.Last.Result.Code
+	t.count(code, sent || !strings.HasPrefix(string(code), "DENY_"))
+	return Failure(call.Describe(code)).Error()
+}
+
+// verdict is the plan's end. The report goes with every one of them.
+func (t *tally) verdict(report schemas.PlanResult) settle.Verdict {
+	v := settle.Verdict{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
+	switch {
+	case t.unknown > 0:
+		v.Outcome, v.Code, v.Message = schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, call.UnknownText
+	case t.canceled:
+		v.Outcome, v.Code = schemas.OutcomeCanceled, schemas.Canceled
+	case t.expired:
+		v.Outcome, v.Code = schemas.OutcomeExpired, schemas.DeadlineExceeded
+	case report.Report.Status == statusSucceeded:
+		v.Outcome, v.Code = schemas.OutcomeSucceeded, ""
+	case t.applied == 0 && t.sent == 0:
+		v.Outcome = schemas.OutcomeDenied
+	}
+	return v
+}

@@ -1,0 +1,94 @@
+// Package plans performs actions of kind plan: an ordered list of decisions, one
+// call each, and the report that proves what became of them. This half of it is
+// pure: target states in, calls out; ends of calls in, reports and evidence out.
+package plans
+
+import (
+	"encoding/json"
+
+	"weir/schemas"
+)
+
+// The statuses of a report and of an artifact.
+const (
+	statusSucceeded = "succeeded"
+	statusPartial   = "partial"
+	statusFailed    = "failed"
+	statusApplied   = "applied"
+)
+
+// reasonAllowed is the reason of every decision that was carried out.
+const reasonAllowed = "allowlist"
+
+// Step is what became of one decision. A decision fails with a Message; without
+// one it was applied, whatever the answer's status.
+type Step struct {
+	EffectRef string
+	// IdempotencyKey is the decision's own, not the target state's.
+	IdempotencyKey string
+	Message        string
+	View           View
+	Hash, Snippet  string // of the answer
+}
+
+// Report builds the plan's result from its steps, in the plan's order. The same
+// steps give the same bytes. Of an effect that stands twice, the last is kept in
+// artifact_refs.
+func Report(planID *string, snapshot json.RawMessage, steps []Step) schemas.PlanResult {
+	refs := make(map[string]schemas.ArtifactRef, len(steps))
+	decisions := make([]schemas.PolicyDecision, 0, len(steps))
+	failures := make([]string, 0)
+	for _, s := range steps {
+		d := schemas.PolicyDecision{EffectRef: s.EffectRef, Allowed: true, Reason: reasonAllowed, IdempotencyKey: s.IdempotencyKey}
+		if s.Message != "" {
+			d.Allowed, d.Reason = false, s.Message
+			failures = append(failures, s.Message)
+		}
+		decisions = append(decisions, d)
+		refs[s.EffectRef] = s.artifact()
+	}
+	status := summary(len(failures), len(steps))
+	return schemas.PlanResult{
+		Report: schemas.ExecutionReport{
+			ReportID: planID, ArtifactRefs: refs, Status: status, PolicyDecisions: decisions, Errors: failures,
+			Artifacts: map[string]schemas.ConnectorArtifact{
+				schemas.ConnectorAgent: {SnapshotID: snapshotID(snapshot), Requests: refs},
+			},
+			ExecutionHash: executionHash(refs, decisions, status),
+		},
+		ActResult: schemas.ActResult{ArtifactRefs: refs, Status: status},
+	}
+}
+
+func (s Step) artifact() schemas.ArtifactRef {
+	if s.Message != "" {
+		return schemas.ArtifactRef{Status: statusFailed, Error: &s.Message}
+	}
+	return schemas.ArtifactRef{
+		Status: statusApplied, URL: &s.View.URL, Method: &s.View.Method, Fingerprint: &s.View.Fingerprint,
+		ResponseSnippet: &s.Snippet, ResponseHash: &s.Hash,
+	}
+}
+
+// summary is the report's status: no failure, nothing but failures, or some.
+func summary(failed, all int) string {
+	switch failed {
+	case 0:
+		return statusSucceeded
+	case all:
+		return statusFailed
+	default:
+		return statusPartial
+	}
+}
+
+// snapshotID is the snapshot's own id as it came, or null.
+func snapshotID(snapshot json.RawMessage) json.RawMessage {
+	var s struct {
+		ID json.RawMessage `json:"snapshot_id"`
+	}
+	if err := json.Unmarshal(snapshot, &s); err != nil || s.ID == nil {
+		return json.RawMessage("null")
+	}
+	return s.ID
+}

@@ -1,0 +1,167 @@
+package plans
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"weir/schemas"
+)
+
+// View is how a decision's call shows in reports and evidence.
+type View struct {
+	Method string
+	// URL is the final URL, with the fragment that is never sent.
+	URL string
+	// Fingerprint names the call without a value: see Fingerprint.
+	Fingerprint string
+	// IdempotencyKey is the target state's own, "" where it has none.
+	IdempotencyKey string
+
+	asked string // the URL as the decision gave it
+	key   string // the allowlist key
+}
+
+// The refusals of a target state, word for word as controllers know them.
+var (
+	errNoURL   = errors.New("http target_state requires 'url'")
+	errHeaders = errors.New("http target_state headers must be a mapping")
+	errParams  = errors.New("http target_state params must be a mapping")
+	errNoKey   = errors.New("http target_state must include allowlist_key")
+)
+
+// maxNesting is how deep a target state may be nested.
+const maxNesting = 100
+
+// state is a target state as it came. Members that are not named here are
+// passed over.
+type state struct {
+	Method         json.RawMessage `json:"method"`
+	URL            json.RawMessage `json:"url"`
+	Headers        json.RawMessage `json:"headers"`
+	Params         json.RawMessage `json:"params"`
+	Body           json.RawMessage `json:"body"`
+	AllowlistKey   json.RawMessage `json:"allowlist_key"`
+	IdempotencyKey json.RawMessage `json:"idempotency_key"`
+}
+
+// Translate turns a decision's target state into the call it describes. It
+// checks the form alone, in the order url, headers, params, allowlist key; policy
+// judges the rest. The error's text is the message for the report. A body without
+// a Content-Type header is left for the adapter to name.
+func Translate(raw json.RawMessage) (schemas.HTTPCall, View, error) {
+	var st state
+	if !shallow(raw, maxNesting) || json.Unmarshal(raw, &st) != nil {
+		return schemas.HTTPCall{}, View{}, Failure("the target_state cannot be read")
+	}
+	asked, ok := str(st.URL)
+	if !ok {
+		return schemas.HTTPCall{}, View{}, errNoURL
+	}
+	headers, err := mapping(st.Headers, errHeaders)
+	if err != nil {
+		return schemas.HTTPCall{}, View{}, err
+	}
+	params, err := mapping(st.Params, errParams)
+	if err != nil {
+		return schemas.HTTPCall{}, View{}, err
+	}
+	key, _ := str(st.AllowlistKey)
+	if key == "" {
+		return schemas.HTTPCall{}, View{}, errNoKey
+	}
+	call := schemas.HTTPCall{Method: method(st.Method), AllowlistKey: key}
+	if call.Headers, err = fields(headers); err != nil {
+		return schemas.HTTPCall{}, View{}, err
+	}
+	call.Body, call.TextBody = body(st.Body)
+	view := View{Method: call.Method, URL: finalURL(asked, params), asked: asked, key: key}
+	view.Fingerprint = Fingerprint(call.Method, view.URL)
+	if !falsy(st.IdempotencyKey) {
+		view.IdempotencyKey = text(st.IdempotencyKey)
+	}
+	call.URL = sendable(view.URL)
+	idempotency(&call, view.IdempotencyKey)
+	return call, view, nil
+}
+
+// method is upper-cased; absent, it is GET.
+func method(raw json.RawMessage) string {
+	if absent(raw) {
+		return http.MethodGet
+	}
+	return strings.ToUpper(text(raw))
+}
+
+// body is what is to be sent: of a string its content, of anything else its
+// JSON, byte for byte. An empty string is no body.
+func body(raw json.RawMessage) (doc json.RawMessage, isText bool) {
+	if absent(raw) {
+		return nil, false
+	}
+	s, isText := str(raw)
+	if isText && s == "" {
+		return nil, false
+	}
+	return raw, isText
+}
+
+// idempotency names the key that goes out: the caller's own header, else the
+// target state's key, which only a call that may change something has. Either is
+// a key to policy, and no header.
+func idempotency(call *schemas.HTTPCall, key string) {
+	own := slices.IndexFunc(call.Headers, func(h schemas.Header) bool {
+		return strings.EqualFold(h.Name, "Idempotency-Key")
+	})
+	if own >= 0 && call.Headers[own].Value != "" {
+		call.IdempotencyKey = call.Headers[own].Value
+		call.Headers = slices.Delete(call.Headers, own, own+1)
+		return
+	}
+	if own < 0 && call.Method != http.MethodGet && call.Method != http.MethodHead {
+		call.IdempotencyKey = key
+	}
+}
+
+// fields are the caller's headers, sorted by name. A value that is a number or a
+// boolean is sent as its text; anything else that is no string is refused.
+func fields(m []member) ([]schemas.Header, error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	list := make([]schemas.Header, 0, len(m))
+	for _, h := range m {
+		switch h.value[0] {
+		case '{', '[', 'n':
+			return nil, Failure("header values must be strings")
+		}
+		list = append(list, schemas.Header{Name: h.name, Value: text(h.value)})
+	}
+	slices.SortStableFunc(list, func(a, b schemas.Header) int {
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return list, nil
+}
+
+// mapping reads an object's members in their order. What counts as nothing
+// (null, false, 0, "", an empty list) is an empty mapping.
+func mapping(raw json.RawMessage, other error) ([]member, error) {
+	if falsy(raw) {
+		return nil, nil
+	}
+	if raw[0] != '{' {
+		return nil, other
+	}
+	return members(raw), nil
+}
+
+// absent reports whether a member is missing or null.
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
+
+// str is a JSON string's content.
+func str(raw json.RawMessage) (s string, ok bool) {
+	return s, len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
+}

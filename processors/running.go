@@ -1,0 +1,62 @@
+package processors
+
+import (
+	"context"
+	"sync"
+
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// running knows which actions this process works on: a message that is
+// delivered again while its handler runs is turned away, and a request to
+// cancel finds the handler.
+type running struct {
+	mu    sync.Mutex
+	works map[schemas.Ref]*work
+}
+
+// work is one action under way. Its context ends when somebody asks for a stop.
+type work struct {
+	ctx    context.Context //nolint:containedctx // it is the stop signal, not a scope
+	cancel context.CancelFunc
+}
+
+func newRunning() *running { return &running{works: make(map[schemas.Ref]*work)} }
+
+// begin registers an action; ok is false if it is under way already.
+func (r *running) begin(ref schemas.Ref) (w *work, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, busy := r.works[ref]; busy {
+		return nil, false
+	}
+	w = &work{}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	r.works[ref] = w
+	return w, true
+}
+
+func (r *running) end(ref schemas.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.works[ref]; w != nil {
+		w.cancel()
+		delete(r.works, ref)
+	}
+}
+
+// stop asks an action to stop, if it is under way here.
+func (r *running) stop(ref schemas.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.works[ref]; w != nil {
+		w.cancel()
+	}
+}
+
+var _ call.Stop = (*work)(nil)
+
+func (w *work) Requested() bool                         { return w.ctx.Err() != nil }
+func (w *work) Done() <-chan struct{}                   { return w.ctx.Done() }
+func (w *work) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(w.ctx, f) }

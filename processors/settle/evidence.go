@@ -1,0 +1,157 @@
+package settle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// Reader reads back what evidence is stored.
+type Reader interface {
+	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+}
+
+// Recorder leaves evidence. The id of a record is derived from the action and
+// what is recorded, and the broker refuses an id it has seen within its window:
+// a repeat stores nothing. Beyond that window, Leave reads the stream first.
+type Recorder struct {
+	publisher message.Publisher
+	reader    Reader
+	metrics   EvidenceMetrics
+	now       func() time.Time
+}
+
+// EvidenceMetrics counts records.
+type EvidenceMetrics interface {
+	EvidenceWritten(kind string)
+}
+
+// NewRecorder returns a Recorder that publishes through p.
+func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics) *Recorder {
+	return &Recorder{publisher: p, reader: r, metrics: m, now: time.Now}
+}
+
+// Leave stores records of an action, in order, and returns when all are stored.
+// Where an earlier worker has been at the action, it may have left some of them
+// and died: then what is stored already is read first and not stored again.
+func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if st.Inherited > 1 {
+		stored, err := r.stored(ctx, st.Ref)
+		if err != nil {
+			return err
+		}
+		records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return stored[e.ID] })
+	}
+	return r.put(ctx, records...)
+}
+
+func (r *Recorder) put(ctx context.Context, records ...schemas.Evidence) error {
+	for _, e := range records {
+		e.Time = r.now().UTC()
+		data, err := ledger.Encode(e)
+		if err != nil {
+			return err
+		}
+		m := message.NewMessage(e.Tenant+"/"+e.ID, data)
+		m.SetContext(ctx)
+		if err := r.publisher.Publish(schemas.EvidenceSubject(e), m); err != nil {
+			return fmt.Errorf("evidence: %w", err)
+		}
+		if r.metrics != nil {
+			r.metrics.EvidenceWritten(e.Kind)
+		}
+	}
+	return nil
+}
+
+// recoverLimit bounds how many stored records of one action are read back.
+const recoverLimit = 10_000
+
+// stored are the ids of the records that an action has left.
+func (r *Recorder) stored(ctx context.Context, ref schemas.Ref) (map[string]bool, error) {
+	filter := schemas.EvidenceFilter(ref.Tenant, "", "", ref.ID, false)
+	found, err := r.reader.Range(ctx, schemas.EvidenceStream, filter, 1, recoverLimit)
+	if err != nil {
+		return nil, fmt.Errorf("evidence: %w", err)
+	}
+	ids := make(map[string]bool, len(found))
+	for _, rec := range found {
+		var e schemas.Evidence
+		if err := json.Unmarshal(rec.Data, &e); err == nil {
+			ids[e.ID] = true
+		}
+	}
+	return ids, nil
+}
+
+// AttemptID is the evidence id of an attempt.
+func AttemptID(action string, a schemas.Attempt) string {
+	return fmt.Sprintf("%s.attempt.%d.%d.%d", action, a.Step, a.Number, a.Hop)
+}
+
+// DenialID is the evidence id of a denial of a step after so many attempts.
+func DenialID(action string, step, attempts int) string {
+	return fmt.Sprintf("%s.denial.%d.%d", action, step, attempts)
+}
+
+// ClosingID is the evidence id of an action's closing record.
+func ClosingID(action string) string { return action + ".closing" }
+
+// Denial is the record of a call that policy refused. Target names the call
+// without its values.
+func Denial(st *ledger.State, step int, method, target string, d schemas.Decision, attempts int) (schemas.Evidence, error) {
+	payload, err := ledger.Encode(struct {
+		Step   int          `json:"step"`
+		Method string       `json:"method"`
+		Target string       `json:"target,omitempty"`
+		Code   schemas.Code `json:"code"`
+		Reason string       `json:"reason"`
+		Entry  string       `json:"entry,omitempty"`
+	}{step, method, target, d.Code, d.Reason, d.Entry})
+	return schemas.Evidence{
+		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
+		Kind: schemas.EvidenceDecision, Entry: d.Entry, Payload: payload, PolicyVersion: d.Version,
+	}, err
+}
+
+// Attempt is the record of one call that was made, or could not be made.
+func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evidence, error) {
+	r := t.Result
+	hash := ""
+	if r.Answer != nil {
+		hash = r.Answer.Hash
+	}
+	payload, err := ledger.Encode(struct {
+		Step         int           `json:"step"`
+		Attempt      int           `json:"attempt"`
+		Hop          int           `json:"hop,omitempty"`
+		Method       string        `json:"method"`
+		Fingerprint  string        `json:"request_fingerprint"`
+		Digest       string        `json:"request_digest"`
+		Class        schemas.Class `json:"class"`
+		Worker       string        `json:"worker"`
+		Sent         bool          `json:"sent"`
+		Status       int           `json:"status,omitempty"`
+		Code         schemas.Code  `json:"code,omitempty"`
+		ResponseHash string        `json:"response_hash,omitempty"`
+		DurationMS   int64         `json:"duration_ms"`
+		Allowlist    string        `json:"allowlist"`
+	}{
+		t.Step, t.Number, t.Hop, method, target, t.Digest, t.Class, t.Worker,
+		r.Sent, r.Status, r.Code, hash, r.Duration.Milliseconds(), t.Decision.Entry,
+	})
+	return schemas.Evidence{
+		ID: AttemptID(st.ID, t.Attempt), Tenant: st.Tenant, ActionID: st.ID,
+		Kind: schemas.EvidenceAttempt, Entry: t.Decision.Entry, Payload: payload, PolicyVersion: t.Decision.Version,
+	}, err
+}

@@ -1,0 +1,80 @@
+// Package settle ends actions: it leaves the evidence that is still missing,
+// then writes the one terminal event.
+package settle
+
+import (
+	"context"
+	"encoding/json"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// Verdict is how an action ends. Result is the kind's own document.
+type Verdict struct {
+	Outcome schemas.Outcome
+	Code    schemas.Code
+	Message string
+	Result  any
+}
+
+// Ledger is where the terminal event is written.
+type Ledger interface {
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	Stow(ctx context.Context, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+}
+
+// Metrics counts how actions end.
+type Metrics interface {
+	Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code)
+}
+
+// Settler writes terminal events. It is safe for concurrent use.
+type Settler struct {
+	ledger  Ledger
+	barrier func(context.Context) error
+	metrics Metrics
+}
+
+// New returns a Settler. Barrier waits until what was appended is as durable as
+// promised.
+func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
+	return &Settler{ledger: l, barrier: barrier, metrics: m}
+}
+
+// Settle writes the terminal event and waits until it is durable. Evidence must
+// have been stored before: one barrier then covers both, and watchers see the
+// end only after it. A state that is settled already is left alone.
+func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error {
+	if st.Settled != nil {
+		return nil
+	}
+	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, Attempts: Attempts(st)}
+	if v.Result != nil {
+		doc, err := ledger.Encode(v.Result)
+		if err != nil {
+			return err
+		}
+		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, doc); err != nil {
+			return err
+		}
+	}
+	if err := s.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventSettled, Settled: &settled}); err != nil {
+		return err
+	}
+	if s.metrics != nil {
+		s.metrics.Settled(st.Kind, v.Outcome, v.Code)
+	}
+	return s.barrier(ctx)
+}
+
+// Attempts counts an action's attempts; the hops of one are one.
+func Attempts(st *ledger.State) int {
+	n := 0
+	for _, t := range st.Attempts {
+		if t.Hop == 0 {
+			n++
+		}
+	}
+	return n
+}

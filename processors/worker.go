@@ -1,0 +1,138 @@
+package processors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"weir/internal/fault"
+	"weir/internal/telemetry"
+	"weir/schemas"
+)
+
+// Delivery reads what the broker knows of a message.
+type Delivery interface {
+	// Record is the message of the log, and how often it was delivered.
+	Record(m *message.Message) (rec schemas.Record, deliveries uint64)
+	// NakAfter sets when a message that is refused comes again.
+	NakAfter(m *message.Message, d time.Duration)
+	// WorkTopic names the work of a kind in a partition.
+	WorkTopic(partition int, k schemas.Kind) string
+}
+
+// WorkerMetrics counts deliveries.
+type WorkerMetrics interface {
+	Redelivered(kind schemas.Kind)
+}
+
+// WorkerConfig is what a Worker needs besides its collaborators.
+type WorkerConfig struct {
+	Partitions int
+	Kinds      []schemas.Kind
+	// DrainTimeout bounds how long Stop waits for the work under way. It should
+	// be over the longest attempt, so that stopping makes no unknown outcome.
+	DrainTimeout time.Duration
+	Log          *slog.Logger
+	Metrics      WorkerMetrics
+}
+
+// Worker drives the pipeline with Watermill's router: one handler a kind and
+// partition, each with many messages in flight.
+type Worker struct {
+	router   *message.Router
+	pipeline *Pipeline
+	delivery Delivery
+	cfg      WorkerConfig
+	done     chan struct{}
+}
+
+// NewWorker returns a Worker that takes its messages from sub.
+func NewWorker(p *Pipeline, sub message.Subscriber, d Delivery, cfg WorkerConfig) (*Worker, error) {
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: cfg.DrainTimeout}, watermill.NopLogger{})
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	w := &Worker{router: router, pipeline: p, delivery: d, cfg: cfg, done: make(chan struct{})}
+	for partition := range cfg.Partitions {
+		for _, kind := range cfg.Kinds {
+			topic := d.WorkTopic(partition, kind)
+			router.AddConsumerHandler(topic, topic, sub, func(m *message.Message) error { return w.handle(m, kind) })
+		}
+	}
+	return w, nil
+}
+
+// Start begins to take messages and returns when every handler is subscribed.
+func (w *Worker) Start(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() {
+		defer close(w.done)
+		// The router's context ends handlers' contexts; a drain must not.
+		failed <- w.router.Run(context.WithoutCancel(ctx))
+	}()
+	select {
+	case <-w.router.Running():
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("worker: %w", err)
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), w.router.Close())
+	}
+}
+
+// Stop takes no more messages, waits for the work under way and returns. What
+// has not begun goes back to the log. It may be called twice.
+func (w *Worker) Stop() error {
+	err := w.router.Close()
+	<-w.done
+	return err
+}
+
+// poisonAfter is the delivery from which on a panic is taken to be the message's fault.
+const poisonAfter = 5
+
+// handle runs the pipeline on one message and turns its error into the message's
+// disposition: nil acks, everything else comes again after a delay.
+func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
+	rec, deliveries := w.delivery.Record(m)
+	if deliveries > 1 && w.cfg.Metrics != nil {
+		w.cfg.Metrics.Redelivered(kind)
+	}
+	// The router cancels messages' contexts before their handlers are done.
+	ctx := context.WithoutCancel(m.Context())
+	start := time.Now()
+	err := w.guarded(ctx, rec, deliveries)
+	next, after := fault.Disposition(err)
+	if next == fault.Ack {
+		return nil
+	}
+	w.delivery.NakAfter(m, after)
+	w.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "work comes again",
+		slog.String("kind", string(kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
+		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
+	return err
+}
+
+// guarded keeps a panic from ending the process. A message that panics again and
+// again is parked.
+func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uint64) (err error) {
+	defer func() {
+		if r := recover(); r == nil {
+			return
+		}
+		// The value and the stack may hold content: neither is logged.
+		w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries))
+		err = errPanic
+		if deliveries >= poisonAfter {
+			err = w.pipeline.Condemn(ctx, rec, &fault.Parked{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
+		}
+	}()
+	return w.pipeline.Handle(ctx, rec, deliveries <= 1)
+}
+
+var errPanic = errors.New("the handler panicked")

@@ -1,0 +1,89 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Kind is the sort of work an action asks for. It is a token of the action's
+// subject, and each kind has one durable consumer a partition.
+type Kind string
+
+// The kinds.
+const (
+	KindHTTP Kind = "http" // one outbound request: the executor surface
+	KindPlan Kind = "plan" // an ordered list of decisions: the plans surface
+)
+
+// Kinds lists every kind that a worker serves.
+func Kinds() []Kind { return []Kind{KindHTTP, KindPlan} }
+
+// Class says what may be done with a call that was begun and whose result
+// nobody knows. It is fixed when the action is accepted.
+type Class string
+
+// The classes, from the most to the least forgiving.
+const (
+	ClassSafe       Class = "safe"       // GET, HEAD, OPTIONS: attempt again
+	ClassIdempotent Class = "idempotent" // PUT, DELETE: attempt again
+	ClassKeyed      Class = "keyed"      // POST, PATCH with a key the entry says its target honours: again, same key and bytes
+	ClassOnce       Class = "once"       // every other POST and PATCH: never again
+)
+
+// Repeatable reports whether a call of this class may be sent a second time.
+func (c Class) Repeatable() bool { return c == ClassSafe || c == ClassIdempotent || c == ClassKeyed }
+
+// Durability says what an acknowledged record survives.
+type Durability string
+
+// The durabilities.
+const (
+	DurabilityDisk       Durability = "disk"       // a power cut
+	DurabilityProcess    Durability = "process"    // kill -9, not a power cut
+	DurabilityReplicated Durability = "replicated" // the loss of a node of the cluster
+)
+
+// IDSource says where an action's id came from. It decides how a repeat with
+// another payload is refused: 409, or 422 for an Idempotency-Key.
+type IDSource string
+
+// The sources of an id.
+const (
+	IDGenerated IDSource = "generated"       // a new UUIDv7
+	IDRequest   IDSource = "request_id"      // the caller's own
+	IDKey       IDSource = "idempotency_key" // derived from tenant, route and Idempotency-Key
+)
+
+// Action is one durable unit of work, as the accepted event holds it. Its id
+// is unique in its tenant, across kinds, for the whole history of the log.
+type Action struct {
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	Kind   Kind   `json:"kind"`
+	// Class is set for kind http; the decisions of a plan have one each,
+	// recorded in their attempts.
+	Class    Class    `json:"class,omitempty"`
+	IDSource IDSource `json:"id_source"`
+	// Fingerprint is the hex SHA-256 of the canonical payload. A repeat of the
+	// id with another fingerprint is a conflict.
+	Fingerprint string    `json:"fingerprint"`
+	AcceptedAt  time.Time `json:"accepted_at"`
+	// Deadline is absolute and bounds everything done for the action.
+	Deadline time.Time `json:"deadline"`
+	// Supersedes names the action that this one was made from by redrive or resolve.
+	Supersedes string `json:"supersedes,omitempty"`
+	// Payload is the kind's own document (HTTPCall, Plan). It is empty when
+	// PayloadBlob names an object that holds it.
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	PayloadBlob string          `json:"payload_blob,omitempty"`
+}
+
+// Receipt is the body of a 202: what was accepted and where to look for it.
+type Receipt struct {
+	ID string `json:"id"`
+	// Status is "accepted", or the status of the action that a repeat joined.
+	Status     string     `json:"status"`
+	Duplicate  bool       `json:"duplicate"`
+	Durability Durability `json:"durability"`
+	Class      Class      `json:"class,omitempty"`
+}

@@ -1,0 +1,109 @@
+package schemas
+
+// Code is a reason in the closed vocabulary. The same word stands in the
+// answer, the evidence, the metric and the log.
+type Code string
+
+// What policy refuses.
+const (
+	DenyKeyUnknown Code = "DENY_KEY_UNKNOWN"
+	DenyURLInvalid Code = "DENY_URL_INVALID"
+	DenyScheme     Code = "DENY_SCHEME"
+	DenyUserinfo   Code = "DENY_USERINFO"
+	DenyHost       Code = "DENY_HOST"
+	DenyPort       Code = "DENY_PORT"
+	DenyMethod     Code = "DENY_METHOD"
+	DenyPath       Code = "DENY_PATH"
+	DenyHeader     Code = "DENY_HEADER"
+	DenyBody       Code = "DENY_BODY"
+	DenySchema     Code = "DENY_SCHEMA"
+	DenyAddress    Code = "DENY_ADDRESS"
+	DenyRedirect   Code = "DENY_REDIRECT"
+	DenyRule       Code = "DENY_RULE"
+	DenyApproval   Code = "DENY_APPROVAL"
+	DenyBudget     Code = "DENY_BUDGET"
+	DenyKilled     Code = "DENY_KILLED"
+)
+
+// What an upstream did.
+const (
+	UpstreamDNS             Code = "UPSTREAM_DNS"
+	UpstreamConnect         Code = "UPSTREAM_CONNECT"
+	UpstreamTLS             Code = "UPSTREAM_TLS"
+	UpstreamTimeout         Code = "UPSTREAM_TIMEOUT"
+	UpstreamReset           Code = "UPSTREAM_RESET"
+	UpstreamProtocol        Code = "UPSTREAM_PROTOCOL"
+	UpstreamTruncated       Code = "UPSTREAM_TRUNCATED"
+	UpstreamTooLarge        Code = "UPSTREAM_TOO_LARGE"
+	UpstreamHeadersTooLarge Code = "UPSTREAM_HEADERS_TOO_LARGE"
+	UpstreamEncoding        Code = "UPSTREAM_ENCODING"
+)
+
+// How an action that was allowed came to a bad end.
+const (
+	HTTPFailure           Code = "HTTP_FAILURE"
+	RetriesExhausted      Code = "RETRIES_EXHAUSTED"
+	ResponseNotJSON       Code = "RESPONSE_NOT_JSON"
+	ResponseSchemaInvalid Code = "RESPONSE_SCHEMA_INVALID"
+	PostconditionFailed   Code = "POSTCONDITION_FAILED"
+	OutcomeUnknownCode    Code = "OUTCOME_UNKNOWN"
+	Canceled              Code = "CANCELED"
+	DeadlineExceeded      Code = "DEADLINE_EXCEEDED"
+	Poison                Code = "POISON"             // the record cannot be understood
+	Interrupted           Code = "INTERRUPTED"        // the node that made an attempt is gone
+	SecretUnavailable     Code = "SECRET_UNAVAILABLE" // the entry's secret could not be read; nothing was sent
+)
+
+// What the door answers. These stand in problem bodies only.
+const (
+	InvalidRequest       Code = "INVALID_REQUEST"
+	ValidationError      Code = "VALIDATION_ERROR"
+	Unauthorized         Code = "UNAUTHORIZED"
+	Forbidden            Code = "FORBIDDEN"
+	NotFound             Code = "NOT_FOUND"
+	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
+	NotAcceptable        Code = "NOT_ACCEPTABLE"
+	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
+	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	RequestTimeout       Code = "REQUEST_TIMEOUT"
+	Conflict             Code = "CONFLICT"
+	IdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT" // the key was used with another payload
+	InFlight             Code = "IN_FLIGHT"            // the action with this key has not settled yet
+	StreamGone           Code = "STREAM_GONE"
+	RateLimited          Code = "RATE_LIMITED"
+	Unavailable          Code = "UNAVAILABLE"
+	LogFull              Code = "LOG_FULL"
+	Internal             Code = "INTERNAL"
+)
+
+// DenyCodes lists what policy refuses.
+func DenyCodes() []Code {
+	return []Code{
+		DenyKeyUnknown, DenyURLInvalid, DenyScheme, DenyUserinfo, DenyHost, DenyPort, DenyMethod, DenyPath,
+		DenyHeader, DenyBody, DenySchema, DenyAddress, DenyRedirect, DenyRule, DenyApproval, DenyBudget, DenyKilled,
+	}
+}
+
+// UpstreamCodes lists what an upstream did.
+func UpstreamCodes() []Code {
+	return []Code{
+		UpstreamDNS, UpstreamConnect, UpstreamTLS, UpstreamTimeout, UpstreamReset, UpstreamProtocol,
+		UpstreamTruncated, UpstreamTooLarge, UpstreamHeadersTooLarge, UpstreamEncoding,
+	}
+}
+
+// SettleCodes lists every code that a settled event may carry.
+func SettleCodes() []Code {
+	codes := append(DenyCodes(), UpstreamCodes()...)
+	return append(codes, HTTPFailure, RetriesExhausted, ResponseNotJSON, ResponseSchemaInvalid, PostconditionFailed,
+		OutcomeUnknownCode, Canceled, DeadlineExceeded, Poison, Interrupted, SecretUnavailable)
+}
+
+// DoorCodes lists what the door answers.
+func DoorCodes() []Code {
+	return []Code{
+		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
+		UnsupportedMediaType, PayloadTooLarge, RequestTimeout, Conflict, IdempotencyConflict, InFlight,
+		StreamGone, RateLimited, Unavailable, LogFull, Internal,
+	}
+}

@@ -1,0 +1,160 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// EventType names what an event records.
+type EventType string
+
+// The types, in the order of an action's life. Progress and delta may stand
+// anywhere between started and settled.
+const (
+	EventAccepted   EventType = "accepted"
+	EventStarted    EventType = "started"
+	EventAttempt    EventType = "attempt"   // written before a call is made
+	EventAttempted  EventType = "attempted" // written when its result is known
+	EventWaiting    EventType = "waiting"
+	EventProgress   EventType = "progress"
+	EventDelta      EventType = "delta"
+	EventCancel     EventType = "cancel"     // somebody asked for it to stop
+	EventSettled    EventType = "settled"    // terminal: one an action, the last of its life
+	EventResolution EventType = "resolution" // a person's word on an unknown outcome; stands after settled
+)
+
+// NeedsBarrier reports whether an event of this type may be shown only once it
+// would survive what the durability promises.
+func (t EventType) NeedsBarrier() bool {
+	return t != EventProgress && t != EventDelta
+}
+
+// Outcome is how an action ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeSucceeded Outcome = "succeeded"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeDenied    Outcome = "denied"
+	OutcomeCanceled  Outcome = "canceled"
+	OutcomeExpired   Outcome = "expired"
+	OutcomeUnknown   Outcome = "outcome_unknown"
+)
+
+// Outcomes lists every outcome.
+func Outcomes() []Outcome {
+	return []Outcome{
+		OutcomeSucceeded, OutcomeFailed, OutcomeDenied,
+		OutcomeCanceled, OutcomeExpired, OutcomeUnknown,
+	}
+}
+
+// EventVersion is the version of the records this program writes.
+const EventVersion = 1
+
+// Event is one entry in an action's log. The document of its type is set. An
+// attempted event that carries its attempt too records a call that failed
+// before any byte was sent, and so was not written down beforehand.
+type Event struct {
+	V int `json:"v"`
+	// N is the event's ordinal in its action: accepted is 1. A reader that
+	// sees a jump has missed an event and reads the log.
+	N    int       `json:"n"`
+	Type EventType `json:"type"`
+	Time time.Time `json:"time"`
+
+	Action     *Action         `json:"action,omitempty"`     // accepted
+	Started    *Started        `json:"started,omitempty"`    // started
+	Attempt    *Attempt        `json:"attempt,omitempty"`    // attempt
+	Attempted  *Attempted      `json:"attempted,omitempty"`  // attempted
+	Waiting    *Waiting        `json:"waiting,omitempty"`    // waiting
+	Data       json.RawMessage `json:"data,omitempty"`       // progress, delta
+	Settled    *Settled        `json:"settled,omitempty"`    // settled
+	Resolution *Resolution     `json:"resolution,omitempty"` // resolution
+}
+
+// Started says who took the action up.
+type Started struct {
+	Worker string `json:"worker"`
+}
+
+// Decision is what policy said of one call, and which entry and version said it.
+type Decision struct {
+	Allowed bool `json:"allowed"`
+	// Code is the check that denied; empty when allowed.
+	Code   Code   `json:"code,omitempty"`
+	Reason string `json:"reason,omitempty"` // a sentence without content of the request
+	Entry  string `json:"entry,omitempty"`
+	// Version is the hash of the canonical policy in force.
+	Version string `json:"version"`
+}
+
+// Attempt is one outbound call, written down before it is made.
+type Attempt struct {
+	// Step is the index of a plan's decision; 0 for a single call.
+	Step int `json:"step"`
+	// Number counts the attempts of a step from 1.
+	Number int `json:"number"`
+	// Hop counts followed redirects inside an attempt; 0 is the call itself.
+	Hop      int      `json:"hop,omitempty"`
+	Class    Class    `json:"class"`
+	Worker   string   `json:"worker"`
+	Decision Decision `json:"decision"`
+	// Digest is the hex SHA-256 of the canonical request.
+	Digest string `json:"digest"`
+	// ExpiresAt is when the worker will have given the call up; nobody else
+	// touches the action before.
+	ExpiresAt time.Time `json:"expires_at"`
+	// KeyExpiresAt is set for class keyed: no repeat starts later.
+	KeyExpiresAt time.Time `json:"key_expires_at,omitzero"`
+}
+
+// Attempted is the result of the attempt with the same step, number and hop.
+type Attempted struct {
+	Step   int `json:"step"`
+	Number int `json:"number"`
+	Hop    int `json:"hop,omitempty"`
+	// Code is empty when a complete answer came back.
+	Code Code `json:"code,omitempty"`
+	// Sent is false only where provably no byte of the request left.
+	Sent     bool          `json:"sent"`
+	Status   int           `json:"status,omitempty"`
+	Duration time.Duration `json:"duration_ns"`
+	// Answer is the response, redacted, kept so that the action can be
+	// finished from its log after a crash. AnswerBlob names it when it is large.
+	Answer     *Answer `json:"answer,omitempty"`
+	AnswerBlob string  `json:"answer_blob,omitempty"`
+	// RetryAt is when the next attempt is due, if there is to be one.
+	RetryAt time.Time `json:"retry_at,omitzero"`
+}
+
+// Waiting says why an action rests and until when.
+type Waiting struct {
+	For   string    `json:"for"` // delay, in_flight, approval, input or paused
+	Until time.Time `json:"until,omitzero"`
+}
+
+// The reasons to wait.
+const (
+	WaitDelay    = "delay"     // a retry is due later
+	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
+)
+
+// Settled is the terminal event's word. Result is the kind's own document
+// (HTTPResult, PlanReport) and is set for every outcome that has one.
+type Settled struct {
+	Outcome    Outcome         `json:"outcome"`
+	Code       Code            `json:"code,omitempty"`
+	Message    string          `json:"message,omitempty"` // safe to show to the owner
+	Result     json.RawMessage `json:"result,omitempty"`
+	ResultBlob string          `json:"result_blob,omitempty"`
+	Attempts   int             `json:"attempts"`
+}
+
+// Resolution is a person's word on an outcome_unknown. It changes no outcome.
+type Resolution struct {
+	Effect string `json:"effect"` // applied or not_applied
+	Note   string `json:"note,omitempty"`
+	By     string `json:"by,omitempty"`
+}

@@ -1,0 +1,131 @@
+package schemas
+
+import "encoding/json"
+
+// Primitive is the only type of primitive that is served.
+const Primitive = "Http"
+
+// ExecuteRequest is the body of POST /v1/execute as a primitive. The bare form
+// is ExecuteArgs, with request_id beside the arguments. In either, null stands
+// for an optional member that is left out.
+type ExecuteRequest struct {
+	// Type names the primitive. Only Http is served.
+	Type string      `json:"type" jsonschema:"enum=Http"`
+	Args ExecuteArgs `json:"args"`
+	// Postcondition is what must be true of the answer: a list of assertions, an
+	// object with assertions, or a single assertion of the type http_status,
+	// json_path or dom_contains.
+	Postcondition json.RawMessage `json:"postcondition,omitempty"`
+	// IdempotencyKey goes out as the Idempotency-Key header. An entry that says
+	// that its target honours it makes POST and PATCH safe to retry.
+	IdempotencyKey string `json:"idempotency_key,omitempty" jsonschema:"minLength=1,maxLength=255"`
+	RequestID
+}
+
+// ExecuteBare is the body of POST /v1/execute as bare arguments.
+type ExecuteBare struct {
+	ExecuteArgs
+	RequestID
+}
+
+// ExecuteArgs is one HTTP request to make.
+type ExecuteArgs struct {
+	// Method is GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS, in any case.
+	Method string `json:"method" jsonschema:"pattern=^[A-Za-z]+$"`
+	// URL is absolute. Policy decides whether it may be called.
+	URL     string            `json:"url" jsonschema:"maxLength=8192"`
+	Headers map[string]string `json:"headers,omitempty"`
+	// Body is the JSON value to send, byte for byte.
+	Body json.RawMessage `json:"body,omitempty"`
+	// ResponseSchema is a JSON Schema of draft 2020-12 for the answer's body. It
+	// may refer to nothing outside of itself; its patterns are RE2.
+	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
+	// TimeoutMS bounds one attempt, in milliseconds.
+	TimeoutMS int64 `json:"timeout_ms,omitempty" jsonschema:"minimum=1"`
+	// AllowlistKey names the one entry of the policy that is to decide.
+	AllowlistKey string `json:"allowlist_key,omitempty" jsonschema:"minLength=1"`
+}
+
+// RequestID is the caller's own id for an action. The same id with the same
+// body joins the action that exists; with another body it is a conflict.
+type RequestID struct {
+	// RequestID becomes the action's id.
+	RequestID string `json:"request_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9._:-]{1\\,128}$"`
+}
+
+// ExecuteOutcome answers a call that succeeded.
+type ExecuteOutcome struct {
+	Status int `json:"status"`
+	// Headers are sorted by name; the values of sensitive ones are REDACTED.
+	Headers []Header `json:"headers"`
+	// Body is the parsed JSON, a string where the answer was not JSON, or null.
+	Body          json.RawMessage `json:"body"`
+	Postcondition *Report         `json:"postcondition,omitempty"`
+}
+
+// Report is how the assertions of a postcondition came out. No string of the
+// answer, or of what was expected, shows in it.
+type Report struct {
+	Passed     bool              `json:"passed"`
+	Assertions []AssertionResult `json:"assertions"`
+	// Metadata is what stood beside the assertions, as it came.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// AssertionResult is one line of a Report. What follows status depends on it.
+type AssertionResult struct {
+	Kind     string          `json:"kind" jsonschema:"enum=http_status,enum=json_path,enum=dom_contains"`
+	Status   string          `json:"status" jsonschema:"enum=passed,enum=failed"`
+	Detail   json.RawMessage `json:"detail,omitempty"`
+	Code     string          `json:"code,omitempty" jsonschema:"enum=http_status_mismatch,enum=json_path_missing,enum=json_path_predicate_failed,enum=dom_text_missing"`
+	Message  string          `json:"message,omitempty"`
+	Expected json.RawMessage `json:"expected,omitempty"`
+	Observed json.RawMessage `json:"observed,omitempty"`
+}
+
+// ExecuteError answers a call that did not succeed, or could not be accepted.
+type ExecuteError struct {
+	Error ExecuteFault `json:"error"`
+}
+
+// ExecuteFault says what went wrong. The members after request_id are those of
+// its variant.
+type ExecuteFault struct {
+	Variant   Variant `json:"variant"`
+	Message   string  `json:"message"`
+	Code      Code    `json:"code,omitempty"`
+	Retryable bool    `json:"retryable"`
+	RequestID string  `json:"request_id,omitempty"`
+
+	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Status, Headers and Body are set for HttpFailure: the answer.
+	Status  int             `json:"status,omitempty"`
+	Headers []Header        `json:"headers,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	// Attempts, History and LastError are set for RetriesExhausted.
+	Attempts  int           `json:"attempts,omitempty"`
+	History   []RetryRecord `json:"history,omitempty"`
+	LastError string        `json:"last_error,omitempty"`
+	// Report is set for PostconditionFailed.
+	Report *Report `json:"report,omitempty"`
+	// ActionURL and ResolveURL are set for OutcomeUnknown: where the action can
+	// be looked up, and where a person says what became of it.
+	ActionURL  string `json:"action_url,omitempty"`
+	ResolveURL string `json:"resolve_url,omitempty"`
+}
+
+// Variant names an error of the executor.
+type Variant string
+
+// Variants lists every variant.
+func Variants() []Variant {
+	return []Variant{
+		VariantUnsupportedPrimitive, VariantMissingArgument, VariantInvalidArgumentValue, VariantInvalidMethod,
+		VariantInvalidURL, VariantInvalidHeaderName, VariantInvalidHeaderValue, VariantDisallowedHost, VariantRequest,
+		VariantInvalidSchema, VariantSchemaValidationFailed, VariantHTTPFailure, VariantRetriesExhausted,
+		VariantInvalidPostcondition, VariantUnsupportedPostcondition, VariantPostconditionFailed,
+		VariantOutcomeUnknown, VariantCanceled, VariantExpired,
+	}
+}

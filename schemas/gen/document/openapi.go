@@ -1,0 +1,144 @@
+package document
+
+import "strings"
+
+// Version is the version of the HTTP surfaces.
+const Version = "1.0.0"
+
+// openAPI describes the routes. Components are the definitions of all documents.
+func openAPI(components object) object {
+	return object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title":   "Weir",
+			"version": Version,
+			"description": "A durable, policy-guarded gateway between agents and what they call. " +
+				"What was acknowledged is settled exactly once, whatever crashes; a call that may have had its effect is never repeated blindly.",
+		},
+		"servers":  []any{object{"url": "http://127.0.0.1:8092", "description": "weir serve, as it comes"}},
+		"security": []any{object{"bearer": []any{}}, object{}},
+		"tags": []any{
+			object{"name": "write", "description": "Have something done"},
+			object{"name": "actions", "description": "See what is being done, and what was"},
+			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
+			object{"name": "service", "description": "The node itself"},
+		},
+		"paths": object{
+			"/v1/execute":              object{"post": execute()},
+			"/v1/plans":                object{"post": plans()},
+			"/v1/actions":              object{"get": listActions()},
+			"/v1/actions/{id}":         object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
+			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
+			"/v1/actions/{id}/cancel":  object{"parameters": []any{parameter("ActionID")}, "post": cancel()},
+			"/v1/actions/{id}/resolve": object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
+			"/v1/evidence":             object{"get": evidence()},
+			"/v1/dead-letters":         object{"get": listDead()},
+			"/v1/dead-letters/redrive": object{"post": redrive()},
+			"/healthz":                 object{"get": healthz()},
+			"/readyz":                  object{"get": readyz()},
+			"/sandbox":                 object{"get": sandbox()},
+			"/metrics":                 object{"get": metrics()},
+			"/openapi.json":            object{"get": description()},
+		},
+		"components": object{
+			"schemas":         components,
+			"parameters":      parameters(),
+			"headers":         headers(),
+			"responses":       problems(),
+			"securitySchemes": object{"bearer": object{"type": "http", "scheme": "bearer", "description": "Not needed where the node is open, which it can be on a loopback address only."}},
+		},
+	}
+}
+
+// componented moves references from a document's definitions to the components.
+func componented(doc object) object {
+	moved, _ := move(doc).(object)
+	return moved
+}
+
+func move(node any) any {
+	switch n := node.(type) {
+	case object:
+		out := make(object, len(n))
+		for key, v := range n {
+			if text, ok := v.(string); ok && key == "$ref" {
+				out[key] = strings.Replace(text, "#/$defs/", "#/components/schemas/", 1)
+				continue
+			}
+			out[key] = move(v)
+		}
+		return out
+	case []any:
+		out := make([]any, len(n))
+		for i, v := range n {
+			out[i] = move(v)
+		}
+		return out
+	default:
+		return node
+	}
+}
+
+func schema(name string) object    { return object{"$ref": "#/components/schemas/" + name} }
+func parameter(name string) object { return object{"$ref": "#/components/parameters/" + name} }
+func problem(name string) object   { return object{"$ref": "#/components/responses/" + name} }
+
+// withHeaders refers to headers by their names.
+func withHeaders(names ...string) object {
+	out := object{}
+	for _, name := range names {
+		out[name] = object{"$ref": "#/components/headers/" + name}
+	}
+	return out
+}
+
+// example is one named example.
+func example(summary string, value any) object { return object{"summary": summary, "value": value} }
+
+// content is a JSON body.
+func content(schema object, examples object) object {
+	return object{"application/json": object{"schema": schema, "examples": examples}}
+}
+
+// parameters are the ones that more than one operation has, and the headers that
+// callers send.
+func parameters() object {
+	in := func(where, name, description string, schema object, more ...object) object {
+		p := object{"name": name, "in": where, "description": description, "schema": schema}
+		for _, m := range more {
+			for k, v := range m {
+				p[k] = v
+			}
+		}
+		return p
+	}
+	id := object{"type": "string", "pattern": `^[A-Za-z0-9._:-]{1,128}$`}
+	position := object{"type": "string", "pattern": `^[0-9]{1,20}$`}
+	return object{
+		"ActionID": in("path", "id", "The id of an action.", id, object{"required": true, "example": actionID}),
+		"IdempotencyKey": in("header", "Idempotency-Key",
+			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still under way, with 409.",
+			object{"type": "string", "minLength": 1, "maxLength": 255}, object{"example": "order-4711"}),
+		"Prefer": in("header", "Prefer",
+			"respond-async answers 202 at once; wait=N answers 202 if the action has not ended after N seconds.",
+			object{"type": "string"}, object{"example": "respond-async"}),
+		"LastEventID": in("header", "Last-Event-ID", "Resume after this event. It goes before the parameter of that purpose.", position, object{"example": "41"}),
+		"Limit":       in("query", "limit", "How many items a page may have.", object{"type": "integer", "minimum": 1, "maximum": 1000}),
+		"Cursor":      in("query", "cursor", "The next of an earlier page.", object{"type": "string"}),
+	}
+}
+
+// headers are those of answers.
+func headers() object {
+	text := func(description, example string) object {
+		return object{"description": description, "schema": object{"type": "string"}, "example": example}
+	}
+	return object{
+		"Weir-Action-Id":       text("The action that was made or joined.", actionID),
+		"Location":             text("Where the action can be looked up.", "/v1/actions/"+actionID),
+		"Idempotency-Replayed": text("true where the stored answer of an earlier request with this key is given.", "true"),
+		"Preference-Applied":   text("What of Prefer was followed.", "respond-async"),
+		"Retry-After":          text("Seconds after which a repeat may succeed.", "1"),
+		"Link":                 text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
+	}
+}

@@ -1,0 +1,261 @@
+// Package document generates the JSON Schemas of the public documents, and the
+// OpenAPI description of the routes that carry them, from the contracts' types
+// and comments.
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"weir/schemas"
+)
+
+// object is a JSON object.
+type object = map[string]any
+
+// public is one document: a file of its own, and a component of the description.
+type public struct {
+	name, title string
+	types       []reflect.Type // more than one: any of them
+}
+
+// published lists the public documents.
+func published() []public {
+	one := func(name, title string, t ...reflect.Type) public { return public{name: name, title: title, types: t} }
+	return []public{
+		one("execute.request", "The body of POST /v1/execute", reflect.TypeFor[schemas.ExecuteRequest](), reflect.TypeFor[schemas.ExecuteBare]()),
+		one("execute.outcome", "The answer of POST /v1/execute", reflect.TypeFor[schemas.ExecuteOutcome]()),
+		one("execute.error", "The error of POST /v1/execute", reflect.TypeFor[schemas.ExecuteError]()),
+		one("plan.request", "The body of POST /v1/plans", reflect.TypeFor[schemas.PlanRequest]()),
+		one("plan.result", "The answer of POST /v1/plans", reflect.TypeFor[schemas.PlanResult]()),
+		one("receipt", "A receipt: what was accepted, and where to look for it", reflect.TypeFor[schemas.Receipt]()),
+		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
+		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
+		one("action.page", "A page of actions", reflect.TypeFor[schemas.Page[schemas.ActionEntry]]()),
+		one("action.status", "The answer of a cancel and a resolve", reflect.TypeFor[schemas.ActionStatus]()),
+		one("event", "An event of an action, as its owner sees it", reflect.TypeFor[schemas.EventView]()),
+		one("event.page", "A page of events", reflect.TypeFor[schemas.Page[schemas.EventView]]()),
+		one("evidence", "A record of evidence", reflect.TypeFor[schemas.Evidence]()),
+		one("evidence.page", "A page of evidence", reflect.TypeFor[schemas.Page[schemas.Evidence]]()),
+		one("dead_letter", "A dead letter", reflect.TypeFor[schemas.DeadLetterView]()),
+		one("dead_letter.page", "A page of dead letters", reflect.TypeFor[schemas.Page[schemas.DeadLetterView]]()),
+		one("resolve.request", "The body of POST /v1/actions/{id}/resolve", reflect.TypeFor[schemas.ResolveRequest]()),
+		one("redrive.request", "The body of POST /v1/dead-letters/redrive", reflect.TypeFor[schemas.RedriveRequest]()),
+		one("readiness", "The answer of GET /readyz", reflect.TypeFor[schemas.Readiness]()),
+		one("sandbox", "The answer of GET /sandbox", reflect.TypeFor[schemas.Sandbox]()),
+	}
+}
+
+// All generates every file: its name and its text. Source is the folder of the
+// contracts, from the working directory.
+func All(source string) (map[string][]byte, error) {
+	s, err := newSource(source)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]byte)
+	components := object{}
+	for _, p := range published() {
+		doc, defs, err := s.describe(p)
+		if err != nil {
+			return nil, err
+		}
+		if files[p.name+".json"], err = encode(doc); err != nil {
+			return nil, err
+		}
+		for name, def := range defs {
+			components[name] = def
+		}
+	}
+	files["openapi.json"], err = encode(componented(openAPI(components)))
+	return files, err
+}
+
+// source reflects the contracts' types.
+type source struct{ comments map[string]string }
+
+func newSource(dir string) (*source, error) {
+	r := jsonschema.Reflector{}
+	if err := r.AddGoComments("weir/schemas", dir, jsonschema.WithFullComment()); err != nil {
+		return nil, fmt.Errorf("comments of the contracts: %w", err)
+	}
+	comments := make(map[string]string, len(r.CommentMap))
+	for name, text := range r.CommentMap {
+		// The folder's own name must not matter.
+		if i := strings.LastIndexByte(name, '/'); i >= 0 {
+			name = name[i+1:]
+		}
+		_, name, _ = strings.Cut(name, ".")
+		comments["weir/schemas."+name] = strings.Join(strings.Fields(text), " ")
+	}
+	return &source{comments: comments}, nil
+}
+
+// describe gives a document that stands alone, and its definitions.
+func (s *source) describe(p public) (doc, defs object, err error) {
+	defs = object{}
+	var refs []any
+	for _, t := range p.types {
+		raw, err := json.Marshal(s.reflector().ReflectFromType(t))
+		if err != nil {
+			return nil, nil, err
+		}
+		var one object
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return nil, nil, err
+		}
+		own, _ := one["$defs"].(object)
+		for name, def := range own {
+			defs[name] = def
+		}
+		refs = append(refs, object{"$ref": one["$ref"]})
+	}
+	vocabulary(defs)
+	wireNames(defs)
+	if strings.HasSuffix(p.name, ".request") {
+		tolerateNull(defs)
+	} else {
+		tolerateMore(defs)
+	}
+	doc = object{"$schema": jsonschema.Version, "title": p.title, "$defs": defs}
+	if len(refs) == 1 {
+		doc["$ref"] = refs[0].(object)["$ref"] //nolint:forcetypeassert // written just above
+	} else {
+		doc["anyOf"] = refs
+	}
+	return doc, defs, nil
+}
+
+func (s *source) reflector() *jsonschema.Reflector {
+	return &jsonschema.Reflector{Anonymous: true, Namer: typeName, Mapper: word, CommentMap: s.comments}
+}
+
+// typeName is a type's name; a page of things is named after them.
+func typeName(t reflect.Type) string {
+	name, argument, generic := strings.Cut(t.Name(), "[")
+	if !generic {
+		return name
+	}
+	argument = strings.TrimSuffix(argument, "]")
+	return name + "Of" + argument[strings.LastIndexByte(argument, '.')+1:]
+}
+
+// word refers to a closed vocabulary.
+func word(t reflect.Type) *jsonschema.Schema {
+	if _, closed := words()[t.Name()]; closed && t.PkgPath() == "weir/schemas" && t.Kind() == reflect.String {
+		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
+	}
+	return nil
+}
+
+func words() map[string][]string {
+	codes := slices.Concat(texts(schemas.SettleCodes()), texts(schemas.DoorCodes()))
+	slices.Sort(codes)
+	return map[string][]string{
+		"Code":    slices.Compact(codes),
+		"Kind":    texts(schemas.Kinds()),
+		"Outcome": texts(schemas.Outcomes()),
+		"Status":  texts(schemas.Statuses()),
+		"Variant": texts(schemas.Variants()),
+		"Class":   texts([]schemas.Class{schemas.ClassSafe, schemas.ClassIdempotent, schemas.ClassKeyed, schemas.ClassOnce}),
+		"Durability": texts([]schemas.Durability{
+			schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated,
+		}),
+		"EventType": texts([]schemas.EventType{
+			schemas.EventAccepted, schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventWaiting,
+			schemas.EventProgress, schemas.EventDelta, schemas.EventCancel, schemas.EventSettled, schemas.EventResolution,
+		}),
+	}
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i] = string(w)
+	}
+	return out
+}
+
+// vocabulary adds the definitions of the words that are referred to.
+func vocabulary(defs object) {
+	for name, list := range words() {
+		if refers(defs, "#/$defs/"+name) {
+			defs[name] = object{"type": "string", "enum": list}
+		}
+	}
+}
+
+func refers(node any, ref string) bool {
+	switch n := node.(type) {
+	case object:
+		for key, v := range n {
+			if key == "$ref" && v == ref || refers(v, ref) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(n, func(v any) bool { return refers(v, ref) })
+	}
+	return false
+}
+
+// wireNames has each description call its member by the name on the wire.
+func wireNames(defs object) {
+	eachObject(defs, func(_, properties object) {
+		for name, v := range properties {
+			p, _ := v.(object)
+			text, _ := p["description"].(string)
+			for _, end := range []string{" ", ": ", ", "} {
+				first, rest, ok := strings.Cut(text, end)
+				if ok && strings.EqualFold(first, strings.ReplaceAll(name, "_", "")) {
+					p["description"] = name + end + rest
+					break
+				}
+			}
+		}
+	})
+}
+
+// tolerateNull lets null stand for an optional member of a request.
+func tolerateNull(defs object) {
+	eachObject(defs, func(def, properties object) {
+		required, _ := def["required"].([]any)
+		for name, v := range properties {
+			p, _ := v.(object)
+			if kind, ok := p["type"].(string); ok && !slices.Contains(required, any(name)) {
+				p["type"] = []any{kind, "null"}
+			}
+		}
+	})
+}
+
+// tolerateMore lets answers have members that this version does not know.
+func tolerateMore(defs object) {
+	eachObject(defs, func(def, _ object) { delete(def, "additionalProperties") })
+}
+
+// eachObject visits the definitions that have members.
+func eachObject(defs object, visit func(def, properties object)) {
+	for _, d := range defs {
+		def, _ := d.(object)
+		if properties, ok := def["properties"].(object); ok {
+			visit(def, properties)
+		}
+	}
+}
+
+// encode writes a file: sorted names, two spaces, no HTML escapes.
+func encode(doc object) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(doc)
+	return out.Bytes(), err
+}

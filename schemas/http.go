@@ -1,0 +1,97 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Header is one header field. Order and repeats are kept.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// HTTPCall is one outbound request in Weir's own terms: the payload of kind
+// http, and what a plan's decision is translated to.
+type HTTPCall struct {
+	Method       string `json:"method"` // upper case
+	URL          string `json:"url"`    // as the caller gave it; policy alone parses it
+	AllowlistKey string `json:"allowlist_key,omitempty"`
+	// Headers are the caller's, sorted by name.
+	Headers []Header `json:"headers,omitempty"`
+	// Body is the JSON value to send, byte for byte. With TextBody it is a
+	// JSON string whose content is sent instead.
+	Body     json.RawMessage `json:"body,omitempty"`
+	TextBody bool            `json:"text_body,omitempty"`
+	// IdempotencyKey goes out as the Idempotency-Key header.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Timeout bounds one attempt, dialling included; 0 means the policy's.
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	// ResponseSchema is a JSON Schema of draft 2020-12 for the response body.
+	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
+	// Postcondition is kept as the caller gave it.
+	Postcondition json.RawMessage `json:"postcondition,omitempty"`
+}
+
+// Answer is a complete response as it is kept and shown: redacted, headers
+// sorted by name in lower case, decompressed.
+type Answer struct {
+	Status  int      `json:"status"`
+	Headers []Header `json:"headers"`
+	// Body is the parsed JSON as it came, a JSON string where the body was not
+	// JSON, or null where there was none.
+	Body json.RawMessage `json:"body"`
+	// JSON says that Body is the upstream's own JSON, not a string made of text.
+	JSON bool `json:"json,omitempty"`
+	// Hash is the hex SHA-256 of the raw bytes, "" for an empty body.
+	Hash string `json:"hash"`
+	// Snippet is the first 512 code points, invalid bytes dropped.
+	Snippet string `json:"snippet,omitempty"`
+	// RetryAfter is the upstream's own wish.
+	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
+}
+
+// RetryRecord is one line of a call's history; the last attempt has one too.
+type RetryRecord struct {
+	Attempt int `json:"attempt"`
+	// Outcome is {"status":n}, "timeout", "connect" or {"other":"…"}.
+	Outcome json.RawMessage `json:"outcome"`
+}
+
+// HTTPResult is the result document of kind http, for every outcome. The
+// executor's answer is rendered from it alone.
+type HTTPResult struct {
+	// Variant is empty on success, else the executor's error variant.
+	Variant string  `json:"variant,omitempty"`
+	Message string  `json:"message,omitempty"`
+	Answer  *Answer `json:"answer,omitempty"`
+	// Report is the postconditions' report.
+	Report  json.RawMessage `json:"report,omitempty"`
+	History []RetryRecord   `json:"history,omitempty"`
+	// LastError is the display text of the last attempt's failure.
+	LastError string    `json:"last_error,omitempty"`
+	Decision  *Decision `json:"decision,omitempty"`
+}
+
+// The executor's error variants.
+const (
+	VariantUnsupportedPrimitive     = "UnsupportedPrimitive"
+	VariantMissingArgument          = "MissingArgument"
+	VariantInvalidArgumentValue     = "InvalidArgumentValue"
+	VariantInvalidMethod            = "InvalidMethod"
+	VariantInvalidURL               = "InvalidUrl"
+	VariantInvalidHeaderName        = "InvalidHeaderName"
+	VariantInvalidHeaderValue       = "InvalidHeaderValue"
+	VariantDisallowedHost           = "DisallowedHost"
+	VariantRequest                  = "Request"
+	VariantInvalidSchema            = "InvalidSchema"
+	VariantSchemaValidationFailed   = "SchemaValidationFailed"
+	VariantHTTPFailure              = "HttpFailure"
+	VariantRetriesExhausted         = "RetriesExhausted"
+	VariantInvalidPostcondition     = "InvalidPostcondition"
+	VariantUnsupportedPostcondition = "UnsupportedPostcondition"
+	VariantPostconditionFailed      = "PostconditionFailed"
+	VariantOutcomeUnknown           = "OutcomeUnknown"
+	VariantCanceled                 = "Canceled"
+	VariantExpired                  = "Expired"
+)

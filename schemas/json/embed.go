@@ -1,0 +1,10 @@
+// Package published holds the generated documents as the program carries them:
+// the JSON Schemas of everything public, and the OpenAPI description.
+package published
+
+import "embed"
+
+// Files are the documents by their file names.
+//
+//go:embed *.json
+var Files embed.FS

@@ -1,0 +1,84 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Record is one message as it lies on a stream.
+type Record struct {
+	Stream  string
+	Subject string
+	Seq     uint64 // its place in the stream; the id of an SSE event
+	Time    time.Time
+	ID      string // the message id, where the writer gave one
+	Data    []byte
+}
+
+// Append is one message to be written. With Guarded, it is stored only if the
+// last message on the subjects that Guard covers has the sequence Last (0:
+// there is none): the claim and the fence of the log.
+type Append struct {
+	Subject string
+	Data    []byte
+	Guarded bool
+	Guard   string
+	Last    uint64
+}
+
+// The kinds of evidence.
+const (
+	EvidenceConnector = "builtin.http_connector" // a plan's call that was answered, and a plan's closing record
+	EvidenceAttempt   = "http.attempt"           // an executor's call, and a plan's call that was not answered
+	EvidenceDecision  = "policy.decision"        // a denial
+)
+
+// Evidence is the record of one attempt or denial. Its id is stable: a repeat
+// after a crash is the same record, and is stored once.
+type Evidence struct {
+	ID       string          `json:"id"`
+	Time     time.Time       `json:"time"`
+	Tenant   string          `json:"tenant"`
+	ActionID string          `json:"action_id"`
+	Kind     string          `json:"kind"`
+	Entry    string          `json:"entry,omitempty"`
+	Payload  json.RawMessage `json:"payload"`
+	// PolicyVersion is the hash of the policy that decided.
+	PolicyVersion string `json:"policy_version,omitempty"`
+}
+
+// DeadLetter is a message that no retry can help, as it is parked.
+type DeadLetter struct {
+	Time     time.Time `json:"time"`
+	Tenant   string    `json:"tenant"`
+	Kind     Kind      `json:"kind"`
+	ActionID string    `json:"action_id"`
+	Code     Code      `json:"code"`
+	Reason   string    `json:"reason"` // what went wrong, without content
+	Subject  string    `json:"subject"`
+	Sequence uint64    `json:"sequence"`
+	// Data is the parked message itself.
+	Data []byte `json:"data,omitempty"`
+}
+
+// Problem is an RFC 9457 body: every error outside the five protocols.
+type Problem struct {
+	Type      string `json:"type"` // about:blank
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail,omitempty"`
+	Code      Code   `json:"code"`
+	RequestID string `json:"request_id,omitempty"`
+	Retryable bool   `json:"retryable"`
+	// Rule and Reason name the entry and the check of a denial.
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// EarliestID is set on STREAM_GONE: the oldest event that can still be read.
+	EarliestID string `json:"earliest_id,omitempty"`
+}
+
+// Page is the body of every list. Next is absent on the last page.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}

@@ -1,0 +1,112 @@
+package schemas_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/jsonschema"
+	"weir/schemas"
+	"weir/schemas/gen/document"
+)
+
+// foreign are the generated files that another generator writes.
+var foreign = []string{"weir.config.json"}
+
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	t.Parallel()
+	want, err := document.All(".")
+	require.NoError(t, err)
+	require.Greater(t, len(want), 15)
+	again, err := document.All(".")
+	require.NoError(t, err)
+	require.Equal(t, want, again, "the same types give the same bytes")
+	files, err := filepath.Glob("json/*.json")
+	require.NoError(t, err)
+	require.Len(t, files, len(want)+len(foreign), "a file that nothing generates, or one that is missing")
+	for name, text := range want {
+		have, err := os.ReadFile(filepath.Join("json", name))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(have, text), "%s is out of date: run go generate ./schemas", name)
+	}
+}
+
+func TestGeneratedSchemasCompile(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("json/*.json")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "openapi.json") {
+			continue
+		}
+		schema(t, file)
+	}
+}
+
+// schema compiles a generated file, which must describe itself.
+func schema(t *testing.T, file string) *jsonschema.Schema {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, err := jsonschema.Compile(text)
+	require.NoError(t, err, file)
+	require.Contains(t, string(text), `"title"`, file)
+	return s
+}
+
+// The bodies that the translators accept fit the published schemas. What they
+// refuse often does so for reasons that a schema cannot say.
+func TestAcceptedBodiesFitTheSchemas(t *testing.T) {
+	t.Parallel()
+	for surface, file := range map[string]string{"executor": "json/execute.request.json", "plans": "json/plan.request.json"} {
+		s := schema(t, file)
+		cases, err := filepath.Glob(surface + "/testdata/valid/*.txtar")
+		require.NoError(t, err)
+		require.NotEmpty(t, cases)
+		for _, c := range cases {
+			if strings.Contains(c, "denied_") {
+				continue // stored for its denial alone, whatever else is wrong with it
+			}
+			require.Empty(t, s.Validate(request(t, c)), c)
+		}
+		for _, c := range []string{"unknown_member", "list", "empty_object", "case_variant"} {
+			require.NotEmpty(t, s.Validate(request(t, surface+"/testdata/invalid/"+c+".txtar")), c)
+		}
+	}
+}
+
+// request is the body in a case's file.
+func request(t *testing.T, file string) json.RawMessage {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "-- request.json --\n")
+	require.True(t, ok, file)
+	body, _, _ := strings.Cut(rest, "\n-- ")
+	return json.RawMessage(body)
+}
+
+func TestVocabulariesHaveNoDoubles(t *testing.T) {
+	t.Parallel()
+	seen := map[schemas.Code]bool{}
+	for _, c := range schemas.SettleCodes() {
+		require.False(t, seen[c], c)
+		seen[c] = true
+	}
+	door := map[schemas.Code]bool{}
+	for _, c := range schemas.DoorCodes() {
+		require.False(t, door[c], c)
+		door[c] = true
+	}
+	variants := map[schemas.Variant]bool{}
+	for _, v := range schemas.Variants() {
+		require.False(t, variants[v], v)
+		variants[v] = true
+	}
+	require.Len(t, schemas.Statuses(), 3+len(schemas.Outcomes()))
+}

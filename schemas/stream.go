@@ -1,0 +1,50 @@
+package schemas
+
+import (
+	"hash/fnv"
+	"strconv"
+)
+
+// The streams, buckets and subject roots.
+const (
+	LogStreamPrefix = "WEIR_LOG_"
+	EvidenceStream  = "WEIR_EVIDENCE"
+	DeadStream      = "WEIR_DEAD"
+	BlobBucket      = "WEIR_BLOBS"
+
+	LogRoot      = "weir.log"
+	LiveRoot     = "weir.live"  // what JetStream republishes of the log
+	ScheduleRoot = "weir.sched" // pending wake-ups, in the stream of the log they wake
+	EvidenceRoot = "weir.evidence"
+	DeadRoot     = "weir.dead"
+	// CancelRoot carries nudges without a store: the durable word is on the log.
+	CancelRoot = "weir.cancel"
+)
+
+// InlineLimit is the size of a body, in bytes, over which it goes to BlobBucket.
+const InlineLimit = 256 << 10
+
+// LogStream names the stream of a partition.
+func LogStream(partition int) string { return LogStreamPrefix + strconv.Itoa(partition) }
+
+// Layout is how the log is cut. Partitions is fixed when the log is made.
+type Layout struct {
+	Partitions int // at least 1
+	Lanes      int // at least 1; default 8
+}
+
+// Partition is where an action's events lie.
+func (l Layout) Partition(tenant, id string) int {
+	return int(hash(tenant+"\x00"+id) % uint32(l.Partitions)) //nolint:gosec // partitions are few and positive
+}
+
+// Lane is the share of the work a tenant belongs to.
+func (l Layout) Lane(tenant string) int {
+	return int(hash(tenant) % uint32(l.Lanes)) //nolint:gosec // lanes are few and positive
+}
+
+func hash(s string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s)) // never fails
+	return h.Sum32()
+}

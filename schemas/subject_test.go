@@ -1,0 +1,173 @@
+package schemas_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+func TestEscapeToken(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":         "%",
+		"%":        "%25",
+		"abc-_09":  "abc-_09",
+		"a.b":      "a%2Eb",
+		"*":        "%2A",
+		">":        "%3E",
+		"a b":      "a%20b",
+		"é":        "%C3%A9",
+		"a:b":      "a%3Ab",
+		"\x00\xff": "%00%FF",
+	} {
+		require.Equal(t, want, schemas.EscapeToken(text))
+		back, err := schemas.UnescapeToken(want)
+		require.NoError(t, err)
+		require.Equal(t, text, back)
+	}
+}
+
+// A token has one spelling: another must not name the same thing.
+func TestUnescapeTokenRefusesOtherSpellings(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", "%4", "%zz", "%2e", "%41", "%61", "%2D", "a.b", "a b", "*", ">", "é", "%%", "a%", "%2", "%5F"} {
+		_, err := schemas.UnescapeToken(token)
+		require.ErrorIs(t, err, schemas.ErrSubject, token)
+	}
+}
+
+func FuzzEscapeToken(f *testing.F) {
+	for _, s := range []string{"", "%", "a.b", "*.>", "é\x00\xff", "%2E", " "} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, s, other string) {
+		token := schemas.EscapeToken(s)
+		require.NotEmpty(t, token)
+		require.False(t, strings.ContainsAny(token, ".*> \t\r\n"), token)
+		require.True(t, utf8.ValidString(token))
+		back, err := schemas.UnescapeToken(token)
+		require.NoError(t, err)
+		require.Equal(t, s, back)
+		if s != other {
+			require.NotEqual(t, token, schemas.EscapeToken(other))
+		}
+		// Whatever is taken for a token was written by EscapeToken.
+		if text, err := schemas.UnescapeToken(other); err == nil {
+			require.Equal(t, other, schemas.EscapeToken(text))
+		}
+	})
+}
+
+func FuzzSubject(f *testing.F) {
+	f.Add("default", "a.b:c", "weir.log.0.0.t.http.id.event")
+	f.Add("", "", "weir.live.0.0.%.plan.%.settled")
+	f.Add("*", ">", "weir.log.0")
+	f.Fuzz(func(t *testing.T, tenant, id, foreign string) {
+		layout := schemas.Layout{Partitions: 8, Lanes: 8}
+		ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id}
+		for _, tail := range []schemas.Tail{schemas.TailAccepted, schemas.TailWake, schemas.TailEvent, schemas.TailSettled} {
+			subject := layout.Subject(ref, tail)
+			require.Equal(t, 7, strings.Count(subject, "."))
+			got, gotTail, err := schemas.ParseSubject(subject)
+			require.NoError(t, err)
+			require.Equal(t, ref, got)
+			require.Equal(t, tail, gotTail)
+			got, _, err = schemas.ParseSubject(strings.Replace(subject, schemas.LogRoot, schemas.LiveRoot, 1))
+			require.NoError(t, err)
+			require.Equal(t, ref, got)
+			require.True(t, covers(layout.All(ref), subject))
+			require.True(t, covers(layout.AnyKind(tenant, id), subject))
+			require.False(t, covers(layout.All(ref), layout.Schedule(ref)), "a schedule is no event")
+		}
+		accepted := layout.Subject(ref, schemas.TailAccepted)
+		partition := layout.Partition(tenant, id)
+		require.True(t, covers(layout.TenantAccepted(partition, tenant, ""), accepted))
+		require.True(t, covers(layout.TenantAccepted(partition, tenant, schemas.KindHTTP), accepted))
+		require.False(t, covers(layout.TenantAccepted(partition, tenant, schemas.KindPlan), accepted))
+		require.True(t, covers(schemas.WorkFilters(partition, schemas.KindHTTP)[0], accepted))
+		if ref, _, err := schemas.ParseSubject(foreign); err == nil {
+			require.Equal(t, ref.Tenant == tenant && ref.ID == id, covers(layout.AnyKind(tenant, id), layout.Subject(ref, schemas.TailEvent)))
+		}
+	})
+}
+
+// covers is how a NATS filter matches a subject.
+func covers(filter, subject string) bool {
+	f, s := strings.Split(filter, "."), strings.Split(subject, ".")
+	for i, token := range f {
+		if token == ">" {
+			return i < len(s)
+		}
+		if i >= len(s) || token != "*" && token != s[i] {
+			return false
+		}
+	}
+	return len(f) == len(s)
+}
+
+func TestEvidenceSubjects(t *testing.T) {
+	t.Parallel()
+	e := schemas.Evidence{Tenant: "t.1", Kind: schemas.EvidenceConnector, Entry: "a.b", ActionID: "id:1"}
+	subject := schemas.EvidenceSubject(e)
+	require.Equal(t, "weir.evidence.t%2E1.builtin%2Ehttp_connector.a%2Eb.id%3A1", subject)
+	require.True(t, covers(schemas.EvidenceFilter("t.1", "", "", "", false), subject))
+	require.True(t, covers(schemas.EvidenceFilter("t.1", schemas.EvidenceConnector, "", "id:1", false), subject))
+	require.False(t, covers(schemas.EvidenceFilter("t.1", schemas.EvidenceDecision, "", "", false), subject))
+	require.False(t, covers(schemas.EvidenceFilter("t", "", "", "", false), subject))
+	e.Entry = ""
+	require.False(t, covers(schemas.EvidenceFilter("t.1", "", "a.b", "", false), schemas.EvidenceSubject(e)))
+	require.True(t, covers(schemas.EvidenceFilter("t.1", "", "", "", false), schemas.EvidenceSubject(e)))
+	require.Equal(t, "weir.dead.%.http.a%2Eb", schemas.DeadSubject(schemas.DeadLetter{Kind: schemas.KindHTTP, ActionID: "a.b"}))
+}
+
+func TestParseSubjectRefuses(t *testing.T) {
+	t.Parallel()
+	for _, subject := range []string{
+		"", "weir", "weir.log.0.0.t.http.id", "weir.log.0.0.t.http.id.event.more", "weir.evidence.0.0.t.http.id.event",
+		"other.log.0.0.t.http.id.event", "weir.log.0.0..http.id.event", "weir.log.0.0.t.http.%zz.event",
+	} {
+		_, _, err := schemas.ParseSubject(subject)
+		require.ErrorIs(t, err, schemas.ErrSubject, subject)
+	}
+}
+
+func TestValidID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"a", "A.b_c:d-9", strings.Repeat("x", 128)} {
+		require.True(t, schemas.ValidID(id), id)
+	}
+	for _, id := range []string{"", "a b", "a/b", "é", "a\n", "a%", "*", ">", strings.Repeat("x", 129)} {
+		require.False(t, schemas.ValidID(id), id)
+	}
+}
+
+func TestPartitionsAndLanesAreStable(t *testing.T) {
+	t.Parallel()
+	// Subjects on disk depend on these numbers: they must never change.
+	l := schemas.Layout{Partitions: 8, Lanes: 8}
+	require.Equal(t, 7, l.Partition("default", "a"))
+	require.Equal(t, 1, l.Lane("default"))
+	one := schemas.Layout{Partitions: 1, Lanes: 1}
+	require.Equal(t, "weir.log.0.0.default.http.a.accepted", one.Subject(schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}, schemas.TailAccepted))
+	used := map[int]bool{}
+	for i := range 1000 {
+		p := l.Partition("t", strings.Repeat("x", i))
+		require.True(t, p >= 0 && p < 8)
+		used[p] = true
+	}
+	require.Len(t, used, 8)
+}
+
+func TestTailOf(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, schemas.TailAccepted, schemas.TailOf(schemas.EventAccepted))
+	require.Equal(t, schemas.TailSettled, schemas.TailOf(schemas.EventSettled))
+	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventResolution))
+	require.False(t, schemas.EventProgress.NeedsBarrier())
+	require.False(t, schemas.EventDelta.NeedsBarrier())
+	require.True(t, schemas.EventAttempt.NeedsBarrier())
+}
