@@ -44,7 +44,14 @@ func (l Layout) Lane(tenant string) int {
 }
 
 func hash(s string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(s)) // never fails
-	return h.Sum32()
+	f := fnv.New32a()
+	_, _ = f.Write([]byte(s)) // never fails
+	h := f.Sum32()
+	// FNV alone lets only the low bits of each byte into the low bits of its
+	// sum, and those are what a remainder takes; this spreads all of them.
+	h ^= h >> 16
+	h *= 0x85ebca6b
+	h ^= h >> 13
+	h *= 0xc2b2ae35
+	return h ^ h>>16
 }

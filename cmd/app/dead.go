@@ -65,7 +65,11 @@ func (c *client) deadLetters(cmd *cobra.Command, each func(deadItem) error) erro
 	cursor := ""
 	for {
 		var page schemas.Page[deadItem]
-		if err := c.get(cmd.Context(), "/v1/dead-letters?cursor="+url.QueryEscape(cursor), &page); err != nil {
+		path := "/v1/dead-letters"
+		if cursor != "" {
+			path += "?cursor=" + url.QueryEscape(cursor)
+		}
+		if err := c.get(cmd.Context(), path, &page); err != nil {
 			return err
 		}
 		for _, d := range page.Items {

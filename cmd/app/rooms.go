@@ -13,6 +13,7 @@ import (
 	"weir/ingress/accept"
 	ingressexecutor "weir/ingress/executor"
 	"weir/internal/jsonschema"
+	"weir/internal/openapi"
 	"weir/internal/policy"
 	"weir/internal/postcondition"
 	"weir/processors/guard"
@@ -41,7 +42,7 @@ func (a *App) openEgress(context.Context) error {
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openAPI(),
+		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
 		HTTP: stream.HTTP{Watching: a.metrics.SSE},
 	})
 	a.egress = egressRoom{feed: feed, room: room}

@@ -75,7 +75,7 @@ func BenchmarkIdleStreams(b *testing.B) {
 	srv := httptest.NewServer(engine)
 	defer srv.Close()
 	for b.Loop() {
-		before := inUse()
+		heap, stack := inUse()
 		conns := make([]net.Conn, streams)
 		for i := range conns {
 			c, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", srv.Listener.Addr().String())
@@ -86,7 +86,9 @@ func BenchmarkIdleStreams(b *testing.B) {
 			_, err = io.ReadFull(c, make([]byte, 100))
 			require.NoError(b, err)
 		}
-		b.ReportMetric(float64(inUse()-before)/streams/1024, "KiB/stream")
+		heapNow, stackNow := inUse()
+		b.ReportMetric(float64(heapNow-heap)/streams/1024, "heap-KiB/stream")
+		b.ReportMetric(float64(stackNow-stack)/streams/1024, "stack-KiB/stream")
 		for _, c := range conns {
 			require.NoError(b, c.Close())
 		}
@@ -94,12 +96,12 @@ func BenchmarkIdleStreams(b *testing.B) {
 	n.feed.Close()
 }
 
-func inUse() uint64 {
+func inUse() (heap, stack uint64) {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	return m.HeapInuse + m.StackInuse
+	return m.HeapInuse, m.StackInuse
 }
 
 // TestFanOutAllocatesOnlyThePerViewerBuffer pins what a viewer adds: the event
@@ -125,4 +127,3 @@ func TestFanOutAllocatesOnlyThePerViewerBuffer(t *testing.T) {
 	perViewer := testing.AllocsPerRun(20, step) / viewers
 	require.Less(t, perViewer, 1.5)
 }
-

@@ -88,7 +88,7 @@ func (f *feed) start(ctx context.Context) error {
 	f.mu.Lock()
 	f.pull()
 	f.mu.Unlock()
-	go f.supervise(ctx)
+	go f.supervise(ctx.Done())
 	return nil
 }
 

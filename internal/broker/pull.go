@@ -2,8 +2,8 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -19,13 +19,6 @@ const (
 	pullHeartbeat = time.Second
 )
 
-// pullRequest asks a consumer for messages.
-type pullRequest struct {
-	Batch     int           `json:"batch"`
-	Expires   time.Duration `json:"expires"`
-	Heartbeat time.Duration `json:"idle_heartbeat"`
-}
-
 // pull asks for as many messages as there is room for, but not for a few while
 // others are on their way. The caller holds mu.
 func (f *feed) pull() {
@@ -36,7 +29,7 @@ func (f *feed) pull() {
 	if f.asked == 0 {
 		f.heard = time.Now() // the silence before was ours
 	}
-	body, _ := json.Marshal(pullRequest{Batch: room, Expires: f.s.cfg.Expiry, Heartbeat: f.s.cfg.Heartbeat}) // numbers always encode
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, f.s.cfg.Expiry, f.s.cfg.Heartbeat)
 	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return
@@ -72,8 +65,9 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 }
 
 // supervise keeps the feed alive until it is closed: it sends the heartbeats
-// of all that is held, and asks anew where the server has gone silent.
-func (f *feed) supervise(ctx context.Context) {
+// of all that is held, and asks anew where the server has gone silent. It
+// closes the feed when ended is closed.
+func (f *feed) supervise(ended <-chan struct{}) {
 	beat := time.NewTicker(f.beatEvery())
 	defer beat.Stop()
 	watch := time.NewTicker(f.s.cfg.Heartbeat)
@@ -83,10 +77,10 @@ func (f *feed) supervise(ctx context.Context) {
 		case <-beat.C:
 			f.beats()
 		case <-watch.C:
-			f.watch()
-		case <-ctx.Done():
+			f.watch() //nolint:contextcheck // the feed outlives the context it was made with
+		case <-ended:
 			f.close()
-			ctx = context.WithoutCancel(ctx) // running handlers still need their heartbeats
+			ended = nil // running handlers still need their heartbeats
 		case <-f.s.b.life.Done():
 			f.close()
 			return

@@ -52,7 +52,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Resolver == nil {
-		c.Resolver = &net.Resolver{PreferGo: true}
+		c.Resolver = newSystem()
 	}
 	c.DNSTimeout = orDefault(c.DNSTimeout, 5*time.Second)
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, 3*time.Second)

@@ -10,6 +10,7 @@ import (
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/processors/call"
+	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -60,7 +61,7 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 		return settle.Verdict{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
 	}
 	if r.Denied {
-		denial, err := settle.Denial(st, 0, c.Method, call.Fingerprint(c), r.Decision, settle.Attempts(st))
+		denial, err := settle.Denial(st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision, settle.Attempts(st))
 		if err != nil {
 			return settle.Verdict{}, err
 		}
@@ -81,7 +82,7 @@ func (e *Executor) Evidence(st *ledger.State, t ledger.Try) (schemas.Evidence, e
 	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
 		return schemas.Evidence{}, err
 	}
-	return settle.Attempt(st, t, c.Method, call.Fingerprint(c))
+	return settle.Attempt(st, t, c.Method, plans.Fingerprint(c.Method, c.URL))
 }
 
 func (e *Executor) record(ctx context.Context, st *ledger.State, t ledger.Try) error {

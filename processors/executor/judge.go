@@ -54,7 +54,7 @@ func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Verdic
 		}
 	}
 	return verdict(outcome, d.Code, schemas.HTTPResult{
-		Variant: schemas.VariantDisallowedHost, Message: "disallowed host '" + call.Host(c) + "'", Decision: &d, History: history(r.Tries),
+		Variant: schemas.VariantDisallowedHost, Message: "disallowed host '" + host(c) + "'", Decision: &d, History: history(r.Tries),
 	})
 }
 

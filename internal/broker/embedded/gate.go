@@ -76,11 +76,13 @@ func (g *gate) create(m *nats.Msg) {
 		err = req.admissible(m.Subject)
 	}
 	if err != nil {
-		body, _ := json.Marshal(refusal{ // plain fields always encode
+		body, err := json.Marshal(refusal{
 			Type:  "io.nats.jetstream.api.v1.consumer_create_response",
 			Error: jetstream.APIError{Code: 403, ErrorCode: jetstream.JSErrCodeBadRequest, Description: err.Error()},
 		})
-		_ = m.Respond(body) // an observer that went away asks again
+		if err == nil {
+			_ = m.Respond(body) // an observer that went away asks again
+		}
 		return
 	}
 	data, err := json.Marshal(req)
