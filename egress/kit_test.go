@@ -46,19 +46,19 @@ type house struct {
 // tenantOf takes the tenant from a bearer token of its name.
 func tenantOf(r *http.Request, scope string) (string, error) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	switch {
-	case token == "":
+	switch token {
+	case "":
 		return "", fault.New(schemas.Unauthorized, "a token is needed")
-	case token == "weak":
+	case "weak":
 		return "", fault.New(schemas.Forbidden, "the token lacks "+scope)
 	default:
 		return token, nil
 	}
 }
 
-func build(t testing.TB, change ...func(*egress.Config)) *house {
-	t.Helper()
-	h := &house{t: t}
+func build(tb testing.TB, change ...func(*egress.Config)) *house {
+	tb.Helper()
+	h := &house{t: tb}
 	h.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error { h.reads.Add(1); return nil }})
 	h.led = ledger.New(h.log, layout, nil)
 	var err error
@@ -66,8 +66,8 @@ func build(t testing.TB, change ...func(*egress.Config)) *house {
 		Layout: layout, Result: egress.Result,
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
 	})
-	require.NoError(t, err)
-	t.Cleanup(h.feed.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(h.feed.Close)
 	cfg := egress.Config{
 		Layout: layout, Durability: schemas.DurabilityDisk, Live: h.log, Tenant: tenantOf,
 		PolicyVersion: func() string { return "v-1" },
@@ -77,7 +77,7 @@ func build(t testing.TB, change ...func(*egress.Config)) *house {
 		f(&cfg)
 	}
 	h.room, err = egress.New(h.log, h.led, h.feed, cfg)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	h.engine = gin.New()
 	h.engine.RedirectTrailingSlash = false
 	h.room.Mount(h.engine)
@@ -134,9 +134,9 @@ func (h *house) get(target string, header ...string) *httptest.ResponseRecorder 
 	return h.ask(http.MethodGet, target, "acme", header...)
 }
 
-func decode[T any](t testing.TB, body io.Reader) (v T) {
-	t.Helper()
-	require.NoError(t, json.NewDecoder(body).Decode(&v))
+func decode[T any](tb testing.TB, body io.Reader) (v T) {
+	tb.Helper()
+	require.NoError(tb, json.NewDecoder(body).Decode(&v))
 	return v
 }
 

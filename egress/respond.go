@@ -69,18 +69,20 @@ func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		problem.Write(w, r, err)
 		return
 	}
-	status, body := http.StatusOK, []byte(nil)
-	switch ref.Kind {
-	case schemas.KindPlan:
-		body, err = plans.Render(ref, s, doc)
-	default:
-		status, body, err = executor.Render(ref, s, doc)
-	}
+	status, body, err := render(ref, s, doc)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
 	}
 	stream.WriteBody(w, status, "application/json", body)
+}
+
+func render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
+	if ref.Kind == schemas.KindPlan {
+		body, err := plans.Render(ref, s, doc)
+		return http.StatusOK, body, err
+	}
+	return executor.Render(ref, s, doc)
 }
 
 // result is the stored document of an end.

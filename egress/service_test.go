@@ -62,7 +62,7 @@ func TestNotReadySaysWhichCheck(t *testing.T) {
 func TestNoAllowedHostsIsAnEmptyList(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(c *egress.Config) { c.AllowedHosts = nil })
-	require.Equal(t, `{"allowed_hosts":[]}`, h.ask(http.MethodGet, "/sandbox", "").Body.String())
+	require.JSONEq(t, `{"allowed_hosts":[]}`, h.ask(http.MethodGet, "/sandbox", "").Body.String())
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -27,8 +27,8 @@ type ledgerServer struct {
 	release chan struct{}
 }
 
-func newLedgerServer(t testing.TB) *ledgerServer {
-	t.Helper()
+func newLedgerServer(tb testing.TB) *ledgerServer {
+	tb.Helper()
 	s := &ledgerServer{hits: map[string]int{}, arrived: make(chan struct{}, 10_000), release: make(chan struct{})}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -45,7 +45,7 @@ func newLedgerServer(t testing.TB) *ledgerServer {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"ok":true}`))
 	}))
-	t.Cleanup(func() { s.open(); s.Close() })
+	tb.Cleanup(func() { s.open(); s.Close() })
 	return s
 }
 
@@ -74,7 +74,7 @@ type sent struct {
 }
 
 // mixed makes 100 actions: GET, PUT, POST and plans of a POST and a GET.
-func mixed(upstream string) (actions []sent, bodies []string, routes []string) {
+func mixed(upstream string) (actions []sent, bodies, routes []string) {
 	for i := range 100 {
 		id := fmt.Sprintf("mixed-%d", i)
 		path := fmt.Sprintf("/%d", i)
@@ -121,7 +121,7 @@ func TestKillInFlight(t *testing.T) {
 				resp, body := w.request(t, http.MethodPost, routes[i], bodies[i], "Prefer", "respond-async")
 				require.Equal(t, http.StatusAccepted, resp.StatusCode, body)
 			}
-			for range len(actions) { // each action has its first call under way
+			for range actions { // each action has its first call under way
 				<-upstream.arrived
 			}
 			w.kill()

@@ -31,7 +31,11 @@ func observe(credentials, entry string, count int) error {
 	if err != nil {
 		return err
 	}
-	var c struct{ URL, User, Password string }
+	var c struct {
+		URL      string `json:"url"`
+		User     string `json:"user"`
+		Password string `json:"password"`
+	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 // policyFile writes a configuration whose entry "up" lets everything through to
 // one upstream on this machine.
-func policyFile(t testing.TB, upstream string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "weir.yaml")
+func policyFile(tb testing.TB, upstream string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "weir.yaml")
 	text := fmt.Sprintf(`policy:
   timeout: 10s
   allowlist:
@@ -22,6 +22,6 @@ func policyFile(t testing.TB, upstream string) string {
       methods: [GET, HEAD, POST, PUT, PATCH, DELETE]
       network: loopback
 `, upstream)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	require.NoError(tb, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

@@ -41,14 +41,14 @@ var (
 const startTimeout = 30 * time.Second
 
 // serve starts `weir serve` on a data directory and waits until it is ready.
-func serve(t testing.TB, dir string, args ...string) *weir {
-	t.Helper()
+func serve(tb testing.TB, dir string, args ...string) *weir {
+	tb.Helper()
 	w, err := tryServeEnv(dir, nil, args...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
 		w.kill()
-		if t.Failed() {
-			t.Logf("weir's stderr:\n%s", w.stderr())
+		if tb.Failed() {
+			tb.Logf("weir's stderr:\n%s", w.stderr())
 		}
 	})
 	return w
@@ -57,7 +57,7 @@ func serve(t testing.TB, dir string, args ...string) *weir {
 func tryServeEnv(dir string, environ []string, args ...string) (*weir, error) {
 	w := &weir{exited: make(chan struct{})}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--data", dir}, args...)
-	w.cmd = exec.Command(binary, args...) //nolint:noctx // ended by id
+	w.cmd = exec.Command(binary, args...)
 	w.cmd.Env = append(append(os.Environ(), environ...), "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1")
 	stdout, err := w.cmd.StdoutPipe()
 	if err != nil {
@@ -138,10 +138,10 @@ func (w *weir) terminate() error {
 }
 
 // request sends one request and returns the answer with its body read.
-func (w *weir) request(t testing.TB, method, path, body string, header ...string) (*http.Response, string) {
-	t.Helper()
-	resp, text, err := w.try(t.Context(), method, path, body, header...)
-	require.NoError(t, err)
+func (w *weir) request(tb testing.TB, method, path, body string, header ...string) (*http.Response, string) {
+	tb.Helper()
+	resp, text, err := w.try(tb.Context(), method, path, body, header...)
+	require.NoError(tb, err)
 	return resp, text
 }
 
@@ -166,9 +166,9 @@ func (w *weir) try(ctx context.Context, method, path, body string, header ...str
 }
 
 // decode reads a JSON document or fails the test.
-func decode[T any](t testing.TB, text string) T {
-	t.Helper()
+func decode[T any](tb testing.TB, text string) T {
+	tb.Helper()
 	var v T
-	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	require.NoError(tb, json.Unmarshal([]byte(text), &v), text)
 	return v
 }

@@ -18,10 +18,10 @@ import (
 
 // pkg is what `go list` says of one package.
 type pkg struct {
-	ImportPath string
-	Dir        string
-	Imports    []string
-	GoFiles    []string
+	ImportPath string   `json:"ImportPath"`
+	Dir        string   `json:"Dir"`
+	Imports    []string `json:"Imports"`
+	GoFiles    []string `json:"GoFiles"`
 }
 
 // pureInternals decide from their arguments alone: no I/O, no clock of their own.

@@ -29,7 +29,7 @@ func TestStories(t *testing.T) {
 		Dir: "script",
 		Setup: func(env *testscript.Env) error {
 			up := newStoryUpstream()
-			env.Defer(up.close)
+			env.Defer(up.shut)
 			env.Values["upstream"] = up
 			env.Values["test"] = env.T()
 			env.Setenv("UPSTREAM", up.URL)
@@ -89,11 +89,12 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func program(ts *testscript.TestScript) *weir {
-	r, ok := programs.Load(ts.MkAbs("."))
+	v, _ := programs.Load(ts.MkAbs("."))
+	r, ok := v.(*running)
 	if !ok {
 		ts.Fatalf("weir was not started; use serve")
 	}
-	return r.(*running).w
+	return r.w
 }
 
 func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) { program(ts).kill() }
@@ -181,7 +182,10 @@ func cmdSSE(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func cmdLedger(ts *testscript.TestScript, _ bool, _ []string) {
-	up := ts.Value("upstream").(*storyUpstream)
+	up, ok := ts.Value("upstream").(*storyUpstream)
+	if !ok {
+		ts.Fatalf("there is no upstream")
+	}
 	for _, line := range up.lines() {
 		fmt.Fprintln(ts.Stdout(), line)
 	}

@@ -45,9 +45,9 @@ func newStoryUpstream() *storyUpstream {
 	return u
 }
 
-func (u *storyUpstream) close() {
+func (u *storyUpstream) shut() {
 	u.open()
-	u.Server.Close()
+	u.Close()
 }
 
 func (u *storyUpstream) open() {

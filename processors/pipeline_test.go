@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +32,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8} //nolint:gochecknoglobals // a constant in all but name
+var layout = schemas.Layout{Partitions: 1, Lanes: 8}
 
 // house is a log and a target that outlive the workers that use them.
 type house struct {
@@ -162,7 +162,7 @@ func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
 		},
 		Caller: caller, Evidence: recorder,
 		Settle: settle.New(l, barrier, metrics),
-		Park:   park.New(publisher{h.log}, metrics, slog.New(slog.NewTextHandler(io.Discard, nil))),
+		Park:   park.New(publisher{h.log}, metrics, slog.New(slog.DiscardHandler)),
 	})
 }
 
@@ -266,6 +266,7 @@ func (h *house) check(t *testing.T, what string, most int) schemas.Outcome {
 	case schemas.OutcomeDenied:
 		assert.Zero(t, h.sent, what)
 		assert.Equal(t, 1, h.evidence(t)[settle.DenialID("a", 0, 0)], what)
+	default:
 	}
 	return st.Settled.Outcome
 }
@@ -326,7 +327,7 @@ func TestSettledIsLeftAlone(t *testing.T) {
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 	for i := range 3 { // the first delivery, one that claims to be the first, one that does not
-		require.NoError(t, h.worker(t, fmt.Sprint(i)).Handle(t.Context(), rec, i < 2))
+		require.NoError(t, h.worker(t, strconv.Itoa(i)).Handle(t.Context(), rec, i < 2))
 	}
 	assert.Equal(t, 1, h.sent)
 	assert.Equal(t, schemas.OutcomeSucceeded, h.check(t, "delivered three times", 1))

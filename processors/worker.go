@@ -25,11 +25,6 @@ type Delivery interface {
 	WorkTopic(partition int, k schemas.Kind) string
 }
 
-// WorkerMetrics counts deliveries.
-type WorkerMetrics interface {
-	Redelivered(kind schemas.Kind)
-}
-
 // WorkerConfig is what a Worker needs besides its collaborators.
 type WorkerConfig struct {
 	Partitions int
@@ -38,7 +33,6 @@ type WorkerConfig struct {
 	// be over the longest attempt, so that stopping makes no unknown outcome.
 	DrainTimeout time.Duration
 	Log          *slog.Logger
-	Metrics      WorkerMetrics
 }
 
 // Worker drives the pipeline with Watermill's router: one handler a kind and
@@ -100,11 +94,7 @@ const poisonAfter = 5
 // disposition: nil acks, everything else comes again after a delay.
 func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 	rec, deliveries := w.delivery.Record(m)
-	if deliveries > 1 && w.cfg.Metrics != nil {
-		w.cfg.Metrics.Redelivered(kind)
-	}
-	// The router cancels messages' contexts before their handlers are done.
-	ctx := context.WithoutCancel(m.Context())
+	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
 	err := w.guarded(ctx, rec, deliveries)
 	next, after := fault.Disposition(err)

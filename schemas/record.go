@@ -42,7 +42,9 @@ type Evidence struct {
 	ActionID string          `json:"action_id"`
 	Kind     string          `json:"kind"`
 	Entry    string          `json:"entry,omitempty"`
-	Payload  json.RawMessage `json:"payload"`
+	// Code is why a call was denied, or what became of one that failed.
+	Code    Code            `json:"code,omitempty"`
+	Payload json.RawMessage `json:"payload"`
 	// PolicyVersion is the hash of the policy that decided.
 	PolicyVersion string `json:"policy_version,omitempty"`
 }

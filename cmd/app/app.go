@@ -147,14 +147,17 @@ func (a *App) openBroker(ctx context.Context) error {
 	if a.cfg.Embedded() {
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
-			MaxBytes: int64(a.cfg.Log.MaxBytes), Listen: a.cfg.NATS.Listen,
+			Listen: a.cfg.NATS.Listen,
 		})
 		if err != nil {
 			return err
 		}
 		a.server, cfg.Server = server, server
 		a.teardown.push(func(context.Context) error { return server.Stop() })
-		cfg.Barrier = a.timed(server.Barrier)
+		// The soft limit lies below the server's own wall, whatever the file says.
+		if limit := int64(a.cfg.Log.MaxBytes); limit > 0 && limit < server.MaxBytes()/16*15 {
+			cfg.MaxBytes = limit
+		}
 	}
 	b, err := broker.Open(ctx, cfg)
 	if err != nil {
@@ -164,16 +167,6 @@ func (a *App) openBroker(ctx context.Context) error {
 	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
 	a.ledger = ledger.New(b, a.layout(), nil)
 	return nil
-}
-
-// timed measures the barrier.
-func (a *App) timed(barrier func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		start := time.Now()
-		err := barrier(ctx)
-		a.metrics.Barrier(time.Since(start))
-		return err
-	}
 }
 
 // openPolicy compiles the policy with Weir's own ports in it, which no entry can grant.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -68,16 +69,14 @@ func (c *client) do(ctx context.Context, method, path string, header http.Header
 	if err != nil {
 		return nil, usageError{err}
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	resp, err := c.http.Do(req) //nolint:gosec // the server is the person's own choice
+	resp, err := c.http.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("nobody answers at %s: start one with `weir serve`, or name another with --server", c.base)
 	}

@@ -106,7 +106,7 @@ func document(what, text string) (json.RawMessage, error) {
 	data := []byte(text)
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if data, err = os.ReadFile(name); err != nil { //nolint:gosec // the person named the file
+		if data, err = os.ReadFile(name); err != nil {
 			return nil, usageError{err}
 		}
 	}
@@ -136,7 +136,9 @@ func showOutcome(env *environment, f *execFlags, resp *http.Response) error {
 			Code    string `json:"code"`
 			Reason  string `json:"reason"`
 		} `json:"error"`
-		Title, Detail, Code string
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+		Code   string `json:"code"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return fmt.Errorf("the server answered %s with something that is not JSON", resp.Status)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // stack holds what must be undone, in the order in which it was done. A failed
@@ -17,8 +18,8 @@ func (s *stack) push(f func(context.Context) error) { s.undo = append(s.undo, f)
 // unwind undoes everything, the last first, and leaves the stack empty.
 func (s *stack) unwind(ctx context.Context) error {
 	var errs []error
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		errs = append(errs, s.undo[i](ctx))
+	for _, undo := range slices.Backward(s.undo) {
+		errs = append(errs, undo(ctx))
 	}
 	s.undo = nil
 	return errors.Join(errs...)

@@ -37,7 +37,7 @@ func (quietError) Error() string { return "failed" }
 // mistake in usage. Data goes to Out, everything else to Err. It returns soon
 // after ctx ends.
 func Main(ctx context.Context, args, environ []string, s Streams) int {
-	root := newRoot(&environment{environ: environ, Streams: s})
+	root := newRoot(&environment{environ: environ, Streams: s}) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)

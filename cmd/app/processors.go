@@ -55,8 +55,9 @@ func (a *App) openProcessors(context.Context) error {
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, DrainTimeout: drainTimeout(a.cfg), Logger: a.log,
 	})
+	//nolint:contextcheck // each message brings its own context
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
-		Partitions: a.cfg.Log.Partitions, Kinds: schemas.Kinds(), DrainTimeout: drainTimeout(a.cfg), Log: a.log, Metrics: a.metrics,
+		Partitions: a.cfg.Log.Partitions, Kinds: schemas.Kinds(), DrainTimeout: drainTimeout(a.cfg), Log: a.log,
 	})
 	if err != nil {
 		return err

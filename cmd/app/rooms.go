@@ -105,8 +105,7 @@ func (a *App) newIngress() *ingress.Room {
 
 func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
 	_, err = postcondition.Parse(doc)
-	var bad *postcondition.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*postcondition.Error](err); ok {
 		return bad.Supported(), bad
 	}
 	return true, err

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -19,7 +20,7 @@ func newSchema(env *environment) *cobra.Command {
   weir schema openapi > openapi.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("schema takes one name; `weir schema` lists them")}
+				return usageError{errors.New("schema takes one name; `weir schema` lists them")}
 			}
 			return nil
 		},

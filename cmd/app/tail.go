@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,40 +107,30 @@ func (c *client) follow(ctx context.Context, path string, each func(sse.Event) e
 // errEnded ends a follow: there will be nothing more.
 var errEnded = errors.New("the stream has ended")
 
-// showEvent prints one event; the terminal one ends the stream.
+// showEvent prints one event.
 func showEvent(env *environment, f *clientFlags, e sse.Event) error {
 	if f.asJSON {
-		if _, err := fmt.Fprintln(env.Out, e.Data); err != nil {
-			return err
-		}
-		return ended(e)
+		_, err := fmt.Fprintln(env.Out, e.Data)
+		return err
 	}
 	var doc map[string]any
 	if err := json.Unmarshal([]byte(e.Data), &doc); err != nil {
 		return fmt.Errorf("the stream holds something that is not JSON: %w", err)
 	}
-	line := fmt.Sprintf("%-8s %-10s", e.LastEventID, e.Type)
+	var line strings.Builder
+	fmt.Fprintf(&line, "%-8s %-10s", e.LastEventID, e.Type)
 	for _, key := range []string{"time", "action_id", "kind", "entry", "code", "reason"} {
 		if v, ok := doc[key].(string); ok && v != "" {
-			line += "  " + v
+			line.WriteString("  " + v)
 		}
 	}
 	if nested, ok := doc[e.Type].(map[string]any); ok {
 		if brief, err := json.Marshal(nested); err == nil {
-			line += "  " + cut(string(brief), 160)
+			line.WriteString("  " + cut(string(brief), 160))
 		}
 	}
-	if _, err := fmt.Fprintln(env.Out, line); err != nil {
-		return err
-	}
-	return ended(e)
-}
-
-func ended(e sse.Event) error {
-	if e.Type == "settled" {
-		return nil // a resolution may follow; the server ends the stream
-	}
-	return nil
+	_, err := fmt.Fprintln(env.Out, line.String())
+	return err
 }
 
 // cut shortens a text to n characters.

@@ -10,7 +10,7 @@ import (
 )
 
 // version is set by the linker for a release.
-var version = "dev" //nolint:gochecknoglobals // the linker can set nothing else
+var version = "dev"
 
 func newVersion(env *environment) *cobra.Command {
 	asJSON := false

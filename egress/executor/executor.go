@@ -75,14 +75,13 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 			return 0, nil, err
 		}
 	}
-	status, body := http.StatusOK, any(nil)
 	if s.Outcome == schemas.OutcomeSucceeded {
-		body = succeeded(res)
-	} else {
-		status, body = failed(ref, s, res)
+		body, err := ledger.Encode(succeeded(res))
+		return http.StatusOK, body, err
 	}
-	b, err := ledger.Encode(body)
-	return status, b, err
+	status, fault := failed(ref, s, res)
+	body, err := ledger.Encode(fault)
+	return status, body, err
 }
 
 // Result is the body that Render gives, for the places that show an end beside

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,12 +20,12 @@ import (
 // BenchmarkFanOut gives one event to many viewers of one action.
 func BenchmarkFanOut(b *testing.B) {
 	for _, viewers := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprint(viewers), func(b *testing.B) {
+		b.Run(strconv.Itoa(viewers), func(b *testing.B) {
 			n := newNode(b, stream.Config{})
 			a := n.claim("a")
 			readers := make([]*stream.Reader, viewers)
 			for i := range readers {
-				readers[i] = n.follow("a", a.st.Seq)
+				readers[i] = n.follow(a.st.Seq)
 			}
 			step := func() {
 				a.progress(`{"token":"lorem"}`)
@@ -106,13 +107,15 @@ func inUse() (heap, stack uint64) {
 
 // TestFanOutAllocatesOnlyThePerViewerBuffer pins what a viewer adds: the event
 // is decoded and rendered once, whoever watches.
+//
+//nolint:paralleltest // other tests' allocations would be counted
 func TestFanOutAllocatesOnlyThePerViewerBuffer(t *testing.T) {
 	n := newNode(t, stream.Config{})
 	a := n.claim("a")
 	const viewers = 200
 	readers := make([]*stream.Reader, viewers)
 	for i := range readers {
-		readers[i] = n.follow("a", a.st.Seq)
+		readers[i] = n.follow(a.st.Seq)
 	}
 	step := func() {
 		a.progress(`1`)

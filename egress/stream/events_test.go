@@ -3,13 +3,12 @@ package stream_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,148 +16,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	sse "github.com/tmaxmax/go-sse"
 
 	"weir/egress/stream"
-	"weir/internal/problem"
-	"weir/schemas"
 )
-
-// serve runs the events route on a real socket. cut may end a response early.
-func (n *node) serve(t *testing.T, cfg stream.HTTP, cut func(http.ResponseWriter) http.ResponseWriter) *httptest.Server {
-	t.Helper()
-	events := stream.NewEvents(n.feed, cfg)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cut != nil {
-			w = cut(w)
-		}
-		events.Serve(w, r, "acme", strings.TrimPrefix(r.URL.Path, "/"))
-	}))
-	t.Cleanup(func() {
-		n.feed.Close()
-		srv.Close()
-	})
-	return srv
-}
-
-func get(t *testing.T, url string, header ...string) *http.Response {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(t, err)
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = res.Body.Close() })
-	return res
-}
-
-// watch follows an action with a real client until the server says that it is
-// over, resuming after every cut.
-func watch(ctx context.Context, url string) ([]sse.Event, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	client := &sse.Client{
-		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-		Backoff:    sse.Backoff{InitialInterval: time.Microsecond, Multiplier: 1, Jitter: -1},
-	}
-	var got []sse.Event
-	conn := client.NewConnection(req)
-	conn.Buffer(nil, 1<<20)
-	conn.SubscribeToAll(func(ev sse.Event) { got = append(got, ev) })
-	err = conn.Connect()
-	if err != nil && strings.Contains(err.Error(), "received 204") {
-		err = nil
-	}
-	return got, err
-}
-
-func ids(events []sse.Event) []string {
-	out := make([]string, len(events))
-	for i, ev := range events {
-		out[i] = ev.LastEventID
-	}
-	return out
-}
-
-func (a *action) ids() []string {
-	seqs := a.seqs()
-	out := make([]string, len(seqs))
-	for i, s := range seqs {
-		out[i] = fmt.Sprint(s)
-	}
-	return out
-}
-
-// scissors ends a response after so many bytes, as a broken connection does.
-type scissors struct {
-	http.ResponseWriter
-	left int
-}
-
-func (s *scissors) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-func (s *scissors) Write(p []byte) (int, error) {
-	if len(p) < s.left {
-		s.left -= len(p)
-		return s.ResponseWriter.Write(p)
-	}
-	_, _ = s.ResponseWriter.Write(p[:s.left])
-	_ = http.NewResponseController(s.ResponseWriter).Flush()
-	panic(http.ErrAbortHandler)
-}
-
-func TestCutAnywhereAndResume(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	a := n.claim("a")
-	a.whole(3)
-	var at, requests atomic.Int64
-	srv := n.serve(t, stream.HTTP{}, func(w http.ResponseWriter) http.ResponseWriter {
-		if requests.Add(1) > 1 {
-			return w
-		}
-		return &scissors{ResponseWriter: w, left: int(at.Load())}
-	})
-	res := get(t, srv.URL+"/a")
-	_ = res.Body.Close()
-	requests.Store(1)
-	whole, err := io.ReadAll(get(t, srv.URL+"/a").Body)
-	require.NoError(t, err)
-	want := a.ids()
-	for cut := int64(1); cut < int64(len(whole)); cut += 5 {
-		at.Store(cut)
-		requests.Store(0)
-		got, err := watch(t.Context(), srv.URL+"/a")
-		require.NoError(t, err, "cut at %d", cut)
-		require.Equal(t, want, ids(got), "cut at %d", cut)
-	}
-}
-
-func TestCutAfterEveryEventWhileItHappens(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	a := n.claim("a")
-	srv := n.serve(t, stream.HTTP{}, func(w http.ResponseWriter) http.ResponseWriter {
-		return &scissors{ResponseWriter: w, left: 420} // one or two events
-	})
-	type result struct {
-		events []sse.Event
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		events, err := watch(context.Background(), srv.URL+"/a")
-		done <- result{events, err}
-	}()
-	a.whole(100)
-	got := <-done
-	require.NoError(t, got.err)
-	require.Equal(t, a.ids(), ids(got.events))
-}
 
 func TestEventsAreOneLineAndPublic(t *testing.T) {
 	t.Parallel()
@@ -193,7 +53,7 @@ func TestEventsAreOneLineAndPublic(t *testing.T) {
 		}
 		if i != 4 {
 			require.NoError(t, json.Unmarshal([]byte(ev.Data), &p))
-			require.Equal(t, ev.LastEventID, fmt.Sprint(p.Seq))
+			require.Equal(t, ev.LastEventID, strconv.FormatUint(p.Seq, 10))
 			require.Equal(t, i+1, p.N)
 			require.Equal(t, ev.Type, p.Type)
 			require.False(t, p.Time.IsZero())
@@ -212,7 +72,7 @@ func TestStreamHeadersAndFirstByte(t *testing.T) {
 	a := n.claim("a")
 	var watching atomic.Int64
 	srv := n.serve(t, stream.HTTP{Watching: func(d int) { watching.Add(int64(d)) }}, nil)
-	res := get(t, srv.URL+"/a", "Last-Event-ID", fmt.Sprint(a.st.Seq))
+	res := get(t, srv.URL+"/a", "Last-Event-ID", strconv.FormatUint(a.st.Seq, 10))
 	require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	require.Equal(t, "no-store, no-transform", res.Header.Get("Cache-Control"))
 	require.Equal(t, "no", res.Header.Get("X-Accel-Buffering"))
@@ -225,192 +85,6 @@ func TestStreamHeadersAndFirstByte(t *testing.T) {
 	rest, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(rest), "event: settled\n"))
-}
-
-func TestWhereToResume(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	gone := n.claim("gone")
-	gone.whole(1)
-	n.claim("open")
-	done := n.claim("done")
-	done.whole(1)
-	n.log.Purge(schemas.LogStream(layout.Partition("acme", "gone")), gone.seqs()[1])
-	srv := n.serve(t, stream.HTTP{}, nil)
-	last := fmt.Sprint(done.st.Seq)
-	for _, tc := range []struct {
-		path, id string
-		status   int
-		code     schemas.Code
-	}{
-		{"/done", "", 200, ""},
-		{"/done", "0", 200, ""},
-		{"/done", last, 204, ""},
-		{"/done?after=" + last, "", 204, ""},
-		{"/done?after=" + last, "0", 200, ""}, // the header goes first
-		{"/done?after=0", last, 204, ""},
-		{"/done", "-1", 400, schemas.InvalidRequest},
-		{"/done", "+1", 400, schemas.InvalidRequest},
-		{"/done", "1e3", 400, schemas.InvalidRequest},
-		{"/done", " 1 2", 400, schemas.InvalidRequest},
-		{"/done", "0x1", 400, schemas.InvalidRequest},
-		{"/done", "18446744073709551616", 400, schemas.InvalidRequest},
-		{"/done", strings.Repeat("9", 400), 400, schemas.InvalidRequest},
-		{"/done", strings.Repeat("0", 21), 400, schemas.InvalidRequest},
-		{"/done", "999999999", 400, schemas.InvalidRequest},
-		{"/open", "999999999", 400, schemas.InvalidRequest},
-		{"/done?after=", "", 400, schemas.InvalidRequest},
-		{"/done?after=1&after=2", "", 400, schemas.InvalidRequest},
-		{"/done?live=websocket", "", 400, schemas.InvalidRequest},
-		{"/nobody", "", 404, schemas.NotFound},
-		{"/nobody", "2", 404, schemas.NotFound},
-		{"/bad*id", "", 404, schemas.NotFound},
-		{"/gone", "", 410, schemas.StreamGone},
-	} {
-		header := []string{}
-		if tc.id != "" {
-			header = append(header, "Last-Event-ID", tc.id)
-		}
-		res := get(t, srv.URL+tc.path, header...)
-		require.Equal(t, tc.status, res.StatusCode, "%+v", tc)
-		if tc.code != "" {
-			var p schemas.Problem
-			require.Equal(t, problem.MediaType, res.Header.Get("Content-Type"))
-			require.NoError(t, json.NewDecoder(res.Body).Decode(&p))
-			require.Equal(t, tc.code, p.Code)
-			if tc.status == http.StatusGone {
-				require.Equal(t, fmt.Sprint(gone.at(1)), p.EarliestID)
-				require.Contains(t, res.Header.Get("Link"), "</v1/actions/gone>")
-			}
-		}
-		_ = res.Body.Close()
-	}
-}
-
-// at is the sequence of the event at i, however much history was dropped.
-func (a *action) at(i int) uint64 { return a.st.Events[i].Seq }
-
-func TestTwoLastEventIDs(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	n.claim("a").whole(0)
-	res := get(t, n.serve(t, stream.HTTP{}, nil).URL+"/a", "Last-Event-ID", "1", "Last-Event-ID", "2")
-	require.Equal(t, 400, res.StatusCode)
-}
-
-func TestForms(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	n.claim("a").whole(0)
-	srv := n.serve(t, stream.HTTP{}, nil)
-	for accept, want := range map[string]string{
-		"":                                       "text/event-stream",
-		"*/*":                                    "text/event-stream",
-		"text/*":                                 "text/event-stream",
-		"application/json, text/event-stream":    "text/event-stream",
-		"application/json":                       "application/json",
-		"Application/JSON; charset=utf-8, */*":   "application/json",
-		"text/event-stream;q=0,application/json": "application/json",
-		"text/html":                              problem.MediaType,
-	} {
-		res := get(t, srv.URL+"/a", "Accept", accept)
-		require.Equal(t, want, res.Header.Get("Content-Type"), accept)
-		if want == problem.MediaType {
-			require.Equal(t, 406, res.StatusCode)
-		}
-	}
-}
-
-type page struct {
-	Items []struct {
-		Seq uint64 `json:"seq"`
-	} `json:"items"`
-	Next *string `json:"next"`
-}
-
-func readPage(t *testing.T, res *http.Response) page {
-	t.Helper()
-	var p page
-	require.Equal(t, 200, res.StatusCode)
-	require.NoError(t, json.NewDecoder(res.Body).Decode(&p))
-	require.NotNil(t, p.Items)
-	return p
-}
-
-func TestPages(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	a := n.claim("a")
-	a.whole(200)
-	open := n.claim("open")
-	srv := n.serve(t, stream.HTTP{}, nil)
-	for _, limit := range []int{1, 7, 64, 100, 1000} {
-		var got []uint64
-		after, pages := "0", 0
-		for {
-			p := readPage(t, get(t, fmt.Sprintf("%s/a?limit=%d&after=%s", srv.URL, limit, after), "Accept", "application/json"))
-			for _, it := range p.Items {
-				got = append(got, it.Seq)
-			}
-			require.LessOrEqual(t, len(p.Items), limit)
-			if pages++; p.Next == nil {
-				break
-			}
-			after = *p.Next
-		}
-		require.Equal(t, a.seqs(), got, "limit %d", limit)
-		require.LessOrEqual(t, pages, 205/limit+2)
-	}
-	p := readPage(t, get(t, srv.URL+"/open", "Accept", "application/json"))
-	require.Len(t, p.Items, 1)
-	require.Equal(t, fmt.Sprint(open.st.Seq), *p.Next, "more may come")
-	p = readPage(t, get(t, srv.URL+"/open?after="+*p.Next, "Accept", "application/json"))
-	require.Empty(t, p.Items)
-	require.NotNil(t, p.Next)
-	for _, limit := range []string{"0", "1001", "-1", "x", ""} {
-		require.Equal(t, 400, get(t, srv.URL+"/a?limit="+limit, "Accept", "application/json").StatusCode, limit)
-	}
-}
-
-func TestLongPoll(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{})
-		defer n.feed.Close()
-		a := n.claim("a")
-		events := stream.NewEvents(n.feed, stream.HTTP{LongPoll: 25 * time.Second})
-		poll := func(query string) (page, time.Duration) {
-			begin, w := time.Now(), httptest.NewRecorder()
-			events.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a?live=long-poll"+query, http.NoBody), "acme", "a")
-			return readPage(t, w.Result()), time.Since(begin)
-		}
-		p, took := poll("")
-		require.Len(t, p.Items, 1)
-		require.Zero(t, took, "there was something at once")
-
-		next := "&after=" + *p.Next
-		p, took = poll(next)
-		require.Empty(t, p.Items)
-		require.Equal(t, 25*time.Second, took)
-		require.NotNil(t, p.Next)
-		_, took = poll(next + "&timeout=3")
-		require.Equal(t, 3*time.Second, took)
-		_, took = poll(next + "&timeout=3600")
-		require.Equal(t, 25*time.Second, took)
-
-		go func() {
-			<-time.After(4 * time.Second)
-			a.settle(`1`)
-		}()
-		p, took = poll(next)
-		require.Len(t, p.Items, 1)
-		require.Equal(t, 4*time.Second, took)
-		require.Nil(t, p.Next)
-		p, took = poll(fmt.Sprintf("&after=%d", a.st.Seq))
-		require.Empty(t, p.Items)
-		require.Nil(t, p.Next)
-		require.Zero(t, took)
-	})
 }
 
 // recorder is a response whose writes a test sees as they are flushed.
@@ -487,33 +161,6 @@ func TestHTTP10GetsAStream(t *testing.T) {
 	require.Contains(t, string(rest), "event: settled\n")
 }
 
-func TestSlowReaderIsClosedAndLosesNothing(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	a := n.claim("a")
-	closed := make(chan struct{}, 10)
-	srv := n.serve(t, stream.HTTP{WriteTimeout: 100 * time.Millisecond, Watching: func(d int) {
-		if d < 0 {
-			closed <- struct{}{}
-		}
-	}}, nil)
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
-	_, err = io.WriteString(conn, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
-	require.NoError(t, err)
-	big := `"` + strings.Repeat("x", 100_000) + `"`
-	for range 100 { // more than any socket's buffer, and nobody reads
-		a.progress(big)
-	}
-	<-closed
-	a.settle(`1`)
-	got, err := watch(t.Context(), srv.URL+"/a")
-	require.NoError(t, err)
-	require.Equal(t, a.ids(), ids(got))
-}
-
 func TestCloseEndsStreams(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, stream.Config{})
@@ -534,37 +181,4 @@ func TestHeadOpensNoStream(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
-}
-
-func FuzzFrame(f *testing.F) {
-	for _, s := range []string{"", "a\r\nb", "\u2028", "data: x\n\nevent: y", "\x00", "\xff", `"\`} {
-		f.Add(s, uint64(1))
-	}
-	f.Fuzz(func(t *testing.T, s string, id uint64) {
-		data, err := json.Marshal(s)
-		if err != nil {
-			t.Skip()
-		}
-		frame := stream.AppendFrame(nil, id, "progress", data)
-		var got []sse.Event
-		for ev, err := range sse.Read(bytes.NewReader(frame), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
-			require.NoError(t, err)
-			got = append(got, ev)
-		}
-		require.Len(t, got, 1)
-		require.Equal(t, sse.Event{LastEventID: fmt.Sprint(id), Type: "progress", Data: string(data)}, got[0])
-	})
-}
-
-func FuzzPosition(f *testing.F) {
-	for _, s := range []string{"0", "18446744073709551615", "18446744073709551616", "-1", "1e3", " 1", "007"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		n, ok := stream.Position(s)
-		if ok {
-			require.LessOrEqual(t, len(s), 20)
-			require.Equal(t, strings.TrimLeft(s, "0"), strings.TrimLeft(fmt.Sprint(n), "0"))
-		}
-	})
 }

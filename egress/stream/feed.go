@@ -31,7 +31,7 @@ type Log interface {
 
 // Live is a subscription to records as they are stored. fn is called from one
 // goroutine at a time, in the order of each stream; lost says that records may
-// have been missed. stop returns once neither is called any more.
+// have been missed. A call that is under way when stop returns does no harm.
 type Live interface {
 	Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error)
 }
@@ -191,6 +191,9 @@ func (f *Feed) allBehind() {
 
 // read runs one read of the log, of which only so many go on at a time.
 func (f *Feed) read(ctx context.Context, do func() error) error {
+	if f.ctx.Err() != nil {
+		return ErrClosed
+	}
 	select {
 	case f.reads <- struct{}{}:
 	case <-ctx.Done():

@@ -33,9 +33,9 @@ type node struct {
 	fail atomic.Pointer[error] // what reads of the log answer
 }
 
-func newNode(t testing.TB, cfg stream.Config) *node {
-	t.Helper()
-	n := &node{t: t}
+func newNode(tb testing.TB, cfg stream.Config) *node {
+	tb.Helper()
+	n := &node{t: tb}
 	n.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error {
 		n.reads.Add(1)
 		if err := n.fail.Load(); err != nil {
@@ -47,8 +47,8 @@ func newNode(t testing.TB, cfg stream.Config) *node {
 	cfg.Layout = layout
 	var err error
 	n.feed, err = stream.Open(n.log, n, cfg)
-	require.NoError(t, err)
-	t.Cleanup(n.feed.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(n.feed.Close)
 	return n
 }
 
@@ -162,9 +162,10 @@ func drain(ctx context.Context, r *stream.Reader) ([]uint64, error) {
 	return out, nil
 }
 
-func (n *node) follow(id string, after uint64) *stream.Reader {
+// follow watches the action a.
+func (n *node) follow(after uint64) *stream.Reader {
 	n.t.Helper()
-	r, err := n.feed.Follow(context.Background(), ref(id), after)
+	r, err := n.feed.Follow(context.Background(), ref("a"), after)
 	require.NoError(n.t, err)
 	n.t.Cleanup(r.Close)
 	return r

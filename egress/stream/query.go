@@ -94,7 +94,7 @@ func Seconds(q url.Values, name string, most time.Duration) (time.Duration, erro
 	if err != nil {
 		return 0, Invalid("the parameter " + name + " must be a number of seconds")
 	}
-	return min(time.Duration(n)*time.Second, most), nil //nolint:gosec // 16 bits
+	return min(time.Duration(n)*time.Second, most), nil
 }
 
 // Form is what a client wants of a route that can stream.

@@ -25,7 +25,7 @@ func TestFollowFromEveryPosition(t *testing.T) {
 	a.append(schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
 	all := a.seqs()
 	for i, after := range append([]uint64{0}, all...) {
-		got, err := drain(t.Context(), n.follow("a", after))
+		got, err := drain(t.Context(), n.follow(after))
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(all[i:]), fmt.Sprint(got), "after %d", after)
 	}
@@ -39,7 +39,7 @@ func TestFollowWhileItHappens(t *testing.T) {
 	got := make([][]uint64, viewers)
 	var wg sync.WaitGroup
 	for i := range viewers {
-		r := n.follow("a", 0)
+		r := n.follow(0)
 		wg.Go(func() {
 			got[i], _ = drain(context.Background(), r)
 			r.Close()
@@ -62,7 +62,7 @@ func TestFollowJoinsAtAnyMoment(t *testing.T) {
 	var mu sync.Mutex
 	var got [][]uint64
 	join := func() {
-		r := n.follow("a", 0)
+		r := n.follow(0)
 		wg.Go(func() {
 			defer r.Close()
 			seqs, err := drain(context.Background(), r)
@@ -95,7 +95,7 @@ func TestGapIsFilledFromTheLog(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, stream.Config{})
 	a := n.claim("a")
-	r := n.follow("a", 0)
+	r := n.follow(0)
 	a.start()
 	n.dropping(func(rec schemas.Record) bool { return strings.Contains(string(rec.Data), `"gap"`) })
 	a.progress(`"gap"`)
@@ -113,7 +113,7 @@ func TestResumeWithALostFirstEvent(t *testing.T) {
 	a := n.claim("a")
 	a.start()
 	a.wake() // the newest record tells no ordinal
-	r := n.follow("a", a.st.Seq)
+	r := n.follow(a.st.Seq)
 	drop := true
 	n.dropping(func(schemas.Record) bool { defer func() { drop = false }(); return drop })
 	a.progress(`"lost"`)
@@ -136,7 +136,7 @@ func TestLostAndOverflowReadTheLog(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, cfg)
 			a := n.claim("a")
-			r := n.follow("a", 0)
+			r := n.follow(0)
 			a.start()
 			if name == "lost" {
 				n.dropping(everything)
@@ -161,7 +161,7 @@ func TestASilentLossIsFoundOnTheTick(t *testing.T) {
 		n := newNode(t, stream.Config{Recheck: 15 * time.Second})
 		defer n.feed.Close()
 		a := n.claim("a")
-		r := n.follow("a", 0)
+		r := n.follow(0)
 		begin := time.Now()
 		n.dropping(everything)
 		a.whole(2)
@@ -178,10 +178,10 @@ func TestReaderOutlivesALogThatIsAway(t *testing.T) {
 		n := newNode(t, stream.Config{})
 		defer n.feed.Close()
 		a := n.claim("a")
-		r := n.follow("a", 0)
+		r := n.follow(0)
 		n.dropping(everything)
 		a.whole(1)
-		away := error(fault.ErrUnavailable)
+		away := fault.ErrUnavailable
 		n.fail.Store(&away)
 		n.log.Lose()
 		go func() {
@@ -260,7 +260,7 @@ func TestHistoryPassesABarrierOnce(t *testing.T) {
 	n := newNode(t, stream.Config{Barrier: g.pass})
 	n.claim("a").whole(3)
 	for range 5 {
-		_, err := drain(t.Context(), n.follow("a", 0))
+		_, err := drain(t.Context(), n.follow(0))
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 1, g.calls.Load())
@@ -279,7 +279,7 @@ func TestPositionsThatCannotBeResumed(t *testing.T) {
 	require.ErrorIs(t, err, stream.ErrBeyond)
 	_, err = n.feed.Follow(t.Context(), ref("nobody"), 0)
 	require.ErrorIs(t, err, fault.ErrNotFound)
-	require.True(t, n.follow("a", last).Ended())
+	require.True(t, n.follow(last).Ended())
 
 	n.log.Purge(name, seqs[2])
 	var gone *stream.GoneError
@@ -290,7 +290,7 @@ func TestPositionsThatCannotBeResumed(t *testing.T) {
 		require.ErrorIs(t, err, fault.ErrGone)
 	}
 	for _, after := range []uint64{seqs[2] - 1, seqs[2], seqs[1]} {
-		_, err := drain(t.Context(), n.follow("a", after))
+		_, err := drain(t.Context(), n.follow(after))
 		require.NoError(t, err, "after %d", after)
 	}
 	n.log.Purge(name, last+1)
@@ -306,7 +306,7 @@ func TestRecordsOfAnotherVersionKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, stream.Config{})
 	a := n.claim("a")
-	live := n.follow("a", 0)
+	live := n.follow(0)
 	put := func(data string) {
 		_, err := n.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailEvent), Data: []byte(data)})
 		require.NoError(t, err)
@@ -319,7 +319,7 @@ func TestRecordsOfAnotherVersionKeepTheirPlace(t *testing.T) {
 		Data:    []byte(`{"v":1,"n":5,"type":"settled","time":"2026-01-02T03:04:05Z","settled":{"outcome":"failed","attempts":0}}`),
 	})
 	require.NoError(t, err)
-	for _, r := range []*stream.Reader{live, n.follow("a", 0)} {
+	for _, r := range []*stream.Reader{live, n.follow(0)} {
 		var types []string
 		for it, err := range r.All(t.Context()) {
 			require.NoError(t, err)
@@ -336,7 +336,7 @@ func TestHistoryThatRunsAwayEndsTheReader(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, stream.Config{})
 	a := n.claim("a")
-	r := n.follow("a", 0)
+	r := n.follow(0)
 	_, err := r.Next(t.Context(), nil)
 	require.NoError(t, err)
 	n.dropping(everything)

@@ -70,7 +70,6 @@ func (f *Feed) wait(ctx context.Context, ref schemas.Ref, claimed bool) (Ending,
 				timer.Reset(f.cfg.Retry) // the log is away: the feed may still bring it
 			}
 		}
-		ask = false
 		select {
 		case <-w.wake:
 			end, ask, _ = f.peek(w)

@@ -138,7 +138,7 @@ func TestWaitOutlivesALogThatIsAway(t *testing.T) {
 		n := newNode(t, stream.Config{Retry: time.Second})
 		defer n.feed.Close()
 		n.claim("a").settle(`1`)
-		away := error(fault.ErrUnavailable)
+		away := fault.ErrUnavailable
 		n.fail.Store(&away)
 		begin, got := time.Now(), make(chan error)
 		go func() {

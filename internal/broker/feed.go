@@ -88,7 +88,7 @@ func (f *feed) start(ctx context.Context) error {
 	f.mu.Lock()
 	f.pull()
 	f.mu.Unlock()
-	go f.supervise(ctx.Done())
+	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
 	return nil
 }
 

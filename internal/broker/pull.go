@@ -77,7 +77,7 @@ func (f *feed) supervise(ended <-chan struct{}) {
 		case <-beat.C:
 			f.beats()
 		case <-watch.C:
-			f.watch() //nolint:contextcheck // the feed outlives the context it was made with
+			f.watch()
 		case <-ended:
 			f.close()
 			ended = nil // running handlers still need their heartbeats

@@ -63,8 +63,9 @@ type Log struct {
 	// How long events are kept, as a duration of at least 1h and not shorter
 	// than any deadline. A repeated id is recognised that long. Default 168h.
 	History time.Duration `yaml:"history"`
-	// Size at which a partition refuses new actions, at least 16MiB. Default
-	// 10GiB; 0 sets no limit of its own.
+	// Size of everything stored at which new actions are refused, at least
+	// 16MiB; what was accepted is still finished. Default 10GiB; 0 leaves it at
+	// most of what the disk has free.
 	MaxBytes Size `yaml:"max_bytes"`
 }
 

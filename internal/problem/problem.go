@@ -73,7 +73,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(e.Problem) // strings, numbers and booleans: cannot fail
+	_ = enc.Encode(e.Problem) //nolint:errchkjson // strings, numbers and booleans: cannot fail
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(e.Status)
 	_, _ = w.Write(body.Bytes()) // the client is gone if this fails
@@ -99,12 +99,10 @@ func Of(err error) Error {
 }
 
 func read(err error) Error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return *own
 	}
-	var public *fault.Error
-	if errors.As(err, &public) {
+	if public, ok := errors.AsType[*fault.Error](err); ok {
 		return Error{Problem: schemas.Problem{Code: public.Code, Detail: public.Message}, Cause: err}
 	}
 	code, detail := sentinel(err)

@@ -31,6 +31,7 @@ type Recorder struct {
 // EvidenceMetrics counts records.
 type EvidenceMetrics interface {
 	EvidenceWritten(kind string)
+	Denied(code schemas.Code)
 }
 
 // NewRecorder returns a Recorder that publishes through p.
@@ -67,8 +68,9 @@ func (r *Recorder) put(ctx context.Context, records ...schemas.Evidence) error {
 		if err := r.publisher.Publish(schemas.EvidenceSubject(e), m); err != nil {
 			return fmt.Errorf("evidence: %w", err)
 		}
-		if r.metrics != nil {
-			r.metrics.EvidenceWritten(e.Kind)
+		r.metrics.EvidenceWritten(e.Kind)
+		if e.Kind == schemas.EvidenceDecision {
+			r.metrics.Denied(e.Code)
 		}
 	}
 	return nil
@@ -120,7 +122,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 	}{step, method, target, d.Code, d.Reason, d.Entry})
 	return schemas.Evidence{
 		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceDecision, Entry: d.Entry, Payload: payload, PolicyVersion: d.Version,
+		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version,
 	}, err
 }
 
@@ -152,6 +154,6 @@ func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evi
 	})
 	return schemas.Evidence{
 		ID: AttemptID(st.ID, t.Attempt), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceAttempt, Entry: t.Decision.Entry, Payload: payload, PolicyVersion: t.Decision.Version,
+		Kind: schemas.EvidenceAttempt, Entry: t.Decision.Entry, Code: r.Code, Payload: payload, PolicyVersion: t.Decision.Version,
 	}, err
 }

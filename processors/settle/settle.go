@@ -62,9 +62,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 	if err := s.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventSettled, Settled: &settled}); err != nil {
 		return err
 	}
-	if s.metrics != nil {
-		s.metrics.Settled(st.Kind, v.Outcome, v.Code)
-	}
+	s.metrics.Settled(st.Kind, v.Outcome, v.Code)
 	return s.barrier(ctx)
 }
 

@@ -6,24 +6,32 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tmaxmax/go-sse"
 )
 
-func (t *tour) post(ctx context.Context, path, body string) (*http.Response, []byte, error) {
+// answered is an answer with its body read.
+type answered struct {
+	status int
+	action string // Weir-Action-Id
+	body   []byte
+}
+
+func (t *tour) post(ctx context.Context, path, body string) (answered, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.weir.URL+path, strings.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return answered{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req) //nolint:forbidigo,gosec // the tour's own gateway
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return answered{}, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	return resp, data, err
+	return answered{status: resp.StatusCode, action: resp.Header.Get("Weir-Action-Id"), body: data}, err
 }
 
 func (t *tour) get(ctx context.Context, path string, into any) error {
@@ -32,7 +40,7 @@ func (t *tour) get(ctx context.Context, path string, into any) error {
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
-	resp, err := http.DefaultClient.Do(req) //nolint:forbidigo,gosec // the tour's own gateway
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
@@ -66,7 +74,7 @@ func (t *tour) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	joined := append(first, rest...)
+	joined := slices.Concat(first, rest)
 	if len(joined) != len(whole) {
 		return mismatch("events over the cut", len(whole), len(joined))
 	}
@@ -93,7 +101,7 @@ func (t *tour) stream(ctx context.Context, after string, most int) ([]sse.Event,
 	if after != "" {
 		req.Header.Set("Last-Event-ID", after)
 	}
-	resp, err := http.DefaultClient.Do(req) //nolint:forbidigo,gosec // the tour's own gateway
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -75,7 +74,7 @@ func (s *shop) hits(method, path string) int {
 
 func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	s.note(r)
-	reply(w, http.StatusCreated, map[string]any{"order": 4711, "state": "taken"})
+	reply(w, http.StatusCreated, `{"order": 4711, "state": "taken"}`)
 }
 
 // stock drops the first connection without an answer, as networks do.
@@ -88,16 +87,16 @@ func (s *shop) stock(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"item": "lamp", "left": 12})
+	reply(w, http.StatusOK, `{"item": "lamp", "left": 12}`)
 }
 
 func (s *shop) price(w http.ResponseWriter, r *http.Request) {
 	s.note(r)
-	reply(w, http.StatusOK, map[string]any{"item": "lamp", "cents": 1999})
+	reply(w, http.StatusOK, `{"item": "lamp", "cents": 1999}`)
 }
 
-func reply(w http.ResponseWriter, status int, doc any) {
+func reply(w http.ResponseWriter, status int, doc string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(doc)
+	_, _ = io.WriteString(w, doc)
 }

@@ -3,6 +3,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,19 +111,19 @@ func (t *tour) plan(ctx context.Context) error {
   ]}
 }`, t.shop.url)
 	t.show("POST /v1/plans\n%s", t.planBody)
-	resp, body, err := t.post(ctx, "/v1/plans", t.planBody)
+	resp, err := t.post(ctx, "/v1/plans", t.planBody)
 	if err != nil {
 		return err
 	}
-	t.planID, t.planReply = resp.Header.Get("Weir-Action-Id"), body
+	t.planID, t.planReply = resp.action, resp.body
 	var r schemas.PlanResult
-	if err := json.Unmarshal(body, &r); err != nil {
+	if err := json.Unmarshal(resp.body, &r); err != nil {
 		return mismatch("the plan's answer", "a report", err)
 	}
 	refs := r.Report.ArtifactRefs
 	switch {
-	case resp.StatusCode != http.StatusOK || r.Report.Status != "partial":
-		return mismatch("the plan's status", "200 partial", fmt.Sprint(resp.StatusCode, " ", r.Report.Status))
+	case resp.status != http.StatusOK || r.Report.Status != "partial":
+		return mismatch("the plan's status", "200 partial", fmt.Sprint(resp.status, " ", r.Report.Status))
 	case refs["order"].Status != "applied" || t.shop.hits(http.MethodPost, "/v1/orders") != 1:
 		return mismatch("orders that arrived", 1, t.shop.hits(http.MethodPost, "/v1/orders"))
 	case refs["admin"].Status != "failed" || t.shop.hits(http.MethodPost, "/admin/users") != 0:
@@ -140,12 +141,12 @@ func (t *tour) plan(ctx context.Context) error {
 // repeat posts the same plan again: nothing happens twice.
 func (t *tour) repeat(ctx context.Context) error {
 	t.chapter("The same plan again")
-	_, body, err := t.post(ctx, "/v1/plans", t.planBody)
+	resp, err := t.post(ctx, "/v1/plans", t.planBody)
 	if err != nil {
 		return err
 	}
-	if string(body) != string(t.planReply) {
-		return mismatch("the repeated report", string(t.planReply), string(body))
+	if !bytes.Equal(resp.body, t.planReply) {
+		return mismatch("the repeated report", string(t.planReply), string(resp.body))
 	}
 	if n := t.shop.hits(http.MethodPost, "/v1/orders"); n != 1 {
 		return mismatch("orders after the repeat", 1, n)
@@ -162,20 +163,20 @@ func (t *tour) execute(ctx context.Context) error {
 	}
 	good := call(`{"type": "object", "required": ["cents"], "properties": {"cents": {"type": "integer"}}}`)
 	t.show("POST /v1/execute\n%s", good)
-	resp, body, err := t.post(ctx, "/v1/execute", good)
+	resp, err := t.post(ctx, "/v1/execute", good)
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"cents":1999`) {
-		return mismatch("the execute's answer", 200, fmt.Sprint(resp.StatusCode, " ", string(body)))
+	if resp.status != http.StatusOK || !strings.Contains(string(resp.body), `"cents":1999`) {
+		return mismatch("the execute's answer", 200, fmt.Sprint(resp.status, " ", string(resp.body)))
 	}
-	t.claim("answered 200, and the body fits: %s", field(body, "body"))
-	resp, body, err = t.post(ctx, "/v1/execute", call(`{"type": "object", "required": ["currency"]}`))
+	t.claim("answered 200, and the body fits: %s", field(resp.body, "body"))
+	resp, err = t.post(ctx, "/v1/execute", call(`{"type": "object", "required": ["currency"]}`))
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(body), "SchemaValidationFailed") {
-		return mismatch("the answer that does not fit", "422 SchemaValidationFailed", fmt.Sprint(resp.StatusCode, " ", string(body)))
+	if resp.status != http.StatusUnprocessableEntity || !strings.Contains(string(resp.body), "SchemaValidationFailed") {
+		return mismatch("the answer that does not fit", "422 SchemaValidationFailed", fmt.Sprint(resp.status, " ", string(resp.body)))
 	}
 	t.claim("with another schema the same answer is refused: SchemaValidationFailed, though the shop said 200")
 	return nil

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+	"weir/schemas"
+)
+
+// newApp starts a whole Weir on a directory of its own. Extra lines are added to
+// its configuration.
+func newApp(t *testing.T, extra string) *App {
+	t.Helper()
+	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\n%s", t.TempDir(), extra)
+	cfg, err := config.Parse("test", []byte(text), nil, nil)
+	require.NoError(t, err)
+	a, err := New(t.Context(), Options{Config: cfg, Log: io.Discard})
+	require.NoError(t, err)
+	require.NoError(t, a.Start(t.Context()))
+	t.Cleanup(func() { assert.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
+	return a
+}
+
+func (a *App) ask(t *testing.T, method, path, body string, header ...string) (status int, text string, h http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, a.URL()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(data), resp.Header
+}
+
+func okUpstream(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestUndecodableMessageIsParked puts garbage on the log among good work: it is
+// parked, its action reads as failed, and the others flow.
+func TestUndecodableMessageIsParked(t *testing.T) {
+	t.Parallel()
+	a, upstream := newApp(t, "log: {durability: process}\n"), okUpstream(t)
+	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "garbage"}
+	_, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.TailAccepted), Data: []byte("{not an event")})
+	require.NoError(t, err)
+
+	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, upstream))
+	require.Equal(t, http.StatusOK, status, body)
+
+	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/garbage/events?live=long-poll&after=1", "", "Accept", "application/json")
+	require.Equal(t, http.StatusOK, status, body)
+	assert.Contains(t, body, `"code":"POISON"`)
+	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/garbage", "")
+	require.Equal(t, http.StatusOK, status, body)
+	assert.Contains(t, body, `"status":"failed"`)
+	_, body, _ = a.ask(t, http.MethodGet, "/v1/dead-letters", "")
+	assert.Contains(t, body, `"action_id":"garbage"`)
+	assert.Contains(t, body, `"code":"POISON"`)
+}
+
+// TestFullLogRefusesBeforeAccepting fills a small log: new actions are refused
+// with 503 and nothing of them is stored.
+func TestFullLogRefusesBeforeAccepting(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process, max_bytes: 16MiB}\nlimits: {body: 2MiB}\n")
+	big := fmt.Sprintf(`{"method":"POST","url":"http://nobody.example/","body":%q}`, strings.Repeat("x", 200<<10))
+	for i := range 2000 {
+		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", big, "Prefer", "respond-async", "Idempotency-Key", fmt.Sprintf("k-%d", i))
+		if status != http.StatusServiceUnavailable {
+			continue
+		}
+		assert.Contains(t, body, string(schemas.LogFull))
+		assert.NotEmpty(t, h.Get("Retry-After"))
+		assert.Empty(t, h.Get("Weir-Action-Id"))
+		status, body, _ = a.ask(t, http.MethodGet, "/readyz", "")
+		assert.Equal(t, http.StatusServiceUnavailable, status, body)
+		return
+	}
+	t.Fatal("the log never became full")
+}
+
+// TestMetricsStartAtZero: a reason that never occurred has a series all the same.
+func TestMetricsStartAtZero(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\n")
+	_, body, _ := a.ask(t, http.MethodGet, "/metrics", "")
+	for _, code := range append(schemas.DenyCodes(), schemas.UpstreamCodes()...) {
+		assert.True(t, strings.Contains(body, fmt.Sprintf("%q", code)), "%s has no series", code) //nolint:testifylint // the body is long
+	}
+	status, _, _ := a.ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://example.com/"}`)
+	assert.Equal(t, http.StatusForbidden, status)
+	_, body, _ = a.ask(t, http.MethodGet, "/metrics", "")
+	assert.True(t, strings.Contains(body, `weir_policy_denials_total{code="DENY_HOST"} 1`), "the denial was not counted") //nolint:testifylint // the body is long
+}
+
+// TestStopTwice: a second Stop does nothing.
+func TestStopTwice(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\n")
+	require.NoError(t, a.Stop(t.Context()))
+	require.NoError(t, a.Stop(t.Context()))
+}

@@ -1,0 +1,170 @@
+package stream_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sse "github.com/tmaxmax/go-sse"
+
+	"weir/egress/stream"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+func TestCutAnywhereAndResume(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	a.whole(3)
+	var at, requests atomic.Int64
+	srv := n.serve(t, stream.HTTP{}, func(w http.ResponseWriter) http.ResponseWriter {
+		if requests.Add(1) > 1 {
+			return w
+		}
+		return &scissors{ResponseWriter: w, left: int(at.Load())}
+	})
+	res := get(t, srv.URL+"/a")
+	_ = res.Body.Close()
+	requests.Store(1)
+	whole, err := io.ReadAll(get(t, srv.URL+"/a").Body)
+	require.NoError(t, err)
+	want := a.ids()
+	for cut := int64(1); cut < int64(len(whole)); cut += 5 {
+		at.Store(cut)
+		requests.Store(0)
+		got, err := watch(t.Context(), srv.URL+"/a")
+		require.NoError(t, err, "cut at %d", cut)
+		require.Equal(t, want, ids(got), "cut at %d", cut)
+	}
+}
+
+func TestCutAfterEveryEventWhileItHappens(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	srv := n.serve(t, stream.HTTP{}, func(w http.ResponseWriter) http.ResponseWriter {
+		return &scissors{ResponseWriter: w, left: 420} // one or two events
+	})
+	type result struct {
+		events []sse.Event
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		events, err := watch(context.Background(), srv.URL+"/a")
+		done <- result{events, err}
+	}()
+	a.whole(100)
+	got := <-done
+	require.NoError(t, got.err)
+	require.Equal(t, a.ids(), ids(got.events))
+}
+
+func TestWhereToResume(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	gone := n.claim("gone")
+	gone.whole(1)
+	n.claim("open")
+	done := n.claim("done")
+	done.whole(1)
+	n.log.Purge(schemas.LogStream(layout.Partition("acme", "gone")), gone.seqs()[1])
+	srv := n.serve(t, stream.HTTP{}, nil)
+	last := strconv.FormatUint(done.st.Seq, 10)
+	for _, tc := range []struct {
+		path, id string
+		status   int
+		code     schemas.Code
+	}{
+		{"/done", "", 200, ""},
+		{"/done", "0", 200, ""},
+		{"/done", last, 204, ""},
+		{"/done?after=" + last, "", 204, ""},
+		{"/done?after=" + last, "0", 200, ""}, // the header goes first
+		{"/done?after=0", last, 204, ""},
+		{"/done", "-1", 400, schemas.InvalidRequest},
+		{"/done", "+1", 400, schemas.InvalidRequest},
+		{"/done", "1e3", 400, schemas.InvalidRequest},
+		{"/done", " 1 2", 400, schemas.InvalidRequest},
+		{"/done", "0x1", 400, schemas.InvalidRequest},
+		{"/done", "18446744073709551616", 400, schemas.InvalidRequest},
+		{"/done", strings.Repeat("9", 400), 400, schemas.InvalidRequest},
+		{"/done", strings.Repeat("0", 21), 400, schemas.InvalidRequest},
+		{"/done", "999999999", 400, schemas.InvalidRequest},
+		{"/open", "999999999", 400, schemas.InvalidRequest},
+		{"/done?after=", "", 400, schemas.InvalidRequest},
+		{"/done?after=1&after=2", "", 400, schemas.InvalidRequest},
+		{"/done?live=websocket", "", 400, schemas.InvalidRequest},
+		{"/nobody", "", 404, schemas.NotFound},
+		{"/nobody", "2", 404, schemas.NotFound},
+		{"/bad*id", "", 404, schemas.NotFound},
+		{"/gone", "", 410, schemas.StreamGone},
+	} {
+		header := []string{}
+		if tc.id != "" {
+			header = append(header, "Last-Event-ID", tc.id)
+		}
+		res := get(t, srv.URL+tc.path, header...)
+		require.Equal(t, tc.status, res.StatusCode, "%+v", tc)
+		if tc.code != "" {
+			var p schemas.Problem
+			require.Equal(t, problem.MediaType, res.Header.Get("Content-Type"))
+			require.NoError(t, json.NewDecoder(res.Body).Decode(&p))
+			require.Equal(t, tc.code, p.Code)
+			if tc.status == http.StatusGone {
+				require.Equal(t, strconv.FormatUint(gone.at(1), 10), p.EarliestID)
+				require.Contains(t, res.Header.Get("Link"), "</v1/actions/gone>")
+			}
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// at is the sequence of the event at i, however much history was dropped.
+func (a *action) at(i int) uint64 { return a.st.Events[i].Seq }
+
+func TestTwoLastEventIDs(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	n.claim("a").whole(0)
+	res := get(t, n.serve(t, stream.HTTP{}, nil).URL+"/a", "Last-Event-ID", "1", "Last-Event-ID", "2")
+	require.Equal(t, 400, res.StatusCode)
+}
+
+func TestSlowReaderIsClosedAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	closed := make(chan struct{}, 10)
+	srv := n.serve(t, stream.HTTP{WriteTimeout: 100 * time.Millisecond, Watching: func(d int) {
+		if d < 0 {
+			closed <- struct{}{}
+		}
+	}}, nil)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, tcp.SetReadBuffer(4096))
+	_, err = io.WriteString(conn, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	big := `"` + strings.Repeat("x", 100_000) + `"`
+	for range 100 { // more than any socket's buffer, and nobody reads
+		a.progress(big)
+	}
+	<-closed
+	a.settle(`1`)
+	got, err := watch(t.Context(), srv.URL+"/a")
+	require.NoError(t, err)
+	require.Equal(t, a.ids(), ids(got))
+}
