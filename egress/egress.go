@@ -102,7 +102,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 		events:  stream.NewEvents(feed, cfg.HTTP),
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
 		index:   index.New(log, actions, feed, cfg.Index),
-		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Done()),
+		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),
 	}, nil
 }
 

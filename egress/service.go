@@ -72,7 +72,7 @@ func (e *Room) ready(w http.ResponseWriter, r *http.Request) {
 		out.Checks[c.Name] = "ok"
 	}
 	select {
-	case <-e.feed.Done():
+	case <-e.feed.Draining():
 		fail("feed")
 	default:
 		out.Checks["feed"] = "ok"

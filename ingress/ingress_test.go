@@ -45,7 +45,7 @@ func (d door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 		decision.Code = schemas.DenyHost
 	}
 	decision.Allowed = decision.Code == ""
-	if c.Method == "GET" {
+	if c.Method == http.MethodGet {
 		return decision, schemas.ClassSafe
 	}
 	return decision, schemas.ClassOnce
@@ -53,10 +53,10 @@ func (d door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 
 // call is one call of the responder.
 type call struct {
-	ref      schemas.Ref
-	receipt  schemas.Receipt
-	wait     time.Duration
-	expected bool
+	ref     schemas.Ref
+	receipt schemas.Receipt
+	wait    time.Duration
+	held    bool // somebody expects its end
 }
 
 // responder answers 200 with the outcome of an action that has one, else 202.
@@ -90,7 +90,7 @@ func (r *responder) Respond(w http.ResponseWriter, req *http.Request, ref schema
 	}
 	w.Header().Set("Location", "/v1/actions/"+ref.ID)
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(receipt)
+	_ = json.NewEncoder(w).Encode(receipt) //nolint:errchkjson // only text goes in, and the recorder takes all
 }
 
 // last is the newest call.
@@ -280,7 +280,7 @@ func TestSubmitWaitsByDefault(t *testing.T) {
 		require.Equal(t, tc.kind, c.ref.Kind)
 		require.Equal(t, "default", c.ref.Tenant)
 		require.Negative(t, c.wait)
-		require.True(t, c.expected, "the end cannot be missed")
+		require.True(t, c.held, "the end cannot be missed")
 		require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
 		require.Empty(t, a.Header().Get("Preference-Applied"))
 		require.Equal(t, 1, w.metrics.accepted[tc.kind])
@@ -321,7 +321,7 @@ func TestPreferences(t *testing.T) {
 		a := w.do(t, post("/v1/execute", okGet, "Prefer", prefer))
 		c := w.responder.last(t)
 		require.Equal(t, tc.wait, c.wait, prefer)
-		require.Equal(t, tc.wait != 0, c.expected, prefer)
+		require.Equal(t, tc.wait != 0, c.held, prefer)
 		require.Equal(t, tc.applied, a.Header().Get("Preference-Applied"), prefer)
 		require.Equal(t, http.StatusAccepted, a.Code)
 		require.Equal(t, "/v1/actions/"+c.ref.ID, a.Header().Get("Location"))

@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -140,7 +139,7 @@ func (in *Room) authorize(scope string) gin.HandlerFunc {
 		}
 		c.Set(keyTenant, who.Tenant)
 		if !who.Can(scope) {
-			in.fail(c, fault.New(schemas.Forbidden, fmt.Sprintf("the token lacks the scope %s", scope)))
+			in.fail(c, fault.New(schemas.Forbidden, "the token lacks the scope "+scope))
 			return
 		}
 		c.Set(keyIdentity, who)

@@ -86,9 +86,6 @@ func TestEncodedIDsAreDecodedOnce(t *testing.T) {
 // TestRawTargets speaks to a real server: these requests exist on the wire only.
 func TestRawTargets(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	srv := httptest.NewServer(w.engine)
-	t.Cleanup(srv.Close)
 	for name, tc := range map[string]struct {
 		raw    string
 		status int
@@ -102,6 +99,10 @@ func TestRawTargets(t *testing.T) {
 		"forwarded is not heard": {"GET /nowhere HTTP/1.1\r\nHost: weir\r\nX-Forwarded-Host: evil.test\r\nX-Forwarded-Prefix: /evil.test\r\n\r\n", 404},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			srv := httptest.NewServer(w.engine)
+			t.Cleanup(srv.Close)
 			conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 			require.NoError(t, err)
 			defer func() { _ = conn.Close() }()
@@ -116,9 +117,9 @@ func TestRawTargets(t *testing.T) {
 			require.NoError(t, err)
 			require.NotContains(t, string(body), "evil.test")
 			require.NotContains(t, string(body), "AGWCANARY")
+			require.Zero(t, w.records(t))
 		})
 	}
-	require.Zero(t, w.records(t))
 }
 
 func TestRequestIDOfTheTransport(t *testing.T) {

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,12 +14,6 @@ import (
 
 	"weir/schemas"
 )
-
-// deadItem is one row of GET /v1/dead-letters.
-type deadItem struct {
-	Seq uint64 `json:"seq"`
-	schemas.DeadLetter
-}
 
 func newDead(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
@@ -47,12 +43,11 @@ func newDeadList(env *environment) *cobra.Command {
 			if !f.asJSON {
 				fmt.Fprintln(table, "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON")
 			}
-			return c.deadLetters(cmd, func(d deadItem) error {
+			return c.deadLetters(cmd.Context(), 0, func(d schemas.DeadLetterView) error {
 				if f.asJSON {
 					return json.NewEncoder(env.Out).Encode(d)
 				}
-				_, err := fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", d.Seq, d.Time.Format("2006-01-02 15:04:05"), d.Kind, d.ActionID, d.Code, d.Reason)
-				return err
+				return printLetter(table, d)
 			})
 		},
 	}
@@ -60,16 +55,24 @@ func newDeadList(env *environment) *cobra.Command {
 	return cmd
 }
 
-// deadLetters walks all pages.
-func (c *client) deadLetters(cmd *cobra.Command, each func(deadItem) error) error {
+func printLetter(out io.Writer, d schemas.DeadLetterView) error {
+	_, err := fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\n", d.Seq, d.Time.Format("2006-01-02 15:04:05"), d.Kind, d.ActionID, d.Code, d.Reason)
+	return err
+}
+
+// deadLetters walks all pages after a sequence.
+func (c *client) deadLetters(ctx context.Context, after uint64, each func(schemas.DeadLetterView) error) error {
 	cursor := ""
+	if after > 0 {
+		cursor = strconv.FormatUint(after, 10)
+	}
 	for {
-		var page schemas.Page[deadItem]
+		var page schemas.Page[schemas.DeadLetterView]
 		path := "/v1/dead-letters"
 		if cursor != "" {
 			path += "?cursor=" + url.QueryEscape(cursor)
 		}
-		if err := c.get(cmd.Context(), path, &page); err != nil {
+		if err := c.get(ctx, path, &page); err != nil {
 			return err
 		}
 		for _, d := range page.Items {
@@ -87,7 +90,7 @@ func (c *client) deadLetters(cmd *cobra.Command, each func(deadItem) error) erro
 func newDeadShow(env *environment) *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use: "show SEQ", Short: "show one dead letter with the message that was parked", Args: exactly(1, "a sequence number"),
+		Use: "show SEQ", Short: "show one dead letter", Args: exactly(1, "a sequence number"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := sequence(args[0])
 			if err != nil {
@@ -98,7 +101,7 @@ func newDeadShow(env *environment) *cobra.Command {
 				return err
 			}
 			found := false
-			err = c.deadLetters(cmd, func(d deadItem) error {
+			err = c.deadLetters(cmd.Context(), seq-1, func(d schemas.DeadLetterView) error {
 				if d.Seq != seq {
 					return nil
 				}

@@ -52,7 +52,7 @@ func (a *App) startHTTP() {
 		}
 	}()
 	a.teardown.push(func(ctx context.Context) error {
-		a.egress.feed.Close()
+		a.egress.feed.EndStreams()
 		err := h.server.Shutdown(ctx)
 		if err != nil {
 			err = errors.Join(err, h.server.Close())

@@ -27,9 +27,11 @@ type egressRoom struct {
 }
 
 func (a *App) openEgress(context.Context) error {
-	feed, err := stream.Open(a.broker, a.broker, stream.Config{
-		Layout: a.layout(), Barrier: a.broker.Barrier, Result: egress.Result, Logger: a.log,
-	})
+	cfg := stream.Config{Layout: a.layout(), Result: egress.Result, Logger: a.log}
+	if a.broker.Durability() != schemas.DurabilityProcess { // there, what is stored may be shown at once
+		cfg.Barrier = a.broker.Barrier
+	}
+	feed, err := stream.Open(a.broker, a.broker, cfg)
 	if err != nil {
 		return err
 	}

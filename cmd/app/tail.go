@@ -19,7 +19,7 @@ func newTail(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
 		Short: "follow what happens, as it happens",
-		Example: `  weir tail actions                     # every event of every action
+		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
   weir tail actions 01890a5d-…          # one action, from its beginning to its end
   weir tail evidence --json | jq .payload`,
 		ValidArgs: []string{"actions", "evidence", "dead"},
@@ -34,31 +34,23 @@ func newTail(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, err := tailPath(args)
-			if err != nil {
-				return err
+			show := func(e sse.Event) error { return showEvent(env, &f, e) }
+			switch {
+			case len(args) == 2:
+				return c.follow(cmd.Context(), "/v1/actions/"+url.PathEscape(args[1])+"/events", show)
+			case args[0] == "actions":
+				return c.watchActions(cmd.Context(), env.Out, f.asJSON)
+			case args[0] == "evidence":
+				return c.follow(cmd.Context(), "/v1/evidence", show)
+			case args[0] == "dead":
+				return c.watchDead(cmd.Context(), env.Out, f.asJSON)
+			default:
+				return usageError{fmt.Errorf("tail knows no %q; it takes actions, evidence or dead", args[0])}
 			}
-			return c.follow(cmd.Context(), path, func(e sse.Event) error { return showEvent(env, &f, e) })
 		},
 	}
 	f.register(cmd, env)
 	return cmd
-}
-
-func tailPath(args []string) (string, error) {
-	switch args[0] {
-	case "actions":
-		if len(args) == 2 {
-			return "/v1/actions/" + url.PathEscape(args[1]) + "/events", nil
-		}
-		return "/v1/actions", nil
-	case "evidence":
-		return "/v1/evidence", nil
-	case "dead":
-		return "/v1/dead-letters", nil
-	default:
-		return "", usageError{fmt.Errorf("tail knows no %q; it takes actions, evidence or dead", args[0])}
-	}
 }
 
 // follow reads a stream and comes back to it where it was cut, until the stream

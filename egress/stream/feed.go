@@ -104,6 +104,9 @@ type Feed struct {
 	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	// draining is closed when streams are to end; waits go on until Close.
+	draining  chan struct{}
+	endStream sync.Once
 
 	mu      sync.Mutex
 	topics  map[string]*topic
@@ -123,6 +126,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 		log: log, cfg: cfg,
 		reads: make(chan struct{}, cfg.Reads), kick: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
+		draining: make(chan struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	// Eight tokens are the log's; what else is republished has another count.
@@ -136,17 +140,23 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	return f, nil
 }
 
+// EndStreams ends what would go on for as long as its client does: streams and
+// long polls. Whoever waits for one action's end goes on waiting. A server that
+// drains calls it first, waits for its answers, and then calls Close. It may be
+// called twice.
+func (f *Feed) EndStreams() { f.endStream.Do(func() { close(f.draining) }) }
+
 // Close ends the subscription and tells every watcher ErrClosed. It may be
-// called twice. A server that drains must call it first, or its streams never
-// end.
+// called twice.
 func (f *Feed) Close() {
+	f.EndStreams()
 	f.cancel()
 	f.stop()
 	f.done.Wait()
 }
 
-// Done is closed when the feed is.
-func (f *Feed) Done() <-chan struct{} { return f.ctx.Done() }
+// Draining is closed when streams are to end.
+func (f *Feed) Draining() <-chan struct{} { return f.draining }
 
 // arrived takes one record from the subscription. It never blocks on a
 // watcher, and leaves the records of actions that nobody watches alone: they

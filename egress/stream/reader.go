@@ -221,7 +221,7 @@ func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, erro
 			r.behind = true
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-r.f.ctx.Done():
+		case <-r.f.draining:
 			return nil, ErrClosed
 		}
 	}

@@ -57,7 +57,7 @@ func seconds(s string) (time.Duration, bool) {
 	if err != nil || n > uint64(MaxWait/time.Second) {
 		return MaxWait, true
 	}
-	return time.Duration(n) * time.Second, true //nolint:gosec // at most MaxWait
+	return time.Duration(n) * time.Second, true
 }
 
 // split cuts at sep outside of quotes.

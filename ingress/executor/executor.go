@@ -168,10 +168,10 @@ func misplaced(members []member, hint string) error {
 // fault: other primitives have other members.
 func kindOf(body []byte) error {
 	var outline map[string]jsontext.Value
-	if strict.Kind(body) != '{' || json.Unmarshal(body, &outline) != nil || outline["type"] == nil {
-		return nil
+	if strict.Kind(body) == '{' && json.Unmarshal(body, &outline) == nil && outline["type"] != nil {
+		return kind(outline["type"])
 	}
-	return kind(outline["type"])
+	return nil
 }
 
 func kind(v jsontext.Value) error {
@@ -207,8 +207,7 @@ func unsendable(call *schemas.HTTPCall) {
 
 // unfit words a document that does not fit as the executor's error.
 func unfit(err error) error {
-	var public *fault.Error
-	if errors.As(err, &public) {
+	if public, ok := errors.AsType[*fault.Error](err); ok {
 		return malformed(public.Message)
 	}
 	return malformed("the body does not fit")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -54,9 +55,9 @@ func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	}
 	d.Allowed = d.Code == ""
 	switch c.Method {
-	case "GET", "HEAD", "OPTIONS":
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return d, schemas.ClassSafe
-	case "PUT", "DELETE":
+	case http.MethodPut, http.MethodDelete:
 		return d, schemas.ClassIdempotent
 	}
 	if c.IdempotencyKey != "" && c.AllowlistKey == "orders" {
@@ -178,13 +179,13 @@ func TestABadArgumentIsRefusedWhateverPolicyPermits(t *testing.T) {
 	}
 }
 
-// real is the policy as it is compiled for a node.
-type real struct {
+// compiled is the policy as a node has it.
+type compiled struct {
 	door
 	*policy.Policy
 }
 
-func (r real) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+func (r compiled) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	d := r.Decide(policy.Request{
 		Key: c.AllowlistKey, Method: c.Method, URL: c.URL, Headers: c.Headers,
 		IdempotencyKey: c.IdempotencyKey, HasBody: c.Body != nil, BodySize: len(c.Body),
@@ -217,7 +218,7 @@ func TestUnderARealPolicy(t *testing.T) {
 		`{"type":"Http","args":{"method":"POST","url":"http://localhost/x"},"postcondition":[]}`:       "InvalidPostcondition",
 		`{"type":"Http","args":{"method":"POST","url":"http://evil.example/x"},"idempotency_key":"é"}`: "DENY_HOST",
 	} {
-		req, err := executor.Translate([]byte(body), real{Policy: p}, checker())
+		req, err := executor.Translate([]byte(body), compiled{Policy: p}, checker())
 		if err == nil {
 			require.Equal(t, want, string(req.Decision.Code), body)
 			continue
@@ -235,7 +236,7 @@ func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	require.True(t, req.Denied())
 	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
 	require.NoError(t, err)
-	d, _ := real{Policy: later}.Judge(req.Call)
+	d, _ := compiled{Policy: later}.Judge(req.Call)
 	require.Equal(t, schemas.DenyHeader, d.Code, "a policy that has changed meanwhile sends no half of a request")
 }
 

@@ -165,7 +165,7 @@ func wanted(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.Kind() { //nolint:exhaustive // the rest is worded in general
+	switch t.Kind() {
 	case reflect.String:
 		return "a string"
 	case reflect.Bool:

@@ -57,8 +57,9 @@ type Config struct {
 	// workers send heartbeats three times as often. Default 10 s.
 	AckWait time.Duration
 	// AttemptTimeout is how long one publish waits for its acknowledgement,
-	// which is also how long a change of a stream's leader is felt; default
-	// 400 ms.
+	// which on a cluster is also how long a change of a stream's leader is
+	// felt. Default 400 ms; embedded 5 s, because there the only thing to wait
+	// for is the disk, whose syncs hold the stream's lock now and then.
 	AttemptTimeout time.Duration
 	Logger         *slog.Logger // default: none
 	Metrics        Metrics      // default: none
@@ -69,6 +70,7 @@ const (
 	defaultEvidenceHistory = 90 * 24 * time.Hour
 	defaultAckWait         = 10 * time.Second
 	defaultAttemptTimeout  = 400 * time.Millisecond
+	embeddedAttemptTimeout = 5 * time.Second
 	clusterReplicas        = 3
 )
 
@@ -81,6 +83,9 @@ func (c Config) withDefaults() Config {
 	set(&c.History, defaultHistory)
 	set(&c.EvidenceHistory, defaultEvidenceHistory)
 	set(&c.AckWait, defaultAckWait)
+	if c.Server != nil {
+		set(&c.AttemptTimeout, embeddedAttemptTimeout)
+	}
 	set(&c.AttemptTimeout, defaultAttemptTimeout)
 	if c.Replicas == 0 {
 		c.Replicas = clusterReplicas

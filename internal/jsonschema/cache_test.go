@@ -3,6 +3,7 @@ package jsonschema_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +58,7 @@ func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if got := s.Validate(json.RawMessage(fmt.Sprint(n))); got != nil {
+				if got := s.Validate(json.RawMessage(strconv.Itoa(n))); got != nil {
 					t.Error(got)
 				}
 				if got := s.Validate(json.RawMessage(`-1`)); len(got) != 1 {

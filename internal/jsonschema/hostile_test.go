@@ -3,6 +3,7 @@ package jsonschema_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 func repeat(n int, format string) string {
 	parts := make([]string, n)
 	for i := range parts {
-		parts[i] = strings.ReplaceAll(format, "#i", fmt.Sprint(i))
+		parts[i] = strings.ReplaceAll(format, "#i", strconv.Itoa(i))
 	}
 	return strings.Join(parts, ",")
 }

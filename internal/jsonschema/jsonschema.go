@@ -115,8 +115,7 @@ func compileError(err error) error {
 	)
 	switch {
 	case errors.As(err, &invalid):
-		var v *js.ValidationError
-		if errors.As(invalid.Err, &v) {
+		if v, ok := errors.AsType[*js.ValidationError](invalid.Err); ok {
 			return errors.New("the schema is not valid: " + first(messages(v)))
 		}
 		return errors.New("the schema is not valid")

@@ -58,6 +58,7 @@ func program(re *syntax.Regexp) int {
 		n = len(re.Rune)
 	case syntax.OpCharClass:
 		n += len(re.Rune) / 8
+	default: // an instruction and its parts
 	}
 	for _, sub := range re.Sub {
 		n += program(sub)

@@ -24,7 +24,7 @@ func piped(words string) *outbound.Client {
 	return outbound.New(outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() {
-			defer far.Close() //nolint:errcheck // a pipe
+			defer far.Close()
 			r := bufio.NewReader(far)
 			for line := " "; line != "" && line != "\r\n"; {
 				line, _ = r.ReadString('\n')
@@ -71,7 +71,7 @@ func TestPhasesAreBounded(t *testing.T) {
 				start := time.Now()
 				_, err = conn.Do(ctx, outbound.Request{Body: []byte("{}")})
 				assert.Equal(t, c.took, time.Since(start))
-				got := failed(t, err, schemas.UpstreamTimeout, true)
+				got := failure(t, err, schemas.UpstreamTimeout, true)
 				assert.Equal(t, c.status, got.Status)
 				var phase *outbound.PhaseError
 				require.ErrorAs(t, err, &phase)
@@ -111,7 +111,7 @@ func TestCancel(t *testing.T) {
 				synctest.Wait()
 				start := time.Now()
 				c.end(cancel, conn)
-				assert.Equal(t, c.status, failed(t, <-got, c.code, true).Status)
+				assert.Equal(t, c.status, failure(t, <-got, c.code, true).Status)
 				assert.Zero(t, time.Since(start))
 			})
 		})

@@ -92,12 +92,12 @@ func (x *exchange) run(req *http.Request) (*Response, error) {
 	if err != nil {
 		return nil, x.fail(schemas.UpstreamConnect, err)
 	}
-	defer one.Close() //nolint:errcheck // the wire closes itself
+	defer one.Close() // the wire closes itself
 	resp, err := one.RoundTrip(req)
 	if err != nil {
 		return nil, x.headerFailure(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end below, or given up
+	defer resp.Body.Close() // read to its end below, or given up
 	if err := x.headerOver(resp); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (x *exchange) headerOver(resp *http.Response) error {
 
 // headerFailure finds the word for an exchange without an answer.
 func (x *exchange) headerFailure(err error) error {
-	readErr, spoke := x.wire.seen()
+	spoke, readErr := x.wire.seen()
 	switch {
 	case errors.Is(readErr, errHeaderBytes):
 		return x.fail(schemas.UpstreamHeadersTooLarge, err)
@@ -155,7 +155,7 @@ func broken(err, readErr error) bool {
 
 // bodyFailure finds the word for an answer that broke off in its body.
 func (x *exchange) bodyFailure(err error) error {
-	readErr, _ := x.wire.seen()
+	_, readErr := x.wire.seen()
 	switch {
 	case broken(err, readErr):
 		return x.fail(schemas.UpstreamTruncated, err)

@@ -274,9 +274,14 @@ func TestAnswer(t *testing.T) {
 	assert.Equal(t, &outbound.Response{
 		Status: 503, Body: []byte("text"), Location: "/next", RetryAfter: 7 * time.Second,
 		Headers: []schemas.Header{
-			{Name: "alt-svc", Value: `h3="evil.example:443"`}, {Name: "location", Value: "/next"}, {Name: "retry-after", Value: "7"},
-			{Name: "set-cookie", Value: "b=1"}, {Name: "set-cookie", Value: "a=2"},
-			{Name: "x-a", Value: "1"}, {Name: "x-b", Value: "2"}, {Name: "x-b", Value: "1"},
+			{Name: "alt-svc", Value: `h3="evil.example:443"`},
+			{Name: "location", Value: "/next"},
+			{Name: "retry-after", Value: "7"},
+			{Name: "set-cookie", Value: "b=1"},
+			{Name: "set-cookie", Value: "a=2"},
+			{Name: "x-a", Value: "1"},
+			{Name: "x-b", Value: "2"},
+			{Name: "x-b", Value: "1"},
 		},
 	}, resp)
 	assert.Equal(t, 1, s.Accepted(), "Alt-Svc and Location are only reported")

@@ -14,12 +14,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var everyMethod = []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"}
 
 // decide permits one call under one entry.
-func decide(t testing.TB, e policy.Entry, method, target string) policy.Permit {
-	t.Helper()
+func decide(tb testing.TB, e policy.Entry, method, target string) policy.Permit {
+	tb.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	permit, ok := p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}).Permit()
-	require.True(t, ok, "%+v", p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}))
+	require.True(tb, ok, "%+v", p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}))
 	return permit
 }
 
@@ -37,13 +37,13 @@ func origin(target string) string {
 }
 
 // loopback permits one call to a server of this test.
-func loopback(t testing.TB, method, target string) policy.Permit {
-	t.Helper()
-	return decide(t, policy.Entry{Name: "local", URLPrefix: origin(target), Methods: everyMethod, Network: policy.NetworkLoopback}, method, target)
+func loopback(tb testing.TB, method, target string) policy.Permit {
+	tb.Helper()
+	return decide(tb, policy.Entry{Name: "local", URLPrefix: origin(target), Methods: everyMethod, Network: policy.NetworkLoopback}, method, target)
 }
 
 // public permits one call to a public host.
-func public(t testing.TB, method, target string) policy.Permit {
-	t.Helper()
-	return decide(t, policy.Entry{Name: "api", URLPrefix: origin(target), Methods: everyMethod}, method, target)
+func public(tb testing.TB, method, target string) policy.Permit {
+	tb.Helper()
+	return decide(tb, policy.Entry{Name: "api", URLPrefix: origin(target), Methods: everyMethod}, method, target)
 }

@@ -1,6 +1,9 @@
 package outbound
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // opening is what an upstream's first bytes amount to.
 type opening int
@@ -29,7 +32,7 @@ func (h *head) add(p []byte) {
 	if h.ended {
 		return
 	}
-	edge := append(h.last, p[:min(len(p), 2)]...)
+	edge := slices.Concat(h.last, p[:min(len(p), 2)])
 	h.ended = blankLine(edge) || blankLine(p)
 	h.last = append(h.last, p[max(0, len(p)-2):]...)
 	h.last = append([]byte(nil), h.last[max(0, len(h.last)-2):]...)

@@ -102,7 +102,7 @@ func TestHostileUpstream(t *testing.T) {
 				limits.BodyTimeout = moment
 			}
 			_, err := call(t, client(t, limits), s, http.MethodPost, "/x", outbound.Request{Body: []byte(`{"a":1}`), IdempotencyKey: "k"})
-			got := failed(t, err, c.code, true)
+			got := failure(t, err, c.code, true)
 			want := c.status
 			if c.code == schemas.UpstreamProtocol && want == 0 {
 				want = got.Status // whether the status line made sense differs
@@ -198,7 +198,7 @@ func TestNobodyReads(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t, upstream.AcceptHang())
 	_, err := call(t, client(t, outbound.Config{HeaderTimeout: moment}), s, http.MethodPost, "/", outbound.Request{Body: make([]byte, 16<<20)})
-	got := failed(t, err, schemas.UpstreamTimeout, true)
+	got := failure(t, err, schemas.UpstreamTimeout, true)
 	var phase *outbound.PhaseError
 	require.ErrorAs(t, got, &phase)
 	assert.Equal(t, outbound.PhaseHeader, phase.Phase)

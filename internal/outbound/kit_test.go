@@ -15,10 +15,10 @@ import (
 )
 
 // client has limits that tests can wait for.
-func client(t testing.TB, cfg outbound.Config) *outbound.Client {
-	t.Helper()
+func client(tb testing.TB, cfg outbound.Config) *outbound.Client {
+	tb.Helper()
 	c := outbound.New(cfg)
-	t.Cleanup(c.Close)
+	tb.Cleanup(c.Close)
 	return c
 }
 
@@ -29,30 +29,36 @@ func names(s *upstream.Server, answers map[string][][]string) (*upstream.Network
 }
 
 // call is Open and Do of one request to a path of s.
-func call(t testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request) (*outbound.Response, error) {
-	t.Helper()
-	return exchange(t.Context(), t, c, s, method, path, r)
+func call(tb testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request) (*outbound.Response, error) {
+	tb.Helper()
+	return exchange(tb.Context(), tb, c, s, method, path, r)
 }
 
 func exchange(
-	ctx context.Context, t testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request,
+	ctx context.Context, tb testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request,
 ) (*outbound.Response, error) {
-	t.Helper()
-	conn, err := c.Open(ctx, loopback(t, method, s.URL()+path))
-	require.NoError(t, err)
+	tb.Helper()
+	conn, err := c.Open(ctx, loopback(tb, method, s.URL()+path))
+	require.NoError(tb, err)
 	defer conn.Close()
 	return conn.Do(ctx, r)
 }
 
 // failed asserts that err is a failed call with this code.
-func failed(t testing.TB, err error, code schemas.Code, sent bool) *fault.Call {
-	t.Helper()
+func failed(tb testing.TB, err error, code schemas.Code, sent bool) {
+	tb.Helper()
+	_ = failure(tb, err, code, sent)
+}
+
+// failure is the call that failed asserts.
+func failure(tb testing.TB, err error, code schemas.Code, sent bool) *fault.Call {
+	tb.Helper()
 	var c *fault.Call
-	require.ErrorAs(t, err, &c)
-	require.Equal(t, code, c.Code, "cause: %v", c.Cause)
-	require.Equal(t, sent, c.Sent, "cause: %v", c.Cause)
-	require.Equal(t, string(code), c.Error(), "the text says nothing but the code")
-	require.Error(t, c.Cause)
+	require.ErrorAs(tb, err, &c)
+	require.Equal(tb, code, c.Code, "cause: %v", c.Cause)
+	require.Equal(tb, sent, c.Sent, "cause: %v", c.Cause)
+	require.Equal(tb, string(code), c.Error(), "the text says nothing but the code")
+	require.Error(tb, c.Cause)
 	return c
 }
 

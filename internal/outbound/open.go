@@ -116,8 +116,7 @@ func (c *Client) connect(ctx context.Context, p policy.Permit, addrs []netip.Add
 		if err == nil {
 			return conn, nil
 		}
-		var refused *refusedAddr
-		if errors.As(err, &refused) {
+		if _, ok := errors.AsType[*refusedAddrError](err); ok {
 			return nil, &fault.Call{Code: schemas.DenyAddress, Cause: err}
 		}
 		failures = append(failures, err)
@@ -143,11 +142,13 @@ func dialShare(
 	return dial(ctx, network, to.String())
 }
 
-// refusedAddr is a socket whose address is not the checked one.
-type refusedAddr struct{ cause error }
+// refusedAddrError is a socket whose address is not the checked one.
+type refusedAddrError struct{ cause error }
 
-func (e *refusedAddr) Error() string { return "refused when the socket was made: " + e.cause.Error() }
-func (e *refusedAddr) Unwrap() error { return e.cause }
+func (e *refusedAddrError) Error() string {
+	return "refused when the socket was made: " + e.cause.Error()
+}
+func (e *refusedAddrError) Unwrap() error { return e.cause }
 
 // dialer is the network's, for one permit.
 func dialer(p policy.Permit) *net.Dialer { return &net.Dialer{ControlContext: recheck(p)} }
@@ -164,7 +165,7 @@ func recheck(p policy.Permit) func(context.Context, string, string, syscall.RawC
 			err = p.CheckAddr(at.Addr())
 		}
 		if err != nil {
-			return &refusedAddr{err}
+			return &refusedAddrError{err}
 		}
 		return nil
 	}

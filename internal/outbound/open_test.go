@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -133,12 +134,10 @@ func TestLiteralsAreNotResolved(t *testing.T) {
 // hanging is a dial that connects to nothing but the addresses in good.
 func hanging(good ...string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
-		for _, g := range good {
-			if g == address {
-				client, server := net.Pipe()
-				_ = server.Close()
-				return client, nil
-			}
+		if slices.Contains(good, address) {
+			client, server := net.Pipe()
+			_ = server.Close()
+			return client, nil
 		}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -248,7 +247,7 @@ func TestTLS(t *testing.T) {
 		"good":                {cfg: good, behaviour: upstream.OK(), ok: true},
 		"TLS 1.2":             {cfg: with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), behaviour: upstream.OK(), ok: true},
 		"wants a certificate": {cfg: with(func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }), behaviour: upstream.OK(), ok: true},
-		"TLS 1.1":             {cfg: with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), behaviour: upstream.OK()}, //nolint:gosec // what must be refused
+		"TLS 1.1":             {cfg: with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), behaviour: upstream.OK()},
 		"no HTTP/1.1":         {cfg: with(func(c *tls.Config) { c.NextProtos = []string{"spdy/3"} }), behaviour: upstream.OK()},
 		"needs a certificate": {cfg: with(func(c *tls.Config) { c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 }), behaviour: upstream.OK()},
 		"expired":             {cfg: authority.ConfigUntil(time.Now().Add(-time.Minute), "api.example.com"), behaviour: upstream.OK()},
@@ -302,7 +301,7 @@ func TestTLSCutWithoutGoodbye(t *testing.T) {
 		}))
 		resp, err := call(t, client(t, outbound.Config{RootCAs: authority.Pool()}), s, "GET", "/", outbound.Request{})
 		if want != "" {
-			assert.Equal(t, 200, failed(t, err, want, true).Status)
+			assert.Equal(t, 200, failure(t, err, want, true).Status)
 			continue
 		}
 		require.NoError(t, err)

@@ -48,7 +48,7 @@ func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err err
 		}
 		return nil, false, x.bodyFailure(raw.err)
 	}
-	var from io.Reader = io.MultiReader(bytes.NewReader(first), raw)
+	from := io.MultiReader(bytes.NewReader(first), raw)
 	coding := strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))
 	switch {
 	case coding == "" || strings.EqualFold(coding, "identity"):

@@ -57,7 +57,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if w.writeErr != nil { // no hole in what the upstream reads
 		w.mu.Unlock()
-		return len(p), nil
+		return len(p), nil //nolint:nilerr // kept, and not told: see above
 	}
 	first := !w.sent
 	w.sent = true
@@ -125,11 +125,11 @@ func (w *wire) seal() (sent bool) {
 	return w.sent
 }
 
-// seen reports how reading stands: the error it ended with, and what came.
-func (w *wire) seen() (readErr error, came opening) {
+// seen reports how reading stands: what came, and the error it ended with.
+func (w *wire) seen() (came opening, readErr error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.readErr, w.head.opening()
+	return w.head.opening(), w.readErr
 }
 
 // Close ends the connection. TLS says goodbye only after a whole exchange, and
@@ -230,10 +230,10 @@ func (s *socket) Read(p []byte) (int, error) {
 }
 
 // errNothingYet is a temporary error of the net kind, which leaves TLS usable.
-var errNothingYet net.Error = nothingYet{}
+var errNothingYet net.Error = nothingYetError{}
 
-type nothingYet struct{}
+type nothingYetError struct{}
 
-func (nothingYet) Error() string   { return "nothing to read yet" }
-func (nothingYet) Timeout() bool   { return true }
-func (nothingYet) Temporary() bool { return true }
+func (nothingYetError) Error() string   { return "nothing to read yet" }
+func (nothingYetError) Timeout() bool   { return true }
+func (nothingYetError) Temporary() bool { return true }

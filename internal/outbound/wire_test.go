@@ -104,7 +104,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 		for range c.writes {
 			n, err := w.Write([]byte("four"))
 			assert.Equal(t, 4, n, "the reader finds out")
-			assert.NoError(t, err)
+			require.NoError(t, err)
 		}
 		assert.Equal(t, c.sent, w.seal(), name)
 	}
@@ -167,7 +167,7 @@ func TestRecheck(t *testing.T) {
 		"":                           false,
 	} {
 		err := recheck(publicPermit(t))(t.Context(), "tcp", address, nil)
-		var refused *refusedAddr
+		var refused *refusedAddrError
 		if allowed {
 			assert.NoError(t, err, address)
 		} else {
@@ -181,7 +181,7 @@ func TestDialerRechecks(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
 	_, err := dialer(publicPermit(t)).DialContext(t.Context(), "tcp4", s.Addr().String())
-	var refused *refusedAddr
+	var refused *refusedAddrError
 	require.ErrorAs(t, err, &refused)
 	assert.Zero(t, s.Accepted())
 }

@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 
@@ -15,11 +14,11 @@ import (
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // permit asks for the one request that each test of addresses is about.
-func permit(t testing.TB, p *policy.Policy, key, url string) policy.Permit {
-	t.Helper()
+func permit(tb testing.TB, p *policy.Policy, key, url string) policy.Permit {
+	tb.Helper()
 	d := p.Decide(policy.Request{Key: key, Method: "GET", URL: url})
 	got, ok := d.Permit()
-	require.True(t, ok, "%s %s", d.Code, d.Reason)
+	require.True(tb, ok, "%s %s", d.Code, d.Reason)
 	return got
 }
 
@@ -72,8 +71,8 @@ func TestCheckAddr(t *testing.T) {
 			err := pm.CheckAddr(addr(a))
 			require.Equal(t, want, err == nil, "%s %s: %v", key, a, err)
 			if err != nil {
-				var denied *policy.Denied
-				require.True(t, errors.As(err, &denied))
+				var denied *policy.DeniedError
+				require.ErrorAs(t, err, &denied)
 				require.Equal(t, schemas.DenyAddress, denied.Code)
 				require.NotContains(t, err.Error(), a)
 			}

@@ -83,8 +83,11 @@ func (r *ranges) setItemNetwork(e *entry) error {
 		return nil
 	}
 	addr, err := netip.ParseAddr(e.host)
+	if err != nil {
+		return nil //nolint:nilerr // a name: its addresses are judged when it is resolved
+	}
 	switch {
-	case err != nil || r.isPublic(addr):
+	case r.isPublic(addr):
 	case r.isLoopback(addr):
 		e.network = NetworkLoopback
 	case within(r.metadata, addr) || within(r.never, addr):

@@ -30,7 +30,7 @@ func (p *Policy) setEntries(list []Entry) error {
 		}
 		e, err := compileEntry(in)
 		if err != nil {
-			for _, line := range strings.Split(err.Error(), "\n") {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
 				errs = append(errs, fmt.Errorf("%s: %s", label, line))
 			}
 			continue

@@ -12,17 +12,17 @@ import (
 
 const allowed schemas.Code = ""
 
-func compile(t testing.TB, c policy.Config) *policy.Policy {
-	t.Helper()
+func compile(tb testing.TB, c policy.Config) *policy.Policy {
+	tb.Helper()
 	p, err := policy.Compile(c)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return p
 }
 
 // shop is the policy that most cases are held against.
-func shop(t testing.TB) *policy.Policy {
-	t.Helper()
-	return compile(t, policy.Config{
+func shop(tb testing.TB) *policy.Policy {
+	tb.Helper()
+	return compile(tb, policy.Config{
 		Entries: []policy.Entry{
 			{Name: "shop", URLPrefix: "https://Shop.test/api/", Methods: []string{"get", "POST", "TRACE"}},
 			{Name: "file", URLPrefix: "https://shop.test/robots", Methods: []string{"GET", "DELETE"}},

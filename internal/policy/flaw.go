@@ -236,14 +236,14 @@ func (f flaw) check() Check {
 	return check
 }
 
-// Denied is a refusal as an error. Its text holds nothing of the request.
-type Denied struct {
+// DeniedError is a refusal as an error. Its text holds nothing of the request.
+type DeniedError struct {
 	Check  Check
 	Code   schemas.Code
 	Reason string
 }
 
-func (d *Denied) Error() string { return string(d.Code) + ": " + d.Reason }
+func (d *DeniedError) Error() string { return string(d.Code) + ": " + d.Reason }
 
 // err is the flaw as an error, or nil for none.
 func (f flaw) err() error {
@@ -251,5 +251,5 @@ func (f flaw) err() error {
 		return nil
 	}
 	check, reason := f.describe()
-	return &Denied{Check: check, Code: check.Code(), Reason: reason}
+	return &DeniedError{Check: check, Code: check.Code(), Reason: reason}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"weir/schemas"
@@ -69,10 +70,8 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 		return flawHeaderIdempotency
 	case headerFree:
 	}
-	for _, owned := range e.owned {
-		if owned == string(name) {
-			return flawHeaderOwned
-		}
+	if slices.Contains(e.owned, string(name)) {
+		return flawHeaderOwned
 	}
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
 		return flawHeaderTemplate

@@ -107,7 +107,7 @@ func (p Permit) Limits() Limits {
 }
 
 // CheckAddr reports whether one resolved address may be dialled; the error is
-// a *Denied. An IPv4-mapped address is judged as the IPv4 address that it
+// a *DeniedError. An IPv4-mapped address is judged as the IPv4 address that it
 // reaches, because net.Resolver reports plain IPv4 answers in that form; dial
 // it unmapped.
 func (p Permit) CheckAddr(a netip.Addr) error {

@@ -2,7 +2,6 @@ package postcondition_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -127,7 +126,8 @@ func TestReport(t *testing.T) {
 			`{"passed":false,"assertions":[{"kind":"json_path","status":"failed","code":"json_path_missing","message":"the body is not JSON, so that $ leads nowhere","expected":"[REDACTED]","observed":null}]}`,
 		},
 		{
-			"no body", `{"type":"json_path","path":"$","equals":null}`, schemas.Answer{Body: json.RawMessage(`null`)},
+			"no body", `{"type":"json_path","path":"$","equals":null}`,
+			schemas.Answer{Body: json.RawMessage(`null`)},
 			`{"passed":true,"assertions":[{"kind":"json_path","status":"passed","detail":{"path":"$","value":null}}]}`,
 		},
 		{
@@ -264,7 +264,7 @@ func FuzzPostcondition(f *testing.F) {
 		parsed, err := postcondition.Parse(json.RawMessage(p))
 		if err != nil {
 			var e *postcondition.Error
-			require.True(t, errors.As(err, &e))
+			require.ErrorAs(t, err, &e)
 			return
 		}
 		passed, report := parsed.Evaluate(doc(body))

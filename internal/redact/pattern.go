@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"unicode/utf16"
@@ -91,7 +92,7 @@ func asciiJSON(secret string) string {
 		}
 		for _, unit := range utf16.Encode([]rune{r}) {
 			b.WriteString(`\u`)
-			b.WriteString(hex.EncodeToString([]byte{byte(unit >> 8), byte(unit)}))
+			b.WriteString(hex.EncodeToString(binary.BigEndian.AppendUint16(nil, unit)))
 		}
 	}
 	return b.String()

@@ -20,7 +20,7 @@ func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) 
 		if err != nil || seconds > uint64(maxAfter/time.Second) {
 			return maxAfter, true // more digits than fit is only a long wait
 		}
-		return time.Duration(seconds) * time.Second, true //nolint:gosec // bounded above
+		return time.Duration(seconds) * time.Second, true
 	}
 	at, ok := parseDate(value, now)
 	if !ok {

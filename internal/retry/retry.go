@@ -30,14 +30,10 @@ func Default() Schedule {
 	return Schedule{Attempts: 3, Base: 200 * time.Millisecond, Cap: 2 * time.Second, Jitter: 0.25}
 }
 
-// More reports whether the budget allows another attempt after the one with
-// this number, counted from 1.
-func (s Schedule) More(attempt int) bool { return attempt < s.Attempts }
-
 // Delay is the wait between the attempt with this number, counted from 1, and
 // the next. rnd in [0,1) is the caller's chance; values outside are cut. An
 // upstream's own wish wins where it is longer, to the nanosecond and whatever
-// its length: bound it with Fit.
+// its length: whether it fits before the deadline is the caller's to judge.
 func (s Schedule) Delay(attempt int, rnd float64, retryAfter time.Duration) time.Duration {
 	wait := min(s.Base, s.Cap)
 	for i := 1; i < attempt && wait < s.Cap; i++ {
@@ -47,17 +43,6 @@ func (s Schedule) Delay(attempt int, rnd float64, retryAfter time.Duration) time
 		wait += time.Duration(float64(wait) * s.Jitter * min(rnd, 1))
 	}
 	return max(wait, retryAfter)
-}
-
-// Fit cuts a wait that would outlast the deadline. left is the time until the
-// deadline and attempts how many the budget still allows, the next one
-// included. A wait that ends before the deadline is kept; a longer one is cut
-// so that the waits and attempts to come share what is left.
-func Fit(wait, left time.Duration, attempts int) time.Duration {
-	if wait < left {
-		return wait
-	}
-	return max(0, left/time.Duration(max(attempts, 1)+1))
 }
 
 // Retryable reports whether a call that ended this way may be made again. call

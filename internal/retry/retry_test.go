@@ -2,7 +2,6 @@ package retry_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -108,34 +107,6 @@ func TestDelay(t *testing.T) {
 	assert.Zero(t, retry.Schedule{}.Delay(3, 0.5, 0))
 }
 
-func TestMore(t *testing.T) {
-	t.Parallel()
-	s := retry.Default()
-	assert.Equal(t, []bool{true, true, true, false, false}, []bool{s.More(0), s.More(1), s.More(2), s.More(3), s.More(4)})
-	assert.False(t, retry.Schedule{}.More(1))
-}
-
-func TestFit(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	for _, c := range []struct {
-		wait, left time.Duration
-		attempts   int
-		want       time.Duration
-	}{
-		{1 * s, 30 * s, 2, 1 * s},
-		{20 * s, 30 * s, 2, 20 * s},
-		{30 * s, 30 * s, 2, 10 * s},
-		{99999999 * s, 30 * s, 2, 10 * s},
-		{99999999 * s, 20 * s, 1, 10 * s},
-		{5 * s, 4 * s, 0, 2 * s},
-		{5 * s, 0, 1, 0},
-		{5 * s, -s, 1, 0},
-	} {
-		assert.Equal(t, c.want, retry.Fit(c.wait, c.left, c.attempts), "%+v", c)
-	}
-}
-
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	call := func(c schemas.Code) *fault.Call { return &fault.Call{Code: c} }
@@ -217,7 +188,7 @@ func FuzzParseRetryAfter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string, unix int64) {
 		wait, ok := retry.ParseRetryAfter(value, time.Unix(unix%(1<<40), 0).UTC())
 		if wait < 0 || wait > 365*24*time.Hour || !ok && wait != 0 {
-			t.Fatal(fmt.Sprintf("%q: %v %v", value, wait, ok))
+			t.Fatalf("%q: %v %v", value, wait, ok)
 		}
 	})
 }

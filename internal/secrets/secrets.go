@@ -97,7 +97,7 @@ func readFile(dir, name string) (string, error) {
 	if err != nil {
 		return "", &fileError{reason: "the directory cannot be opened", cause: err}
 	}
-	defer root.Close() //nolint:errcheck // only read
+	defer root.Close()
 	info, err := root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -111,7 +111,7 @@ func readFile(dir, name string) (string, error) {
 	if err != nil {
 		return "", &fileError{reason: "its file cannot be opened", cause: err}
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	switch {
 	case err != nil:

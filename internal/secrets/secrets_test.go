@@ -136,11 +136,11 @@ func TestValueNeverShows(t *testing.T) {
 	value, used, err := secrets.New(secrets.Config{LookupEnv: env(map[string]string{"WEIR_SECRET_T": canary})}).Resolve("${secret:T}")
 	require.NoError(t, err)
 	type holder struct {
-		V  secrets.Value
-		P  *secrets.Value
-		S  []secrets.Value
-		M  map[string]secrets.Value
-		In any
+		V  secrets.Value            `json:"v"`
+		P  *secrets.Value           `json:"p"`
+		S  []secrets.Value          `json:"s"`
+		M  map[string]secrets.Value `json:"m"`
+		In any                      `json:"in"`
 		v  secrets.Value
 		s  []secrets.Value
 	}
@@ -159,7 +159,7 @@ func TestValueNeverShows(t *testing.T) {
 	require.NoError(t, err)
 	out.Write(text)
 	for _, handler := range []slog.Handler{slog.NewJSONHandler(&out, nil), slog.NewTextHandler(&out, nil)} {
-		slog.New(handler).Info("x", "secret", value, "all", h, slog.Any("p", &value), slog.Group("g", "v", value))
+		slog.New(handler).Info("x", slog.Any("secret", value), slog.Any("all", h), slog.Any("p", &value), slog.Group("g", "v", value))
 	}
 	fmt.Fprint(&out, errors.Join(fmt.Errorf("with %v", value)), value.String(), value.GoString())
 

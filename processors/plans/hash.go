@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"weir/schemas"
 )
@@ -112,32 +111,4 @@ func canonicalString(b *strings.Builder, s string) {
 		}
 	}
 	b.WriteByte('"')
-}
-
-// ResponseHash is the hex SHA-256 of a body's raw bytes, "" for an empty one.
-func ResponseHash(body []byte) string {
-	if len(body) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
-}
-
-// snippetLength is in code points.
-const snippetLength = 512
-
-// Snippet is the first 512 code points of a body, bytes that are no UTF-8 left out.
-func Snippet(body []byte) string {
-	var b strings.Builder
-	for n := 0; n < snippetLength && len(body) > 0; {
-		r, size := utf8.DecodeRune(body)
-		if r == utf8.RuneError && size == 1 {
-			body = body[1:]
-			continue
-		}
-		b.Write(body[:size])
-		body = body[size:]
-		n++
-	}
-	return b.String()
 }

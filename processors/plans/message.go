@@ -24,6 +24,7 @@ func (v View) Denied(d schemas.Decision) string {
 		if d.Reason != "" {
 			message += ": " + d.Reason
 		}
+	default:
 	}
 	return message
 }

@@ -89,8 +89,12 @@ func TestTranslateHeaders(t *testing.T) {
 	call, _ := translate(t, `{"url":"http://h/","allowlist_key":"k","method":"POST","body":"x",
 		"headers":{"x-b":"1","Content-type":"text/plain","X-A":"é","x-N":5,"x-f":1.0,"x-t":true}}`)
 	require.Equal(t, []schemas.Header{
-		{Name: "Content-type", Value: "text/plain"}, {Name: "X-A", Value: "é"}, {Name: "x-b", Value: "1"},
-		{Name: "x-f", Value: "1.0"}, {Name: "x-N", Value: "5"}, {Name: "x-t", Value: "True"},
+		{Name: "Content-type", Value: "text/plain"},
+		{Name: "X-A", Value: "é"},
+		{Name: "x-b", Value: "1"},
+		{Name: "x-f", Value: "1.0"},
+		{Name: "x-N", Value: "5"},
+		{Name: "x-t", Value: "True"},
 	}, call.Headers)
 	for _, nothing := range []string{`null`, `{}`, `[]`, `""`, `0`, `false`, `{ }`} {
 		call, _ = translate(t, `{"url":"http://h/","allowlist_key":"k","headers":`+nothing+`,"params":`+nothing+`}`)

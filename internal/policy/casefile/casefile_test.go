@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,7 +33,9 @@ func run(t *testing.T, o casefile.Options, lines ...string) (map[string]casefile
 		require.NoError(t, json.Unmarshal([]byte(l), &r))
 		results[r.ID] = r
 	}
-	var tail struct{ Summary casefile.Summary }
+	var tail struct {
+		Summary casefile.Summary `json:"summary"`
+	}
 	require.NoError(t, json.Unmarshal([]byte(printed[len(printed)-1]), &tail))
 	require.Equal(t, sum, tail.Summary)
 	require.Equal(t, sum.Cases, sum.Passed+sum.Missed+sum.Skipped+sum.Malformed)
@@ -105,12 +108,12 @@ func TestVerdicts(t *testing.T) {
 	}
 	var lines []string
 	for i, c := range cases {
-		lines = append(lines, line(fmt.Sprint(i), c.request, c.resolver, c.expected, c.code))
+		lines = append(lines, line(strconv.Itoa(i), c.request, c.resolver, c.expected, c.code))
 	}
 	results, sum, err := run(t, casefile.Options{}, lines...)
 	require.NoError(t, err)
 	for i, c := range cases {
-		r := results[fmt.Sprint(i)]
+		r := results[strconv.Itoa(i)]
 		require.Equal(t, c.code, string(r.Code), "%s {%s}", c.request, c.resolver)
 		require.Equal(t, c.expected, r.Verdict)
 		require.True(t, r.Pass)

@@ -1,6 +1,7 @@
 package memlog
 
 import (
+	"slices"
 	"strings"
 
 	"weir/schemas"
@@ -51,16 +52,15 @@ func keyOf(subject string) string {
 // newest is the last record that filter covers.
 func (s *stream) newest(filter string) (schemas.Record, bool) {
 	if key := keyOf(filter); key != "" {
-		places := s.byKey[key]
-		for i := len(places) - 1; i >= 0; i-- {
-			if r := s.records[places[i]]; r.Seq >= s.first && Match(filter, r.Subject) {
+		for _, i := range slices.Backward(s.byKey[key]) {
+			if r := s.records[i]; r.Seq >= s.first && Match(filter, r.Subject) {
 				return r, true
 			}
 		}
 		return schemas.Record{}, false
 	}
-	for i := len(s.records) - 1; i >= 0; i-- {
-		if r := s.records[i]; r.Seq >= s.first && Match(filter, r.Subject) {
+	for _, r := range slices.Backward(s.records) {
+		if r.Seq >= s.first && Match(filter, r.Subject) {
 			return r, true
 		}
 	}

@@ -22,7 +22,7 @@ func layout() schemas.Layout { return schemas.Layout{Partitions: 2, Lanes: 8} }
 
 func at() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-func newLog(h memlog.Hooks) *memlog.Log { return memlog.New(layout(), at, h) }
+func newLog() *memlog.Log { return memlog.New(layout(), at, memlog.Hooks{}) }
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestMatch(t *testing.T) {
 
 func TestGuardCoversEveryKind(t *testing.T) {
 	t.Parallel()
-	log, l := newLog(memlog.Hooks{}), layout()
+	log, l := newLog(), layout()
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "one"}
 	other := schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "one"}
 	claim := func(r schemas.Ref) error {
@@ -67,7 +67,7 @@ func TestGuardCoversEveryKind(t *testing.T) {
 
 func TestFence(t *testing.T) {
 	t.Parallel()
-	log, l := newLog(memlog.Hooks{}), layout()
+	log, l := newLog(), layout()
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "one"}
 	subject := l.Subject(ref, schemas.TailEvent)
 	seq, err := log.Append(t.Context(), schemas.Append{Subject: subject, Guarded: true, Guard: l.All(ref)})
@@ -81,7 +81,7 @@ func TestFence(t *testing.T) {
 
 func TestOnlyOneOfManyClaims(t *testing.T) {
 	t.Parallel()
-	log, l := newLog(memlog.Hooks{}), layout()
+	log, l := newLog(), layout()
 	var won atomic.Int32
 	var wg sync.WaitGroup
 	for range 50 {
@@ -101,7 +101,7 @@ func TestOnlyOneOfManyClaims(t *testing.T) {
 
 func TestRangeLastBoundsAndPurge(t *testing.T) {
 	t.Parallel()
-	log := newLog(memlog.Hooks{})
+	log := newLog()
 	for _, s := range []string{"weir.evidence.t.k.e.1", "weir.evidence.t.k.e.2", "weir.evidence.u.k.e.1"} {
 		_, err := log.Append(t.Context(), schemas.Append{Subject: s, Data: []byte(s)})
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestRangeLastBoundsAndPurge(t *testing.T) {
 
 func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	t.Parallel()
-	log, l := newLog(memlog.Hooks{}), layout()
+	log, l := newLog(), layout()
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
 	var seen []string
 	_, err := log.Live("weir.live.>", func(r schemas.Record) {
@@ -149,7 +149,7 @@ func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 
 func TestStopAndLose(t *testing.T) {
 	t.Parallel()
-	log := newLog(memlog.Hooks{})
+	log := newLog()
 	var got, lost int
 	stop, err := log.Live("weir.live.evidence.>", func(schemas.Record) { got++ }, func() { lost++ })
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestStopAndLose(t *testing.T) {
 
 func TestNudge(t *testing.T) {
 	t.Parallel()
-	log := newLog(memlog.Hooks{})
+	log := newLog()
 	var got string
 	stop, err := log.Listen("weir.cancel.*", func(subject string, data []byte) { got = subject + string(data) })
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestNudge(t *testing.T) {
 
 func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
 	t.Parallel()
-	log, l := newLog(memlog.Hooks{}), layout()
+	log, l := newLog(), layout()
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
 	require.NoError(t, log.Wake(t.Context(), ref, at().Add(time.Second)))
 	require.NoError(t, log.Wake(t.Context(), ref, at().Add(time.Minute)))
@@ -226,7 +226,7 @@ func TestHooksPlantFaults(t *testing.T) {
 
 func TestBlobs(t *testing.T) {
 	t.Parallel()
-	log := newLog(memlog.Hooks{})
+	log := newLog()
 	data := []byte("hello")
 	name, err := log.PutBlob(t.Context(), data)
 	require.NoError(t, err)

@@ -21,15 +21,15 @@ type Authority struct {
 }
 
 // NewAuthority makes an authority nobody else trusts.
-func NewAuthority(t testing.TB) *Authority {
-	t.Helper()
-	a := &Authority{t: t, key: newKey(t)}
+func NewAuthority(tb testing.TB) *Authority {
+	tb.Helper()
+	a := &Authority{t: tb, key: newKey(tb)}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	a.cert = sign(t, template, template, a.key, a.key)
+	a.cert = sign(tb, template, template, a.key, a.key)
 	return a
 }
 
@@ -52,17 +52,17 @@ func (a *Authority) ConfigUntil(expiry time.Time, names ...string) *tls.Config {
 }
 
 // SelfSigned is a configuration with a certificate that no authority signed.
-func SelfSigned(t testing.TB, names ...string) *tls.Config {
-	t.Helper()
-	return serverConfig(leaf(t, time.Now().Add(time.Hour), names, nil, nil))
+func SelfSigned(tb testing.TB, names ...string) *tls.Config {
+	tb.Helper()
+	return serverConfig(leaf(tb, time.Now().Add(time.Hour), names, nil, nil))
 }
 
 func serverConfig(cert tls.Certificate) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 }
 
-func leaf(t testing.TB, expiry time.Time, names []string, parent *x509.Certificate, signer *ecdsa.PrivateKey) tls.Certificate {
-	t.Helper()
+func leaf(tb testing.TB, expiry time.Time, names []string, parent *x509.Certificate, signer *ecdsa.PrivateKey) tls.Certificate {
+	tb.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: expiry,
@@ -75,32 +75,32 @@ func leaf(t testing.TB, expiry time.Time, names []string, parent *x509.Certifica
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	key := newKey(t)
+	key := newKey(tb)
 	if parent == nil {
 		parent, signer = template, key
 	}
-	cert := sign(t, template, parent, key, signer)
+	cert := sign(tb, template, parent, key, signer)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }
 
-func sign(t testing.TB, template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {
-	t.Helper()
+func sign(tb testing.TB, template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {
+	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cert
 }

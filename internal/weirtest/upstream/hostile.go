@@ -98,7 +98,9 @@ func ChunkedNoTerminator() Behaviour {
 // endless writes head and then block until nobody takes it.
 func endless(head, block string) Behaviour {
 	return Answer(func(x *Exchange) {
-		for ok := x.Write(head); ok; ok = x.Write(block) {
+		ok := x.Write(head)
+		for ok {
+			ok = x.Write(block)
 		}
 	})
 }
@@ -154,7 +156,7 @@ func compressedZeros(n int64) string {
 	}
 	_ = w.Close()
 	b.Write(body.Bytes())
-	_ = binary.Write(&b, binary.LittleEndian, []uint32{sum.Sum32(), uint32(n & math.MaxUint32)}) //nolint:gosec // the format's own modulus
+	_ = binary.Write(&b, binary.LittleEndian, []uint32{sum.Sum32(), uint32(n & math.MaxUint32)}) // the format's own modulus
 	return b.String()
 }
 

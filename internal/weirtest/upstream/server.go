@@ -50,34 +50,34 @@ func (s *script) take() Behaviour {
 
 // New starts a server that gives the n-th request the n-th behaviour, and the
 // last one to all that follow; without behaviours, OK.
-func New(t testing.TB, behaviours ...Behaviour) *Server {
-	t.Helper()
-	return start(t, nil, behaviours)
+func New(tb testing.TB, behaviours ...Behaviour) *Server {
+	tb.Helper()
+	return start(tb, nil, behaviours)
 }
 
 // NewTLS is New behind TLS. Behaviours that act on accept see the bare connection.
-func NewTLS(t testing.TB, cfg *tls.Config, behaviours ...Behaviour) *Server {
-	t.Helper()
-	return start(t, cfg, behaviours)
+func NewTLS(tb testing.TB, cfg *tls.Config, behaviours ...Behaviour) *Server {
+	tb.Helper()
+	return start(tb, cfg, behaviours)
 }
 
-func start(t testing.TB, cfg *tls.Config, behaviours []Behaviour) *Server {
-	t.Helper()
+func start(tb testing.TB, cfg *tls.Config, behaviours []Behaviour) *Server {
+	tb.Helper()
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
 	if err != nil {
-		t.Fatalf("upstream: %v", err)
+		tb.Fatalf("upstream: %v", err)
 	}
 	if len(behaviours) == 0 {
 		behaviours = []Behaviour{OK()}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		t: t, listener: listener, tls: cfg, stop: cancel, done: ctx.Done(),
+		t: tb, listener: listener, tls: cfg, stop: cancel, done: ctx.Done(),
 		script: script{steps: behaviours}, paths: map[string]*script{}, open: map[net.Conn]struct{}{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.wg.Go(s.acceptLoop)
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return s
 }
 

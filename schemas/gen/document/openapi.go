@@ -1,6 +1,9 @@
 package document
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // Version is the version of the HTTP surfaces.
 const Version = "1.0.0"
@@ -96,7 +99,7 @@ func withHeaders(names ...string) object {
 func example(summary string, value any) object { return object{"summary": summary, "value": value} }
 
 // content is a JSON body.
-func content(schema object, examples object) object {
+func content(schema, examples object) object {
 	return object{"application/json": object{"schema": schema, "examples": examples}}
 }
 
@@ -106,9 +109,7 @@ func parameters() object {
 	in := func(where, name, description string, schema object, more ...object) object {
 		p := object{"name": name, "in": where, "description": description, "schema": schema}
 		for _, m := range more {
-			for k, v := range m {
-				p[k] = v
-			}
+			maps.Copy(p, m)
 		}
 		return p
 	}

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -59,9 +60,7 @@ func problemExample(status int, code schemas.Code, detail string) object {
 // it can have, by name.
 func responses(own object, names ...string) object {
 	out := object{}
-	for status, r := range own {
-		out[status] = r
-	}
+	maps.Copy(out, own)
 	for _, name := range names {
 		out[strconv.Itoa(problemStatus(name))] = problem(name)
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -69,9 +70,7 @@ func All(source string) (map[string][]byte, error) {
 		if files[p.name+".json"], err = encode(doc); err != nil {
 			return nil, err
 		}
-		for name, def := range defs {
-			components[name] = def
-		}
+		maps.Copy(components, defs)
 	}
 	files["openapi.json"], err = encode(componented(openAPI(components)))
 	return files, err
@@ -100,7 +99,7 @@ func newSource(dir string) (*source, error) {
 // describe gives a document that stands alone, and its definitions.
 func (s *source) describe(p public) (doc, defs object, err error) {
 	defs = object{}
-	var refs []any
+	var refs []object
 	for _, t := range p.types {
 		raw, err := json.Marshal(s.reflector().ReflectFromType(t))
 		if err != nil {
@@ -111,9 +110,7 @@ func (s *source) describe(p public) (doc, defs object, err error) {
 			return nil, nil, err
 		}
 		own, _ := one["$defs"].(object)
-		for name, def := range own {
-			defs[name] = def
-		}
+		maps.Copy(defs, own)
 		refs = append(refs, object{"$ref": one["$ref"]})
 	}
 	vocabulary(defs)
@@ -125,7 +122,7 @@ func (s *source) describe(p public) (doc, defs object, err error) {
 	}
 	doc = object{"$schema": jsonschema.Version, "title": p.title, "$defs": defs}
 	if len(refs) == 1 {
-		doc["$ref"] = refs[0].(object)["$ref"] //nolint:forcetypeassert // written just above
+		doc["$ref"] = refs[0]["$ref"]
 	} else {
 		doc["anyOf"] = refs
 	}

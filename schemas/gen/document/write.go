@@ -1,6 +1,7 @@
 package document
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -100,9 +101,7 @@ func executeResponses() object {
 
 func fault(variant schemas.Variant, code schemas.Code, message string, more object) object {
 	f := object{"variant": string(variant), "message": message, "code": string(code), "retryable": false}
-	for k, v := range more {
-		f[k] = v
-	}
+	maps.Copy(f, more)
 	return f
 }
 
