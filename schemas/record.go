@@ -36,12 +36,12 @@ const (
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat
 // after a crash is the same record, and is stored once.
 type Evidence struct {
-	ID       string          `json:"id"`
-	Time     time.Time       `json:"time"`
-	Tenant   string          `json:"tenant"`
-	ActionID string          `json:"action_id"`
-	Kind     string          `json:"kind"`
-	Entry    string          `json:"entry,omitempty"`
+	ID       string    `json:"id"`
+	Time     time.Time `json:"time"`
+	Tenant   string    `json:"tenant"`
+	ActionID string    `json:"action_id"`
+	Kind     string    `json:"kind"`
+	Entry    string    `json:"entry,omitempty"`
 	// Code is why a call was denied, or what became of one that failed.
 	Code    Code            `json:"code,omitempty"`
 	Payload json.RawMessage `json:"payload"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"time"
 
 	"weir/schemas"
@@ -21,7 +22,7 @@ func watch(ctx context.Context, look func(context.Context) error) error {
 	defer ticker.Stop()
 	for {
 		if err := look(ctx); ctx.Err() != nil {
-			return nil //nolint:nilerr // the person has seen enough
+			return nil // the person has seen enough
 		} else if err != nil {
 			return err
 		}
@@ -33,22 +34,24 @@ func watch(ctx context.Context, look func(context.Context) error) error {
 	}
 }
 
+// watcher knows what was shown of the list of actions.
+type watcher struct {
+	shown map[string]schemas.Status
+	// since is when the oldest action that is watched was accepted.
+	since time.Time
+}
+
 // watchActions prints each action as it is accepted and as its status changes,
 // beginning with the newest ten.
 func (c *client) watchActions(ctx context.Context, out io.Writer, asJSON bool) error {
-	shown := map[string]schemas.Status{}
-	first := true
+	w := &watcher{shown: map[string]schemas.Status{}}
 	return watch(ctx, func(ctx context.Context) error {
-		entries, err := c.recent(ctx, shown, first)
+		changed, err := w.look(ctx, c)
 		if err != nil {
 			return err
 		}
-		first = false
-		for _, e := range entries {
-			if shown[e.ID] == e.Status {
-				continue
-			}
-			shown[e.ID] = e.Status
+		for _, e := range slices.Backward(changed) { // the list is newest first
+			w.shown[e.ID] = e.Status
 			if err := printEntry(out, e, asJSON); err != nil {
 				return err
 			}
@@ -57,41 +60,53 @@ func (c *client) watchActions(ctx context.Context, out io.Writer, asJSON bool) e
 	})
 }
 
-// recent lists the actions that are new or not settled yet, oldest first: pages
-// are read until one holds nothing that could have changed.
-func (c *client) recent(ctx context.Context, shown map[string]schemas.Status, first bool) ([]schemas.ActionEntry, error) {
-	const settledAll = 20 // so many settled actions in a row, and the rest is history
-	var newest []schemas.ActionEntry
-	cursor, quiet := "", 0
-	for quiet < settledAll {
-		path := "/v1/actions?limit=50"
-		if first {
-			path = "/v1/actions?limit=10"
-		}
-		if cursor != "" {
-			path += "&cursor=" + url.QueryEscape(cursor)
-		}
-		var page schemas.Page[schemas.ActionEntry]
-		if err := c.get(ctx, path, &page); err != nil {
+// quietRun is how many unchanged actions in a row end a look: what lies behind
+// them is history.
+const quietRun = 20
+
+// look lists the actions whose status is not the one that was shown.
+func (w *watcher) look(ctx context.Context, c *client) ([]schemas.ActionEntry, error) {
+	if w.since.IsZero() {
+		return w.begin(ctx, c)
+	}
+	var changed []schemas.ActionEntry
+	for cursor, quiet := "", 0; ; {
+		page, err := c.actions(ctx, 50, cursor)
+		if err != nil {
 			return nil, err
 		}
 		for _, e := range page.Items {
-			newest = append(newest, e)
-			if quiet++; shown[e.ID] != e.Status {
+			if e.Created.Before(w.since) || quiet == quietRun {
+				return changed, nil
+			}
+			if quiet++; w.shown[e.ID] != e.Status {
 				quiet = 0
+				changed = append(changed, e)
 			}
 		}
-		if cursor = page.Next; cursor == "" || first {
-			break
+		if cursor = page.Next; cursor == "" {
+			return changed, nil
 		}
 	}
-	oldest := make([]schemas.ActionEntry, 0, len(newest))
-	for i := len(newest) - 1; i >= 0; i-- {
-		if e := newest[i]; first || shown[e.ID] != e.Status {
-			oldest = append(oldest, e)
-		}
+}
+
+func (w *watcher) begin(ctx context.Context, c *client) ([]schemas.ActionEntry, error) {
+	page, err := c.actions(ctx, 10, "")
+	w.since = time.Unix(1, 0)
+	if n := len(page.Items); n > 0 {
+		w.since = page.Items[n-1].Created
 	}
-	return oldest, nil
+	return page.Items, err
+}
+
+func (c *client) actions(ctx context.Context, limit int, cursor string) (schemas.Page[schemas.ActionEntry], error) {
+	path := fmt.Sprintf("/v1/actions?limit=%d", limit)
+	if cursor != "" {
+		path += "&cursor=" + url.QueryEscape(cursor)
+	}
+	var page schemas.Page[schemas.ActionEntry]
+	err := c.get(ctx, path, &page)
+	return page, err
 }
 
 func printEntry(out io.Writer, e schemas.ActionEntry, asJSON bool) error {
