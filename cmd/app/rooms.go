@@ -16,6 +16,7 @@ import (
 	"weir/internal/openapi"
 	"weir/internal/policy"
 	"weir/internal/postcondition"
+	"weir/internal/telemetry"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -98,12 +99,28 @@ func (a *App) newIngress() *ingress.Room {
 			},
 			Postcondition: checkPostcondition,
 		},
-		Nudge:   func(ref schemas.Ref) { _ = a.broker.Nudge(schemas.CancelSubject(ref), nil) }, // the log has the durable word
+		Nudge:   a.nudge,
 		Dead:    a.broker,
 		MaxBody: int64(a.cfg.Limits.Body),
 		Metrics: a.metrics,
 	})
 }
+
+// nudge has a cancel heard: by the worker of an action that is under way, and by
+// one that takes up an action that rests. The durable word is on the log, and a
+// nudge that gets lost only makes it heard later.
+func (a *App) nudge(ref schemas.Ref) {
+	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
+		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), nudgeTimeout)
+	defer cancel()
+	if err := a.broker.Wake(ctx, ref, time.Now()); err != nil {
+		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
+	}
+}
+
+const nudgeTimeout = 2 * time.Second
 
 func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
 	_, err = postcondition.Parse(doc)

@@ -235,10 +235,10 @@ func TestAckSequence(t *testing.T) {
 		`{"stream":"S", "seq":}`:                      0,
 		`{"stream":"S", "seq":1`:                      0,
 		`{"stream":"S", "seq":99999999999999999999}`:  0,
-		`{"stream":"`:       0,
-		`{"stream":"S"`:     0,
-		`{"stream":"S", "s`: 0,
-		``:                  0,
+		"{\"stream\":\"":                              0,
+		`{"stream":"S"`:                               0,
+		`{"stream":"S", "s`:                           0,
+		``:                                            0,
 	} {
 		got, ok := ackSequence([]byte(raw))
 		require.Equal(t, want, got, raw)

@@ -1,0 +1,113 @@
+package settle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/internal/telemetry"
+	"weir/internal/weirtest/memlog"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+var layout = schemas.Layout{Partitions: 1, Lanes: 1}
+
+func claim(tb testing.TB, l *ledger.Ledger, id string) *ledger.State {
+	tb.Helper()
+	st, _, err := l.Claim(tb.Context(), schemas.Action{ID: id, Tenant: "t", Kind: schemas.KindHTTP, Fingerprint: "f", AcceptedAt: time.Now().UTC()})
+	require.NoError(tb, err)
+	return st
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
+	waited := 0
+	s := settle.New(l, func(context.Context) error { waited++; return nil }, telemetry.NewMetrics())
+
+	st := claim(t, l, "small")
+	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: map[string]string{"a": "<b>"}}))
+	assert.Equal(t, 1, waited, "the end is shown after the barrier")
+	loaded, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, `{"a":"<b>"}`, string(loaded.Settled.Result), "the document keeps its bytes")
+	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeFailed}))
+	assert.Equal(t, loaded.N, st.N, "what is settled is left alone")
+
+	st = claim(t, l, "large")
+	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: strings.Repeat("x", schemas.InlineLimit)}))
+	assert.Empty(t, st.Settled.Result)
+	doc, err := l.Blob(t.Context(), st.Settled.Result, st.Settled.ResultBlob)
+	require.NoError(t, err)
+	assert.Len(t, doc, schemas.InlineLimit+2)
+}
+
+func TestSettleWhoseBarrierFails(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
+	broken := errors.New("the disk is gone")
+	s := settle.New(l, func(context.Context) error { return broken }, telemetry.NewMetrics())
+	require.ErrorIs(t, s.Settle(t.Context(), claim(t, l, "a"), settle.Verdict{Outcome: schemas.OutcomeSucceeded}), broken)
+}
+
+// TestEvidenceIDs: a record's id tells the action, the step and the attempt, so
+// that two records that mean different things never share one.
+func TestEvidenceIDs(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for step := range 3 {
+		for n := range 3 {
+			seen[settle.DenialID("a", step, n)] = true
+			for hop := range 3 {
+				seen[settle.AttemptID("a", schemas.Attempt{Step: step, Number: n, Hop: hop})] = true
+			}
+		}
+	}
+	seen[settle.ClosingID("a")] = true
+	assert.Len(t, seen, 9+27+1)
+}
+
+func TestAttemptEvidenceHoldsNoContent(t *testing.T) {
+	t.Parallel()
+	st := &ledger.State{Ref: schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}}
+	try := ledger.Try{
+		Attempt: schemas.Attempt{Number: 2, Decision: schemas.Decision{Entry: "up", Version: "v"}},
+		Result: &schemas.Attempted{Status: 200, Sent: true, Answer: &schemas.Answer{
+			Hash: "h", Snippet: "CANARY", Body: json.RawMessage(`"CANARY"`), Headers: []schemas.Header{{Name: "x", Value: "CANARY"}},
+		}},
+	}
+	ev, err := settle.Attempt(st, try, "GET", "GET http://up/?")
+	require.NoError(t, err)
+	assert.NotContains(t, string(ev.Payload), "CANARY")
+	assert.Contains(t, string(ev.Payload), `"response_hash":"h"`)
+	assert.Equal(t, "up", ev.Entry)
+	assert.Equal(t, "v", ev.PolicyVersion)
+}
+
+func BenchmarkSettle(b *testing.B) {
+	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
+	s := settle.New(l, func(context.Context) error { return nil }, telemetry.NewMetrics())
+	result := schemas.HTTPResult{Answer: &schemas.Answer{
+		Status: 200, JSON: true, Body: json.RawMessage(`{"ok":true}`), Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}},
+	}}
+	states := make([]*ledger.State, b.N)
+	for i := range states {
+		states[i] = claim(b, l, strconv.Itoa(i))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, st := range states {
+		if err := s.Settle(b.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: result}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
