@@ -92,7 +92,7 @@ func TestStatusOfAnUnknownOutcome(t *testing.T) {
 	v := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
 	require.EqualValues(t, "outcome_unknown", v.Status)
 	require.Equal(t, "/v1/actions/a/resolve", v.ResolveURL)
-	require.Contains(t, v.Message, "do not repeat it")
+	require.Equal(t, schemas.UnknownText, v.Message)
 	require.Equal(t, "applied", v.Resolution.Effect)
 }
 

@@ -129,7 +129,7 @@ func TestRespondToAnUnknownOutcome(t *testing.T) {
 	w := h.respond(t.Context(), httpRef("a"), receipt("a", true), -1)
 	require.Equal(t, http.StatusFailedDependency, w.Code)
 	require.Contains(t, w.Body.String(), `"resolve_url":"/v1/actions/a/resolve"`)
-	require.Contains(t, w.Body.String(), "do not repeat it")
+	require.Contains(t, w.Body.String(), schemas.UnknownText)
 	require.Contains(t, w.Body.String(), `"retryable":false`)
 }
 

@@ -149,13 +149,19 @@ type EngineConfig struct {
 	Logger *slog.Logger
 	// Metrics counts refusals of requests that reach no route; may be nil.
 	Metrics Metrics
+	// Local refuses requests that name another host than this machine, or come
+	// from a page of another one. In open mode the loopback listener is all that
+	// stands between Weir and the web pages that a browser on this machine
+	// shows: a page may have its own name resolve to 127.0.0.1.
+	Local bool
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
 
-// NewEngine returns a gin engine that trusts no forwarded header, redirects
-// nothing, logs nothing of its own, and answers 404 and 405 with problems.
-// Every room mounts its routes on it.
+// NewEngine returns the engine that every room mounts its routes on. A path is
+// taken as it was sent, or not at all: there is no redirect to a tidier one. The
+// caller's address is the connection's, whatever a header says. Unknown routes
+// and methods get problems, and gin itself prints nothing.
 func NewEngine(cfg EngineConfig) *gin.Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -166,7 +166,7 @@ func setupPolicy(tb testing.TB, p executor.Policy, change ...func(*ingress.Confi
 		f(&cfg)
 	}
 	w.engine = ingress.NewEngine(ingress.EngineConfig{
-		Logger: telemetry.NewLogger(w.logs, "debug", "json"), Metrics: w.metrics,
+		Logger: telemetry.NewMetrics().NewLogger(w.logs, "debug", "json"), Metrics: w.metrics,
 	})
 	ingress.New(w.ledger, p, w.responder, cfg).Mount(w.engine)
 	return w

@@ -106,6 +106,8 @@ func (m middleware) guard(c *gin.Context) {
 		fail(c, m.Metrics, fault.New(schemas.MethodNotAllowed, "this method is never served"))
 	case r.RequestURI != "" && r.RequestURI[0] != '/', r.URL.IsAbs():
 		fail(c, m.Metrics, fault.New(schemas.InvalidRequest, "the request target must be a path: this is not a proxy"))
+	case m.Local && !local(r):
+		fail(c, m.Metrics, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address"))
 	default:
 		c.Next()
 	}

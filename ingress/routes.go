@@ -16,11 +16,11 @@ import (
 
 // Mount puts the writing routes on an engine of NewEngine.
 func (in *Room) Mount(e *gin.Engine) {
-	write := in.authorize(ScopeActionsWrite)
-	e.POST(routeExecute, surface("executor", dialectExecutor), write, in.execute)
-	e.POST(routePlans, surface("plans", ""), write, in.plan)
-	e.POST("/v1/actions/:id/cancel", surface("actions", ""), write, in.cancel)
-	e.POST("/v1/actions/:id/resolve", surface("actions", ""), write, in.resolve)
+	may := in.authorize(ScopeActionsWrite)
+	e.POST(routeExecute, surface("executor", dialectExecutor), may, in.write(routeExecute, in.execute))
+	e.POST(routePlans, surface("plans", ""), may, in.write(routePlans, in.plan))
+	e.POST("/v1/actions/:id/cancel", surface("actions", ""), may, in.cancel)
+	e.POST("/v1/actions/:id/resolve", surface("actions", ""), may, in.resolve)
 	if in.redriver != nil {
 		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(ScopeAdmin), in.redrive)
 	}
@@ -35,62 +35,62 @@ const (
 
 func (in *Room) fail(c *gin.Context, err error) { fail(c, in.cfg.Metrics, err) }
 
-func (in *Room) execute(c *gin.Context) {
-	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
-	if err != nil {
-		in.fail(c, err)
-		return
-	}
-	body, err := in.read(c.Writer, c.Request)
-	if err != nil {
-		in.fail(c, err)
-		return
-	}
-	req, err := executor.Translate(body, in.policy, in.cfg.Checker)
-	if err != nil {
-		in.fail(c, err)
-		return
-	}
-	payload, err := ledger.Encode(req.Call)
-	if err != nil {
-		in.fail(c, err)
-		return
-	}
-	tenant := identity(c).Tenant
-	in.submit(c, accept.Request{
-		Name: accept.NameOf(tenant, routeExecute, req.ID, key), Tenant: tenant,
-		Kind: schemas.KindHTTP, Class: req.Class, Payload: payload,
-	}, req.Denied())
+// order is what a surface read out of a body: an action to be.
+type order struct {
+	kind    schemas.Kind
+	class   schemas.Class // empty: the kind has none
+	id      string        // the caller's own; may be empty
+	payload any
+	denied  bool // policy has refused it already
 }
 
-func (in *Room) plan(c *gin.Context) {
-	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
-	if err != nil {
-		in.fail(c, err)
-		return
+// write is the way of every writing surface: read the body, translate it, store
+// the action and answer. The route is part of an id made of an Idempotency-Key.
+func (in *Room) write(route string, translate func(body []byte) (order, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
+		if err != nil {
+			in.fail(c, err)
+			return
+		}
+		body, err := in.read(c.Writer, c.Request)
+		if err != nil {
+			in.fail(c, err)
+			return
+		}
+		o, err := translate(body)
+		if err != nil {
+			in.fail(c, err)
+			return
+		}
+		payload, err := ledger.Encode(o.payload)
+		if err != nil {
+			in.fail(c, err)
+			return
+		}
+		tenant := identity(c).Tenant
+		in.submit(c, accept.Request{
+			Name: accept.NameOf(tenant, route, o.id, key), Tenant: tenant, Kind: o.kind, Class: o.class, Payload: payload,
+		}, o.denied)
 	}
-	body, err := in.read(c.Writer, c.Request)
+}
+
+func (in *Room) execute(body []byte) (order, error) {
+	req, err := executor.Translate(body, in.policy, in.cfg.Checker)
 	if err != nil {
-		in.fail(c, err)
-		return
+		return order{}, err
 	}
+	return order{kind: schemas.KindHTTP, class: req.Class, id: req.ID, payload: req.Call, denied: req.Denied()}, nil
+}
+
+func (*Room) plan(body []byte) (order, error) {
 	req, err := plans.Translate(body)
 	if err != nil {
-		in.fail(c, err)
-		return
+		return order{}, err
 	}
-	requestID := req.RequestID
+	id := req.RequestID
 	req.RequestID = "" // it names the action, and is no part of the plan
-	payload, err := ledger.Encode(req)
-	if err != nil {
-		in.fail(c, err)
-		return
-	}
-	tenant := identity(c).Tenant
-	in.submit(c, accept.Request{
-		Name: accept.NameOf(tenant, routePlans, requestID, key), Tenant: tenant,
-		Kind: schemas.KindPlan, Payload: payload,
-	}, false)
+	return order{kind: schemas.KindPlan, id: id, payload: req}, nil
 }
 
 func (in *Room) cancel(c *gin.Context) {

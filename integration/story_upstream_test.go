@@ -28,6 +28,7 @@ func contextOf(*testscript.TestScript) context.Context { return context.Backgrou
 //	/drop…      closes every connection after it has read the request
 //	/busy…      503 twice, then as /ok
 //	/status/N   that status
+//	/later      503, to be tried again in a minute
 //	/text       200 with a text body
 //	/echo       200 with the request's headers
 //	/wait…      answers when somebody calls /open
@@ -107,6 +108,10 @@ func (u *storyUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/status/"):
 		status, _ := strconv.Atoi(strings.TrimPrefix(path, "/status/"))
 		answer(w, status, "application/json", `{"status":"as asked"}`)
+		return
+	case path == "/later":
+		w.Header().Set("Retry-After", "60")
+		answer(w, http.StatusServiceUnavailable, "application/json", `{}`)
 		return
 	case path == "/text":
 		answer(w, http.StatusOK, "text/plain; charset=utf-8", "plain words")

@@ -15,6 +15,7 @@ type Performer interface {
 	// Perform works until there is a verdict. An error is the log's, or says
 	// when to come back (*fault.Later, *Rest).
 	Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error)
-	// Evidence is the record of one finished try.
-	Evidence(st *ledger.State, t ledger.Try) (schemas.Evidence, error)
+	// Evidence is every record that the finished tries of an action have left, or
+	// should have.
+	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }

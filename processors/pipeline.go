@@ -35,6 +35,8 @@ type Stages struct {
 	Evidence   *settle.Recorder
 	Settle     *settle.Settler
 	Park       *park.Parker
+	// Barrier waits until what was stored is as durable as promised.
+	Barrier func(context.Context) error
 }
 
 // Pipeline handles delivered messages. It is safe for concurrent use.
@@ -119,13 +121,9 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, performer Perf
 	if err := p.Caller.Abandon(ctx, st, keep); err != nil {
 		return err
 	}
-	records := make([]schemas.Evidence, 0, len(st.Attempts))
-	for _, t := range st.Attempts {
-		ev, err := performer.Evidence(st, t)
-		if err != nil {
-			return err
-		}
-		records = append(records, ev)
+	records, err := performer.Evidence(st)
+	if err != nil {
+		return err
 	}
 	return p.Evidence.Leave(ctx, st, records...)
 }
@@ -143,6 +141,8 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 		return p.parkMessage(ctx, rec, st, parked)
 	case errors.Is(err, fault.ErrFenced):
 		return &fault.Later{Cause: err}
+	case errors.Is(err, fault.ErrTooLarge):
+		return p.parkMessage(ctx, rec, st, &fault.Parked{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}
@@ -157,7 +157,10 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, r *call.Rest) err
 			return err
 		}
 	}
-	return p.waker.Wake(ctx, st.Ref, r.Until)
+	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
+		return err
+	}
+	return p.Barrier(ctx) // the ack must not outlive the wake-up
 }
 
 // parkMessage puts the message aside and settles its action, if it has one.
@@ -166,7 +169,7 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 		return err
 	}
 	if st == nil {
-		return nil
+		return p.Barrier(ctx)
 	}
 	return p.Settle.Settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
@@ -179,8 +182,11 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 		return p.parkMessage(ctx, rec, nil, why)
 	}
 	st, err := p.Admit.Again(ctx, ref)
-	if errors.Is(err, admit.ErrDone) {
+	switch {
+	case errors.Is(err, admit.ErrDone):
 		return nil
+	case st == nil: // it could not be read now: nothing may be acknowledged
+		return err
 	}
 	return p.parkMessage(ctx, rec, st, why)
 }

@@ -162,7 +162,7 @@ func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
 		},
 		Caller: caller, Evidence: recorder,
 		Settle: settle.New(l, barrier, metrics),
-		Park:   park.New(publisher{h.log}, metrics, slog.New(slog.DiscardHandler)),
+		Park:   park.New(publisher{h.log}, metrics, slog.New(slog.DiscardHandler)), Barrier: barrier,
 	})
 }
 

@@ -49,6 +49,7 @@ type App struct {
 	http     *httpServer
 	teardown stack
 	stopping atomic.Bool
+	draining chan struct{} // closed when nothing new is to begin
 }
 
 // drainTimeout is how long Stop waits for the work under way: longer than any
@@ -58,7 +59,7 @@ func drainTimeout(c config.Config) time.Duration { return c.Policy.Timeout + 10*
 // New makes an App and starts its parts in the order of the data's way, but
 // takes no work and no requests yet. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
-	a := &App{cfg: opts.Config, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName()}
+	a := &App{cfg: opts.Config, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {
 		if err != nil {
@@ -92,6 +93,7 @@ func (a *App) Stop(ctx context.Context) error {
 		return nil
 	}
 	a.log.LogAttrs(ctx, slog.LevelInfo, "draining")
+	close(a.draining)
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout(a.cfg)+5*time.Second)
 	defer cancel()
 	err := a.teardown.unwind(ctx)

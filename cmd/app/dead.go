@@ -67,12 +67,8 @@ func (c *client) deadLetters(ctx context.Context, after uint64, each func(schema
 		cursor = strconv.FormatUint(after, 10)
 	}
 	for {
-		var page schemas.Page[schemas.DeadLetterView]
-		path := "/v1/dead-letters"
-		if cursor != "" {
-			path += "?cursor=" + url.QueryEscape(cursor)
-		}
-		if err := c.get(ctx, path, &page); err != nil {
+		page, err := c.deadPage(ctx, 0, cursor)
+		if err != nil {
 			return err
 		}
 		for _, d := range page.Items {
@@ -87,10 +83,37 @@ func (c *client) deadLetters(ctx context.Context, after uint64, each func(schema
 	}
 }
 
-func newDeadShow(env *environment) *cobra.Command {
+// deadPage reads one page; limit 0 is the server's own.
+func (c *client) deadPage(ctx context.Context, limit int, cursor string) (schemas.Page[schemas.DeadLetterView], error) {
+	query := url.Values{}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	var page schemas.Page[schemas.DeadLetterView]
+	err := c.get(ctx, "/v1/dead-letters?"+query.Encode(), &page)
+	return page, err
+}
+
+// deadLetter reads one letter: the first after the sequence before it.
+func (c *client) deadLetter(ctx context.Context, seq uint64) (schemas.DeadLetterView, error) {
+	page, err := c.deadPage(ctx, 1, strconv.FormatUint(seq-1, 10))
+	if err != nil {
+		return schemas.DeadLetterView{}, err
+	}
+	if len(page.Items) == 0 || page.Items[0].Seq != seq {
+		return schemas.DeadLetterView{}, fmt.Errorf("there is no dead letter %d; `weir dead ls` lists them", seq)
+	}
+	return page.Items[0], nil
+}
+
+// newDeadOne is a command that does something with one dead letter.
+func newDeadOne(env *environment, use, short string, do func(cmd *cobra.Command, c *client, f *clientFlags, seq uint64) error) *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use: "show SEQ", Short: "show one dead letter", Args: exactly(1, "a sequence number"),
+		Use: use, Short: short, Args: exactly(1, "a sequence number"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := sequence(args[0])
 			if err != nil {
@@ -100,63 +123,54 @@ func newDeadShow(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found := false
-			err = c.deadLetters(cmd.Context(), seq-1, func(d schemas.DeadLetterView) error {
-				if d.Seq != seq {
-					return nil
-				}
-				found = true
-				enc := json.NewEncoder(env.Out)
-				if !f.asJSON {
-					enc.SetIndent("", "  ")
-				}
-				return enc.Encode(d)
-			})
-			if err == nil && !found {
-				return fmt.Errorf("there is no dead letter %d; `weir dead ls` lists them", seq)
-			}
-			return err
+			return do(cmd, c, &f, seq)
 		},
 	}
 	f.register(cmd, env)
 	return cmd
 }
 
-func newDeadRedrive(env *environment) *cobra.Command {
-	var f clientFlags
-	cmd := &cobra.Command{
-		Use: "redrive SEQ", Short: "do the parked action again, as a new action that names the old one",
-		Args: exactly(1, "a sequence number"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			seq, err := sequence(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			resp, err := c.do(cmd.Context(), http.MethodPost, "/v1/dead-letters/redrive", nil, map[string]uint64{"sequence": seq})
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			if resp.StatusCode >= http.StatusBadRequest {
-				return problemOf(resp)
-			}
-			var r schemas.Receipt
-			if err := json.NewDecoder(resp.Body).Decode(&r); err != nil {
-				return err
-			}
-			if f.asJSON {
-				return json.NewEncoder(env.Out).Encode(r)
-			}
-			_, err = fmt.Fprintln(env.Out, r.ID)
+func newDeadShow(env *environment) *cobra.Command {
+	return newDeadOne(env, "show SEQ", "show one dead letter", func(cmd *cobra.Command, c *client, f *clientFlags, seq uint64) error {
+		d, err := c.deadLetter(cmd.Context(), seq)
+		if err != nil {
 			return err
-		},
+		}
+		enc := json.NewEncoder(env.Out)
+		if !f.asJSON {
+			enc.SetIndent("", "  ")
+		}
+		return enc.Encode(d)
+	})
+}
+
+func newDeadRedrive(env *environment) *cobra.Command {
+	const short = "do the parked action again, as a new action that names the old one"
+	return newDeadOne(env, "redrive SEQ", short, func(cmd *cobra.Command, c *client, f *clientFlags, seq uint64) error {
+		r, err := c.redrive(cmd.Context(), seq)
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return json.NewEncoder(env.Out).Encode(r)
+		}
+		_, err = fmt.Fprintln(env.Out, r.ID)
+		return err
+	})
+}
+
+func (c *client) redrive(ctx context.Context, seq uint64) (schemas.Receipt, error) {
+	resp, err := c.do(ctx, http.MethodPost, "/v1/dead-letters/redrive", nil, map[string]uint64{"sequence": seq})
+	if err != nil {
+		return schemas.Receipt{}, err
 	}
-	f.register(cmd, env)
-	return cmd
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return schemas.Receipt{}, problemOf(resp)
+	}
+	var r schemas.Receipt
+	err = json.NewDecoder(resp.Body).Decode(&r)
+	return r, err
 }
 
 func sequence(s string) (uint64, error) {

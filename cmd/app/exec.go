@@ -37,7 +37,7 @@ func newExec(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body, err := f.request(args[0], args[1])
+			body, err := f.request(env, args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func newExec(env *environment) *cobra.Command {
 }
 
 // request is the body of POST /v1/execute.
-func (f *execFlags) request(method, target string) (map[string]any, error) {
+func (f *execFlags) request(env *environment, method, target string) (map[string]any, error) {
 	args := map[string]any{"method": method, "url": target}
 	if len(f.headers) > 0 {
 		headers := map[string]string{}
@@ -88,7 +88,7 @@ func (f *execFlags) request(method, target string) (map[string]any, error) {
 		if text == "" {
 			continue
 		}
-		doc, err := document(name, text)
+		doc, err := document(env, name, text)
 		if err != nil {
 			return nil, err
 		}
@@ -101,12 +101,18 @@ func (f *execFlags) request(method, target string) (map[string]any, error) {
 	return body, nil
 }
 
-// document is a JSON text given on the command line or, as @FILE, in a file.
-func document(what, text string) (json.RawMessage, error) {
+// document is a JSON text given on the command line, as @FILE in a file, or as @-
+// on standard input.
+func document(env *environment, what, text string) (json.RawMessage, error) {
 	data := []byte(text)
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if data, err = os.ReadFile(name); err != nil {
+		if name == "-" {
+			data, err = io.ReadAll(env.In)
+		} else {
+			data, err = os.ReadFile(name)
+		}
+		if err != nil {
 			return nil, usageError{err}
 		}
 	}

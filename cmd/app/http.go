@@ -26,7 +26,7 @@ const (
 )
 
 func (a *App) openHTTP(context.Context) error {
-	engine := ingress.NewEngine(ingress.EngineConfig{Logger: a.log, Metrics: a.metrics})
+	engine := ingress.NewEngine(ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Local: true})
 	a.newIngress().Mount(engine)
 	a.egress.room.Mount(engine)
 	a.http.server = &http.Server{
@@ -40,8 +40,9 @@ func (a *App) openHTTP(context.Context) error {
 	return nil
 }
 
-// start begins to serve. The teardown waits for the answers that are being
-// waited for, and ends the streams, which would otherwise never end.
+// startHTTP begins to serve. The teardown takes no more requests, lets the
+// worker finish the calls that are under way, which answers those who wait for
+// them, and sends away who waits for more.
 func (a *App) startHTTP() {
 	h := a.http
 	h.done = make(chan struct{})
@@ -53,9 +54,12 @@ func (a *App) startHTTP() {
 	}()
 	a.teardown.push(func(ctx context.Context) error {
 		a.egress.feed.EndStreams()
-		err := h.server.Shutdown(ctx)
-		if err != nil {
-			err = errors.Join(err, h.server.Close())
+		shut := make(chan error, 1)
+		go func() { shut <- h.server.Shutdown(ctx) }()
+		err := a.work.worker.Stop()
+		a.egress.feed.EndWaits()
+		if late := <-shut; late != nil {
+			err = errors.Join(err, late, h.server.Close())
 		}
 		<-h.done
 		return err

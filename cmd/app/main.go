@@ -69,9 +69,9 @@ func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "the durable, policy-guarded gateway between AI agents and what they call",
-		Long: `Weir writes down what an agent wants done before anything happens, decides
-whether it may happen, performs it once, streams what happens and leaves
-evidence that it happened.`,
+		Long: `Weir makes HTTP calls on behalf of AI agents. Each call is stored first and
+checked against a policy; if it may leave, it is made without blind repeats.
+Callers can follow it, and a record of every attempt and refusal is kept.`,
 		Example: `  weir demo                          # a tour, with everything on this machine
   weir serve                         # the gateway on 127.0.0.1:8092
   weir exec GET http://localhost:8080/status

@@ -32,6 +32,8 @@ type workRoom struct {
 
 func (a *App) openProcessors(context.Context) error {
 	client := outbound.New(outbound.Config{
+		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
+		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
 	})
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
@@ -39,7 +41,7 @@ func (a *App) openProcessors(context.Context) error {
 	recorder := settle.NewRecorder(publisher, a.broker, a.metrics)
 	adapter := direct.New(client, secrets.New(secrets.Config{Dir: a.cfg.Secrets.Dir, LookupEnv: a.lookupEnv}), redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, guard.New(a.policy.Load), adapter, call.Config{
-		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics,
+		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining,
 	})
 	answers := call.Answers{Blobs: a.ledger}
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
@@ -50,7 +52,7 @@ func (a *App) openProcessors(context.Context) error {
 		},
 		Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
-		Park:   park.New(publisher, a.metrics, a.log),
+		Park:   park.New(publisher, a.metrics, a.log), Barrier: a.broker.Barrier,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, DrainTimeout: drainTimeout(a.cfg), Logger: a.log,
@@ -77,11 +79,7 @@ func (a *App) startWork(ctx context.Context) error {
 		return err
 	}
 	a.teardown.push(func(context.Context) error { forget(); return nil })
-	if err := a.work.worker.Start(ctx); err != nil {
-		return err
-	}
-	a.teardown.push(func(context.Context) error { return a.work.worker.Stop() })
-	return nil
+	return a.work.worker.Start(ctx)
 }
 
 // lookupEnv is secrets' view of the environment.

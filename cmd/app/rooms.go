@@ -43,6 +43,7 @@ func (a *App) openEgress(context.Context) error {
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
 			{Name: "log", Run: a.broker.Ready},
+			{Name: "room_on_the_log", Run: func(context.Context) error { return a.broker.Accepting() }},
 			{Name: "accepting", Run: a.accepting},
 		},
 		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
@@ -115,7 +116,8 @@ func (a *App) nudge(ref schemas.Ref) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), nudgeTimeout)
 	defer cancel()
-	if err := a.broker.Wake(ctx, ref, time.Now()); err != nil {
+	wake := schemas.Append{Subject: a.layout().Subject(ref, schemas.TailWake)} // not a schedule: that may be replaced
+	if _, err := a.broker.Append(ctx, wake); err != nil {
 		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
 	}
 }

@@ -72,6 +72,9 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	if err := a.Start(ctx); err != nil {
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
 	}
+	for _, w := range a.warnings() {
+		fmt.Fprintln(opts.Log, "weir: warning:", w)
+	}
 	if addr := a.NATS(); addr != "" {
 		fmt.Fprintf(out, "weir: nats on nats://%s, credentials in %s\n", addr, embedded.CredentialsFile(a.cfg.Data))
 	}

@@ -16,16 +16,21 @@ import (
 // action's events are, and the evidence is.
 const watchEvery = 500 * time.Millisecond
 
-// watch calls look again and again until it fails or ctx ends, which is no error.
+// watch calls look again and again until ctx ends, which is no error. Only a
+// first look that fails ends it.
 func watch(ctx context.Context, look func(context.Context) error) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	for {
-		if err := look(ctx); ctx.Err() != nil {
+	for seen := false; ; {
+		err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
 			return nil // the person has seen enough
-		} else if err != nil {
+		case err == nil:
+			seen = true
+		case !seen:
 			return err
-		}
+		} // a server that was there comes back: a restart is not the end
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -62,10 +62,6 @@ type unknown struct {
 	ResolveURL string `json:"resolve_url"`
 }
 
-// UnknownMessage is worded for a model: it must not simply call again.
-const UnknownMessage = "the request may or may not have been applied; do not repeat it: " +
-	"check the target, or have a person resolve the action"
-
 // Render returns the status and the body for an action's end. doc is the
 // result document, which may be empty. The same end always gives the same bytes.
 func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
@@ -159,7 +155,7 @@ func variantOf(s *schemas.Settled, res schemas.HTTPResult) string {
 func messageOf(variant string, s *schemas.Settled, res schemas.HTTPResult) string {
 	switch {
 	case variant == schemas.VariantOutcomeUnknown:
-		return UnknownMessage
+		return schemas.UnknownText
 	case res.Message != "":
 		return res.Message
 	case s.Message != "":

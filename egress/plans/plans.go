@@ -26,8 +26,7 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, e
 	}
 	if s.Outcome == schemas.OutcomeUnknown {
 		p.Code = schemas.OutcomeUnknownCode
-		p.Detail = "effects of the plan may or may not have been applied; do not repeat it: " +
-			"check the targets, or have a person resolve /v1/actions/" + ref.ID
+		p.Detail = schemas.UnknownText + " (/v1/actions/" + ref.ID + "/resolve)"
 	}
 	return nil, &problem.Error{Problem: p}
 }

@@ -46,10 +46,6 @@ func New(actions Actions, durable Durable, cfg Config) *Status {
 	return &Status{actions: actions, durable: durable, cfg: cfg}
 }
 
-// unknownMessage is worded for a model: it must not simply call again.
-const unknownMessage = "the request may or may not have been applied; do not repeat it: " +
-	"check the target, then tell resolve_url what you found"
-
 // Serve answers GET /v1/actions/{id} for an action of tenant.
 func (s *Status) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
 	view, err := s.view(r.Context(), tenant, id)
@@ -98,7 +94,7 @@ func (s *Status) settled(ctx context.Context, st *ledger.State, v *schemas.Actio
 	}
 	v.Code, v.Message = end.Code, end.Message
 	if end.Outcome == schemas.OutcomeUnknown {
-		v.Message = unknownMessage
+		v.Message = schemas.UnknownText
 		v.ResolveURL = stream.ResolveURL(st.ID)
 	}
 	doc, err := s.actions.Blob(ctx, end.Result, end.ResultBlob)

@@ -104,6 +104,9 @@ type Feed struct {
 	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	// lastCall is closed when whoever waits for an end is to look a last time.
+	lastCall chan struct{}
+	endWait  sync.Once
 	// draining is closed when streams are to end; waits go on until Close.
 	draining  chan struct{}
 	endStream sync.Once
@@ -126,7 +129,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 		log: log, cfg: cfg,
 		reads: make(chan struct{}, cfg.Reads), kick: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
-		draining: make(chan struct{}),
+		draining: make(chan struct{}), lastCall: make(chan struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	// Eight tokens are the log's; what else is republished has another count.
@@ -142,9 +145,13 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 
 // EndStreams ends what would go on for as long as its client does: streams and
 // long polls. Whoever waits for one action's end goes on waiting. A server that
-// drains calls it first, waits for its answers, and then calls Close. It may be
-// called twice.
+// drains calls it first, then has its worker finish, then calls EndWaits, and
+// Close when all answers are given. It may be called twice.
 func (f *Feed) EndStreams() { f.endStream.Do(func() { close(f.draining) }) }
+
+// EndWaits has whoever waits for an action's end look at the log a last time, and
+// sends them away with ErrClosed if it has not come. It may be called twice.
+func (f *Feed) EndWaits() { f.endWait.Do(func() { close(f.lastCall) }) }
 
 // Close ends the subscription and tells every watcher ErrClosed. It may be
 // called twice.

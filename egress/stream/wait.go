@@ -78,6 +78,10 @@ func (f *Feed) wait(ctx context.Context, ref schemas.Ref, claimed bool) (Ending,
 			ask = true
 		case <-ctx.Done():
 			return Ending{}, ctx.Err()
+		case <-f.lastCall:
+			if end, _ = f.ending(ctx, w.topic); end == nil {
+				return Ending{}, ErrClosed
+			}
 		case <-f.ctx.Done():
 			return Ending{}, ErrClosed
 		}

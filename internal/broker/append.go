@@ -30,8 +30,10 @@ const (
 // a power cut once a Barrier that was asked for after that has returned.
 func (b *Broker) Append(ctx context.Context, m schemas.Append) (uint64, error) {
 	// A claim is the first message of an action: work that may be refused.
-	if m.Guarded && m.Last == 0 && b.usage.full() {
-		return 0, fault.ErrFull
+	if m.Guarded && m.Last == 0 {
+		if err := b.Accepting(); err != nil {
+			return 0, err
+		}
 	}
 	msg := nats.Msg{Subject: m.Subject, Data: m.Data}
 	if m.Guarded {

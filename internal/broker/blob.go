@@ -36,9 +36,6 @@ const (
 // would be dropped before a record that is written now and names it. As with
 // Append, only a Barrier makes it outlive a power cut.
 func (b *Broker) PutBlob(ctx context.Context, data []byte) (string, error) {
-	if b.usage.full() {
-		return "", fault.ErrFull
-	}
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	meta, err := b.Last(ctx, blobStream, blobSubject(name))

@@ -258,12 +258,18 @@ func (b *Broker) Ready(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.usage.full() {
-		return fault.ErrFull
-	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return wrap(b.nc.FlushWithContext(ctx))
+}
+
+// Accepting is fault.ErrFull while new actions are refused because so much is
+// stored. The events and bodies of accepted ones are stored all the same.
+func (b *Broker) Accepting() error {
+	if b.usage.full() {
+		return fault.ErrFull
+	}
+	return nil
 }
 
 // Close ends the broker and its connection, after what was handed to the

@@ -33,16 +33,30 @@ func (u *usage) add(n int) {
 func (b *Broker) watchUsage() {
 	tick := time.NewTicker(usagePoll)
 	defer tick.Stop()
+	was := false
 	for {
 		select {
 		case <-tick.C:
 			// A count that fails leaves the old one: a server that does not
 			// answer refuses appends itself.
 			_ = b.countUsage(b.life)
+			if full := b.usage.full(); full != was {
+				was = full
+				b.tellFull(full)
+			}
 		case <-b.life.Done():
 			return
 		}
 	}
+}
+
+// tellFull logs that new actions begin or cease to be refused.
+func (b *Broker) tellFull(full bool) {
+	if full {
+		b.cfg.Logger.WarnContext(b.life, "log full", "component", "broker")
+		return
+	}
+	b.cfg.Logger.InfoContext(b.life, "log has room", "component", "broker")
 }
 
 func (b *Broker) countUsage(ctx context.Context) error {

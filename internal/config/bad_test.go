@@ -97,7 +97,6 @@ func TestBadFiles(t *testing.T) {
 		{"limits: {headers: 1}", "weir.yaml:1: limits.headers: is 1; use 4KiB to 1MiB"},
 		{"limits: {response: 0}", "weir.yaml:1: limits.response: is 0; use 1KiB to 64MiB"},
 		{"limits: {response_headers: 2MiB}", "weir.yaml:1: limits.response_headers: is 2MiB; use 4KiB to 1MiB"},
-		{"limits: {streams: 0}", "weir.yaml:1: limits.streams: is 0; use 1 to 1000000"},
 		{"deadline: {http: 0s}", "weir.yaml:1: deadline.http: is 0s; use 1s to 24h"},
 		{"deadline: {plan: 25h}", "weir.yaml:1: deadline.plan: is 25h; use 1s to 24h"},
 		{"policy: {timeout: -1s}", "weir.yaml:1: policy.timeout: is -1s; use 100ms to 10m"},

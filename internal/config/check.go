@@ -25,7 +25,6 @@ func (r *reader) check(c *Config) {
 	between(r, "limits.headers", c.Limits.Headers, 4<<10, 1<<20)
 	between(r, "limits.response", c.Limits.Response, 1<<10, 64<<20)
 	between(r, "limits.response_headers", c.Limits.ResponseHeaders, 4<<10, 1<<20)
-	between(r, "limits.streams", c.Limits.Streams, 1, 1_000_000)
 	between(r, "deadline.http", duration(c.Deadline.HTTP), duration(time.Second), duration(24*time.Hour))
 	between(r, "deadline.plan", duration(c.Deadline.Plan), duration(time.Second), duration(24*time.Hour))
 	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))

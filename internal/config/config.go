@@ -98,8 +98,6 @@ type Limits struct {
 	Response Size `yaml:"response"`
 	// Headers of one answer from a target, 4KiB to 1MiB. Default 64KiB.
 	ResponseHeaders Size `yaml:"response_headers"`
-	// Event streams open on one node, 1 to 1000000. Default 20000.
-	Streams int `yaml:"streams"`
 }
 
 // Deadline is how long an action may take.

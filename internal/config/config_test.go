@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Workers: config.Workers{Slots: 256},
 		Limits: config.Limits{
-			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10, Streams: 20000,
+			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 		},
 		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
 		Policy: config.Policy{
@@ -70,7 +70,7 @@ log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64M
 nats:
   listen: 127.0.0.1:4222
 workers: {slots: 16}
-limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, streams: 100}
+limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB}
 deadline: {http: 90s, plan: 5m}
 policy:
   timeout: 10s
@@ -103,7 +103,7 @@ func TestEveryKey(t *testing.T) {
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
 		Workers: config.Workers{Slots: 16},
 		Limits: config.Limits{
-			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10, Streams: 100,
+			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
 		},
 		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute},
 		Policy: config.Policy{
@@ -122,7 +122,7 @@ func TestEveryKey(t *testing.T) {
 		RedactHeaders: []string{"X-Session", "x-other"},
 		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text"},
 	}, c)
-	require.Empty(t, c.Warnings())
+	require.Len(t, c.Warnings(), 1)
 	require.Equal(t, []string{"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com"}, c.Policy.Targets())
 	p, err := c.Compile(7777)
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestEveryVariable(t *testing.T) {
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds",
 		"WEIR_WORKERS_SLOTS=9", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
-		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAMS=11", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s",
+		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
@@ -225,7 +225,7 @@ func TestEveryVariable(t *testing.T) {
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds"},
 		Workers:       config.Workers{Slots: 9},
-		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Streams: 11},
+		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10},
 		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second},
 		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Secrets:       config.Secrets{Dir: "/s"},
@@ -243,6 +243,22 @@ func TestWarnings(t *testing.T) {
 		"WEIR_HELLO_WORLD is set and is not a setting of Weir",
 		"WEIR_LISTN is set and is not a setting of Weir; did you mean WEIR_LISTEN?",
 		"policy.allowlist[0].name: the log leaves this name out; it shows up to 128 letters, digits, dots, colons, hyphens and underscores",
+	}, c.Warnings())
+}
+
+func TestLimitsOfAnEntryAreNotEnforced(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `
+policy:
+  allowlist:
+    - {name: free, url_prefix: "http://a/"}
+    - {name: rate, url_prefix: "http://b/", limits: {rate: 10/s}}
+    - {name: empty, url_prefix: "http://c/", limits: {}}
+    - {name: width, url_prefix: "http://d/", limits: {concurrency: 4}}
+`)
+	require.Equal(t, []string{
+		"policy.allowlist[1].limits: is read and not enforced yet",
+		"policy.allowlist[3].limits: is read and not enforced yet",
 	}, c.Warnings())
 }
 
@@ -328,7 +344,7 @@ func TestExample(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(filepath.Join("..", "..", "deploy", "weir.example.yaml"), nil, nil)
 	require.NoError(t, err)
-	require.Empty(t, c.Warnings())
+	require.Equal(t, []string{"policy.allowlist[0].limits: is read and not enforced yet"}, c.Warnings())
 	// What the example shows as commented-out defaults is what the defaults are.
 	want := config.Defaults()
 	got := c

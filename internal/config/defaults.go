@@ -14,7 +14,7 @@ func Defaults() Config {
 		Log:     Log{Lanes: 8, History: 7 * 24 * time.Hour, MaxBytes: 10 << 30},
 		Workers: Workers{Slots: 256},
 		Limits: Limits{
-			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10, Streams: 20_000,
+			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 		},
 		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
 		Policy:    Policy{Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},

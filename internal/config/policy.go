@@ -66,9 +66,14 @@ func (r *reader) checkPolicy(c *Config) {
 		key := "policy.allowlist[" + strconv.Itoa(i) + "]"
 		if _, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}}); err != nil {
 			r.verdict(key, err)
-		} else if !schemas.ValidID(e.Name) {
+			continue
+		}
+		if !schemas.ValidID(e.Name) {
 			c.warnings = append(c.warnings, key+".name: the log leaves this name out; "+
 				"it shows up to 128 letters, digits, dots, colons, hyphens and underscores")
+		}
+		if e.Limits != (policy.Limits{}) {
+			c.warnings = append(c.warnings, key+".limits: is read and not enforced yet")
 		}
 	}
 	for i, host := range c.Policy.AllowedHosts {

@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -59,7 +60,7 @@ func (c *Call) Error() string { return string(c.Code) }
 // Unwrap gives the private cause, which may name addresses: never show it.
 func (c *Call) Unwrap() error { return c.Cause }
 
-// Later asks for the work to be delivered again after a delay.
+// Later asks for the work to be delivered again after a delay; 0 is a second.
 type Later struct {
 	After time.Duration
 	Cause error
@@ -111,7 +112,7 @@ func Disposition(err error) (Next, time.Duration) {
 		return Park, 0
 	}
 	if later, ok := errors.AsType[*Later](err); ok {
-		return Redeliver, later.After
+		return Redeliver, cmp.Or(later.After, defaultDelay)
 	}
 	return Redeliver, defaultDelay
 }

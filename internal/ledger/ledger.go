@@ -29,6 +29,9 @@ type Log interface {
 	PutBlob(ctx context.Context, data []byte) (string, error)
 	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
 	GetBlob(ctx context.Context, name string) ([]byte, error)
+	// Accepting is fault.ErrFull while new actions are refused; the events and
+	// bodies of those that were accepted are stored all the same.
+	Accepting() error
 }
 
 // Ledger reads and writes actions. It is safe for concurrent use.
@@ -55,6 +58,9 @@ func (l *Ledger) Layout() schemas.Layout { return l.layout }
 // An append whose acknowledgement was lost is settled by reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if len(a.Payload) > schemas.InlineLimit {
+		if full := l.log.Accepting(); full != nil {
+			return l.attach(ctx, a, full)
+		}
 		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Payload); err != nil {
 			return nil, false, err
 		}
@@ -74,19 +80,23 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	case err == nil:
 		st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
 		return st, false, nil
-	case errors.Is(err, fault.ErrFenced), errors.Is(err, fault.ErrUnavailable):
+	case errors.Is(err, fault.ErrFenced), errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrFull):
 		return l.attach(ctx, a, err)
 	default:
 		return nil, false, err
 	}
 }
 
-// attach finds what stands under a's id after its claim was refused or its
-// acknowledgement lost. AcceptedAt tells our own lost write from another's:
+// attach finds what stands under a's id after its claim was refused, by the fence
+// or by a full log, or its acknowledgement lost. AcceptedAt tells our own lost write from another's:
 // only the writer of the stored event made that very record.
 func (l *Ledger) attach(ctx context.Context, a schemas.Action, cause error) (*State, bool, error) {
 	st, err := l.Find(ctx, a.Tenant, a.ID)
-	if errors.Is(err, fault.ErrNotFound) {
+	switch {
+	case !errors.Is(err, fault.ErrNotFound):
+	case errors.Is(cause, fault.ErrFull):
+		return nil, false, cause // a full log refuses new actions, and knows the old ones
+	default:
 		return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, cause)
 	}
 	if err != nil {
@@ -118,7 +128,7 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 	seq, err := l.log.Append(ctx, m)
 	switch {
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrFenced):
-		seq, err = l.reconcile(ctx, st, ev, data, m, err)
+		seq, err = l.reconcile(ctx, st, &ev, m, err)
 	}
 	if err != nil {
 		return err
@@ -129,31 +139,55 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 
 // reconcile reads the log back after an append that was refused or not
 // acknowledged. The event may be there already (its acknowledgement was lost),
-// or nothing but a wake may have come in between, in which case the fence is
-// moved and the event written again.
-func (l *Ledger) reconcile(ctx context.Context, st *State, ev schemas.Event, data []byte, m schemas.Append, cause error) (uint64, error) {
+// or nothing may have come in between that the event could not follow, in which
+// case the fence is moved and the event written again.
+func (l *Ledger) reconcile(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, cause error) (uint64, error) {
 	newer, err := l.since(ctx, st.Ref, st.Seq)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", cause, err)
 	}
 	for _, r := range newer {
-		if _, tail, err := schemas.ParseSubject(r.Subject); err == nil && tail == schemas.TailWake {
-			m.Last = r.Seq
-			continue
-		}
-		if string(r.Data) == string(data) && r.Subject == m.Subject {
+		if string(r.Data) == string(m.Data) && r.Subject == m.Subject {
 			return r.Seq, nil
 		}
-		return 0, fault.ErrFenced
+		if !l.yields(st, r, ev.Type) {
+			return 0, fault.ErrFenced
+		}
+		ev.N = st.N + 1
+		if m.Data, err = Encode(ev); err != nil {
+			return 0, err
+		}
 	}
-	if m.Last == st.Seq && errors.Is(cause, fault.ErrFenced) {
+	if len(newer) == 0 && errors.Is(cause, fault.ErrFenced) {
 		return 0, fault.ErrFenced // the history below the fence was dropped
 	}
+	m.Last = st.Seq
 	seq, err := l.log.Append(ctx, m)
 	if err != nil {
 		return 0, fmt.Errorf("event %d: %w", ev.N, err)
 	}
 	return seq, nil
+}
+
+// yields folds in a message that came between a state and its next event, if the
+// event may stand after it all the same. A wake says nothing. A request to
+// cancel does not unmake what a call brought, so its result and the action's end
+// still stand; but nothing new is begun after it by a writer who has not seen it.
+func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
+	_, tail, err := schemas.ParseSubject(r.Subject)
+	if err != nil {
+		return false
+	}
+	if tail == schemas.TailWake {
+		st.Seq = r.Seq
+		return true
+	}
+	between, err := Decode(r.Data)
+	if err != nil || between.Type != schemas.EventCancel {
+		return false
+	}
+	st.apply(r, between)
+	return next == schemas.EventAttempted || next == schemas.EventSettled
 }
 
 // Find loads an action whose kind is unknown, by one look-up with a wildcard.

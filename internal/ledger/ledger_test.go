@@ -58,6 +58,30 @@ func TestClaim(t *testing.T) {
 	assert.False(t, duplicate)
 }
 
+// TestFullLogKnowsItsActions: while new ones are refused, a repeat still joins.
+func TestFullLogKnowsItsActions(t *testing.T) {
+	t.Parallel()
+	full := false
+	l, _ := setup(memlog.Hooks{Before: func(m schemas.Append) error {
+		if full && m.Last == 0 {
+			return fault.ErrFull
+		}
+		return nil
+	}})
+	_, _, err := l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	full = true
+	_, duplicate, err := l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	assert.True(t, duplicate)
+	_, _, err = l.Claim(t.Context(), action("other"))
+	require.ErrorIs(t, err, fault.ErrConflict)
+	fresh := action("f")
+	fresh.ID = "b"
+	_, _, err = l.Claim(t.Context(), fresh)
+	require.ErrorIs(t, err, fault.ErrFull)
+}
+
 func TestClaimHasOneWinner(t *testing.T) {
 	t.Parallel()
 	l, _ := setup(memlog.Hooks{})
@@ -147,6 +171,44 @@ func TestWakesDoNotFence(t *testing.T) {
 	assert.Equal(t, loaded.Seq, st.Seq)
 }
 
+// TestCancelYieldsToWhatIsDone: a request to cancel that came in between stands
+// before the result of a call and the end of the action, and fences what is new.
+func TestCancelYieldsToWhatIsDone(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		next   schemas.Event
+		fenced bool
+	}{
+		"attempted": {next: schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 200}}},
+		"settled":   {next: schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}},
+		"attempt":   {next: schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1}}, fenced: true},
+		"waiting":   {next: schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{}}, fenced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, log := setup(memlog.Hooks{})
+			st, _, err := l.Claim(t.Context(), action("f"))
+			require.NoError(t, err)
+			other, err := l.Load(t.Context(), st.Ref)
+			require.NoError(t, err)
+			require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
+			_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
+			require.NoError(t, err)
+			err = l.Append(t.Context(), st, tt.next)
+			if tt.fenced {
+				require.ErrorIs(t, err, fault.ErrFenced)
+				return
+			}
+			require.NoError(t, err)
+			loaded, err := l.Load(t.Context(), st.Ref)
+			require.NoError(t, err)
+			assert.Equal(t, 3, loaded.N)
+			assert.Equal(t, 3, loaded.Events[2].N, "the ordinal follows the cancel's")
+			assert.True(t, st.CancelRequested)
+		})
+	}
+}
+
 func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
 	t.Parallel()
 	lose := false
@@ -203,6 +265,15 @@ func TestFold(t *testing.T) {
 	assert.Nil(t, st.Open())
 	require.Len(t, st.Tries(0), 1)
 	assert.Empty(t, st.Tries(1))
+
+	st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.TailSettled, "{")})
+	require.NoError(t, err)
+	require.NotNil(t, st.Settled, "an end that cannot be read is an end")
+	assert.Equal(t, schemas.Poison, st.Settled.Code)
+
+	st, err = ledger.Fold(ref, []schemas.Record{record(1, schemas.TailAccepted, `{"v":1,"n":1,"type":"started"}`)})
+	require.NoError(t, err)
+	assert.NotNil(t, st.Damaged, "a record of another type than its subject's is damage, not history")
 
 	_, err = ledger.Fold(ref, []schemas.Record{attempt})
 	require.ErrorIs(t, err, fault.ErrGone, "history has dropped the beginning")

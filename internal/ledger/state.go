@@ -33,6 +33,9 @@ type State struct {
 	Settled         *schemas.Settled
 	SettledSeq      uint64
 	Resolution      *schemas.Resolution
+	// Left are the ids of the evidence that is known to be stored; nil until
+	// somebody has looked.
+	Left map[string]bool
 	// Damaged is set when a record could not be decoded. What it said is not
 	// in the state; only a worker that parks the action may go on from here.
 	Damaged *fault.Parked
@@ -66,6 +69,9 @@ func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 			continue
 		}
 		ev, err := Decode(r.Data)
+		if err == nil && schemas.TailOf(ev.Type) != tail {
+			err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
+		}
 		if err != nil {
 			st.damage(r, tail, err)
 			continue
@@ -84,8 +90,12 @@ func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 
 // damage notes a record that cannot be decoded and counts it as an event.
 func (s *State) damage(r schemas.Record, tail schemas.Tail, err error) {
-	if tail == schemas.TailAccepted {
+	switch tail {
+	case schemas.TailAccepted:
 		s.Action = schemas.Action{ID: s.ID, Tenant: s.Tenant, Kind: s.Kind, AcceptedAt: r.Time}
+	case schemas.TailSettled: // whatever it said, the action has ended
+		s.Settled, s.SettledSeq = &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}, r.Seq
+	default:
 	}
 	s.Seq, s.N = r.Seq, s.N+1
 	if !errors.As(err, &s.Damaged) {

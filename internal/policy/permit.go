@@ -98,7 +98,7 @@ func (p Permit) Headers() map[string]string {
 	return maps.Clone(p.entry.headers)
 }
 
-// Limits are the entry's.
+// Limits are the entry's. Nothing enforces them yet.
 func (p Permit) Limits() Limits {
 	if !p.Valid() {
 		return Limits{}

@@ -72,7 +72,8 @@ type Entry struct {
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
 	// neither see nor set them.
 	Headers map[string]string `json:"headers,omitempty" yaml:"headers,omitempty"`
-	Limits  Limits            `json:"limits,omitzero" yaml:"limits,omitempty"`
+	// Limits are read and checked; nothing enforces them yet.
+	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
 	// Mode is empty: the entry is enforced. Other values are refused.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
 }
@@ -82,8 +83,8 @@ type Idempotency struct {
 	TTL time.Duration `json:"ttl" yaml:"ttl"` // how long the target remembers a key; positive
 }
 
-// Limits bound the calls made under an entry. Policy carries them; it has no
-// clock and counts nothing.
+// Limits are meant to bound the calls made under an entry. Policy carries them
+// and counts nothing; so far nobody else does either.
 type Limits struct {
 	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"` // "10/s", "600/m", "1000/h"; empty: unlimited
 	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"`

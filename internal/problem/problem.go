@@ -21,6 +21,9 @@ const MediaType = "application/problem+json"
 // defaultRetryAfter is named on 429 and 503 when the error names no delay.
 const defaultRetryAfter = time.Second
 
+// fullRetryAfter is for a log that is full: it takes a person, or time.
+const fullRetryAfter = time.Minute
+
 // Error is an error that brings members of the body a code alone cannot give.
 // Zero members are filled from the code; Cause is never shown.
 type Error struct {
@@ -34,16 +37,6 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }
 
 // Unwrap gives the private cause.
 func (e *Error) Unwrap() error { return e.Cause }
-
-// Denied is the error of a request that policy refuses at the door: it names
-// the entry and the check.
-func Denied(d schemas.Decision) *Error {
-	reason := d.Reason
-	if reason == "" {
-		reason = "policy refuses the request"
-	}
-	return &Error{Problem: schemas.Problem{Code: d.Code, Detail: reason, Rule: d.Entry, Reason: string(d.Code)}}
-}
 
 // Write answers with err. Nothing may have been written to w before. Only an
 // *Error, a *fault.Error and the log's sentinels are told apart; whatever else
@@ -65,6 +58,9 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if e.RetryAfter <= 0 {
 			e.RetryAfter = defaultRetryAfter
+			if e.Code == schemas.LogFull {
+				e.RetryAfter = fullRetryAfter
+			}
 		}
 	}
 	if e.RetryAfter > 0 {

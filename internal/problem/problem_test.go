@@ -33,7 +33,7 @@ func TestWrite(t *testing.T) {
 		"wrapped":       {fmt.Errorf("x: %w", fault.New(schemas.ValidationError, "no")), 422, schemas.ValidationError, false, ""},
 		"not found":     {fmt.Errorf("%w: %w", fault.ErrNotFound, secret), 404, schemas.NotFound, false, ""},
 		"gone":          {fault.ErrGone, 410, schemas.StreamGone, false, ""},
-		"full":          {fault.ErrFull, 503, schemas.LogFull, true, "1"},
+		"full":          {fault.ErrFull, 503, schemas.LogFull, true, "60"},
 		"unavailable":   {fmt.Errorf("%w: %w", fault.ErrUnavailable, secret), 503, schemas.Unavailable, true, "1"},
 		"deadline":      {context.DeadlineExceeded, 503, schemas.Unavailable, true, "1"},
 		"conflict":      {fault.ErrConflict, 409, schemas.Conflict, false, ""},
@@ -44,7 +44,6 @@ func TestWrite(t *testing.T) {
 		"rate":          {&problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited}, RetryAfter: 1500 * time.Millisecond}, 429, schemas.RateLimited, true, "2"},
 		"key conflict":  {fault.New(schemas.IdempotencyConflict, "other payload"), 422, schemas.IdempotencyConflict, false, ""},
 		"in flight":     {fault.New(schemas.InFlight, "wait"), 409, schemas.InFlight, true, ""},
-		"denied":        {problem.Denied(schemas.Decision{Code: schemas.DenyHost, Entry: "e", Reason: "not listed"}), 403, schemas.DenyHost, false, ""},
 		"unauthorized":  {fault.New(schemas.Unauthorized, "no token"), 401, schemas.Unauthorized, false, ""},
 		"upstream":      {fault.New(schemas.UpstreamTLS, "x"), 502, schemas.UpstreamTLS, false, ""},
 		"upstream time": {fault.New(schemas.UpstreamTimeout, "x"), 504, schemas.UpstreamTimeout, false, ""},
@@ -68,14 +67,6 @@ func TestWrite(t *testing.T) {
 			require.NotContains(t, w.Body.String(), "secret")
 		})
 	}
-}
-
-func TestDeniedNamesRuleAndReason(t *testing.T) {
-	t.Parallel()
-	e := problem.Of(problem.Denied(schemas.Decision{Code: schemas.DenyPath, Entry: "github"}))
-	require.Equal(t, "github", e.Rule)
-	require.Equal(t, "DENY_PATH", e.Reason)
-	require.NotEmpty(t, e.Detail)
 }
 
 func TestUnauthorizedNamesTheScheme(t *testing.T) {

@@ -2,11 +2,8 @@ package redact
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
-
-	"weir/schemas"
 )
 
 // MinSecret is the shortest secret, in bytes, that is taken out by value. A
@@ -26,18 +23,16 @@ type Scrubber struct {
 	// first lists, for each byte, the patterns that may begin with it.
 	first [256][]uint16
 	// start marks the bytes worth a closer look.
-	start   [256]bool
-	skipped int
+	start [256]bool
 }
 
 // Values returns a Scrubber for secrets. White space around a secret, which a
 // file or a header may have added or lost, is not part of it. Secrets that are
-// empty or shorter than MinSecret are left out; Skipped counts the short ones.
+// empty or shorter than MinSecret are left out.
 func Values(secrets []string) *Scrubber {
 	s := &Scrubber{}
 	for _, secret := range unique(secrets) {
 		if len(secret) < MinSecret {
-			s.skipped++
 			continue
 		}
 		for _, p := range patterns(secret) {
@@ -69,14 +64,6 @@ func (s *Scrubber) add(p pattern) {
 			s.start[c] = true
 		}
 	}
-}
-
-// Skipped counts the secrets that are too short to be taken out by value.
-func (s *Scrubber) Skipped() int {
-	if s == nil {
-		return 0
-	}
-	return s.skipped
 }
 
 // Bytes returns b without the secrets: b itself where there are none.
@@ -115,35 +102,6 @@ func (s *Scrubber) String(text string) string {
 		return text
 	}
 	return string(scrubbed)
-}
-
-// JSON is Bytes for a JSON value, and gives a JSON value: where taking a secret
-// out leaves something else (it stood in a number, or across strings), the
-// result is the text as a JSON string.
-func (s *Scrubber) JSON(raw json.RawMessage) json.RawMessage {
-	scrubbed := s.Bytes(raw)
-	if len(scrubbed) == len(raw) && bytes.Equal(scrubbed, raw) || json.Valid(scrubbed) || !json.Valid(raw) {
-		return scrubbed
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(string(scrubbed)); err != nil {
-		return json.RawMessage(`"` + Mark + `"`) // a string always encodes
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// Headers returns a copy with the values scrubbed.
-func (s *Scrubber) Headers(headers []schemas.Header) []schemas.Header {
-	if s == nil || len(s.patterns) == 0 || headers == nil {
-		return headers
-	}
-	out := make([]schemas.Header, len(headers))
-	for i, h := range headers {
-		out[i] = schemas.Header{Name: h.Name, Value: s.String(h.Value)}
-	}
-	return out
 }
 
 // next finds the first secret at or behind i, together with every other that

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/redact"
-	"weir/schemas"
 )
 
 // escapeAll percent-encodes every byte.
@@ -150,7 +149,6 @@ func TestOverlapsLeaveNothing(t *testing.T) {
 func TestShortSecrets(t *testing.T) {
 	t.Parallel()
 	scrub := redact.Values([]string{"", " ", "abc", " abc", "x", "four"})
-	require.Equal(t, 2, scrub.Skipped())
 	require.Equal(t, "abc x REDACTED", scrub.String("abc x four"))
 
 	none := redact.Values(nil)
@@ -158,36 +156,11 @@ func TestShortSecrets(t *testing.T) {
 	var missing *redact.Scrubber
 	require.Equal(t, "text", missing.String("text"))
 	require.Equal(t, []byte("text"), missing.Bytes([]byte("text")))
-	require.Zero(t, missing.Skipped())
-	require.Nil(t, missing.Headers(nil))
 }
 
 func TestSpaceAroundASecretIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "[REDACTED]", redact.Values([]string{" s3cret\n"}).String("[s3cret]"))
-}
-
-func TestJSONStaysJSON(t *testing.T) {
-	t.Parallel()
-	scrub := redact.Values([]string{"12345678", `","b":"`, "token-1"})
-	for raw, want := range map[string]string{
-		`{"a":"token-1","n":1.50}`: `{"a":"REDACTED","n":1.50}`,
-		`{"n":12345678}`:           `"{\"n\":REDACTED}"`,
-		`12345678`:                 `"REDACTED"`,
-		`{"a":"x","b":"y"}`:        `{"a":"xREDACTEDy"}`,
-		`{"a":"<&>"}`:              `{"a":"<&>"}`,
-		`not json token-1`:         `not json REDACTED`,
-	} {
-		require.Equal(t, want, string(scrub.JSON(json.RawMessage(raw))))
-	}
-}
-
-func TestHeadersByValue(t *testing.T) {
-	t.Parallel()
-	scrub := redact.Values([]string{"token-1"})
-	given := []schemas.Header{{Name: "x-echo", Value: "Bearer token-1"}, {Name: "x", Value: "y"}}
-	require.Equal(t, []schemas.Header{{Name: "x-echo", Value: "Bearer REDACTED"}, {Name: "x", Value: "y"}}, scrub.Headers(given))
-	require.Equal(t, "Bearer token-1", given[0].Value)
 }
 
 func FuzzScrub(f *testing.F) {

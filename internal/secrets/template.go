@@ -42,24 +42,6 @@ func parse(template string) ([]piece, error) {
 	return pieces, nil
 }
 
-// Names lists the secrets that a template mentions, each once, in order: what
-// a configuration can be checked by without reading any of them.
-func Names(template string) ([]string, error) {
-	pieces, err := parse(template)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	seen := map[string]bool{}
-	for _, p := range pieces {
-		if p.name != "" && !seen[p.name] {
-			seen[p.name] = true
-			names = append(names, p.name)
-		}
-	}
-	return names, nil
-}
-
 // maxName bounds a name; it becomes a variable's and a file's.
 const maxName = 128
 

@@ -22,17 +22,12 @@ const redactedMessage = "redacted message"
 // durations and nothing else: an attribute whose key is outside the closed set,
 // or whose value its key does not allow, is left out; a message that is not a
 // short constant-like text is replaced. Groups are left out whole, and so is
-// all that follows WithGroup. Of a repeated key the last value counts.
+// all that follows WithGroup. Of a repeated key the last value counts. What is
+// left out or replaced is counted in weir_log_dropped_attributes_total and
+// weir_log_redacted_messages_total.
 //
 // Level is debug, info, warn or error, format is json or text; anything else is
-// info and json. See Metrics.NewLogger for one that counts what it leaves out.
-func NewLogger(w io.Writer, level, format string) *slog.Logger {
-	return slog.New(newHandler(w, level, format, nil, nil))
-}
-
-// NewLogger is the logger of a node: like the function of that name, with
-// everything left out counted in weir_log_dropped_attributes_total and
-// weir_log_redacted_messages_total.
+// info and json.
 func (m *Metrics) NewLogger(w io.Writer, level, format string) *slog.Logger {
 	return slog.New(newHandler(w, level, format, m.logDropped, m.logRedacted))
 }
@@ -63,7 +58,7 @@ type handler struct {
 	// the closed set.
 	grouped bool
 
-	dropped, redacted prometheus.Counter // nil: not counted
+	dropped, redacted prometheus.Counter
 }
 
 func newHandler(w io.Writer, level, format string, dropped, redacted prometheus.Counter) *handler {
@@ -158,7 +153,7 @@ func (h *handler) take(attrs []slog.Attr, a slog.Attr) []slog.Attr {
 }
 
 func count(c prometheus.Counter, n int) {
-	if c != nil && n > 0 {
+	if n > 0 { // a counter refuses less
 		c.Add(float64(n))
 	}
 }

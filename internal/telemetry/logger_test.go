@@ -17,6 +17,15 @@ import (
 	"weir/internal/telemetry"
 )
 
+// logKeys are all that a log line may have beside time, level and msg.
+func logKeys() []string {
+	return []string{
+		"action_id", "addr", "attempt", "code", "component", "count", "duration_ms", "durability", "entry", "err_kind",
+		"kind", "method", "outcome", "partition", "request_id", "route", "seq", "status", "step", "stream", "surface",
+		"tenant", "version", "worker",
+	}
+}
+
 // capture returns a JSON logger, what it wrote, and its counters.
 func capture(t *testing.T) (*slog.Logger, *bytes.Buffer, func() (dropped, redacted string)) {
 	t.Helper()
@@ -174,7 +183,7 @@ func TestLoggerLevels(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"debug": 4, "info": 3, "warn": 2, "error": 1, "nonsense": 3, "": 3} {
 		var buf bytes.Buffer
-		log := telemetry.NewLogger(&buf, name, telemetry.FormatJSON)
+		log := telemetry.NewMetrics().NewLogger(&buf, name, telemetry.FormatJSON)
 		log.Debug("a")
 		log.Info("a")
 		log.Warn("a")
@@ -186,7 +195,7 @@ func TestLoggerLevels(t *testing.T) {
 func TestLoggerText(t *testing.T) {
 	t.Parallel()
 	var buf bytes.Buffer
-	log := telemetry.NewLogger(&buf, "info", telemetry.FormatText)
+	log := telemetry.NewMetrics().NewLogger(&buf, "info", telemetry.FormatText)
 	log.Info("action settled", "action_id", "a1", "password", canary, "duration_ms", 1234567*time.Nanosecond)
 	got := buf.String()
 	require.Contains(t, got, `level=INFO msg="action settled" action_id=a1 duration_ms=1.235`+"\n")
@@ -198,7 +207,7 @@ func TestLoggerText(t *testing.T) {
 func TestLoggerLeavesOutAZeroTimeAndTheSource(t *testing.T) {
 	t.Parallel()
 	var buf bytes.Buffer
-	h := telemetry.NewLogger(&buf, "info", telemetry.FormatJSON).Handler()
+	h := telemetry.NewMetrics().NewLogger(&buf, "info", telemetry.FormatJSON).Handler()
 	require.NoError(t, h.Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelInfo, "event", 1)))
 	require.JSONEq(t, `{"level":"INFO","msg":"event"}`, buf.String())
 }
@@ -208,10 +217,11 @@ func FuzzLogger(f *testing.F) {
 	f.Add("event", "tenant", "t", "password", canary)
 	f.Add("A\n", "route", "/v1/x", "entry", "host:a")
 	f.Add("", "", "", "addr", "1.2.3.4:5")
-	keys := append(telemetry.LogKeys(), "time", "level", "msg")
+	m := telemetry.NewMetrics()
+	keys := append(logKeys(), "time", "level", "msg")
 	f.Fuzz(func(t *testing.T, msg, key1, value1, key2, value2 string) {
 		var buf bytes.Buffer
-		log := telemetry.NewLogger(&buf, "debug", telemetry.FormatJSON)
+		log := m.NewLogger(&buf, "debug", telemetry.FormatJSON)
 		//nolint:sloglint // the point
 		log.With(key1, value1).Info(msg, key2, value2, slog.Group(key1, key2, value1))
 		var got map[string]any

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -290,7 +291,7 @@ func TestRetryLabelsAreBounded(t *testing.T) {
 func TestMetricsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
-	log := m.NewLogger(discard{}, "info", telemetry.FormatJSON)
+	log := m.NewLogger(io.Discard, "info", telemetry.FormatJSON)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

@@ -10,15 +10,6 @@ import (
 	"weir/schemas"
 )
 
-// LogKeys lists every key that a log line may have beside time, level and msg.
-func LogKeys() []string {
-	return []string{
-		"action_id", "addr", "attempt", "code", "component", "count", "duration_ms", "durability", "entry", "err_kind",
-		"kind", "method", "outcome", "partition", "request_id", "route", "seq", "status", "step", "stream", "surface",
-		"tenant", "version", "worker",
-	}
-}
-
 // vocabulary says which values a key of the log may have. It is only read.
 type vocabulary struct {
 	codes, kinds, outcomes, states, surfaces, durabilities map[string]struct{}

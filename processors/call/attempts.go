@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"weir/internal/fault"
@@ -52,25 +53,77 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 				return c.conclude(t, tries), nil
 			}
 			number = last.Number + 1
-			if wait := last.Result.RetryAt.Sub(c.cfg.Now()); wait > c.cfg.Inline {
+			wait := last.Result.RetryAt.Sub(c.cfg.Now())
+			switch {
+			case t.over(c.cfg.Now()): // nothing is waited for any more
+			case wait > c.cfg.Inline:
 				return c.rest(Result{Again: last.Result.RetryAt}, tries), nil
-			} else if err := pause(ctx, t.Stop, wait); err != nil {
-				return Result{}, err
+			default:
+				if err := c.pause(ctx, t.Stop, wait); err != nil {
+					return Result{}, err
+				}
 			}
 		}
-		if t.canceled() {
-			return c.rest(Result{Canceled: true}, tries), nil
-		}
-		if d := t.State.Action.Deadline; !d.IsZero() && !c.cfg.Now().Before(d) {
-			return c.rest(Result{Expired: true}, tries), nil
+		if t.over(c.cfg.Now()) {
+			return c.stopped(t, tries), nil
 		}
 		p, decision := c.guard.Check(t.Call, t.KeyRequired)
 		if !p.Valid() {
 			return c.rest(Result{Denied: true, Decision: decision}, tries), nil
 		}
+		if len(tries) > 0 && !c.mayRepeat(p, tries[len(tries)-1]) {
+			return c.conclude(t, tries), nil
+		}
+		if c.draining() {
+			return Result{}, errDraining
+		}
 		if err := c.follow(ctx, t, p, number); err != nil {
 			return Result{}, err
 		}
+	}
+}
+
+// stopped is the result of a task that makes no further attempt because it is
+// to stop or its time is up.
+func (c *Caller) stopped(t *Task, tries []ledger.Try) Result {
+	if n := len(tries); n > 0 && inDoubt(tries[n-1]) {
+		return c.rest(Result{Unknown: true}, tries)
+	}
+	return c.rest(Result{Canceled: t.canceled(), Expired: !t.canceled()}, tries)
+}
+
+// inDoubt reports whether a call may have had an effect that nobody knows of,
+// and that is not harmless to bring about twice.
+func inDoubt(t ledger.Try) bool {
+	return t.Result.Sent && t.Result.Status == 0 && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed)
+}
+
+// errDraining gives a message back: this worker begins nothing new, and whoever
+// takes it up goes on from the log.
+var errDraining = &fault.Later{Cause: errors.New("the worker is draining")}
+
+func (c *Caller) draining() bool {
+	select {
+	case <-c.cfg.Draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// mayRepeat asks once more, right before it happens, whether a call that was sent
+// may be sent again: the entry may have changed since the retry was planned, and
+// the key may have run out while it waited.
+func (c *Caller) mayRepeat(p guard.Pass, last ledger.Try) bool {
+	switch {
+	case !last.Result.Sent:
+		return true
+	case !p.Class().Repeatable() || !last.Class.Repeatable():
+		return false
+	case last.Class == schemas.ClassKeyed:
+		return p.Class() == schemas.ClassKeyed && c.cfg.Now().Before(last.KeyExpiresAt)
+	default:
+		return true
 	}
 }
 
@@ -84,6 +137,9 @@ func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) 
 		}
 		if !follows(p, try) || try.Result.RetryAt.IsZero() {
 			return nil
+		}
+		if c.draining() {
+			return errDraining
 		}
 		next, decision := c.guard.Hop(p, reply.Location, reply.Answer.Status, hop+1)
 		if !next.Valid() {
@@ -162,7 +218,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Try) Result {
 	if t.canceled() && last.Class == schemas.ClassSafe {
 		return c.rest(Result{Canceled: true}, tries)
 	}
-	if res.Sent && res.Status == 0 && (last.Class == schemas.ClassOnce || last.Class == schemas.ClassKeyed) {
+	if inDoubt(last) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res))}, tries)
@@ -202,8 +258,8 @@ func (c *Caller) Abandon(ctx context.Context, st *ledger.State, record func(cont
 	return record(ctx, ledger.Try{Attempt: st.Attempts[len(st.Attempts)-1].Attempt, Result: &res})
 }
 
-// pause waits, unless somebody asks for the action to stop.
-func pause(ctx context.Context, stop Stop, d time.Duration) error {
+// pause waits, unless somebody asks for the action or the worker to stop.
+func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
@@ -212,6 +268,8 @@ func pause(ctx context.Context, stop Stop, d time.Duration) error {
 	select {
 	case <-timer.C:
 	case <-stop.Done():
+	case <-c.cfg.Draining:
+		return errDraining
 	case <-ctx.Done():
 		return ctx.Err()
 	}

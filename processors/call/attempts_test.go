@@ -93,6 +93,7 @@ type bench struct {
 }
 
 type benchConfig struct {
+	draining <-chan struct{}
 	method   string
 	key      string // declared idempotency key
 	declared bool   // the entry declares that its target honours keys
@@ -121,7 +122,7 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 		cfg.barrier = func(context.Context) error { return nil }
 	}
 	b.caller = call.New(l, guard.New(func() *policy.Policy { return p }), b.target, call.Config{
-		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 },
+		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining,
 	})
 	if cfg.deadline == 0 {
 		cfg.deadline = 2 * time.Minute
@@ -424,6 +425,84 @@ func TestKeyOutlived(t *testing.T) {
 		r, err := b.caller.Run(t.Context(), b.task)
 		require.NoError(t, err)
 		assert.True(t, r.Unknown, "a repeat with a key that has run out is a blind one")
+		assert.Zero(t, b.target.sent)
+	})
+}
+
+// TestDrain: a worker that drains begins nothing, and gives the message back.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		draining := make(chan struct{})
+		b := newBench(t, benchConfig{method: "PUT", draining: draining, script: []end{{status: 503, during: func() { close(draining) }}}})
+		_, err := b.caller.Run(t.Context(), b.task)
+		var later *fault.Later
+		require.ErrorAs(t, err, &later)
+		assert.Equal(t, 1, b.target.sent, "the attempt under way is finished, and none follows")
+		checkLog(t, b)
+	})
+}
+
+// TestRestEndsWithACancel: an action that rests until a retry is due does not
+// wait for it any more, and a call in doubt stays in doubt.
+func TestRestEndsWithACancel(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		benchConfig
+		want func(call.Result) bool
+	}{
+		"answered": {benchConfig{method: "GET", script: []end{{status: 503, wish: time.Minute}}}, func(r call.Result) bool { return r.Canceled }},
+		"in doubt": {benchConfig{method: "POST", key: "k", declared: true, script: []end{reset}}, func(r call.Result) bool { return r.Unknown }},
+		"not sent": {benchConfig{method: "POST", script: []end{refused}}, func(r call.Result) bool { return r.Canceled }},
+		"harmless": {benchConfig{method: "PUT", script: []end{reset}}, func(r call.Result) bool { return r.Canceled }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, tt.benchConfig)
+				start := time.Now()
+				go func() {
+					time.Sleep(50 * time.Millisecond)
+					b.stop.pull()
+				}()
+				r, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				if !r.Again.IsZero() {
+					synctest.Wait()
+					<-b.stop.Done()
+					r, err = b.caller.Run(t.Context(), b.task)
+					require.NoError(t, err)
+				}
+				assert.True(t, tt.want(r), "%+v", r)
+				assert.Less(t, time.Since(start), time.Second)
+			})
+		})
+	}
+}
+
+// TestPlannedRetryIsAskedAboutAgain: what was planned under one policy is not
+// done under another that does not allow it.
+func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, benchConfig{method: "POST", key: "k", script: status(200)}) // the entry declares nothing any more
+		now := time.Now()
+		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(time.Hour)}
+		done := schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}
+		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}))
+		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done}))
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Unknown)
+		assert.Zero(t, b.target.sent)
+
+		b = newBench(t, benchConfig{method: "POST", key: "k", declared: true, script: status(200)}) // the key ran out while it waited
+		attempt.KeyExpiresAt = now
+		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}))
+		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done}))
+		r, err = b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Unknown)
 		assert.Zero(t, b.target.sent)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/policy"
 	"weir/internal/retry"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -69,6 +70,8 @@ type Config struct {
 	// one becomes a wake-up on the log. Default 3 s.
 	Inline   time.Duration
 	Schedule retry.Schedule
+	// Draining is closed when no new attempt is to begin; nil never is.
+	Draining <-chan struct{}
 	Metrics  Metrics
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
 	Now  func() time.Time
@@ -232,8 +235,8 @@ func (c *Caller) measure(p guard.Pass, t ledger.Try) {
 	}
 	host, method := p.Permit().Host(), p.Call().Method
 	c.cfg.Metrics.AttemptDone(host, method, t.Result.Code, t.Result.Duration)
-	if t.Result.RetryAt.IsZero() {
-		return
+	if t.Result.RetryAt.IsZero() || (t.Result.Code == "" && policy.IsRedirect(t.Result.Status)) {
+		return // the end, or the next hop
 	}
 	kind, status := retry.Kind(t.Result.Status, Failure(t.Result))
 	c.cfg.Metrics.Retry(host, method, t.Number, kind, status)

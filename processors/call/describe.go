@@ -2,9 +2,6 @@ package call
 
 import "weir/schemas"
 
-// UnknownText is worded for a model that reads it: it must not send again.
-const UnknownText = "the request may or may not have been applied; do not repeat it: check the target, or ask a person to resolve this action"
-
 // Describe is a failed call in a sentence that names no address and nothing
 // that the upstream said.
 func Describe(code schemas.Code) string {

@@ -36,6 +36,13 @@ type Task struct {
 	Record func(ctx context.Context, t ledger.Try) error
 }
 
+// over reports whether there is no point in waiting: the action is to stop, or
+// its time is up.
+func (t *Task) over(now time.Time) bool {
+	d := t.State.Action.Deadline
+	return t.canceled() || !d.IsZero() && !now.Before(d)
+}
+
 func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }
 
 // keyExpiry is when a repeat with the call's key must not start any more: the

@@ -51,7 +51,13 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 	}
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Stop: stop,
-		Record: func(ctx context.Context, t ledger.Try) error { return e.record(ctx, st, t) },
+		Record: func(ctx context.Context, t ledger.Try) error {
+			records, err := evidence(st, c, t)
+			if err != nil {
+				return err
+			}
+			return e.recorder.Leave(ctx, st, records...)
+		},
 	}
 	r, err := e.caller.Run(ctx, t)
 	if err != nil {
@@ -76,19 +82,34 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 	return e.judge(c, r, answer), nil
 }
 
-// Evidence is the record of one attempt.
-func (e *Executor) Evidence(st *ledger.State, t ledger.Try) (schemas.Evidence, error) {
+// Evidence is the records of all attempts.
+func (e *Executor) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	var c schemas.HTTPCall
 	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
-		return schemas.Evidence{}, err
+		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 	}
-	return settle.Attempt(st, t, c.Method, plans.Fingerprint(c.Method, c.URL))
+	var all []schemas.Evidence
+	for _, t := range st.Attempts {
+		records, err := evidence(st, c, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	return all, nil
 }
 
-func (e *Executor) record(ctx context.Context, st *ledger.State, t ledger.Try) error {
-	ev, err := e.Evidence(st, t)
+// evidence is what one attempt leaves: its record, and that of the denial if it
+// was refused on its way.
+func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
+	target := plans.Fingerprint(c.Method, c.URL)
+	ev, err := settle.Attempt(st, t, c.Method, target)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return e.recorder.Leave(ctx, st, ev)
+	refusal, refused, err := settle.Refusal(st, t, c.Method, target, call.Describe(t.Result.Code))
+	if refused {
+		return []schemas.Evidence{ev, refusal}, err
+	}
+	return []schemas.Evidence{ev}, err
 }

@@ -18,18 +18,18 @@ func (e *Executor) judge(c schemas.HTTPCall, r call.Result, answer *schemas.Answ
 	switch {
 	case r.Canceled:
 		return verdict(schemas.OutcomeCanceled, schemas.Canceled, schemas.HTTPResult{
-			Variant: schemas.VariantCanceled, Message: "the action was canceled before its call was answered",
+			Variant: schemas.VariantCanceled, Message: "the action was canceled; no further attempt is made",
 		})
 	case r.Expired:
 		return verdict(schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.HTTPResult{
-			Variant: schemas.VariantExpired, Message: "the action's deadline passed before its call was answered",
+			Variant: schemas.VariantExpired, Message: "the action's deadline passed; no further attempt is made",
 			History: history(r.Tries),
 		})
 	case r.Denied:
 		return denied(c, r, r.Decision)
 	case r.Unknown:
 		return verdict(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.HTTPResult{
-			Variant: schemas.VariantOutcomeUnknown, Message: call.UnknownText, History: history(r.Tries), LastError: describe(r),
+			Variant: schemas.VariantOutcomeUnknown, Message: schemas.UnknownText, History: history(r.Tries), LastError: describe(r),
 		})
 	case r.Exhausted:
 		return exhausted(r, answer)
@@ -83,7 +83,7 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ve
 		return denied(c, r, d)
 	}
 	return verdict(schemas.OutcomeFailed, code, schemas.HTTPResult{
-		Variant: schemas.VariantRequest, Message: "http request failed: " + describe(r), Answer: answer,
+		Variant: schemas.VariantRequest, Message: "http request failed: " + begun(r) + describe(r), Answer: answer,
 		History: history(r.Tries), LastError: describe(r),
 	})
 }
@@ -143,6 +143,14 @@ func (e *Executor) violations(c schemas.HTTPCall, a *schemas.Answer) (schemas.Co
 }
 
 func statusText(status int) string { return fmt.Sprintf("http request returned status %d", status) }
+
+// begun says that an answer had begun, and how: the request was received.
+func begun(r call.Result) string {
+	if status := r.Last.Result.Status; status != 0 {
+		return fmt.Sprintf("the target answered with status %d, and then: ", status)
+	}
+	return ""
+}
 
 // describe is the display text of the last attempt's end.
 func describe(r call.Result) string {

@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 		"the budget is spent":  {result: result(call.Result{Answered: true, Exhausted: true}, schemas.Attempted{Status: 503}, schemas.Attempted{Code: schemas.UpstreamTimeout}, schemas.Attempted{Status: 503}), answer: answer(503, `{}`), outcome: schemas.OutcomeFailed, code: schemas.RetriesExhausted, variant: "RetriesExhausted", message: "retry attempts exhausted after 3 attempts; last error: http request returned status 503"},
 		"it could not connect": {result: result(call.Result{Failed: true, Exhausted: true}, schemas.Attempted{Code: schemas.UpstreamConnect}), outcome: schemas.OutcomeFailed, code: schemas.RetriesExhausted, variant: "RetriesExhausted"},
 		"too large":            {result: result(call.Result{Failed: true}, schemas.Attempted{Code: schemas.UpstreamTooLarge, Sent: true, Status: 200}), outcome: schemas.OutcomeFailed, code: schemas.UpstreamTooLarge, variant: "Request"},
-		"nobody knows":         {result: result(call.Result{Unknown: true}, schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode, variant: "OutcomeUnknown", message: call.UnknownText},
+		"nobody knows":         {result: result(call.Result{Unknown: true}, schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode, variant: "OutcomeUnknown", message: schemas.UnknownText},
 		"canceled":             {result: call.Result{Canceled: true}, outcome: schemas.OutcomeCanceled, code: schemas.Canceled, variant: "Canceled"},
 		"expired":              {result: call.Result{Expired: true}, outcome: schemas.OutcomeExpired, code: schemas.DeadlineExceeded, variant: "Expired"},
 	}

@@ -14,6 +14,7 @@ type Pass struct {
 	decision schemas.Decision
 	call     schemas.HTTPCall
 	class    schemas.Class
+	headers  map[string]string
 	hop      bool
 	valid    bool
 }
@@ -29,6 +30,10 @@ func (p Pass) Decision() schemas.Decision { return p.decision }
 
 // Call is the call that was asked about.
 func (p Pass) Call() schemas.HTTPCall { return p.call }
+
+// Headers are what the entry adds, with their placeholders. A hop sends none of
+// them, and has them all the same: what it leads to may know their secrets.
+func (p Pass) Headers() map[string]string { return p.headers }
 
 // Class is what may be done if the call's result is lost.
 func (p Pass) Class() schemas.Class { return p.class }
@@ -53,7 +58,7 @@ func (g *Guard) Check(call schemas.HTTPCall, keyRequired bool) (Pass, schemas.De
 		return Pass{}, d.Decision
 	}
 	class := policy.Class(call.Method, call.IdempotencyKey != "", permit)
-	return Pass{permit: permit, decision: d.Decision, call: call, class: class, valid: true}, d.Decision
+	return Pass{permit: permit, decision: d.Decision, call: call, class: class, headers: permit.Headers(), valid: true}, d.Decision
 }
 
 // Hop asks about following a redirect that answered p's call. The hop carries
@@ -66,7 +71,7 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	}
 	call := p.call
 	call.URL, call.Body = permit.URL(), nil
-	return Pass{permit: permit, decision: d.Decision, call: call, class: p.class, hop: true, valid: true}, d.Decision
+	return Pass{permit: permit, decision: d.Decision, call: call, class: p.class, headers: p.headers, hop: true, valid: true}, d.Decision
 }
 
 // Request is a call in policy's words.

@@ -58,12 +58,37 @@ func (p *Plans) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (
 	report := Report(plan.Plan.PlanID, plan.Snapshot, steps)
 	closing := schemas.Evidence{
 		ID: settle.ClosingID(st.ID), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceConnector, Payload: ClosingRecord(report),
+		Kind: schemas.EvidenceConnector, Payload: closingRecord(report),
 	}
 	if err := p.recorder.Leave(ctx, st, closing); err != nil {
 		return settle.Verdict{}, err
 	}
 	return end.verdict(report), nil
+}
+
+// closingRecord fits a plan's closing record into a message of the log: without
+// the snippets where it is large, and where it is larger still by the report's
+// hash alone. The whole report is the action's result.
+func closingRecord(report schemas.PlanResult) json.RawMessage {
+	record := ClosingRecord(report)
+	if len(record) <= schemas.InlineLimit {
+		return record
+	}
+	brief := make(map[string]schemas.ArtifactRef, len(report.ActResult.ArtifactRefs))
+	for ref, a := range report.ActResult.ArtifactRefs {
+		a.ResponseSnippet = nil
+		brief[ref] = a
+	}
+	status := report.ActResult.Status
+	record = encode(schemas.ActResult{ArtifactRefs: brief, Status: status})
+	if len(record) <= schemas.InlineLimit {
+		return record
+	}
+	return encode(struct {
+		Effects       int    `json:"effects"`
+		ExecutionHash string `json:"execution_hash"`
+		Status        string `json:"status"`
+	}{len(brief), report.Report.ExecutionHash, status})
 }
 
 // decision carries one decision out.
@@ -120,37 +145,52 @@ func (p *Plans) deny(ctx context.Context, st *ledger.State, step int, c schemas.
 	return p.recorder.Leave(ctx, st, record)
 }
 
-// Evidence is the record of one try.
-func (p *Plans) Evidence(st *ledger.State, t ledger.Try) (schemas.Evidence, error) {
+// Evidence is the records of all tries.
+func (p *Plans) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	plan, err := payload(st)
 	if err != nil {
-		return schemas.Evidence{}, err
+		return nil, err
 	}
-	if t.Step >= len(plan.Plan.Decisions) {
-		return schemas.Evidence{}, &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
+	var all []schemas.Evidence
+	for _, t := range st.Attempts {
+		if t.Step >= len(plan.Plan.Decisions) {
+			return nil, &fault.Parked{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
+		}
+		d := plan.Plan.Decisions[t.Step]
+		c, view, err := Translate(d.TargetState)
+		if err != nil {
+			return nil, &fault.Parked{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
+		}
+		records, err := evidence(st, d, view, c, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
 	}
-	d := plan.Plan.Decisions[t.Step]
-	c, view, err := Translate(d.TargetState)
-	if err != nil {
-		return schemas.Evidence{}, &fault.Parked{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
-	}
-	return evidence(st, d, view, c, t)
+	return all, nil
 }
 
 func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) error {
-	ev, err := evidence(st, d, v, c, t)
+	records, err := evidence(st, d, v, c, t)
 	if err != nil {
 		return err
 	}
-	return p.recorder.Leave(ctx, st, ev)
+	return p.recorder.Leave(ctx, st, records...)
 }
 
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
-func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) (schemas.Evidence, error) {
+func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
 	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)
-	if err != nil || t.Result.Code != "" {
-		return ev, err
+	if err != nil {
+		return nil, err
+	}
+	if t.Result.Code != "" {
+		refusal, refused, err := settle.Refusal(st, t, c.Method, v.Fingerprint, call.Describe(t.Result.Code))
+		if refused {
+			return []schemas.Evidence{ev, refusal}, err
+		}
+		return []schemas.Evidence{ev}, err
 	}
 	hash, snippet := "", ""
 	if a := t.Result.Answer; a != nil {
@@ -158,7 +198,7 @@ func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCa
 	}
 	ev.Kind = schemas.EvidenceConnector
 	ev.Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, t.Decision.Entry)
-	return ev, nil
+	return []schemas.Evidence{ev}, nil
 }
 
 // payload reads the plan of an action.
@@ -210,7 +250,7 @@ func (t *tally) failure(r call.Result, v View) string {
 	case r.Unknown:
 		t.unknown++
 		t.count(schemas.OutcomeUnknownCode, true)
-		return Failure(call.UnknownText).Error()
+		return Failure(schemas.UnknownText).Error()
 	}
 	code := r.Last.Result.Code
 	t.count(code, sent || !strings.HasPrefix(string(code), "DENY_"))
@@ -222,7 +262,7 @@ func (t *tally) verdict(report schemas.PlanResult) settle.Verdict {
 	v := settle.Verdict{Outcome: schemas.OutcomeFailed, Code: t.first, Result: report}
 	switch {
 	case t.unknown > 0:
-		v.Outcome, v.Code, v.Message = schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, call.UnknownText
+		v.Outcome, v.Code, v.Message = schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.UnknownText
 	case t.canceled:
 		v.Outcome, v.Code = schemas.OutcomeCanceled, schemas.Canceled
 	case t.expired:

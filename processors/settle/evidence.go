@@ -46,13 +46,14 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 	if len(records) == 0 {
 		return nil
 	}
-	if st.Inherited > 1 {
+	if st.Inherited > 1 && st.Left == nil {
 		stored, err := r.stored(ctx, st.Ref)
 		if err != nil {
 			return err
 		}
-		records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return stored[e.ID] })
+		st.Left = stored
 	}
+	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
 	return r.put(ctx, records...)
 }
 
@@ -124,6 +125,20 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
 		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version,
 	}, err
+}
+
+// Refusal is the record of a call that policy had let pass and that was refused
+// on its way: by an address it resolved to, or by a redirect. ok is false where
+// the try ended in another way.
+func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
+	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
+		return ev, false, nil
+	}
+	d := t.Decision
+	d.Allowed, d.Code, d.Reason = false, t.Result.Code, reason
+	ev, err = Denial(st, t.Step, method, target, d, t.Number)
+	ev.ID = AttemptID(st.ID, t.Attempt) + ".denial"
+	return ev, true, err
 }
 
 // Attempt is the record of one call that was made, or could not be made.

@@ -81,17 +81,17 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	return call.Reply{Answer: e.answer(resp, used), Location: resp.Location}, nil
 }
 
-// credentials are the headers that the entry adds. A redirect carries none.
+// credentials are the headers that the entry adds, and the secrets in them. A
+// redirect carries none, but what it leads to may know them all the same.
 func (e *exchange) credentials() (injected []schemas.Header, used []string, err error) {
-	if e.pass.Hop() {
-		return nil, nil, nil
-	}
-	for name, template := range e.pass.Permit().Headers() {
+	for name, template := range e.pass.Headers() {
 		value, parts, err := e.adapter.secrets.Resolve(template)
 		if err != nil {
 			return nil, nil, &fault.Call{Code: schemas.SecretUnavailable, Cause: err}
 		}
-		injected = append(injected, schemas.Header{Name: name, Value: value.ExposeSecret()})
+		if !e.pass.Hop() {
+			injected = append(injected, schemas.Header{Name: name, Value: value.ExposeSecret()})
+		}
 		for _, s := range parts {
 			used = append(used, s.ExposeSecret())
 		}
@@ -132,7 +132,7 @@ func document(raw []byte) (doc json.RawMessage, isJSON bool) {
 	if len(raw) == 0 {
 		return json.RawMessage("null"), false
 	}
-	if utf8.Valid(raw) && json.Valid(raw) {
+	if shallow(raw) && utf8.Valid(raw) && json.Valid(raw) {
 		return bytes.TrimSpace(raw), true
 	}
 	text, err := json.Marshal(strings.ToValidUTF8(string(raw), "\uFFFD"))
@@ -140,6 +140,32 @@ func document(raw []byte) (doc json.RawMessage, isJSON bool) {
 		return json.RawMessage("null"), false
 	}
 	return text, false
+}
+
+// maxDepth is how deep an answer's JSON may be nested and still be kept as JSON.
+// It lies inside records that lie inside answers, and every reader on the way has
+// a limit of its own.
+const maxDepth = 512
+
+// shallow reports whether a text is nested no deeper than maxDepth, were it JSON.
+func shallow(raw []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return true
 }
 
 // snippet is the first code points of a body, invalid bytes dropped.

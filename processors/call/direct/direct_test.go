@@ -75,6 +75,7 @@ func header(headers []schemas.Header, name string) string {
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 600)
+	deep := strings.Repeat("[", 600) + strings.Repeat("]", 600)
 	tests := map[string]struct {
 		method  string
 		sent    upstream.Behaviour
@@ -89,6 +90,8 @@ func TestBodies(t *testing.T) {
 		"invalid UTF-8":             {sent: upstream.Respond(200, "a\xffb"), body: "\"a\ufffdb\"", snippet: "ab"},
 		"nothing":                   {sent: upstream.Respond(200, ""), body: "null"},
 		"HEAD":                      {method: "HEAD", sent: upstream.Respond(200, `{"a":1}`), body: "null"},
+		"nested too deep to keep":   {sent: upstream.Respond(200, deep), body: `"` + deep + `"`, snippet: deep[:512]},
+		"nested, but in a string":   {sent: upstream.Respond(200, `"`+deep+`"`), body: `"` + deep + `"`, isJSON: true, snippet: `"` + deep[:511]},
 		"cut on code points":        {sent: upstream.Respond(200, long), body: `"` + long + `"`, snippet: strings.Repeat("é", 512)},
 	}
 	for name, tt := range tests {
@@ -163,16 +166,17 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 
 func TestRedirectCarriesNoCredentials(t *testing.T) {
 	t.Parallel()
-	up := upstream.New(t, upstream.OK())
+	up := upstream.New(t, upstream.Respond(200, secret))
 	b := newBench(t, up.URL())
 	p := b.pass(t, schemas.HTTPCall{Method: "GET", URL: "/from", Headers: []schemas.Header{{Name: "X-Own", Value: "1"}}})
 	next, d := b.guard.Hop(p, up.URL()+"/to", 302, 1)
 	require.True(t, next.Valid(), "%+v", d)
-	_, err := b.send(t, next)
+	reply, err := b.send(t, next)
 	require.NoError(t, err)
 	got := up.Ledger()
 	require.Len(t, got, 1)
 	assert.Equal(t, "/to", got[0].Target)
+	assert.NotContains(t, string(reply.Answer.Body), secret, "it was not sent the secret, and may know it all the same")
 	assert.Empty(t, header(got[0].Headers, "Authorization"))
 }
 

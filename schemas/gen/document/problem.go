@@ -22,7 +22,7 @@ func problems() object {
 		"TooLarge":       refusal(413, schemas.PayloadTooLarge, "the body is larger than is allowed"),
 		"MediaType":      refusal(415, schemas.UnsupportedMediaType, "the body must be application/json"),
 		"Unprocessable":  refusal(422, schemas.ValidationError, "plan.decisions must be a non-string sequence"),
-		"OutcomeUnknown": refusal(424, schemas.OutcomeUnknownCode, "effects of the plan may or may not have been applied; do not repeat it"),
+		"OutcomeUnknown": refusal(424, schemas.OutcomeUnknownCode, schemas.UnknownText),
 		"RateLimited":    refusal(429, schemas.RateLimited, "too many requests", "Retry-After"),
 		"Internal":       refusal(500, schemas.Internal, "the request could not be completed"),
 		"Unavailable":    refusal(503, schemas.Unavailable, "the log did not answer; try again", "Retry-After"),

@@ -1,0 +1,49 @@
+package ingress
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
+)
+
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		host, origin string
+		want         bool
+	}{
+		{"localhost", "", true},
+		{"LOCALHOST:8092", "", true},
+		{"127.0.0.1:8092", "", true},
+		{"127.9.9.9", "", true},
+		{"[::1]:8092", "", true},
+		{"[::1]", "", true},
+		{"localhost:8092", "http://localhost:3000", true},
+		{"localhost:8092", "http://[::1]:3000", true},
+		{"attacker.example:8092", "", false},
+		{"localhost.attacker.example", "", false},
+		{"10.0.0.1:8092", "", false},
+		{"", "", false},
+		{"localhost:8092", "https://attacker.example", false},
+		{"localhost:8092", "null", false},
+	}
+	engine := NewEngine(EngineConfig{Local: true})
+	engine.GET("/x", func(c *gin.Context) { c.Status(http.StatusNoContent) })
+	for _, tt := range tests {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+		r.Host = tt.host
+		if tt.origin != "" {
+			r.Header.Set("Origin", tt.origin)
+		}
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		want := http.StatusForbidden
+		if tt.want {
+			want = http.StatusNoContent
+		}
+		assert.Equal(t, want, w.Code, "%s from %s", tt.host, tt.origin)
+	}
+}
