@@ -461,10 +461,7 @@ func TestRestEndsWithACancel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, tt.benchConfig)
 				start := time.Now()
-				go func() {
-					time.Sleep(50 * time.Millisecond)
-					b.stop.pull()
-				}()
+				time.AfterFunc(50*time.Millisecond, b.stop.pull)
 				r, err := b.caller.Run(t.Context(), b.task)
 				require.NoError(t, err)
 				if !r.Again.IsZero() {

@@ -39,7 +39,7 @@ func TestSettle(t *testing.T) {
 	assert.Equal(t, 1, waited, "the end is shown after the barrier")
 	loaded, err := l.Load(t.Context(), st.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, `{"a":"<b>"}`, string(loaded.Settled.Result), "the document keeps its bytes")
+	assert.Equal(t, `{"a":"<b>"}`, string(loaded.Settled.Result), "the document keeps its bytes") //nolint:testifylint // to the byte
 	require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeFailed}))
 	assert.Equal(t, loaded.N, st.N, "what is settled is left alone")
 
