@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -76,6 +78,37 @@ func TestUndecodableMessageIsParked(t *testing.T) {
 	_, body, _ = a.ask(t, http.MethodGet, "/v1/dead-letters", "")
 	assert.Contains(t, body, `"action_id":"garbage"`)
 	assert.Contains(t, body, `"code":"POISON"`)
+}
+
+// TestRedrive does a parked action again: a new action of the same payload, which
+// names the old one; asked twice, it is the same new action.
+func TestRedrive(t *testing.T) {
+	t.Parallel()
+	a, upstream := newApp(t, "log: {durability: process}\n"), okUpstream(t)
+	park := func(id string) string {
+		letter, err := json.Marshal(schemas.DeadLetter{Time: time.Now().UTC(), Tenant: "default", Kind: schemas.KindHTTP, ActionID: id, Code: schemas.Poison})
+		require.NoError(t, err)
+		seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(schemas.DeadLetter{Tenant: "default", Kind: schemas.KindHTTP, ActionID: id}), Data: letter})
+		require.NoError(t, err)
+		return fmt.Sprintf(`{"sequence":%d}`, seq)
+	}
+	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"type":"Http","request_id":"old","args":{"method":"GET","url":%q}}`, upstream))
+	require.Equal(t, http.StatusOK, status, body)
+	redrive, ids := park("old"), map[string]bool{}
+	for range 2 {
+		status, body, h := a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", redrive)
+		require.Equal(t, http.StatusAccepted, status, body)
+		ids[h.Get("Weir-Action-Id")] = true
+	}
+	require.Len(t, ids, 1)
+	for id := range ids {
+		_, body, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
+		assert.Contains(t, body, `"supersedes":"old"`)
+	}
+	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", park("nobody"))
+	assert.GreaterOrEqual(t, status, http.StatusNotFound, body)
+	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", `{"sequence":999}`)
+	assert.Equal(t, http.StatusNotFound, status, body)
 }
 
 // TestFullLogRefusesBeforeAccepting fills a small log: new actions are refused

@@ -48,8 +48,13 @@ func malformed(what string) error {
 	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: what, Code: schemas.ValidationError}
 }
 
-func badURL() error {
-	return &Error{Variant: schemas.VariantInvalidURL, Message: "invalid url: it must be absolute, and written as RFC 3986 says", Code: schemas.DenyURLInvalid}
+// badURL says what policy found wrong with a URL. Its reasons repeat nothing of it.
+func badURL(d schemas.Decision) error {
+	why := "it must be absolute, and written as RFC 3986 says"
+	if d.Code == schemas.DenyURLInvalid && d.Reason != "" {
+		why = d.Reason
+	}
+	return &Error{Variant: schemas.VariantInvalidURL, Message: "invalid url: " + why, Code: schemas.DenyURLInvalid}
 }
 
 // maxShown bounds what a message repeats of a name the caller chose.

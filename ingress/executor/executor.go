@@ -101,7 +101,7 @@ func Translate(body []byte, p Policy, c Checker) (Request, error) {
 	req.Decision, req.Class = p.Judge(req.Call)
 	switch code := req.Decision.Code; {
 	case unreadable(code, req.Call.URL):
-		return Request{}, badURL()
+		return Request{}, badURL(req.Decision)
 	case err != nil && (req.Decision.Allowed || code == schemas.DenyHeader || code == schemas.DenyBody):
 		return Request{}, err
 	default:
