@@ -69,7 +69,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		}
 		p, decision := c.guard.Check(t.Call, t.KeyRequired)
 		if !p.Valid() {
-			return c.rest(Result{Denied: true, Decision: decision}, tries), nil
+			return c.refused(decision, tries), nil
 		}
 		if len(tries) > 0 && !c.mayRepeat(p, tries[len(tries)-1]) {
 			return c.conclude(t, tries), nil
@@ -81,6 +81,15 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			return Result{}, err
 		}
 	}
+}
+
+// refused is the result of a task whose next attempt policy denies. A call that
+// was in doubt stays in doubt: a denial says that nothing was sent.
+func (c *Caller) refused(d schemas.Decision, tries []ledger.Try) Result {
+	if n := len(tries); n > 0 && inDoubt(tries[n-1]) {
+		return c.rest(Result{Unknown: true}, tries)
+	}
+	return c.rest(Result{Denied: true, Decision: d}, tries)
 }
 
 // stopped is the result of a task that makes no further attempt because it is
