@@ -97,8 +97,8 @@ func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
 	err := w.guarded(ctx, rec, deliveries)
-	next, after := fault.Disposition(err)
-	if next == fault.Ack {
+	ack, after := fault.Disposition(err)
+	if ack {
 		return nil
 	}
 	w.delivery.NakAfter(m, after)

@@ -88,31 +88,19 @@ func (p *Parked) Error() string { return string(p.Code) + ": " + p.Reason }
 // Unwrap gives the cause.
 func (p *Parked) Unwrap() error { return p.Cause }
 
-// Next is what should happen to a delivered message after its handler returned.
-type Next int
-
-// The dispositions. Redelivery is the zero value: an unknown error loses nothing.
-const (
-	Redeliver Next = iota
-	Ack
-	Park
-)
-
 // defaultDelay is how long an error that says nothing else is left alone: a
 // negative acknowledgement without a delay is redelivered in a hot loop.
 const defaultDelay = time.Second
 
-// Disposition reads an error: the one place that says what it means for the
-// message that was being handled.
-func Disposition(err error) (Next, time.Duration) {
+// Disposition says what an error that a handler returned means for its message:
+// acknowledged, or delivered again after a delay. An error that says nothing of
+// itself loses nothing.
+func Disposition(err error) (ack bool, again time.Duration) {
 	if err == nil {
-		return Ack, 0
-	}
-	if _, ok := errors.AsType[*Parked](err); ok {
-		return Park, 0
+		return true, 0
 	}
 	if later, ok := errors.AsType[*Later](err); ok {
-		return Redeliver, cmp.Or(later.After, defaultDelay)
+		return false, cmp.Or(later.After, defaultDelay)
 	}
-	return Redeliver, defaultDelay
+	return false, defaultDelay
 }

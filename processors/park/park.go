@@ -32,8 +32,8 @@ func New(p message.Publisher, m Metrics, log *slog.Logger) *Parker {
 	return &Parker{publisher: p, metrics: m, log: log, now: time.Now}
 }
 
-// Park stores the dead letter. The letter of one message is stored once, however
-// often the message is delivered.
+// Park stores the dead letter. Within the broker's window for repeats the letter
+// of one message is stored once, however often the message is delivered.
 func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
 	letter := schemas.DeadLetter{
 		Time: p.now().UTC(), Code: why.Code, Reason: why.Reason,

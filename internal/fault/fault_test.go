@@ -1,0 +1,49 @@
+package fault_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestDisposition(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		err   error
+		ack   bool
+		again time.Duration
+	}{
+		"done":              {nil, true, 0},
+		"later":             {&fault.Later{After: time.Minute}, false, time.Minute},
+		"later, wrapped":    {fmt.Errorf("work: %w", &fault.Later{After: time.Minute}), false, time.Minute},
+		"later, who knows":  {&fault.Later{Cause: fault.ErrFenced}, false, time.Second},
+		"the log is away":   {fault.ErrUnavailable, false, time.Second},
+		"parking it failed": {&fault.Parked{Code: schemas.Poison}, false, time.Second},
+		"something else":    {errors.New("something"), false, time.Second},
+	}
+	for name, tt := range tests {
+		ack, again := fault.Disposition(tt.err)
+		assert.Equal(t, tt.ack, ack, name)
+		assert.Equal(t, tt.again, again, name)
+	}
+}
+
+// TestOnlyThePublicHalfShows: the private cause is for errors.Is alone.
+func TestOnlyThePublicHalfShows(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("AGWCANARY 10.0.0.1")
+	for _, err := range []error{
+		&fault.Error{Code: schemas.Internal, Message: "m", Cause: cause},
+		&fault.Call{Code: schemas.UpstreamReset, Cause: cause},
+		&fault.Parked{Code: schemas.Poison, Reason: "r", Cause: cause},
+	} {
+		assert.NotContains(t, err.Error(), "AGWCANARY")
+		assert.ErrorIs(t, err, cause)
+	}
+}
