@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/processors/call"
 	"weir/schemas"
 )
 
@@ -54,7 +55,7 @@ type state struct {
 // a Content-Type header is left for the adapter to name.
 func Translate(raw json.RawMessage) (schemas.HTTPCall, View, error) {
 	var st state
-	if !shallow(raw, maxNesting) || json.Unmarshal(raw, &st) != nil {
+	if !call.Shallow(raw, maxNesting) || json.Unmarshal(raw, &st) != nil {
 		return schemas.HTTPCall{}, View{}, Failure("the target_state cannot be read")
 	}
 	asked, ok := str(st.URL)

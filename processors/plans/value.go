@@ -41,28 +41,6 @@ func members(raw json.RawMessage) []member {
 	return list
 }
 
-// shallow reports whether a text nests no deeper than limit. It takes strings
-// into account and nothing else.
-func shallow(raw []byte, limit int) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > limit {
-				return false
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return true
-}
-
 // falsy reports whether a value counts as nothing: missing, null, false, zero,
 // or empty.
 func falsy(raw json.RawMessage) bool {

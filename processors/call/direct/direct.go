@@ -132,7 +132,7 @@ func document(raw []byte) (doc json.RawMessage, isJSON bool) {
 	if len(raw) == 0 {
 		return json.RawMessage("null"), false
 	}
-	if shallow(raw) && utf8.Valid(raw) && json.Valid(raw) {
+	if call.Shallow(raw, maxDepth) && utf8.Valid(raw) && json.Valid(raw) {
 		return bytes.TrimSpace(raw), true
 	}
 	text, err := json.Marshal(strings.ToValidUTF8(string(raw), "\uFFFD"))
@@ -146,27 +146,6 @@ func document(raw []byte) (doc json.RawMessage, isJSON bool) {
 // It lies inside records that lie inside answers, and every reader on the way has
 // a limit of its own.
 const maxDepth = 512
-
-// shallow reports whether a text is nested no deeper than maxDepth, were it JSON.
-func shallow(raw []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return false
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return true
-}
 
 // snippet is the first code points of a body, invalid bytes dropped.
 func snippet(raw []byte) string {
