@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ type house struct {
 	left int  // appends until it does; negative: never
 	kept bool // whether the append it dies on is stored
 	sent int  // requests that reached the target
+
+	refuse func(schemas.Append) error // what the log says to an append; nil: it takes all
 }
 
 var errDead = errors.New("the worker is dead")
@@ -50,11 +53,16 @@ var errDead = errors.New("the worker is dead")
 func newHouse() *house {
 	h := &house{left: -1}
 	h.log = memlog.New(layout, time.Now, memlog.Hooks{
-		Before: func(schemas.Append) error {
+		Before: func(m schemas.Append) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			if h.dead {
 				return errDead
+			}
+			if h.refuse != nil {
+				if err := h.refuse(m); err != nil {
+					return err
+				}
 			}
 			if h.left == 0 && !h.kept {
 				h.dead = true
@@ -331,6 +339,43 @@ func TestSettledIsLeftAlone(t *testing.T) {
 	}
 	assert.Equal(t, 1, h.sent)
 	assert.Equal(t, schemas.OutcomeSucceeded, h.check(t, "delivered three times", 1))
+}
+
+// TestTooLargeEnds: a record that the log will never take ends its action instead
+// of bringing it back for ever.
+func TestTooLargeEnds(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
+	h.refuse = func(m schemas.Append) error {
+		if strings.HasPrefix(m.Subject, schemas.EvidenceRoot) {
+			return fault.ErrTooLarge
+		}
+		return nil
+	}
+	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
+	require.NoError(t, err)
+	require.NotNil(t, st.Settled)
+	assert.Equal(t, schemas.OutcomeFailed, st.Settled.Outcome)
+}
+
+// TestCondemnWaitsForTheLog: an action that cannot be read is not acknowledged.
+func TestCondemnWaitsForTheLog(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
+	why := &fault.Parked{Code: schemas.Poison, Reason: "again and again"}
+	h.dead = true // nothing can be read
+	w := h.worker(t, "w1")
+	require.Error(t, w.Condemn(t.Context(), rec, why))
+	h.heal()
+	require.NoError(t, w.Condemn(t.Context(), rec, why))
+	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
+	require.NoError(t, err)
+	require.NotNil(t, st.Settled)
+	assert.Equal(t, schemas.Poison, st.Settled.Code)
+	require.NoError(t, w.Condemn(t.Context(), rec, why), "what has settled is left alone")
 }
 
 func TestPoisonIsParkedAndSettled(t *testing.T) {
