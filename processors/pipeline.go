@@ -117,8 +117,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 // recover takes over from a worker that is gone: it closes the attempt that was
 // left open, and leaves the evidence that was not left.
 func (p *Pipeline) recover(ctx context.Context, st *ledger.State, performer Performer) error {
-	keep := func(context.Context, ledger.Try) error { return nil } // all are left below
-	if err := p.Caller.Abandon(ctx, st, keep); err != nil {
+	if err := p.Caller.Abandon(ctx, st); err != nil {
 		return err
 	}
 	records, err := performer.Evidence(st)

@@ -252,7 +252,8 @@ func (c *Caller) rest(r Result, tries []ledger.Try) Result {
 
 // Abandon closes an attempt that a worker which is gone left open: nobody will
 // ever know its result. Whether another follows is decided as for any failure.
-func (c *Caller) Abandon(ctx context.Context, st *ledger.State, record func(context.Context, ledger.Try) error) error {
+// Its evidence is left with that of the attempts before it.
+func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	open := st.Open()
 	if open == nil {
 		return nil
@@ -261,10 +262,7 @@ func (c *Caller) Abandon(ctx context.Context, st *ledger.State, record func(cont
 	t := &Task{State: st, Step: open.Step}
 	failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
 	res.RetryAt = c.next(t, open.Attempt, res, failed, ends{at: c.cfg.Now()})
-	if err := c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res}); err != nil {
-		return err
-	}
-	return record(ctx, ledger.Try{Attempt: st.Attempts[len(st.Attempts)-1].Attempt, Result: &res})
+	return c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res})
 }
 
 // pause waits, unless somebody asks for the action or the worker to stop.

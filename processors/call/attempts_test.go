@@ -391,7 +391,7 @@ func TestAbandon(t *testing.T) {
 					attempt.KeyExpiresAt = time.Now().Add(time.Hour)
 				}
 				require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}))
-				require.NoError(t, b.caller.Abandon(t.Context(), b.task.State, b.task.Record))
+				require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
 				r, err := b.caller.Run(t.Context(), b.task)
 				require.NoError(t, err)
 				assert.True(t, tt.want(r), "result: %+v", r)
@@ -421,7 +421,7 @@ func TestKeyOutlived(t *testing.T) {
 		b.task.State.Action.Deadline = time.Now().Add(3 * time.Hour)
 		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: time.Now().Add(100 * time.Millisecond)}
 		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}))
-		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State, b.task.Record))
+		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
 		r, err := b.caller.Run(t.Context(), b.task)
 		require.NoError(t, err)
 		assert.True(t, r.Unknown, "a repeat with a key that has run out is a blind one")
