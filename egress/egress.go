@@ -23,12 +23,6 @@ type Log interface {
 	GetBlob(ctx context.Context, name string) ([]byte, error)
 }
 
-// The scopes that the routes ask for.
-const (
-	ScopeActions  = "actions:read"
-	ScopeEvidence = "evidence:read"
-)
-
 // Check is one thing that a node needs in order to be ready.
 type Check struct {
 	Name string // shown when it fails; the error is not
@@ -47,10 +41,20 @@ type Config struct {
 	PolicyVersion func() string
 	AllowedHosts  func() []string
 	Checks        []Check
-	Metrics       http.Handler // /metrics; nil: 404
-	OpenAPI       []byte       // /openapi.json; nil: 404
-	HTTP          stream.HTTP
-	Index         index.Config // Layout is filled in
+	// Policy is the policy in force; nil: it is not served.
+	Policy func() schemas.PolicyView
+	// Tokens lists a tenant's tokens; nil: they are not served.
+	Tokens func(ctx context.Context, tenant string) ([]schemas.Token, error)
+	// Watch lets a request hold an event stream open, see stream.HTTP; nil: any
+	// number, for as long as they like.
+	Watch func(r *http.Request) (ctx context.Context, release func(), err error)
+	// Allow lets a request see what the node says about itself: /sandbox with no
+	// scope, /metrics with the scope admin; nil: everybody may.
+	Allow   func(r *http.Request, scope string) error
+	Metrics http.Handler // /metrics; nil: 404
+	OpenAPI []byte       // /openapi.json; nil: 404
+	HTTP    stream.HTTP
+	Index   index.Config // Layout is filled in
 }
 
 func (c Config) validate() error {
@@ -73,6 +77,10 @@ func (c Config) withDefaults() Config {
 	if c.AllowedHosts == nil {
 		c.AllowedHosts = func() []string { return nil }
 	}
+	if c.Allow == nil {
+		c.Allow = func(*http.Request, string) error { return nil }
+	}
+	c.HTTP.Watch = c.Watch
 	c.HTTP = c.HTTP.WithDefaults()
 	c.Index.Layout = c.Layout
 	return c

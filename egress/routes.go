@@ -6,21 +6,24 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/internal/problem"
+	"weir/schemas"
 )
 
 // mountReads registers the routes whose answers belong to a tenant.
 func (e *Room) mountReads(engine *gin.Engine) {
-	read(engine, "/v1/actions", e.scoped(ScopeActions, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
+	read(engine, "/v1/actions", e.scoped(schemas.ScopeActionsRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
 		e.index.Serve(w, r, tenant)
 	}))
-	read(engine, "/v1/actions/:id", e.scoped(ScopeActions, e.status.Serve))
-	read(engine, "/v1/actions/:id/events", e.scoped(ScopeActions, e.events.Serve))
-	read(engine, "/v1/evidence", e.scoped(ScopeEvidence, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
+	read(engine, "/v1/actions/:id", e.scoped(schemas.ScopeActionsRead, e.status.Serve))
+	read(engine, "/v1/actions/:id/events", e.scoped(schemas.ScopeActionsRead, e.events.Serve))
+	read(engine, "/v1/evidence", e.scoped(schemas.ScopeEvidenceRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
 		e.records.Serve(w, r, tenant)
 	}))
-	read(engine, "/v1/dead-letters", e.scoped(ScopeActions, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
+	read(engine, "/v1/dead-letters", e.scoped(schemas.ScopeActionsRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
 		e.records.ServeDead(w, r, tenant)
 	}))
+	e.mountPolicy(engine)
+	e.mountTokens(engine)
 }
 
 // scoped finds out whose records are asked for before anything is read.

@@ -24,6 +24,10 @@ func (e *Room) mountService(engine *gin.Engine) {
 	})
 	read(engine, "/readyz", func(c *gin.Context) { e.ready(c.Writer, c.Request) })
 	read(engine, "/sandbox", func(c *gin.Context) {
+		if err := e.cfg.Allow(c.Request, ""); err != nil {
+			problem.Write(c.Writer, c.Request, err)
+			return
+		}
 		hosts := e.cfg.AllowedHosts()
 		if hosts == nil {
 			hosts = []string{}
@@ -33,6 +37,10 @@ func (e *Room) mountService(engine *gin.Engine) {
 	read(engine, "/metrics", func(c *gin.Context) {
 		if e.cfg.Metrics == nil {
 			absent(c)
+			return
+		}
+		if err := e.cfg.Allow(c.Request, schemas.ScopeAdmin); err != nil {
+			hide(c, err)
 			return
 		}
 		e.cfg.Metrics.ServeHTTP(c.Writer, c.Request)
@@ -48,6 +56,15 @@ func (e *Room) mountService(engine *gin.Engine) {
 
 func absent(c *gin.Context) {
 	problem.Write(c.Writer, c.Request, fault.New(schemas.NotFound, "this node does not serve that"))
+}
+
+// hide answers who may not see a route as if there were none, unless coming
+// back later would help.
+func hide(c *gin.Context, err error) {
+	if !problem.Of(err).Retryable {
+		err = fault.New(schemas.NotFound, "there is nothing at this path")
+	}
+	problem.Write(c.Writer, c.Request, err)
 }
 
 // ready answers 200 when every check passes, else 503 and the names of those

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -19,22 +20,33 @@ import (
 // read takes the body of a request through the one door that all surfaces
 // share: media type, encoding, size, time, and strict JSON.
 func (in *Room) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if err := mediaType(r.Header); err != nil {
+	if err := plain(w, r.Header); err != nil {
 		return nil, err
 	}
+	wrong := mediaType(r.Header)
+	if wrong != nil && len(r.Header.Values("Content-Type")) > 0 {
+		return nil, wrong
+	}
 	body, err := in.bytes(w, r)
-	if err != nil {
-		return nil, err
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err // without a media type, what is wrong with the framing goes first
 	}
 	return body, strict.Check(body, in.cfg.Limits)
 }
 
-// mediaType accepts application/json alone, in UTF-8, not compressed.
+// plain refuses a body that must be decoded first, in whatever coding: a few
+// bytes could become any number of them.
+func plain(w http.ResponseWriter, h http.Header) error {
+	if len(h.Values("Content-Encoding")) == 0 {
+		return nil
+	}
+	w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
+	return fault.New(schemas.UnsupportedEncoding, "encoded bodies are not accepted; send it without Content-Encoding")
+}
+
+// mediaType accepts application/json alone, in UTF-8.
 func mediaType(h http.Header) error {
 	const want = "send Content-Type: application/json"
-	if len(h.Values("Content-Encoding")) > 0 {
-		return fault.New(schemas.UnsupportedMediaType, "compressed bodies are not accepted; send it without Content-Encoding")
-	}
 	fields := h.Values("Content-Type")
 	if len(fields) != 1 {
 		return fault.New(schemas.UnsupportedMediaType, "the media type is missing, or stands more than once; "+want)
@@ -58,9 +70,7 @@ func (in *Room) bytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, in.tooLarge(w)
 	}
-	// net/http lifts the deadline once the body was read to its end, so that it
-	// does not end the wait for the answer. A recorder has none.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(in.cfg.BodyTimeout))
+	within(w, in.cfg.BodyTimeout)
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)
@@ -79,6 +89,13 @@ func (in *Room) bytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// within gives a body its time. net/http lifts the deadline once the body was
+// read to its end, so that it does not end the wait for the answer. A recorder
+// has none.
+func within(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
+}
+
 // tooLarge also gives the connection up: what is left of the body is not read.
 func (in *Room) tooLarge(w http.ResponseWriter) error {
 	w.Header().Set("Connection", "close")
@@ -91,6 +108,9 @@ func (in *Room) readNothing(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if len(r.Header.Values("Content-Type")) == 0 {
+		if err := plain(w, r.Header); err != nil {
+			return err
+		}
 		body, err := in.bytes(w, r)
 		if err == nil && len(body) > 0 {
 			return fault.New(schemas.InvalidRequest, "this route takes no body")

@@ -6,6 +6,7 @@ package ingress
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -48,9 +49,17 @@ type Config struct {
 	// Authenticate says who sent a request. nil is open mode: everybody is the
 	// tenant "default" with every scope, which only a loopback listener may be.
 	Authenticate func(r *http.Request) (Identity, error)
+	// Within is the policy without all but some entries, for tokens that are
+	// limited to these. Absent: the door judges by the whole policy, and only
+	// the worker by the part.
+	Within func(entries []string) executor.Policy
 	// Nudge tells the worker of a running action that its cancel is on the
 	// log; absent: the worker finds out by itself.
 	Nudge func(ref schemas.Ref)
+	// Issuer makes and revokes tokens; absent: they are not served.
+	Issuer Issuer
+	// Policies explains and reloads the policy; absent: neither is served.
+	Policies Policies
 	// Dead reads the dead letters; absent: redrive is not served.
 	Dead actions.Dead
 
@@ -99,43 +108,41 @@ func New(l Ledger, p executor.Policy, r Responder, cfg Config) *Room {
 		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Nudge: cfg.Nudge, StoreTimeout: cfg.Accept.StoreTimeout}),
 	}
 	if cfg.Dead != nil {
-		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall) schemas.Class {
-			_, class := p.Judge(call)
+		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall, entries []string) schemas.Class {
+			_, class := in.policyFor(entries).Judge(call)
 			return class
 		})
 	}
 	return in
 }
 
+// policyFor is the policy as a token limited to entries is judged by.
+func (in *Room) policyFor(entries []string) executor.Policy {
+	if len(entries) == 0 || in.cfg.Within == nil {
+		return in.policy
+	}
+	return in.cfg.Within(entries)
+}
+
 // Identity is who sent a request.
 type Identity struct {
 	Tenant string
 	Scopes []string
-	// Name says whom the credential belongs to, for the record; may be empty.
+	// ID is the token's, and Name says whom it belongs to; both for the record,
+	// and both empty in open mode.
+	ID   string
 	Name string
+	// Entries are the only entries of the policy that it may use; empty: all.
+	Entries []string
 }
-
-// The scopes that the routes of this room ask for.
-const (
-	ScopeActionsWrite = "actions:write"
-	ScopeAdmin        = "admin" // includes every other
-)
 
 // Can reports whether the identity has a scope.
 func (i Identity) Can(scope string) bool {
-	for _, s := range i.Scopes {
-		if s == scope || s == ScopeAdmin {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(i.Scopes, scope) || slices.Contains(i.Scopes, schemas.ScopeAdmin)
 }
 
-// DefaultTenant owns everything in open mode.
-const DefaultTenant = "default"
-
 func open(*http.Request) (Identity, error) {
-	return Identity{Tenant: DefaultTenant, Scopes: []string{ScopeAdmin}}, nil
+	return Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
 }
 
 type silent struct{}
@@ -154,6 +161,9 @@ type EngineConfig struct {
 	// stands between Weir and the web pages that a browser on this machine
 	// shows: a page may have its own name resolve to 127.0.0.1.
 	Local bool
+	// BodyTimeout is how long the body of any request may take to come, read or
+	// not; default 20 s.
+	BodyTimeout time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -168,6 +178,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = silent{}
+	}
+	if cfg.BodyTimeout <= 0 {
+		cfg.BodyTimeout = 20 * time.Second
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -393,7 +393,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 	other := w.do(t, post("/v1/execute", okGet, "Idempotency-Key", `"k1"`))
 	require.Equal(t, http.StatusUnprocessableEntity, other.Code)
-	require.Equal(t, "IDEMPOTENCY_CONFLICT", other.field("error", "code"))
+	require.Equal(t, "IDEMPOTENCY_MISMATCH", other.field("error", "code"))
 
 	w.settle(t, id, schemas.OutcomeSucceeded)
 	replay := w.do(t, post("/v1/execute", strings.Replace(okPost, `"type"`, `"request_id":"r2","type"`, 1), "Idempotency-Key", `"k1"`))

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -28,6 +29,16 @@ func (m middleware) observe(c *gin.Context) {
 	h.Set("X-Request-ID", id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if len(c.Request.TransferEncoding) > 0 {
+		// A chunked body is the last thing on its connection: whatever a server
+		// before this one takes to follow it is not read here as a request.
+		h.Set("Connection", "close")
+	}
+	if c.Request.ContentLength != 0 {
+		// Before it answers, net/http reads what a handler has left of a body,
+		// so also those that nobody asked for need to end.
+		within(c.Writer, m.BodyTimeout)
+	}
 	defer func() {
 		status := c.Writer.Status()
 		if !c.Writer.Written() && c.Request.Context().Err() != nil {
@@ -94,11 +105,19 @@ func (m middleware) recover(c *gin.Context) {
 	c.Next()
 }
 
-// guard refuses what a server that is no proxy is never asked: CONNECT, TRACE
-// and targets in absolute form.
+// guard refuses what a server that is no proxy is never asked: CONNECT, TRACE,
+// targets in absolute form, the preface of HTTP/2, and requests that two
+// servers could read differently. It also ends the connections of those that
+// cannot mean this server.
 func (m middleware) guard(c *gin.Context) {
 	r := c.Request
+	bad := wire.Bad(r.Context())
+	if bad != "" || r.RequestURI == "" || r.RequestURI[0] != '/' || r.Method == http.MethodConnect {
+		c.Writer.Header().Set("Connection", "close")
+	}
 	switch {
+	case bad != "":
+		fail(c, m.Metrics, fault.New(schemas.InvalidRequest, "the request is not framed as HTTP/1.1 demands: "+bad))
 	case r.Method == http.MethodConnect, r.Method == http.MethodTrace:
 		if h := c.Writer.Header(); h.Get("Allow") == "" {
 			h.Set("Allow", "") // RFC 9110: a 405 names its methods, be there none

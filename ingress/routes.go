@@ -9,6 +9,7 @@ import (
 	"weir/ingress/accept"
 	"weir/ingress/actions"
 	"weir/ingress/executor"
+	"weir/ingress/grant"
 	"weir/ingress/plans"
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -16,14 +17,16 @@ import (
 
 // Mount puts the writing routes on an engine of NewEngine.
 func (in *Room) Mount(e *gin.Engine) {
-	may := in.authorize(ScopeActionsWrite)
+	may := in.authorize(schemas.ScopeActionsWrite)
 	e.POST(routeExecute, surface("executor", dialectExecutor), may, in.write(routeExecute, in.execute))
 	e.POST(routePlans, surface("plans", ""), may, in.write(routePlans, in.plan))
 	e.POST("/v1/actions/:id/cancel", surface("actions", ""), may, in.cancel)
 	e.POST("/v1/actions/:id/resolve", surface("actions", ""), may, in.resolve)
 	if in.redriver != nil {
-		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(ScopeAdmin), in.redrive)
+		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(schemas.ScopeAdmin), in.redrive)
 	}
+	in.mountPolicy(e)
+	in.mountTokens(e)
 }
 
 // The routes whose names are part of an id that is derived from an
@@ -46,7 +49,7 @@ type order struct {
 
 // write is the way of every writing surface: read the body, translate it, store
 // the action and answer. The route is part of an id made of an Idempotency-Key.
-func (in *Room) write(route string, translate func(body []byte) (order, error)) gin.HandlerFunc {
+func (in *Room) write(route string, translate func(who Identity, body []byte) (order, error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
 		if err != nil {
@@ -58,7 +61,8 @@ func (in *Room) write(route string, translate func(body []byte) (order, error)) 
 			in.fail(c, err)
 			return
 		}
-		o, err := translate(body)
+		who := identity(c)
+		o, err := translate(who, body)
 		if err != nil {
 			in.fail(c, err)
 			return
@@ -68,23 +72,29 @@ func (in *Room) write(route string, translate func(body []byte) (order, error)) 
 			in.fail(c, err)
 			return
 		}
-		tenant := identity(c).Tenant
 		in.submit(c, accept.Request{
-			Name: accept.NameOf(tenant, route, o.id, key), Tenant: tenant, Kind: o.kind, Class: o.class, Payload: payload,
+			Name: accept.NameOf(who.Tenant, route, o.id, key), Tenant: who.Tenant, Kind: o.kind, Class: o.class, Payload: payload,
+			Principal: who.ID, Entries: who.Entries,
 		}, o.denied)
 	}
 }
 
-func (in *Room) execute(body []byte) (order, error) {
-	req, err := executor.Translate(body, in.policy, in.cfg.Checker)
+func (in *Room) execute(who Identity, body []byte) (order, error) {
+	req, err := executor.Translate(body, in.policyFor(who.Entries), in.cfg.Checker)
+	if err == nil {
+		err = grant.Call(req.Call, who.Entries)
+	}
 	if err != nil {
 		return order{}, err
 	}
 	return order{kind: schemas.KindHTTP, class: req.Class, id: req.ID, payload: req.Call, denied: req.Denied()}, nil
 }
 
-func (*Room) plan(body []byte) (order, error) {
+func (*Room) plan(who Identity, body []byte) (order, error) {
 	req, err := plans.Translate(body)
+	if err == nil {
+		err = grant.Plan(req, who.Entries)
+	}
 	if err != nil {
 		return order{}, err
 	}
@@ -146,7 +156,8 @@ func (in *Room) redrive(c *gin.Context) {
 		in.fail(c, err)
 		return
 	}
-	out, err := in.redriver.Redrive(c.Request.Context(), identity(c).Tenant, sequence)
+	who := identity(c)
+	out, err := in.redriver.Redrive(c.Request.Context(), actions.Asker{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, sequence)
 	in.answer(c, out, err, 0)
 }
 

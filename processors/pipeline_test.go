@@ -111,6 +111,17 @@ type exchange struct{ h *house }
 
 func (exchange) Close() {}
 
+func (exchange) Renew(guard.Pass) error { return nil }
+
+func (exchange) Begun() <-chan struct{} { return begun }
+
+// begun is that of an exchange which begins at once.
+var begun = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 func (x exchange) Do(context.Context) (call.Reply, error) {
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()

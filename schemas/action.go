@@ -70,6 +70,11 @@ type Action struct {
 	AcceptedAt  time.Time `json:"accepted_at"`
 	// Deadline is absolute and bounds everything done for the action.
 	Deadline time.Time `json:"deadline"`
+	// Principal is the id of the token that asked for it; empty in open mode.
+	Principal string `json:"principal,omitempty"`
+	// Entries are the only entries of the policy that the token may use; empty:
+	// all of them.
+	Entries []string `json:"entries,omitempty"`
 	// Supersedes names the action that this one was made from by redrive or resolve.
 	Supersedes string `json:"supersedes,omitempty"`
 	// Payload is the kind's own document (HTTPCall, Plan). It is empty when

@@ -64,10 +64,12 @@ const (
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
 	NotAcceptable        Code = "NOT_ACCEPTABLE"
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
+	UnsupportedEncoding  Code = "UNSUPPORTED_ENCODING" // the body is compressed
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	HeadersTooLarge      Code = "HEADERS_TOO_LARGE"
 	RequestTimeout       Code = "REQUEST_TIMEOUT"
 	Conflict             Code = "CONFLICT"
-	IdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT" // the key was used with another payload
+	IdempotencyMismatch  Code = "IDEMPOTENCY_MISMATCH" // the key was used with another payload
 	InFlight             Code = "IN_FLIGHT"            // the action with this key has not settled yet
 	StreamGone           Code = "STREAM_GONE"
 	RateLimited          Code = "RATE_LIMITED"
@@ -103,7 +105,7 @@ func SettleCodes() []Code {
 func DoorCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
-		UnsupportedMediaType, PayloadTooLarge, RequestTimeout, Conflict, IdempotencyConflict, InFlight,
+		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
 		StreamGone, RateLimited, Unavailable, LogFull, Internal,
 	}
 }

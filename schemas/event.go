@@ -88,6 +88,17 @@ type Decision struct {
 	Entry  string `json:"entry,omitempty"`
 	// Version is the hash of the canonical policy in force.
 	Version string `json:"version"`
+	// Shadow is what the policy would have said with its shadow entries
+	// enforced, where that differs. It changes nothing.
+	Shadow *Shadow `json:"shadow,omitempty"`
+}
+
+// Shadow is the decision that was not made.
+type Shadow struct {
+	Allowed bool   `json:"allowed"`
+	Code    Code   `json:"code,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Entry   string `json:"entry,omitempty"`
 }
 
 // Attempt is one outbound call, written down before it is made.
@@ -117,6 +128,9 @@ type Attempted struct {
 	Hop    int `json:"hop,omitempty"`
 	// Code is empty when a complete answer came back.
 	Code Code `json:"code,omitempty"`
+	// Decision is what policy said right before the call, where another one had
+	// come into force since the attempt was written down. It is the one that counts.
+	Decision *Decision `json:"decision,omitempty"`
 	// Sent is false only where provably no byte of the request left.
 	Sent     bool          `json:"sent"`
 	Status   int           `json:"status,omitempty"`

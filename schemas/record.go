@@ -47,6 +47,10 @@ type Evidence struct {
 	Payload json.RawMessage `json:"payload"`
 	// PolicyVersion is the hash of the policy that decided.
 	PolicyVersion string `json:"policy_version,omitempty"`
+	// Principal is the id of the token that asked for the action.
+	Principal string `json:"principal,omitempty"`
+	// Shadow is what the policy's shadow entries would have changed.
+	Shadow *Shadow `json:"shadow,omitempty"`
 }
 
 // DeadLetter is a message that no retry can help, as it is parked.

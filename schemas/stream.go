@@ -11,6 +11,7 @@ const (
 	EvidenceStream  = "WEIR_EVIDENCE"
 	DeadStream      = "WEIR_DEAD"
 	BlobBucket      = "WEIR_BLOBS"
+	TokenBucket     = "WEIR_TOKENS"
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"  // what JetStream republishes of the log

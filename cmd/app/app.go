@@ -17,8 +17,9 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
-	"weir/internal/policy"
 	"weir/internal/telemetry"
+	"weir/internal/token"
+	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -27,8 +28,20 @@ type Options struct {
 	Config config.Config
 	// Environ is where secrets are looked up.
 	Environ []string
+	// NewAdmin makes another first admin token, for when every other is lost.
+	NewAdmin bool
 	// Log takes the structured log.
 	Log io.Writer
+	// Load reads the configuration again, for a reload of the policy. Absent:
+	// it never changes.
+	Load func() (config.Config, error)
+	// File is watched for changes of the configuration; empty: none is.
+	File string
+	// Notices takes what an operator should read and the log must not hold, as
+	// lines of text; absent: nobody does.
+	Notices io.Writer
+	// Network stands in for DNS and the wire, in tests. Absent: the real ones.
+	Network Network
 }
 
 // App is a whole Weir in one process: the embedded broker, the three rooms and
@@ -38,8 +51,15 @@ type App struct {
 	environ []string
 	log     *slog.Logger
 	metrics *telemetry.Metrics
-	policy  atomic.Pointer[policy.Policy]
+	policy  inForce
+	guard   *guard.Guard
+	reload  reloading
+	network Network
 	worker  string
+
+	tokens     *token.Keeper // nil: open to everybody
+	newAdmin   bool          // one is asked for, whoever is there
+	firstAdmin bool          // one was made at this start
 
 	server   *embedded.Server
 	broker   *broker.Broker
@@ -60,13 +80,15 @@ func drainTimeout(c config.Config) time.Duration { return c.Policy.Timeout + 10*
 // takes no work and no requests yet. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
 	a := &App{cfg: opts.Config, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
+	a.network, a.newAdmin = opts.Network, opts.NewAdmin
+	a.reload = reloading{load: opts.Load, file: opts.File, notices: opts.Notices}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.teardown.unwind(context.WithoutCancel(ctx)))
 		}
 	}()
-	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openPolicy, a.openEgress, a.openProcessors, a.openHTTP} {
+	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openPolicy, a.openEgress, a.openProcessors, a.openHTTP} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -81,8 +103,10 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.startHTTP()
+	a.watchFile(ctx)
 	a.metrics.StartupDone(time.Since(began))
-	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())))
+	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
+		slog.String("version", a.policy.Load().Version()))
 	return nil
 }
 
@@ -168,21 +192,6 @@ func (a *App) openBroker(ctx context.Context) error {
 	a.broker = b
 	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
 	a.ledger = ledger.New(b, a.layout(), nil)
-	return nil
-}
-
-// openPolicy compiles the policy with Weir's own ports in it, which no entry can grant.
-func (a *App) openPolicy(context.Context) error {
-	own := []uint16{portOf(a.http.addr())}
-	if addr := a.NATS(); addr != "" {
-		own = append(own, portOf(addr))
-	}
-	p, err := a.cfg.Compile(own...)
-	if err != nil {
-		return usageError{err}
-	}
-	a.policy.Store(p)
-	a.metrics.SetHosts(a.cfg.Policy.Targets())
 	return nil
 }
 

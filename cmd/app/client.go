@@ -28,12 +28,16 @@ type client struct {
 
 // clientFlags are the flags that every such subcommand has.
 type clientFlags struct {
-	server string
-	asJSON bool
+	server    string
+	tokenFile string
+	asJSON    bool
+	// fallback is a file with a token that need not be there.
+	fallback string
 }
 
 func (f *clientFlags) register(cmd *cobra.Command, env *environment) {
 	cmd.Flags().StringVar(&f.server, "server", env.lookup("WEIR_URL", "http://127.0.0.1:8092"), "the Weir to talk to ($WEIR_URL)")
+	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send (default $WEIR_TOKEN)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, one document a line")
 }
 
@@ -42,7 +46,37 @@ func (f *clientFlags) client(env *environment) (*client, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, usageError{fmt.Errorf("--server %q is not an http or https URL", f.server)}
 	}
-	return &client{base: strings.TrimRight(f.server, "/"), token: env.lookup("WEIR_TOKEN", ""), http: &http.Client{}}, nil
+	token, err := f.token(env)
+	if err != nil {
+		return nil, err
+	}
+	// Weir sends nobody elsewhere; a token must not follow what does.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client{base: strings.TrimRight(f.server, "/"), token: token, http: &http.Client{CheckRedirect: stay}}, nil
+}
+
+// token is what the file holds, or the environment, or the fallback; nothing
+// where there is none, for a server may be open.
+func (f *clientFlags) token(env *environment) (string, error) {
+	name, must := f.tokenFile, true
+	if name == "" {
+		if token := env.lookup("WEIR_TOKEN", ""); token != "" || f.fallback == "" {
+			return token, nil
+		}
+		name, must = f.fallback, false
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		if !must {
+			return "", nil // it need not be there
+		}
+		return "", usageError{fmt.Errorf("--token-file: %w", err)}
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", usageError{fmt.Errorf("%s does not hold one token", name)}
+	}
+	return token, nil
 }
 
 // lookup is a variable of the environment, or other.
@@ -105,7 +139,25 @@ func problemOf(resp *http.Response) error {
 	if p.Detail == "" {
 		p.Detail = p.Title
 	}
+	if hint := tokenHint(resp, p.Code); hint != "" {
+		p.Detail += "; " + hint
+	}
 	return fmt.Errorf("%s (%s)", p.Detail, p.Code)
+}
+
+// tokenHint says what to do about a token that is missing or does not suffice.
+func tokenHint(resp *http.Response, code schemas.Code) string {
+	sent := resp.Request != nil && resp.Request.Header.Get("Authorization") != ""
+	switch {
+	case code == schemas.Unauthorized && sent:
+		return "the token that was sent is unknown here, has expired or was revoked: an admin makes another with `weir token create`"
+	case code == schemas.Unauthorized:
+		return "set $WEIR_TOKEN or name a file with --token-file; an admin makes a token with `weir token create`"
+	case code == schemas.Forbidden && sent:
+		return "an admin makes a token that may with `weir token create`"
+	default:
+		return ""
+	}
 }
 
 // terminal reports whether w shows its output to a person.

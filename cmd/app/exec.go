@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"weir/schemas"
 )
 
 // execFlags are what `weir exec` takes besides the client's flags.
@@ -158,6 +160,9 @@ func showOutcome(env *environment, f *execFlags, resp *http.Response) error {
 		fmt.Fprintln(env.Err)
 		if doc.Error.Reason != "" {
 			fmt.Fprintln(env.Err, doc.Error.Reason)
+		}
+		if hint := tokenHint(resp, schemas.Code(doc.Error.Code)); hint != "" {
+			fmt.Fprintln(env.Err, hint)
 		}
 	case resp.StatusCode >= http.StatusBadRequest:
 		fmt.Fprintf(env.Err, "weir: %s (%s)\n", doc.Detail, doc.Code)

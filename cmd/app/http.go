@@ -1,14 +1,22 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"weir/ingress"
+	"weir/internal/config"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/internal/wire"
+	"weir/schemas"
 )
 
 // httpServer is the HTTP server and its listener.
@@ -18,26 +26,84 @@ type httpServer struct {
 	done     chan struct{}
 }
 
-// The server's timeouts and limits. A body has a deadline of its own, and a
-// stream one for each write.
+// The server's timeouts. A body has a deadline of its own, and every piece of an
+// answer another, see wire.Config.Stall: one deadline for the whole of either
+// would end the wait for an action.
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 60 * time.Second
 )
 
 func (a *App) openHTTP(context.Context) error {
-	engine := ingress.NewEngine(ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Local: true})
-	a.newIngress().Mount(engine)
+	engine := ingress.NewEngine(ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Local: a.cfg.Auth.Mode == config.AuthOpen})
+	a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
 	a.egress.room.Mount(engine)
 	a.http.server = &http.Server{
 		Handler:           engine,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    int(a.cfg.Limits.Headers),
+		ConnContext:       wire.Context,
+		Protocols:         http1(),
+		// OPTIONS * goes the way of every other request.
+		DisableGeneralOptionsHandler: true,
 		// What net/http says about a connection may hold what a client sent.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	return nil
+}
+
+// http1 leaves HTTP/2 off, with prior knowledge too.
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
+}
+
+// guarded is the listener as the server gets it. Limits of connections that the
+// system's own on open files would not carry are lowered: the log and the
+// outbound calls need files as well.
+func (a *App) guarded(l net.Listener) net.Listener {
+	total := a.cfg.Limits.Connections
+	if files, ok := openFiles(); ok {
+		total = int(min(uint64(total), files/4*3)) //nolint:gosec // not above total
+	}
+	return wire.Wrap(l, wire.Config{
+		Connections: total,
+		PerPeer:     min(a.cfg.Limits.ConnectionsPerPeer, max(1, total/4*3)),
+		Answer: func(code schemas.Code) []byte {
+			a.metrics.Refused(code)
+			return unread(code)
+		},
+		Refused: func(why wire.Reason) { a.metrics.ConnectionRefused(string(why)) },
+	})
+}
+
+// unread is the answer to a request that no handler saw, because it cannot be
+// read as one.
+func unread(code schemas.Code) []byte {
+	text := "the request is not well-formed HTTP/1.1"
+	if code == schemas.HeadersTooLarge {
+		text = "the request line and the headers are larger than the limit"
+	}
+	p := problem.Of(fault.New(code, text))
+	body, err := ledger.Encode(p.Problem)
+	if err != nil {
+		return nil
+	}
+	var b bytes.Buffer
+	b.WriteString("HTTP/1.1 " + strconv.Itoa(p.Status) + " " + p.Title + "\r\n")
+	_ = http.Header{
+		"Content-Type":           {problem.MediaType},
+		"Content-Length":         {strconv.Itoa(len(body))},
+		"Cache-Control":          {"no-store"},
+		"X-Content-Type-Options": {"nosniff"},
+		"Connection":             {"close"},
+		"Date":                   {time.Now().UTC().Format(http.TimeFormat)},
+	}.Write(&b) // to a buffer: cannot fail
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
 }
 
 // startHTTP begins to serve. The teardown takes no more requests, lets the
@@ -48,7 +114,7 @@ func (a *App) startHTTP() {
 	h.done = make(chan struct{})
 	go func() {
 		defer close(h.done)
-		if err := h.server.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.server.Serve(a.guarded(h.listener)); !errors.Is(err, http.ErrServerClosed) {
 			a.log.Error("server ended")
 		}
 	}()

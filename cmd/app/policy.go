@@ -10,14 +10,49 @@ import (
 
 	"weir/internal/jsonschema"
 	"weir/internal/policy/casefile"
+	"weir/schemas"
 )
 
 func newPolicy(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "policy", Short: "try a policy without sending anything", Args: exactly(0, "the command test"),
+		Use: "policy", Short: "try a policy without sending anything, or have a changed one take effect",
+		Args: exactly(0, "a command: explain, test or reload"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPolicyTest(env))
+	cmd.AddCommand(newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
+	return cmd
+}
+
+func newPolicyReload(env *environment) *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "have a running Weir read its policy again",
+		Long: `Have a running Weir read its configuration again and put its policy in force.
+When this returns, no call begins on that node any more that the policy denies. A
+policy with a mistake in it changes nothing.`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
+			var done schemas.Reload
+			if err := c.post(cmd.Context(), "/v1/policy/reload", nil, &done); err != nil {
+				return err
+			}
+			switch {
+			case f.asJSON:
+				return json.NewEncoder(env.Out).Encode(done)
+			case done.Changed:
+				fmt.Fprintf(env.Out, "policy %s is in force, in place of %s\n", done.Version, done.Previous)
+			default:
+				fmt.Fprintf(env.Out, "nothing changed: policy %s is in force\n", done.Version)
+			}
+			return nil
+		},
+	}
+	f.register(cmd, env)
 	return cmd
 }
 

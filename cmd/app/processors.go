@@ -16,7 +16,6 @@ import (
 	"weir/processors/call"
 	"weir/processors/call/direct"
 	"weir/processors/executor"
-	"weir/processors/guard"
 	"weir/processors/park"
 	"weir/processors/plans"
 	"weir/processors/settle"
@@ -31,16 +30,16 @@ type workRoom struct {
 }
 
 func (a *App) openProcessors(context.Context) error {
-	client := outbound.New(outbound.Config{
+	client := outbound.New(a.network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
-	})
+	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
 	publisher := broker.NewPublisher(a.broker, broker.PublisherConfig{})
 	recorder := settle.NewRecorder(publisher, a.broker, a.metrics)
-	adapter := direct.New(client, secrets.New(secrets.Config{Dir: a.cfg.Secrets.Dir, LookupEnv: a.lookupEnv}), redact.New(a.cfg.RedactHeaders))
-	caller := call.New(a.ledger, guard.New(a.policy.Load), adapter, call.Config{
+	adapter := direct.New(client, a.secretStore(), redact.New(a.cfg.RedactHeaders))
+	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining,
 	})
 	answers := call.Answers{Blobs: a.ledger}
@@ -80,6 +79,12 @@ func (a *App) startWork(ctx context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { forget(); return nil })
 	return a.work.worker.Start(ctx)
+}
+
+// secretStore is where ${secret:NAME} comes from.
+func (a *App) secretStore() *secrets.Store {
+	c := a.cfg.Secrets
+	return secrets.New(secrets.Config{Dir: c.Dir, LookupEnv: a.lookupEnv, AgeFile: c.AgeFile, AgeIdentity: c.AgeIdentity})
 }
 
 // lookupEnv is secrets' view of the environment.

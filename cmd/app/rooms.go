@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"time"
 
 	"weir/egress"
@@ -38,7 +37,7 @@ func (a *App) openEgress(context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { feed.Close(); return nil })
 	room, err := egress.New(a.broker, a.ledger, feed, egress.Config{
-		Layout: a.layout(), Durability: a.broker.Durability(), Live: a.broker, Tenant: openTenant,
+		Layout: a.layout(), Durability: a.broker.Durability(), Live: a.broker, Tenant: a.tenant, Watch: a.watch,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
@@ -47,7 +46,8 @@ func (a *App) openEgress(context.Context) error {
 			{Name: "accepting", Run: a.accepting},
 		},
 		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
-		HTTP: stream.HTTP{Watching: a.metrics.SSE},
+		HTTP:   stream.HTTP{Watching: a.metrics.SSE},
+		Policy: a.policyView, Tokens: a.listTokens(), Allow: a.allow,
 	})
 	a.egress = egressRoom{feed: feed, room: room}
 	return err
@@ -63,20 +63,17 @@ func (a *App) accepting(context.Context) error {
 	return nil
 }
 
-// openTenant is open mode: everybody is the default tenant. The configuration
-// allows it on loopback only.
-func openTenant(*http.Request, string) (string, error) { return ingress.DefaultTenant, nil }
-
 // judge is the policy in force, as ingress asks it.
 type judge struct {
 	current func() *policy.Policy
 	timeout time.Duration
+	only    []string // the entries that may be used; empty: all
 }
 
 // Judge decides without resolving anything. The decision that counts is made
 // again right before dispatch.
 func (j judge) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	d := j.current().Decide(guard.Request(call, false))
+	d := j.current().Decide(guard.Request(call, guard.Scope{Only: j.only}))
 	permit, _ := d.Permit()
 	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "", permit)
 }
@@ -86,7 +83,8 @@ func (j judge) MaxTimeout() time.Duration { return j.timeout }
 
 func (a *App) newIngress() *ingress.Room {
 	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
-	return ingress.New(a.ledger, judge{a.policy.Load, a.cfg.Policy.Timeout}, a.egress.room, ingress.Config{
+	judged := judge{current: a.policy.Load, timeout: a.cfg.Policy.Timeout}
+	return ingress.New(a.ledger, judged, a.egress.room, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
 			Deadlines: map[schemas.Kind]time.Duration{
@@ -100,6 +98,12 @@ func (a *App) newIngress() *ingress.Room {
 			},
 			Postcondition: checkPostcondition,
 		},
+		Within: func(entries []string) ingressexecutor.Policy {
+			some := judged
+			some.only = entries
+			return some
+		},
+		Authenticate: a.authenticate, Issuer: a.issuer(), Policies: a.policies(),
 		Nudge:   a.nudge,
 		Dead:    a.broker,
 		MaxBody: int64(a.cfg.Limits.Body),

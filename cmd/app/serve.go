@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +19,7 @@ import (
 func serveFlags() []struct{ flag, key, help string } {
 	return []struct{ flag, key, help string }{
 		{"listen", "listen", "the address to serve on (default 127.0.0.1:8092)"},
+		{"auth", "auth.mode", "who may ask: open (everybody on this machine) or tokens (default: open on a loopback address)"},
 		{"data", "data", "the directory of the log (default ./weir-data)"},
 		{"durability", "log.durability", "what an acknowledged action survives: disk (a power cut) or process (kill -9)"},
 		{"nats-listen", "nats.listen", "open the embedded NATS server on this address, for followers of the evidence"},
@@ -25,13 +29,15 @@ func serveFlags() []struct{ flag, key, help string } {
 }
 
 func newServe(env *environment) *cobra.Command {
-	path := ""
+	path, newAdmin := "", false
 	values := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "run the gateway: ingress, workers, egress and an embedded log",
 		Long: `Run the gateway. It reads weir.yaml, then WEIR_* variables, then flags.
-Interrupt it (or send SIGTERM) and it finishes what is under way before it ends.`,
+Interrupt it (or send SIGTERM) and it finishes what is under way before it ends.
+A change of the file's policy takes effect at once; SIGHUP has it read again too.
+A policy with a mistake in it is told of and changes nothing.`,
 		Example: `  weir serve
   weir serve --data /var/lib/weir --config /etc/weir.yaml
   weir serve --nats-listen 127.0.0.1:4222     # for NATS clients that follow the evidence`,
@@ -43,17 +49,26 @@ Interrupt it (or send SIGTERM) and it finishes what is under way before it ends.
 					set[f.key] = *values[f.flag]
 				}
 			}
-			cfg, err := config.Load(path, env.environ, set)
+			load := func() (config.Config, error) { return config.Load(path, env.environ, set) }
+			cfg, err := load()
 			if err != nil {
 				return usageError{err}
 			}
 			for _, w := range cfg.Warnings() {
 				fmt.Fprintln(env.Err, "weir: warning:", w)
 			}
-			return serve(cmd.Context(), Options{Config: cfg, Environ: env.environ, Log: env.Err}, env.Out)
+			file := cfg.Source()
+			if file == "" { // it may come to be there
+				file = config.DefaultFile
+			}
+			return serve(cmd.Context(), Options{
+				Config: cfg, Environ: env.environ, Log: env.Err, Load: load, File: file, Notices: env.Err,
+				NewAdmin: newAdmin,
+			}, env.Out)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	cmd.Flags().BoolVar(&newAdmin, "new-admin-token", false, "write another admin token to auth.admin_token_file, for when every other is lost")
 	for _, f := range serveFlags() {
 		values[f.flag] = cmd.Flags().String(f.flag, "", f.help)
 	}
@@ -65,6 +80,9 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
+	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	a, err := New(ctx, opts)
 	if err != nil {
 		return err
@@ -73,16 +91,28 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
 	}
 	for _, w := range a.warnings() {
-		fmt.Fprintln(opts.Log, "weir: warning:", w)
+		a.notice(w)
 	}
 	if addr := a.NATS(); addr != "" {
 		fmt.Fprintf(out, "weir: nats on nats://%s, credentials in %s\n", addr, embedded.CredentialsFile(a.cfg.Data))
 	}
-	fmt.Fprintf(out, "weir: ready on %s (durability %s, data %s)\n", a.URL(), a.broker.Durability(), opts.Config.Data)
-	select {
-	case <-ctx.Done():
-	case <-a.Failed():
-		err = errDisk
+	if a.firstAdmin {
+		fmt.Fprintf(out, "weir: an admin token was made and is in %s\n", a.cfg.AdminTokenFile())
 	}
-	return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
+	fmt.Fprintf(out, "weir: ready on %s (durability %s, data %s)\n", a.URL(), a.broker.Durability(), opts.Config.Data)
+	return errors.Join(wait(ctx, a, hangup), a.Stop(context.WithoutCancel(ctx)))
+}
+
+// wait returns when the program is to end, and reloads whenever it is told to.
+func wait(ctx context.Context, a *App, hangup <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.Failed():
+			return errDisk
+		case <-hangup:
+			_, _ = a.Reload(ctx) // it has told what is wrong
+		}
+	}
 }

@@ -2,9 +2,12 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 
+	"weir/internal/redact"
 	"weir/internal/secrets"
 )
 
@@ -12,11 +15,19 @@ import (
 // starting: it may be put right while it runs.
 func (a *App) warnings() []string {
 	var all []string
-	store := secrets.New(secrets.Config{Dir: a.cfg.Secrets.Dir, LookupEnv: a.lookupEnv})
+	store := a.secretStore()
+	if err := store.Check(); err != nil {
+		all = append(all, fmt.Sprintf("secrets: %v", err))
+	}
 	for _, e := range a.cfg.Policy.Allowlist {
-		for name, template := range e.Headers {
-			if _, _, err := store.Resolve(template); err != nil {
-				all = append(all, fmt.Sprintf("entry %q: header %s: %v; its calls will fail until it is there", e.Name, name, err))
+		for _, added := range []struct {
+			what      string
+			templates map[string]string
+		}{{"header", e.Headers}, {"query parameter", e.Query}, {"body member", e.Body}} {
+			for _, name := range slices.Sorted(maps.Keys(added.templates)) {
+				if w := unsafeSecret(store, added.templates[name]); w != "" {
+					all = append(all, fmt.Sprintf("entry %q: %s %s: %s", e.Name, added.what, name, w))
+				}
 			}
 		}
 	}
@@ -26,4 +37,18 @@ func (a *App) warnings() []string {
 		}
 	}
 	return all
+}
+
+// unsafeSecret says what is wrong with the secrets of a template.
+func unsafeSecret(store *secrets.Store, template string) string {
+	_, used, err := store.Resolve(template)
+	if err != nil {
+		return err.Error() + "; its calls will fail until it is there"
+	}
+	for _, s := range used {
+		if s.Len() < redact.MinSecret {
+			return fmt.Sprintf("a secret in it is shorter than %d bytes; it cannot be taken out of answers", redact.MinSecret)
+		}
+	}
+	return ""
 }

@@ -124,7 +124,7 @@ func (e *Records) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
 		return
 	}
 	if form == stream.FormSSE {
-		e.stream(w, r, tenant, q)
+		e.stream(w, r, tenant, q) //nolint:contextcheck // the request's own, which Watch may cut short
 		return
 	}
 	cursor := newCursor(e, schemas.EvidenceStream, q.filter, q.after)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/egress/stream"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -21,6 +22,13 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 		w.WriteHeader(http.StatusOK)
 		return
 	}
+	ctx, release, err := e.cfg.Watch(r)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	defer release()
+	r = r.WithContext(ctx)
 	ring, leave, err := e.bell.join(tenant) // before the log is read
 	if err != nil {
 		refuse(w, r, err)

@@ -126,10 +126,15 @@ func attempts(st *ledger.State) []schemas.AttemptView {
 
 // decision is what policy said of the newest call.
 func decision(st *ledger.State) *schemas.Decision {
-	if n := len(st.Attempts); n > 0 {
-		return &st.Attempts[n-1].Decision
+	n := len(st.Attempts)
+	if n == 0 {
+		return nil
 	}
-	return nil
+	last := st.Attempts[n-1]
+	if last.Result != nil && last.Result.Decision != nil { // another policy had the last word
+		return last.Result.Decision
+	}
+	return &last.Decision
 }
 
 // deniedBy is the decision in the result of a call that was refused.

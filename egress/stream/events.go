@@ -27,6 +27,10 @@ type HTTP struct {
 	LongPoll     time.Duration // the longest a page is waited for; default 25 s
 	// Watching is told of every stream that opens (1) and closes (-1).
 	Watching func(delta int)
+	// Watch lets a request hold a stream open until release is called, and until
+	// ctx ends, which it may sooner than the request's own; or it refuses it with
+	// an error that becomes a problem.
+	Watch func(r *http.Request) (ctx context.Context, release func(), err error)
 }
 
 // WithDefaults fills the zero fields.
@@ -41,6 +45,9 @@ func (c HTTP) WithDefaults() HTTP {
 	def(&c.LongPoll, 25*time.Second)
 	if c.Watching == nil {
 		c.Watching = func(int) {}
+	}
+	if c.Watch == nil {
+		c.Watch = func(r *http.Request) (context.Context, func(), error) { return r.Context(), func() {}, nil }
 	}
 	return c
 }
@@ -85,7 +92,7 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 		e.page(w, r, reader, poll)
 		return
 	}
-	e.stream(w, r, reader)
+	e.stream(w, r, reader) //nolint:contextcheck // the request's own, which Watch may cut short
 }
 
 // open finds the action's kind, which the path does not name, and follows it.
@@ -142,6 +149,12 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader) 
 		w.WriteHeader(http.StatusOK)
 		return
 	}
+	ctx, release, err := e.cfg.Watch(r)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	defer release()
 	e.cfg.Watching(1)
 	defer e.cfg.Watching(-1)
 	out := NewWriter(w, e.cfg.WriteTimeout)
@@ -151,7 +164,7 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader) 
 	tick := time.NewTicker(e.cfg.KeepAlive)
 	defer tick.Stop()
 	for out.Live() || reader.Pending() {
-		items, err := reader.Next(r.Context(), tick.C)
+		items, err := reader.Next(ctx, tick.C)
 		if err != nil {
 			break // the end, or a client that has to resume elsewhere
 		}

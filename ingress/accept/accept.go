@@ -90,6 +90,11 @@ type Request struct {
 	Class  schemas.Class // kind http
 	// Payload is the kind's document, as it will lie on the log.
 	Payload json.RawMessage
+	// Principal is the id of the token that asks; empty in open mode.
+	Principal string
+	// Entries are the only entries of the policy that it may use; empty: all.
+	// Who joins an action that exists gets what that one was accepted with.
+	Entries []string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
 	// Before, if set, is called with the action's name just before the claim,
@@ -110,7 +115,7 @@ type Accepted struct {
 
 // Accept stores the action, or joins the one that has its name. Errors:
 //
-//   - CONFLICT, IDEMPOTENCY_CONFLICT: the name belongs to another payload.
+//   - CONFLICT, IDEMPOTENCY_MISMATCH: the name belongs to another payload.
 //   - IN_FLIGHT: the Idempotency-Key's first request has not been settled.
 //   - LOG_FULL, PAYLOAD_TOO_LARGE: nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
@@ -164,7 +169,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: now.Add(a.cfg.Deadlines[r.Kind]),
-		Supersedes: r.Supersedes, Payload: r.Payload,
+		Principal: r.Principal, Entries: r.Entries, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }
 
@@ -172,7 +177,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 func refusal(err error, source schemas.IDSource) error {
 	switch {
 	case errors.Is(err, fault.ErrConflict) && source == schemas.IDKey:
-		return &fault.Error{Code: schemas.IdempotencyConflict, Cause: err, Message: "this Idempotency-Key was used with another payload; use a new key for a new action"}
+		return &fault.Error{Code: schemas.IdempotencyMismatch, Cause: err, Message: "this Idempotency-Key was used with another payload; use a new key for a new action"}
 	case errors.Is(err, fault.ErrConflict):
 		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "this request_id belongs to an action with another payload; use a new one for a new action"}
 	case errors.Is(err, fault.ErrFull):

@@ -171,7 +171,7 @@ func TestRepeatOfIdempotencyKey(t *testing.T) {
 	require.Equal(t, schemas.InFlight, code(t, err))
 	require.Equal(t, first.Ref, flying.Ref, "the caller is told where to look")
 	_, err = w.Accept(t.Context(), request(byKey("k"), `{"a":2}`))
-	require.Equal(t, schemas.IdempotencyConflict, code(t, err))
+	require.Equal(t, schemas.IdempotencyMismatch, code(t, err))
 	w.settle(t, first.ID)
 	replay, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
 	require.NoError(t, err)

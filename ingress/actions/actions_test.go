@@ -223,13 +223,15 @@ func TestReadResolution(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, schemas.Resolution{Effect: "applied", Note: "seen in the ledger"}, r)
 	for _, body := range []string{
-		`{}`, `{"effect":"maybe"}`, `{"effect":5}`, `{"effect":"applied","by":"me"}`, `[]`,
+		`{}`, `{"effect":"maybe"}`, `{"effect":5}`, `{"effect":"applied","by":"me"}`,
 		`{"effect":"applied","note":"` + strings.Repeat("n", 2001) + `"}`, `{"Effect":"applied"}`,
 	} {
 		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
 		_, err := actions.ReadResolution([]byte(body))
 		require.Equal(t, schemas.ValidationError, code(t, err), body[:min(len(body), 40)])
 	}
+	_, err = actions.ReadResolution([]byte(`[]`))
+	require.Equal(t, schemas.InvalidRequest, code(t, err), "not an object")
 }
 
 func TestResolve(t *testing.T) {

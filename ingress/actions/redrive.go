@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"weir/ingress/accept"
+	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/schemas"
@@ -22,8 +23,17 @@ type Acceptor interface {
 	Accept(ctx context.Context, r accept.Request) (accept.Accepted, error)
 }
 
-// Classify says the class that policy gives a call today.
-type Classify func(call schemas.HTTPCall) schemas.Class
+// Classify says the class that policy gives a call today, if only some entries
+// may be used; none stand for all.
+type Classify func(call schemas.HTTPCall, entries []string) schemas.Class
+
+// Asker is who wants something done.
+type Asker struct {
+	Tenant string
+	// Principal and Entries are those of the token, see accept.Request.
+	Principal string
+	Entries   []string
+}
 
 // Redriver makes new actions of parked ones. It is safe for concurrent use.
 type Redriver struct {
@@ -56,7 +66,9 @@ func ReadRedrive(body []byte) (uint64, error) {
 // Redrive makes a new action with the payload of the one that a dead letter
 // names, and names that one in Supersedes. The new id is derived from the dead
 // letter: redriving it twice makes one action. The old action must have ended.
-func (r *Redriver) Redrive(ctx context.Context, tenant string, sequence uint64) (accept.Accepted, error) {
+// The new one may use what both the old one and the asker may.
+func (r *Redriver) Redrive(ctx context.Context, by Asker, sequence uint64) (accept.Accepted, error) {
+	tenant := by.Tenant
 	letter, err := r.letter(ctx, tenant, sequence)
 	if err != nil {
 		return accept.Accepted{}, err
@@ -75,16 +87,24 @@ func (r *Redriver) Redrive(ctx context.Context, tenant string, sequence uint64) 
 	if err != nil {
 		return accept.Accepted{}, unreadable(err)
 	}
+	entries, ok := grant.Both(st.Action.Entries, by.Entries)
+	if !ok {
+		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the entries that the parked action was limited to")
+	}
+	if err := grant.Payload(st.Kind, payload, by.Entries); err != nil {
+		return accept.Accepted{}, unreadable(err)
+	}
 	req := accept.Request{
 		Name:   accept.Name{ID: accept.Derive("rdr-", tenant, strconv.FormatUint(sequence, 10)), Source: schemas.IDGenerated},
 		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID,
+		Principal: by.Principal, Entries: entries,
 	}
 	if st.Kind == schemas.KindHTTP {
 		var call schemas.HTTPCall
 		if err := json.Unmarshal(payload, &call); err != nil {
 			return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err})
 		}
-		req.Class = r.classify(call)
+		req.Class = r.classify(call, entries)
 	}
 	return r.acceptor.Accept(ctx, req)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (w *world) redriver() *actions.Redriver {
-	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall) schemas.Class { return schemas.ClassKeyed })
+	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, []string) schemas.Class { return schemas.ClassKeyed })
 }
 
 func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
@@ -33,11 +33,13 @@ func TestReadRedrive(t *testing.T) {
 	n, err := actions.ReadRedrive([]byte(`{"sequence":7}`))
 	require.NoError(t, err)
 	require.EqualValues(t, 7, n)
-	for _, body := range []string{`{}`, `{"sequence":0}`, `{"sequence":-1}`, `{"sequence":1.5}`, `{"sequence":"7"}`, `{"sequence":7,"all":true}`, `{"sequence":null}`, `[7]`} {
+	for _, body := range []string{`{}`, `{"sequence":0}`, `{"sequence":-1}`, `{"sequence":1.5}`, `{"sequence":"7"}`, `{"sequence":7,"all":true}`, `{"sequence":null}`} {
 		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
 		_, err := actions.ReadRedrive([]byte(body))
 		require.Equal(t, schemas.ValidationError, code(t, err), body)
 	}
+	_, err = actions.ReadRedrive([]byte(`[7]`))
+	require.Equal(t, schemas.InvalidRequest, code(t, err), "not an object")
 }
 
 func TestRedriveMakesOneNewAction(t *testing.T) {
@@ -45,7 +47,7 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	w := setup(t)
 	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
 	seq := w.park(t, letter("x"))
-	out, err := w.redriver().Redrive(t.Context(), "t", seq)
+	out, err := w.redriver().Redrive(t.Context(), actions.Asker{Tenant: "t"}, seq)
 	require.NoError(t, err)
 	require.NotEqual(t, old.ID, out.ID)
 	require.False(t, out.Receipt.Duplicate)
@@ -54,7 +56,7 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	require.Equal(t, "x", st.Action.Supersedes)
 	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
 	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
-	again, err := w.redriver().Redrive(t.Context(), "t", seq)
+	again, err := w.redriver().Redrive(t.Context(), actions.Asker{Tenant: "t"}, seq)
 	require.NoError(t, err)
 	require.Equal(t, out.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
@@ -89,7 +91,7 @@ func TestRedriveRefuses(t *testing.T) {
 		"other tenant's": {foreign, schemas.NotFound},
 		"none":           {999, schemas.NotFound},
 	} {
-		_, err := w.redriver().Redrive(t.Context(), "t", tc.seq)
+		_, err := w.redriver().Redrive(t.Context(), actions.Asker{Tenant: "t"}, tc.seq)
 		require.Equal(t, tc.code, code(t, err), name)
 	}
 }

@@ -88,7 +88,9 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 	for name, v := range raw {
 		value, ok := strict.String(v)
 		if !ok {
-			return badArgument("headers", "header values must be strings")
+			e := badArgument("headers", "header values must be strings")
+			e.Code = schemas.DenyHeader
+			return e
 		}
 		list = append(list, schemas.Header{Name: name, Value: value})
 	}

@@ -40,12 +40,12 @@ func missing(name string) error {
 	return &Error{Variant: schemas.VariantMissingArgument, Message: "missing required argument '" + name + "'", Code: schemas.ValidationError}
 }
 
-func badArgument(name, what string) error {
+func badArgument(name, what string) *Error {
 	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: "invalid argument '" + name + "': " + what, Code: schemas.ValidationError}
 }
 
-func malformed(what string) error {
-	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: what, Code: schemas.ValidationError}
+func malformed(code schemas.Code, what string) error {
+	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: what, Code: code}
 }
 
 // badURL says what policy found wrong with a URL. Its reasons repeat nothing of it.
@@ -54,7 +54,7 @@ func badURL(d schemas.Decision) error {
 	if d.Code == schemas.DenyURLInvalid && d.Reason != "" {
 		why = d.Reason
 	}
-	return &Error{Variant: schemas.VariantInvalidURL, Message: "invalid url: " + why, Code: schemas.DenyURLInvalid}
+	return &Error{Variant: schemas.VariantInvalidURL, Message: "invalid url: " + why, Code: d.Code}
 }
 
 // maxShown bounds what a message repeats of a name the caller chose.

@@ -208,7 +208,7 @@ func unsendable(call *schemas.HTTPCall) {
 // unfit words a document that does not fit as the executor's error.
 func unfit(err error) error {
 	if public, ok := errors.AsType[*fault.Error](err); ok {
-		return malformed(public.Message)
+		return malformed(public.Code, public.Message)
 	}
-	return malformed("the body does not fit")
+	return malformed(schemas.ValidationError, "the body does not fit")
 }

@@ -23,8 +23,10 @@ import (
 type Limits struct {
 	// Depth is how many objects and arrays may lie in each other; default 64.
 	Depth int
-	// Members is how many members all objects may have together; default 10,000.
+	// Members is how many members all objects may have together; default 9,999.
 	Members int
+	// Name is how long one name may be, in bytes of UTF-8; default 4096.
+	Name int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -32,7 +34,10 @@ func (l Limits) withDefaults() Limits {
 		l.Depth = 64
 	}
 	if l.Members == 0 {
-		l.Members = 10_000
+		l.Members = 9_999
+	}
+	if l.Name == 0 {
+		l.Name = 4096
 	}
 	return l
 }
@@ -62,6 +67,7 @@ func Check(data []byte, limits Limits) error {
 func walk(dec *jsontext.Decoder, limits Limits) error {
 	members := 0
 	for {
+		start := dec.InputOffset()
 		tok, err := dec.ReadToken()
 		if err != nil {
 			return syntax(err)
@@ -74,6 +80,9 @@ func walk(dec *jsontext.Decoder, limits Limits) error {
 			// A string is a name where an odd number of tokens of an object has been read.
 			if kind, n := dec.StackIndex(depth); kind == '{' && n%2 == 1 {
 				members++
+				if dec.InputOffset()-start > int64(limits.Name) && len(tok.String()) > limits.Name { // the offsets count white space
+					return invalid("", "a name is longer than "+strconv.Itoa(limits.Name)+" bytes")
+				}
 			}
 			if members > limits.Members {
 				return invalid("", "the document has more than "+strconv.Itoa(limits.Members)+" members")
@@ -112,7 +121,10 @@ func At(base string, data []byte, v any) error { return decode(data, v, jsontext
 
 func decode(data []byte, v any, base jsontext.Pointer) error {
 	if Kind(data) != '{' {
-		return wrong(base, "the body must be a JSON object")
+		if base == "" {
+			return invalid("", "the body must be a JSON object")
+		}
+		return wrong(base, "must be an object")
 	}
 	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
 	if err == nil {
@@ -123,21 +135,36 @@ func decode(data []byte, v any, base jsontext.Pointer) error {
 		return syntax(err)
 	}
 	if errors.Is(err, json.ErrUnknownName) {
-		return wrong(base+sem.JSONPointer, unknown(string(sem.JSONPointer), v))
+		return unknown(base+sem.JSONPointer, data, v)
 	}
 	return wrong(base+sem.JSONPointer, "must be "+wanted(sem.GoType))
 }
 
-// unknown words an unknown member; a known name in another case is named.
-func unknown(pointer string, v any) string {
-	name := pointer[strings.LastIndexByte(pointer, '/')+1:]
-	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+// unknown words an unknown member. A known name in another case is named; where
+// both stand, a lenient reader would take either, as with a name that stands
+// twice.
+func unknown(at jsontext.Pointer, data []byte, v any) error {
+	name := at.LastToken()
 	for _, known := range names(v) {
-		if strings.EqualFold(known, name) {
-			return "names are case-sensitive; this one is '" + known + "'"
+		switch {
+		case !strings.EqualFold(known, name):
+		case has(data, known):
+			return invalid(at, "the name stands twice in its object, in two spellings; send it once, as '"+known+"'")
+		default:
+			return wrong(at, "names are case-sensitive; this one is '"+known+"'")
 		}
 	}
-	return "this member is not known here; leave it out"
+	return wrong(at, "this member is not known here; leave it out")
+}
+
+// has reports whether an object has a member of its own by that name.
+func has(data []byte, name string) bool {
+	var members map[string]jsontext.Value
+	if json.Unmarshal(data, &members) != nil {
+		return false
+	}
+	_, ok := members[name]
+	return ok
 }
 
 // names are the members of the struct that v points to.

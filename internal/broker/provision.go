@@ -53,7 +53,7 @@ func (b *Broker) provision(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", schemas.BlobBucket, wrap(err))
 	}
-	return nil
+	return b.makeTokens(ctx)
 }
 
 func (b *Broker) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {

@@ -36,9 +36,9 @@ func TestBadFiles(t *testing.T) {
 		// unknown keys
 		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},
 		{"redact-headers: []", "weir.yaml:1: redact-headers: unknown key; did you mean redact_headers?"},
-		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers"},
+		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are auth, data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers"},
 		{"log:\n  durabilty: disk", "weir.yaml:2: log.durabilty: unknown key; did you mean durability?"},
-		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers`},
+		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are auth, data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers`},
 		{"deadline: {run: 1m}", "weir.yaml:1: deadline.run: unknown key; the keys here are http, plan"},
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
 		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
@@ -97,6 +97,14 @@ func TestBadFiles(t *testing.T) {
 		{"limits: {headers: 1}", "weir.yaml:1: limits.headers: is 1; use 4KiB to 1MiB"},
 		{"limits: {response: 0}", "weir.yaml:1: limits.response: is 0; use 1KiB to 64MiB"},
 		{"limits: {response_headers: 2MiB}", "weir.yaml:1: limits.response_headers: is 2MiB; use 4KiB to 1MiB"},
+		{"limits: {connections: 1}", "weir.yaml:1: limits.connections: is 1; use 16 to 1000000"},
+		{"limits: {connections_per_peer: 0}", "weir.yaml:1: limits.connections_per_peer: is 0; use 1 to 1000000"},
+		{"auth: {mode: none}", "weir.yaml:1: auth.mode: is none of its words; use open or tokens"},
+		{"auth: {rate: fast}", "weir.yaml:1: auth.rate: is not a count a second, minute or hour, such as 500/s"},
+		{"auth: {streams: 0}", "weir.yaml:1: auth.streams: is 0; use 1 to 1000000"},
+		{"auth: {mode: tokens}\nnats: {url: 'nats://h'}", "weir.yaml:1: auth.admin_token_file: is needed with nats.url; name a file for the first admin token"},
+		{"secrets: {age_file: /x}", "weir.yaml:1: secrets.age_identity: is missing; name the file with the identity that decrypts secrets.age_file"},
+		{"secrets: {age_identity: /x}", "weir.yaml:1: secrets.age_file: is missing; name the encrypted file, or remove secrets.age_identity"},
 		{"deadline: {http: 0s}", "weir.yaml:1: deadline.http: is 0s; use 1s to 24h"},
 		{"deadline: {plan: 25h}", "weir.yaml:1: deadline.plan: is 25h; use 1s to 24h"},
 		{"policy: {timeout: -1s}", "weir.yaml:1: policy.timeout: is -1s; use 100ms to 10m"},
@@ -126,7 +134,7 @@ func TestBadPolicy(t *testing.T) {
 		{"policy:\n  allowlist:\n    - name: a", "weir.yaml:3: policy.allowlist[0].url_prefix: "},
 		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: ftp://h/", "weir.yaml:4: policy.allowlist[0].url_prefix: "},
 		{
-			"policy:\n  allowlist:\n    - {name: a, url_prefix: 'http://h/'}\n    - name: \"b: \\\"c\"\n      url_prefix: http://h/\n      methods: [BREW]",
+			"policy:\n  allowlist:\n    - {name: a, url_prefix: 'http://h/'}\n    - name: b:c\n      url_prefix: http://h/\n      methods: [BREW]",
 			"weir.yaml:6: policy.allowlist[1].methods: ",
 		},
 		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n\n      network: lan", "weir.yaml:6: policy.allowlist[0].network: "},
@@ -154,14 +162,18 @@ func TestOpenModeStaysOnLoopback(t *testing.T) {
 		c, err := config.Parse("", nil, []string{"WEIR_LISTEN=" + listen}, nil)
 		require.NoError(t, err)
 		require.Equal(t, listen, c.Listen)
+		require.True(t, c.Open())
 	}
 	for _, listen := range []string{
 		"0.0.0.0:8092", ":8092", "[::]:8092", "192.168.1.2:8092", "weir.example:8092", "localhost.evil.example:80",
 		"128.0.0.1:80", "[::2]:80", "0:80", "2130706433:80", "127.1:80",
 	} {
-		_, err := config.Parse("", nil, []string{"HTTP_EXECUTOR_BIND_ADDR=" + listen}, nil)
-		require.EqualError(t, err, "HTTP_EXECUTOR_BIND_ADDR: listen: "+listen+
-			" can be reached from other machines, and without tokens anybody there may act; listen on a loopback address such as 127.0.0.1:8092")
+		c, err := config.Parse("", nil, []string{"HTTP_EXECUTOR_BIND_ADDR=" + listen}, nil)
+		require.NoError(t, err)
+		require.False(t, c.Open(), "who listens to others asks for tokens")
+		_, err = config.Parse("", nil, []string{"HTTP_EXECUTOR_BIND_ADDR=" + listen, "WEIR_AUTH_MODE=open"}, nil)
+		require.EqualError(t, err, "WEIR_AUTH_MODE: auth.mode: is open and "+listen+
+			" can be reached from other machines: anybody there could act; use tokens, or listen on a loopback address such as 127.0.0.1:8092")
 	}
 }
 
@@ -181,7 +193,7 @@ func TestBadVariablesAndFlags(t *testing.T) {
 		{nil, map[string]string{"workers.slots": "x"}, "command line: workers.slots: is not a whole number"},
 		{nil, map[string]string{"worker.slots": "1"}, `command line: "worker.slots": unknown key; did you mean workers.slots?`},
 		{nil, map[string]string{"policy.allowlist": "x"}, `command line: "policy.allowlist": unknown key; the keys here are`},
-		{nil, map[string]string{"listen": ":1"}, "command line: listen: :1 can be reached from other machines"},
+		{nil, map[string]string{"listen": ":1", "auth.mode": "open"}, "command line: auth.mode: is open and :1 can be reached from other machines"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {

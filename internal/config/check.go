@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 
 // check notes everything in c that cannot work, c having its defaults.
 func (r *reader) check(c *Config) {
-	r.checkListen(c.Listen)
+	r.checkAuth(c)
 	if c.Data == "" && c.Embedded() {
 		r.wrong("data", "is empty; name the directory of the log")
 	}
@@ -25,10 +24,13 @@ func (r *reader) check(c *Config) {
 	between(r, "limits.headers", c.Limits.Headers, 4<<10, 1<<20)
 	between(r, "limits.response", c.Limits.Response, 1<<10, 64<<20)
 	between(r, "limits.response_headers", c.Limits.ResponseHeaders, 4<<10, 1<<20)
+	between(r, "limits.connections", c.Limits.Connections, 16, 1_000_000)
+	between(r, "limits.connections_per_peer", c.Limits.ConnectionsPerPeer, 1, 1_000_000)
 	between(r, "deadline.http", duration(c.Deadline.HTTP), duration(time.Second), duration(24*time.Hour))
 	between(r, "deadline.plan", duration(c.Deadline.Plan), duration(time.Second), duration(24*time.Hour))
 	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
 	r.checkPolicy(c)
+	r.checkSecrets(c.Secrets)
 	for i, name := range c.RedactHeaders {
 		if !headerName(name) {
 			r.wrong("redact_headers["+strconv.Itoa(i)+"]", "is not the name of a header; write letters, digits and hyphens")
@@ -38,32 +40,18 @@ func (r *reader) check(c *Config) {
 	r.oneOf("telemetry.log_format", c.Telemetry.LogFormat, "json", "text")
 }
 
-// checkListen refuses what is not loopback: there are no tokens to tell callers
-// apart, so whoever reaches the port may do what policy allows.
-func (r *reader) checkListen(listen string) {
-	host, ok := r.hostPort("listen", listen)
-	if !ok || host == "localhost" {
-		return
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
-		return
-	}
-	r.wrong("listen", "%s can be reached from other machines, and without tokens anybody there may act; "+
-		"listen on a loopback address such as 127.0.0.1:8092", listen)
-}
-
-// hostPort checks the form host:port and returns the host.
-func (r *reader) hostPort(key, address string) (host string, ok bool) {
-	host, port, err := net.SplitHostPort(address)
+// hostPort checks the form host:port.
+func (r *reader) hostPort(key, address string) bool {
+	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		r.wrong(key, "is not an address; write host:port, such as 127.0.0.1:8092")
-		return "", false
+		return false
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
 		r.wrong(key, "has no port between 0 and 65535; write host:port, such as 127.0.0.1:8092")
-		return "", false
+		return false
 	}
-	return host, true
+	return true
 }
 
 func (r *reader) checkLog(c *Config) {
@@ -95,7 +83,7 @@ func (r *reader) checkNATS(c *Config) {
 	if c.NATS.Listen != "" {
 		if !c.Embedded() {
 			r.wrong("nats.listen", "is for the embedded server; remove it or nats.url")
-		} else if _, ok := r.hostPort("nats.listen", c.NATS.Listen); ok && c.NATS.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		} else if r.hostPort("nats.listen", c.NATS.Listen) && c.NATS.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
 			r.wrong("nats.listen", "is the address of listen; give it a port of its own")
 		}
 	}

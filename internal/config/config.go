@@ -18,7 +18,7 @@ import (
 // written with commas.
 type Config struct {
 	// The address to serve on, host:port. Default 127.0.0.1:8092. Port 0 takes
-	// a free one. Without tokens only a loopback address is accepted.
+	// a free one. Only a loopback address may be open, see auth.mode.
 	// HTTP_EXECUTOR_BIND_ADDR overrides it.
 	Listen string `yaml:"listen"`
 	// The directory of the embedded server's log. Default ./weir-data. Not used
@@ -34,13 +34,16 @@ type Config struct {
 	Limits Limits `yaml:"limits"`
 	// How long an action may take, from its acceptance to its end.
 	Deadline Deadline `yaml:"deadline"`
+	// Who may ask.
+	Auth Auth `yaml:"auth"`
 	// What may leave.
 	Policy Policy `yaml:"policy"`
 	// Where ${secret:NAME} comes from.
 	Secrets Secrets `yaml:"secrets"`
 	// Names of headers whose values are shown, logged and stored as REDACTED,
-	// beside authorization, proxy-authorization, cookie, set-cookie and
-	// x-api-key. Default none. Letter case does not matter.
+	// beside authorization, proxy-authorization, cookie, set-cookie and every
+	// name that speaks of a token, secret, password, signature, API key or
+	// credential. Default none. Letter case does not matter.
 	RedactHeaders []string `yaml:"redact_headers"`
 	// What Weir says about itself.
 	Telemetry Telemetry `yaml:"telemetry"`
@@ -98,6 +101,30 @@ type Limits struct {
 	Response Size `yaml:"response"`
 	// Headers of one answer from a target, 4KiB to 1MiB. Default 64KiB.
 	ResponseHeaders Size `yaml:"response_headers"`
+	// Connections open at a time, 16 to 1000000; more are closed at once.
+	// Default 16384, and never more than three quarters of the open files that
+	// the system allows.
+	Connections int `yaml:"connections"`
+	// Connections open at a time from one address, 1 to 1000000. Default 12288.
+	ConnectionsPerPeer int `yaml:"connections_per_peer"`
+}
+
+// Auth says who may ask.
+type Auth struct {
+	// Who may ask: tokens (every request needs a bearer token) or open
+	// (everybody is the tenant "default" and an admin, which only a loopback
+	// address may be). Default open on a loopback address, else tokens.
+	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens"`
+	// File that the first admin token is written to, readable by its owner
+	// alone, when there is no other. Default admin.token in the data directory;
+	// required with nats.url.
+	AdminTokenFile string `yaml:"admin_token_file"`
+	// Requests of one token, a count a second, minute or hour, such as 500/s;
+	// as many again may come in a burst. A token may have a rate of its own.
+	// Default 500/s.
+	Rate string `yaml:"rate"`
+	// Event streams open at a time for one token, 1 to 1000000. Default 1000.
+	Streams int `yaml:"streams"`
 }
 
 // Deadline is how long an action may take.
@@ -126,6 +153,12 @@ type Secrets struct {
 	// Directory with one file for each secret, named like it. Default none: the
 	// environment alone, as WEIR_SECRET_NAME.
 	Dir string `yaml:"dir"`
+	// File of secrets encrypted with age: once decrypted, a YAML mapping of
+	// names to values. It comes after the environment and the directory.
+	// Default none.
+	AgeFile string `yaml:"age_file"`
+	// File with the age identity that decrypts it. Required with age_file.
+	AgeIdentity string `yaml:"age_identity"`
 }
 
 // Telemetry is what Weir says about itself.

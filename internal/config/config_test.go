@@ -40,7 +40,9 @@ func TestDefaults(t *testing.T) {
 		Workers: config.Workers{Slots: 256},
 		Limits: config.Limits{
 			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
+			Connections: 16384, ConnectionsPerPeer: 12288,
 		},
+		Auth:     config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
 		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
@@ -70,7 +72,8 @@ log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64M
 nats:
   listen: 127.0.0.1:4222
 workers: {slots: 16}
-limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB}
+limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, connections: 100, connections_per_peer: 20}
+auth: {mode: tokens, admin_token_file: /run/admin.token, rate: 100/m, streams: 5}
 deadline: {http: 90s, plan: 5m}
 policy:
   timeout: 10s
@@ -84,9 +87,12 @@ policy:
       upstream_idempotency: {ttl: 24h}
       headers:
         Authorization: "Bearer ${secret:GITHUB_TOKEN}"
+      query: {key: "${secret:KEY}"}
+      body: {token: "${secret:TOKEN}"}
+      mode: enforce
       limits: {rate: 10/s, concurrency: 4}
     - {name: inner, url_prefix: "http://10.1.2.3:81/x", network: private, cidrs: [10.0.0.0/8]}
-secrets: {dir: /run/secrets}
+secrets: {dir: /run/secrets, age_file: /etc/weir.age, age_identity: /etc/weir.key}
 redact_headers: [X-Session, x-other]
 telemetry: {log_level: debug, log_format: text}
 `
@@ -104,7 +110,9 @@ func TestEveryKey(t *testing.T) {
 		Workers: config.Workers{Slots: 16},
 		Limits: config.Limits{
 			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
+			Connections: 100, ConnectionsPerPeer: 20,
 		},
+		Auth:     config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},
 		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute},
 		Policy: config.Policy{
 			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
@@ -113,12 +121,13 @@ func TestEveryKey(t *testing.T) {
 					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "POST"}, Network: "public",
 					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour},
 					Headers: map[string]string{"Authorization": "Bearer ${secret:GITHUB_TOKEN}"},
-					Limits:  policy.Limits{Rate: "10/s", Concurrency: 4},
+					Query:   map[string]string{"key": "${secret:KEY}"}, Body: map[string]string{"token": "${secret:TOKEN}"},
+					Limits: policy.Limits{Rate: "10/s", Concurrency: 4}, Mode: policy.ModeEnforce,
 				},
 				{Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}},
 			},
 		},
-		Secrets:       config.Secrets{Dir: "/run/secrets"},
+		Secrets:       config.Secrets{Dir: "/run/secrets", AgeFile: "/etc/weir.age", AgeIdentity: "/etc/weir.key"},
 		RedactHeaders: []string{"X-Session", "x-other"},
 		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text"},
 	}, c)
@@ -213,7 +222,9 @@ func TestEveryVariable(t *testing.T) {
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds",
 		"WEIR_WORKERS_SLOTS=9", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
-		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s",
+		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
+		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
+		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
@@ -225,10 +236,11 @@ func TestEveryVariable(t *testing.T) {
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds"},
 		Workers:       config.Workers{Slots: 9},
-		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10},
+		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Connections: 99, ConnectionsPerPeer: 98},
+		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
 		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second},
 		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
-		Secrets:       config.Secrets{Dir: "/s"},
+		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},
 		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text"},
 	}, c)
@@ -237,12 +249,11 @@ func TestEveryVariable(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	c := parse(t, "policy: {allowlist: [{name: my entry, url_prefix: 'http://h/'}]}",
+	c := parse(t, "policy: {allowlist: [{name: mine, url_prefix: 'http://h/'}]}",
 		"WEIR_LISTN=x", "WEIR_HELLO_WORLD=canary", "WEIRD=1", "WEIR_CONFIG=/x")
 	require.Equal(t, []string{
 		"WEIR_HELLO_WORLD is set and is not a setting of Weir",
 		"WEIR_LISTN is set and is not a setting of Weir; did you mean WEIR_LISTEN?",
-		"policy.allowlist[0].name: the log leaves this name out; it shows up to 128 letters, digits, dots, colons, hyphens and underscores",
 	}, c.Warnings())
 }
 

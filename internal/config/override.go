@@ -10,6 +10,7 @@ import (
 // The environment variables that are not made from a key.
 const (
 	envFile         = "WEIR_CONFIG"  // where the file is
+	envToken        = "WEIR_TOKEN"   // what the client commands send
 	envSecret       = "WEIR_SECRET_" // a secret's value, by name
 	envBindAddr     = "HTTP_EXECUTOR_BIND_ADDR"
 	envAllowedHosts = "HTTP_EXECUTOR_ALLOWED_HOSTS"
@@ -58,7 +59,7 @@ func envName(f reflect.StructField, path string) string {
 // counts as not set, except for a list, where it means the empty one.
 func (r *reader) environment(environ []string, c *Config) {
 	vars := lookup(environ)
-	known := map[string]bool{envFile: true}
+	known := map[string]bool{envFile: true, envToken: true}
 	for _, s := range settings(c) {
 		known[s.env] = true
 		r.override(s, s.env, vars)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,13 +13,18 @@ import (
 	"time"
 
 	"weir/internal/policy"
-	"weir/schemas"
 )
 
 // Compile makes the policy that the configuration describes. Extra are ports
 // that the configuration does not name and that are never a target either, such
 // as the one behind a listen address with port 0.
 func (c Config) Compile(extra ...uint16) (*policy.Policy, error) {
+	return c.CompileAt(nil, extra...)
+}
+
+// CompileAt is Compile for a node that other machines reach at these addresses:
+// on its own ports they are no more a target than loopback is.
+func (c Config) CompileAt(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
 	ports := slices.Clone(extra)
 	for _, address := range []string{c.Listen, c.NATS.Listen} {
 		if _, port, err := net.SplitHostPort(address); err == nil {
@@ -28,7 +34,7 @@ func (c Config) Compile(extra ...uint16) (*policy.Policy, error) {
 		}
 	}
 	return policy.Compile(policy.Config{
-		Entries: c.Policy.Allowlist, AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports,
+		Entries: c.Policy.Allowlist, AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own,
 	})
 }
 
@@ -67,10 +73,6 @@ func (r *reader) checkPolicy(c *Config) {
 		if _, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}}); err != nil {
 			r.verdict(key, err)
 			continue
-		}
-		if !schemas.ValidID(e.Name) {
-			c.warnings = append(c.warnings, key+".name: the log leaves this name out; "+
-				"it shows up to 128 letters, digits, dots, colons, hyphens and underscores")
 		}
 		if e.Limits != (policy.Limits{}) {
 			c.warnings = append(c.warnings, key+".limits: is read and not enforced yet")

@@ -53,11 +53,14 @@ func (c Config) LogValue() slog.Value { return slog.StringValue("config") }
 func (p Policy) redacted() Policy {
 	p.Allowlist = append(p.Allowlist[:0:0], p.Allowlist...)
 	for i := range p.Allowlist {
-		headers := maps.Clone(p.Allowlist[i].Headers)
-		for name, value := range headers {
-			headers[name] = shown(value)
+		e := &p.Allowlist[i]
+		for _, added := range []*map[string]string{&e.Headers, &e.Query, &e.Body} {
+			hidden := maps.Clone(*added)
+			for name, value := range hidden {
+				hidden[name] = shown(value)
+			}
+			*added = hidden
 		}
-		p.Allowlist[i].Headers = headers
 	}
 	return p
 }

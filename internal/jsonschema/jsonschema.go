@@ -61,6 +61,9 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !g.useful() {
+		return nil, errors.New("the schema is too costly to judge any document by; it may apply itself too often")
+	}
 	return &Schema{schema: compiled, graph: g}, nil
 }
 

@@ -29,6 +29,13 @@ func (g *graph) affordable(doc any) bool {
 	return m.apply(g.root, doc, 0)
 }
 
+// useful reports whether documents of at least one type can be judged within
+// bounds, where they are as small as can be. Of a schema that no document can be
+// held against, its author had better hear before a call is made than after.
+func (g *graph) useful() bool {
+	return slices.ContainsFunc([]any{nil, true, json.Number("0"), "", []any{}, map[string]any{}}, g.affordable)
+}
+
 func (m *meter) spend(n int) bool {
 	m.left -= n
 	return m.left >= 0

@@ -32,7 +32,9 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	want := []string{
 		"GET /healthz", "GET /metrics", "GET /openapi.json", "GET /readyz", "GET /sandbox",
 		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/dead-letters", "GET /v1/evidence",
+		"GET /v1/policy", "GET /v1/tokens",
 		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
+		"POST /v1/policy/explain", "POST /v1/policy/reload", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
 	}
 	var got []string
 	ids := map[string]bool{}

@@ -14,26 +14,6 @@ import (
 	"weir/schemas"
 )
 
-// Phase says how far a call had come when it failed.
-type Phase string
-
-// The phases of Do. The codes name those of Open.
-const (
-	PhaseHeader Phase = "header" // sending, and waiting for the answer's headers
-	PhaseBody   Phase = "body"
-)
-
-// PhaseError is the cause of every failure of an exchange that had begun.
-type PhaseError struct {
-	Phase Phase
-	Cause error
-}
-
-func (e *PhaseError) Error() string { return string(e.Phase) + ": " + e.Cause.Error() }
-
-// Unwrap gives the private cause.
-func (e *PhaseError) Unwrap() error { return e.Cause }
-
 var errPhaseTime = errors.New("the phase took too long")
 
 // Do makes the one request that this connection is for and closes it. It
@@ -49,7 +29,7 @@ func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	defer c.Close()
 	if code, over := givenUp(ctx); over {
-		return nil, &fault.Call{Code: code, Cause: context.Cause(ctx)}
+		return nil, &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, context.Cause(ctx)}}
 	}
 	if err := c.wire.probe(); err != nil {
 		return nil, lostBefore(err)
@@ -121,6 +101,9 @@ func (x *exchange) headerOver(resp *http.Response) error {
 	}
 	fields, size := 0, int64(0)
 	for name, values := range resp.Header {
+		if !token(name) { // net/http lets a space before the colon pass, as part of the name
+			return x.fail(schemas.UpstreamProtocol, errors.New("a field's name is not a token"))
+		}
 		for _, v := range values {
 			fields++
 			size += int64(len(name) + len(": ") + len(v) + len("\r\n"))

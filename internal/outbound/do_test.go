@@ -246,8 +246,11 @@ func TestMemoryIsBounded(t *testing.T) { //nolint:paralleltest // see above
 		_, err := call(t, c, s, "GET", "/", outbound.Request{})
 		runtime.ReadMemStats(&after)
 		require.Error(t, err)
-		// A buffer that doubles up to 8 MiB has allocated twice that.
-		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(48<<20), name)
+		// A buffer that doubles up to 8 MiB has allocated up to four times that.
+		// The upstream allocates what it writes, too, and how much the kernel takes
+		// of it before the connection closes differs from run to run.
+		grown := int64(after.TotalAlloc-before.TotalAlloc) - s.Written()
+		assert.Less(t, grown, int64(40<<20), name)
 		s.Close()
 	}
 }

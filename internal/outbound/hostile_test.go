@@ -80,6 +80,8 @@ func TestHostileUpstream(t *testing.T) {
 			x.Reset()
 		}), schemas.UpstreamReset, 0},
 		"header without colon": {upstream.Raw(ok200 + "NoColonHere\r\n\r\n"), schemas.UpstreamProtocol, 0},
+		"space before a colon": {upstream.Raw(ok200 + "X-A : b\r\nContent-Length: 0\r\n\r\n"), schemas.UpstreamProtocol, 0},
+		"a name that is none":  {upstream.Raw(ok200 + "X(A): b\r\nContent-Length: 0\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"switched protocols":   {upstream.RawOpen("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"one long header":      {upstream.HeaderBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 0},
 		"a header just over":   {upstream.HeaderBytes(64<<10 + 1), schemas.UpstreamHeadersTooLarge, 200},

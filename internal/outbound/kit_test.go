@@ -3,6 +3,7 @@ package outbound_test
 import (
 	"context"
 	"net/netip"
+	"regexp"
 	"testing"
 	"time"
 
@@ -59,8 +60,12 @@ func failure(tb testing.TB, err error, code schemas.Code, sent bool) *fault.Call
 	require.Equal(tb, sent, c.Sent, "cause: %v", c.Cause)
 	require.Equal(tb, string(code), c.Error(), "the text says nothing but the code")
 	require.Error(tb, c.Cause)
+	require.Regexp(tb, harmless, c.Cause.Error(), "nor does the cause's: no address, no host, nothing that was said")
 	return c
 }
+
+// harmless is a text of Weir's own words.
+var harmless = regexp.MustCompile(`^[A-Za-z_ ,;:'-]+$`)
 
 // moment is a limit that a test waits for in real time.
 const moment = 60 * time.Millisecond

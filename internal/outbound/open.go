@@ -28,6 +28,7 @@ var (
 type Conn struct {
 	client *Client
 	permit policy.Permit
+	addrs  []netip.Addr // all of the answer that led here; see Recheck
 	wire   *wire
 	spent  atomic.Bool
 }
@@ -57,7 +58,7 @@ func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
 			return nil, err
 		}
 	}
-	return &Conn{client: c, permit: p, wire: w}, nil
+	return &Conn{client: c, permit: p, addrs: addrs, wire: w}, nil
 }
 
 // Close ends the connection, and a request that is under way on it. It may be
@@ -70,7 +71,7 @@ func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, er
 	if !p.Addr().IsValid() {
 		var err error
 		if addrs, err = c.lookup(ctx, p.Host()); err != nil {
-			return nil, unsent(ctx, schemas.UpstreamDNS, err)
+			return nil, unsent(ctx, schemas.UpstreamDNS, PhaseDNS, err)
 		}
 	}
 	if err := p.CheckAddrs(addrs); err != nil {
@@ -124,7 +125,7 @@ func (c *Client) connect(ctx context.Context, p policy.Permit, addrs []netip.Add
 			break
 		}
 	}
-	return nil, unsent(ctx, schemas.UpstreamConnect, errors.Join(failures...))
+	return nil, unsent(ctx, schemas.UpstreamConnect, PhaseConnect, errors.Join(failures...))
 }
 
 func dialShare(
@@ -142,12 +143,11 @@ func dialShare(
 	return dial(ctx, network, to.String())
 }
 
-// refusedAddrError is a socket whose address is not the checked one.
+// refusedAddrError is a socket whose address is not the checked one. Its text
+// does not tell the address.
 type refusedAddrError struct{ cause error }
 
-func (e *refusedAddrError) Error() string {
-	return "refused when the socket was made: " + e.cause.Error()
-}
+func (e *refusedAddrError) Error() string { return "refused when the socket was made" }
 func (e *refusedAddrError) Unwrap() error { return e.cause }
 
 // dialer is the network's, for one permit.
@@ -180,7 +180,7 @@ func (c *Client) handshake(ctx context.Context, p policy.Permit, w *wire) error 
 	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(limited); err != nil {
-		return unsent(ctx, schemas.UpstreamTLS, err)
+		return unsent(ctx, schemas.UpstreamTLS, PhaseTLS, err)
 	}
 	w.Conn = secure
 	return nil
@@ -188,11 +188,11 @@ func (c *Client) handshake(ctx context.Context, p policy.Permit, w *wire) error 
 
 // unsent makes the failure of a phase before sending. The caller's own end of
 // patience goes before the phase's word.
-func unsent(ctx context.Context, code schemas.Code, cause error) *fault.Call {
+func unsent(ctx context.Context, code schemas.Code, phase Phase, cause error) *fault.Call {
 	if own, over := givenUp(ctx); over {
 		code = own
 	}
-	return &fault.Call{Code: code, Cause: cause}
+	return &fault.Call{Code: code, Cause: &PhaseError{phase, cause}}
 }
 
 // givenUp tells a deadline from a cancellation.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,13 +15,16 @@ import (
 )
 
 // Request is what goes out beside what the permit says: method, host and
-// target are the permit's alone.
+// target are the permit's alone, but for the parameters that the entry adds.
 type Request struct {
 	// Headers are the caller's.
 	Headers []schemas.Header
 	// Injected are the entry's own, secrets filled in. They replace the
 	// caller's of the same name.
 	Injected []schemas.Header
+	// Query are the entry's own parameters, name and value as they are meant.
+	// They follow the permit's query, of which no byte is changed.
+	Query []schemas.Header
 	// Body is sent as it is; an empty one is no body.
 	Body []byte
 	// ContentType and IdempotencyKey become header fields where Headers and
@@ -50,7 +52,7 @@ const userAgent = "weir"
 // build makes the request of the permit's parts. The target goes on the wire
 // byte for byte as policy matched it: nothing parses it again.
 func build(ctx context.Context, p policy.Permit, r Request) (*http.Request, error) {
-	target := p.RequestTarget()
+	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
 	}
@@ -113,25 +115,30 @@ func fields(r Request) (http.Header, error) {
 }
 
 // usable refuses owned fields, names that are no token and values that could
-// end their line. The value is never part of the error.
+// end their line. Neither is part of the error: both may be the caller's.
 func usable(h schemas.Header) error {
-	if h.Name == "" {
-		return errors.New("a header field has no name")
-	}
-	for i := range len(h.Name) {
-		if !tokenByte(h.Name[i]) {
-			return errors.New("a header field's name is not a token")
-		}
+	if !token(h.Name) {
+		return errors.New("a header field's name is not a token")
 	}
 	if owned(http.CanonicalHeaderKey(h.Name)) {
-		return fmt.Errorf("header field %s belongs to the connection", h.Name)
+		return errors.New("a header field belongs to the connection")
 	}
 	for i := range len(h.Value) {
 		if c := h.Value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return fmt.Errorf("the value of header field %s has a control character", h.Name)
+			return errors.New("a header field's value has a control character")
 		}
 	}
 	return nil
+}
+
+// token reports whether s is one in the sense of RFC 9110, section 5.6.2.
+func token(s string) bool {
+	for i := range len(s) {
+		if !tokenByte(s[i]) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func tokenByte(c byte) bool {

@@ -12,7 +12,7 @@ import (
 // to loopback and a literal address to that address.
 func (r *ranges) parseItem(s string) (*entry, string, error) {
 	item := strings.TrimSpace(s)
-	e := &entry{methods: methodsAll}
+	e := &entry{item: true, methods: methodsAll}
 	var err error
 	switch {
 	case item == "":

@@ -11,13 +11,15 @@ import (
 	"weir/schemas"
 )
 
-// crowd is a policy of n entries, of which the last is the one that is asked for.
-func crowd(tb testing.TB, n int) (*policy.Policy, policy.Request) {
+// crowd is a policy of n entries, of which the last is the one that is asked
+// for, and of more.
+func crowd(tb testing.TB, n int, more ...policy.Entry) (*policy.Policy, policy.Request) {
 	tb.Helper()
 	var c policy.Config
 	for i := range n {
 		c.Entries = append(c.Entries, policy.Entry{Name: fmt.Sprintf("e%d", i), URLPrefix: fmt.Sprintf("https://h%d.example.com/api/v1/", i), Methods: []string{"GET", "POST"}})
 	}
+	c.Entries = append(c.Entries, more...)
 	return compile(tb, c), policy.Request{
 		Method: "POST", URL: fmt.Sprintf("https://h%d.example.com/api/v1/users/42/items?page=3&size=100", n-1), HasBody: true, BodySize: 512,
 		Headers: []schemas.Header{{Name: "Accept", Value: "application/json"}, {Name: "Content-Type", Value: "application/json"}, {Name: "X-Request-ID", Value: "0190a0b0"}},
@@ -31,6 +33,15 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !p.Decide(r).Allowed {
+					b.Fatal("denied")
+				}
+			}
+		})
+		shadowed, _ := crowd(b, n, policy.Entry{Name: "later", URLPrefix: "https://later.example.com/", Mode: policy.ModeShadow})
+		b.Run(strconv.Itoa(n)+"/shadow", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !shadowed.Decide(r).Allowed {
 					b.Fatal("denied")
 				}
 			}
@@ -57,9 +68,25 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	escaped.URL = "https://h99.example.com/api/v1/caf%C3%A9/a%20b"
 	denied := r
 	denied.URL = "https://h99.example.com/api/v2/"
-	for name, r := range map[string]policy.Request{"allowed": r, "escaped": escaped, "denied": denied} {
+	keyed := r
+	keyed.Key = "e99"
+	limited := r
+	limited.Only = []string{"e98", "e99"}
+	body := r
+	body.Body = []byte(`{"a":1}`)
+	// A shadow entry costs a second judgement; memory only where the two differ.
+	shadowed, _ := crowd(t, 100, policy.Entry{Name: "later", URLPrefix: "https://later.example.com/", Mode: policy.ModeShadow})
+	for name, r := range map[string]policy.Request{
+		"allowed": r, "escaped": escaped, "denied": denied, "keyed": keyed, "limited": limited, "body": body,
+	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() { p.Decide(r) }), name)
+		require.Zero(t, testing.AllocsPerRun(100, func() { shadowed.Decide(r) }), "%s, beside a shadow", name)
 	}
+	adds, _ := crowd(t, 1, policy.Entry{Name: "adds", URLPrefix: "https://h.example.com/", Methods: []string{"POST"}, Query: map[string]string{"api_key": "1"}})
+	asked := r
+	asked.URL = "https://h.example.com/?page=3&api%5Fkeys=4"
+	require.True(t, adds.Decide(asked).Allowed)
+	require.Zero(t, testing.AllocsPerRun(100, func() { adds.Decide(asked) }), "a query is searched in place")
 	upper := r
 	upper.URL = "https://H99.example.com/api/v1/"
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.Decide(upper) }), 1.0, "a host in capitals is copied")

@@ -11,17 +11,29 @@ import (
 // Compile checks a Config and makes it a Policy, all or nothing. Its error
 // names every entry and key that is wrong.
 func Compile(c Config) (*Policy, error) {
-	p := &Policy{byName: map[string]*entry{}, ranges: newRanges()}
-	err := errors.Join(p.setEntries(c.Entries), p.setHosts(c.AllowedHosts), p.setSelf(c))
-	if err != nil {
+	p := &Policy{ranges: newRanges()}
+	named, err := compileEntries(c.Entries)
+	hosts, hostErr := p.compileHosts(c.AllowedHosts)
+	if err = errors.Join(err, hostErr, p.setSelf(c)); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	p.version = version(p.entries)
+	p.all = slices.Concat(named, hosts)
+	p.enforced = newTable(p.all, func(e *entry) bool { return !e.shadow })
+	if shadows := newTable(named, func(e *entry) bool { return e.shadow }); len(shadows.entries) > 0 {
+		rehearsal := newTable(p.all, func(e *entry) bool { return e.shadow || shadows.byName[e.name] == nil })
+		p.rehearsal = &rehearsal
+	}
+	p.version = version(p.all)
 	return p, nil
 }
 
-func (p *Policy) setEntries(list []Entry) error {
-	var errs []error
+// compileEntries gives the named entries in order. A replaced one leaves, and
+// what replaces it stands where it is written.
+func compileEntries(list []Entry) ([]*entry, error) {
+	var (
+		out  []*entry
+		errs []error
+	)
 	for i, in := range list {
 		label := fmt.Sprintf("entry %q", in.Name)
 		if err := checkName(in.Name); err != nil {
@@ -35,18 +47,19 @@ func (p *Policy) setEntries(list []Entry) error {
 			}
 			continue
 		}
-		if old := p.byName[in.Name]; old != nil {
-			p.entries = slices.DeleteFunc(p.entries, func(e *entry) bool { return e == old })
-		}
-		p.byName[in.Name] = e
-		p.entries = append(p.entries, e)
+		out = append(slices.DeleteFunc(out, func(old *entry) bool { return old.name == e.name && old.shadow == e.shadow }), e)
 	}
-	return errors.Join(errs...)
+	return out, errors.Join(errs...)
 }
 
-func (p *Policy) setHosts(items []string) error {
+// compileHosts gives the entries that the allowed hosts stand for, and keeps
+// the items in canonical form.
+func (p *Policy) compileHosts(items []string) ([]*entry, error) {
 	p.hosts = []string{}
-	var errs []error
+	var (
+		out  []*entry
+		errs []error
+	)
 	for _, s := range items {
 		e, item, err := p.ranges.parseItem(s)
 		if err != nil {
@@ -55,10 +68,10 @@ func (p *Policy) setHosts(items []string) error {
 		}
 		if !slices.Contains(p.hosts, item) {
 			p.hosts = append(p.hosts, item)
-			p.entries = append(p.entries, e)
+			out = append(out, e)
 		}
 	}
-	return errors.Join(errs...)
+	return out, errors.Join(errs...)
 }
 
 func (p *Policy) setSelf(c Config) error {

@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,10 +45,32 @@ func TestCompileNamesEntryAndKey(t *testing.T) {
 		`entry "a": headers: the value of X`:    func(e *policy.Entry) { e.Headers = map[string]string{"X": "a\r\nb"} },
 		`X has a placeholder`:                   func(e *policy.Entry) { e.Headers = map[string]string{"X": "${secrt:A}"} },
 		`entry "a": headers: an entry for any`:  func(e *policy.Entry) { e.URLPrefix = "*"; e.Headers = map[string]string{"X": "a"} },
+		`query: k`:                              func(e *policy.Entry) { e.Query = map[string]string{"k.a": "", "k_A": ""} },
+		`body: k`:                               func(e *policy.Entry) { e.Body = map[string]string{"ka": "", "kA": ""} },
 		`is there twice`:                        func(e *policy.Entry) { e.Headers = map[string]string{"X-A": "", "x_a": ""} },
 		`entry "a": limits: rate`:               func(e *policy.Entry) { e.Limits.Rate = "10/day" },
 		`entry "a": limits: concurrency`:        func(e *policy.Entry) { e.Limits.Concurrency = -1 },
-		`entry "a": mode: "shadow"`:             func(e *policy.Entry) { e.Mode = "shadow" },
+		`entry "a": mode: "dry"`:                func(e *policy.Entry) { e.Mode = "dry" },
+		`entry 1: name: must be at most 128 l`:  func(e *policy.Entry) { e.Name = strings.Repeat("a", 129) },
+		`entry 1: name: must be at most 128`:    func(e *policy.Entry) { e.Name = "a b" },
+		`entry 1: name: must be at`:             func(e *policy.Entry) { e.Name = "\u00e9" },
+		`Y has a placeholder`: func(e *policy.Entry) {
+			e.Headers = map[string]string{"Y": "${secret:" + strings.Repeat("A", 129) + "}"}
+		},
+		`headers: there are more than 64`:    func(e *policy.Entry) { e.Headers = many(65) },
+		`entry "a": query: an entry for any`: func(e *policy.Entry) { e.URLPrefix = "*"; e.Query = map[string]string{"k": "v"} },
+		`entry "a": query: "a&b"`:            func(e *policy.Entry) { e.Query = map[string]string{"a&b": "v"} },
+		`entry "a": query: ""`:               func(e *policy.Entry) { e.Query = map[string]string{"": "v"} },
+		`entry "a": query: "a%62"`:           func(e *policy.Entry) { e.Query = map[string]string{"a%62": "v"} },
+		`query: the value of k is not`:       func(e *policy.Entry) { e.Query = map[string]string{"k": "a\nb"} },
+		`query: the value of k has a`:        func(e *policy.Entry) { e.Query = map[string]string{"k": "${env:K}"} },
+		`query: there are more than 64`:      func(e *policy.Entry) { e.Query = many(65) },
+		`entry "a": body: an entry for any`:  func(e *policy.Entry) { e.URLPrefix = "*"; e.Body = map[string]string{"k": "v"} },
+		`entry "a": body: "a\"b"`:            func(e *policy.Entry) { e.Body = map[string]string{`a"b`: "v"} },
+		`entry "a": body: " "`:               func(e *policy.Entry) { e.Body = map[string]string{" ": "v"} },
+		`body: the value of k is not`:        func(e *policy.Entry) { e.Body = map[string]string{"k": "\u00e9"} },
+		`body: the value of k has a`:         func(e *policy.Entry) { e.Body = map[string]string{"k": "${secret:lower}"} },
+		`body: there are more than 64`:       func(e *policy.Entry) { e.Body = many(65) },
 	} {
 		e := ok
 		change(&e)
@@ -63,13 +87,26 @@ func TestCompileNamesEntryAndKey(t *testing.T) {
 	require.ErrorContains(t, err, `self host "a b"`)
 }
 
-func TestErrorsKeepHeaderValuesToThemselves(t *testing.T) {
+// many is a set of n things to add.
+func many(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m["n"+strconv.Itoa(i)] = "v"
+	}
+	return m
+}
+
+func TestErrorsKeepAddedValuesToThemselves(t *testing.T) {
 	t.Parallel()
-	_, err := policy.Compile(policy.Config{Entries: []policy.Entry{
-		{Name: "a", URLPrefix: "https://a.test/", Headers: map[string]string{"Authorization": "Bearer tok3n\x00"}},
-	}})
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), "tok3n")
+	for _, value := range []string{"Bearer tok3n\x00", "tok3n ${secret:oops}"} {
+		added := map[string]string{"Authorization": value}
+		for _, e := range []policy.Entry{{Headers: added}, {Query: added}, {Body: added}} {
+			e.Name, e.URLPrefix = "a", "https://a.test/"
+			_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "tok3n")
+		}
+	}
 }
 
 func TestLaterEntryOfANameWins(t *testing.T) {
@@ -103,6 +140,7 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 	same.Entries[0].CIDRs = []string{"172.16.0.0/12", "10.0.0.0/8"}
 	same.AllowedHosts = []string{" LOCALHOST", "[::1]", "localhost"}
 	same.SelfPorts = []uint16{1234}
+	same.Entries[0].Mode = policy.ModeEnforce
 	require.Equal(t, want, compile(t, same).Version())
 
 	for name, change := range map[string]func(*policy.Config){
@@ -113,6 +151,9 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 		"ttl":     func(c *policy.Config) { c.Entries[0].UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour} },
 		"limits":  func(c *policy.Config) { c.Entries[0].Limits.Rate = "1/s" },
 		"hops":    func(c *policy.Config) { c.Entries[0].Redirects = 1 },
+		"query":   func(c *policy.Config) { c.Entries[0].Query = map[string]string{"k": "1"} },
+		"body":    func(c *policy.Config) { c.Entries[0].Body = map[string]string{"k": "1"} },
+		"mode":    func(c *policy.Config) { c.Entries[0].Mode = policy.ModeShadow },
 		"hosts":   func(c *policy.Config) { c.AllowedHosts = nil },
 	} {
 		c := base()

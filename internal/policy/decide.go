@@ -25,89 +25,40 @@ func (d Decision) Permit() (Permit, bool) {
 	return d.permit, true
 }
 
-// question is a request as the entries are asked about it.
-type question struct {
-	url      parts
-	method   string
-	bit      methods
-	pathForm flaw
-}
-
 // Decide judges a request, in this order: key, URL, scheme, userinfo, host,
-// port, method, path, headers, body, address. It asks no DNS: the addresses of
-// a name are judged by the Permit, by the same rule.
+// port, method, path, the entry's own parameters of the query (as a flaw of the
+// URL), headers, body, address. It asks no DNS: the addresses of a name are
+// judged by the Permit, by the same rule.
+//
+// Where there are shadow entries it judges twice, and Shadow says what a policy
+// that enforces them would have said, if that is something else. The addresses
+// of names are not part of that rehearsal, and neither are redirects.
 func (p *Policy) Decide(r Request) Decision {
 	if p == nil {
 		return deny(nil, nil, flawNoPolicy)
 	}
-	var e *entry
-	if r.Key != "" || r.KeyRequired {
-		if r.Key == "" {
-			return deny(p, nil, flawKeyMissing)
-		}
-		if e = p.byName[r.Key]; e == nil {
-			return deny(p, nil, flawKeyUnknown)
-		}
+	q := ask(&r)
+	d := p.conclude(&p.enforced, &q, &r)
+	if p.rehearsal != nil {
+		d.Shadow = d.compare(p.conclude(p.rehearsal, &q, &r))
 	}
-	q := question{}
-	var f flaw
-	if q.url, f = parseURL(r.URL, r.DropFragment); f != flawNone {
-		return deny(p, e, f)
-	}
-	q.method, q.bit = parseMethod(r.Method)
-	q.pathForm = checkPath(q.url.path)
+	return d
+}
 
-	if e == nil {
-		e, f = p.choose(&q)
-	} else {
-		f = e.fits(&q)
-	}
-	if f == flawNone {
-		f = checkHeaders(e, r.Headers)
-	}
-	if f == flawNone {
-		f = checkKey(r.IdempotencyKey)
-	}
-	if f == flawNone {
-		f = checkBody(q.bit, &r)
-	}
-	if f == flawNone {
-		f = p.checkTarget(e, &q.url.target)
-	}
+func (p *Policy) conclude(t *table, q *question, r *Request) Decision {
+	e, f := p.judge(t, q, r)
 	if f != flawNone {
 		return deny(p, e, f)
 	}
 	return p.allow(Permit{policy: p, entry: e, target: q.url.target, method: q.method})
 }
 
-// choose gives the first entry that fits. One that fits but for the address,
-// which is known for literals, gives way to a later one that fits entirely.
-// Where none fits, the flaw is that of the entry that came furthest.
-func (p *Policy) choose(q *question) (*entry, flaw) {
-	var near *entry
-	nearest, furthest := flawHostNone, CheckKey
-	for _, e := range p.entries {
-		f := e.fits(q)
-		if f == flawNone {
-			if p.checkTarget(e, &q.url.target) == flawNone {
-				return e, flawNone
-			}
-			if furthest != CheckAddress {
-				near, nearest, furthest = e, flawNone, CheckAddress
-			}
-			continue
-		}
-		if check := f.check(); check > furthest {
-			near, nearest, furthest = e, f, check
-		}
+// compare gives the rehearsal's word where it is another.
+func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
+	if d.Allowed == rehearsed.Allowed && d.Code == rehearsed.Code && d.Entry == rehearsed.Entry {
+		return nil
 	}
-	if nearest == flawHost {
-		nearest = flawHostNone
-	}
-	if furthest <= CheckHost {
-		near = nil // it is nobody's request
-	}
-	return near, nearest
+	return &schemas.Shadow{Allowed: rehearsed.Allowed, Code: rehearsed.Code, Reason: rehearsed.Reason, Entry: rehearsed.Entry}
 }
 
 func checkBody(method methods, r *Request) flaw {

@@ -190,6 +190,11 @@ func TestDecidePath(t *testing.T) {
 		"%e2%80%8b":     schemas.DenyPath, // zero width space
 		"%c2%85":        schemas.DenyPath, // next line
 		"%e2%80%ae":     schemas.DenyPath, // right-to-left override
+		"..%cd%bea":     schemas.DenyPath, // Greek question mark, a semicolon after normalisation
+		"a%ef%b8%94":    schemas.DenyPath, // vertical semicolon
+		"a%e2%81%88":    schemas.DenyPath, // question and exclamation mark
+		"a%e3%85%a4":    schemas.DenyPath, // Hangul filler, which nobody sees
+		"..%c2%a0/b":    schemas.DenyPath, // no-break space
 
 		"":                allowed,
 		"a/":              allowed,

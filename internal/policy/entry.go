@@ -8,31 +8,36 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"weir/schemas"
 )
 
 // hostEntryPrefix begins the names of the entries made of allowed hosts. No
 // named entry may begin with it, and no key selects one.
 const hostEntryPrefix = "host:"
 
-const maxName = 128
-
 // entry is a compiled Entry or allowed-host item.
 type entry struct {
 	name      string
-	any       bool   // every host on 80 and 443
-	scheme    string // empty: either
-	host      string // exact, or a suffix with its leading dot
-	port      uint16 // 0: every port
-	prefix    string // of the path, as it was written
+	shadow    bool       // rehearsed, and permits nothing
+	item      bool       // made of an allowed host; no key selects it
+	any       bool       // every host on 80 and 443
+	scheme    string     // empty: either
+	host      string     // exact, or a suffix with its leading dot
+	addr      netip.Addr // valid where the host is a literal address
+	port      uint16     // 0: every port
+	prefix    string     // of the path, as it was written
 	methods   methods
 	network   string
 	cidrs     []netip.Prefix
 	redirects int
 	ttl       time.Duration // 0: the target does not honour keys
 	headers   map[string]string
+	query     map[string]string
+	body      map[string]string
 	owned     []string // the names of headers, folded
+	params    []string // the names of query, folded
+	members   []string // the names of body
 	limits    Limits
 }
 
@@ -78,12 +83,18 @@ func (e *entry) coversHost(host string) bool {
 // compileEntry turns what was written into what is matched. Its errors name the
 // key; the caller adds the entry.
 func compileEntry(in Entry) (*entry, error) {
-	e := &entry{name: in.Name, redirects: in.Redirects, headers: maps.Clone(in.Headers), limits: in.Limits}
+	e := &entry{
+		name: in.Name, redirects: in.Redirects, limits: in.Limits,
+		headers: maps.Clone(in.Headers), query: maps.Clone(in.Query), body: maps.Clone(in.Body),
+	}
 	err := errors.Join(
 		e.setPrefix(in.URLPrefix),
 		e.setMethods(in.Methods),
 		e.setNetwork(in.Network, in.CIDRs),
 		e.setHeaders(in.Headers),
+		e.setQuery(in.Query),
+		e.setBody(in.Body),
+		e.setMode(in.Mode),
 		checkLimits(in.Limits),
 	)
 	if in.Redirects < 0 || in.Redirects > MaxRedirects {
@@ -93,9 +104,6 @@ func compileEntry(in Entry) (*entry, error) {
 		if e.ttl = i.TTL; e.ttl <= 0 {
 			err = errors.Join(err, errors.New("upstream_idempotency: ttl must be positive"))
 		}
-	}
-	if in.Mode != "" {
-		err = errors.Join(err, fmt.Errorf("mode: %q is not supported; leave it out to enforce the entry", in.Mode))
 	}
 	if err != nil {
 		return nil, err
@@ -107,8 +115,8 @@ func checkName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("name: missing")
-	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Errorf("name: must be at most %d bytes of printable text", maxName)
+	case !schemas.ValidID(name):
+		return errors.New("name: must be at most 128 letters, digits, dots, underscores, colons and hyphens")
 	case strings.HasPrefix(name, hostEntryPrefix):
 		return fmt.Errorf("name: %q is kept for allowed hosts", hostEntryPrefix)
 	}
@@ -127,7 +135,7 @@ func (e *entry) setPrefix(s string) error {
 	if err != nil {
 		return fmt.Errorf("url_prefix: %w", err)
 	}
-	e.scheme, e.host, e.port, e.prefix = u.scheme, u.host, u.port, u.path
+	e.scheme, e.host, e.addr, e.port, e.prefix = u.scheme, u.host, u.addr, u.port, u.path
 	return nil
 }
 
@@ -198,50 +206,15 @@ func (e *entry) setNetwork(network string, cidrs []string) error {
 	return nil
 }
 
-// setHeaders takes the headers that the worker adds. Their values are never
-// part of an error: they may hold credentials.
-func (e *entry) setHeaders(headers map[string]string) error {
-	if len(headers) > 0 && e.any {
-		return errors.New("headers: an entry for any host would send them to any host")
+func (e *entry) setMode(mode string) error {
+	switch mode {
+	case "", ModeEnforce:
+	case ModeShadow:
+		e.shadow = true
+	default:
+		return fmt.Errorf("mode: %q is not enforce or shadow", mode)
 	}
-	for name, value := range headers {
-		if !headerToken(name) {
-			return fmt.Errorf("headers: %q is not a header name", name)
-		}
-		folded := string(foldName(nil, name))
-		switch kind := classify([]byte(folded)); {
-		case kind == headerFraming, kind == headerMetadata, kind == headerIdempotency, folded == "host":
-			return fmt.Errorf("headers: %s cannot be set", name)
-		case slices.Contains(e.owned, folded):
-			return fmt.Errorf("headers: %s is there twice", name)
-		case !headerText(value) || len(value) > maxHeaderValue:
-			return fmt.Errorf("headers: the value of %s is not printable ASCII of at most %d bytes", name, maxHeaderValue)
-		case !validPlaceholders(value):
-			return fmt.Errorf("headers: the value of %s has a placeholder that is not ${secret:NAME}", name)
-		}
-		e.owned = append(e.owned, folded)
-	}
-	slices.Sort(e.owned)
 	return nil
-}
-
-// validPlaceholders reports whether every ${ begins a ${secret:NAME}. A
-// misspelt one would be sent as it stands.
-func validPlaceholders(s string) bool {
-	for {
-		_, after, found := strings.Cut(s, "${")
-		if !found {
-			return true
-		}
-		name, rest, closed := strings.Cut(after, "}")
-		name, ok := strings.CutPrefix(name, "secret:")
-		if !closed || !ok || name == "" || strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
-		}) {
-			return false
-		}
-		s = rest
-	}
 }
 
 func checkLimits(l Limits) error {

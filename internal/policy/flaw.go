@@ -11,6 +11,8 @@ const (
 	flawNoPolicy
 	flawKeyMissing
 	flawKeyUnknown
+	flawKeyShadow
+	flawKeyNotYours
 	flawURLLength
 	flawURLCharacter
 	flawFragment
@@ -42,6 +44,7 @@ const (
 	flawPathUTF8
 	flawPathLookAlike
 	flawPath
+	flawQueryOwned
 	flawHeaderCount
 	flawHeaderName
 	flawHeaderValue
@@ -58,6 +61,9 @@ const (
 	flawBodySize
 	flawBodyDepth
 	flawBodyMethod
+	flawBodyMissing
+	flawBodyNotObject
+	flawBodyOwned
 	flawAddressForm
 	flawAddressNone
 	flawAddressMetadata
@@ -71,6 +77,7 @@ const (
 	flawRedirectStatus
 	flawRedirectLocation
 	flawRedirectTarget
+	flawRedirectRevoked
 	flawNoPermit
 	flawCount
 )
@@ -85,6 +92,10 @@ func (f flaw) describe() (Check, string) {
 		return CheckKey, "the request names no allowlist entry; set allowlist_key to the name of one"
 	case flawKeyUnknown:
 		return CheckKey, "no allowlist entry has this name; names are matched exactly, so use one from the policy as it is written there"
+	case flawKeyShadow:
+		return CheckKey, "the allowlist entry of this name is a shadow, which permits nothing; use another, or set its mode to enforce"
+	case flawKeyNotYours:
+		return CheckKey, "the token may not use this entry; use one that it may, or a token for this one"
 	case flawURLLength:
 		return CheckURL, "the url is longer than 8192 bytes with its parameters; send less in the url"
 	case flawURLCharacter:
@@ -154,6 +165,8 @@ func (f flaw) describeMatch() (Check, string) {
 		return CheckPath, "the path has an invisible character or one that servers take for a dot, a slash or another delimiter; leave it out"
 	case flawPath:
 		return CheckPath, "the path is not at or below the entry's; use one under its url_prefix, which is matched in whole segments and by case"
+	case flawQueryOwned:
+		return CheckURL, "the entry adds a parameter of the query that is there already; leave it out"
 	default:
 		return f.describeRequest()
 	}
@@ -193,6 +206,12 @@ func (f flaw) describeRequest() (Check, string) {
 		return CheckBody, "the body is nested more than 64 levels deep; flatten it"
 	case flawBodyMethod:
 		return CheckBody, "GET and HEAD carry no body; use the url's query, or another method"
+	case flawBodyMissing:
+		return CheckBody, "the entry adds members to the body, and there is none; send a JSON object, an empty one if need be"
+	case flawBodyNotObject:
+		return CheckBody, "the entry adds members to the body, and it is not a JSON object; send one"
+	case flawBodyOwned:
+		return CheckBody, "the entry adds a member of the body that is there already; leave it out"
 	default:
 		return f.describeAddress()
 	}
@@ -224,6 +243,8 @@ func (f flaw) describeAddress() (Check, string) {
 		return CheckRedirect, "the target redirects without saying where; nothing can be followed"
 	case flawRedirectTarget:
 		return CheckRedirect, "the target redirects to a url outside the entry; call it under an entry of its own"
+	case flawRedirectRevoked:
+		return CheckRedirect, "the policy has changed, and the entry no longer leads to where the target redirects; call that url under an entry of its own"
 	case flawNoPermit:
 		return CheckAddress, "nothing was permitted; ask for a decision first"
 	default:

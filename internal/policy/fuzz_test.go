@@ -1,8 +1,12 @@
 package policy
 
 import (
+	"bufio"
+	"encoding/json"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +15,14 @@ import (
 )
 
 // FuzzURL: nothing panics; what is accepted renders to a form that is read the
-// same way again, and net/url reads both as we do.
+// same way again, and net/url reads both as we do: scheme, host, port, path,
+// query and whether there is a question mark. The deliberate differences:
+//
+//   - we write the host in lower case and a literal address in its shortest
+//     form, where net/url keeps it as it came;
+//   - we fill in the scheme's port, and "/" for an empty path;
+//   - we refuse much that net/url takes (userinfo, fragments, hosts that are not
+//     names, ports out of range, raw characters), never the other way round.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{
 		"https://a.test/x?y=1", "HTTP://A.test:80", "http://[::1]:8080/%2e", "http://[2001:db8:0::1]", "https://a.test?", "http://1.2.3.4/",
@@ -68,6 +79,9 @@ func agree(t *testing.T, s string, u *target) {
 	require.Equal(t, u.path, path)
 	require.Equal(t, u.query, std.RawQuery)
 	require.Equal(t, u.hasQuery, std.ForceQuery || std.RawQuery != "")
+	require.Nil(t, std.User)
+	require.Empty(t, std.Fragment)
+	require.Empty(t, std.Opaque)
 	if checkPath(u.path) == flawNone {
 		require.Equal(t, u.requestTarget(), std.RequestURI())
 	}
@@ -100,6 +114,127 @@ func FuzzPath(f *testing.F) {
 			require.NotContains(t, []string{".", ".."}, bare)
 			require.True(t, segment != "" || i == len(segments)-1)
 		}
+	})
+}
+
+// FuzzHop: a Location that is followed is the one that net/url resolves to.
+// The deliberate differences: dot segments are refused where net/url removes
+// them, and a path of "%2A" alone is kept as it came, where net/url writes "*".
+func FuzzHop(f *testing.F) {
+	for _, s := range []string{"/v1/x", "x", "?q", "//a.test/v1/x", "HTTPS://A.test:443/v1/", "../x", "//b.test/", "x#y", ":", "/v1/a:b", "a:b", "./x", "///v1/x"} {
+		f.Add(s)
+	}
+	p, err := Compile(Config{Entries: []Entry{{Name: "a", URLPrefix: "https://a.test/v1/", Redirects: 1}}})
+	require.NoError(f, err)
+	const base = "https://a.test/v1/dir/start?q=1"
+	from, ok := p.Decide(Request{Key: "a", Method: "GET", URL: base}).Permit()
+	require.True(f, ok)
+	std, err := url.Parse(base)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, location string) {
+		d := from.Hop(location, 302, 1)
+		permit, ok := d.Permit()
+		if !ok {
+			require.Equal(t, CheckRedirect, d.Check)
+			return
+		}
+		require.Equal(t, "a.test", permit.Host())
+		require.Equal(t, uint16(443), permit.Port())
+		require.True(t, strings.HasPrefix(permit.RequestTarget(), "/v1/"))
+		to, err := std.Parse(location)
+		require.NoError(t, err)
+		require.Equal(t, to.Scheme, permit.Scheme())
+		path, query, _ := strings.Cut(permit.RequestTarget(), "?")
+		require.Equal(t, to.RawQuery, query)
+		decoded, err := url.PathUnescape(path)
+		require.NoError(t, err)
+		require.Equal(t, to.Path, decoded)
+		if !strings.HasPrefix(strings.ToUpper(location), "%2A") {
+			require.Equal(t, to.EscapedPath(), path)
+		}
+	})
+}
+
+// FuzzQuery: no parameter that a server would read under the entry's name gets
+// past, whatever its dress.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{"a=1", "api_key", "API%5fKEY=1", "a;api_key", "api.key", "+api_key", "api_key[]", "%61pi_key=", "a=api_key", "api%00", "&;="} {
+		f.Add(s)
+	}
+	p, err := Compile(Config{Entries: []Entry{{Name: "a", URLPrefix: "https://a.test/", Query: map[string]string{"api_key": "1"}}}})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, query string) {
+		if !p.Decide(Request{Key: "a", Method: "GET", URL: "https://a.test/?" + query}).Allowed {
+			return
+		}
+		for _, raw := range []string{query, strings.ReplaceAll(query, ";", "&")} {
+			values, err := url.ParseQuery(raw)
+			require.True(t, err == nil || strings.Contains(raw, ";"))
+			for name := range values {
+				require.False(t, strings.EqualFold(name, "api_key"), "%q", name)
+				name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "[")
+				require.False(t, strings.EqualFold(strings.NewReplacer(".", "_", " ", "_").Replace(name), "api_key"), "%q", name)
+			}
+		}
+	})
+}
+
+// FuzzBody: encoding/json finds no member of the entry's in a body that passed,
+// not even where it ignores case; and what passed is an object.
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{`{}`, `{"pin":1}`, `{"P\u0049N":1}`, `[]`, `{"a":{"pin":1}}`, `{}{}`, `null`, `{"a":1,"pin":2}`, "{\"p\u0131n\":1}", `{"pin":1,"pin":2}`} {
+		f.Add([]byte(s))
+	}
+	p, err := Compile(Config{Entries: []Entry{{Name: "a", URLPrefix: "https://a.test/", Methods: []string{"POST"}, Body: map[string]string{"pin": "1"}}}})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := p.Decide(Request{Key: "a", Method: "POST", URL: "https://a.test/", HasBody: true, BodySize: len(body), Body: body})
+		if !d.Allowed {
+			require.Equal(t, CheckBody, d.Check)
+			return
+		}
+		var members map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(body, &members))
+		require.NotNil(t, members)
+		var typed struct {
+			Pin json.RawMessage `json:"pin"`
+		}
+		require.NoError(t, json.Unmarshal(body, &typed))
+		require.Nil(t, typed.Pin)
+	})
+}
+
+// FuzzEntryHeader: a header that an entry may add is one field on the wire and
+// none that frames or routes; its placeholders are whole.
+func FuzzEntryHeader(f *testing.F) {
+	for _, s := range [][2]string{
+		{"Authorization", "Bearer ${secret:TOKEN}"},
+		{"Host", "x"},
+		{"X-A", "a\r\nB: c"},
+		{"X", "${secret:a}"},
+		{"Content_Length", "1"},
+		{"X A", ""},
+		{"X", "${secret:A}${"},
+		{"proxy-x", "1"},
+		{"", ""},
+		{"X", "\u00e9"},
+		{"Transfer.Encoding", "chunked"},
+	} {
+		f.Add(s[0], s[1])
+	}
+	placeholder := regexp.MustCompile(`\$\{secret:[A-Z0-9_]{1,128}\}`)
+	f.Fuzz(func(t *testing.T, name, value string) {
+		_, err := Compile(Config{Entries: []Entry{{Name: "a", URLPrefix: "https://a.test/", Headers: map[string]string{name: value}}}})
+		if err != nil {
+			return
+		}
+		head, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\nHost: a.test\r\n" + name + ": " + value + "\r\n\r\n")))
+		require.NoError(t, err)
+		require.Equal(t, "a.test", head.Host)
+		require.Len(t, head.Header, 1)
+		require.Empty(t, head.TransferEncoding)
+		require.Zero(t, head.ContentLength)
+		require.NotContains(t, placeholder.ReplaceAllString(value, ""), "${")
 	})
 }
 

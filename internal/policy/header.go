@@ -86,19 +86,18 @@ func classify(name []byte) headerKind {
 	case "connection", "keep-alive", "te", "trailer", "trailers", "transfer-encoding", "upgrade", "http2-settings",
 		"content-length", "content-encoding", "accept-encoding", "expect", "alt-used", "early-data":
 		return headerFraming
-	case "host", "x-host", "via", "cdn-loop", "max-forwards", "forwarded", "x-forwarded", "forwarded-for",
+	case "host", "x-host", "proxy", "via", "cdn-loop", "max-forwards", "forwarded", "x-forwarded", "forwarded-for",
 		"x-http-method", "x-http-method-override", "x-method-override", "x-http-host-override", "x-override-url",
 		"x-rewrite-url", "x-rewrite-uri", "x-backend-host", "x-proxy-host", "x-proxy-url",
 		"x-real-ip", "x-client-ip", "client-ip", "x-remote-ip", "x-remote-addr", "x-remote-user", "remote-addr", "remote-user",
 		"x-originating-ip", "x-cluster-client-ip", "true-client-ip", "x-true-client-ip", "fastly-client-ip", "cf-connecting-ip", "cf-connecting-ipv6",
-		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-middleware-subrequest", "x-sendfile":
+		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-sendfile", "x-sendfile-type",
+		"x-http-destinationurl", "x-istio-attributes":
 		return headerRouting
 	case "authorization", "cookie", "cookie2", "set-cookie", "set-cookie2", "www-authenticate",
-		"x-api-key", "api-key", "apikey", "x-apikey", "x-api-token", "x-auth", "x-auth-token", "x-auth-key", "auth-token",
-		"x-access-token", "access-token", "x-authorization", "x-amz-security-token", "x-goog-api-key",
-		"x-goog-iam-authorization-token", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
-		"x-github-token", "x-gitlab-token", "x-shopify-access-token", "ocp-apim-subscription-key",
-		"x-ms-token-aad-access-token", "x-client-cert", "ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
+		"x-api-key", "api-key", "apikey", "x-apikey", "x-api-token", "x-auth", "auth-token", "dpop",
+		"access-token", "x-authorization", "x-goog-iam-authorization-token", "token", "x-token", "x-secret", "x-password", "x-functions-key", "x-vault-token", "x-consul-token", "private-token", "job-token", "deploy-token",
+		"x-github-token", "x-gitlab-token", "ocp-apim-subscription-key", "x-client-cert", "ssl-client-cert", "x-ssl-client-cert", "client-cert", "client-cert-chain":
 		return headerCredential
 	case "metadata", "metadata-flavor", "metadata-token", "metadata-token-expiry-seconds", "x-google-metadata-request":
 		return headerMetadata
@@ -108,18 +107,57 @@ func classify(name []byte) headerKind {
 	return classifyFamily(string(name))
 }
 
-// classifyFamily knows the names by how they begin.
+// classifyFamily knows the names by how they begin and end. Routing includes
+// whom a request is served as: what a proxy tells the server behind it about
+// the user is believed there.
 func classifyFamily(name string) headerKind {
 	switch {
-	case strings.HasPrefix(name, "proxy-"), strings.HasPrefix(name, "sec-websocket-"):
+	case begins(name, "proxy-", "sec-websocket-"):
 		return headerFraming
-	case strings.HasPrefix(name, "x-forwarded-"), strings.HasPrefix(name, "x-original-"),
-		strings.HasPrefix(name, "x-envoy-"), strings.HasPrefix(name, "x-accel-"):
+	case begins(name, "impersonate-"), strings.HasSuffix(name, "-override"):
 		return headerRouting
-	case strings.HasPrefix(name, "x-aws-ec2-metadata-"), strings.HasPrefix(name, "x-aliyun-ecs-metadata-"):
-		return headerMetadata
+	case begins(name, "cf-access-", "ssl-client-"):
+		return headerCredential
+	case strings.HasPrefix(name, "x-"):
+		if kind := classifyExtension(name); kind != headerFree {
+			return kind
+		}
+	}
+	if ends(name, "-api-key", "-apikey", "-secret-key", "-access-key", "-access-token", "-auth-token", "-session-token", "-security-token", "-jwt-assertion") {
+		return headerCredential
 	}
 	return headerFree
+}
+
+func classifyExtension(name string) headerKind {
+	switch {
+	case begins(name, "x-forwarded-", "x-original-", "x-rewrite-", "x-envoy-", "x-accel-", "x-middleware-", "x-remote-",
+		"x-authenticated-", "x-webauth-", "x-goog-authenticated-", "x-ms-client-principal", "x-amzn-oidc-"):
+		return headerRouting
+	case begins(name, "x-aws-ec2-metadata-", "x-aliyun-ecs-metadata-"):
+		return headerMetadata
+	case begins(name, "x-auth-", "x-ms-token-", "x-ssl-client-", "x-client-cert-"):
+		return headerCredential
+	}
+	return headerFree
+}
+
+func begins(name string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func ends(name string, suffixes ...string) bool {
+	for _, s := range suffixes {
+		if strings.HasSuffix(name, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // foldName appends the name as the least careful reader sees it: lower case,

@@ -25,6 +25,9 @@ func TestHeaders(t *testing.T) {
 		"Host", "X-Host", "Via", "Forwarded", "X-Forwarded-For", "X_Forwarded_Proto", "X-Real-IP", "X-Original-URL", "X-Original-Host", "X-Rewrite-URL",
 		"X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override", "True-Client-IP", "CF-Connecting-IP", "X-Envoy-Original-Path",
 		"Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "x_api_key", "X-Auth-Token", "Private-Token",
+		"Proxy", "X-Auth-Request-User", "X-Remote-Group", "Impersonate-User", "impersonate_extra_scopes", "X-Goog-Authenticated-User-Email",
+		"X-MS-CLIENT-PRINCIPAL-ID", "X-Amzn-Oidc-Identity", "X-Amzn-Oidc-Data", "X-Goog-IAP-JWT-Assertion", "CF-Access-Client-Secret", "L5d-Dst-Override",
+		"DD-API-KEY", "X-RapidAPI-Key-Api-Key", "X-Amz-Security-Token", "X-Shop-Access-Token", "X_Session_Token", "Token", "DPoP", "SSL-Client-Verify",
 		"Metadata", "Metadata-Flavor", "X-aws-ec2-metadata-token", "X-aws-ec2-metadata-token-ttl-seconds", "X-Google-Metadata-Request",
 		"Idempotency-Key", "X-Idempotency-Key", "idempotency_key",
 		"X-Tenant", "x-tenant", "X_TENANT",
@@ -34,6 +37,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for _, name := range []string{
 		"Accept", "Content-Type", "If-Match", "If-None-Match", "User-Agent", "X-Request-ID", "Traceparent", "Range", "Prefer",
+		"X-CSRF-Token", "X-User", "Proxyless", "X-Key", "X-Tokens", "Override",
 		"X-Hostess", "X-Forward", "Tea", "Contents", strings.Repeat("x", 256),
 	} {
 		require.Empty(t, decide(schemas.Header{Name: name, Value: "1"}), "%q", name)

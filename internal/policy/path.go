@@ -64,7 +64,7 @@ func checkSegment(raw string) flaw {
 // systems strip).
 func dotSegment(s string) bool {
 	s, _, _ = strings.Cut(s, ";")
-	s = strings.Trim(s, " ")
+	s = strings.TrimFunc(s, unicode.IsSpace)
 	return s == "." || s == ".."
 }
 
@@ -88,10 +88,11 @@ func lookAlike(r rune) bool {
 		return true
 	case 0x2216, 0x29f5, 0x29f9, 0xfe68, 0xff3c: // backslashes
 		return true
-	case 0xfe54, 0xff1b, 0xfe6a, 0xff05, 0xfe5f, 0xff03, 0xfe56, 0xff1f: // ; % # ?
+	case 0x037e, 0xfe14, 0xfe54, 0xff1b, 0xfe6a, 0xff05, 0xfe5f, 0xff03, // ; % #
+		0x2047, 0x2048, 0x2049, 0xfe16, 0xfe56, 0xff1f: // ?
 		return true
 	}
-	return unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Cc, r) ||
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Cc, r) ||
 		unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
 }
 

@@ -98,6 +98,24 @@ func (p Permit) Headers() map[string]string {
 	return maps.Clone(p.entry.headers)
 }
 
+// Query are the parameters that the entry adds to the query, with placeholders
+// unresolved. The permit of a redirect has none.
+func (p Permit) Query() map[string]string {
+	if !p.Valid() || p.hop > 0 {
+		return nil
+	}
+	return maps.Clone(p.entry.query)
+}
+
+// Body are the members that the entry adds to a JSON object in the body, with
+// placeholders unresolved. The permit of a redirect has none.
+func (p Permit) Body() map[string]string {
+	if !p.Valid() || p.hop > 0 {
+		return nil
+	}
+	return maps.Clone(p.entry.body)
+}
+
 // Limits are the entry's. Nothing enforces them yet.
 func (p Permit) Limits() Limits {
 	if !p.Valid() {

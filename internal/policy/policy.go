@@ -11,6 +11,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"net/netip"
 	"time"
 
@@ -24,6 +25,12 @@ const (
 	NetworkPrivate  = "private"  // the entry's CIDRs, minus what nothing can grant
 )
 
+// The modes of an entry.
+const (
+	ModeEnforce = "enforce" // the entry permits; the default
+	ModeShadow  = "shadow"  // it is decided about and recorded, and permits nothing
+)
+
 // AnyHost is the url_prefix of an entry that covers every public host on the
 // ports 80 and 443. Only the address check protects what it reaches.
 const AnyHost = "*"
@@ -34,7 +41,8 @@ const MaxRedirects = 3
 // Config is a policy as it is written down.
 type Config struct {
 	// Entries is the allowlist, in order. A later entry replaces an earlier
-	// one of the same name.
+	// one of the same name and mode. A shadow entry and an enforced one of the
+	// same name stand side by side: the shadow rehearses the other's replacement.
 	Entries []Entry
 	// AllowedHosts are the executor's items: host, host:port, .example.com
 	// (subdomains only) or a scheme://host[:port][/path] prefix. Empty grants
@@ -53,6 +61,8 @@ type Config struct {
 
 // Entry grants one target.
 type Entry struct {
+	// Name is 1 to 128 letters, digits and . _ : - , so that it may stand in a
+	// log line; "host:" is kept for allowed hosts.
 	Name string `json:"name" yaml:"name"`
 	// URLPrefix is scheme://host[:port][/path], or AnyHost. The path covers
 	// itself and what lies below it, on a segment boundary; with a trailing
@@ -72,9 +82,16 @@ type Entry struct {
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can
 	// neither see nor set them.
 	Headers map[string]string `json:"headers,omitempty" yaml:"headers,omitempty"`
+	// Query are parameters that the worker adds to the query, and Body members
+	// that it adds to a JSON object in the body; like Headers they may hold
+	// ${secret:NAME}, and a caller that sets one of them is refused. A call with
+	// POST, PUT or PATCH needs a JSON object to hold the members.
+	Query map[string]string `json:"query,omitempty" yaml:"query,omitempty"`
+	Body  map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
 	// Limits are read and checked; nothing enforces them yet.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
-	// Mode is empty: the entry is enforced. Other values are refused.
+	// Mode is enforce (default) or shadow: the entry is decided about and the
+	// result is recorded, but it neither permits nor denies.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
 }
 
@@ -94,11 +111,16 @@ type Limits struct {
 // nil Policy denies everything.
 type Policy struct {
 	version string
-	entries []*entry // the named ones in order, then the allowed hosts
-	byName  map[string]*entry
-	hosts   []string
-	ranges  ranges
-	self    self
+	// all are the named entries as they are written, shadow ones too, then the
+	// allowed hosts.
+	all []*entry
+	// enforced is what decides. Rehearsal is what would decide if the shadow
+	// entries were enforced; nil where there are none.
+	enforced  table
+	rehearsal *table
+	hosts     []string
+	ranges    ranges
+	self      self
 }
 
 // Version is the hash of the canonical policy: the entries and the allowed
@@ -125,8 +147,11 @@ type Request struct {
 	// empty and KeyRequired is not set, the first entry that fits decides.
 	Key         string
 	KeyRequired bool
-	Method      string // any case; empty is refused: the surfaces own the default
-	URL         string
+	// Only are the named entries that the asker may use; empty: every entry and
+	// every allowed host. What is not in it does not exist for this request.
+	Only   []string
+	Method string // any case; empty is refused: the surfaces own the default
+	URL    string
 	// DropFragment leaves a fragment after a path or query off the wire instead
 	// of refusing it. A '#' right behind the host is refused all the same.
 	DropFragment bool
@@ -136,4 +161,10 @@ type Request struct {
 	HasBody        bool
 	BodySize       int // bytes
 	BodyDepth      int // nesting of a JSON body; 0 where the door has bounded it
+	// Body is the JSON value that is sent; nil where there is none or it is not
+	// known. Only an entry that adds members looks into it, and refuses a body
+	// that it does not know.
+	Body json.RawMessage
+	// TextBody says that the body goes out as text and not as a JSON value.
+	TextBody bool
 }

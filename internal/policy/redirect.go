@@ -15,15 +15,17 @@ func IsRedirect(status int) bool {
 
 // Hop decides about following a redirect: the same entry, GET and HEAD alone, no
 // more hops than the entry allows (hop counts from 1), and the new URL decided
-// as if it had been asked for. Whatever is wrong, the code is DENY_REDIRECT.
+// as if it had been asked for: one that holds a parameter of the entry's query is
+// refused, because to follow it would carry a credential on. Whatever is wrong,
+// the code is DENY_REDIRECT.
 // The Permit of a hop keeps the method and carries no headers of the entry;
 // its addresses are to be resolved and checked anew.
 func (p Permit) Hop(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, flawNoPermit)
 	}
-	q := question{method: p.method}
-	_, q.bit = parseMethod(p.method)
+	q := question{}
+	q.method, q.bit = parseMethod(p.method)
 	f := flawNone
 	switch {
 	case !IsRedirect(status):
@@ -52,13 +54,22 @@ func (p Permit) follow(location string, q *question) bool {
 		return false
 	}
 	q.pathForm = checkPath(q.url.path)
-	return p.entry.fits(q) == flawNone && p.policy.checkTarget(p.entry, &q.url.target) == flawNone
+	return p.policy.leads(p.entry, q)
+}
+
+// leads reports whether a hop may go where q leads under the entry.
+func (p *Policy) leads(e *entry, q *question) bool {
+	return e.fits(q) == flawNone && checkQuery(e, q.url.query) == flawNone && p.checkTarget(e, &q.url.target) == flawNone
 }
 
 // resolve makes a reference whole against the URL that answered with it. It
 // merges without removing dot segments, so that the path check sees them.
 func (t *target) resolve(location string) string {
-	if _, _, ok := cutScheme(location); ok {
+	first := location
+	if i := strings.IndexAny(location, "/?#"); i >= 0 {
+		first = location[:i]
+	}
+	if strings.Contains(first, ":") { // a scheme, or nothing that RFC 3986 knows
 		return location
 	}
 	origin := t.scheme + "://" + t.authority()

@@ -11,7 +11,7 @@ import (
 
 // generation names the rules of this package. A change of what a policy means
 // changes it, and with it the version of every policy.
-const generation = "weir-policy-1"
+const generation = "weir-policy-2"
 
 // canonical is an entry with its defaults filled in and its sets sorted.
 type canonical struct {
@@ -27,6 +27,9 @@ type canonical struct {
 	Redirects int               `json:"redirects,omitempty"`
 	TTL       time.Duration     `json:"ttl_ns,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
+	Query     map[string]string `json:"query,omitempty"`
+	Body      map[string]string `json:"body,omitempty"`
+	Shadow    bool              `json:"shadow,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 }
 
@@ -41,7 +44,8 @@ func version(entries []*entry) string {
 		c := canonical{
 			Name: e.name, Any: e.any, Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix,
 			Methods: e.methods.names(), Network: e.network,
-			Redirects: e.redirects, TTL: e.ttl, Headers: e.headers, Limits: e.limits,
+			Redirects: e.redirects, TTL: e.ttl, Limits: e.limits,
+			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow,
 		}
 		for _, p := range e.cidrs {
 			c.CIDRs = append(c.CIDRs, p.String())

@@ -30,9 +30,11 @@ func Status(c schemas.Code) int {
 		return http.StatusGone
 	case schemas.PayloadTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case schemas.UnsupportedMediaType:
+	case schemas.HeadersTooLarge:
+		return http.StatusRequestHeaderFieldsTooLarge
+	case schemas.UnsupportedMediaType, schemas.UnsupportedEncoding:
 		return http.StatusUnsupportedMediaType
-	case schemas.ValidationError, schemas.IdempotencyConflict, schemas.ResponseSchemaInvalid, schemas.PostconditionFailed:
+	case schemas.ValidationError, schemas.IdempotencyMismatch, schemas.ResponseSchemaInvalid, schemas.PostconditionFailed:
 		return http.StatusUnprocessableEntity
 	case schemas.OutcomeUnknownCode:
 		return http.StatusFailedDependency

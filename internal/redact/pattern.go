@@ -15,7 +15,7 @@ const minPattern = 4
 // are undone while matching, so that every mixture of them is found.
 type pattern struct {
 	bytes string
-	fold  bool // hex digits, in either case
+	fold  bool // letters in either case
 	plus  bool // a space may stand as a plus, as in forms
 	// b64 is set for base64: the two alphabets are one, and the neighbours that
 	// hold some bits of the secret (head, tail) go with it.
@@ -26,7 +26,7 @@ type pattern struct {
 // patterns are the forms of one secret.
 func patterns(secret string) []pattern {
 	list := []pattern{
-		{bytes: secret, plus: strings.Contains(secret, " ")},
+		{bytes: secret, fold: true, plus: strings.Contains(secret, " ")},
 		{bytes: hex.EncodeToString([]byte(secret)), fold: true},
 	}
 	for offset := range 3 {
@@ -36,9 +36,15 @@ func patterns(secret string) []pattern {
 	}
 	if s := asciiJSON(secret); s != secret {
 		list = append(list, pattern{bytes: s, fold: true})
+	} else {
+		list = append(list, pattern{bytes: wide(secret), fold: true})
 	}
 	return list
 }
+
+// wide is an ASCII secret in UTF-16 of either byte order, without the outermost
+// zeros, which belong to one order each.
+func wide(secret string) string { return strings.Join(strings.Split(secret, ""), "\x00") }
 
 // aligned is what base64 makes of a secret that stands offset bytes into a
 // group of three: the characters that depend on nothing else, and at the ends
@@ -104,8 +110,8 @@ func (p *pattern) accepts(i int, c byte) bool {
 	switch {
 	case c == want:
 		return true
-	case p.fold:
-		return lower(c) == lower(want)
+	case p.fold && lower(c) == lower(want):
+		return true
 	case p.plus:
 		return want == ' ' && c == '+'
 	case p.b64:

@@ -2,7 +2,8 @@
 // there: by name, the headers that carry credentials; by value, secrets that
 // came back from a target, in whatever encoding it echoed them.
 //
-// Redact before cutting: a secret that straddles a cut is no longer found.
+// Redact before cutting, for a secret that straddles a cut is no longer found,
+// and again after whatever joins what was apart.
 package redact
 
 import (
@@ -24,9 +25,8 @@ type Redactor struct {
 	names []string // lower case, sorted, beside the fixed ones
 }
 
-// New returns a Redactor for the fixed names (authorization,
-// proxy-authorization, cookie, set-cookie, x-api-key) and these. Names are
-// compared without regard to case; empty ones are ignored.
+// New returns a Redactor for these names, beside the ones that are always
+// hidden. Names are compared without regard to case; empty ones are ignored.
 func New(names []string) *Redactor {
 	r := &Redactor{}
 	for _, name := range names {
@@ -41,16 +41,50 @@ func New(names []string) *Redactor {
 
 // Sensitive reports whether the values of a header are hidden.
 func (r *Redactor) Sensitive(name string) bool {
-	name = strings.ToLower(name)
-	switch name {
-	case "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key":
+	if Credential(name) {
 		return true
 	}
 	if r == nil {
 		return false
 	}
-	_, found := slices.BinarySearch(r.names, name)
+	_, found := slices.BinarySearch(r.names, strings.ToLower(name))
 	return found
+}
+
+// Credential reports whether a name, of a header, a parameter or a member, says
+// that its value gives access: the headers that HTTP has for it, and whatever is
+// called a token, secret, password, signature, API key or credential. Letter
+// case and what stands between words do not matter.
+func Credential(name string) bool {
+	folded := fold(name)
+	switch folded {
+	case "cookie", "setcookie", "cookie2", "setcookie2":
+		return true
+	}
+	if strings.Contains(folded, "ratelimit") { // how many tokens are left, in the sense that models have of them
+		return false
+	}
+	if strings.HasPrefix(folded, "proxy") && strings.Contains(folded, "auth") {
+		return true
+	}
+	for _, word := range [...]string{"authorization", "token", "secret", "password", "passwd", "signature", "apikey", "credential"} {
+		if strings.Contains(folded, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold leaves the letters and digits of a name, in lower case: X-Api_Key and
+// xapikey are read alike by somebody.
+func fold(name string) string {
+	b := make([]byte, 0, len(name))
+	for i := range len(name) {
+		if c := lower(name[i]); 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
+			b = append(b, c)
+		}
+	}
+	return string(b)
 }
 
 // Headers returns a copy that may be shown: order, names and repeats are kept.

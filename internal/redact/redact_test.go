@@ -48,3 +48,21 @@ func TestNilRedactorKnowsTheFixedNames(t *testing.T) {
 	require.False(t, r.Sensitive("accept"))
 	require.Equal(t, []schemas.Header{{Name: "cookie", Value: redact.Mark}}, r.Headers([]schemas.Header{{Name: "cookie", Value: "a"}}))
 }
+
+func TestNamesOfCredentials(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"Authorization", "X-Authorization", "Proxy-Authorization", "Proxy-Authenticate", "proxy-authentication-info", "Cookie", "Cookie2", "SET-COOKIE",
+		"X-Api-Key", "x_api_key", "Api-Key", "apikey", "X-ApiKey", "X.Api.Key", "X-Goog-Api-Key",
+		"X-Auth-Token", "x-amz-security-token", "X-CSRF-Token", "access_token", "refreshToken", "client_secret", "X-Secret", "password", "X-Passwd",
+		"Signature", "Signature-Input", "X-Hub-Signature-256", "X-Amz-Signature", "X-Credential", "X-Amz-Credential", "credentials",
+	} {
+		require.True(t, redact.Credential(name), name)
+		require.True(t, redact.New(nil).Sensitive(name), name)
+	}
+	for _, name := range []string{
+		"", "accept", "content-type", "www-authenticate", "proxy-connection", "author", "x-key", "key", "x-request-id", "etag", "location", "retry-after", "cookies-policy",
+	} {
+		require.False(t, redact.Credential(name), name)
+	}
+}

@@ -1,12 +1,21 @@
 package redact
 
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
 // maxEscapes is how often an escape may be escaped again: %XX, %25XX, %2525XX.
 const maxEscapes = 3
 
+// escapes reports whether c may begin an escape.
+func escapes(c byte) bool { return c == '%' || c == '\\' || c == '&' }
+
 // unescape reads one escaped character at b[i]: %XX, whose percent sign may be
-// escaped again (depth counts from 1), or one of JSON's. It gives what the
-// escape stands for and how many bytes it takes; n is 0 where there is none of
-// that depth.
+// escaped again (depth counts from 1), one of JSON's or one of HTML's, whose
+// ampersand may be JSON's at depth 2. It gives what the escape stands for and how
+// many bytes it takes; n is 0 where there is none of that depth.
 func unescape(b []byte, i, depth int) (c byte, n int) {
 	switch b[i] {
 	case '%':
@@ -21,11 +30,63 @@ func unescape(b []byte, i, depth int) (c byte, n int) {
 			return hexValue(b[j])<<4 | hexValue(b[j+1]), j + 2 - i
 		}
 	case '\\':
-		if depth == 1 && i+1 < len(b) {
-			return backslash(b, i)
+		if i+1 >= len(b) {
+			break
+		}
+		c, n = backslash(b, i)
+		switch {
+		case depth == 1:
+			return c, n
+		case depth == 2 && c == '&': // HTML in JSON
+			return entity(b, i, n)
+		}
+	case '&':
+		if depth == 1 {
+			return entity(b, i, 1)
 		}
 	}
 	return 0, 0
+}
+
+// maxEntity is the longest character reference that is read; leading zeros
+// could make it longer.
+const maxEntity = 12
+
+// entity reads HTML's references to ASCII characters. The ampersand is at b[i]
+// and takes the first n bytes.
+func entity(b []byte, i, n int) (byte, int) {
+	rest := b[i+n : min(len(b), i+n+maxEntity)]
+	end := bytes.IndexByte(rest, ';')
+	if end < 1 {
+		return 0, 0
+	}
+	name := string(rest[:end])
+	n += end + 1
+	switch name {
+	case "amp":
+		return '&', n
+	case "lt":
+		return '<', n
+	case "gt":
+		return '>', n
+	case "quot":
+		return '"', n
+	case "apos":
+		return '\'', n
+	}
+	digits, ok := strings.CutPrefix(name, "#")
+	if !ok {
+		return 0, 0
+	}
+	base := 10
+	if digits != "" && digits[0]|0x20 == 'x' {
+		digits, base = digits[1:], 16
+	}
+	v, err := strconv.ParseUint(digits, base, 7)
+	if err != nil {
+		return 0, 0
+	}
+	return byte(v), n
 }
 
 // backslash reads JSON's escapes of ASCII characters.

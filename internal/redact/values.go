@@ -10,10 +10,11 @@ import (
 // shorter one would blot out ordinary text, and by its blots show what it is.
 const MinSecret = 4
 
-// Scrubber takes secrets out of text by value. It finds them plain, percent-
-// encoded (path and form style, also twice), JSON-escaped, in base64 (both
-// alphabets, at each of the three alignments, also inside a longer encoding)
-// and in hex, and any mixture of the escapes. It is immutable and safe for
+// Scrubber takes secrets out of text by value. It finds them plain (in any
+// letter case), percent-encoded (path and form style, also twice), JSON- and
+// HTML-escaped, in base64 (both alphabets, at each of the three alignments, also
+// inside a longer encoding, also broken into lines), in hex and, where they are
+// ASCII, in UTF-16, and any mixture of the escapes. It is immutable and safe for
 // concurrent use; a nil Scrubber takes out nothing.
 //
 // It makes one pass. Its cost a byte is a table look-up, and a closer look
@@ -40,7 +41,7 @@ func Values(secrets []string) *Scrubber {
 		}
 	}
 	if len(s.patterns) > 0 {
-		s.start['%'], s.start['\\'] = true, true
+		s.start['%'], s.start['\\'], s.start['&'] = true, true, true
 	}
 	return s
 }
@@ -130,7 +131,7 @@ func (s *Scrubber) next(b []byte, i int) (from, to int) {
 // at finds the longest secret that begins at i.
 func (s *Scrubber) at(b []byte, i int) (from, to int) {
 	from, to = s.among(s.first[b[i]], b, i)
-	if b[i] != '%' && b[i] != '\\' {
+	if !escapes(b[i]) {
 		return from, to
 	}
 	for depth := 1; depth <= maxEscapes; depth++ {
@@ -170,10 +171,13 @@ func (s *Scrubber) among(list []uint16, b []byte, i int) (from, to int) {
 // depth, and then as itself.
 func (p *pattern) match(b []byte, i, j int) int {
 	for ; j < len(p.bytes); j++ {
+		if p.b64 && j > 0 {
+			i = overBreak(b, i)
+		}
 		if i >= len(b) {
 			return -1
 		}
-		if c := b[i]; c == '%' || c == '\\' {
+		if escapes(b[i]) {
 			if end := p.matchEscaped(b, i, j); end >= 0 {
 				return end
 			}
@@ -199,4 +203,19 @@ func (p *pattern) matchEscaped(b []byte, i, j int) int {
 		}
 	}
 	return -1
+}
+
+// overBreak steps over one line break, plain or escaped, such as long base64 has.
+func overBreak(b []byte, i int) int {
+	for _, want := range [...]byte{'\r', '\n'} {
+		if i >= len(b) {
+			break
+		}
+		if b[i] == want {
+			i++
+		} else if c, n := unescape(b, i, 1); n > 0 && c == want {
+			i += n
+		}
+	}
+	return i
 }

@@ -3,12 +3,15 @@ package redact_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -62,9 +65,56 @@ func forms(s string) map[string]string {
 		"base64 basic": base64.StdEncoding.EncodeToString([]byte("user:" + s)),
 		"base64 query": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("a" + s))),
 		"base64 json":  strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("ab"+s)), "/", `\/`),
+		"upper case":   strings.Map(asciiUpper, s),
+		"lower case":   strings.Map(asciiLower, s),
+		"HTML":         html.EscapeString(s),
+		"HTML digits":  entities(s, "&#%d;"),
+		"HTML hex":     entities(s, "&#x%02X;"),
+		"HTML in JSON": jsonText(html.EscapeString(s)),
+		"base64 lines": wrapped(base64.StdEncoding.EncodeToString([]byte("ab"+s)), "\r\n"),
+		"base64 line":  wrapped(base64.StdEncoding.EncodeToString([]byte("ab"+s)), `\n`),
 		"hex":          hex.EncodeToString([]byte(s)),
 		"HEX":          strings.ToUpper(hex.EncodeToString([]byte(s))),
 	}
+}
+
+func asciiUpper(r rune) rune {
+	if 'a' <= r && r <= 'z' {
+		return r - 'a' + 'A'
+	}
+	return r
+}
+
+func asciiLower(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r - 'A' + 'a'
+	}
+	return r
+}
+
+// entities writes every ASCII byte as a reference.
+func entities(s, format string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < 0x80 {
+			fmt.Fprintf(&b, format, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// wrapped breaks a text into short lines.
+func wrapped(s, lineBreak string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if i > 0 && i%7 == 0 {
+			b.WriteString(lineBreak)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 func lowerEscapes(s string) string {
@@ -120,6 +170,38 @@ func TestBase64InAnySurroundings(t *testing.T) {
 			t.Fatalf("%q holds bits of the secret", right)
 		}
 	})
+}
+
+func TestUTF16IsTakenOut(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{"AGWC-SECRET"})
+	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+		var b []byte
+		for _, unit := range utf16.Encode([]rune("<AGWC-SECRET>")) {
+			b = order.AppendUint16(b, unit)
+		}
+		got := scrub.Bytes(b)
+		require.Contains(t, string(got), redact.Mark)
+		require.NotContains(t, string(got), "A\x00G")
+	}
+	doc, err := json.Marshal("A\x00G\x00W\x00C\x00-\x00S\x00E\x00C\x00R\x00E\x00T")
+	require.NoError(t, err)
+	require.Equal(t, `"REDACTED"`, scrub.String(string(doc)))
+}
+
+// TestHostileTextCostsNoStack: what nests or repeats without end is read in one
+// frame, and not again from each of its bytes.
+func TestHostileTextCostsNoStack(t *testing.T) {
+	t.Parallel()
+	secret := "AGWC-SECRET-0123456789abcdef"
+	scrub := redact.Values([]string{secret})
+	first := base64.StdEncoding.EncodeToString([]byte(secret))[:2]
+	for _, text := range []string{
+		first + strings.Repeat("\n", 1<<20), first + strings.Repeat(`\n`, 1<<19), strings.Repeat(first+"\r\n", 1<<18),
+		strings.Repeat("&#65;", 1<<18), strings.Repeat("%25", 1<<19), strings.Repeat("&amp;", 1<<18), strings.Repeat("&", 1<<20), strings.Repeat("A\x00", 1<<19),
+	} {
+		require.Equal(t, text, scrub.String(text))
+	}
 }
 
 func TestPlainTextStays(t *testing.T) {

@@ -63,10 +63,13 @@ func Retryable(class schemas.Class, status int, call *fault.Call) bool {
 }
 
 // transport reports whether a code says that the way to the upstream failed,
-// which time may heal. An answer that broke a limit would break it again.
+// which time may heal. An answer that broke a limit would break it again. A name
+// that does not resolve is not asked for twice: the resolver has asked its
+// servers more than once already, and a name that has no address in one moment
+// and another address in the next is what rebinding looks like.
 func transport(code schemas.Code) bool {
 	switch code {
-	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
+	case schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
 		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated, schemas.Interrupted:
 		return true
 	default:

@@ -42,7 +42,7 @@ func TestRetryableStatus(t *testing.T) {
 func TestRetryableCall(t *testing.T) {
 	t.Parallel()
 	heals := map[schemas.Code]bool{
-		schemas.UpstreamDNS: true, schemas.UpstreamConnect: true, schemas.UpstreamTLS: true, schemas.UpstreamTimeout: true,
+		schemas.UpstreamConnect: true, schemas.UpstreamTLS: true, schemas.UpstreamTimeout: true,
 		schemas.UpstreamReset: true, schemas.UpstreamProtocol: true, schemas.UpstreamTruncated: true, schemas.Interrupted: true,
 	}
 	codes := append(schemas.SettleCodes(), schemas.DoorCodes()...)

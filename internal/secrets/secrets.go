@@ -1,6 +1,7 @@
-// Package secrets fills the ${secret:NAME} placeholders of configured headers
-// from the environment and from a directory with a file a name. Values leave
-// it only inside Value, and no error holds one.
+// Package secrets fills the ${secret:NAME} placeholders of what entries add to
+// calls, from the environment, from a directory with a file a name, and from one
+// file encrypted with age. Values leave it only inside Value, and no error holds
+// one, or a path.
 package secrets
 
 import (
@@ -28,24 +29,55 @@ type Config struct {
 	// Dir holds one file a secret, named like it; one line break at the end
 	// is not part of it. "" means no directory. Links may not lead out of it.
 	Dir string
+	// AgeFile is encrypted with age (in armor or without) for the identity in
+	// the file AgeIdentity, and decrypts to a YAML mapping of names to texts.
+	// "" means none.
+	AgeFile     string
+	AgeIdentity string
 }
 
-// Store finds secrets. The environment comes before the directory. Nothing is
-// kept: a file is read at each use, so that a rotated secret needs no restart.
-// It is safe for concurrent use.
-type Store struct{ cfg Config }
+// Store finds secrets: in the environment, else in the directory, else in the
+// age file. A directory's file is read at each use and the age file when it has
+// changed, so that a rotated secret needs no restart. A source that cannot be
+// read is an error and not passed over. It is safe for concurrent use.
+type Store struct {
+	cfg    Config
+	sealed *sealed // nil: none
+	former former
+}
 
 // New returns a store over the configured sources.
 func New(cfg Config) *Store {
 	if cfg.LookupEnv == nil {
 		cfg.LookupEnv = os.LookupEnv
 	}
-	return &Store{cfg: cfg}
+	s := &Store{cfg: cfg}
+	if cfg.AgeFile != "" {
+		s.sealed = &sealed{file: cfg.AgeFile, identity: cfg.AgeIdentity}
+	}
+	return s
+}
+
+// Check reports whether the sources can be read, without looking for a secret.
+func (s *Store) Check() error {
+	if s.cfg.Dir != "" {
+		root, err := os.OpenRoot(s.cfg.Dir)
+		if err != nil {
+			return &fileError{reason: "the directory cannot be opened", cause: err}
+		}
+		_ = root.Close()
+	}
+	if s.sealed != nil {
+		_, _, err := s.sealed.get("")
+		return err
+	}
+	return nil
 }
 
 // Resolve fills a template's placeholders. used holds the secrets that went
-// into it, each once: what must be scrubbed from whatever comes back. A secret
-// that is missing or empty is an error that gives its name.
+// into it, each once and followed by the last values it had before this one:
+// what must be scrubbed from whatever comes back. A secret that is missing or
+// empty is an error that gives its name.
 func (s *Store) Resolve(template string) (value Value, used []Value, err error) {
 	pieces, err := parse(template)
 	if err != nil {
@@ -64,7 +96,7 @@ func (s *Store) Resolve(template string) (value Value, used []Value, err error) 
 				return Value{}, nil, fmt.Errorf("secret %s: %w", p.name, err)
 			}
 			known[p.name] = text
-			used = append(used, newValue(text))
+			used = append(used, s.former.use(p.name, text)...)
 		}
 		b.WriteString(text)
 	}
@@ -72,22 +104,29 @@ func (s *Store) Resolve(template string) (value Value, used []Value, err error) 
 }
 
 func (s *Store) lookup(name string) (string, error) {
-	text, ok := s.cfg.LookupEnv(EnvPrefix + name)
-	if !ok && s.cfg.Dir != "" {
-		var err error
-		if text, err = readFile(s.cfg.Dir, name); err != nil {
-			return "", err
-		}
-		ok = true
+	text, err := s.find(name)
+	if err == nil && text == "" {
+		err = errors.New("it is empty")
 	}
-	switch {
-	case !ok:
-		return "", ErrMissing
-	case text == "":
-		return "", errors.New("it is empty")
-	default:
+	return text, err
+}
+
+// find asks one source after the other. A source that has the name decides.
+func (s *Store) find(name string) (string, error) {
+	if text, ok := s.cfg.LookupEnv(EnvPrefix + name); ok {
 		return text, nil
 	}
+	if s.cfg.Dir != "" {
+		if text, err := readFile(s.cfg.Dir, name); !errors.Is(err, ErrMissing) {
+			return text, err
+		}
+	}
+	if s.sealed != nil {
+		if text, ok, err := s.sealed.get(name); ok || err != nil {
+			return text, err
+		}
+	}
+	return "", ErrMissing
 }
 
 // readFile reads one secret beneath dir. Errors tell what is wrong without
@@ -119,8 +158,7 @@ func readFile(dir, name string) (string, error) {
 	case len(data) > maxSize:
 		return "", &fileError{reason: "its file is too large"}
 	}
-	text := strings.TrimSuffix(string(data), "\n")
-	return strings.TrimSuffix(text, "\r"), nil
+	return trimLine(string(data)), nil
 }
 
 // fileError keeps the cause, which names the path, out of the text.

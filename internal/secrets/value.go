@@ -29,6 +29,9 @@ func (v Value) ExposeSecret() string {
 	return v.text()
 }
 
+// Len is the text's length in bytes.
+func (v Value) Len() int { return len(v.ExposeSecret()) }
+
 // IsZero reports whether there is no text.
 func (v Value) IsZero() bool { return v.ExposeSecret() == "" }
 

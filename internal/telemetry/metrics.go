@@ -45,6 +45,10 @@ type Metrics struct {
 	barrier    prometheus.Histogram
 	startup    prometheus.Gauge
 
+	connections map[string]prometheus.Counter // closed at once, by the cap
+
+	policy policySeries
+
 	logDropped  prometheus.Counter
 	logRedacted prometheus.Counter
 }
@@ -70,6 +74,7 @@ func NewMetrics() *Metrics {
 	m.actions()
 	m.calls()
 	m.node()
+	m.policies()
 	return m
 }
 
@@ -147,6 +152,9 @@ func (m *Metrics) node() {
 		Help: "Time from start to ready; zero while the node is not ready.",
 	})
 	m.registry.MustRegister(m.sse, m.barrier, m.startup)
+	m.connections = perValue(m.counters("weir_connections_refused_total",
+		"Connections closed at once, by the cap that was reached: of all of them, or of one peer's.", "cap"),
+		[]string{"total", "peer", other})
 	m.logDropped = m.counter("weir_log_dropped_attributes_total",
 		"Attributes that the logger left out: a key outside the closed set, or a value its key does not allow.")
 	m.logRedacted = m.counter("weir_log_redacted_messages_total",

@@ -75,6 +75,9 @@ func (m *Metrics) Barrier(d time.Duration) { m.barrier.Observe(d.Seconds()) }
 // EvidenceWritten counts a stored evidence record.
 func (m *Metrics) EvidenceWritten(kind string) { pick(m.evidence, kind).Inc() }
 
+// ConnectionRefused counts a connection over a cap: total or peer.
+func (m *Metrics) ConnectionRefused(limit string) { pick(m.connections, limit).Inc() }
+
 // StartupDone says that the node is ready, and how long that took.
 func (m *Metrics) StartupDone(d time.Duration) { m.startup.Set(d.Seconds()) }
 

@@ -26,7 +26,7 @@ func newVocabulary() *vocabulary {
 		}),
 		surfaces: set([]string{
 			"plans", "executor", "runs", "rules", "tasks", "chat", "git",
-			"actions", "evidence", "dead_letters", "policy", "service", "console",
+			"actions", "evidence", "dead_letters", "policy", "tokens", "service", "console",
 		}),
 		durabilities: set([]schemas.Durability{
 			schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated,

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -67,17 +68,25 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if t.over(c.cfg.Now()) {
 			return c.stopped(t, tries), nil
 		}
-		p, decision := c.guard.Check(t.Call, t.KeyRequired)
+		p, decision := c.guard.Check(t.Call, guard.Scope{KeyRequired: t.KeyRequired, Only: t.State.Action.Entries})
 		if !p.Valid() {
 			return c.refused(decision, tries), nil
 		}
-		if len(tries) > 0 && !c.mayRepeat(p, tries[len(tries)-1]) {
+		if !c.mayRepeat(p, tries) {
 			return c.conclude(t, tries), nil
 		}
 		if c.draining() {
 			return Result{}, errDraining
 		}
-		if err := c.follow(ctx, t, p, number); err != nil {
+		err := c.follow(ctx, t, p, number)
+		var denial *revoked
+		switch {
+		case err == nil:
+		case errors.As(err, &denial):
+			return c.refused(denial.decision, t.State.Tries(t.Step)), nil
+		case errors.Is(err, errNoRepeat):
+			return c.conclude(t, t.State.Tries(t.Step)), nil
+		default:
 			return Result{}, err
 		}
 	}
@@ -86,7 +95,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 // refused is the result of a task whose next attempt policy denies. A call that
 // was in doubt stays in doubt: a denial says that nothing was sent.
 func (c *Caller) refused(d schemas.Decision, tries []ledger.Try) Result {
-	if n := len(tries); n > 0 && inDoubt(tries[n-1]) {
+	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Denied: true, Decision: d}, tries)
@@ -95,16 +104,25 @@ func (c *Caller) refused(d schemas.Decision, tries []ledger.Try) Result {
 // stopped is the result of a task that makes no further attempt because it is
 // to stop or its time is up.
 func (c *Caller) stopped(t *Task, tries []ledger.Try) Result {
-	if n := len(tries); n > 0 && inDoubt(tries[n-1]) {
+	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Canceled: t.canceled(), Expired: !t.canceled()}, tries)
 }
 
 // inDoubt reports whether a call may have had an effect that nobody knows of,
-// and that is not harmless to bring about twice.
-func inDoubt(t ledger.Try) bool {
-	return t.Result.Sent && t.Result.Status == 0 && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed)
+// and that is not harmless to bring about twice. An attempt that never left says
+// nothing of the one before; an answer ends the doubt about all of them.
+func inDoubt(tries []ledger.Try) bool {
+	for _, t := range slices.Backward(tries) {
+		switch {
+		case t.Result.Status != 0:
+			return false
+		case t.Result.Sent && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
+			return true
+		}
+	}
+	return false
 }
 
 // errDraining gives a message back: this worker begins nothing new, and whoever
@@ -120,41 +138,44 @@ func (c *Caller) draining() bool {
 	}
 }
 
-// mayRepeat asks once more, right before it happens, whether a call that was sent
-// may be sent again: the entry may have changed since the retry was planned, and
-// the key may have run out while it waited.
-func (c *Caller) mayRepeat(p guard.Pass, last ledger.Try) bool {
-	switch {
-	case !last.Result.Sent:
-		return true
-	case !p.Class().Repeatable() || !last.Class.Repeatable():
-		return false
-	case last.Class == schemas.ClassKeyed:
-		return p.Class() == schemas.ClassKeyed && c.cfg.Now().Before(last.KeyExpiresAt)
-	default:
-		return true
+// mayRepeat asks once more, right before it happens, whether a call may be sent
+// beside the tries that were sent before: the entry may have changed since the
+// retry was planned, and the key may have run out while it waited.
+func (c *Caller) mayRepeat(p guard.Pass, tries []ledger.Try) bool {
+	for _, t := range tries {
+		switch {
+		case !t.Result.Sent:
+		case !p.Class().Repeatable() || !t.Class.Repeatable():
+			return false
+		case t.Class == schemas.ClassKeyed && (p.Class() != schemas.ClassKeyed || !c.cfg.Now().Before(t.KeyExpiresAt)):
+			return false
+		}
 	}
+	return true
 }
 
 // follow makes one attempt and the redirects that its entry allows, each
 // decided, dialled and written down by itself.
 func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) error {
+	var last made
 	for hop := 0; ; hop++ {
-		try, reply, err := c.do(ctx, t, p, number, hop)
-		if err != nil {
+		done, err := c.do(ctx, t, p, number, hop)
+		var denial *revoked
+		switch {
+		case hop > 0 && errors.As(err, &denial):
+			return c.refuseHop(ctx, t, last.try, denial.decision)
+		case err != nil:
 			return err
-		}
-		if !follows(p, try) || try.Result.RetryAt.IsZero() {
+		case !follows(done.pass, done.try) || done.try.Result.RetryAt.IsZero():
 			return nil
-		}
-		if c.draining() {
+		case c.draining():
 			return errDraining
 		}
-		next, decision := c.guard.Hop(p, reply.Location, reply.Answer.Status, hop+1)
+		next, decision := c.guard.Hop(done.pass, done.reply.Location, done.reply.Answer.Status, hop+1)
 		if !next.Valid() {
-			return c.refuseHop(ctx, t, try, decision)
+			return c.refuseHop(ctx, t, done.try, decision)
 		}
-		p = next
+		p, last = next, done
 	}
 }
 
@@ -227,7 +248,7 @@ func (c *Caller) conclude(t *Task, tries []ledger.Try) Result {
 	if t.canceled() && last.Class == schemas.ClassSafe {
 		return c.rest(Result{Canceled: true}, tries)
 	}
-	if inDoubt(last) {
+	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)
 	}
 	return c.rest(Result{Failed: true, Exhausted: c.repeatable(t, last.Class, res.Status, Failure(res))}, tries)

@@ -3,6 +3,8 @@ package call_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +23,14 @@ import (
 
 // end is what the fake target does with one attempt.
 type end struct {
-	openErr error // before anything is sent
+	openErr error  // before anything is sent
+	opening func() // runs while it is dialled
 	sendErr error
-	status  int
-	wish    time.Duration
-	during  func() // runs while the request is out
+	// renewErr is the refusal of a fresh pass
+	renewErr error
+	status   int
+	wish     time.Duration
+	during   func() // runs while the request is out
 }
 
 // target is an Adapter that follows a script and counts what it was sent.
@@ -38,18 +43,27 @@ type target struct {
 func (t *target) Open(context.Context, guard.Pass) (call.Exchange, error) {
 	e := t.script[min(t.opened, len(t.script)-1)]
 	t.opened++
+	if e.opening != nil {
+		e.opening()
+	}
 	if e.openErr != nil {
 		return nil, e.openErr
 	}
-	return &exchange{target: t, end: e}, nil
+	return &exchange{target: t, end: e, begun: make(chan struct{})}, nil
 }
 
 type exchange struct {
 	target *target
 	end    end
+	begun  chan struct{}
+	once   sync.Once
 }
 
-func (x *exchange) Close() {}
+func (x *exchange) Close() { x.once.Do(func() { close(x.begun) }) }
+
+func (x *exchange) Begun() <-chan struct{} { return x.begun }
+
+func (x *exchange) Renew(guard.Pass) error { return x.end.renewErr }
 
 func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if err := ctx.Err(); err != nil {
@@ -90,6 +104,9 @@ type bench struct {
 	target *target
 	stop   *stopper
 	left   []ledger.Try // evidence, in order
+	rules  atomic.Pointer[policy.Policy]
+	// barrier runs in the caller's, where a test asks for it
+	barrier func()
 }
 
 type benchConfig struct {
@@ -121,7 +138,8 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 	if cfg.barrier == nil {
 		cfg.barrier = func(context.Context) error { return nil }
 	}
-	b.caller = call.New(l, guard.New(func() *policy.Policy { return p }), b.target, call.Config{
+	b.rules.Store(p)
+	b.caller = call.New(l, guard.New(b.rules.Load), b.target, call.Config{
 		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining,
 	})
 	if cfg.deadline == 0 {
@@ -246,6 +264,14 @@ func TestRun(t *testing.T) {
 		"a declared key's budget is spent, and nobody knows": {
 			benchConfig{method: "PATCH", key: "k", declared: true, script: []end{reset}},
 			func(r call.Result) bool { return r.Unknown }, 3, 3, 600 * time.Millisecond,
+		},
+		"a keyed call stays in doubt, though what followed never left": {
+			benchConfig{method: "POST", key: "k", declared: true, script: []end{reset, refused}},
+			func(r call.Result) bool { return r.Unknown }, 1, 3, 600 * time.Millisecond,
+		},
+		"an answer ends the doubt": {
+			benchConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 503}, refused}},
+			func(r call.Result) bool { return r.Failed && r.Exhausted }, 2, 3, 600 * time.Millisecond,
 		},
 		"an answer that broke a limit would break it again": {
 			benchConfig{method: "GET", script: []end{huge}},
@@ -411,7 +437,7 @@ func guardOf(t *testing.T, b *bench, cfg benchConfig) (guard.Pass, schemas.Decis
 	}
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{entry}})
 	require.NoError(t, err)
-	return guard.New(func() *policy.Policy { return p }).Check(b.task.Call, false)
+	return guard.New(func() *policy.Policy { return p }).Check(b.task.Call, guard.Scope{})
 }
 
 func TestKeyOutlived(t *testing.T) {

@@ -36,8 +36,14 @@ type Adapter interface {
 
 // Exchange is one connection for one request.
 type Exchange interface {
+	// Renew has the exchange go by a fresh pass for the same call, which another
+	// policy gave since Open. Its errors are *fault.Call that was not sent.
+	Renew(p guard.Pass) error
 	// Do sends the request, once. Its errors are *fault.Call.
 	Do(ctx context.Context) (Reply, error)
+	// Begun is closed when the request's first byte is about to leave, or when
+	// the exchange is closed without.
+	Begun() <-chan struct{}
 	// Close may be called more than once.
 	Close()
 }
@@ -116,41 +122,6 @@ func New(l Ledger, g *guard.Guard, a Adapter, cfg Config) *Caller {
 // ErrNoPass says that a call was asked for without a decision.
 var ErrNoPass = errors.New("a call needs a pass")
 
-// do makes one attempt at one hop: dial, write the attempt down, send, write
-// the result down. The error is the log's; what the upstream did is in the try.
-func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (ledger.Try, Reply, error) {
-	if !p.Valid() {
-		return ledger.Try{}, Reply{}, ErrNoPass
-	}
-	start := c.cfg.Now()
-	limit := c.limit(p, start, t.State.Action.Deadline)
-	sendCtx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
-	if p.Class() == schemas.ClassSafe {
-		// Cutting any other call off would turn a known outcome into an unknown one.
-		defer t.Stop.AfterFunc(cancel)()
-	}
-	attempt := c.describe(t, p, number, hop, limit)
-
-	ex, err := c.adapter.Open(sendCtx, p)
-	if err != nil {
-		return c.finish(ctx, t, p, attempt, start, Reply{}, err, true)
-	}
-	defer ex.Close()
-	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt}); err != nil {
-		return ledger.Try{}, Reply{}, err
-	}
-	// A call that may be repeated freely need not wait for the device: if the
-	// record of it is lost, nothing is lost with it.
-	if p.Class() != schemas.ClassSafe {
-		if err := c.cfg.Barrier(ctx); err != nil {
-			return ledger.Try{}, Reply{}, err
-		}
-	}
-	reply, err := ex.Do(sendCtx)
-	return c.finish(ctx, t, p, attempt, start, reply, err, false)
-}
-
 // limit is when an attempt that starts now is given up.
 func (c *Caller) limit(p guard.Pass, start, deadline time.Time) time.Time {
 	timeout := c.cfg.Timeout
@@ -176,39 +147,48 @@ func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Tim
 	return a
 }
 
+// ending is what is known of an attempt besides what came back.
+type ending struct {
+	attempt schemas.Attempt
+	pass    guard.Pass
+	start   time.Time
+	// undeclared: it was not written down beforehand.
+	undeclared bool
+	// decision is the last word of a policy that came into force after that.
+	decision *schemas.Decision
+}
+
 // finish writes down what came of an attempt, with the time of the next one if
 // there is to be one. A call that failed before anything was written down goes
 // on the log as one event that holds both.
-func (c *Caller) finish(ctx context.Context, t *Task, p guard.Pass, a schemas.Attempt, start time.Time,
-	reply Reply, callErr error, undeclared bool,
-) (ledger.Try, Reply, error) {
-	now := c.cfg.Now()
-	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Sent: true, Duration: now.Sub(start)}
+func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, callErr error) (made, error) {
+	a, now := e.attempt, c.cfg.Now()
+	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
 	var failed *fault.Call
 	switch {
 	case callErr == nil:
 		res.Status = reply.Answer.Status
 		if err := c.stow(ctx, &res, reply.Answer); err != nil {
-			return ledger.Try{}, Reply{}, err
+			return made{}, err
 		}
 	case errors.As(callErr, &failed):
 		res.Code, res.Sent, res.Status = failed.Code, failed.Sent, failed.Status
 	default:
 		// An adapter that breaks its contract is taken at its worst.
-		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !undeclared, Cause: callErr}
+		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
 		res.Code, res.Sent = failed.Code, failed.Sent
 	}
-	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: p.Permit().Redirects()})
+	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Permit().Redirects()})
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
-	if undeclared {
+	if e.undeclared {
 		ev.Attempt = &a
 	}
 	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
-		return ledger.Try{}, Reply{}, err
+		return made{}, err
 	}
-	try := ledger.Try{Attempt: a, Result: &res}
-	c.measure(p, try)
-	return try, reply, t.Record(ctx, try)
+	done := made{ledger.Try{Attempt: a, Result: &res}, reply, e.pass}
+	c.measure(e.pass, done.try)
+	return done, t.Record(ctx, done.try)
 }
 
 // stow puts an answer into its result. The body of a large one is kept apart,

@@ -30,6 +30,8 @@ func Describe(code schemas.Code) string {
 		return "the worker that made the call is gone"
 	case schemas.SecretUnavailable:
 		return "a secret that the entry adds could not be read; nothing was sent"
+	case schemas.Canceled:
+		return "it was given up before it was sent"
 	case schemas.DenyAddress:
 		return "an address that the target's name resolves to is not permitted for its entry"
 	case schemas.DenyRedirect:

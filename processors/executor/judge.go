@@ -75,10 +75,9 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ve
 	case code == schemas.DenyRedirect && answer != nil:
 		return refusedRedirect(answer)
 	case strings.HasPrefix(string(code), "DENY_"):
-		d := r.Last.Decision
-		d.Allowed, d.Code = false, code
-		if r.Last.Decision.Allowed { // refused on the way, after policy had let it pass
-			d.Reason = call.Describe(code)
+		d := settle.Decision(*r.Last)
+		if d.Allowed { // refused on the way, after policy had let it pass
+			d.Allowed, d.Code, d.Reason = false, code, call.Describe(code)
 		}
 		return denied(c, r, d)
 	}

@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,6 +33,8 @@ type Recorder struct {
 type EvidenceMetrics interface {
 	EvidenceWritten(kind string)
 	Denied(code schemas.Code)
+	// Shadowed counts a decision that shadow entries would have changed.
+	Shadowed(entry string, allowed bool)
 }
 
 // NewRecorder returns a Recorder that publishes through p.
@@ -54,12 +57,13 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 		st.Left = stored
 	}
 	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
-	return r.put(ctx, records...)
+	return r.put(ctx, st.Action.Principal, records...)
 }
 
-func (r *Recorder) put(ctx context.Context, records ...schemas.Evidence) error {
+// put stores records in the name of whoever asked for the action.
+func (r *Recorder) put(ctx context.Context, principal string, records ...schemas.Evidence) error {
 	for _, e := range records {
-		e.Time = r.now().UTC()
+		e.Time, e.Principal = r.now().UTC(), principal
 		data, err := ledger.Encode(e)
 		if err != nil {
 			return err
@@ -72,6 +76,9 @@ func (r *Recorder) put(ctx context.Context, records ...schemas.Evidence) error {
 		r.metrics.EvidenceWritten(e.Kind)
 		if e.Kind == schemas.EvidenceDecision {
 			r.metrics.Denied(e.Code)
+		}
+		if s := e.Shadow; s != nil {
+			r.metrics.Shadowed(cmp.Or(s.Entry, e.Entry), s.Allowed)
 		}
 	}
 	return nil
@@ -110,6 +117,17 @@ func DenialID(action string, step, attempts int) string {
 // ClosingID is the evidence id of an action's closing record.
 func ClosingID(action string) string { return action + ".closing" }
 
+// known is a method that a record may name; a caller may have written anything
+// in its place.
+func known(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
+		return method
+	default:
+		return ""
+	}
+}
+
 // Denial is the record of a call that policy refused. Target names the call
 // without its values.
 func Denial(st *ledger.State, step int, method, target string, d schemas.Decision, attempts int) (schemas.Evidence, error) {
@@ -120,30 +138,41 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 		Code   schemas.Code `json:"code"`
 		Reason string       `json:"reason"`
 		Entry  string       `json:"entry,omitempty"`
-	}{step, method, target, d.Code, d.Reason, d.Entry})
+	}{step, known(method), target, d.Code, d.Reason, d.Entry})
 	return schemas.Evidence{
 		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version,
+		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow,
 	}, err
 }
 
 // Refusal is the record of a call that policy had let pass and that was refused
-// on its way: by an address it resolved to, or by a redirect. ok is false where
-// the try ended in another way.
+// on its way: by an address it resolved to, by a redirect, or by another policy
+// that came into force. ok is false where the try ended in another way.
 func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
 	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
 		return ev, false, nil
 	}
-	d := t.Decision
-	d.Allowed, d.Code, d.Reason = false, t.Result.Code, reason
+	d := Decision(t)
+	if d.Allowed {
+		d.Allowed, d.Code, d.Reason = false, t.Result.Code, reason
+	}
+	d.Shadow = nil // the record of the attempt has it
 	ev, err = Denial(st, t.Step, method, target, d, t.Number)
 	ev.ID = AttemptID(st.ID, t.Attempt) + ".denial"
 	return ev, true, err
 }
 
+// Decision is policy's last word on a try.
+func Decision(t ledger.Try) schemas.Decision {
+	if r := t.Result; r != nil && r.Decision != nil {
+		return *r.Decision
+	}
+	return t.Decision
+}
+
 // Attempt is the record of one call that was made, or could not be made.
 func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evidence, error) {
-	r := t.Result
+	r, d := t.Result, Decision(t)
 	hash := ""
 	if r.Answer != nil {
 		hash = r.Answer.Hash
@@ -165,10 +194,10 @@ func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evi
 		Allowlist    string        `json:"allowlist"`
 	}{
 		t.Step, t.Number, t.Hop, method, target, t.Digest, t.Class, t.Worker,
-		r.Sent, r.Status, r.Code, hash, r.Duration.Milliseconds(), t.Decision.Entry,
+		r.Sent, r.Status, r.Code, hash, r.Duration.Milliseconds(), d.Entry,
 	})
 	return schemas.Evidence{
 		ID: AttemptID(st.ID, t.Attempt), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceAttempt, Entry: t.Decision.Entry, Code: r.Code, Payload: payload, PolicyVersion: t.Decision.Version,
+		Kind: schemas.EvidenceAttempt, Entry: d.Entry, Code: r.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow,
 	}, err
 }

@@ -139,10 +139,9 @@ func TestExternalServer(t *testing.T) {
 	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
 }
 
-// On a cluster a guard is checked before the record is agreed on: the refusals
-// differ, and what they promise must not.
-func TestReplicatedLog(t *testing.T) {
-	t.Parallel()
+// cluster starts three servers that have found each other.
+func cluster(t *testing.T) []*server.Server {
+	t.Helper()
 	all := routes(t, 3)
 	nodes := make([]*server.Server, len(all))
 	for i, u := range all {
@@ -156,6 +155,14 @@ func TestReplicatedLog(t *testing.T) {
 			return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(nodes)
 		})
 	}, 60*time.Second, 50*time.Millisecond)
+	return nodes
+}
+
+// On a cluster a guard is checked before the record is agreed on: the refusals
+// differ, and what they promise must not.
+func TestReplicatedLog(t *testing.T) {
+	t.Parallel()
+	nodes := cluster(t)
 	brokers := []*broker.Broker{dial(t, nodes[0].ClientURL(), 3), dial(t, nodes[1].ClientURL(), 3)}
 
 	for round := range 20 {

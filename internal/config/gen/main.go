@@ -123,7 +123,8 @@ func refine(doc map[string]any) error {
 	for key, extra := range map[string]map[string]any{
 		"network":   {"enum": []string{policy.NetworkPublic, policy.NetworkLoopback, policy.NetworkPrivate}},
 		"redirects": {"minimum": 0, "maximum": policy.MaxRedirects},
-		"name":      {"minLength": 1, "maxLength": 128},
+		"mode":      {"enum": []string{policy.ModeEnforce, policy.ModeShadow}},
+		"name":      {"minLength": 1, "maxLength": 128, "pattern": `^[A-Za-z0-9._:-]+$`},
 	} {
 		property, ok := properties[key].(map[string]any)
 		if !ok {

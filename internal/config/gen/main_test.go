@@ -84,7 +84,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		} `json:"$defs"`
 	}
 	require.NoError(t, json.Unmarshal(text, &doc))
-	require.Len(t, doc.Properties, 11)
+	require.Len(t, doc.Properties, 12)
 	for key, p := range doc.Properties {
 		require.NotEmpty(t, p["description"], key)
 	}

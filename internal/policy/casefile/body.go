@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 )
 
 // body is what policy and the door know of a request's body.
 type body struct {
 	size, depth int
-	valid       bool // JSON without repeated names, as the door demands
+	valid       bool            // JSON without repeated names, as the door demands
+	value       json.RawMessage // nil: it goes out as text
 }
 
 // generated is a body that is described instead of written out.
@@ -34,13 +36,15 @@ func readBody(raw json.RawMessage) body {
 		case "repeat":
 			return body{size: len(g.Unit) * g.Count, valid: true}
 		case "nest":
-			return body{size: 2 * g.Depth, depth: g.Depth, valid: true}
+			n := min(max(g.Depth, 0), maxNest)
+			nest := strings.Repeat("[", n) + strings.Repeat("]", n)
+			return body{size: 2 * g.Depth, depth: g.Depth, valid: true, value: json.RawMessage(nest)}
 		case "json":
 			raw = json.RawMessage(g.Text)
 		}
 	}
 	depth, err := measure(raw)
-	return body{size: len(raw), depth: depth, valid: err == nil}
+	return body{size: len(raw), depth: depth, valid: err == nil, value: raw}
 }
 
 // maxNest stops the measuring, far above what any policy allows.

@@ -17,6 +17,31 @@ import (
 const shop = `"policy":{"entries":[{"name":"shop","url_prefix":"https://shop.test/api/","methods":["GET","POST"],` +
 	`"secret":{"header":"X-Shop-Token","format":"{value}"},"upstream_idempotency":{"ttl_s":60}}],"allowed_hosts":["localhost"],"self_ports":[4222],"self_hosts":["me.test"]}`
 
+// A case may try a shadow entry, and what the worker adds to query and body.
+func TestEntriesOfEveryKind(t *testing.T) {
+	t.Parallel()
+	const policy = `"policy":{"entries":[` +
+		`{"name":"adds","url_prefix":"https://shop.test/","methods":["POST"],"query":{"key":"${secret:K}"},"body":{"pin":"${secret:P}"}},` +
+		`{"name":"later","url_prefix":"https://shop.test/","mode":"shadow"}]}`
+	of := func(id, request, expected, code string) string {
+		return fmt.Sprintf(`{"id":%q,%s,"request":{"method":"POST",%s},"resolver":{"shop.test":[["93.184.216.34"]]},"expected":%q,"code":%q}`,
+			id, policy, request, expected, code)
+	}
+	_, sum, err := run(t, casefile.Options{},
+		of("a", `"url":"https://shop.test/?a=1","allowlist_key":"adds","body":{"a":1}`, "allow", "OK"),
+		of("b", `"url":"https://shop.test/?k%65y=1","allowlist_key":"adds","body":{"a":1}`, "deny", "DENY_URL_INVALID"),
+		of("c", `"url":"https://shop.test/","allowlist_key":"adds","params":{"key":1},"body":{"a":1}`, "deny", "DENY_URL_INVALID"),
+		of("d", `"url":"https://shop.test/","allowlist_key":"adds","body":{"pin":1}`, "deny", "DENY_BODY"),
+		of("e", `"url":"https://shop.test/","allowlist_key":"adds","body":"text"`, "deny", "DENY_BODY"),
+		of("f", `"url":"https://shop.test/","allowlist_key":"adds","body":{"gen":"nest","depth":3}`, "deny", "DENY_BODY"),
+		of("g", `"url":"https://shop.test/","allowlist_key":"adds","body":{"gen":"json","text":"{\"p\\u0069n\":1}"}`, "deny", "DENY_BODY"),
+		of("h", `"url":"https://shop.test/","allowlist_key":"adds"`, "deny", "DENY_BODY"),
+		of("i", `"url":"https://shop.test/","allowlist_key":"later"`, "deny", "DENY_KEY_UNKNOWN"),
+	)
+	require.NoError(t, err)
+	require.Equal(t, 9, sum.Passed, "%+v", sum)
+}
+
 // line is a case of the shop: a request's members, what DNS says, what is expected.
 func line(id, request, resolver, expected, code string) string {
 	return fmt.Sprintf(`{"id":%q,%s,"request":{%s},"resolver":{%s},"expected":%q,"code":%q,"level":"must"}`, id, shop, request, resolver, expected, code)

@@ -49,6 +49,7 @@ func (q *rowRequest) request() (policy.Request, schemas.Code) {
 	if given(q.Body) {
 		b := readBody(q.Body)
 		r.HasBody, r.BodySize, r.BodyDepth = true, b.size, b.depth
+		r.Body, r.TextBody = b.value, b.value == nil
 		if !b.valid && late == "" {
 			late = schemas.DenyBody
 		}

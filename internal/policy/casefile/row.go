@@ -41,6 +41,9 @@ type rowEntry struct {
 	CIDRs       []string          `json:"cidrs"`
 	Redirects   int               `json:"redirects"`
 	Headers     map[string]string `json:"headers"`
+	Query       map[string]string `json:"query"`
+	Body        map[string]string `json:"body"`
+	Mode        string            `json:"mode"`
 	Idempotency *struct {
 		TTLSeconds float64 `json:"ttl_s"`
 	} `json:"upstream_idempotency"`
@@ -112,7 +115,8 @@ func (p rowPolicy) compile() (*policy.Policy, error) {
 	for _, e := range p.Entries {
 		entry := policy.Entry{
 			Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods,
-			Network: e.Network, CIDRs: e.CIDRs, Redirects: e.Redirects, Headers: e.Headers,
+			Network: e.Network, CIDRs: e.CIDRs, Redirects: e.Redirects,
+			Headers: e.Headers, Query: e.Query, Body: e.Body, Mode: e.Mode,
 		}
 		if e.Idempotency != nil {
 			entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Duration(e.Idempotency.TTLSeconds * float64(time.Second))}

@@ -47,25 +47,30 @@ func (a *Authority) Config(names ...string) *tls.Config {
 
 // ConfigUntil is Config with a certificate that expires then.
 func (a *Authority) ConfigUntil(expiry time.Time, names ...string) *tls.Config {
+	return a.ConfigBetween(time.Now().Add(-2*time.Hour), expiry, names...)
+}
+
+// ConfigBetween is Config with a certificate that holds from then till then.
+func (a *Authority) ConfigBetween(begin, expiry time.Time, names ...string) *tls.Config {
 	a.t.Helper()
-	return serverConfig(leaf(a.t, expiry, names, a.cert, a.key))
+	return serverConfig(leaf(a.t, begin, expiry, names, a.cert, a.key))
 }
 
 // SelfSigned is a configuration with a certificate that no authority signed.
 func SelfSigned(tb testing.TB, names ...string) *tls.Config {
 	tb.Helper()
-	return serverConfig(leaf(tb, time.Now().Add(time.Hour), names, nil, nil))
+	return serverConfig(leaf(tb, time.Now().Add(-2*time.Hour), time.Now().Add(time.Hour), names, nil, nil))
 }
 
 func serverConfig(cert tls.Certificate) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 }
 
-func leaf(tb testing.TB, expiry time.Time, names []string, parent *x509.Certificate, signer *ecdsa.PrivateKey) tls.Certificate {
+func leaf(tb testing.TB, begin, expiry time.Time, names []string, parent *x509.Certificate, signer *ecdsa.PrivateKey) tls.Certificate {
 	tb.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: expiry,
+		NotBefore: begin, NotAfter: expiry,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, name := range names {

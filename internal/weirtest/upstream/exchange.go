@@ -114,7 +114,8 @@ func (x *Exchange) Served() int { return x.served }
 
 // Write sends bytes as they are and reports whether the connection took them.
 func (x *Exchange) Write(text string) bool {
-	_, err := x.conn.Write([]byte(text))
+	n, err := x.conn.Write([]byte(text))
+	x.server.wrote(n)
 	return err == nil
 }
 

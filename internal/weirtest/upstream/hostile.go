@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -54,6 +55,19 @@ func ResetBeforeResponse() Behaviour { return Answer((*Exchange).Reset) }
 
 // CloseBeforeResponse reads the whole request and closes.
 func CloseBeforeResponse() Behaviour { return Answer((*Exchange).Close) }
+
+// HalfClose reads the whole request, ends its own direction and stays.
+func HalfClose() Behaviour {
+	return Answer(func(x *Exchange) {
+		if c, ok := x.conn.(interface{ CloseWrite() error }); ok {
+			_ = c.CloseWrite()
+		}
+		if c, ok := x.bare.(*net.TCPConn); ok {
+			_ = c.CloseWrite()
+		}
+		x.Await()
+	})
+}
 
 // ResetMidBody answers with half of the promised body and resets. A kernel
 // hands over what arrived before it tells of the reset.

@@ -82,6 +82,20 @@ func (s *Server) WaitIdle() {
 	s.wait("idleness", func() bool { return len(s.open) == 0 })
 }
 
+// Written counts the bytes that behaviours got rid of, on all connections: what
+// the other side took, and what the kernel holds on the way to it.
+func (s *Server) Written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
+func (s *Server) wrote(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written += int64(n)
+}
+
 func (s *Server) record(r Received) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,6 +27,8 @@ type Network struct {
 	To netip.AddrPort
 	// Refuse has addresses whose dials fail.
 	Refuse []string
+	// Swallow has addresses whose dials are never answered.
+	Swallow []string
 
 	mu      sync.Mutex
 	names   map[string][][]string
@@ -48,12 +50,23 @@ func (n *Network) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr
 	host = strings.TrimSuffix(host, ".")
 	n.mu.Lock()
 	n.lookups = append(n.lookups, host)
+	n.mu.Unlock()
+	return n.answer(ctx, host, maxChain)
+}
+
+// maxChain is how many aliases are followed; more are an answer of none.
+const maxChain = 8
+
+func (n *Network) answer(ctx context.Context, host string, left int) ([]netip.Addr, error) {
+	n.mu.Lock()
 	answer := n.take(host)
 	n.mu.Unlock()
 
 	var addrs []netip.Addr
 	for _, item := range answer {
 		switch {
+		case left == 0:
+			return nil, &net.DNSError{Err: "too many aliases", Name: host}
 		case item == NXDomain:
 			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 		case item == ServFail:
@@ -63,12 +76,11 @@ func (n *Network) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr
 			return nil, &net.DNSError{Err: "i/o timeout", Name: host, IsTimeout: true}
 		case item == EmptyAnswer:
 		case strings.HasPrefix(item, CNAME):
-			n.mu.Lock()
-			answer := n.take(strings.TrimPrefix(item, CNAME))
-			n.mu.Unlock()
-			for _, a := range answer {
-				addrs = append(addrs, netip.MustParseAddr(a))
+			more, err := n.answer(ctx, strings.TrimPrefix(item, CNAME), left-1)
+			if err != nil {
+				return nil, err
 			}
+			addrs = append(addrs, more...)
 		default:
 			addrs = append(addrs, netip.MustParseAddr(item))
 		}
@@ -100,8 +112,12 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	n.mu.Lock()
 	n.dialed = append(n.dialed, host)
-	refused := slices.Contains(n.Refuse, host)
+	refused, swallowed := slices.Contains(n.Refuse, host), slices.Contains(n.Swallow, host)
 	n.mu.Unlock()
+	if swallowed {
+		<-ctx.Done()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("connect to %s: %w", address, ctx.Err())}
+	}
 	if refused {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("connect to %s: connection refused", address)}
 	}

@@ -31,6 +31,7 @@ type Server struct {
 	paths    map[string]*script
 	ledger   []Received
 	accepted int
+	written  int64
 	open     map[net.Conn]struct{}
 }
 

@@ -50,7 +50,7 @@ func newBench(t *testing.T, base string) *bench {
 func (b *bench) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
 	t.Helper()
 	c.URL, c.AllowlistKey = b.url+c.URL, "up"
-	p, d := b.guard.Check(c, false)
+	p, d := b.guard.Check(c, guard.Scope{})
 	require.True(t, p.Valid(), "%+v", d)
 	return p
 }

@@ -24,6 +24,8 @@ func openAPI(components object) object {
 			object{"name": "write", "description": "Have something done"},
 			object{"name": "actions", "description": "See what is being done, and what was"},
 			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
+			object{"name": "policy", "description": "See what may leave, and change it"},
+			object{"name": "tokens", "description": "Say who may ask, where the node is not open"},
 			object{"name": "service", "description": "The node itself"},
 		},
 		"paths": object{
@@ -37,6 +39,11 @@ func openAPI(components object) object {
 			"/v1/evidence":             object{"get": evidence()},
 			"/v1/dead-letters":         object{"get": listDead()},
 			"/v1/dead-letters/redrive": object{"post": redrive()},
+			"/v1/policy":               object{"get": showPolicy()},
+			"/v1/policy/explain":       object{"post": explain()},
+			"/v1/policy/reload":        object{"post": reload()},
+			"/v1/tokens":               object{"post": createToken(), "get": listTokens()},
+			"/v1/tokens/{id}/revoke":   object{"parameters": []any{parameter("TokenID")}, "post": revokeToken()},
 			"/healthz":                 object{"get": healthz()},
 			"/readyz":                  object{"get": readyz()},
 			"/sandbox":                 object{"get": sandbox()},
@@ -117,6 +124,7 @@ func parameters() object {
 	position := object{"type": "string", "pattern": `^[0-9]{1,20}$`}
 	return object{
 		"ActionID": in("path", "id", "The id of an action.", id, object{"required": true, "example": actionID}),
+		"TokenID":  in("path", "id", "The id of a token.", id, object{"required": true, "example": holderID}),
 		"IdempotencyKey": in("header", "Idempotency-Key",
 			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still under way, with 409.",
 			object{"type": "string", "minLength": 1, "maxLength": 255}, object{"example": "order-4711"}),

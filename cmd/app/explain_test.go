@@ -1,0 +1,129 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+const explained1 = `listen: 127.0.0.1:0
+log: {durability: process}
+policy:
+  allowlist:
+  - name: orders
+    url_prefix: https://api.example.com/orders
+    headers: {Authorization: "Bearer ${secret:ORDERS}"}
+  - {name: orders, url_prefix: "https://api.example.com/orders", methods: [GET, POST], mode: shadow}
+`
+
+// command runs the program and returns its exit code and what it printed.
+func command(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Main(t.Context(), args, nil, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+func TestPolicyExplain(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
+	s := &site{file: file, said: &notices{}}
+	s.start(t, false)
+	const url = "https://api.example.com/orders"
+	for name, tt := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"allowed":      {[]string{"GET", url}, exitOK, []string{"allowed by orders\n", "safe: tried again"}},
+		"denied":       {[]string{"POST", url, "-d", `{"a":1}`}, exitFailed, []string{"denied: DENY_METHOD\n", "entry   orders", "check   method", "why     ", "remedy  ", "would be allowed by orders", "(shadow) fits"}},
+		"a header":     {[]string{"GET", url, "-H", "Host: other"}, exitFailed, []string{"DENY_HEADER"}},
+		"an unknown":   {[]string{"GET", url, "--key", "nobody"}, exitFailed, []string{"DENY_KEY_UNKNOWN"}},
+		"a form of it": {[]string{"GET", "https://api.example.com./orders"}, exitFailed, []string{"without the trailing dot"}},
+	} {
+		var answers []schemas.Explanation
+		for _, where := range [][]string{{"--config", file}, {"--server", s.URL()}} {
+			args := append(append([]string{"policy", "explain"}, tt.args...), where...)
+			code, out, errs := command(t, args...)
+			assert.Equal(t, tt.code, code, "%s %v: %s", name, where, errs)
+			for _, w := range tt.want {
+				assert.Contains(t, out, w, "%s %v", name, where)
+			}
+			assert.NotContains(t, out, "secret", name)
+			code, out, _ = command(t, append(args, "--json")...)
+			assert.Equal(t, tt.code, code)
+			var x schemas.Explanation
+			require.NoError(t, json.Unmarshal([]byte(out), &x), out)
+			answers = append(answers, x)
+		}
+		assert.Equal(t, answers[0], answers[1], "%s: the node says what its configuration does", name)
+	}
+	for _, args := range [][]string{
+		{"GET"},
+		{"GET", url, "-H", "no colon"},
+		{"GET", url, "-d", "{"},
+		{"GET", url, "--config", file, "--server", s.URL()},
+		{"GET", url, "--config", file + ".not"},
+	} {
+		code, _, errs := command(t, append([]string{"policy", "explain"}, args...)...)
+		assert.NotEqual(t, exitOK, code, "%v", args)
+		assert.NotEmpty(t, errs)
+	}
+	_, out, _ := command(t, "policy", "reload", "--server", s.URL())
+	assert.Contains(t, out, "nothing changed: policy ")
+}
+
+// TestExplainOverHTTP comes through the door of every other surface.
+func TestExplainOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, allowing("http://127.0.0.1:1/"), false)
+	for name, tt := range map[string]struct {
+		body   string
+		status int
+		want   string
+	}{
+		"allowed":     {`{"url":"http://127.0.0.1:1/"}`, http.StatusOK, `"allowed":true`},
+		"lower case":  {`{"method":"post","url":"http://127.0.0.1:1/","body":{"a":1}}`, http.StatusOK, `"class":"once"`},
+		"denied":      {`{"method":"DELETE","url":"http://127.0.0.1:1/"}`, http.StatusOK, `"code":"DENY_METHOD"`},
+		"no URL":      {`{}`, http.StatusUnprocessableEntity, "/url"},
+		"null body":   {`{"url":"http://127.0.0.1:1/","body":null}`, http.StatusOK, `"allowed":true`},
+		"unknown":     {`{"url":"http://127.0.0.1:1/","verbose":true}`, http.StatusUnprocessableEntity, "verbose"},
+		"twice":       {`{"url":"http://127.0.0.1:1/","url":"http://x/"}`, http.StatusBadRequest, "INVALID_REQUEST"},
+		"wrong types": {`{"url":1}`, http.StatusUnprocessableEntity, "/url"},
+		"no string":   {`{"url":"http://127.0.0.1:1/","headers":{"a":1}}`, http.StatusUnprocessableEntity, "/headers"},
+	} {
+		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/explain", tt.body)
+		assert.Equal(t, tt.status, status, "%s: %s", name, body)
+		assert.Contains(t, body, tt.want, name)
+	}
+	_, body, _ := s.ask(t, http.MethodGet, "/v1/actions", "")
+	assert.Contains(t, body, `"items":[]`, "nothing was stored")
+}
+
+// TestPolicyView shows names and no values.
+func TestPolicyView(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
+	s := &site{file: file, said: &notices{}}
+	s.start(t, false)
+	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
+	require.Equal(t, http.StatusOK, status)
+	var view schemas.PolicyView
+	require.NoError(t, json.Unmarshal([]byte(body), &view))
+	assert.Equal(t, s.policyView(), view)
+	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
+	assert.NotContains(t, body, "Bearer")
+	assert.NotContains(t, body, "ORDERS")
+	assert.False(t, view.Since.IsZero())
+}

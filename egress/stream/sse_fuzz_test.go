@@ -1,0 +1,85 @@
+package stream_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	sse "github.com/tmaxmax/go-sse"
+
+	"weir/egress/stream"
+)
+
+// FuzzStream writes a stream of frames and comments as a connection carries it,
+// and cuts it at any byte. A client reads the frames that came whole, in order,
+// each as it was written, whatever the connection broke off in.
+func FuzzStream(f *testing.F) {
+	f.Add("a", "b\nc", uint8(3), uint16(1000), true)
+	f.Add("", "data: x\n\nid: 7\n\n", uint8(1), uint16(30), false)
+	f.Add("\r", "\u2028\x00", uint8(9), uint16(1), true)
+	f.Add(":", "event: settled", uint8(2), uint16(61), false)
+	f.Fuzz(func(t *testing.T, one, two string, count uint8, at uint16, comments bool) {
+		var wire []byte
+		var whole []int // where each frame ends
+		var want []sse.Event
+		for i := range int(count % 16) {
+			if comments {
+				wire = append(wire, ":\n\n"...)
+			}
+			data, err := json.Marshal([]string{one, two}[i%2])
+			if err != nil {
+				t.Skip()
+			}
+			id := uint64(i) + 1
+			wire = stream.AppendFrame(wire, id, "progress", data)
+			whole = append(whole, len(wire))
+			want = append(want, sse.Event{LastEventID: strconv.FormatUint(id, 10), Type: "progress", Data: string(data)})
+		}
+		end := min(int(at), len(wire))
+		n := 0
+		for n < len(whole) && whole[n] <= end {
+			n++
+		}
+		got := read(wire[:end])
+		// The last line break may be what the cut took: its event counts either way.
+		require.GreaterOrEqual(t, len(got), n)
+		require.LessOrEqual(t, len(got), n+1)
+		for i, ev := range got[:n] {
+			require.Equal(t, want[i], ev)
+		}
+		if len(got) == n+1 && len(got) <= len(want) {
+			require.True(t, strings.HasPrefix(want[n].Data, got[n].Data), "half an event is at most a part of it")
+		}
+	})
+}
+
+// FuzzGarbage: whatever a server says, the client's reader ends without a panic
+// and gives no event more than there are lines; frames of ours behind it are read.
+func FuzzGarbage(f *testing.F) {
+	for _, s := range []string{"", "data", "data:\n\n", "id: \x00\n\n", "retry: 99999999999999999999\n\n", "\xef\xbb\xbfdata: a\r\rdata: b\n\r\n", strings.Repeat("data: a\n", 50), "event: a\nid\n: c\n", "\r\n\r\n\r", "HTTP/1.1 200 OK\r\n\r\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, garbage []byte) {
+		if len(garbage) > 1<<16 {
+			t.Skip("larger than an event may be")
+		}
+		require.LessOrEqual(t, len(read(garbage)), bytes.Count(garbage, []byte("\n"))+bytes.Count(garbage, []byte("\r"))+1)
+		wire := append(append(bytes.Clone(garbage), "\n\n"...), stream.AppendFrame(nil, 42, "settled", []byte(`{"ok":true}`))...)
+		got := read(wire)
+		require.NotEmpty(t, got)
+		require.Equal(t, sse.Event{LastEventID: "42", Type: "settled", Data: `{"ok":true}`}, got[len(got)-1])
+	})
+}
+
+func read(wire []byte) (got []sse.Event) {
+	for ev, err := range sse.Read(bytes.NewReader(wire), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
+		if err != nil {
+			break
+		}
+		got = append(got, ev)
+	}
+	return got
+}

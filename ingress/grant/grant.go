@@ -1,0 +1,96 @@
+// Package grant holds what is asked for against the entries of the policy that
+// a token may use. It refuses at the door what names another entry; what names
+// none is bounded where policy decides.
+package grant
+
+import (
+	"encoding/json"
+	"slices"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Call refuses a call that names an entry which is not among entries. No
+// entries stand for all.
+func Call(call schemas.HTTPCall, entries []string) error {
+	return key(call.AllowlistKey, entries)
+}
+
+// Plan refuses a plan of which one decision names such an entry. A key that
+// cannot be read is left to the decision's own turn, where nothing is sent for it.
+func Plan(plan schemas.PlanRequest, entries []string) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	for _, d := range plan.Plan.Decisions {
+		// Read as the worker reads it.
+		var target struct {
+			AllowlistKey json.RawMessage `json:"allowlist_key"`
+		}
+		name := ""
+		if json.Unmarshal(d.TargetState, &target) != nil || json.Unmarshal(target.AllowlistKey, &name) != nil {
+			continue
+		}
+		if err := key(name, entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Payload is Call or Plan, by the kind of what lies on the log. One that cannot
+// be read is a *fault.Parked.
+func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error {
+	switch {
+	case len(entries) == 0:
+		return nil
+	case kind == schemas.KindHTTP:
+		var call schemas.HTTPCall
+		if err := json.Unmarshal(payload, &call); err != nil {
+			return errPayload(err)
+		}
+		return Call(call, entries)
+	case kind == schemas.KindPlan:
+		var plan schemas.PlanRequest
+		if err := json.Unmarshal(payload, &plan); err != nil {
+			return errPayload(err)
+		}
+		return Plan(plan, entries)
+	default:
+		return errEntry()
+	}
+}
+
+func key(name string, entries []string) error {
+	if name == "" || len(entries) == 0 || slices.Contains(entries, name) {
+		return nil
+	}
+	return errEntry()
+}
+
+// errEntry does not say whether there is such an entry.
+func errEntry() error {
+	return fault.New(schemas.Forbidden, "the token may not use the entry that allowlist_key names")
+}
+
+func errPayload(err error) error {
+	return &fault.Parked{Code: schemas.Poison, Reason: "the payload cannot be read", Cause: err}
+}
+
+// Both is what two limits leave together: no entries stand for all, and ok is
+// false where nothing is left.
+func Both(a, b []string) (entries []string, ok bool) {
+	switch {
+	case len(a) == 0:
+		return b, true
+	case len(b) == 0:
+		return a, true
+	}
+	for _, e := range a {
+		if slices.Contains(b, e) {
+			entries = append(entries, e)
+		}
+	}
+	return entries, len(entries) > 0
+}

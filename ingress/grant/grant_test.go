@@ -1,0 +1,77 @@
+package grant_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/grant"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func plan(targets ...string) schemas.PlanRequest {
+	var p schemas.PlanRequest
+	for _, t := range targets {
+		p.Plan.Decisions = append(p.Plan.Decisions, schemas.PlanDecision{EffectRef: "e", TargetState: json.RawMessage(t)})
+	}
+	return p
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	for target, refused := range map[string]bool{
+		`{"allowlist_key":"a"}`:                              false,
+		`{"allowlist_key":"c"}`:                              true,
+		`{"ALLOWLIST_KEY":"c"}`:                              true,
+		`{"allowlist_key":"a","Allowlist_Key":"c"}`:          true,
+		`{"allowlist_key":""}`:                               false,
+		`{"allowlist_key":7}`:                                false,
+		`{"allowlist_key":null}`:                             false,
+		`{"params":{"allowlist_key":"c"}}`:                   false,
+		`{}`:                                                 false,
+		`{"allowlist_key":"\u0063"}`:                         true,
+		`{"url":"http://h/","body":{"allowlist_key":"c"}}`:   false,
+		`{"url":"http://h/","allowlist_key":"a","method":7}`: false,
+	} {
+		err := grant.Plan(plan(`{"allowlist_key":"b"}`, target), []string{"a", "b"})
+		require.Equal(t, refused, err != nil, target)
+		require.NoError(t, grant.Plan(plan(target), nil), "no entries are all")
+	}
+}
+
+func TestPayload(t *testing.T) {
+	t.Parallel()
+	entries := []string{"a"}
+	require.NoError(t, grant.Payload(schemas.KindHTTP, json.RawMessage(`{"allowlist_key":"a"}`), entries))
+	require.Error(t, grant.Payload(schemas.KindHTTP, json.RawMessage(`{"allowlist_key":"b"}`), entries))
+	require.NoError(t, grant.Payload(schemas.KindHTTP, json.RawMessage(`{"allowlist_key":"b"}`), nil))
+	document, err := json.Marshal(plan(`{"allowlist_key":"b"}`))
+	require.NoError(t, err)
+	require.Error(t, grant.Payload(schemas.KindPlan, document, entries))
+	require.NoError(t, grant.Payload(schemas.KindPlan, document, []string{"b"}))
+	require.Error(t, grant.Payload("other", document, entries), "what is not known is not let through")
+	var parked *fault.Parked
+	for _, kind := range schemas.Kinds() {
+		require.ErrorAs(t, grant.Payload(kind, json.RawMessage(`{`), entries), &parked)
+	}
+}
+
+func TestBoth(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b, want []string
+		ok         bool
+	}{
+		{nil, nil, nil, true},
+		{[]string{"a"}, nil, []string{"a"}, true},
+		{nil, []string{"b"}, []string{"b"}, true},
+		{[]string{"a", "b"}, []string{"c", "b"}, []string{"b"}, true},
+		{[]string{"a"}, []string{"b"}, nil, false},
+	} {
+		got, ok := grant.Both(tc.a, tc.b)
+		require.Equal(t, tc.want, got)
+		require.Equal(t, tc.ok, ok)
+	}
+}

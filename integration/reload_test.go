@@ -1,0 +1,55 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// TestHangupReloads: SIGHUP has the policy read again, from a file that is
+// watched as well, and a mistake in it neither ends the program nor changes it.
+func TestHangupReloads(t *testing.T) {
+	t.Parallel()
+	target := upstream.New(t)
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	write := func(methods string) {
+		text := fmt.Sprintf("log: {durability: process}\npolicy:\n  allowed_hosts: []\n  allowlist:\n  - {name: up, url_prefix: %q, network: loopback, methods: [%s]}\n", target.URL()+"/", methods)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	write("GET")
+	w := serve(t, t.TempDir(), "--config", file)
+	view := func() schemas.PolicyView {
+		_, body := w.request(t, http.MethodGet, "/v1/policy", "")
+		return decode[schemas.PolicyView](t, body)
+	}
+	reloads := func(result string, n int) bool {
+		_, body := w.request(t, http.MethodGet, "/metrics", "")
+		return strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n))
+	}
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return reloads("ok", 1) }, startTimeout, 10*time.Millisecond, "a signal alone is enough")
+
+	write("POST")
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return view().Entries[0].Methods[0] == "POST" }, startTimeout, 10*time.Millisecond)
+	resp, body := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL()+"/"))
+	require.Equal(t, http.StatusForbidden, resp.StatusCode, body)
+	require.Zero(t, target.Hits())
+
+	before := view()
+	write("FETCH")
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return strings.Contains(w.stderr(), "policy.allowlist[0].methods") }, startTimeout, 10*time.Millisecond)
+	require.Equal(t, before, view())
+	require.NoError(t, w.terminate())
+}

@@ -1,0 +1,80 @@
+package embedded_test
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// TestReplicatedTokens: what one node has stored is what another reads next,
+// whichever replica each is connected to, and it hears of it besides.
+func TestReplicatedTokens(t *testing.T) {
+	t.Parallel()
+	nodes := cluster(t)
+	here, there := dial(t, nodes[0].ClientURL(), 3).Tokens(), dial(t, nodes[1].ClientURL(), 3).Tokens()
+	heard := make(chan schemas.Record, 100)
+	stop, err := there.Watch(func(r schemas.Record) { heard <- r }, nil)
+	require.NoError(t, err)
+	defer stop()
+	var last uint64
+	for i := range 50 {
+		key := "k" + strconv.Itoa(i%5)
+		var before uint64
+		all, err := there.Read(t.Context(), 0, 10)
+		require.NoError(t, err)
+		for _, r := range all {
+			if r.Subject == key {
+				before = r.Seq
+			}
+		}
+		rev, err := here.Put(t.Context(), key, []byte(strconv.Itoa(i)), before)
+		require.NoError(t, err, "what was read is the newest")
+		next, err := there.Read(t.Context(), last, 10)
+		require.NoError(t, err)
+		require.Len(t, next, 1)
+		require.Equal(t, rev, next[0].Seq)
+		require.Equal(t, strconv.Itoa(i), string(next[0].Data))
+		require.Equal(t, rev, (<-heard).Seq)
+		last = rev
+	}
+}
+
+// TestTokensOfAServerThatRestarts: nothing is read while it is away, the watch
+// says that it has lost its place, and goes on.
+func TestTokensOfAServerThatRestarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := serve(t, &server.Options{StoreDir: dir})
+	port := s.Addr().String()
+	k := dial(t, s.ClientURL(), 1).Tokens()
+	heard, lost := make(chan schemas.Record, 10), make(chan struct{}, 10)
+	stop, err := k.Watch(func(r schemas.Record) { heard <- r }, func() { lost <- struct{}{} })
+	require.NoError(t, err)
+	defer stop()
+	rev, err := k.Put(t.Context(), "a", []byte("1"), 0)
+	require.NoError(t, err)
+	require.Equal(t, rev, (<-heard).Seq)
+	s.Shutdown()
+	s.WaitForShutdown()
+	_, err = k.Read(t.Context(), 0, 10)
+	require.ErrorIs(t, err, fault.ErrUnavailable, "not an empty store")
+	u, err := url.Parse("nats://" + port)
+	require.NoError(t, err)
+	serve(t, &server.Options{StoreDir: dir, Port: portOf(t, u)})
+	<-lost
+	require.Eventually(t, func() bool {
+		_, err := k.Put(t.Context(), "a", []byte("2"), 0)
+		return errors.Is(err, fault.ErrFenced)
+	}, 20*time.Second, 20*time.Millisecond)
+	next, err := k.Put(t.Context(), "a", []byte("2"), rev)
+	require.NoError(t, err)
+	require.Equal(t, next, (<-heard).Seq)
+}

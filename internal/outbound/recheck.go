@@ -1,0 +1,40 @@
+package outbound
+
+import (
+	"errors"
+
+	"weir/internal/fault"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// errElsewhere is behind the refusal of a permit for another target.
+var errElsewhere = errors.New("the permit is for another target")
+
+// Recheck has the connection go by p from now on: a permit for the same target
+// that a newer policy gave. Every address of the answer that led to the
+// connection must pass it, as they passed the first. The error is a *fault.Call
+// with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
+// called while Do runs.
+func (c *Conn) Recheck(p policy.Permit) error {
+	err := ErrNoPermit
+	if p.Valid() {
+		err = c.recheck(p)
+	}
+	if err != nil {
+		return &fault.Call{Code: schemas.DenyAddress, Cause: err}
+	}
+	c.permit = p
+	return nil
+}
+
+func (c *Conn) recheck(p policy.Permit) error {
+	if p.Method() != c.permit.Method() || p.URL() != c.permit.URL() {
+		return errElsewhere
+	}
+	return p.CheckAddrs(c.addrs)
+}
+
+// Begun is closed when the request's first byte is about to leave, or when the
+// connection was closed without.
+func (c *Conn) Begun() <-chan struct{} { return c.wire.begun }

@@ -1,0 +1,253 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"weir/schemas"
+)
+
+// maxListed bounds the names in one sentence.
+const maxListed = 10
+
+// remedy looks for what would make a denied request pass.
+type remedy struct {
+	policy *Policy
+	entry  *entry // the one that it came closest to; nil: none
+	q      *question
+	r      *Request
+}
+
+// of is empty where nothing would help.
+func (m *remedy) of(f flaw) string {
+	switch f.check() {
+	case CheckKey, CheckScheme, CheckHost, CheckPort, CheckMethod, CheckPath, CheckAddress:
+		if s := m.other(); s != "" {
+			return s
+		}
+	default:
+	}
+	switch f.check() {
+	case CheckKey:
+		return m.key(f)
+	case CheckURL:
+		return m.url(f)
+	case CheckScheme, CheckHost, CheckPort, CheckMethod, CheckPath:
+		return m.match(f)
+	case CheckHeader:
+		return m.header(f)
+	case CheckBody:
+		return m.body(f)
+	case CheckAddress:
+		return m.address(f)
+	default:
+		return advice(f)
+	}
+}
+
+// advice is the half of a flaw's sentence that says what to do.
+func advice(f flaw) string {
+	_, reason := f.describe()
+	if _, after, ok := strings.Cut(reason, "; "); ok {
+		return after
+	}
+	return reason
+}
+
+// other is another entry that takes the request as it is.
+func (m *remedy) other() string {
+	if m.q.urlForm != flawNone {
+		return ""
+	}
+	shadow := ""
+	for _, e := range m.policy.all {
+		switch {
+		case !m.r.usable(e) || m.policy.hold(e, m.q, m.r) != flawNone:
+		case e.shadow:
+			if shadow == "" {
+				shadow = "set mode of entry " + e.name + " to " + ModeEnforce
+			}
+		case !e.item:
+			return "set allowlist_key to " + e.name
+		case !m.r.KeyRequired:
+			return "leave out allowlist_key; " + e.label() + " covers the call"
+		}
+	}
+	return shadow
+}
+
+func (m *remedy) key(f flaw) string {
+	if f == flawNoPolicy {
+		return advice(f)
+	}
+	var list []string
+	for _, e := range m.policy.enforced.entries {
+		if e.item || !m.r.usable(e) {
+			continue
+		}
+		if m.r.Key != "" && strings.EqualFold(e.name, m.r.Key) {
+			return "set allowlist_key to " + e.name
+		}
+		list = append(list, e.name)
+	}
+	switch {
+	case len(list) == 0:
+		return "add an entry to policy.allowlist"
+	case len(list) > maxListed:
+		return fmt.Sprintf("set allowlist_key to one of %s and %d more", strings.Join(list[:maxListed], ", "), len(list)-maxListed)
+	case len(list) == 1:
+		return "set allowlist_key to " + list[0]
+	}
+	return "set allowlist_key to one of " + strings.Join(list, ", ")
+}
+
+func (m *remedy) match(f flaw) string {
+	e, u := m.entry, &m.q.url
+	switch f {
+	case flawHostDot:
+		return "write the host in lower case without the trailing dot: " + u.host
+	case flawHostNone:
+		return m.grant()
+	default:
+		if e == nil {
+			return advice(f)
+		}
+	}
+	switch f {
+	case flawScheme:
+		return "begin the url with " + e.scheme + "://"
+	case flawHost:
+		return "use the host " + e.host + ", which " + e.label() + " covers" + m.orEntry("this one")
+	case flawPort:
+		t := u.target
+		if t.port = e.port; m.policy.network(&t) == "" {
+			return ""
+		}
+		return fmt.Sprintf("use port %d%s", e.port, m.orEntry(fmt.Sprintf("port %d", u.port)))
+	case flawMethod:
+		return "add " + m.q.method + " to methods of " + e.label()
+	case flawPath:
+		where := "at or below "
+		if strings.HasSuffix(e.prefix, "/") {
+			where = "below "
+		}
+		return "use a path " + where + e.prefix + ", or widen url_prefix of " + e.label()
+	case flawPathEmptySegment:
+		return "write single slashes in the path"
+	default:
+		return advice(f)
+	}
+}
+
+// orEntry proposes an entry of the target's own, where one could lead there.
+func (m *remedy) orEntry(what string) string {
+	if m.policy.network(&m.q.url.target) == "" {
+		return ""
+	}
+	return ", or an entry for " + what
+}
+
+// grant is the entry that would have to be added for a host that none covers.
+func (m *remedy) grant() string {
+	if len(m.r.Only) > 0 {
+		return "use a token whose entries cover this host"
+	}
+	t := m.q.url.target
+	t.path, t.query, t.hasQuery = "/", "", false
+	network := m.policy.network(&t)
+	switch network {
+	case "":
+		return ""
+	case NetworkPublic:
+		return "add an entry with url_prefix " + t.String() + ", or add " + t.authority() + " to policy.allowed_hosts"
+	}
+	return "add an entry with url_prefix " + t.String() + " and network " + network
+}
+
+func (m *remedy) address(f flaw) string {
+	if m.entry == nil || f == flawAddressMetadata || f == flawAddressSelf {
+		return ""
+	}
+	network := m.policy.network(&m.q.url.target)
+	switch {
+	case network == "":
+		return ""
+	case f == flawAddressNotGranted && strings.HasPrefix(network, NetworkPrivate):
+		return "add " + single(m.q.url.addr) + " to cidrs of " + m.entry.label()
+	case m.entry.any || m.entry.item:
+		return "add an entry for this host with network " + network
+	}
+	return "set network of " + m.entry.label() + " to " + network
+}
+
+// network is what an entry must grant to reach a target as far as it is known;
+// empty where no entry can.
+func (p *Policy) network(t *target) string {
+	e := &entry{network: NetworkPublic}
+	word := NetworkPublic
+	switch {
+	case loopbackName(t.host), p.ranges.isLoopback(t.addr):
+		e.network, word = NetworkLoopback, NetworkLoopback
+	case t.addr.IsValid() && !p.ranges.isPublic(t.addr):
+		e.network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(t.addr, t.addr.BitLen())}
+		word = NetworkPrivate + " with cidrs " + single(t.addr)
+	}
+	if p.checkTarget(e, t) != flawNone {
+		return ""
+	}
+	return word
+}
+
+func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
+
+func (m *remedy) header(f flaw) string {
+	name := m.faultyHeader()
+	switch {
+	case name == "":
+		return advice(f)
+	case f == flawHeaderCredential:
+		return "leave out the header " + name + "; the operator sets it in headers of " + m.entry.label()
+	case f == flawHeaderOwned:
+		return "leave out the header " + name + "; " + m.entry.label() + " sets it"
+	case f == flawHeaderIdempotency:
+		return "leave out the header " + name + " and set idempotency_key"
+	case f == flawHeaderRepeated:
+		return "send the header " + name + " once"
+	case f == flawHeaderValue, f == flawHeaderLength, f == flawHeaderTemplate:
+		return "change the value of the header " + name + ": " + advice(f)
+	}
+	return "leave out the header " + name
+}
+
+// faultyHeader is the name of the first header that is refused, where it is a
+// name at all.
+func (m *remedy) faultyHeader() string {
+	for i, h := range m.r.Headers {
+		repeated := slices.ContainsFunc(m.r.Headers[:i], func(o schemas.Header) bool { return strings.EqualFold(o.Name, h.Name) })
+		if (repeated || checkHeader(m.entry, h) != flawNone) && headerToken(h.Name) {
+			return h.Name
+		}
+	}
+	return ""
+}
+
+func (m *remedy) body(f flaw) string {
+	switch f {
+	case flawBodyOwned:
+		return "leave out the members that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.body), ", ")
+	case flawBodyMissing:
+		return "send a JSON object as the body, such as {}"
+	default:
+		return advice(f)
+	}
+}
+
+// label is what an entry is called in a sentence.
+func (e *entry) label() string {
+	if e.item {
+		return "allowed host " + strings.TrimPrefix(e.name, hostEntryPrefix)
+	}
+	return "entry " + e.name
+}

@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// url says where in the URL the trouble is. Positions count bytes from 1.
+func (m *remedy) url(f flaw) string {
+	s := m.r.URL
+	switch f {
+	case flawURLLength:
+		return fmt.Sprintf("shorten the url by %d bytes, or send what is long in the body", len(s)-maxURL)
+	case flawURLCharacter:
+		return urlCharacter(s)
+	case flawEscape:
+		if i := badEscape(s); i >= 0 {
+			return fmt.Sprintf("write %%25 for the percent sign at byte %d, or two hex digits after it", i+1)
+		}
+	case flawFragment:
+		return "leave out the # and what follows it"
+	case flawNoScheme:
+		return "begin the url with https:// or http://"
+	case flawQueryOwned:
+		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.query), ", ")
+	default:
+	}
+	return advice(f)
+}
+
+func urlCharacter(s string) string {
+	i := 0
+	for i < len(s) && (s[i] == '#' || urlByte(s[i])) {
+		i++
+	}
+	if i == len(s) {
+		return advice(flawURLCharacter)
+	}
+	r, n := utf8.DecodeRuneInString(s[i:])
+	where := fmt.Sprintf("at byte %d", i+1)
+	switch _, rest, ok := strings.Cut(s[:i], "://"); {
+	case r < ' ' || r == 0x7f:
+		return "leave out the control character " + where
+	case i == 0 || strings.TrimSpace(s[i:]) == "":
+		return "leave out what stands before or behind the url, " + where
+	case !ok || !strings.ContainsAny(rest, "/?"):
+		if r >= utf8.RuneSelf {
+			return "write the host as A-labels, which begin with xn--; it has another script " + where
+		}
+		return "leave out the character " + where + ", which no host has"
+	case r == '\\':
+		return "write / for the backslash " + where
+	}
+	return fmt.Sprintf("write %s for the character %s", escapeBytes(s[i:i+n]), where)
+}
+
+// escapeBytes percent-encodes every byte.
+func escapeBytes(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, "%%%02X", s[i])
+	}
+	return b.String()
+}
+
+// badEscape is where the first incomplete escape begins, or -1.
+func badEscape(s string) int {
+	for i := range len(s) {
+		if s[i] == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2])) {
+			return i
+		}
+	}
+	return -1
+}

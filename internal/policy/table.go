@@ -1,0 +1,150 @@
+package policy
+
+import "slices"
+
+// table is a list of entries that decides as one.
+type table struct {
+	entries []*entry // in order
+	byName  map[string]*entry
+}
+
+func newTable(all []*entry, member func(*entry) bool) table {
+	t := table{byName: map[string]*entry{}}
+	for _, e := range all {
+		if !member(e) {
+			continue
+		}
+		t.entries = append(t.entries, e)
+		if !e.item {
+			t.byName[e.name] = e
+		}
+	}
+	return t
+}
+
+// question is a request as the entries are asked about it: parsed once, however
+// many are asked.
+//
+// The request itself is handed along beside it: a pointer to it in here would
+// move it to the heap.
+type question struct {
+	url      parts
+	urlForm  flaw // where it is set, nothing else of the URL is
+	method   string
+	bit      methods
+	pathForm flaw
+}
+
+func ask(r *Request) question {
+	var q question
+	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == flawNone {
+		q.pathForm = checkPath(q.url.path)
+	}
+	q.method, q.bit = parseMethod(r.Method)
+	return q
+}
+
+// usable reports whether the asker may use e, and so may know of it.
+func (r *Request) usable(e *entry) bool {
+	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.name))
+}
+
+// judge gives the entry that the request is for and what is wrong with it.
+func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
+	e, f := p.selected(t, r)
+	switch {
+	case f != flawNone:
+		return nil, f
+	case q.urlForm != flawNone:
+		return e, q.urlForm
+	case e == nil:
+		e, f = p.choose(t, q, r)
+	default:
+		f = e.fits(q)
+	}
+	if f == flawNone {
+		f = p.admits(e, q, r)
+	}
+	return e, f
+}
+
+// selected gives the entry that the key names; nil where there is no key and
+// none is needed.
+func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
+	if r.Key == "" {
+		if r.KeyRequired {
+			return nil, flawKeyMissing
+		}
+		return nil, flawNone
+	}
+	// The same word whether such an entry exists or not.
+	if len(r.Only) > 0 && !slices.Contains(r.Only, r.Key) {
+		return nil, flawKeyNotYours
+	}
+	if e := t.byName[r.Key]; e != nil {
+		return e, flawNone
+	}
+	if p.rehearsal != nil && p.rehearsal.byName[r.Key] != nil {
+		return nil, flawKeyShadow
+	}
+	return nil, flawKeyUnknown
+}
+
+// choose gives the first entry that fits. One that fits but for the address,
+// which is known for literals, gives way to a later one that fits entirely.
+// Where none fits, the flaw is that of the entry that came furthest.
+func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
+	var near *entry
+	nearest, furthest := flawHostNone, CheckKey
+	limited := len(r.Only) > 0
+	for _, e := range t.entries {
+		if limited && !r.usable(e) {
+			continue
+		}
+		f := e.fits(q)
+		if f == flawNone {
+			if p.checkTarget(e, &q.url.target) == flawNone {
+				return e, flawNone
+			}
+			if furthest != CheckAddress {
+				near, nearest, furthest = e, flawNone, CheckAddress
+			}
+			continue
+		}
+		if f == nearest {
+			continue // most entries fail alike
+		}
+		if check := f.check(); check > furthest {
+			near, nearest, furthest = e, f, check
+		}
+	}
+	if nearest == flawHost {
+		nearest = flawHostNone
+	}
+	if furthest <= CheckHost {
+		near = nil // it is nobody's request
+	}
+	return near, nearest
+}
+
+// admits holds a request whose URL and method fit against the rest of what the
+// entry says: what it adds itself, what the caller may not set, and the address.
+func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
+	f := checkQuery(e, q.url.query)
+	if f == flawNone {
+		f = checkHeaders(e, r.Headers)
+	}
+	if f == flawNone {
+		f = checkKey(r.IdempotencyKey)
+	}
+	if f == flawNone {
+		f = checkBody(q.bit, r)
+	}
+	if f == flawNone {
+		f = checkMembers(e, q.bit, r)
+	}
+	if f == flawNone {
+		f = p.checkTarget(e, &q.url.target)
+	}
+	return f
+}

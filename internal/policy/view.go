@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"weir/schemas"
+)
+
+// View is the policy as it may be shown: the named entries in order, shadow ones
+// too, and the allowed hosts. Of what the worker adds it has the names alone.
+func (p *Policy) View(since time.Time) schemas.PolicyView {
+	v := schemas.PolicyView{Version: p.Version(), Since: since, Entries: []schemas.EntryView{}, AllowedHosts: p.AllowedHosts()}
+	if p == nil {
+		return v
+	}
+	for _, e := range p.all {
+		if !e.item {
+			v.Entries = append(v.Entries, e.view())
+		}
+	}
+	return v
+}
+
+func (e *entry) view() schemas.EntryView {
+	v := schemas.EntryView{
+		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
+		Redirects: e.redirects, Mode: e.mode(),
+		Headers: names(e.headers), Query: names(e.query), Body: names(e.body),
+	}
+	if v.Methods == nil {
+		v.Methods = []string{}
+	}
+	for _, p := range e.cidrs {
+		v.CIDRs = append(v.CIDRs, p.String())
+	}
+	if e.ttl > 0 {
+		v.UpstreamIdempotencyTTL = e.ttl.String()
+	}
+	return v
+}
+
+func (e *entry) urlPrefix() string {
+	if e.any {
+		return AnyHost
+	}
+	t := target{scheme: e.scheme, host: e.host, addr: e.addr, port: e.port, path: e.prefix}
+	return t.String()
+}
+
+func names(added map[string]string) []string { return slices.Sorted(maps.Keys(added)) }

@@ -1,0 +1,291 @@
+// Package token knows who may ask. It keeps the tokens of all tenants in
+// memory, follows the store that they lie in, and tells from a request's header
+// whose it is. What is stored is a hash: nobody can read a token out of it.
+package token
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Store holds one value a key and numbers the writes to all of them. In its
+// records Subject is the key and Seq the number of the write; without Data the
+// key is gone.
+type Store interface {
+	// Put stores a value if the key's newest write is last, 0 for none.
+	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
+	// Read returns up to limit records behind a write, oldest first. Fewer
+	// than limit says that there were no more when it was called.
+	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
+	// Watch calls fn for what is stored from now on, and lost when some of
+	// that may be missing.
+	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
+	// Barrier returns once what was put would survive.
+	Barrier(ctx context.Context) error
+}
+
+// Config of a Keeper. All have defaults.
+type Config struct {
+	// Rate is for tokens without one of their own; default 500/s. Each node
+	// counts for itself.
+	Rate string
+	// Streams is how many event streams one token may hold open on this node;
+	// default 1000.
+	Streams int
+	// Check is how often the store is asked whether the copy is whole, beside
+	// being followed; default 500 ms. It bounds how long a revocation on
+	// another node can go unseen when the news of it is lost.
+	Check time.Duration
+	// Stale is how long the store may be out of reach before nobody is let in
+	// any more; default 10 s.
+	Stale time.Duration
+	// StoreTimeout bounds one write and its barrier; default 10 s.
+	StoreTimeout time.Duration
+	// Now is the clock; default time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger // default: none
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&c.Check, 500*time.Millisecond)
+	set(&c.Stale, 10*time.Second)
+	set(&c.StoreTimeout, 10*time.Second)
+	if c.Rate == "" {
+		c.Rate = "500/s"
+	}
+	if c.Streams <= 0 {
+		c.Streams = 1000
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Keeper knows every token. It is safe for concurrent use.
+type Keeper struct {
+	store Store
+	cfg   Config
+
+	mu    sync.RWMutex
+	held  map[string]*held
+	read  uint64    // everything up to here was read from the store
+	whole time.Time // when the copy was last known to be whole; zero: never
+
+	kick chan struct{}
+	stop func()
+	done sync.WaitGroup
+}
+
+// held is one token in memory. It is replaced, never changed; what it was used
+// for goes over to the next.
+type held struct {
+	token    schemas.Token
+	hash     [sha256.Size]byte
+	revision uint64
+	gone     bool // deleted, or not to be read
+	use      *use
+}
+
+// New returns a Keeper over a store. It lets nobody in before Start.
+func New(s Store, cfg Config) *Keeper {
+	return &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, kick: make(chan struct{}, 1), stop: func() {}}
+}
+
+// Start copies the store and begins to follow it. It returns when the copy is
+// whole; on an error nothing runs.
+func (k *Keeper) Start(ctx context.Context) error {
+	unwatch, err := k.store.Watch(k.learn, k.hurry) // before the first read: nothing falls between
+	if err != nil {
+		return err
+	}
+	if err := k.catchUp(ctx); err != nil {
+		unwatch()
+		return err
+	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	k.stop = sync.OnceFunc(func() { unwatch(); end(); k.done.Wait(); k.endStreams() })
+	k.done.Go(func() { k.follow(life) })
+	return nil
+}
+
+// Stop ends what Start began. It may be called twice, and without Start.
+func (k *Keeper) Stop() { k.stop() }
+
+// hurry has the store asked now.
+func (k *Keeper) hurry() {
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
+}
+
+// follow asks the store again and again, for what the watch has missed and to
+// know that it can be reached at all.
+func (k *Keeper) follow(ctx context.Context) {
+	tick := time.NewTicker(k.cfg.Check)
+	defer tick.Stop()
+	out := false
+	for {
+		select {
+		case <-tick.C:
+		case <-k.kick:
+		case <-ctx.Done():
+			return
+		}
+		bounded, cancel := context.WithTimeout(ctx, k.cfg.Stale/2)
+		err := k.catchUp(bounded)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if failed := err != nil; failed != out {
+			out = failed
+			k.tell(ctx, failed)
+		}
+	}
+}
+
+func (k *Keeper) tell(ctx context.Context, failed bool) {
+	if failed {
+		k.cfg.Logger.WarnContext(ctx, "tokens out of reach", "component", "token")
+		return
+	}
+	k.cfg.Logger.InfoContext(ctx, "tokens in reach", "component", "token")
+}
+
+// page is how many records are read at once.
+const page = 1000
+
+// catchUp reads what was stored since the last time, to its end.
+func (k *Keeper) catchUp(ctx context.Context) error {
+	for {
+		asked := k.cfg.Now()
+		k.mu.RLock()
+		after := k.read
+		k.mu.RUnlock()
+		records, err := k.store.Read(ctx, after, page)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			k.learn(r)
+		}
+		k.mu.Lock()
+		if n := len(records); n > 0 {
+			k.read = records[n-1].Seq
+		}
+		if len(records) < page {
+			k.whole = asked
+			k.mu.Unlock()
+			return nil
+		}
+		k.mu.Unlock()
+	}
+}
+
+// learn takes one record over, unless a newer one of its key is known.
+func (k *Keeper) learn(r schemas.Record) {
+	next := &held{revision: r.Seq}
+	var err error
+	next.token, next.hash, err = decode(r.Subject, r.Data)
+	next.gone = err != nil
+	if next.gone && len(r.Data) > 0 {
+		k.cfg.Logger.Warn("token not readable", "component", "token", "err_kind", "damaged")
+	}
+	k.keep(r.Subject, next)
+}
+
+func (k *Keeper) keep(key string, next *held) {
+	k.mu.Lock()
+	old := k.held[key]
+	if old != nil && old.revision >= next.revision {
+		k.mu.Unlock()
+		return
+	}
+	if next.use = newUse(k.rate(next.token)); old != nil {
+		next.use = old.use
+	}
+	k.held[key] = next
+	k.mu.Unlock()
+	if next.gone || !next.token.RevokedAt.IsZero() {
+		next.use.end()
+	}
+}
+
+// errUnauthorized is the one answer to everybody who may not come in: whether a
+// token expired, was revoked or never was is not said.
+func errUnauthorized() error {
+	return fault.New(schemas.Unauthorized, "send one header, Authorization: Bearer and a token that is in force")
+}
+
+// errUnknown: without the store nobody can be told from anybody else.
+func errUnknown(cause error) error {
+	return &fault.Error{Code: schemas.Unavailable, Cause: cause, Message: "whose token this is cannot be found out just now; try again"}
+}
+
+// LimitedError says that a token has sent too many requests.
+type LimitedError struct {
+	// Wait is how long until the next one would be let in.
+	Wait time.Duration
+}
+
+func (*LimitedError) Error() string { return "the token has sent too many requests" }
+
+var errStale = errors.New("the copy of the tokens is too old")
+
+// Verify finds out whose request has these Authorization headers, and counts
+// it. Errors: UNAUTHORIZED; a *LimitedError; UNAVAILABLE
+// while the store has not been read, or has been out of reach for too long.
+func (k *Keeper) Verify(fields []string) (schemas.Token, error) {
+	h, err := k.find(fields)
+	if err != nil {
+		return schemas.Token{}, err
+	}
+	if wait := h.use.take(k.cfg.Now()); wait > 0 {
+		return schemas.Token{}, &LimitedError{Wait: wait}
+	}
+	return h.token, nil
+}
+
+// find does the same work for every token of the right form, so that its time
+// does not tell an unknown id from a wrong secret.
+func (k *Keeper) find(fields []string) (*held, error) {
+	id, s, ok := bearer(fields)
+	if !ok {
+		return nil, errUnauthorized()
+	}
+	now := k.cfg.Now()
+	hash := s.hash()
+	k.mu.RLock()
+	h, known := k.held[id]
+	fresh := !k.whole.IsZero() && now.Sub(k.whole) < k.cfg.Stale
+	k.mu.RUnlock()
+	if !fresh {
+		return nil, errUnknown(errStale)
+	}
+	if !known {
+		h = &held{gone: true}
+	}
+	same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1
+	if !same || h.gone || statusAt(h.token, now) != active {
+		return nil, errUnauthorized()
+	}
+	return h, nil
+}

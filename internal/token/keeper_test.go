@@ -1,0 +1,407 @@
+package token
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestVerifyReadsOneSpelling(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{})
+	made := k.make(t, schemas.TokenRequest{})
+	id, secret := made.ID, made.Secret[len(made.Secret)-secretText:]
+	for _, good := range []string{"Bearer ", "bearer ", "BEARER "} {
+		got, err := k.Verify([]string{good + made.Secret})
+		require.NoError(t, err)
+		require.Equal(t, id, got.ID)
+	}
+	other := k.make(t, schemas.TokenRequest{})
+	last := secret[len(secret)-1]
+	alias := string(rune(last + 1)) // other bits behind the last byte
+	for name, fields := range map[string][]string{
+		"none":           nil,
+		"empty":          {""},
+		"two":            {"Bearer " + made.Secret, "Bearer " + made.Secret},
+		"scheme alone":   {"Bearer"},
+		"no scheme":      {made.Secret},
+		"basic":          {"Basic " + base64.StdEncoding.EncodeToString([]byte("x:"+made.Secret))},
+		"no token":       {"Bearer "},
+		"two spaces":     {"Bearer  " + made.Secret},
+		"tab":            {"Bearer\t" + made.Secret},
+		"junk behind":    {"Bearer " + made.Secret + " x"},
+		"space behind":   {"Bearer " + made.Secret + " "},
+		"list":           {"Bearer " + made.Secret + ", Bearer " + made.Secret},
+		"longer":         {"Bearer " + made.Secret + "A"},
+		"shorter":        {"Bearer " + made.Secret[:len(made.Secret)-1]},
+		"padded":         {"Bearer " + made.Secret + "="},
+		"other prefix":   {"Bearer weir2_" + made.Secret[len(prefix):]},
+		"upper id":       {"Bearer " + prefix + strings.ToUpper(id) + "_" + secret},
+		"other id":       {"Bearer " + prefix + other.ID + "_" + secret},
+		"unknown id":     {"Bearer " + prefix + strings.Repeat("a", idLength) + "_" + secret},
+		"no separator":   {"Bearer " + prefix + id + "-" + secret},
+		"loose bits":     {"Bearer " + prefix + id + "_" + secret[:secretText-1] + alias},
+		"standard form":  {"Bearer " + prefix + id + "_" + strings.Repeat("+", secretText)},
+		"line end":       {"Bearer " + prefix + id + "_" + secret[:secretText-1] + "\n"},
+		"the id":         {"Bearer " + id},
+		"NUL":            {"Bearer " + made.Secret[:textLength-1] + "\x00"},
+		"other alphabet": {"Bearer " + prefix + id + "_" + strings.Repeat("é", secretText)},
+		"very long":      {"Bearer " + strings.Repeat("A", 1<<16)},
+		"JWT":            {"Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9."},
+		"nothing zero":   {"Bearer " + prefix + id + "_" + strings.Repeat("A", secretText)},
+	} {
+		_, err := k.Verify(fields)
+		require.Equal(t, errUnauthorized(), err, name)
+	}
+}
+
+// TestEveryRefusalIsTheSame has the four ways of not being let in.
+func TestEveryRefusalIsTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, newShelf(), Config{})
+		expiring := k.make(t, schemas.TokenRequest{ExpiresIn: "1m"})
+		revoked := k.make(t, schemas.TokenRequest{})
+		_, err := k.Verify(bearing(expiring.Secret))
+		require.NoError(t, err)
+		pass(time.Minute)
+		_, err = k.Revoke(t.Context(), root(), revoked.ID)
+		require.NoError(t, err)
+		_, _, unknown := mint()
+		for _, text := range []string{expiring.Secret, revoked.Secret, unknown, "x"} {
+			_, err := k.Verify(bearing(text))
+			require.Equal(t, errUnauthorized(), err)
+			_, _, err = k.Stream(t.Context(), bearing(text))
+			require.Equal(t, errUnauthorized(), err)
+		}
+		k.Stop()
+	})
+}
+
+func TestTokensHaveOneForm(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 200 {
+		id, s, text := mint()
+		require.Regexp(t, `^weir1_[a-z0-9]{16}_[A-Za-z0-9_-]{43}$`, text)
+		gotID, got, ok := parse(text)
+		require.True(t, ok)
+		require.Equal(t, id, gotID)
+		require.Equal(t, s, got)
+		require.False(t, seen[id])
+		seen[id] = true
+	}
+}
+
+func TestNothingStoredGivesATokenAway(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{Name: "ci", ExpiresIn: "1h", Entries: []string{"orders"}, Rate: "5/s"})
+	stored := string(s.newest[made.ID].Data)
+	_, raw, ok := parse(made.Secret)
+	require.True(t, ok)
+	for _, form := range []string{
+		made.Secret, made.Secret[len(made.Secret)-secretText:], string(raw[:]), base64.StdEncoding.EncodeToString(raw[:]), hex.EncodeToString(raw[:]),
+		made.Secret[len(made.Secret)-secretText:][:8], hex.EncodeToString(raw[:4]),
+	} {
+		require.NotContains(t, stored, form)
+	}
+	require.Contains(t, stored, fmt.Sprintf(`"sha256":"%x"`, raw.hash()))
+	require.NotContains(t, stored, "status")
+}
+
+// TestRevocationReachesOtherNodes: at once where it was made, and elsewhere by
+// the watch, or by the next look where the watch says nothing.
+func TestRevocationReachesOtherNodes(t *testing.T) {
+	t.Parallel()
+	for name, deaf := range map[string]bool{"told": false, "not told": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				here, there := node(t, s, Config{}), node(t, s, Config{})
+				made := here.make(t, schemas.TokenRequest{})
+				_, err := there.Verify(bearing(made.Secret))
+				require.NoError(t, err, "a new token is good everywhere at once, as far as the watch goes")
+				s.set(func(s *shelf) { s.deaf = deaf })
+				_, err = here.Revoke(t.Context(), root(), made.ID)
+				require.NoError(t, err)
+				_, err = here.Verify(bearing(made.Secret))
+				require.Equal(t, schemas.Unauthorized, code(t, err))
+				if deaf {
+					_, err = there.Verify(bearing(made.Secret))
+					require.NoError(t, err)
+					pass(999 * time.Millisecond)
+				}
+				_, err = there.Verify(bearing(made.Secret))
+				require.Equal(t, schemas.Unauthorized, code(t, err))
+				here.Stop()
+				there.Stop()
+			})
+		})
+	}
+}
+
+// TestLostMessagesAreReadAtOnce has no tick between the loss and the reading.
+func TestLostMessagesAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Hour, Stale: 2 * time.Hour})
+		s.set(func(s *shelf) { s.deaf = true })
+		made := here.make(t, schemas.TokenRequest{})
+		_, err := there.Verify(bearing(made.Secret))
+		require.Error(t, err)
+		s.set(func(s *shelf) { s.watchers[1].lost() })
+		synctest.Wait()
+		_, err = there.Verify(bearing(made.Secret))
+		require.NoError(t, err)
+		here.Stop()
+		there.Stop()
+	})
+}
+
+func TestNobodyIsLetInUnread(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	made := node(t, s, Config{}).make(t, schemas.TokenRequest{})
+	k := New(s, Config{})
+	_, err := k.Verify(bearing(made.Secret))
+	require.Equal(t, schemas.Unavailable, code(t, err), "before Start")
+	_, err = k.List(schemas.Operator)
+	require.Equal(t, schemas.Unavailable, code(t, err))
+	k.Stop()
+
+	s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+	require.Error(t, k.Start(t.Context()))
+	_, err = k.Verify(bearing(made.Secret))
+	require.Equal(t, schemas.Unavailable, code(t, err))
+	_, err = k.Verify(bearing("x"))
+	require.Equal(t, schemas.Unauthorized, code(t, err), "what is no token is none without the store")
+}
+
+// TestStoreOutOfReach lets callers in for a while, then nobody, and again when it
+// is back.
+func TestStoreOutOfReach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, Config{})
+		made := k.make(t, schemas.TokenRequest{})
+		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+		pass(9 * time.Second)
+		_, err := k.Verify(bearing(made.Secret))
+		require.NoError(t, err)
+		pass(time.Second + time.Millisecond)
+		_, err = k.Verify(bearing(made.Secret))
+		require.Equal(t, schemas.Unavailable, code(t, err))
+		_, _, err = k.Stream(t.Context(), bearing(made.Secret))
+		require.Equal(t, schemas.Unavailable, code(t, err))
+		_, err = k.List(schemas.Operator)
+		require.Equal(t, schemas.Unavailable, code(t, err))
+		s.set(func(s *shelf) { s.down = nil })
+		pass(time.Second)
+		_, err = k.Verify(bearing(made.Secret))
+		require.NoError(t, err)
+		k.Stop()
+	})
+}
+
+func TestManyTokensAreReadInPages(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	first := node(t, s, Config{})
+	texts := make([]string, 0, 2*page+1)
+	for range 2*page + 1 {
+		texts = append(texts, first.make(t, schemas.TokenRequest{}).Secret)
+	}
+	k := node(t, s, Config{})
+	for _, text := range texts {
+		_, err := k.Verify(bearing(text))
+		require.NoError(t, err)
+	}
+}
+
+func TestDamagedRecordsLetNobodyIn(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{})
+	good := string(s.newest[made.ID].Data)
+	for name, spoil := range map[string]string{
+		"no JSON":       "{",
+		"deleted":       "",
+		"null":          "null",
+		"empty":         "{}",
+		"other version": strings.Replace(good, `"v":1`, `"v":2`, 1),
+		"other id":      strings.Replace(good, made.ID, strings.Repeat("b", idLength), 1),
+		"no hash":       strings.Replace(good, "sha256", "md5", 1),
+		"short hash":    strings.Replace(good, `"sha256":"`, `"sha256":"","x":"`, 1),
+		"long hash":     strings.Replace(good, `"sha256":"`, `"sha256":"00`, 1),
+		"no tenant":     strings.Replace(good, `"tenant":"default"`, `"tenant":""`, 1),
+	} {
+		require.NotEqual(t, good, spoil, name)
+		_, err := k.Verify(bearing(made.Secret))
+		require.NoError(t, err, name)
+		s.set(func(s *shelf) { s.store(made.ID, []byte(spoil)) })
+		_, err = k.Verify(bearing(made.Secret))
+		require.Equal(t, schemas.Unauthorized, code(t, err), name)
+		_, err = k.Revoke(t.Context(), root(), made.ID)
+		require.Equal(t, schemas.NotFound, code(t, err), name)
+		all, err := k.List(schemas.Operator)
+		require.NoError(t, err)
+		require.Empty(t, all, name)
+		s.set(func(s *shelf) { s.store(made.ID, []byte(good)) })
+	}
+	before := k.held[made.ID]
+	k.learn(schemas.Record{Subject: made.ID, Seq: 1, Data: nil})
+	require.Same(t, before, k.held[made.ID], "an old record changes nothing")
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, Config{Rate: "3/m"})
+		own := k.make(t, schemas.TokenRequest{Rate: "2/s"})
+		shared := k.make(t, schemas.TokenRequest{})
+		ask := func(text string) error { _, err := k.Verify(bearing(text)); return err }
+		for range 3 {
+			require.NoError(t, ask(shared.Secret))
+		}
+		var limited *LimitedError
+		require.ErrorAs(t, ask(shared.Secret), &limited)
+		require.Equal(t, 20*time.Second, limited.Wait)
+		require.NoError(t, ask(own.Secret), "each token has a count of its own")
+		require.NoError(t, ask(own.Secret))
+		require.ErrorAs(t, ask(own.Secret), &limited)
+		require.Equal(t, 500*time.Millisecond, limited.Wait)
+		wrong := own.Secret[:len(own.Secret)-secretText] + shared.Secret[len(shared.Secret)-secretText:]
+		require.Equal(t, schemas.Unauthorized, code(t, ask(wrong)), "whoever fails is not told of rates")
+		pass(500 * time.Millisecond)
+		require.NoError(t, ask(own.Secret), "a refused request costs nothing")
+		require.Error(t, ask(own.Secret))
+		_, err := k.Revoke(t.Context(), root(), own.ID)
+		require.NoError(t, err)
+		require.Equal(t, schemas.Unauthorized, code(t, ask(own.Secret)))
+		k.Stop()
+	})
+}
+
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, newShelf(), Config{Streams: 2})
+		made := k.make(t, schemas.TokenRequest{ExpiresIn: "1m", Rate: "1/h"})
+		other := k.make(t, schemas.TokenRequest{})
+		open := func(text string) (context.Context, func()) {
+			ctx, release, err := k.Stream(t.Context(), bearing(text))
+			require.NoError(t, err)
+			return ctx, release
+		}
+		one, releaseOne := open(made.Secret)
+		two, _ := open(made.Secret)
+		_, _, err := k.Stream(t.Context(), bearing(made.Secret))
+		require.Equal(t, schemas.RateLimited, code(t, err))
+		theirs, releaseTheirs := open(other.Secret)
+		releaseOne()
+		releaseOne()
+		require.Error(t, one.Err())
+		require.NoError(t, two.Err())
+		three, _ := open(made.Secret)
+		pass(time.Minute)
+		require.Error(t, two.Err(), "expired")
+		require.Error(t, three.Err())
+		require.NoError(t, theirs.Err())
+		_, err = k.Revoke(t.Context(), root(), other.ID)
+		require.NoError(t, err)
+		require.Error(t, theirs.Err(), "revoked")
+		releaseTheirs()
+		last := k.make(t, schemas.TokenRequest{})
+		ctx, cancel := context.WithCancel(t.Context())
+		mine, leave, err := k.Stream(ctx, bearing(last.Secret))
+		require.NoError(t, err)
+		cancel()
+		require.Error(t, mine.Err())
+		leave()
+		require.Empty(t, k.held[last.ID].use.streams)
+		k.Stop()
+	})
+}
+
+func TestStopEndsStreams(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{})
+	ctx, release, err := k.Stream(t.Context(), bearing(k.make(t, schemas.TokenRequest{}).Secret))
+	require.NoError(t, err)
+	defer release()
+	k.Stop()
+	k.Stop()
+	require.Error(t, ctx.Err())
+}
+
+func TestRestartKeepsRevocations(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{})
+	_, err := k.Revoke(t.Context(), root(), made.ID)
+	require.NoError(t, err)
+	_, err = node(t, s, Config{}).Verify(bearing(made.Secret))
+	require.Equal(t, schemas.Unauthorized, code(t, err))
+}
+
+var errDown = errors.New("dial tcp 10.0.0.1: refused")
+
+// FuzzBearer reads what it accepts back to the very same header.
+func FuzzBearer(f *testing.F) {
+	_, _, text := mint()
+	for _, s := range []string{"Bearer " + text, "bearer " + text, text, "Bearer", "Bearer ", "Bearer  " + text, "Bearer " + text + " x", "Basic eDp5"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, field string) {
+		id, s, ok := bearer([]string{field})
+		if !ok {
+			if id != "" {
+				t.Fatalf("an id beside a refusal: %q", id)
+			}
+			return
+		}
+		again := "bearer " + prefix + id + "_" + base64.RawURLEncoding.EncodeToString(s[:])
+		if strings.ToLower(field[:7])+field[7:] != again {
+			t.Fatalf("%q reads as %q", field, again)
+		}
+	})
+}
+
+func BenchmarkVerify(b *testing.B) {
+	s := newShelf()
+	k := New(s, Config{Rate: "999999999/s"})
+	if err := k.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	defer k.Stop()
+	made, err := k.Create(b.Context(), root(), schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	header := bearing(made.Secret)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := k.Verify(header); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

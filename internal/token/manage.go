@@ -1,0 +1,199 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	maxEntries  = 64
+	maxLifetime = 10 * 365 * 24 * time.Hour
+)
+
+// Create makes a token for an admin and returns it with its secret, which is
+// kept nowhere. Errors: VALIDATION_ERROR; FORBIDDEN for what the admin may not
+// give away; LOG_FULL: nothing was stored; UNAVAILABLE: whether it was is
+// unknown, and the secret of it is lost either way.
+func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.TokenRequest) (schemas.NewToken, error) {
+	t, err := k.design(admin, req)
+	if err != nil {
+		return schemas.NewToken{}, err
+	}
+	id, s, text := mint()
+	t.ID = id
+	if err := k.put(ctx, t, s.hash(), 0); err != nil {
+		return schemas.NewToken{}, unstored(err, "whether the token was stored is unknown; list the tokens, and revoke what you do not know")
+	}
+	t.Status = active
+	return schemas.NewToken{Token: t, Secret: text}, nil
+}
+
+// design reads what is asked for and holds it against what the admin may give.
+func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.Token, error) {
+	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
+	t := schemas.Token{
+		Name: req.Name, Tenant: req.Tenant, Scopes: req.Scopes, Entries: req.Entries, Rate: req.Rate,
+		CreatedAt: now, CreatedBy: admin.ID,
+	}
+	if t.Tenant == "" {
+		t.Tenant = admin.Tenant
+	}
+	if len(t.Entries) == 0 {
+		t.Entries = slices.Clone(admin.Entries)
+	}
+	if err := check(t); err != nil {
+		return t, err
+	}
+	if req.ExpiresIn != "" {
+		d, err := time.ParseDuration(req.ExpiresIn)
+		if err != nil || d < time.Second || d > maxLifetime {
+			return t, wrong("expires_in", `must be a duration from 1s to 87600h, such as "24h"`)
+		}
+		t.ExpiresAt = now.Add(d)
+	}
+	if t.Tenant != admin.Tenant && admin.Tenant != schemas.Operator {
+		return t, fault.New(schemas.Forbidden, "only an admin of the tenant "+schemas.Operator+" may make tokens for another tenant")
+	}
+	if len(admin.Entries) > 0 {
+		for _, e := range t.Entries {
+			if !slices.Contains(admin.Entries, e) {
+				return t, fault.New(schemas.Forbidden, "a token that is limited to entries may give away only those")
+			}
+		}
+	}
+	return t, nil
+}
+
+func check(t schemas.Token) error {
+	if !schemas.ValidID(t.Name) {
+		return wrong("name", "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
+	}
+	if !schemas.ValidID(t.Tenant) {
+		return wrong("tenant", "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
+	}
+	if len(t.Scopes) == 0 {
+		return wrong("scopes", "must name at least one of "+strings.Join(schemas.Scopes(), ", "))
+	}
+	for i, s := range t.Scopes {
+		if !slices.Contains(schemas.Scopes(), s) || slices.Contains(t.Scopes[:i], s) {
+			return wrong("scopes/"+strconv.Itoa(i), "must be one of "+strings.Join(schemas.Scopes(), ", ")+", each once")
+		}
+	}
+	if len(t.Entries) > maxEntries {
+		return wrong("entries", "must be at most "+strconv.Itoa(maxEntries))
+	}
+	for i, e := range t.Entries {
+		if !schemas.ValidID(e) || slices.Contains(t.Entries[:i], e) {
+			return wrong("entries/"+strconv.Itoa(i), "must be the name of an entry, each once")
+		}
+	}
+	if _, _, ok := schemas.ParseRate(t.Rate); t.Rate != "" && !ok {
+		return wrong("rate", `must be a count a second, minute or hour, such as "10/s"`)
+	}
+	return nil
+}
+
+func wrong(at, what string) error {
+	return fault.New(schemas.ValidationError, "at /"+at+": "+what)
+}
+
+// maxTries is how often a revocation that others came before is tried again.
+const maxTries = 8
+
+// Revoke ends a token for good. It holds on this node when Revoke returns, and
+// on others as soon as they hear of it. Revoking it again changes nothing.
+// Errors: NOT_FOUND, also for what the admin may not see; UNAVAILABLE: whether
+// it was stored is unknown, so revoke it again.
+func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (schemas.Token, error) {
+	for range maxTries {
+		k.mu.RLock()
+		h := k.held[id]
+		k.mu.RUnlock()
+		if h == nil || h.gone || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
+			return schemas.Token{}, fault.New(schemas.NotFound, "there is no token with this id")
+		}
+		t := h.token
+		var err error
+		if t.RevokedAt.IsZero() {
+			t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
+			err = k.put(ctx, t, h.hash, h.revision)
+		} else {
+			err = k.barrier(ctx) // the word of another may not be durable yet
+		}
+		if errors.Is(err, fault.ErrFenced) { // somebody else wrote it: see what
+			if err = k.catchUp(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return schemas.Token{}, unstored(err, "whether the token is revoked is unknown; revoke it again, it counts once")
+		}
+		t.Status = revoked
+		return t, nil
+	}
+	return schemas.Token{}, fault.New(schemas.Unavailable, "the token is changing too fast; try again")
+}
+
+// put stores a token, the caller gone or not, takes it over at once, and waits
+// until it would survive.
+func (k *Keeper) put(ctx context.Context, t schemas.Token, hash [32]byte, last uint64) error {
+	data, err := encode(t, hash)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
+	defer cancel()
+	revision, err := k.store.Put(ctx, t.ID, data, last)
+	if err != nil {
+		return err
+	}
+	k.keep(t.ID, &held{token: t, hash: hash, revision: revision})
+	return k.store.Barrier(ctx)
+}
+
+func (k *Keeper) barrier(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
+	defer cancel()
+	return k.store.Barrier(ctx)
+}
+
+func unstored(err error, unknown string) error {
+	if errors.Is(err, fault.ErrFull) {
+		return &fault.Error{Code: schemas.LogFull, Cause: err, Message: "the log is full, nothing was stored; try again later"}
+	}
+	return &fault.Error{Code: schemas.Unavailable, Cause: err, Message: unknown}
+}
+
+// List returns the tokens of a tenant, oldest first, those that ended too.
+func (k *Keeper) List(tenant string) ([]schemas.Token, error) {
+	now := k.cfg.Now()
+	all := []schemas.Token{}
+	k.mu.RLock()
+	whole := !k.whole.IsZero() && now.Sub(k.whole) < k.cfg.Stale
+	for _, h := range k.held {
+		if !h.gone && h.token.Tenant == tenant {
+			all = append(all, h.token)
+		}
+	}
+	k.mu.RUnlock()
+	if !whole {
+		return nil, errUnknown(errStale)
+	}
+	for i := range all {
+		all[i].Status = statusAt(all[i], now)
+	}
+	slices.SortFunc(all, func(a, b schemas.Token) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all, nil
+}

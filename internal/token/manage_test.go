@@ -1,0 +1,289 @@
+package token
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestCreateSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	many := make([]string, maxEntries+1)
+	for i := range many {
+		many[i] = "e" + strconv.Itoa(i)
+	}
+	good := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeActionsRead}}
+	for at, spoil := range map[string]func(*schemas.TokenRequest){
+		"/name":       func(r *schemas.TokenRequest) { r.Name = "" },
+		"/name ":      func(r *schemas.TokenRequest) { r.Name = "a b" },
+		"/name  ":     func(r *schemas.TokenRequest) { r.Name = strings.Repeat("a", 129) },
+		"/tenant":     func(r *schemas.TokenRequest) { r.Tenant = "a/b" },
+		"/scopes":     func(r *schemas.TokenRequest) { r.Scopes = nil },
+		"/scopes/0":   func(r *schemas.TokenRequest) { r.Scopes = []string{"root"} },
+		"/scopes/1":   func(r *schemas.TokenRequest) { r.Scopes = []string{"admin", "admin"} },
+		"/expires_in": func(r *schemas.TokenRequest) { r.ExpiresIn = "tomorrow" },
+		"/expires_in ": func(r *schemas.TokenRequest) {
+			r.ExpiresIn = "0s"
+		},
+		"/expires_in  ":  func(r *schemas.TokenRequest) { r.ExpiresIn = "-1h" },
+		"/expires_in   ": func(r *schemas.TokenRequest) { r.ExpiresIn = "87601h" },
+		"/entries":       func(r *schemas.TokenRequest) { r.Entries = many },
+		"/entries/0":     func(r *schemas.TokenRequest) { r.Entries = []string{""} },
+		"/entries/1":     func(r *schemas.TokenRequest) { r.Entries = []string{"a", "a"} },
+		"/rate":          func(r *schemas.TokenRequest) { r.Rate = "0/s" },
+		"/rate ":         func(r *schemas.TokenRequest) { r.Rate = "fast" },
+	} {
+		req := good
+		spoil(&req)
+		_, err := k.Create(t.Context(), root(), req)
+		require.Equal(t, schemas.ValidationError, code(t, err), at)
+		require.Contains(t, err.Error(), "at "+strings.TrimSpace(at)+":")
+	}
+	require.Empty(t, s.puts)
+	_, err := k.Create(t.Context(), root(), good)
+	require.NoError(t, err)
+}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, Config{})
+		made := k.make(t, schemas.TokenRequest{
+			Name: "ci", Tenant: "acme", Scopes: []string{schemas.ScopeActionsWrite}, ExpiresIn: "2m", Entries: []string{"orders"}, Rate: "10/s",
+		})
+		now := time.Now().UTC()
+		want := schemas.Token{
+			ID: made.ID, Name: "ci", Tenant: "acme", Scopes: []string{schemas.ScopeActionsWrite}, Entries: []string{"orders"}, Rate: "10/s",
+			CreatedAt: now, CreatedBy: root().ID, ExpiresAt: now.Add(2 * time.Minute), Status: "active",
+		}
+		require.Equal(t, want, made.Token)
+		require.Equal(t, 1, s.barriers, "it is durable before it is given out")
+		all, err := k.List("acme")
+		require.NoError(t, err)
+		require.Equal(t, []schemas.Token{want}, all)
+		got, err := k.Verify(bearing(made.Secret))
+		require.NoError(t, err)
+		want.Status = ""
+		require.Equal(t, want, got)
+		pass(2 * time.Minute)
+		all, err = k.List("acme")
+		require.NoError(t, err)
+		require.Equal(t, "expired", all[0].Status)
+		k.Stop()
+	})
+}
+
+// TestAdminsStayInTheirTenant: all but the operator's.
+func TestAdminsStayInTheirTenant(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{})
+	admin := func(tenant string) schemas.Token {
+		return k.make(t, schemas.TokenRequest{Tenant: tenant, Scopes: []string{schemas.ScopeAdmin}}).Token
+	}
+	acme, umbra := admin("acme"), admin("umbra")
+	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeActionsRead}}
+	made, err := k.Create(t.Context(), acme, req)
+	require.NoError(t, err)
+	require.Equal(t, "acme", made.Tenant, "the maker's own, unless it says so")
+	req.Tenant = "umbra"
+	_, err = k.Create(t.Context(), acme, req)
+	require.Equal(t, schemas.Forbidden, code(t, err))
+	req.Tenant = schemas.Operator
+	_, err = k.Create(t.Context(), acme, req)
+	require.Equal(t, schemas.Forbidden, code(t, err))
+
+	_, unknown := k.Revoke(t.Context(), umbra, strings.Repeat("a", idLength))
+	_, foreign := k.Revoke(t.Context(), umbra, made.ID)
+	require.Equal(t, schemas.NotFound, code(t, foreign))
+	require.Equal(t, unknown, foreign, "whether it is there is not said")
+	_, err = k.Verify(bearing(made.Secret))
+	require.NoError(t, err)
+	all, err := k.List("umbra")
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	_, err = k.Revoke(t.Context(), root(), made.ID)
+	require.NoError(t, err, "the operator may")
+}
+
+// TestLimitedAdminsGiveAwayWhatTheyHave and no more.
+func TestLimitedAdminsGiveAwayWhatTheyHave(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{})
+	admin := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"a", "b"}}).Token
+	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
+	made, err := k.Create(t.Context(), admin, req)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, made.Entries)
+	req.Entries = []string{"b"}
+	made, err = k.Create(t.Context(), admin, req)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, made.Entries)
+	req.Entries = []string{"b", "c"}
+	_, err = k.Create(t.Context(), admin, req)
+	require.Equal(t, schemas.Forbidden, code(t, err))
+}
+
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, Config{})
+		made := k.make(t, schemas.TokenRequest{})
+		got, err := k.Revoke(t.Context(), root(), made.ID)
+		require.NoError(t, err)
+		require.Equal(t, "revoked", got.Status)
+		require.Equal(t, time.Now().UTC(), got.RevokedAt)
+		pass(time.Minute)
+		again, err := k.Revoke(t.Context(), root(), made.ID)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+		require.Len(t, s.puts, 2, "the second changes nothing")
+		require.Equal(t, 3, s.barriers, "and promises as much as the first")
+		k.Stop()
+	})
+}
+
+// TestTwoNodesRevokeAtOnce: one is first, and both are told that it is done.
+func TestTwoNodesRevokeAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Hour, Stale: 2 * time.Hour})
+	made := here.make(t, schemas.TokenRequest{})
+	s.set(func(s *shelf) { s.deaf = true })
+	first, err := here.Revoke(t.Context(), root(), made.ID)
+	require.NoError(t, err)
+	second, err := there.Revoke(t.Context(), root(), made.ID)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	require.Len(t, s.puts, 2)
+}
+
+func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{})
+	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
+	for _, tc := range []struct {
+		spoil func(*shelf)
+		want  schemas.Code
+	}{
+		{func(s *shelf) { s.down = fault.ErrUnavailable }, schemas.Unavailable},
+		{func(s *shelf) { s.down = fault.ErrFull }, schemas.LogFull},
+		{func(s *shelf) { s.barrier = errDown }, schemas.Unavailable}, // last: this one is stored
+	} {
+		s.set(tc.spoil)
+		got, err := k.Create(t.Context(), root(), req)
+		require.Equal(t, tc.want, code(t, err))
+		require.Zero(t, got)
+		_, err = k.Revoke(t.Context(), root(), made.ID)
+		require.Equal(t, tc.want, code(t, err))
+		var public *fault.Error
+		require.ErrorAs(t, err, &public)
+		require.NotContains(t, public.Message, "10.0.0.1")
+		s.set(func(s *shelf) { s.down, s.barrier = nil, nil })
+	}
+	_, err := k.Verify(bearing(made.Secret))
+	require.Equal(t, schemas.Unauthorized, code(t, err), "the last one was stored: it holds, though it was not acknowledged")
+	got, err := k.Revoke(t.Context(), root(), made.ID)
+	require.NoError(t, err)
+	require.Equal(t, "revoked", got.Status)
+}
+
+func TestAClientThatLeavesStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{})
+	ctx, cancel := context.WithCancel(t.Context())
+	s.before = cancel
+	_, err := k.Revoke(ctx, root(), made.ID)
+	require.NoError(t, err)
+}
+
+func TestFirstAdmin(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	file := filepath.Join(t.TempDir(), "new", "admin.token")
+	made, err := k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.True(t, made)
+	text := readToken(t, file)
+	who, err := k.Verify(bearing(text))
+	require.NoError(t, err)
+	require.Equal(t, schemas.Operator, who.Tenant)
+	require.True(t, Can(who, schemas.ScopeRulesWrite))
+	require.Equal(t, 1, s.barriers)
+
+	made, err = k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.False(t, made, "one is enough")
+	require.Equal(t, text, readToken(t, file))
+
+	k.make(t, schemas.TokenRequest{Tenant: "acme", Scopes: []string{schemas.ScopeAdmin}})
+	_, err = k.Revoke(t.Context(), root(), who.ID)
+	require.NoError(t, err)
+	made, err = k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.True(t, made, "another tenant's admin is no operator")
+	require.NotEqual(t, text, readToken(t, file))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{file}, left)
+}
+
+func readToken(t *testing.T, file string) string {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.TrimSuffix(string(data), "\n")
+}
+
+// TestFirstAdminThatNobodyCouldRead is not made.
+func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
+	_, err := k.First(t.Context(), filepath.Join(blocked, "admin.token"), false)
+	require.Error(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "admin.token"), 0o700))
+	_, err = k.First(t.Context(), filepath.Join(dir, "admin.token"), false)
+	require.Error(t, err)
+	require.Empty(t, s.puts)
+	file := filepath.Join(dir, "good")
+	s.set(func(s *shelf) { s.barrier = errDown })
+	_, err = k.First(t.Context(), file, false)
+	require.ErrorIs(t, err, errDown)
+}
+
+func TestCan(t *testing.T) {
+	t.Parallel()
+	for _, scope := range schemas.Scopes() {
+		require.True(t, Can(schemas.Token{Scopes: []string{schemas.ScopeAdmin}}, scope))
+		require.True(t, Can(schemas.Token{Scopes: []string{scope}}, scope))
+		require.False(t, Can(schemas.Token{}, scope))
+		if scope != schemas.ScopeActionsRead {
+			require.False(t, Can(schemas.Token{Scopes: []string{schemas.ScopeActionsRead}}, scope))
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package token
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// use is what a token is used for on this node.
+type use struct {
+	limiter *rate.Limiter
+
+	mu      sync.Mutex
+	last    int
+	streams map[int]context.CancelFunc
+}
+
+func newUse(l *rate.Limiter) *use { return &use{limiter: l, streams: map[int]context.CancelFunc{}} }
+
+// rate is the token's own, or everybody's. As many requests as it counts may
+// come at once.
+func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
+	count, per, ok := schemas.ParseRate(t.Rate)
+	if !ok {
+		if count, per, ok = schemas.ParseRate(k.cfg.Rate); !ok {
+			return rate.NewLimiter(0, 0) // a configuration that was not checked: nothing
+		}
+	}
+	return rate.NewLimiter(rate.Limit(float64(count)/per.Seconds()), count)
+}
+
+// take counts one request, or says how long to wait for the next.
+func (u *use) take(now time.Time) time.Duration {
+	r := u.limiter.ReserveN(now, 1)
+	if !r.OK() {
+		return time.Hour
+	}
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// Stream lets the sender of these Authorization headers hold one more event
+// stream open, until it calls release. The context that comes back ends sooner
+// than ctx when the token expires or is revoked. The request itself was counted
+// by Verify. Errors: UNAUTHORIZED, UNAVAILABLE; RATE_LIMITED for one stream too many.
+func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
+	h, err := k.find(fields)
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if !h.token.ExpiresAt.IsZero() {
+		end := cancel
+		timer := time.AfterFunc(h.token.ExpiresAt.Sub(k.cfg.Now()), end)
+		cancel = func() { timer.Stop(); end() }
+	}
+	leave, ok := h.use.enter(cancel, k.cfg.Streams)
+	if !ok {
+		cancel()
+		return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+	}
+	k.mu.RLock()
+	again := k.held[h.token.ID]
+	k.mu.RUnlock()
+	if again.gone || !again.token.RevokedAt.IsZero() { // between find and enter
+		leave()
+		return ctx, nil, errUnauthorized()
+	}
+	return ctx, leave, nil
+}
+
+// enter counts a stream. leave may be called twice.
+func (u *use) enter(cancel context.CancelFunc, most int) (leave func(), ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.streams) >= most {
+		return nil, false
+	}
+	u.last++
+	n := u.last
+	u.streams[n] = cancel
+	return func() {
+		cancel()
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.streams, n)
+	}, true
+}
+
+// end ends every stream.
+func (u *use) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, cancel := range u.streams {
+		cancel()
+	}
+}
+
+// endStreams ends the streams of everybody.
+func (k *Keeper) endStreams() {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, h := range k.held {
+		h.use.end()
+	}
+}

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Conn is one connection of a Listener.
+type Conn struct {
+	net.Conn
+	cfg     *Config
+	release func()
+	heads   heads
+
+	mu       sync.Mutex
+	deadline time.Time // what the server asked for; the zero time: none
+}
+
+// Read passes on what came, after a look at it.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.heads.see(p[:n])
+	return n, err
+}
+
+// piece is how much of an answer a client must take within Config.Stall.
+const piece = 64 << 10
+
+// Write sends p piece by piece, each with a deadline. A client that takes
+// nothing is reset, so that the kernel forgets what it holds for it, too.
+func (c *Conn) Write(p []byte) (int, error) {
+	if c.cfg.Answer != nil {
+		if code, ok := refusal(p); ok {
+			if _, err := c.send(c.cfg.Answer(code)); err != nil {
+				return 0, err
+			}
+			return len(p), nil
+		}
+	}
+	return c.send(p)
+}
+
+func (c *Conn) send(p []byte) (int, error) {
+	sent := 0
+	for {
+		if err := c.Conn.SetWriteDeadline(c.until()); err != nil {
+			return sent, err
+		}
+		n, err := c.Conn.Write(p[sent:min(len(p), sent+piece)])
+		sent += n
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if tcp, ok := c.Conn.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0)
+			}
+		}
+		if err != nil || sent == len(p) {
+			return sent, err
+		}
+	}
+}
+
+// until is when the next piece must have been taken.
+func (c *Conn) until() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := time.Now().Add(c.cfg.Stall)
+	if !c.deadline.IsZero() && c.deadline.Before(own) {
+		return c.deadline
+	}
+	return own
+}
+
+// SetWriteDeadline takes a deadline that holds beside that of each piece.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// CloseWrite sends the end, so that the client can read an answer before the
+// reset that follows unread bytes. net/http looks for it.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close also gives the connection's place to others.
+func (c *Conn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+)
+
+// heads looks through the heads of the requests on one connection for what
+// RFC 9112 calls an error and net/http overlooks or hides: a length beside a
+// transfer coding (section 6.3), a transfer coding in HTTP/1.0 (6.1), lengths
+// that repeat (6.3), folded lines (5.2), line ends without CR (2.2). It parses
+// only as much as it takes to find the next head, and gives up where it cannot
+// be sure: after a transfer coding, whose connection is closed anyway.
+type heads struct {
+	mu   sync.Mutex
+	why  string // the first thing that was wrong
+	done bool   // nothing more can be told
+
+	body  uint64   // bytes of a body still to come
+	lines int      // lines of the head so far
+	line  []byte   // the begin of the line, at most lineMax bytes
+	tail  [16]byte // the end of the line so far
+
+	old             bool // HTTP/1.0
+	lengths, coding int
+	length          uint64
+}
+
+// lineMax is what is kept of a line: enough for a name and a number.
+const lineMax = 128
+
+func (h *heads) bad() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.why
+}
+
+func (h *heads) see(p []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(p) > 0 && !h.done {
+		if h.body > 0 {
+			n := min(h.body, uint64(len(p)))
+			h.body -= n
+			p = p[n:]
+			continue
+		}
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			h.keep(p)
+			return
+		}
+		h.keep(p[:i])
+		h.endLine()
+		p = p[i+1:]
+	}
+}
+
+func (h *heads) keep(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	h.line = append(h.line, p[:min(len(p), lineMax-len(h.line))]...)
+	if n := len(p); n < len(h.tail) {
+		copy(h.tail[:], h.tail[n:])
+		copy(h.tail[len(h.tail)-n:], p)
+	} else {
+		copy(h.tail[:], p[n-len(h.tail):])
+	}
+}
+
+// wrong notes the first fault. The connection will be closed.
+func (h *heads) wrong(why string) {
+	h.why, h.done = why, true
+}
+
+func (h *heads) endLine() {
+	line, tail := bytes.TrimSuffix(h.line, []byte("\r")), h.tail
+	h.line, h.tail = h.line[:0], [len(h.tail)]byte{}
+	switch {
+	case tail[len(tail)-1] != '\r':
+		h.wrong("a line ends without a carriage return")
+	case len(line) == 0 && h.lines > 0:
+		h.endHead()
+	case len(line) == 0: // before a head: net/http refuses it
+	case h.lines == 0:
+		h.lines = 1
+		h.old = bytes.HasSuffix(tail[:], []byte(" HTTP/1.0\r"))
+	case line[0] == ' ' || line[0] == '\t':
+		h.wrong("a header field is folded over several lines")
+	default:
+		h.lines++
+		h.field(line)
+	}
+}
+
+func (h *heads) field(line []byte) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	switch {
+	case bytes.EqualFold(name, []byte("Content-Length")):
+		h.lengths++
+		n, err := strconv.ParseUint(string(bytes.Trim(value, " \t")), 10, 63)
+		if err != nil {
+			h.done = true // net/http refuses it
+			return
+		}
+		h.length = n
+	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		h.coding++
+	}
+}
+
+func (h *heads) endHead() {
+	switch {
+	case h.coding > 0 && h.lengths > 0:
+		h.wrong("the body has both a length and a transfer coding")
+	case h.coding > 0 && h.old:
+		h.wrong("HTTP/1.0 knows no transfer coding")
+	case h.lengths > 1:
+		h.wrong("the length of the body stands more than once")
+	case h.coding > 0:
+		h.done = true
+	}
+	h.body = h.length
+	h.lines, h.lengths, h.coding, h.length, h.old = 0, 0, 0, 0, false
+}

@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHeads(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 5000)
+	for name, tc := range map[string]struct{ raw, why string }{
+		"plain":                        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", ""},
+		"a body":                       {"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na\nbGET / HTTP/1.1\r\nHost: a\r\n\r\n", ""},
+		"a body of lines":              {"POST / HTTP/1.1\r\nContent-Length: 24\r\n\r\nContent-Length: 1\n \n\n\n\n\nGET / HTTP/1.1\r\n\r\n", ""},
+		"chunked":                      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n", ""},
+		"blank lines between":          {"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\nx\r\nGET / HTTP/1.1\r\n\r\n", ""},
+		"HTTP/1.0":                     {"GET / HTTP/1.0\r\n\r\n", ""},
+		"a value that looks like one":  {"GET / HTTP/1.1\r\nX: Content-Length: 1\r\nContent-Length-X: 1\r\nTransfer-Encoding-X: 1\r\n\r\n", ""},
+		"coding and length":            {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", "the body has both a length and a transfer coding"},
+		"length and coding":            {"POST / HTTP/1.1\r\ncontent-LENGTH:3\r\ntransfer-encoding:chunked\r\n\r\n", "the body has both a length and a transfer coding"},
+		"both, in the second":          {"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nabPOST / HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n", "the body has both a length and a transfer coding"},
+		"both, behind long lines":      {"POST /" + long + " HTTP/1.1\r\nX: " + long + "\r\nContent-Length: 3\r\nTransfer-Encoding: " + long + "\r\n\r\n", "the body has both a length and a transfer coding"},
+		"coding in HTTP/1.0":           {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.0 knows no transfer coding"},
+		"coding in HTTP/1.0, far away": {"POST /" + long + " HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.0 knows no transfer coding"},
+		"two equal lengths":            {"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n", "the length of the body stands more than once"},
+		"folded":                       {"GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n", "a header field is folded over several lines"},
+		"folded by a tab":              {"GET / HTTP/1.1\r\nX: a\r\n\tb\r\n\r\n", "a header field is folded over several lines"},
+		"bare LF":                      {"GET / HTTP/1.1\nHost: a\n\n", "a line ends without a carriage return"},
+		"bare LF at the end":           {"GET / HTTP/1.1\r\nHost: a\r\n\n", "a line ends without a carriage return"},
+		"bare LF after a long line":    {"GET /" + long + " HTTP/1.1\n", "a line ends without a carriage return"},
+	} {
+		for _, step := range []int{1, 2, 3, 7, 100_000} {
+			var h heads
+			for raw := tc.raw; raw != ""; {
+				n := min(step, len(raw))
+				h.see([]byte(raw[:n]))
+				raw = raw[n:]
+			}
+			require.Equal(t, tc.why, h.bad(), "%s, %d bytes at a time", name, step)
+		}
+	}
+}
+
+// FuzzHeads: however the bytes come, the verdict is the same, and what is kept
+// of them is bounded.
+func FuzzHeads(f *testing.F) {
+	f.Add("POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", byte(3))
+	f.Add("GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n", byte(1))
+	f.Add("GET / HTTP/1.0\n\n", byte(2))
+	f.Add("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", byte(5))
+	f.Fuzz(func(t *testing.T, raw string, step byte) {
+		var whole, parts heads
+		whole.see([]byte(raw))
+		for rest := raw; rest != ""; {
+			n := min(int(step)+1, len(rest))
+			parts.see([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		if whole.bad() != parts.bad() {
+			t.Fatalf("%q, by parts %q", whole.bad(), parts.bad())
+		}
+		if len(parts.line) > lineMax || cap(parts.line) > 4*lineMax {
+			t.Fatal("a line is kept")
+		}
+	})
+}
+
+func TestSeeingCostsNothing(t *testing.T) { //nolint:paralleltest // AllocsPerRun forbids it
+	raw := []byte("POST /v1/execute HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+	var h heads
+	h.see(raw)
+	require.Zero(t, testing.AllocsPerRun(100, func() { h.see(raw) }))
+}

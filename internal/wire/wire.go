@@ -1,0 +1,156 @@
+// Package wire stands between the sockets of the HTTP listener and net/http. It
+// caps connections, ends those that take no answer, words the refusals that
+// net/http writes by itself, and sees what net/http hides of a request's head.
+package wire
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"weir/schemas"
+)
+
+// Reason is why a connection was closed before a byte of it was read.
+type Reason string
+
+// The reasons.
+const (
+	ReasonTotal Reason = "total" // too many connections are open
+	ReasonPeer  Reason = "peer"  // too many of them from one peer
+)
+
+// Reasons lists them.
+func Reasons() []Reason { return []Reason{ReasonTotal, ReasonPeer} }
+
+// Config of a Listener. Zero fields take the default.
+type Config struct {
+	// Connections open at a time, and PerPeer from one peer: an IPv4 address,
+	// or the /64 of an IPv6 one. More are closed at once. Default: no cap.
+	Connections int
+	PerPeer     int
+	// Stall is how long a client may take no piece of an answer before its
+	// connection is reset; default 10 s. A piece has 64 KiB, or less at the end.
+	Stall time.Duration
+	// Answer is the whole answer to a request that net/http refuses before any
+	// handler sees it; nil: what net/http says.
+	Answer func(code schemas.Code) []byte
+	// Refused is told of each connection over a cap; may be nil.
+	Refused func(Reason)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Stall <= 0 {
+		c.Stall = 10 * time.Second
+	}
+	if c.Refused == nil {
+		c.Refused = func(Reason) {}
+	}
+	return c
+}
+
+// Listener accepts connections under the caps.
+type Listener struct {
+	net.Listener
+	cfg Config
+
+	mu    sync.Mutex
+	open  int
+	peers map[netip.Prefix]int
+}
+
+// Wrap returns l under the caps of cfg.
+func Wrap(l net.Listener, cfg Config) *Listener {
+	return &Listener{Listener: l, cfg: cfg.withDefaults(), peers: map[netip.Prefix]int{}}
+}
+
+// Accept returns the next connection that the caps allow.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		who := peerOf(c.RemoteAddr())
+		if why := l.admit(who); why != "" {
+			l.cfg.Refused(why)
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // a flood leaves nothing behind
+			}
+			_ = c.Close()
+			continue
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			// The kernel would buffer megabytes for a client that reads nothing.
+			_ = tcp.SetWriteBuffer(sendBuffer)
+		}
+		return &Conn{Conn: c, cfg: &l.cfg, release: sync.OnceFunc(func() { l.leave(who) })}, nil
+	}
+}
+
+// sendBuffer is what the kernel may hold of an answer for one connection;
+// Linux doubles it.
+const sendBuffer = 128 << 10
+
+func (l *Listener) admit(who netip.Prefix) Reason {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.cfg.Connections > 0 && l.open >= l.cfg.Connections:
+		return ReasonTotal
+	case l.cfg.PerPeer > 0 && l.peers[who] >= l.cfg.PerPeer:
+		return ReasonPeer
+	}
+	l.open++
+	l.peers[who]++
+	return ""
+}
+
+func (l *Listener) leave(who netip.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.peers[who]--; l.peers[who] == 0 {
+		delete(l.peers, who)
+	}
+}
+
+// peerOf is who a connection counts for. One customer of an IPv6 network has
+// a /64 at least, and could take another address for each connection.
+func peerOf(addr net.Addr) netip.Prefix {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	p, _ := ip.Prefix(bits) // the zero Prefix for the zero address
+	return p
+}
+
+type connKey struct{}
+
+// Context has the requests of a connection know it; it is for
+// http.Server.ConnContext.
+func Context(ctx context.Context, c net.Conn) context.Context {
+	if own, ok := c.(*Conn); ok {
+		return context.WithValue(ctx, connKey{}, own)
+	}
+	return ctx
+}
+
+// Bad says what is wrong with how the requests of a connection are framed, or
+// nothing. net/http has taken such requests for good ones, and another server
+// before this one may have read them as other requests: nothing that the
+// connection carries can be trusted. ctx is a request's.
+func Bad(ctx context.Context) string {
+	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
+		return c.heads.bad()
+	}
+	return ""
+}

@@ -1,0 +1,227 @@
+package direct_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/outbound"
+	"weir/internal/policy"
+	"weir/internal/redact"
+	"weir/internal/secrets"
+	"weir/internal/weirtest/upstream"
+	"weir/processors/call/direct"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+const (
+	inQuery = "AGWCANARY-QUERY &=+/fedcba98"
+	inBody  = `AGWCANARY-BODY "<>&\-76543210`
+	inParts = "AGWCANARY-PART-1122334455"
+)
+
+var known = map[string]string{
+	"WEIR_SECRET_TOKEN": secret, "WEIR_SECRET_QUERY": inQuery, "WEIR_SECRET_BODY": inBody, "WEIR_SECRET_PART": inParts,
+	"WEIR_SECRET_BASIC": base64.StdEncoding.EncodeToString([]byte("user:AGWCANARY-PASS:word-99")),
+	"WEIR_SECRET_LINES": "line one\nline two-AGWCANARY", "WEIR_SECRET_LATIN": "caf\xe9-AGWCANARY", "WEIR_SECRET_SHORT": "abc",
+}
+
+// house is an adapter over the real client, with entries of the test's own.
+type house struct {
+	adapter *direct.Adapter
+	guard   *guard.Guard
+	known   map[string]string
+}
+
+func newHouse(t *testing.T, entries ...policy.Entry) *house {
+	t.Helper()
+	p, err := policy.Compile(policy.Config{Entries: entries})
+	require.NoError(t, err)
+	client := outbound.New(outbound.Config{})
+	t.Cleanup(client.Close)
+	h := &house{known: known, guard: guard.New(func() *policy.Policy { return p })}
+	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := h.known[name]; return v, ok }})
+	h.adapter = direct.New(client, store, redact.New(nil))
+	return h
+}
+
+func (h *house) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
+	t.Helper()
+	p, d := h.guard.Check(c, guard.Scope{})
+	require.True(t, p.Valid(), "%+v", d)
+	return p
+}
+
+func (h *house) send(t *testing.T, p guard.Pass) (schemas.Answer, string, error) {
+	t.Helper()
+	ex, err := h.adapter.Open(t.Context(), p)
+	require.NoError(t, err)
+	defer ex.Close()
+	reply, err := ex.Do(t.Context())
+	return reply.Answer, reply.Location, err
+}
+
+// full is an entry that adds to everything that can be added to.
+func full(base string) policy.Entry {
+	return policy.Entry{
+		Name: "up", URLPrefix: base + "/", Methods: []string{"GET", "POST", "HEAD"}, Network: policy.NetworkLoopback, Redirects: 2,
+		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}", "X-Plain": "plain"},
+		Query:   map[string]string{"api_key": "${secret:QUERY}", "v": "1"},
+		Body:    map[string]string{"key": "${secret:BODY}", "a b": "pre-${secret:PART}-post"},
+	}
+}
+
+func TestWhatAnEntryAdds(t *testing.T) {
+	t.Parallel()
+	const query = "api_key=AGWCANARY-QUERY%20%26%3D%2B%2Ffedcba98&v=1"
+	const members = `"a b":"pre-AGWCANARY-PART-1122334455-post","key":"AGWCANARY-BODY \"<>&\\-76543210"`
+	for _, c := range []struct{ method, target, body, wantTarget, wantBody string }{
+		{"GET", "/x", "", "/x?" + query, ""},
+		{"GET", "/x?q=%2f%20+&&a", "", "/x?q=%2f%20+&&a&" + query, ""},
+		{"HEAD", "/x?", "", "/x?" + query, ""},
+		{"POST", "/x", `{}`, "/x?" + query, "{" + members + "}"},
+		{"POST", "/x", ` { } `, "/x?" + query, " { " + members + "} "},
+		{"POST", "/x", "{\"n\":1.50,\"big\":12345678901234567890,\"e\":1E-7 ,\"s\":\"}\\u00e9\"\n}", "/x?" + query, "{\"n\":1.50,\"big\":12345678901234567890,\"e\":1E-7 ,\"s\":\"}\\u00e9\"\n," + members + "}"},
+		{"POST", "/x", `{"inner":{"key":"theirs"}}`, "/x?" + query, `{"inner":{"key":"theirs"},` + members + "}"},
+	} {
+		up := upstream.New(t)
+		h := newHouse(t, full(up.URL()))
+		call := schemas.HTTPCall{Method: c.method, URL: up.URL() + c.target, AllowlistKey: "up"}
+		if c.body != "" {
+			call.Body = []byte(c.body)
+		}
+		_, _, err := h.send(t, h.pass(t, call))
+		require.NoError(t, err)
+		got := up.Ledger()
+		require.Len(t, got, 1)
+		assert.Equal(t, c.wantTarget, got[0].Target)
+		assert.Equal(t, c.wantBody, string(got[0].Body))
+		assert.Equal(t, []string{"Bearer " + secret}, got[0].Values("Authorization"))
+		assert.Equal(t, []string{"plain"}, got[0].Values("X-Plain"))
+		if c.body != "" {
+			var doc map[string]any
+			require.NoError(t, json.Unmarshal(got[0].Body, &doc))
+			assert.Equal(t, inBody, doc["key"])
+		}
+		assert.Equal(t, c.body, string(call.Body), "what the caller gave is not written to")
+	}
+}
+
+// TestWhatCannotBeAddedSendsNothing: a secret that is missing, or that does not
+// fit where it is to go, fails the call before a byte of it left.
+func TestWhatCannotBeAddedSendsNothing(t *testing.T) {
+	t.Parallel()
+	for name, add := range map[string]func(*policy.Entry){
+		"header":            func(e *policy.Entry) { e.Headers = map[string]string{"X-A": "${secret:NONE}"} },
+		"query":             func(e *policy.Entry) { e.Query = map[string]string{"a": "${secret:NONE}"} },
+		"body":              func(e *policy.Entry) { e.Body = map[string]string{"a": "${secret:NONE}"} },
+		"lines in a header": func(e *policy.Entry) { e.Headers = map[string]string{"X-A": "${secret:LINES}"} },
+		"bytes in JSON":     func(e *policy.Entry) { e.Body = map[string]string{"a": "${secret:LATIN}"} },
+	} {
+		up := upstream.New(t)
+		e := policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback}
+		add(&e)
+		h := newHouse(t, e)
+		_, _, err := h.send(t, h.pass(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")}))
+		var failed *fault.Call
+		require.ErrorAs(t, err, &failed, name)
+		assert.Equal(t, schemas.SecretUnavailable, failed.Code, name)
+		assert.False(t, failed.Sent, name)
+		assert.NotContains(t, failed.Cause.Error(), "AGWCANARY", name)
+		assert.Zero(t, up.Hits(), name)
+	}
+}
+
+// TestSecretsStayWithTheirEntry: no call by another entry carries them, to the
+// same host or to another, and no call by theirs goes to another host.
+func TestSecretsStayWithTheirEntry(t *testing.T) {
+	t.Parallel()
+	up, other := upstream.New(t), upstream.New(t)
+	mine := full(up.URL())
+	mine.URLPrefix = up.URL() + "/mine"
+	h := newHouse(
+		t, mine,
+		policy.Entry{Name: "bare", URLPrefix: up.URL() + "/bare", Methods: []string{"POST"}, Network: policy.NetworkLoopback},
+		policy.Entry{Name: "other", URLPrefix: other.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback},
+	)
+	body := []byte(`{"a":"${secret:TOKEN}"}`)
+	for _, c := range []schemas.HTTPCall{
+		{AllowlistKey: "bare", URL: up.URL() + "/bare?a=$%7Bsecret:TOKEN%7D"},
+		{AllowlistKey: "other", URL: other.URL() + "/mine"},
+	} {
+		c.Method, c.Body, c.Headers = "POST", body, []schemas.Header{{Name: "X-Own", Value: "$TOKEN"}}
+		_, _, err := h.send(t, h.pass(t, c))
+		require.NoError(t, err)
+	}
+	for _, got := range append(up.Ledger(), other.Ledger()...) {
+		assert.NotContains(t, fmt.Sprint(got.Target, string(got.Body), got.Headers), "AGWCANARY")
+		assert.Contains(t, string(got.Body), "${secret:TOKEN}", "callers' placeholders are their own text")
+	}
+	for _, c := range []schemas.HTTPCall{
+		{AllowlistKey: "up", URL: other.URL() + "/mine"},
+		{AllowlistKey: "up", URL: up.URL() + "/bare"},
+		{AllowlistKey: "bare", URL: up.URL() + "/bare", Headers: []schemas.Header{{Name: "X-Own", Value: "${secret:TOKEN}"}}},
+		{AllowlistKey: "up", URL: up.URL() + "/mine?api_key=own"},
+		{AllowlistKey: "up", URL: up.URL() + "/mine", Headers: []schemas.Header{{Name: "X-Plain", Value: "own"}}},
+	} {
+		c.Method = "POST"
+		c.Body = []byte("{}")
+		p, d := h.guard.Check(c, guard.Scope{})
+		assert.False(t, p.Valid(), "%+v", c)
+		assert.NotEmpty(t, d.Code)
+	}
+	p, d := h.guard.Check(schemas.HTTPCall{AllowlistKey: "up", Method: "POST", URL: up.URL() + "/mine", Body: []byte(`{"key":"own"}`)}, guard.Scope{})
+	assert.False(t, p.Valid())
+	assert.Equal(t, schemas.DenyBody, d.Code)
+	assert.Equal(t, 1, up.Hits())
+	assert.Equal(t, 1, other.Hits())
+}
+
+// TestRedirectCarriesNothingOfTheEntry: not in headers, not in the query, and not
+// where the target itself wrote a secret into the Location; its answer is
+// scrubbed all the same.
+func TestRedirectCarriesNothingOfTheEntry(t *testing.T) {
+	t.Parallel()
+	up := upstream.New(t, upstream.Respond(200, "you were "+secret+" and "+inQuery+" and "+inParts))
+	h := newHouse(t, full(up.URL()))
+	p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
+	next, d := h.guard.Hop(p, up.URL()+"/to?a=1", 302, 1)
+	require.True(t, next.Valid(), "%+v", d)
+	answer, _, err := h.send(t, next)
+	require.NoError(t, err)
+	got := up.Ledger()
+	require.Len(t, got, 1)
+	assert.Equal(t, "/to?a=1", got[0].Target)
+	assert.Empty(t, got[0].Values("Authorization"))
+	assert.Empty(t, got[0].Values("X-Plain"))
+	assert.Equal(t, `"you were REDACTED and REDACTED and REDACTED"`, string(answer.Body))
+}
+
+func TestLocationWithASecretIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	for location, kept := range map[string]string{
+		"/to?a=1": "/to?a=1",
+		"/to?api_key=AGWCANARY-QUERY%20%26%3D%2B%2Ffedcba98&v=1": "",
+		"/to?api_key=agwcanary-query+%26%3d%2b/fedcba98":         "",
+		"/" + secret + "/x": "",
+	} {
+		up := upstream.New(t, upstream.Redirect(302, location))
+		h := newHouse(t, full(up.URL()))
+		p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
+		answer, follow, err := h.send(t, p)
+		require.NoError(t, err)
+		assert.Equal(t, kept, follow)
+		assert.NotContains(t, strings.ToUpper(header(answer.Headers, "location")), "AGWCANARY")
+		_, d := h.guard.Hop(p, follow, 302, 1)
+		if kept == "" {
+			assert.Equal(t, schemas.DenyRedirect, d.Code)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package call
+
+import (
+	"context"
+	"errors"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// made is one attempt at one hop, and the pass by which it was made.
+type made struct {
+	try   ledger.Try
+	reply Reply
+	pass  guard.Pass
+}
+
+// revoked ends an attempt before it was written down: another policy came into
+// force while the target was dialled, and it does not let the call pass.
+type revoked struct{ decision schemas.Decision }
+
+func (*revoked) Error() string { return "policy does not let the call pass any more" }
+
+// errNoRepeat ends an attempt before it was written down: by the policy now in
+// force the call may not be sent a second time.
+var errNoRepeat = errors.New("the call may not be repeated any more")
+
+// do makes one attempt at one hop: dial, write the attempt down, send, write
+// the result down. Policy is asked again after what takes time, and for the last
+// time right before the first byte leaves. The error is the log's, *revoked or
+// errNoRepeat; what the upstream did is in the try.
+func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (made, error) {
+	if !p.Valid() {
+		return made{}, ErrNoPass
+	}
+	e := ending{pass: p, start: c.cfg.Now(), undeclared: true}
+	limit := c.limit(p, e.start, t.State.Action.Deadline)
+	sendCtx, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	if p.Class() == schemas.ClassSafe {
+		// Cutting any other call off would turn a known outcome into an unknown one.
+		defer t.Stop.AfterFunc(cancel)()
+	}
+	e.attempt = c.describe(t, p, number, hop, limit)
+
+	ex, err := c.adapter.Open(sendCtx, p)
+	if err != nil {
+		return c.finish(ctx, t, e, Reply{}, err)
+	}
+	defer ex.Close()
+	if fresh, decision := c.guard.Renew(p); !fresh.SamePolicy(p) {
+		switch {
+		case !fresh.Valid():
+			return made{}, &revoked{decision}
+		case !c.mayRepeat(fresh, t.State.Tries(t.Step)):
+			return made{}, errNoRepeat
+		}
+		e.pass, e.attempt = fresh, c.describe(t, fresh, number, hop, limit)
+		if err := ex.Renew(fresh); err != nil {
+			return c.finish(ctx, t, e, Reply{}, err)
+		}
+	}
+	if err := c.declare(ctx, t, &e); err != nil {
+		return made{}, err
+	}
+	reply, err := c.dispatch(sendCtx, t, ex, &e)
+	return c.finish(ctx, t, e, reply, err)
+}
+
+// declare writes an attempt down, as durably as its class needs.
+func (c *Caller) declare(ctx context.Context, t *Task, e *ending) error {
+	e.undeclared = false
+	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt}); err != nil {
+		return err
+	}
+	// A call that may be repeated freely need not wait for the device: if the
+	// record of it is lost, nothing is lost with it.
+	if e.attempt.Class == schemas.ClassSafe {
+		return nil
+	}
+	return c.cfg.Barrier(ctx)
+}
+
+// dispatch asks policy for the last time and sends. From here until the first
+// byte is on its way, a reload waits for us.
+func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *ending) (Reply, error) {
+	fresh, decision, leave := c.guard.Begin(e.pass)
+	defer leave()
+	if !fresh.SamePolicy(e.pass) {
+		e.decision = &decision
+		if !fresh.Valid() {
+			return Reply{}, &fault.Call{Code: decision.Code}
+		}
+		tries := t.State.Tries(t.Step)
+		if !c.mayRepeat(fresh, tries[:len(tries)-1]) { // the last one is this one
+			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
+		}
+		if err := ex.Renew(fresh); err != nil {
+			return Reply{}, err
+		}
+		e.pass = fresh
+	}
+	go func() {
+		<-ex.Begun() // at the latest when the exchange is closed
+		leave()
+	}()
+	return ex.Do(ctx)
+}

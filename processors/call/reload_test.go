@@ -1,0 +1,140 @@
+package call_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// enforce exchanges the policy of a bench.
+func (b *bench) enforce(t *testing.T, entries ...policy.Entry) {
+	t.Helper()
+	p, err := policy.Compile(policy.Config{Entries: entries})
+	require.NoError(t, err)
+	b.rules.Store(p)
+}
+
+// unkeyed is the bench's entry without its promise about repeated keys.
+func unkeyed() policy.Entry {
+	return policy.Entry{Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST"}}
+}
+
+// TestNoBlindRepeatAfterAReload: a call that was sent under a promise which the
+// policy no longer makes is not sent again, wherever the reload falls and
+// whatever came of the attempts between.
+func TestNoBlindRepeatAfterAReload(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]func(b *bench, reload func()){
+		"after an attempt that never left": func(b *bench, reload func()) {
+			b.target.script = []end{reset, {openErr: refused.openErr, opening: reload}, {status: 200}}
+		},
+		"while the second one dials": func(b *bench, reload func()) {
+			b.target.script = []end{reset, {status: 200, opening: reload}}
+		},
+		"after the second one was written": func(b *bench, reload func()) {
+			written := 0
+			b.barrier = func() {
+				if written++; written == 2 {
+					reload()
+				}
+			}
+			b.target.script = []end{reset, {status: 200}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b *bench
+				b = newBench(t, benchConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
+					if b.barrier != nil {
+						b.barrier()
+					}
+					return nil
+				}})
+				place(b, func() { b.enforce(t, unkeyed()) })
+				r, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				assert.True(t, r.Unknown, "result: %+v", r)
+				assert.Equal(t, 1, b.target.sent)
+				checkLog(t, b)
+			})
+		})
+	}
+}
+
+// TestTheLastWordIsRecorded: where the policy changed after an attempt was
+// written down, its result says what the new one said.
+func TestTheLastWordIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		entries []policy.Entry
+		renew   error
+		sent    int
+		code    schemas.Code
+		allowed bool
+	}{
+		"allowed":            {entries: []policy.Entry{unkeyed()}, sent: 1, allowed: true},
+		"denied":             {code: schemas.DenyKeyUnknown},
+		"an address refused": {entries: []policy.Entry{unkeyed()}, renew: &fault.Call{Code: schemas.DenyAddress}, code: schemas.DenyAddress, allowed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b *bench
+			b = newBench(t, benchConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+				b.enforce(t, tt.entries...)
+				return nil
+			}})
+			before := b.rules.Load()
+			r, err := b.caller.Run(t.Context(), b.task)
+			require.NoError(t, err)
+			assert.Equal(t, tt.sent, b.target.sent)
+			require.Len(t, r.Tries, 1)
+			res := r.Tries[0].Result
+			assert.Equal(t, tt.code, res.Code)
+			assert.Equal(t, tt.sent == 1, res.Sent)
+			require.NotNil(t, res.Decision)
+			assert.Equal(t, tt.allowed, res.Decision.Allowed)
+			assert.Equal(t, b.rules.Load().Version(), res.Decision.Version)
+			assert.Equal(t, before.Version(), r.Tries[0].Decision.Version, "what was written down stands")
+			assert.Equal(t, tt.code != "", r.Failed)
+			checkLog(t, b)
+		})
+	}
+}
+
+// TestRevokedWhileItDials leaves nothing on the log: there was no attempt.
+func TestRevokedWhileItDials(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchConfig{method: "POST"})
+	b.target.script = []end{{status: 200, opening: func() { b.enforce(t) }}}
+	r, err := b.caller.Run(t.Context(), b.task)
+	require.NoError(t, err)
+	assert.True(t, r.Denied)
+	assert.Equal(t, schemas.DenyKeyUnknown, r.Decision.Code)
+	assert.Zero(t, b.target.sent)
+	assert.Empty(t, r.Tries)
+	checkLog(t, b)
+}
+
+// TestAttemptUnderTheFreshPolicy: an attempt that was dialled under one policy is
+// written down under the one in force.
+func TestAttemptUnderTheFreshPolicy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchConfig{method: "POST", key: "k", declared: true})
+	b.target.script = []end{{status: 200, opening: func() { b.enforce(t, unkeyed()) }}}
+	r, err := b.caller.Run(t.Context(), b.task)
+	require.NoError(t, err)
+	require.True(t, r.Answered)
+	assert.Equal(t, schemas.ClassOnce, r.Last.Class)
+	assert.Equal(t, b.rules.Load().Version(), r.Last.Decision.Version)
+	assert.Nil(t, r.Last.Result.Decision)
+	assert.Equal(t, time.Time{}, r.Last.KeyExpiresAt)
+}

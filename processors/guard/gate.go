@@ -1,0 +1,94 @@
+package guard
+
+import (
+	"context"
+	"sync"
+
+	"weir/schemas"
+)
+
+// gate knows the calls that were let pass and have not begun. Between the last
+// look at the policy and the first byte lie a secret to be read and a scheduler;
+// without the gate a reload could be acknowledged in there.
+type gate struct {
+	mu      sync.Mutex
+	now     *epoch
+	earlier []*epoch // settled ones that were not empty yet
+}
+
+// epoch is the calls that passed between two reloads.
+type epoch struct {
+	passing int
+	closed  bool // no more will join
+	empty   chan struct{}
+}
+
+// enter counts a call in until it leaves; leaving again does nothing.
+func (g *gate) enter() (leave func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.now == nil {
+		g.now = &epoch{empty: make(chan struct{})}
+	}
+	e, once := g.now, sync.Once{}
+	e.passing++
+	return func() {
+		once.Do(func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			e.passing--
+			e.settle()
+		})
+	}
+}
+
+func (e *epoch) settle() {
+	if e.closed && e.passing == 0 {
+		close(e.empty)
+	}
+}
+
+// turn begins a new epoch and returns those before it that still hold calls.
+func (g *gate) turn() []*epoch {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := g.earlier[:0:0]
+	for _, e := range g.earlier {
+		if e.passing > 0 {
+			open = append(open, e)
+		}
+	}
+	if e := g.now; e != nil {
+		g.now, e.closed = nil, true
+		e.settle()
+		if e.passing > 0 {
+			open = append(open, e)
+		}
+	}
+	g.earlier = open
+	return append([]*epoch(nil), open...)
+}
+
+// Begin is Renew at the last moment: the call that it lets pass must begin at
+// once. Leave is to be called when its first byte is on its way or it is given
+// up, and may be called more than once.
+func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
+	leave = g.gate.enter() // before the policy is read: see Settle
+	fresh, d = g.Renew(p)
+	return fresh, d, leave
+}
+
+// Settle returns when every call that Begin let pass under a policy that is no
+// longer in force has begun or was given up. Call it after the policy was
+// exchanged: from then on no call begins that the new one denies. New calls do
+// not wait for it.
+func (g *Guard) Settle(ctx context.Context) error {
+	for _, e := range g.gate.turn() {
+		select {
+		case <-e.empty:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// PolicyView is the policy in force, without what only the worker may know.
+type PolicyView struct {
+	// Version is the hash of the canonical policy; every decision names it.
+	Version string `json:"version"`
+	// Since is when this node put it in force.
+	Since time.Time `json:"since"`
+	// Entries are tried in this order.
+	Entries []EntryView `json:"entries"`
+	// AllowedHosts need no entry; they come after the entries.
+	AllowedHosts []string `json:"allowed_hosts"`
+}
+
+// EntryView is one entry of the allowlist. Of what the worker adds to a call it
+// has the names alone.
+type EntryView struct {
+	Name      string   `json:"name"`
+	URLPrefix string   `json:"url_prefix"`
+	Methods   []string `json:"methods"`
+	Network   string   `json:"network"`
+	CIDRs     []string `json:"cidrs,omitempty"`
+	Redirects int      `json:"redirects"`
+	// UpstreamIdempotencyTTL is how long the target honours an Idempotency-Key,
+	// such as "24h0m0s"; absent: it does not.
+	UpstreamIdempotencyTTL string   `json:"upstream_idempotency_ttl,omitempty"`
+	Headers                []string `json:"headers,omitempty"`
+	Query                  []string `json:"query,omitempty"`
+	Body                   []string `json:"body,omitempty"`
+	// Mode is enforce, or shadow: decided and recorded, and permits nothing.
+	Mode string `json:"mode"`
+}
+
+// ExplainRequest is the body of POST /v1/policy/explain: a call that is not made.
+type ExplainRequest struct {
+	Method         string            `json:"method,omitempty"` // default GET
+	URL            string            `json:"url"`
+	AllowlistKey   string            `json:"allowlist_key,omitempty"`
+	Headers        map[string]string `json:"headers,omitempty"`
+	Body           json.RawMessage   `json:"body,omitempty"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+}
+
+// Explanation is what policy would say of a call, and why. No name was resolved
+// for it: the addresses of a name are checked when the call is made.
+type Explanation struct {
+	Decision
+	// Check is the step that denied; absent when allowed.
+	Check string `json:"check,omitempty"`
+	// Remedy is what would make it pass; absent when allowed, or when nothing would.
+	Remedy string `json:"remedy,omitempty"`
+	// Class is what may be done with the call if its result is lost.
+	Class Class `json:"class,omitempty"`
+	// Entries are what each entry says of it, in the order of the policy.
+	Entries []EntryVerdict `json:"entries"`
+}
+
+// EntryVerdict is what one entry says of a call.
+type EntryVerdict struct {
+	Entry string `json:"entry"`
+	Mode  string `json:"mode"` // enforce or shadow
+	Fits  bool   `json:"fits"`
+	// Check and Reason say what keeps the call from fitting.
+	Check  string `json:"check,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Reload answers POST /v1/policy/reload: from now on, on this node, no call
+// begins that the policy of Version does not allow.
+type Reload struct {
+	Version  string `json:"version"`
+	Previous string `json:"previous"`
+	Changed  bool   `json:"changed"`
+}

@@ -1,0 +1,64 @@
+package schemas
+
+import "time"
+
+// Operator is the tenant of whoever runs the node. Its admins alone may reload
+// the policy, read the metrics, and see and make the tokens of other tenants.
+// In open mode it is everybody's.
+const Operator = "default"
+
+// The scopes that a token may have.
+const (
+	ScopeActionsWrite = "actions:write"
+	ScopeActionsRead  = "actions:read"
+	ScopeEvidenceRead = "evidence:read"
+	ScopeRulesWrite   = "rules:write"
+	ScopeTasksWrite   = "tasks:write"
+	ScopeAdmin        = "admin" // includes every other
+)
+
+// Scopes lists every scope.
+func Scopes() []string {
+	return []string{ScopeActionsWrite, ScopeActionsRead, ScopeEvidenceRead, ScopeRulesWrite, ScopeTasksWrite, ScopeAdmin}
+}
+
+// TokenRequest is the body of POST /v1/tokens.
+type TokenRequest struct {
+	// Name is for people; letters, digits and . _ : - , at most 128.
+	Name string `json:"name"`
+	// Tenant owns what the token makes; default the caller's own.
+	Tenant string   `json:"tenant,omitempty"`
+	Scopes []string `json:"scopes"`
+	// ExpiresIn is a duration such as "24h"; default never.
+	ExpiresIn string `json:"expires_in,omitempty"`
+	// Entries are the only entries of the policy it may use; default all.
+	Entries []string `json:"entries,omitempty"`
+	// Rate is a count of requests a second, minute or hour, such as "10/s";
+	// default the node's.
+	Rate string `json:"rate,omitempty"`
+}
+
+// Token is a token as it may be shown.
+type Token struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Tenant    string    `json:"tenant"`
+	Scopes    []string  `json:"scopes"`
+	Entries   []string  `json:"entries,omitempty"`
+	Rate      string    `json:"rate,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	// CreatedBy is the id of the token that made it; absent for the first one.
+	CreatedBy string    `json:"created_by,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	// Status is active, expired or revoked.
+	Status string `json:"status"`
+}
+
+// NewToken answers POST /v1/tokens.
+type NewToken struct {
+	Token
+	// Secret is the whole token, to be sent as a bearer. It is shown this once,
+	// and only its hash is kept.
+	Secret string `json:"secret"`
+}
