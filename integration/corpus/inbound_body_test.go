@@ -1,0 +1,122 @@
+package corpus_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bodyMakers make the bodies that are too long to be written down.
+var bodyMakers = map[string]func(spec map[string]any) string{
+	"nest_array": func(s map[string]any) string {
+		n := count(s, "depth")
+		return strings.Repeat("[", n) + strings.Repeat("]", n)
+	},
+	"nest_object": func(s map[string]any) string {
+		n := count(s, "depth")
+		return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)
+	},
+	"long_key":    func(s map[string]any) string { return `{"` + strings.Repeat("k", count(s, "count")) + `":1}` },
+	"long_string": func(s map[string]any) string { return `{"a":"` + strings.Repeat("x", count(s, "count")) + `"}` },
+	"hash_collide": func(s map[string]any) string {
+		var b strings.Builder
+		b.WriteString("{")
+		for i := range count(s, "count") {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, `"k%015d":1`, i)
+		}
+		return b.String() + "}"
+	},
+	// A bomb is refused for its coding, before a byte of it is read. A smaller
+	// one shows the same.
+	"gzip_bomb": func(s map[string]any) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(make([]byte, min(count(s, "decoded"), 4<<20))) // to a buffer
+		_ = z.Close()
+		return b.String()
+	},
+}
+
+func count(spec map[string]any, name string) int {
+	n, _ := spec[name].(float64)
+	return int(n)
+}
+
+// text gives a value of a row: a string, bytes in base64, or what is generated.
+func (r *inboundRow) text(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var s string
+	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var spec map[string]any
+	require.NoError(t, json.Unmarshal(raw, &spec))
+	if b64, ok := spec["b64"].(string); ok {
+		data, err := base64.StdEncoding.DecodeString(b64)
+		require.NoError(t, err)
+		return string(data)
+	}
+	name, _ := spec["gen"].(string)
+	if name == "repeat" {
+		unit, _ := spec["unit"].(string)
+		return strings.Repeat(unit, count(spec, "count"))
+	}
+	require.Contains(t, bodyMakers, name)
+	return bodyMakers[name](spec)
+}
+
+// bytes are the request as it goes over the wire.
+func (r *inboundRow) bytes(t *testing.T, g *gateway) string {
+	t.Helper()
+	if r.Method == "RAW" {
+		return placeRaw(g.fill(t, r, r.Raw))
+	}
+	body := r.adapt(r.text(t, r.Body), g.upstream.URL)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: gw.test\r\n", r.Method, place(r.Method, g.fill(t, r, r.Path)))
+	sized := false
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		value := g.fill(t, r, r.text(t, r.Headers[name]))
+		// The one way that a line break has into a value is a folded line.
+		value = strings.ReplaceAll(value, "\r\n", "\r\n ")
+		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
+		sized = sized || strings.EqualFold(name, "Content-Length")
+	}
+	if !sized && (body != "" || r.Method == http.MethodPost) {
+		b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	}
+	return b.String() + "\r\n" + body
+}
+
+var placeholder = regexp.MustCompile(`\{([a-z_]+)(?:\*(\d+))?\}`)
+
+// fill puts the fixture's values in the places of a text.
+func (g *gateway) fill(t *testing.T, r *inboundRow, text string) string {
+	t.Helper()
+	return placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		parts := placeholder.FindStringSubmatch(m)
+		if parts[2] != "" {
+			n, err := strconv.Atoi(parts[2])
+			require.NoError(t, err)
+			unit, _ := r.Gen[parts[1]].(string)
+			return strings.Repeat(unit, n)
+		}
+		value, ok := g.value(t, r, parts[1])
+		require.True(t, ok, "there is nothing for %s", m)
+		return value
+	})
+}

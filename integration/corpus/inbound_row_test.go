@@ -1,0 +1,173 @@
+package corpus_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inboundRow is one line of the corpus of what callers can do.
+type inboundRow struct {
+	ID       string                     `json:"id"`
+	Surface  string                     `json:"surface"`
+	Method   string                     `json:"method"`
+	Path     string                     `json:"path"`
+	Headers  map[string]json.RawMessage `json:"headers"`
+	Body     json.RawMessage            `json:"body"`
+	Class    string                     `json:"expected_status_class"`
+	Code     string                     `json:"expected_error_code"`
+	Level    string                     `json:"level"`
+	Why      string                     `json:"why"`
+	Raw      string                     `json:"raw"`
+	Gen      map[string]any             `json:"gen"`
+	Setup    string                     `json:"setup"`
+	Repeat   int                        `json:"repeat"`
+	Pace     json.RawMessage            `json:"pace"`
+	PaceRead int                        `json:"pace_read"`
+	Assert   string                     `json:"assert"`
+	// What no row of a served surface has so far.
+	Concurrent json.RawMessage `json:"concurrent"`
+	With       json.RawMessage `json:"concurrent_with"`
+	Disconnect int             `json:"disconnect_after_bytes"`
+	Upstream   json.RawMessage `json:"upstream"`
+	Resolver   json.RawMessage `json:"resolver"`
+}
+
+// inboundFiles are the corpus, and rows of our own: what else the same rules say.
+var inboundFiles = []string{"testdata/inbound.jsonl", "testdata/inbound_own.jsonl"}
+
+// otherInbound names another file of rows to run instead.
+const otherInbound = "WEIR_INBOUND_CASES"
+
+func readInbound(t *testing.T) []inboundRow {
+	t.Helper()
+	files := inboundFiles
+	if other := os.Getenv(otherInbound); other != "" {
+		files = []string{other}
+	}
+	var rows []inboundRow
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for line := range bytes.Lines(data) {
+			var r inboundRow
+			require.NoError(t, json.Unmarshal(line, &r), string(line))
+			rows = append(rows, r)
+		}
+	}
+	require.NotEmpty(t, rows)
+	return rows
+}
+
+// servedSurfaces are those that Weir has, or has another of its own kind for.
+var servedSurfaces = []string{
+	"http-protocol", "auth", "json-body", "content-type-encoding", "limits", "slow-clients",
+	"routing-and-paths", "idempotency", "sse", "ops-surfaces",
+}
+
+// unserved begin the paths of surfaces that are still to come.
+var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/v1/rules", "/chat/", "/git/", "/agent/task/complete", "/agent/task/fail", "/agent/inquiry", "/agents/run/stream"}
+
+// inboundAsserts are the sentences that the harness can check; see assertions.
+var inboundAsserts = []string{
+	"no response byte contains evil.test", "Content-Type: application/json; X-Content-Type-Options: nosniff",
+	"max_wall_s=", "max_rss_mb=", "connection closed", "GOAWAY or close", "other clients served", "closed <= ", "write deadline",
+	"audit peer is the socket address", "equal ids", "no duplicate terminal", "parsed by a WHATWG parser", "bounded buffer", "heartbeat",
+	"canary absent from body",
+}
+
+// runs says whether the harness has all that a row needs, or what is missing.
+func (r *inboundRow) runs() string {
+	has := func(all []string) bool {
+		return slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(r.Path, s) })
+	}
+	var body struct {
+		Gen string `json:"gen"`
+	}
+	_ = json.Unmarshal(r.Body, &body) // most bodies are strings
+	switch {
+	case !slices.Contains(servedSurfaces, r.Surface) || has(unserved):
+		return "the surface of " + r.Surface
+	case r.Concurrent != nil || r.With != nil || r.Disconnect > 0 || r.Upstream != nil || r.Resolver != nil:
+		return "a second request, or an upstream of the row's own"
+	case r.Setup != "" && inboundSetups[r.Setup] == nil:
+		return "the setup " + r.Setup
+	case body.Gen != "" && bodyMakers[body.Gen] == nil:
+		return "the body " + body.Gen
+	case strings.HasPrefix(r.Raw, "{") && rawScripts[r.Raw] == nil:
+		return "the script " + r.Raw
+	case r.Assert != "" && !slices.ContainsFunc(inboundAsserts, func(s string) bool { return strings.Contains(r.Assert, s) }):
+		return "the assertion " + r.Assert
+	}
+	return ""
+}
+
+// slow rows wait; they run side by side.
+func (r *inboundRow) slow() bool {
+	return r.Pace != nil || r.PaceRead > 0 || r.Assert == "heartbeat" || r.Setup == "nats_down" || r.Raw == "{slow_read}"
+}
+
+// place puts a path of the corpus where Weir has the same thing: what makes an
+// action is /v1/execute, and what is read is /v1/actions. The encodings that a
+// row is about stay.
+func place(method, path string) string {
+	if method == http.MethodPost && strings.HasPrefix(path, "/v1/actions") && !strings.HasPrefix(path, "/v1/actions/") {
+		return "/v1/execute" + strings.TrimPrefix(path, "/v1/actions")
+	}
+	if rest, ok := strings.CutPrefix(path, "/agents/run/sync"); ok {
+		return "/v1/execute" + rest
+	}
+	for _, p := range [][2]string{{"%61gent", "%761"}, {"agent", "v1"}} {
+		if rest, ok := strings.CutPrefix(path, "/"+p[0]); ok {
+			return "/" + p[1] + strings.Replace(rest, "task", "actions", 1)
+		}
+	}
+	return path
+}
+
+// placeRaw does the same in the request line of exact bytes. A body needs its
+// media type to be read as one.
+func placeRaw(raw string) string {
+	parts := strings.SplitN(raw, " ", 3)
+	if len(parts) < 3 {
+		return raw
+	}
+	parts[1] = place(parts[0], parts[1])
+	return strings.Join(parts, " ")
+}
+
+var budget = regexp.MustCompile(`"budgets":\{"tokens":([^}]*)\}`)
+
+// adapt makes the call of the executor that says what a body of the corpus
+// says. What is not a whole body of it goes out as it is.
+func (r *inboundRow) adapt(body, upstream string) string {
+	if n := budget.FindStringSubmatch(body); n != nil { // another number that has a type
+		return fmt.Sprintf(`{"method":"GET","url":%q,"timeout_ms":%s}`, upstream+"/v1/x", n[1])
+	}
+	var doc struct {
+		TaskType  string `json:"task_type"`
+		Key       string `json:"allowlist_key"`
+		Different string `json:"different"`
+	}
+	if json.Unmarshal([]byte(body), &doc) != nil || strings.Contains(body, `metho\u0064`) {
+		return body
+	}
+	target, key := upstream+"/v1/x?row="+r.ID, "api"
+	switch {
+	case doc.Different != "":
+		target += "&different=1"
+	case doc.Key != "":
+		key = doc.Key
+	case doc.TaskType != "http.action":
+		return body
+	}
+	return fmt.Sprintf(`{"type":"Http","args":{"method":"GET","url":%q,"allowlist_key":%q}}`, target, key)
+}

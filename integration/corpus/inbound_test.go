@@ -1,0 +1,249 @@
+package corpus_test
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pendingInbound lists the rows that cannot run yet, by name.
+const pendingInbound = "testdata/pending.txt"
+
+// readPending returns the names in a list of rows.
+func readPending(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" && name != "#" {
+			assert.False(t, listed[name], "%s is listed twice", name)
+			listed[name] = true
+		}
+	}
+	return listed
+}
+
+// TestInboundIsWhole: each row runs, or is listed as one that cannot.
+func TestInboundIsWhole(t *testing.T) {
+	t.Parallel()
+	listed, ids := readPending(t, pendingInbound), map[string]bool{}
+	for _, r := range readInbound(t) {
+		assert.False(t, ids[r.ID], "%s is there twice", r.ID)
+		ids[r.ID] = true
+		switch why := r.runs(); {
+		case why != "" && !listed[r.ID]:
+			t.Errorf("%s does not run, for want of %s, and is not in %s", r.ID, why, pendingInbound)
+		case why == "" && listed[r.ID]:
+			t.Errorf("%s is in %s and could run", r.ID, pendingInbound)
+		}
+	}
+	for name := range listed {
+		assert.True(t, ids[name] || os.Getenv(otherInbound) != "", "%s names %s, which is no row", pendingInbound, name)
+	}
+}
+
+// TestInbound sends every row to a whole Weir over TCP. It is not parallel to
+// others: after each row, what the process holds is compared with what it held
+// before.
+func TestInbound(t *testing.T) {
+	g := newGateway(t, t.TempDir(), "log: {durability: process}\n")
+	rows := readInbound(t)
+	g.warm(t, rows)
+	base := measure()
+	for _, r := range rows { //nolint:paralleltest // as said
+		switch {
+		case r.runs() != "":
+			t.Run("pending/"+r.ID, func(t *testing.T) { g.unservedYet(t, &r) })
+		case !r.slow():
+			t.Run(r.ID, func(t *testing.T) { r.run(t, g) })
+			t.Run("after/"+r.ID, func(t *testing.T) { g.healthy(t, base) })
+		}
+	}
+	t.Run("slow", func(t *testing.T) {
+		for _, r := range rows {
+			if r.runs() == "" && r.slow() {
+				t.Run(r.ID, func(t *testing.T) {
+					t.Parallel()
+					r.run(t, g)
+				})
+			}
+		}
+	})
+	g.healthy(t, base)
+}
+
+// warm makes what the rows share, so that it is there before anything is measured.
+func (g *gateway) warm(t *testing.T, rows []inboundRow) {
+	t.Helper()
+	for _, r := range rows {
+		if r.runs() == "" && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
+			r.bytes(t, g)
+		}
+	}
+	g.act(t, "task_token", "/v1/x?row=warm")
+}
+
+// run sends one row and holds the answer against it.
+func (r *inboundRow) run(t *testing.T, g *gateway) {
+	t.Helper()
+	if setup := inboundSetups[r.Setup]; setup != nil {
+		g = setup(t, r, g)
+	}
+	began := grown()
+	var h heard
+	script := rawScripts[r.Raw]
+	switch {
+	case script != nil:
+		h = script(t, r, g)
+	case r.Pace != nil:
+		h = r.paced(t, g)
+	case r.Surface == "sse" && r.Class == "2xx" && !strings.Contains(string(r.Headers["Last-Event-ID"]), "{"):
+		h = r.follow(t, g)
+	case r.Repeat > 2:
+		h = r.flood(t, g)
+	default:
+		raw := r.bytes(t, g)
+		began = grown()
+		h = g.send(t, raw)
+		if r.Repeat == 2 {
+			again := g.send(t, raw)
+			require.Equal(t, h.header.Get("Weir-Action-Id"), again.header.Get("Weir-Action-Id"))
+			require.Equal(t, h.body, again.body)
+		}
+	}
+	r.judge(t, g, h, began)
+}
+
+// judge holds an answer against its row.
+func (r *inboundRow) judge(t *testing.T, g *gateway, h heard, began uint64) {
+	t.Helper()
+	require.True(t, h.matches(r.Class), "%s: status %d, closed %t, wanted %s: %s", r.Why, h.status, h.closed, r.Class, cut(h.body))
+	if h.status >= http.StatusBadRequest {
+		code := h.code(t)
+		if r.Code != "" {
+			assert.Equal(t, r.Code, code, "%s: %s", r.Why, cut(h.body))
+		}
+	}
+	assert.NotContains(t, h.body, "evil.test")
+	assert.NotContains(t, h.body, "AGWCANARY")
+	for name, values := range h.header {
+		assert.NotContains(t, strings.Join(values, " "), "evil.test", name)
+		assert.NotContains(t, strings.Join(values, " "), "AGWCANARY", name)
+	}
+	r.assertions(t, g, h, began)
+}
+
+var limitOf = regexp.MustCompile(`max_rss_mb=(\d+)`)
+
+// assertions are what a row says beside its answer. Waiting has its bounds in
+// the scripts, and in the patience of every exchange.
+func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64) {
+	t.Helper()
+	has := func(s string) bool { return strings.Contains(r.Assert, s) }
+	if m := limitOf.FindStringSubmatch(r.Assert); m != nil {
+		limit, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		assert.Less(t, grown()-began, uint64(limit)<<20, "bytes taken from the heap, kept or not")
+	}
+	if has("X-Content-Type-Options") {
+		assert.Equal(t, "application/json", h.header.Get("Content-Type"))
+		assert.Equal(t, "nosniff", h.header.Get("X-Content-Type-Options"))
+	}
+	if has("connection closed") {
+		assert.True(t, h.closed)
+	}
+	if has("audit peer") {
+		assert.NotContains(t, g.log.String(), "6.6.6.6")
+	}
+	if has("one upstream hit") {
+		assert.Equal(t, 1, g.upstream.count(r.ID))
+	}
+	if has("equal ids") && r.Repeat == 0 {
+		assert.Equal(t, g.get("id of "+r.ID), h.header.Get("Weir-Action-Id"))
+	}
+	if has("no duplicate terminal") {
+		assert.Empty(t, h.body)
+	}
+	if has("canary absent") {
+		assert.NotContains(t, g.ask(t, "admin_token", http.MethodGet, "/metrics", nil).body, "AGWCANARY")
+	}
+	if r.Code == "RATE_LIMITED" {
+		assert.NotEmpty(t, h.header.Get("Retry-After"))
+	}
+	if r.Surface == "auth" && h.status == http.StatusUnauthorized {
+		assert.NotEmpty(t, h.header.Get("WWW-Authenticate"))
+	}
+}
+
+// held is what the process has.
+type held struct {
+	goroutines int
+	heap       uint64
+}
+
+func measure() held {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return held{runtime.NumGoroutine(), m.HeapAlloc}
+}
+
+// grown is all that was ever taken from the heap.
+func grown() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample) // does not stop the world
+	return sample[0].Value.Uint64()
+}
+
+// What may be there that was not before: connections that net/http gives half a
+// second to end, and what the log keeps in memory.
+const (
+	moreGoroutines = 20
+	moreHeap       = 64 << 20
+)
+
+// healthy holds after every row: others are served, what was taken is given
+// back, and the log says nothing that it must not.
+func (g *gateway) healthy(t *testing.T, base held) {
+	t.Helper()
+	h := g.ask(t, "task_token", http.MethodGet, "/v1/actions?limit=1", nil)
+	require.Equal(t, http.StatusOK, h.status, h.body)
+	require.Equal(t, "ok", g.ask(t, "task_token", http.MethodGet, "/healthz", nil).body)
+	back := func() bool {
+		if runtime.NumGoroutine() > base.goroutines+moreGoroutines {
+			return false
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc <= base.heap+moreHeap || measure().heap <= base.heap+moreHeap
+	}
+	if !back() {
+		require.Eventually(t, back, 20*time.Second, 20*time.Millisecond, "goroutines or heap stay, at first %+v", base)
+	}
+	log := g.log.String()
+	for _, secret := range append(g.secrets(), "AGWCANARY", "evil.test", "goroutine ", "PUB x") {
+		require.NotContains(t, log, secret)
+	}
+}
+
+// unservedYet: a row that waits for its surface stops waiting when there is one.
+func (g *gateway) unservedYet(t *testing.T, r *inboundRow) {
+	t.Helper()
+	if r.Method == "RAW" {
+		return
+	}
+	path := placeholder.ReplaceAllString(r.Path, "x")
+	h := g.send(t, r.Method+" "+path+" HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer "+g.get("admin_token")+"\r\nContent-Length: 0\r\n\r\n")
+	require.Equal(t, http.StatusNotFound, h.status, "%s is served now: take its rows from %s", r.Path, pendingInbound)
+	require.Equal(t, "NOT_FOUND", h.code(t))
+}

@@ -1,0 +1,172 @@
+package corpus_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// outboundRow is one line of the corpus. What only some rows have stays raw.
+type outboundRow struct {
+	ID       string                     `json:"id"`
+	Category string                     `json:"category"`
+	Policy   outboundPolicy             `json:"policy"`
+	Request  map[string]json.RawMessage `json:"request"`
+	Resolver map[string][]dnsAnswer     `json:"resolver"`
+	Upstream behaviourSpec              `json:"upstream"`
+	Expected string                     `json:"expected"` // allow or deny
+	Code     string                     `json:"code"`
+	Sent     [2]int                     `json:"sent"`
+	Level    string                     `json:"level"` // strict: the code is advice
+	Static   bool                       `json:"static"`
+	Assert   map[string]json.RawMessage `json:"assert"`
+	Why      string                     `json:"why"`
+
+	line []byte
+}
+
+type outboundPolicy struct {
+	Entries      []map[string]json.RawMessage `json:"entries"`
+	AllowedHosts []string                     `json:"allowed_hosts"`
+	SelfPorts    []int                        `json:"self_ports"`
+	SelfHosts    []string                     `json:"self_hosts"`
+}
+
+// dnsAnswer is one answer of the resolver: a list, or one word.
+type dnsAnswer []string
+
+func (a *dnsAnswer) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = dnsAnswer{one}
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal(b, &list); err != nil {
+		return errors.New("an answer is neither a list nor a word")
+	}
+	*a = list
+	return nil
+}
+
+// outboundFile is the corpus.
+const outboundFile = "testdata/outbound.jsonl"
+
+// otherOutbound names another file of rows to run instead.
+const otherOutbound = "WEIR_OUTBOUND_CASES"
+
+func readOutbound(t *testing.T) []outboundRow {
+	t.Helper()
+	paths := []string{outboundFile, "testdata/outbound_own.jsonl"}
+	if other := os.Getenv(otherOutbound); other != "" {
+		paths = []string{other}
+	}
+	var rows []outboundRow
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		lines := bufio.NewScanner(bytes.NewReader(data))
+		lines.Buffer(nil, 16<<20)
+		for lines.Scan() {
+			line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
+			if len(line) == 0 {
+				continue
+			}
+			r := outboundRow{line: line}
+			require.NoError(t, json.Unmarshal(line, &r), "%s: %s", path, line)
+			require.NotEmpty(t, r.ID)
+			rows = append(rows, r)
+		}
+		require.NoError(t, lines.Err())
+	}
+	require.NotEmpty(t, rows)
+	return rows
+}
+
+// text reads a member that is a string; "" where it is none.
+func text(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	return s
+}
+
+// is reports whether a member is the JSON literal true.
+func is(raw json.RawMessage) bool { return string(raw) == "true" }
+
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// list reads a member that is a string or a list of strings, or either in "|".
+func list(t *testing.T, raw json.RawMessage) []string {
+	t.Helper()
+	var answer dnsAnswer
+	require.NoError(t, json.Unmarshal(raw, &answer))
+	return answer
+}
+
+// number reads a member that is a whole number.
+func number(t *testing.T, raw json.RawMessage) int {
+	t.Helper()
+	var n int
+	require.NoError(t, json.Unmarshal(raw, &n))
+	return n
+}
+
+func (r *outboundRow) url() string { return text(r.Request["url"]) }
+
+func (r *outboundRow) scheme() string {
+	scheme, _, _ := strings.Cut(strings.ToLower(r.url()), ":")
+	return scheme
+}
+
+// asserts reports whether the row has a further check of this name.
+func (r *outboundRow) asserts(name string) bool {
+	_, ok := r.Assert[name]
+	return ok
+}
+
+// generated is content that is described instead of written out.
+type generated struct {
+	Gen   string `json:"gen"`
+	Unit  string `json:"unit"`
+	Count int    `json:"count"`
+	Depth int    `json:"depth"`
+	Text  string `json:"text"`
+}
+
+// written is a value of the corpus as the JSON text it stands for. The text may
+// be no JSON: then that is what the row is about.
+func written(raw json.RawMessage) string {
+	var g generated
+	if json.Unmarshal(raw, &g) != nil {
+		return string(raw)
+	}
+	switch g.Gen {
+	case "repeat":
+		return `"` + strings.Repeat(g.Unit, g.Count) + `"` // units are letters
+	case "nest":
+		return strings.Repeat("[", g.Depth) + strings.Repeat("]", g.Depth)
+	case "json":
+		return g.Text
+	case "schema_bomb":
+		return schemaBomb(40)
+	}
+	return string(raw)
+}
+
+// schemaBomb is small and takes 2^n steps to find that nothing fits.
+func schemaBomb(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/d` + itoa(n) + `","$defs":{"d0":{"type":"null"}`)
+	for i := 1; i <= n; i++ {
+		ref := `{"$ref":"#/$defs/d` + itoa(i-1) + `"}`
+		b.WriteString(`,"d` + itoa(i) + `":{"anyOf":[` + ref + "," + ref + "]}")
+	}
+	b.WriteString("}}")
+	return b.String()
+}
