@@ -1,0 +1,122 @@
+package canary_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// TestNothingLeaks drives everything and finds no canary in any sink.
+func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, processes and temporary files are everybody's
+	g := &garden{}
+	h, hasty := newHouse(t, g, ample, policyText), newHouse(t, g, "1s", policyText)
+	h.drive()
+	hasty.expired()
+	h.reached()
+	ended(t, h, hasty)
+	sinks := append(h.running(), h.after()...)
+	hasty.stop()
+	sinks = append(sinks, sink{name: "log of the hasty", data: hasty.log.bytes()}, sink{name: "answers of the hasty", data: hasty.owner.seen.bytes(), owner: true})
+	leaks, err := scan(g.list(), sinks)
+	require.NoError(t, err)
+	assert.Empty(t, leaks, leakText(leaks))
+	assert.Empty(t, checkLog(append(h.log.bytes(), hasty.log.bytes()...)), "lines of the log")
+	require.Greater(t, len(g.list()), 500, "canaries")
+	for _, s := range sinks {
+		t.Logf("%-32s %8d bytes", s.name, len(s.data))
+	}
+}
+
+// reached proves that what was not found was there to be found: it came to the
+// upstream, and to the owner.
+func (h *house) reached() {
+	t, wire := h.t, received(h.plain)
+	for _, class := range []string{
+		"sent key", "sent value", "sent item", "sent deep key", "sent query", "sent parameter", "sent idempotency key", "sent header name", "sent header",
+		"echoed body", "plan path", "plan key", "plan value", "plan header", "plan text body", "plan parameter", "plan parameter value", "plan idempotency key", "hop location", "hop query",
+		"ExecuteRequest args.body.deep.0.* (name)", "ExecuteBare headers.x-member", "url path", "url query", "url parameter",
+		"header", "query", "basic", "body", "of another entry", // the secrets
+	} {
+		assert.Contains(t, strings.ToLower(wire), strings.ToLower(h.g.text(t, class)), "%s did not reach the upstream", class)
+	}
+	for _, shape := range []string{"ssn", "mrn", "birth", "mail"} {
+		assert.Contains(t, wire, h.g.text(t, "shape-"+shape))
+	}
+	assert.Contains(t, received(h.good), h.g.text(t, "over tls"))
+	mine := h.owner.seen.String()
+	for _, place := range []string{"key", "value", "deep key", "deep value", "header value", "header name", "location", "etag"} {
+		assert.Contains(t, strings.ToLower(mine), strings.ToLower(h.g.text(t, "upstream ok "+place)), "the owner did not get the %s", place)
+	}
+	for _, class := range []string{"echoed query", "text body", "bare body", "zipped", "plan effect", "plan id of many", "plan snapshot", "location query"} {
+		assert.Contains(t, mine, h.g.text(t, class), "the owner did not get the %s", class)
+	}
+	assert.Contains(t, h.notices.String(), h.g.text(t, "wrong configuration"), "the operator was told")
+	// Whoever is told by the wire got as far as the program.
+	assert.NotZero(t, h.bad.Accepted())
+}
+
+// received is all that came to an upstream.
+func received(s *upstream.Server) string {
+	var b strings.Builder
+	for _, r := range s.Ledger() {
+		fmt.Fprintf(&b, "%s %s\n", r.Method, r.Target)
+		for _, f := range r.Headers {
+			fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
+		}
+		b.Write(r.Body)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// undriven are the codes that an action can end with and that this test does not
+// bring about in this process, each with its reason.
+func undriven() map[schemas.Code]string {
+	return map[schemas.Code]string{
+		schemas.DenySchema: "no entry has schemas yet", schemas.DenyRule: "there are no rules yet", schemas.DenyApproval: "there are no approvals yet",
+		schemas.DenyBudget: "there are no budgets yet", schemas.DenyKilled: "there is no kill switch yet",
+		schemas.Interrupted: "TestNothingLeaksFromACrash brings it about", schemas.UpstreamTLS: "it is repeated: RETRIES_EXHAUSTED",
+		schemas.UpstreamConnect: "it is repeated: RETRIES_EXHAUSTED",
+		schemas.UpstreamTimeout: "it is repeated, or its outcome is unknown", schemas.UpstreamReset: "it is repeated, or its outcome is unknown",
+	}
+}
+
+// ended proves that every end was driven to: an outcome or a code that nobody
+// came to is one whose leaks nobody has looked for.
+func ended(t *testing.T, houses ...*house) {
+	t.Helper()
+	outcomes, codes := map[string]int{}, map[schemas.Code]int{}
+	for _, h := range houses {
+		pages(h, "/v1/actions?limit=1000", func(a schemas.ActionEntry) {
+			outcomes[string(a.Status)]++
+			codes[a.Code]++
+		})
+	}
+	for _, o := range schemas.Outcomes() {
+		assert.Positive(t, outcomes[string(o)], "no action ended as %s", o)
+	}
+	skip := undriven()
+	for _, c := range schemas.SettleCodes() {
+		if _, known := skip[c]; !known {
+			assert.Positive(t, codes[c], "no action ended with %s", c)
+		}
+	}
+	// At the door, each refusal was counted.
+	_, metrics := houses[0].admin.send(http.MethodGet, "/metrics", "")
+	for _, c := range schemas.DoorCodes() {
+		if slices.Contains([]schemas.Code{schemas.LogFull, schemas.Unavailable, schemas.StreamGone, schemas.RequestTimeout, schemas.InFlight, schemas.NotAcceptable}, c) {
+			continue // a full log, a broken one, an old one, 20 s of waiting, and races
+		}
+		if n := fmt.Sprintf("weir_requests_refused_total{code=%q} 0\n", c); strings.Contains(metrics, n) {
+			assert.Fail(t, "the door never answered "+string(c))
+		}
+	}
+}
