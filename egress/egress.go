@@ -29,27 +29,35 @@ type Check struct {
 	Run  func(ctx context.Context) error
 }
 
+// Reader is who reads.
+type Reader struct {
+	// Tenant is whose records it may read.
+	Tenant string
+	// Entries are the only entries of the policy that it may use; empty: all.
+	Entries []string
+}
+
 // Config holds the rest of what the room needs.
 type Config struct {
 	Layout     schemas.Layout     // required
 	Durability schemas.Durability // shown by /readyz
 	Live       stream.Live        // required: evidence is watched through it
-	// Tenant says whose records a request may read, or refuses it with an
-	// error that becomes a problem. Required: there is no open default.
-	Tenant func(r *http.Request, scope string) (string, error)
+	// Reader says who reads, or refuses the request with an error that becomes
+	// a problem. With no scope anybody with a token may. Required: there is no
+	// open default.
+	Reader func(r *http.Request, scope string) (Reader, error)
 	// PolicyVersion and AllowedHosts are asked for each time: policy reloads.
 	PolicyVersion func() string
 	AllowedHosts  func() []string
 	Checks        []Check
-	// Policy is the policy in force; nil: it is not served.
-	Policy func() schemas.PolicyView
-	// Tokens lists a tenant's tokens; nil: they are not served.
-	Tokens func(ctx context.Context, tenant string) ([]schemas.Token, error)
-	// Watch lets a request hold an event stream open, see stream.HTTP; nil: any
-	// number, for as long as they like.
-	Watch func(r *http.Request) (ctx context.Context, release func(), err error)
-	// Allow lets a request see what the node says about itself: /sandbox with no
-	// scope, /metrics with the scope admin; nil: everybody may.
+	// Policy is the policy in force, or what some entries of it show; nil: it is
+	// not served.
+	Policy func(only []string) schemas.PolicyView
+	// Tokens lists a tenant's tokens, a page at a time: cursor is the Next of the
+	// page before, or empty. nil: they are not served.
+	Tokens func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+	// Allow lets a request see what the node says about itself: /metrics, with
+	// the scope admin; nil: everybody may.
 	Allow   func(r *http.Request, scope string) error
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404
@@ -61,7 +69,7 @@ func (c Config) validate() error {
 	switch {
 	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
 		return errors.New("egress needs the layout of the log")
-	case c.Tenant == nil:
+	case c.Reader == nil:
 		return errors.New("egress needs to know whose records a request may read")
 	case c.Live == nil:
 		return errors.New("egress needs the live feed")
@@ -80,7 +88,6 @@ func (c Config) withDefaults() Config {
 	if c.Allow == nil {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
-	c.HTTP.Watch = c.Watch
 	c.HTTP = c.HTTP.WithDefaults()
 	c.Index.Layout = c.Layout
 	return c

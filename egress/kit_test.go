@@ -43,16 +43,23 @@ type house struct {
 	barrier atomic.Int64
 }
 
-// tenantOf takes the tenant from a bearer token of its name.
-func tenantOf(r *http.Request, scope string) (string, error) {
-	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+// readerOf takes the tenant from a bearer token of its name, and entries from
+// what follows a slash in it.
+func readerOf(r *http.Request, scope string) (egress.Reader, error) {
+	token, entry, limited := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
+	who := egress.Reader{Tenant: token}
+	if limited {
+		who.Entries = []string{entry}
+	}
 	switch token {
 	case "":
-		return "", fault.New(schemas.Unauthorized, "a token is needed")
+		return who, fault.New(schemas.Unauthorized, "a token is needed")
+	case "busy":
+		return who, fault.New(schemas.RateLimited, "wait")
 	case "weak":
-		return "", fault.New(schemas.Forbidden, "the token lacks "+scope)
+		return who, fault.New(schemas.Forbidden, "the token lacks "+scope)
 	default:
-		return token, nil
+		return who, nil
 	}
 }
 
@@ -69,7 +76,7 @@ func build(tb testing.TB, change ...func(*egress.Config)) *house {
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
 	cfg := egress.Config{
-		Layout: layout, Durability: schemas.DurabilityDisk, Live: h.log, Tenant: tenantOf,
+		Layout: layout, Durability: schemas.DurabilityDisk, Live: h.log, Reader: readerOf,
 		PolicyVersion: func() string { return "v-1" },
 		AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
 	}

@@ -9,13 +9,13 @@ import (
 	"weir/schemas"
 )
 
-// mountPolicy shows the policy in force. Of what its entries add to a call it
-// has the names alone, and no secret.
+// mountPolicy shows the policy in force, as far as the reader may use it. Of what
+// its entries add to a call it has the names alone, and no secret.
 func (e *Room) mountPolicy(engine *gin.Engine) {
 	if e.cfg.Policy == nil {
 		return
 	}
-	read(engine, "/v1/policy", e.scoped(schemas.ScopeActionsRead, func(w http.ResponseWriter, r *http.Request, _, _ string) {
-		stream.WriteJSON(w, r, http.StatusOK, e.cfg.Policy())
+	read(engine, "/v1/policy", e.readBy(schemas.ScopeActionsRead, func(c *gin.Context, who Reader) {
+		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, e.cfg.Policy(who.Entries))
 	}))
 }

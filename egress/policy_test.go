@@ -14,10 +14,18 @@ import (
 func TestPolicyRoute(t *testing.T) {
 	t.Parallel()
 	view := schemas.PolicyView{Version: "v", Entries: []schemas.EntryView{{Name: "one", Headers: []string{"authorization"}, Mode: "enforce"}}, AllowedHosts: []string{}}
-	h := build(t, func(c *egress.Config) { c.Policy = func() schemas.PolicyView { return view } })
+	var asked [][]string
+	h := build(t, func(c *egress.Config) {
+		c.Policy = func(only []string) schemas.PolicyView {
+			asked = append(asked, only)
+			return view
+		}
+	})
 	a := h.get("/v1/policy")
 	require.Equal(t, http.StatusOK, a.Code)
 	assert.Equal(t, view, decode[schemas.PolicyView](t, a.Body))
+	assert.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/v1/policy", "acme/one").Code)
+	assert.Equal(t, [][]string{nil, {"one"}}, asked, "who is limited to entries sees these")
 	assert.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, "/v1/policy", "").Code)
 	assert.Equal(t, http.StatusNotFound, build(t).get("/v1/policy").Code)
 }

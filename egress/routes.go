@@ -26,15 +26,22 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountTokens(engine)
 }
 
-// scoped finds out whose records are asked for before anything is read.
+// scoped serves the records of the reader's tenant.
 func (e *Room) scoped(scope string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string)) gin.HandlerFunc {
+	return e.readBy(scope, func(c *gin.Context, who Reader) {
+		serve(c.Writer, c.Request, who.Tenant, c.Param("id"))
+	})
+}
+
+// readBy finds out who reads before anything is read.
+func (e *Room) readBy(scope string, serve func(c *gin.Context, who Reader)) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		tenant, err := e.cfg.Tenant(c.Request, scope)
+		who, err := e.cfg.Reader(c.Request, scope)
 		if err != nil {
 			problem.Write(c.Writer, c.Request, err)
 			return
 		}
-		serve(c.Writer, c.Request, tenant, c.Param("id"))
+		serve(c, who)
 	}
 }
 

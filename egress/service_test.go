@@ -26,10 +26,14 @@ func TestServiceRoutes(t *testing.T) {
 		"/openapi.json": `{"openapi":"3.1.0"}`,
 		"/readyz":       `{"ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
 	} {
-		w := h.ask(http.MethodGet, path, "")
+		who := ""
+		if path == "/sandbox" {
+			who = "acme"
+		}
+		w := h.ask(http.MethodGet, path, who)
 		require.Equal(t, http.StatusOK, w.Code, path)
 		require.Equal(t, want, w.Body.String(), path)
-		require.Equal(t, http.StatusOK, h.ask(http.MethodHead, path, "").Code, path)
+		require.Equal(t, http.StatusOK, h.ask(http.MethodHead, path, who).Code, path)
 	}
 	require.Equal(t, "text/plain; charset=utf-8", h.ask(http.MethodGet, "/healthz", "").Header().Get("Content-Type"))
 }
@@ -62,16 +66,17 @@ func TestNotReadySaysWhichCheck(t *testing.T) {
 func TestNoAllowedHostsIsAnEmptyList(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(c *egress.Config) { c.AllowedHosts = nil })
-	require.JSONEq(t, `{"allowed_hosts":[]}`, h.ask(http.MethodGet, "/sandbox", "").Body.String())
+	require.JSONEq(t, `{"allowed_hosts":[]}`, h.ask(http.MethodGet, "/sandbox", "acme").Body.String())
+	require.JSONEq(t, `{"allowed_hosts":[]}`, build(t).ask(http.MethodGet, "/sandbox", "acme/one").Body.String(), "entries leave no hosts")
 }
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	good := egress.Config{Layout: layout, Live: h.log, Tenant: tenantOf}
+	good := egress.Config{Layout: layout, Live: h.log, Reader: readerOf}
 	for name, spoil := range map[string]func(*egress.Config){
 		"layout": func(c *egress.Config) { c.Layout = schemas.Layout{} },
-		"tenant": func(c *egress.Config) { c.Tenant = nil },
+		"reader": func(c *egress.Config) { c.Reader = nil },
 		"live":   func(c *egress.Config) { c.Live = nil },
 	} {
 		cfg := good

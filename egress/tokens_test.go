@@ -3,6 +3,7 @@ package egress_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,11 +19,13 @@ import (
 
 // listing serves one token a tenant.
 func listing(c *egress.Config) {
-	c.Tokens = func(_ context.Context, tenant string) ([]schemas.Token, error) {
+	c.Tokens = func(_ context.Context, tenant, cursor string, limit int) (page schemas.Page[schemas.Token], err error) {
 		if tenant == "down" {
-			return nil, &fault.Error{Code: schemas.Unavailable, Message: "try again", Cause: errDown}
+			return page, &fault.Error{Code: schemas.Unavailable, Message: "try again", Cause: errDown}
 		}
-		return []schemas.Token{{ID: "of-" + tenant, Name: "n", Tenant: tenant, Scopes: []string{"admin"}, Status: "active"}}, nil
+		page.Items = []schemas.Token{{ID: "of-" + tenant, Name: "n", Tenant: tenant, Scopes: []string{"admin"}, Status: "active"}}
+		page.Next = fmt.Sprintf("%d behind %q", limit, cursor)
+		return page, nil
 	}
 }
 
@@ -32,19 +35,24 @@ func TestTokensOfATenant(t *testing.T) {
 	for _, tc := range []struct {
 		tenant, query string
 		status        int
-		want          string
+		want, next    string
 	}{
-		{"acme", "", 200, "of-acme"},
-		{"acme", "?tenant=acme", 200, "of-acme"},
-		{"acme", "?tenant=other", 403, ""},
-		{"default", "", 200, "of-default"},
-		{"default", "?tenant=other", 200, "of-other"},
-		{"default", "?tenant=a%2Fb", 400, ""},
-		{"default", "?tenant=", 400, ""},
-		{"default", "?tenant=a&tenant=b", 400, ""},
-		{"default", "?tenant=down", 503, ""},
-		{"weak", "", 403, ""},
-		{"", "", 401, ""},
+		{"acme", "", 200, "of-acme", `100 behind ""`},
+		{"acme", "?tenant=acme", 200, "of-acme", `100 behind ""`},
+		{"acme", "?limit=7&cursor=a-1", 200, "of-acme", `7 behind "a-1"`},
+		{"acme", "?tenant=other", 403, "", ""},
+		{"default", "", 200, "of-default", `100 behind ""`},
+		{"default", "?tenant=other&cursor=b", 200, "of-other", `100 behind "b"`},
+		{"default", "?tenant=a%2Fb", 400, "", ""},
+		{"default", "?tenant=", 400, "", ""},
+		{"default", "?tenant=a&tenant=b", 400, "", ""},
+		{"default", "?cursor=", 400, "", ""},
+		{"default", "?cursor=a&cursor=a", 400, "", ""},
+		{"default", "?limit=0", 400, "", ""},
+		{"default", "?limit=1001", 400, "", ""},
+		{"default", "?tenant=down", 503, "", ""},
+		{"weak", "", 403, "", ""},
+		{"", "", 401, "", ""},
 	} {
 		w := h.ask(http.MethodGet, "/v1/tokens"+tc.query, tc.tenant)
 		require.Equal(t, tc.status, w.Code, tc)
@@ -56,6 +64,7 @@ func TestTokensOfATenant(t *testing.T) {
 		p := decode[schemas.Page[schemas.Token]](t, w.Body)
 		require.Len(t, p.Items, 1)
 		require.Equal(t, tc.want, p.Items[0].ID)
+		require.Equal(t, tc.next, p.Next)
 		require.Equal(t, http.StatusOK, h.ask(http.MethodHead, "/v1/tokens"+tc.query, tc.tenant).Code)
 	}
 	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/v1/tokens", "default").Code, "an open node has none")
@@ -105,7 +114,7 @@ func TestStreamsAreWatched(t *testing.T) {
 	ends := make(chan context.CancelFunc, 1)
 	released := make(chan struct{}, 1)
 	h := build(t, func(c *egress.Config) {
-		c.Watch = func(r *http.Request) (context.Context, func(), error) {
+		c.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
 			if r.Header.Get("X-Many") != "" {
 				return nil, nil, &fault.Error{Code: schemas.RateLimited, Message: "too many streams", Cause: errors.New("private")}
 			}

@@ -6,7 +6,6 @@ package ingress
 import (
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -134,11 +133,6 @@ type Identity struct {
 	Name string
 	// Entries are the only entries of the policy that it may use; empty: all.
 	Entries []string
-}
-
-// Can reports whether the identity has a scope.
-func (i Identity) Can(scope string) bool {
-	return slices.Contains(i.Scopes, scope) || slices.Contains(i.Scopes, schemas.ScopeAdmin)
 }
 
 func open(*http.Request) (Identity, error) {

@@ -11,7 +11,7 @@ import (
 // local reports whether a request names this machine by a loopback name, and was
 // not made by a page that has another.
 func local(r *http.Request) bool {
-	if !loopback(r.Host) {
+	if !loopback(r.Host) || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		return false
 	}
 	origin := r.Header.Get("Origin")

@@ -46,4 +46,12 @@ func TestLocal(t *testing.T) {
 		}
 		assert.Equal(t, want, w.Code, "%s from %s", tt.host, tt.origin)
 	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+	r.Host = "localhost:8092"
+	for site, want := range map[string]int{"none": 204, "same-origin": 204, "same-site": 204, "cross-site": 403} {
+		r.Header.Set("Sec-Fetch-Site", site)
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, site)
+	}
 }

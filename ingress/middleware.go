@@ -159,8 +159,8 @@ func (in *Room) authorize(scope string) gin.HandlerFunc {
 			return
 		}
 		c.Set(keyTenant, who.Tenant)
-		if !who.Can(scope) {
-			in.fail(c, fault.New(schemas.Forbidden, "the token lacks the scope "+scope))
+		if err := fault.Scope(who.Scopes, scope); err != nil {
+			in.fail(c, err)
 			return
 		}
 		c.Set(keyIdentity, who)

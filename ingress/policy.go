@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"weir/ingress/executor"
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/schemas"
@@ -15,7 +16,7 @@ import (
 type Policies interface {
 	// Explain decides about a call that is not made. Only are the entries that
 	// the asker may use; empty: all.
-	Explain(req schemas.ExplainRequest, only []string) schemas.Explanation
+	Explain(call schemas.HTTPCall, only []string) schemas.Explanation
 	// Reload returns when the policy is in force. Its errors are public ones.
 	Reload(ctx context.Context) (schemas.Reload, error)
 }
@@ -43,15 +44,13 @@ func (in *Room) explain(c *gin.Context) {
 		in.fail(c, fault.New(schemas.ValidationError, "at /url: is missing; name the target of the call"))
 		return
 	}
-	if strict.Absent(req.Body) {
-		req.Body = nil
-	}
-	writeJSON(c, http.StatusOK, in.cfg.Policies.Explain(req, identity(c).Entries))
+	writeJSON(c, http.StatusOK, in.cfg.Policies.Explain(executor.Asked(req), identity(c).Entries))
 }
 
 func (in *Room) reload(c *gin.Context) {
-	if identity(c).Tenant != schemas.Operator { // the policy is the node's, and so every tenant's
-		in.fail(c, fault.New(schemas.Forbidden, "only an admin of the tenant "+schemas.Operator+" may reload the policy"))
+	// The policy is the node's, and so every tenant's.
+	if err := fault.Operator(identity(c).Tenant, "reload the policy"); err != nil {
+		in.fail(c, err)
 		return
 	}
 	if err := in.readNothing(c.Writer, c.Request); err != nil {

@@ -15,14 +15,14 @@ import (
 
 // policies remembers what it was asked.
 type policies struct {
-	asked   schemas.ExplainRequest
+	asked   schemas.HTTPCall
 	only    []string
 	reloads int
 	broken  error
 }
 
-func (p *policies) Explain(req schemas.ExplainRequest, only []string) schemas.Explanation {
-	p.asked, p.only = req, only
+func (p *policies) Explain(call schemas.HTTPCall, only []string) schemas.Explanation {
+	p.asked, p.only = call, only
 	return schemas.Explanation{Decision: schemas.Decision{Allowed: true, Entry: "one", Version: "v"}, Entries: []schemas.EntryVerdict{}}
 }
 
@@ -48,13 +48,13 @@ func TestExplainRoute(t *testing.T) {
 	a := w.do(t, post("/v1/policy/explain", `{"method":"POST","url":"https://a.example/","allowlist_key":"one","headers":{"A":"b"},"body":{"n":1.50},"idempotency_key":"k"}`))
 	require.Equal(t, http.StatusOK, a.Code)
 	assert.JSONEq(t, `{"allowed":true,"entry":"one","version":"v","entries":[]}`, a.Body.String())
-	assert.Equal(t, schemas.ExplainRequest{
-		Method: "POST", URL: "https://a.example/", AllowlistKey: "one", Headers: map[string]string{"A": "b"},
+	assert.Equal(t, schemas.HTTPCall{
+		Method: "POST", URL: "https://a.example/", AllowlistKey: "one", Headers: []schemas.Header{{Name: "A", Value: "b"}},
 		Body: []byte(`{"n":1.50}`), IdempotencyKey: "k",
 	}, p.asked)
 	assert.Equal(t, []string{"one"}, p.only, "the token's entries are all there are")
 	w.do(t, post("/v1/policy/explain", `{"url":"https://a.example/","body":null}`))
-	assert.Nil(t, p.asked.Body)
+	assert.Equal(t, schemas.HTTPCall{Method: "GET", URL: "https://a.example/"}, p.asked)
 	assert.Zero(t, w.records(t))
 }
 

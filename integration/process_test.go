@@ -55,9 +55,15 @@ func serve(tb testing.TB, dir string, args ...string) *weir {
 }
 
 func tryServeEnv(dir string, environ []string, args ...string) (*weir, error) {
+	return tryServeIn("", dir, environ, args...)
+}
+
+// tryServeIn starts it in a working directory.
+func tryServeIn(cwd, dir string, environ []string, args ...string) (*weir, error) {
 	w := &weir{exited: make(chan struct{})}
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--data", dir}, args...)
 	w.cmd = exec.Command(binary, args...)
+	w.cmd.Dir = cwd
 	w.cmd.Env = append(append(os.Environ(), environ...), "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1")
 	stdout, err := w.cmd.StdoutPipe()
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 // the level of single requests. Commands besides testscript's own:
 //
 //	serve [FLAG…]              start `weir serve` on $WORK/data; $WEIR_URL points at it
+//	serve -here [FLAG…]        the same in $WORK, where weir.yaml is found and not named
 //	crash, drain              end it as a crash would; ask it to end, and expect exit 0
 //	http METHOD PATH [-d FILE] [-H 'Name: value']…    one request; prints status, some headers, body
 //	sse PATH [-n COUNT] [-after ID]                  read a stream; prints `id event` a line
@@ -68,10 +69,13 @@ type running struct{ w *weir }
 
 func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(".")
-	if _, err := os.Stat(filepath.Join(dir, "weir.yaml")); err == nil {
+	cwd := ""
+	if len(args) > 0 && args[0] == "-here" {
+		cwd, args = dir, args[1:]
+	} else if _, err := os.Stat(filepath.Join(dir, "weir.yaml")); err == nil {
 		args = append([]string{"--config", filepath.Join(dir, "weir.yaml")}, args...)
 	}
-	w, err := tryServeEnv(filepath.Join(dir, "data"), []string{"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY")}, args...)
+	w, err := tryServeIn(cwd, filepath.Join(dir, "data"), []string{"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY")}, args...)
 	if neg {
 		if err == nil {
 			w.kill()

@@ -11,6 +11,16 @@ type Header struct {
 	Value string `json:"value"`
 }
 
+// KnownMethod holds for the methods that are ever sent, in upper case.
+func KnownMethod(method string) bool {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+		return true
+	default:
+		return false
+	}
+}
+
 // HTTPCall is one outbound request in Weir's own terms: the payload of kind
 // http, and what a plan's decision is translated to.
 type HTTPCall struct {

@@ -1,6 +1,9 @@
 package schemas
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Operator is the tenant of whoever runs the node. Its admins alone may reload
 // the policy, read the metrics, and see and make the tokens of other tenants.
@@ -20,6 +23,11 @@ const (
 // Scopes lists every scope.
 func Scopes() []string {
 	return []string{ScopeActionsWrite, ScopeActionsRead, ScopeEvidenceRead, ScopeRulesWrite, ScopeTasksWrite, ScopeAdmin}
+}
+
+// Grants reports whether a token with these scopes may do what a scope is for.
+func Grants(scopes []string, scope string) bool {
+	return slices.Contains(scopes, scope) || slices.Contains(scopes, ScopeAdmin)
 }
 
 // TokenRequest is the body of POST /v1/tokens.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"weir/egress"
 	"weir/ingress"
 	"weir/internal/config"
 	"weir/internal/fault"
@@ -56,25 +57,21 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	return ingress.Identity{Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries}, nil
 }
 
-// tenant says whose records a request may read. No scope asks for a token of
-// any kind.
-func (a *App) tenant(r *http.Request, scope string) (string, error) {
+// reader says who sent a request that reads. With no scope any token will do.
+func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	who, err := a.authenticate(r)
-	if err != nil {
-		return "", err
+	if err == nil && scope != "" {
+		err = fault.Scope(who.Scopes, scope)
 	}
-	if scope != "" && !who.Can(scope) {
-		return "", fault.New(schemas.Forbidden, "the token lacks the scope "+scope)
-	}
-	return who.Tenant, nil
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries}, err
 }
 
 // allow lets whoever has the scope see what the node says about itself. An
 // admin's word about the node counts only in the operator's tenant.
 func (a *App) allow(r *http.Request, scope string) error {
-	tenant, err := a.tenant(r, scope)
-	if err == nil && scope == schemas.ScopeAdmin && tenant != schemas.Operator {
-		return fault.New(schemas.Forbidden, "this is for the admins of the tenant "+schemas.Operator)
+	who, err := a.reader(r, scope)
+	if err == nil && scope == schemas.ScopeAdmin {
+		return fault.Operator(who.Tenant, "see this")
 	}
 	return err
 }
@@ -89,11 +86,13 @@ func (a *App) watch(r *http.Request) (context.Context, func(), error) {
 }
 
 // listTokens lists a tenant's; an open node has none.
-func (a *App) listTokens() func(context.Context, string) ([]schemas.Token, error) {
+func (a *App) listTokens() func(context.Context, string, string, int) (schemas.Page[schemas.Token], error) {
 	if a.tokens == nil {
 		return nil
 	}
-	return func(_ context.Context, tenant string) ([]schemas.Token, error) { return a.tokens.List(tenant) }
+	return func(_ context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error) {
+		return a.tokens.List(tenant, cursor, limit)
+	}
 }
 
 // issuer makes and revokes tokens; an open node has none.

@@ -146,10 +146,17 @@ func TestEveryRefusalReadsTheSame(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, withTokens)
 	admin := a.admin(t)
-	expired, made := admin.grant(t, `{"name":"e","scopes":["admin"],"expires_in":"1s"}`)
+	yesterday := a.second(t, token.Config{Now: func() time.Time { return time.Now().Add(-24 * time.Hour) }})
+	made, err := yesterday.Create(t.Context(), schemas.Token{Tenant: schemas.Operator},
+		schemas.TokenRequest{Name: "e", Scopes: []string{schemas.ScopeAdmin}, ExpiresIn: "1h"})
+	require.NoError(t, err)
+	expired := caller{a, made.Secret}
+	require.Eventually(t, func() bool {
+		_, list, _ := admin.do(t, http.MethodGet, "/v1/tokens", "")
+		return strings.Contains(list, made.ID)
+	}, 10*time.Second, 5*time.Millisecond, "this node has heard of it")
 	revoked, gone := admin.grant(t, `{"name":"r","scopes":["admin"]}`)
 	admin.revoke(t, gone.ID)
-	require.Eventually(t, func() bool { return time.Now().After(made.ExpiresAt) }, 10*time.Second, 10*time.Millisecond)
 	for _, r := range []struct{ method, path, body string }{{"GET", "/v1/actions", ""}, {"POST", "/v1/execute", `{}`}, {"POST", "/v1/plans", `{}`}} {
 		_, want, _ := a.ask(t, r.method, r.path, r.body, "X-Request-ID", "same")
 		for _, c := range []caller{
@@ -230,14 +237,46 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
-// TestRevocationEndsStreams and every later request, here at once and on another
+// TestTokensInPages: with what the first page says is next the list goes on.
+func TestTokensInPages(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withTokens)
+	admin := a.admin(t)
+	want := []string{"first-admin"}
+	for i := range 4 {
+		want = append(want, "t"+strconv.Itoa(i))
+		admin.grant(t, fmt.Sprintf(`{"name":%q,"scopes":["actions:read"]}`, want[i+1]))
+	}
+	var got []string
+	for cursor := ""; ; {
+		path := "/v1/tokens?limit=2"
+		if cursor != "" {
+			path += "&cursor=" + cursor
+		}
+		status, body, _ := admin.do(t, http.MethodGet, path, "")
+		require.Equal(t, http.StatusOK, status, body)
+		var page schemas.Page[schemas.Token]
+		require.NoError(t, json.Unmarshal([]byte(body), &page))
+		for _, token := range page.Items {
+			got = append(got, token.Name)
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	require.ElementsMatch(t, want, got)
+	status, body, _ := admin.do(t, http.MethodGet, "/v1/tokens?cursor=41", "")
+	require.Equal(t, http.StatusBadRequest, status, body)
+}
+
+// TestRevocation ends streams and every later request, here at once and on another
 // node soon.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	a, upstream := newApp(t, withTokens), okUpstream(t)
 	admin := a.admin(t)
 	agent, made := admin.grant(t, `{"name":"agent","scopes":["actions:read","actions:write","evidence:read"]}`)
-	there := a.second(t)
+	there := a.second(t, token.Config{})
 	_, err := there.Verify([]string{"Bearer " + agent.token})
 	require.NoError(t, err)
 	status, body, _ := agent.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/x","request_id":"r"}`, upstream))
@@ -259,12 +298,12 @@ func TestRevocation(t *testing.T) {
 }
 
 // second is another node on the same log.
-func (a *App) second(t *testing.T) *token.Keeper {
+func (a *App) second(t *testing.T, cfg token.Config) *token.Keeper {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Config{Server: a.server, Layout: a.layout()})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.WithoutCancel(t.Context())) })
-	k := token.New(b.Tokens(), token.Config{})
+	k := token.New(b.Tokens(), cfg)
 	require.NoError(t, k.Start(t.Context()))
 	t.Cleanup(k.Stop)
 	return k

@@ -117,9 +117,10 @@ func (c *client) do(ctx context.Context, method, path string, header http.Header
 	return resp, err
 }
 
-// get reads a JSON document. A problem is returned as an error that says it.
-func (c *client) get(ctx context.Context, path string, into any) error {
-	resp, err := c.do(ctx, http.MethodGet, path, http.Header{"Accept": {"application/json"}}, nil)
+// call sends one request and reads the JSON document that answers it. A problem
+// is returned as a *refusal.
+func (c *client) call(ctx context.Context, method, path string, body, into any) error {
+	resp, err := c.do(ctx, method, path, http.Header{"Accept": {"application/json"}}, body)
 	if err != nil {
 		return err
 	}
@@ -130,11 +131,19 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// problemOf reads an error answer.
+// refusal is an answer that is an error.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// problemOf reads an error answer, and says it to a person.
 func problemOf(resp *http.Response) error {
 	var p schemas.Problem
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p); err != nil || p.Title == "" {
-		return fmt.Errorf("the server answered %s", resp.Status)
+		return &refusal{resp.StatusCode, "the server answered " + resp.Status}
 	}
 	if p.Detail == "" {
 		p.Detail = p.Title
@@ -142,7 +151,7 @@ func problemOf(resp *http.Response) error {
 	if hint := tokenHint(resp, p.Code); hint != "" {
 		p.Detail += "; " + hint
 	}
-	return fmt.Errorf("%s (%s)", p.Detail, p.Code)
+	return &refusal{resp.StatusCode, fmt.Sprintf("%s (%s)", p.Detail, p.Code)}
 }
 
 // tokenHint says what to do about a token that is missing or does not suffice.

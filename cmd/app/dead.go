@@ -93,7 +93,7 @@ func (c *client) deadPage(ctx context.Context, limit int, cursor string) (schema
 		query.Set("cursor", cursor)
 	}
 	var page schemas.Page[schemas.DeadLetterView]
-	err := c.get(ctx, "/v1/dead-letters?"+query.Encode(), &page)
+	err := c.call(ctx, http.MethodGet, "/v1/dead-letters?"+query.Encode(), nil, &page)
 	return page, err
 }
 
@@ -159,18 +159,8 @@ func newDeadRedrive(env *environment) *cobra.Command {
 	})
 }
 
-func (c *client) redrive(ctx context.Context, seq uint64) (schemas.Receipt, error) {
-	resp, err := c.do(ctx, http.MethodPost, "/v1/dead-letters/redrive", nil, map[string]uint64{"sequence": seq})
-	if err != nil {
-		return schemas.Receipt{}, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusBadRequest {
-		return schemas.Receipt{}, problemOf(resp)
-	}
-	var r schemas.Receipt
-	err = json.NewDecoder(resp.Body).Decode(&r)
-	return r, err
+func (c *client) redrive(ctx context.Context, seq uint64) (r schemas.Receipt, err error) {
+	return r, c.call(ctx, http.MethodPost, "/v1/dead-letters/redrive", map[string]uint64{"sequence": seq}, &r)
 }
 
 func sequence(s string) (uint64, error) {

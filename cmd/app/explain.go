@@ -1,34 +1,25 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"weir/ingress/executor"
 	"weir/internal/config"
 	"weir/internal/policy"
 	"weir/processors/guard"
 	"weir/schemas"
 )
 
-// explain asks a policy about a call in the words of the executor. Only are the
-// entries that the asker may use; empty: all.
-func explain(p *policy.Policy, req schemas.ExplainRequest, only []string) schemas.Explanation {
-	call := schemas.HTTPCall{
-		Method: strings.ToUpper(cmp.Or(req.Method, http.MethodGet)), URL: req.URL, AllowlistKey: req.AllowlistKey,
-		Body: req.Body, IdempotencyKey: req.IdempotencyKey,
-	}
-	for _, name := range slices.Sorted(maps.Keys(req.Headers)) {
-		call.Headers = append(call.Headers, schemas.Header{Name: name, Value: req.Headers[name]})
-	}
+// explain asks a policy about a call of the executor. Only are the entries that
+// the asker may use; empty: all.
+func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Explanation {
 	return p.Explain(guard.Request(call, guard.Scope{Only: only}))
 }
 
@@ -116,7 +107,7 @@ func (f *explainFlags) local(env *environment, req schemas.ExplainRequest) (sche
 	if err != nil {
 		return schemas.Explanation{}, usageError{err}
 	}
-	return explain(p, req, nil), nil
+	return explain(p, executor.Asked(req), nil), nil
 }
 
 // ask asks a running Weir.
@@ -125,21 +116,7 @@ func (f *explainFlags) ask(ctx context.Context, env *environment, req schemas.Ex
 	if err != nil {
 		return x, err
 	}
-	return x, c.post(ctx, "/v1/policy/explain", req, &x)
-}
-
-// post sends a document and reads the one that answers. A problem is returned
-// as an error that says it.
-func (c *client) post(ctx context.Context, path string, doc, into any) error {
-	resp, err := c.do(ctx, http.MethodPost, path, http.Header{"Accept": {"application/json"}}, doc)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusBadRequest {
-		return problemOf(resp)
-	}
-	return json.NewDecoder(resp.Body).Decode(into)
+	return x, c.call(ctx, http.MethodPost, "/v1/policy/explain", req, &x)
 }
 
 // show prints an explanation, and ends the program with failure after a denial.

@@ -121,9 +121,46 @@ func TestPolicyView(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	var view schemas.PolicyView
 	require.NoError(t, json.Unmarshal([]byte(body), &view))
-	assert.Equal(t, s.policyView(), view)
+	assert.Equal(t, s.policyView(nil), view)
 	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
 	assert.NotContains(t, body, "Bearer")
 	assert.NotContains(t, body, "ORDERS")
 	assert.False(t, view.Since.IsZero())
+}
+
+// TestPolicyOfAToken: who is limited to entries sees these and nothing of the rest.
+func TestPolicyOfAToken(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withTokens+`policy:
+  allowed_hosts: [wiki.example]
+  allowlist:
+    - {name: orders, url_prefix: "https://orders.example/"}
+    - {name: stock, url_prefix: "https://stock.example/"}
+    - {name: stock, url_prefix: "https://stock.example/", methods: [DELETE], mode: shadow}
+`)
+	for limit, want := range map[string]struct {
+		entries int
+		hosts   []string
+	}{
+		"":                      {3, []string{"wiki.example"}},
+		`,"entries":["orders"]`: {1, []string{}},
+		`,"entries":["stock"]`:  {2, []string{}},
+		`,"entries":["no"]`:     {0, []string{}},
+	} {
+		who, _ := a.admin(t).grant(t, `{"name":"who","scopes":["actions:read"]`+limit+`}`)
+		status, body, _ := who.do(t, http.MethodGet, "/v1/policy", "")
+		require.Equal(t, http.StatusOK, status, body)
+		var view schemas.PolicyView
+		require.NoError(t, json.Unmarshal([]byte(body), &view))
+		assert.Len(t, view.Entries, want.entries, limit)
+		assert.Equal(t, want.hosts, view.AllowedHosts, limit)
+		for _, e := range view.Entries {
+			assert.True(t, limit == "" || strings.Contains(limit, e.Name), e.Name)
+		}
+		status, body, _ = who.do(t, http.MethodGet, "/sandbox", "")
+		require.Equal(t, http.StatusOK, status, body)
+		var sandbox schemas.Sandbox
+		require.NoError(t, json.Unmarshal([]byte(body), &sandbox))
+		assert.Equal(t, want.hosts, sandbox.AllowedHosts, limit)
+	}
 }

@@ -39,11 +39,12 @@ func (a *App) openHTTP(context.Context) error {
 	a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
 	a.egress.room.Mount(engine)
 	a.http.server = &http.Server{
-		Handler:           engine,
+		Handler:           answering(engine),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    int(a.cfg.Limits.Headers),
 		ConnContext:       wire.Context,
+		ConnState:         idle,
 		Protocols:         http1(),
 		// OPTIONS * goes the way of every other request.
 		DisableGeneralOptionsHandler: true,
@@ -51,6 +52,21 @@ func (a *App) openHTTP(context.Context) error {
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	return nil
+}
+
+// answering tells the connection of a request that its answer begins, and idle
+// that it has ended.
+func answering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wire.Begin(r.Context())
+		next.ServeHTTP(w, r)
+	})
+}
+
+func idle(c net.Conn, s http.ConnState) {
+	if s == http.StateIdle {
+		wire.End(c)
+	}
 }
 
 // http1 leaves HTTP/2 off, with prior knowledge too.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ policy with a mistake in it changes nothing.`,
 				return err
 			}
 			var done schemas.Reload
-			if err := c.post(cmd.Context(), "/v1/policy/reload", nil, &done); err != nil {
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/policy/reload", nil, &done); err != nil {
 				return err
 			}
 			switch {

@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"weir/ingress"
 	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/policy"
@@ -44,6 +44,8 @@ type reloading struct {
 	load    func() (config.Config, error)
 	file    string
 	notices io.Writer
+	last    config.Config // whose policy is in force
+	told    string        // why the last reload failed; empty: it did not
 }
 
 // settleTimeout is how long a reload waits for the calls that the policy before
@@ -60,6 +62,7 @@ func (a *App) openPolicy(context.Context) error {
 		return usageError{err}
 	}
 	a.guard = guard.New(a.policy.Load)
+	a.reload.last = a.cfg
 	a.enforce(p, a.cfg.Policy.Targets(), time.Now())
 	return nil
 }
@@ -67,9 +70,9 @@ func (a *App) openPolicy(context.Context) error {
 // compile makes a policy that knows what leads back to this node, which no
 // entry can grant.
 func (a *App) compile(c config.Config) (*policy.Policy, error) {
-	ports, outside := []uint16{portOf(a.http.addr())}, !onLoopback(a.http.addr())
+	ports, outside := []uint16{portOf(a.http.addr())}, !config.Loopback(a.http.addr())
 	if addr := a.NATS(); addr != "" {
-		ports, outside = append(ports, portOf(addr)), outside || !onLoopback(addr)
+		ports, outside = append(ports, portOf(addr)), outside || !config.Loopback(addr)
 	}
 	if !outside {
 		return c.Compile(ports...)
@@ -79,11 +82,6 @@ func (a *App) compile(c config.Config) (*policy.Policy, error) {
 		return nil, fmt.Errorf("the addresses of this machine: %w", err)
 	}
 	return c.CompileAt(own, ports...)
-}
-
-func onLoopback(addr string) bool {
-	at, err := netip.ParseAddrPort(addr)
-	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // ownAddrs are the addresses that other machines reach this one by.
@@ -108,18 +106,16 @@ func (a *App) enforce(p *policy.Policy, targets []string, since time.Time) {
 	a.metrics.PolicyInForce(p.Version(), since)
 }
 
-// policyView is the policy in force, for whoever may look at it.
-func (a *App) policyView() schemas.PolicyView {
+// policyView is the policy in force, for whoever may look at it: all of it, or
+// only the entries that this one may use.
+func (a *App) policyView(only []string) schemas.PolicyView {
 	d := a.policy.now.Load()
-	return d.policy.View(d.since)
+	return d.policy.View(d.since, only)
 }
 
-// policies is the App, as ingress asks it.
-func (a *App) policies() ingress.Policies { return a }
-
 // Explain says what the policy in force would say of a call.
-func (a *App) Explain(req schemas.ExplainRequest, only []string) schemas.Explanation {
-	return explain(a.policy.Load(), req, only)
+func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation {
+	return explain(a.policy.Load(), call, only)
 }
 
 // Reload reads the configuration again and puts its policy in force, or leaves
@@ -128,50 +124,99 @@ func (a *App) Explain(req schemas.ExplainRequest, only []string) schemas.Explana
 func (a *App) Reload(ctx context.Context) (schemas.Reload, error) {
 	a.reload.mu.Lock()
 	defer a.reload.mu.Unlock()
-	next := a.cfg
+	return a.take(ctx, a.next())
+}
+
+// refresh reloads if that would change something, or fail in a way that nobody
+// was told of yet. What becomes of it is told as of every reload.
+func (a *App) refresh(ctx context.Context) {
+	a.reload.mu.Lock()
+	defer a.reload.mu.Unlock()
+	if n := a.next(); a.differs(n) {
+		_, _ = a.take(ctx, n) // it has told what is wrong
+	}
+}
+
+// reading is what the configuration says at one time.
+type reading struct {
+	config config.Config
+	policy *policy.Policy
+	err    error // why it is of no use
+}
+
+// next reads the configuration as it is now. One that was there and is gone, or
+// cut to nothing, is a mistake: the defaults would grant what it never did.
+func (a *App) next() reading {
+	n := reading{config: a.cfg}
 	if a.reload.load != nil {
-		var err error
-		if next, err = a.reload.load(); err != nil {
-			return schemas.Reload{}, a.unloadable(ctx, err)
-		}
+		n.config, n.err = a.reload.load()
 	}
-	p, err := a.compile(next)
-	if err != nil {
-		return schemas.Reload{}, a.unloadable(ctx, err)
+	if n.err == nil {
+		n.err = kept(a.reload.last, n.config)
 	}
+	if n.err == nil {
+		n.policy, n.err = a.compile(n.config)
+	}
+	return n
+}
+
+// differs reports whether a reading is something else than what is in force, or
+// than the mistake that was told last.
+func (a *App) differs(n reading) bool {
+	if n.err != nil {
+		return n.err.Error() != a.reload.told
+	}
+	return a.reload.told != "" || n.policy.Version() != a.policy.Load().Version() || len(a.reload.last.NeedsRestart(n.config)) > 0
+}
+
+// take puts a reading in force.
+func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
+	if n.err != nil {
+		a.reload.told = n.err.Error()
+		return schemas.Reload{}, a.unloadable(ctx, n.err)
+	}
+	a.reload.told, a.reload.last = "", n.config
 	before := a.policy.now.Load()
-	done := schemas.Reload{Version: p.Version(), Previous: before.policy.Version()}
+	done := schemas.Reload{Version: n.policy.Version(), Previous: before.policy.Version()}
 	done.Changed = done.Version != done.Previous
 	since := before.since
 	if done.Changed {
 		since = time.Now()
 	}
-	a.enforce(p, next.Policy.Targets(), since)
+	a.enforce(n.policy, n.config.Policy.Targets(), since)
 	a.metrics.PolicyReloaded(true)
 	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("version", done.Version))
-	a.unapplied(ctx, next)
+	err := a.settled(ctx)
+	a.unapplied(ctx, n.config)
+	for _, w := range slices.Concat(n.config.Warnings(), a.warnings(n.config)) {
+		a.notice(w)
+	}
+	return done, err
+}
+
+// settled returns when no call is about to begin that an earlier policy let pass.
+func (a *App) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if err := a.guard.Settle(ctx); err != nil {
-		return done, &fault.Error{
+		return &fault.Error{
 			Code: schemas.Unavailable, Cause: err,
 			Message: "the policy is in force, but a call that the one before had let pass may still begin; ask again to be sure",
 		}
 	}
-	return done, nil
+	return nil
 }
 
-// stale reports whether a reload would change something, or fail.
-func (a *App) stale() bool {
-	if a.reload.load == nil {
-		return false
+// kept refuses a configuration that says nothing where the last one said something.
+func kept(last, next config.Config) error {
+	switch {
+	case last.Blank() || !next.Blank():
+		return nil
+	case next.Source() == "":
+		return &config.Problem{Where: last.Source(), What: "the file is gone; put it back, or restart to go on without it"}
+	default:
+		return &config.Problem{Where: next.Source(), What: "the file has become empty; write {} into it if the defaults are meant"}
 	}
-	next, err := a.reload.load()
-	if err != nil {
-		return true
-	}
-	p, err := a.compile(next)
-	return err != nil || p.Version() != a.policy.Load().Version()
 }
 
 // unloadable tells why a configuration was not taken.

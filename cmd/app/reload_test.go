@@ -48,6 +48,7 @@ type site struct {
 	file string
 	said *notices
 	late func() // runs between New and Start
+	bare bool   // the file need not be there
 }
 
 const base = "listen: 127.0.0.1:0\nlog: {durability: process}\n"
@@ -63,7 +64,12 @@ func newSite(t *testing.T, rules string, watch bool) *site {
 func (s *site) start(t *testing.T, watch bool) *site {
 	t.Helper()
 	flags := map[string]string{"data": t.TempDir()}
-	load := func() (config.Config, error) { return config.Load(s.file, nil, flags) }
+	load := func() (config.Config, error) {
+		if _, err := os.Stat(s.file); s.bare && err != nil {
+			return config.Parse("", nil, nil, map[string]string{"data": flags["data"], "listen": "127.0.0.1:0", "log.durability": "process"})
+		}
+		return config.Load(s.file, nil, flags)
+	}
 	cfg, err := load()
 	require.NoError(t, err)
 	opts := Options{Config: cfg, Log: io.Discard, Load: load, Notices: s.said}
@@ -116,7 +122,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	s := newSite(t, allowing(upstream), false)
-	before := s.policyView()
+	before := s.policyView(nil)
 	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 
@@ -153,7 +159,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	s := newSite(t, allowing(upstream), false)
-	before := s.policyView()
+	before := s.policyView(nil)
 	for name, tt := range map[string]struct {
 		policy string
 		told   []string
@@ -178,17 +184,105 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 			assert.Contains(t, s.said.String(), word, name)
 		}
 		assert.NotContains(t, body, filepath.Dir(s.file), name)
-		assert.Equal(t, before, s.policyView(), name)
+		assert.Equal(t, before, s.policyView(nil), name)
 	}
 	require.NoError(t, os.Remove(s.file))
 	status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
 	require.Equal(t, http.StatusUnprocessableEntity, status, body)
 	assert.NotContains(t, body, filepath.Dir(s.file))
-	assert.Equal(t, before, s.policyView())
+	assert.Equal(t, before, s.policyView(nil))
 	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 	status, body, _ = s.ask(t, http.MethodPost, "/v1/policy/reload", `{"force":true}`)
 	assert.GreaterOrEqual(t, status, http.StatusBadRequest, body)
+}
+
+// TestWhatWasWrittenStays: a file that is gone or cut to nothing grants nothing,
+// though one that was never there means the defaults, which grant loopback.
+func TestWhatWasWrittenStays(t *testing.T) {
+	t.Parallel()
+	upstream := okUpstream(t)
+	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &notices{}, bare: true}
+	s.start(t, false)
+	assert.False(t, s.reloaded(t).Changed, "there is no file still")
+	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+	require.Equal(t, http.StatusOK, status, body)
+	require.NoError(t, os.WriteFile(s.file, nil, 0o600))
+	assert.False(t, s.reloaded(t).Changed, "there is nothing in it")
+	s.write(t, allowing())
+	require.True(t, s.reloaded(t).Changed)
+
+	before := s.policyView(nil)
+	refused := func(told string) {
+		t.Helper()
+		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
+		require.Equal(t, http.StatusUnprocessableEntity, status, body)
+		assert.Contains(t, body, told)
+		assert.NotContains(t, body, filepath.Dir(s.file))
+		assert.Equal(t, before, s.policyView(nil))
+		status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+		assert.Equal(t, http.StatusForbidden, status, body)
+	}
+	require.NoError(t, os.Rename(s.file, s.file+".away"))
+	refused("weir.yaml: the file is gone")
+	for _, text := range []string{"", "\n\n", "# nothing\n", "---\n", "null\n", "~"} {
+		require.NoError(t, os.WriteFile(s.file, []byte(text), 0o600))
+		refused("weir.yaml: the file has become empty")
+	}
+	require.NoError(t, os.WriteFile(s.file, []byte("{}\n"), 0o600))
+	assert.True(t, s.reloaded(t).Changed, "that is meant")
+	assert.NotEmpty(t, s.policyView(nil).AllowedHosts)
+}
+
+// TestReloadWarns as a start does.
+func TestReloadWarns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, allowing(), false)
+	assert.Empty(t, s.said.String())
+	s.write(t, "policy:\n  allowlist:\n  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}, limits: {concurrency: 1}}\n")
+	s.reloaded(t)
+	assert.Contains(t, s.said.String(), `entry "new": header X-Key: `)
+	assert.Contains(t, s.said.String(), "policy.allowlist[0].limits: is read and not enforced yet")
+}
+
+// TestRefresh reloads when the file is not what is in force, whoever put that
+// there, and tells of one mistake once.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, allowing("http://127.0.0.1:1/"), false)
+	reloads := func(ok, failed int, what string) {
+		t.Helper()
+		s.refresh(t.Context())
+		_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
+		for result, n := range map[string]int{"ok": ok, "failed": failed} {
+			assert.True(t, strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n)), "%s: %s", what, result) //nolint:testifylint // the body is long
+		}
+	}
+	reloads(0, 0, "nothing happened")
+	s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/"))
+	s.reloaded(t)
+	reloads(1, 0, "it is in force already")
+	s.write(t, allowing("http://127.0.0.1:1/"))
+	reloads(2, 0, "another way led to what is in force")
+	assert.Len(t, s.policyView(nil).Entries, 1)
+
+	s.write(t, "policy: [\n")
+	reloads(2, 1, "a mistake")
+	reloads(2, 1, "the same")
+	assert.Equal(t, 1, strings.Count(s.said.String(), "not reloaded"))
+	s.write(t, allowing("http://127.0.0.1:1/"))
+	reloads(3, 1, "put right")
+	reloads(3, 1, "and that once")
+	s.write(t, "policy: [\n")
+	reloads(3, 2, "the same mistake again")
+	require.NoError(t, os.Remove(s.file))
+	reloads(3, 3, "another")
+
+	s.write(t, "workers: {slots: 3}\n"+allowing("http://127.0.0.1:1/"))
+	reloads(4, 3, "what waits for a restart is told")
+	assert.Contains(t, s.said.String(), "workers.slots: ")
+	s.write(t, "workers: {slots: 4}\n"+allowing("http://127.0.0.1:1/"))
+	reloads(5, 3, "each time")
 }
 
 // TestReloadAppliesThePolicyAlone: of everything else the operator is told.
@@ -232,7 +326,7 @@ func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
 			assert.Contains(t, body, `"code":"DENY_`)
 			assert.Equal(t, int32(1), hits.Load())
 			_, body, _ = s.ask(t, http.MethodGet, "/v1/evidence?kind=policy.decision&action_id="+h.Get("Weir-Action-Id"), "", "Accept", "application/json")
-			assert.Contains(t, body, s.policyView().Version, "the record names the policy that denied")
+			assert.Contains(t, body, s.policyView(nil).Version, "the record names the policy that denied")
 		})
 	}
 }
@@ -240,7 +334,7 @@ func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
 // eventually waits until the policy in force has this many entries.
 func (s *site) eventually(t *testing.T, entries int, what string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(s.policyView().Entries) == entries }, 10*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, func() bool { return len(s.policyView(nil).Entries) == entries }, 10*time.Second, 5*time.Millisecond, what)
 }
 
 // TestFileIsWatched: a change takes effect in whichever way it was made.
@@ -252,7 +346,7 @@ func TestFileIsWatched(t *testing.T) {
 
 	s.write(t, "policy: [\n")
 	require.Eventually(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") }, 10*time.Second, 5*time.Millisecond)
-	assert.Len(t, s.policyView().Entries, 2, "a mistake changes nothing")
+	assert.Len(t, s.policyView(nil).Entries, 2, "a mistake changes nothing")
 
 	other := s.file + ".new"
 	require.NoError(t, os.WriteFile(other, []byte(base+allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/", "http://127.0.0.1:3/")), 0o600))
@@ -271,7 +365,7 @@ func TestChangeWhileItStarts(t *testing.T) {
 	s.write(t, allowing("http://127.0.0.1:1/"))
 	s.late = func() { s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/")) }
 	s.start(t, true)
-	assert.Len(t, s.policyView().Entries, 2)
+	assert.Len(t, s.policyView(nil).Entries, 2)
 }
 
 // TestLinkIsWatched: Kubernetes exchanges the link to the folder that the file's
@@ -301,10 +395,10 @@ func TestLinkIsWatched(t *testing.T) {
 // TestOwnAddresses are needed where more than this machine reaches the node.
 func TestOwnAddresses(t *testing.T) {
 	t.Parallel()
-	assert.True(t, onLoopback("127.0.0.1:8092"))
-	assert.True(t, onLoopback("[::1]:8092"))
-	assert.False(t, onLoopback("0.0.0.0:8092"))
-	assert.False(t, onLoopback("[::]:8092"))
+	assert.True(t, config.Loopback("127.0.0.1:8092"))
+	assert.True(t, config.Loopback("[::1]:8092"))
+	assert.False(t, config.Loopback("0.0.0.0:8092"))
+	assert.False(t, config.Loopback("[::]:8092"))
 	own, err := ownAddrs()
 	require.NoError(t, err)
 	require.Contains(t, own, netip.MustParseAddr("127.0.0.1"))

@@ -37,7 +37,7 @@ func (a *App) openEgress(context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { feed.Close(); return nil })
 	room, err := egress.New(a.broker, a.ledger, feed, egress.Config{
-		Layout: a.layout(), Durability: a.broker.Durability(), Live: a.broker, Tenant: a.tenant, Watch: a.watch,
+		Layout: a.layout(), Durability: a.broker.Durability(), Live: a.broker, Reader: a.reader,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
@@ -46,7 +46,7 @@ func (a *App) openEgress(context.Context) error {
 			{Name: "accepting", Run: a.accepting},
 		},
 		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
-		HTTP:   stream.HTTP{Watching: a.metrics.SSE},
+		HTTP:   stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
 		Policy: a.policyView, Tokens: a.listTokens(), Allow: a.allow,
 	})
 	a.egress = egressRoom{feed: feed, room: room}
@@ -103,7 +103,7 @@ func (a *App) newIngress() *ingress.Room {
 			some.only = entries
 			return some
 		},
-		Authenticate: a.authenticate, Issuer: a.issuer(), Policies: a.policies(),
+		Authenticate: a.authenticate, Issuer: a.issuer(), Policies: a,
 		Nudge:   a.nudge,
 		Dead:    a.broker,
 		MaxBody: int64(a.cfg.Limits.Body),

@@ -88,9 +88,9 @@ policy:
 	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
 	told.Write(log.Bytes())
 	assert.NotContains(t, told.String(), "AGWCANARY")
-	assert.Empty(t, a.warnings())
+	assert.Empty(t, a.warnings(a.cfg))
 
 	require.NoError(t, os.Remove(file))
-	assert.Contains(t, strings.Join(a.warnings(), "\n"), "secrets: the age file is not there")
-	assert.NotContains(t, strings.Join(a.warnings(), "\n"), dir)
+	assert.Contains(t, strings.Join(a.warnings(a.cfg), "\n"), "secrets: the age file is not there")
+	assert.NotContains(t, strings.Join(a.warnings(a.cfg), "\n"), dir)
 }

@@ -90,7 +90,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	if err := a.Start(ctx); err != nil {
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
 	}
-	for _, w := range a.warnings() {
+	for _, w := range a.warnings(opts.Config) {
 		a.notice(w)
 	}
 	if addr := a.NATS(); addr != "" {

@@ -57,15 +57,19 @@ no others, and no host that has no entry.`,
 			if req.Name == "" || len(req.Scopes) == 0 {
 				return usageError{errors.New("a token needs --name and at least one --scope")}
 			}
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
 			var made schemas.NewToken
-			if err := f.tokens(cmd.Context(), env, http.MethodPost, "/v1/tokens", req, &made); err != nil {
+			if err := c.tokens(cmd.Context(), http.MethodPost, "/v1/tokens", req, &made); err != nil {
 				return err
 			}
 			if f.asJSON {
 				return json.NewEncoder(env.Out).Encode(made) //nolint:gosec // to show it this once is what the command is for
 			}
 			fmt.Fprintf(env.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), strings.Join(made.Scopes, " "))
-			_, err := fmt.Fprintln(env.Out, made.Secret)
+			_, err = fmt.Fprintln(env.Out, made.Secret)
 			return err
 		},
 	}
@@ -85,15 +89,15 @@ func newTokenList(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "list the tokens of a tenant, oldest first", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := "/v1/tokens"
-			if tenant != "" {
-				path += "?" + url.Values{"tenant": {tenant}}.Encode()
-			}
-			var page schemas.Page[schemas.Token]
-			if err := f.tokens(cmd.Context(), env, http.MethodGet, path, nil, &page); err != nil {
+			c, err := f.client(env)
+			if err != nil {
 				return err
 			}
-			return printTokens(env.Out, page.Items, f.asJSON)
+			all, err := c.listTokens(cmd.Context(), tenant)
+			if err != nil {
+				return err
+			}
+			return printTokens(env.Out, all, f.asJSON)
 		},
 	}
 	f.register(cmd, env)
@@ -145,15 +149,19 @@ func newTokenRevoke(env *environment) *cobra.Command {
 		Long: `End a token for good, and the streams that are open with it. What it has asked for
 before is done all the same; cancel those actions if they should not be.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := f.client(env)
+			if err != nil {
+				return err
+			}
 			var t schemas.Token
 			path := "/v1/tokens/" + url.PathEscape(args[0]) + "/revoke"
-			if err := f.tokens(cmd.Context(), env, http.MethodPost, path, nil, &t); err != nil {
+			if err := c.call(cmd.Context(), http.MethodPost, path, nil, &t); err != nil {
 				return err
 			}
 			if f.asJSON {
 				return json.NewEncoder(env.Out).Encode(t)
 			}
-			_, err := fmt.Fprintf(env.Out, "%s %s\n", t.ID, ends(t))
+			_, err = fmt.Fprintf(env.Out, "%s %s\n", t.ID, ends(t))
 			return err
 		},
 	}
@@ -161,23 +169,31 @@ before is done all the same; cancel those actions if they should not be.`,
 	return cmd
 }
 
-// tokens sends one request to the routes of tokens and reads the answer.
-func (f *clientFlags) tokens(ctx context.Context, env *environment, method, path string, body, into any) error {
-	c, err := f.client(env)
-	if err != nil {
-		return err
+// tokens is call to the routes of tokens, which an open node has not.
+func (c *client) tokens(ctx context.Context, method, path string, body, into any) error {
+	err := c.call(ctx, method, path, body, into)
+	if no, ok := errors.AsType[*refusal](err); ok && no.status == http.StatusNotFound {
+		return fmt.Errorf("%s has no tokens: it is open to everybody on its machine; start it with auth.mode: tokens (%w)", c.base, err)
 	}
-	resp, err := c.do(ctx, method, path, nil, body)
-	if err != nil {
-		return err
+	return err
+}
+
+// listTokens walks all pages.
+func (c *client) listTokens(ctx context.Context, tenant string) ([]schemas.Token, error) {
+	query := url.Values{}
+	if tenant != "" {
+		query.Set("tenant", tenant)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusBadRequest {
-		err := problemOf(resp)
-		if resp.StatusCode == http.StatusNotFound && !strings.HasSuffix(path, "/revoke") {
-			err = fmt.Errorf("%s has no tokens: it is open to everybody on its machine; start it with auth.mode: tokens (%w)", c.base, err)
+	var all []schemas.Token
+	for {
+		var page schemas.Page[schemas.Token]
+		if err := c.tokens(ctx, http.MethodGet, "/v1/tokens?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
 		}
-		return err
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("cursor", page.Next)
 	}
-	return json.NewDecoder(resp.Body).Decode(into)
 }

@@ -7,19 +7,20 @@ import (
 	"net/netip"
 	"slices"
 
+	"weir/internal/config"
 	"weir/internal/redact"
 	"weir/internal/secrets"
 )
 
-// warnings are what an operator should know and what need not keep Weir from
-// starting: it may be put right while it runs.
-func (a *App) warnings() []string {
+// warnings are what an operator should know of a configuration and what need not
+// keep it from taking effect: it may be put right while Weir runs.
+func (a *App) warnings(c config.Config) []string {
 	var all []string
 	store := a.secretStore()
 	if err := store.Check(); err != nil {
 		all = append(all, fmt.Sprintf("secrets: %v", err))
 	}
-	for _, e := range a.cfg.Policy.Allowlist {
+	for _, e := range c.Policy.Allowlist {
 		for _, added := range []struct {
 			what      string
 			templates map[string]string

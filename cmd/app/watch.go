@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -110,7 +111,7 @@ func (c *client) actions(ctx context.Context, limit int, cursor string) (schemas
 		path += "&cursor=" + url.QueryEscape(cursor)
 	}
 	var page schemas.Page[schemas.ActionEntry]
-	err := c.get(ctx, path, &page)
+	err := c.call(ctx, http.MethodGet, path, nil, &page)
 	return page, err
 }
 

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,10 +11,14 @@ import (
 )
 
 // quiet is how long a file must have been left alone before it is read: an
-// editor writes in several steps.
-const quiet = 200 * time.Millisecond
+// editor writes in several steps. In a folder that is never quiet it is read all
+// the same, patience after the first thing that happened.
+const (
+	quiet    = 200 * time.Millisecond
+	patience = 5 * quiet
+)
 
-// watchFile reloads when the content of the configuration's file changes. It
+// watchFile reloads when the configuration's file says something new. It
 // watches the folder and not the file: editors and Kubernetes put another file,
 // or another link, in its place. A node that cannot watch goes on without.
 func (a *App) watchFile(ctx context.Context) {
@@ -35,15 +37,13 @@ func (a *App) watchFile(ctx context.Context) {
 		return
 	}
 	f := &watchedFile{path: a.reload.file, watcher: w}
-	f.changed()
-	if a.stale() { // it changed while the node started
-		_, _ = a.Reload(ctx)
-	}
+	f.followLink()
+	a.refresh(ctx) // it may have changed while the node started
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.follow(ctx, func() { _, _ = a.Reload(ctx) }) // it has told what is wrong
+		f.follow(ctx, func() { a.refresh(ctx) })
 	}()
 	a.teardown.push(func(context.Context) error {
 		cancel()
@@ -56,15 +56,24 @@ func (a *App) watchFile(ctx context.Context) {
 type watchedFile struct {
 	path    string
 	watcher *fsnotify.Watcher
-	sum     [sha256.Size]byte
 	target  string // the folder that a link led to, when it was last looked at
 }
 
-// follow calls reload after each change of the file's content, until ctx ends.
-func (f *watchedFile) follow(ctx context.Context, reload func()) {
+// follow calls look after something happened that may be a change of the file,
+// until ctx ends. Whether it was one is look's to find out.
+func (f *watchedFile) follow(ctx context.Context, look func()) {
 	timer := time.NewTimer(quiet)
 	timer.Stop()
 	defer timer.Stop()
+	var latest time.Time // when to look whatever happens; zero: nothing has happened
+	happened := func() {
+		if latest.IsZero() {
+			latest = time.Now().Add(patience)
+		}
+		if left := time.Until(latest); left > 0 { // else the timer has run out
+			timer.Reset(min(quiet, left))
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -76,34 +85,19 @@ func (f *watchedFile) follow(ctx context.Context, reload func()) {
 			// Writes to other files of the folder are nothing to us; a link
 			// that is exchanged has another name than the file.
 			if !ev.Has(fsnotify.Write) || filepath.Base(ev.Name) == filepath.Base(f.path) || f.target != "" {
-				timer.Reset(quiet)
+				happened()
 			}
 		case _, ok := <-f.watcher.Errors: // events were lost: look
 			if !ok {
 				return
 			}
-			timer.Reset(quiet)
+			happened()
 		case <-timer.C:
-			if f.changed() {
-				reload()
-			}
+			latest = time.Time{}
+			f.followLink()
+			look()
 		}
 	}
-}
-
-// changed reads the file and reports whether it holds something else than the
-// last time. One that is not there is about to be: it is looked at again when
-// something happens.
-func (f *watchedFile) changed() bool {
-	f.followLink()
-	data, err := os.ReadFile(f.path)
-	if err != nil {
-		return false
-	}
-	sum := sha256.Sum256(data)
-	changed := sum != f.sum
-	f.sum = sum
-	return changed
 }
 
 // followLink watches the folder that the file really lies in, where it is a link.

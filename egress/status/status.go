@@ -130,11 +130,8 @@ func decision(st *ledger.State) *schemas.Decision {
 	if n == 0 {
 		return nil
 	}
-	last := st.Attempts[n-1]
-	if last.Result != nil && last.Result.Decision != nil { // another policy had the last word
-		return last.Result.Decision
-	}
-	return &last.Decision
+	last := st.Attempts[n-1].LastWord()
+	return &last
 }
 
 // deniedBy is the decision in the result of a call that was refused.

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 func Invalid(message string) error { return fault.New(schemas.InvalidRequest, message) }
 
 // Position reads an event id as it was sent: decimal digits, at most twenty,
-// that fit into 64 bits.
+// that fit into 64 bits and have a successor there.
 func Position(s string) (uint64, bool) {
 	if s == "" || len(s) > 20 {
 		return 0, false
@@ -26,7 +27,7 @@ func Position(s string) (uint64, bool) {
 		}
 	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil
+	return n, err == nil && n != math.MaxUint64
 }
 
 // One reads a parameter that may stand once. ok is false where it does not.

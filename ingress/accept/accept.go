@@ -5,8 +5,11 @@ package accept
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -165,6 +168,9 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		}
 		r.Source = schemas.IDGenerated
 	}
+	if len(r.Entries) > 0 {
+		fingerprint = bounded(fingerprint, r.Entries)
+	}
 	now := a.cfg.Now().UTC()
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
@@ -173,13 +179,25 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	}, nil
 }
 
+// bounded makes what an action may use a part of what was asked for: a token
+// joins no action that could use more than it may, or less.
+func bounded(fingerprint string, entries []string) string {
+	h := sha256.New()
+	h.Write([]byte(fingerprint))
+	for _, e := range slices.Sorted(slices.Values(entries)) {
+		h.Write([]byte{0})
+		h.Write([]byte(e))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // refusal is the public error of a claim that surely stored nothing, or nil.
 func refusal(err error, source schemas.IDSource) error {
 	switch {
 	case errors.Is(err, fault.ErrConflict) && source == schemas.IDKey:
-		return &fault.Error{Code: schemas.IdempotencyMismatch, Cause: err, Message: "this Idempotency-Key was used with another payload; use a new key for a new action"}
+		return &fault.Error{Code: schemas.IdempotencyMismatch, Cause: err, Message: "this Idempotency-Key was used for another request; use a new key for a new action"}
 	case errors.Is(err, fault.ErrConflict):
-		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "this request_id belongs to an action with another payload; use a new one for a new action"}
+		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "this request_id belongs to another request; use a new one for a new action"}
 	case errors.Is(err, fault.ErrFull):
 		return &fault.Error{Code: schemas.LogFull, Cause: err, Message: "the log is full, nothing was stored; try again later"}
 	case errors.Is(err, fault.ErrTooLarge):

@@ -105,6 +105,29 @@ func TestAcceptStores(t *testing.T) {
 	require.NotEqual(t, out.ID, other.ID, "without a name every request is an action")
 }
 
+// What a token may use is part of what it asks for: one that is limited to
+// entries joins nothing that was made with more, and leaves nothing behind for
+// others to join that was decided with less.
+func TestEntriesArePartOfTheRequest(t *testing.T) {
+	t.Parallel()
+	for _, name := range []accept.Name{byID("x"), byKey("k")} {
+		w := setup(t)
+		ask := func(entries ...string) error {
+			r := request(name, `{"a":1}`)
+			r.Entries = entries
+			_, err := w.Accept(t.Context(), r)
+			return err
+		}
+		require.NoError(t, ask("a", "b"))
+		want := map[schemas.IDSource]schemas.Code{schemas.IDRequest: schemas.Conflict, schemas.IDKey: schemas.IdempotencyMismatch}[name.Source]
+		for _, entries := range [][]string{nil, {"a"}, {"a", "b", "c"}, {"ab"}} {
+			require.Equal(t, want, code(t, ask(entries...)), "%v", entries)
+		}
+		w.settle(t, name.ID)
+		require.NoError(t, ask("b", "a"), "in any order")
+	}
+}
+
 func TestDeadlineByKind(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

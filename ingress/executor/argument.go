@@ -42,21 +42,21 @@ func target(call *schemas.HTTPCall, a arguments) error {
 	return nil
 }
 
-// methodOf folds ASCII alone: Unicode folding would turn other letters into
-// the ones of a method.
 func methodOf(s string) (string, bool) {
+	m := upper(s)
+	return m, schemas.KnownMethod(m)
+}
+
+// upper folds ASCII alone: Unicode folding would turn other letters into the
+// ones of a method.
+func upper(s string) string {
 	m := []byte(s)
 	for i, c := range m {
 		if 'a' <= c && c <= 'z' {
 			m[i] = c - 'a' + 'A'
 		}
 	}
-	switch string(m) {
-	case "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS":
-		return string(m), true
-	default:
-		return "", false
-	}
+	return string(m)
 }
 
 func absolute(url string) bool { return strings.Contains(url, "://") }
@@ -94,9 +94,7 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 		}
 		list = append(list, schemas.Header{Name: name, Value: value})
 	}
-	slices.SortFunc(list, func(a, b schemas.Header) int {
-		return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Name, b.Name))
-	})
+	sortByName(list)
 	for i, h := range list {
 		switch {
 		case !token(h.Name):
@@ -112,6 +110,12 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 	}
 	call.Headers = list
 	return nil
+}
+
+func sortByName(list []schemas.Header) {
+	slices.SortFunc(list, func(a, b schemas.Header) int {
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // rest reads what says nothing about where the call goes.

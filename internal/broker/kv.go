@@ -38,30 +38,40 @@ func (b *Broker) makeTokens(ctx context.Context) error {
 	return nil
 }
 
-// Bucket holds one value a key. In the records that it gives out Subject is
+// TokenBucket holds one value a key. In the records that it gives out Subject is
 // the key and Seq the revision, which grows over all keys. A record without
 // data is a key that was deleted with other tools. It is safe for concurrent use.
-type Bucket struct{ b *Broker }
+type TokenBucket struct{ b *Broker }
 
 // Tokens is the bucket of tokens.
-func (b *Broker) Tokens() *Bucket { return &Bucket{b: b} }
+func (b *Broker) Tokens() *TokenBucket { return &TokenBucket{b: b} }
 
 // Put stores a value if the newest revision of its key is last, 0 for a key that
 // never was, and returns the new one. fault.ErrFenced says that it is not; of
 // the other errors Append tells.
-func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
+func (k *TokenBucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
 	subject := tokenKeys + key
 	return k.b.Append(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
 }
 
+// Forget drops what is stored of a key up to a revision, and leaves nothing of
+// it: no mark, and no record for whoever watches. It may be called again.
+func (k *TokenBucket) Forget(ctx context.Context, key string, revision uint64) error {
+	s, err := k.b.js.Stream(ctx, tokenStream)
+	if err != nil {
+		return wrap(err)
+	}
+	return wrap(s.Purge(ctx, jetstream.WithPurgeSubject(tokenKeys+key), jetstream.WithPurgeSequence(revision+1)))
+}
+
 // Barrier returns once every Put that has returned would survive what the
 // durability promises.
-func (k *Bucket) Barrier(ctx context.Context) error { return k.b.Barrier(ctx) }
+func (k *TokenBucket) Barrier(ctx context.Context) error { return k.b.Barrier(ctx) }
 
 // Read returns up to limit records behind a revision, oldest first. Fewer than
 // limit says that there were no more when it was called: the stream's leader
 // was asked.
-func (k *Bucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
+func (k *TokenBucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
 	var all []schemas.Record
 	for len(all) < limit {
 		next, err := k.next(ctx, after)
@@ -87,7 +97,7 @@ func (k *Bucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.R
 }
 
 // next asks the leader for the first record behind a revision.
-func (k *Bucket) next(ctx context.Context, after uint64) (schemas.Record, error) {
+func (k *TokenBucket) next(ctx context.Context, after uint64) (schemas.Record, error) {
 	if ctx.Err() != nil {
 		return schemas.Record{}, ended(ctx)
 	}
@@ -136,7 +146,7 @@ func led(m *nats.Msg) (schemas.Record, error) {
 
 // Watch calls fn for every record that is stored from now on, on one goroutine
 // at a time. When some may be missing it calls lost, and the caller reads.
-func (k *Bucket) Watch(fn func(schemas.Record), lost func()) (stop func(), err error) {
+func (k *TokenBucket) Watch(fn func(schemas.Record), lost func()) (stop func(), err error) {
 	return k.b.Live(tokenLive+">", func(r schemas.Record) { fn(keyed(r)) }, lost)
 }
 

@@ -132,3 +132,35 @@ func TestBucketOutOfReach(t *testing.T) {
 	_, err = k.Read(ctx, 0, 10)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 }
+
+// TestBucketForgets one key, up to a revision, and leaves no mark of it.
+func TestBucketForgets(t *testing.T) {
+	t.Parallel()
+	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Tokens()
+	put := func(key string, last uint64) uint64 {
+		rev, err := k.Put(t.Context(), key, []byte(key), last)
+		require.NoError(t, err)
+		return rev
+	}
+	keys := func() (all []string) {
+		records, err := k.Read(t.Context(), 0, 10)
+		require.NoError(t, err)
+		for _, r := range records {
+			all = append(all, r.Subject)
+		}
+		return all
+	}
+	a, b := put("a", 0), put("b", 0)
+	next := put("a", a)
+	require.NoError(t, k.Forget(t.Context(), "a", a))
+	require.Equal(t, []string{"b", "a"}, keys(), "somebody wrote it since")
+	require.NoError(t, k.Forget(t.Context(), "a", next))
+	require.NoError(t, k.Forget(t.Context(), "a", next))
+	require.Equal(t, []string{"b"}, keys())
+	require.NoError(t, k.Forget(t.Context(), "b", b))
+	require.Empty(t, keys())
+	require.Greater(t, put("c", 0), next, "revisions go on")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, k.Forget(ctx, "c", 99), fault.ErrUnavailable)
+}

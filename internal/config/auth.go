@@ -21,7 +21,7 @@ func (c Config) Open() bool { return c.Auth.Mode == AuthOpen }
 func deriveAuth(c *Config, given origins) {
 	if !given.has("auth.mode") {
 		c.Auth.Mode = AuthTokens
-		if loopback(c.Listen) {
+		if Loopback(c.Listen) {
 			c.Auth.Mode = AuthOpen
 		}
 	}
@@ -35,8 +35,9 @@ func (c Config) AdminTokenFile() string {
 	return c.Auth.AdminTokenFile
 }
 
-// loopback reports whether an address can be reached from this machine alone.
-func loopback(listen string) bool {
+// Loopback reports whether an address, host:port, can be reached from this
+// machine alone.
+func Loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return false
@@ -47,7 +48,7 @@ func loopback(listen string) bool {
 
 func (r *reader) checkAuth(c *Config) {
 	r.oneOf("auth.mode", c.Auth.Mode, AuthOpen, AuthTokens)
-	if r.hostPort("listen", c.Listen) && c.Open() && !loopback(c.Listen) {
+	if r.hostPort("listen", c.Listen) && c.Open() && !Loopback(c.Listen) {
 		r.wrong("auth.mode", "is open and %s can be reached from other machines: anybody there could act; "+
 			"use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
 	}

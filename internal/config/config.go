@@ -50,6 +50,7 @@ type Config struct {
 
 	warnings []string
 	source   string
+	blank    bool
 }
 
 // Log is how the action log is cut, kept and made durable.
@@ -175,6 +176,10 @@ func (c Config) Warnings() []string { return c.warnings }
 
 // Source is the file that was read; empty when there was none.
 func (c Config) Source() string { return c.source }
+
+// Blank reports whether no file said anything: there was none, or there was
+// nothing in it. A file with {} says that the defaults are meant.
+func (c Config) Blank() bool { return c.blank }
 
 // Embedded reports whether the broker runs inside this program.
 func (c Config) Embedded() bool { return c.NATS.URL == "" }

@@ -26,7 +26,7 @@ const (
 // in it, secrets included, and takes a number where text is meant.
 func (r *reader) yaml(data []byte, c *Config) {
 	root := r.parse(data)
-	if root == nil {
+	if c.blank = root == nil; c.blank {
 		return
 	}
 	r.decode("", root, reflect.ValueOf(c).Elem())

@@ -11,6 +11,7 @@ import (
 const (
 	envFile         = "WEIR_CONFIG"  // where the file is
 	envToken        = "WEIR_TOKEN"   // what the client commands send
+	envURL          = "WEIR_URL"     // where they send it
 	envSecret       = "WEIR_SECRET_" // a secret's value, by name
 	envBindAddr     = "HTTP_EXECUTOR_BIND_ADDR"
 	envAllowedHosts = "HTTP_EXECUTOR_ALLOWED_HOSTS"
@@ -59,7 +60,7 @@ func envName(f reflect.StructField, path string) string {
 // counts as not set, except for a list, where it means the empty one.
 func (r *reader) environment(environ []string, c *Config) {
 	vars := lookup(environ)
-	known := map[string]bool{envFile: true, envToken: true}
+	known := map[string]bool{envFile: true, envToken: true, envURL: true}
 	for _, s := range settings(c) {
 		known[s.env] = true
 		r.override(s, s.env, vars)

@@ -53,6 +53,15 @@ type Try struct {
 	Result *schemas.Attempted
 }
 
+// LastWord is what policy said of the attempt last: another policy may have come
+// into force between the attempt's record and its first byte.
+func (t Try) LastWord() schemas.Decision {
+	if r := t.Result; r != nil && r.Decision != nil {
+		return *r.Decision
+	}
+	return t.Decision
+}
+
 // Fold builds the state from an action's messages in order. The first must be
 // its accepted event; if history has dropped that, the error is fault.ErrGone.
 // A record that cannot be decoded is passed over and marks the state as damaged,

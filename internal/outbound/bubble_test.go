@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -129,4 +130,79 @@ func TestTimerDoesNotOutliveTheCall(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "ok", string(resp.Body))
 	}) // synctest itself fails if goroutines stay
+}
+
+// TestBegunWaitsForTheFirstWrite: as long as the request's first bytes are not
+// taken, it has not begun; and however that ends, nobody waits for ever.
+func TestBegunWaitsForTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "POST", api)
+	for name, c := range map[string]struct {
+		end  func(cancel context.CancelFunc, conn *outbound.Conn, take chan<- struct{})
+		code schemas.Code // empty: an answer
+		took time.Duration
+	}{
+		"taken":    {end: func(_ context.CancelFunc, _ *outbound.Conn, take chan<- struct{}) { close(take) }},
+		"canceled": {end: func(cancel context.CancelFunc, _ *outbound.Conn, _ chan<- struct{}) { cancel() }, code: schemas.Canceled},
+		"closed":   {end: func(_ context.CancelFunc, conn *outbound.Conn, _ chan<- struct{}) { conn.Close() }, code: schemas.UpstreamReset},
+		"given up": {end: func(context.CancelFunc, *outbound.Conn, chan<- struct{}) {}, code: schemas.UpstreamTimeout, took: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				take := make(chan struct{})
+				conn, err := untaken(t, take).Open(t.Context(), permit)
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				result := make(chan error, 1)
+				go func() {
+					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+					result <- err
+				}()
+				synctest.Wait()
+				select {
+				case <-conn.Begun():
+					t.Fatal("begun, and the first write has not returned")
+				default:
+				}
+				start := time.Now()
+				c.end(cancel, conn, take)
+				<-conn.Begun()
+				assert.Equal(t, c.took, time.Since(start))
+				if err := <-result; c.code != "" {
+					var failed *fault.Call
+					require.ErrorAs(t, err, &failed)
+					assert.Equal(t, c.code, failed.Code)
+				} else {
+					require.NoError(t, err)
+				}
+			})
+		})
+	}
+}
+
+// untaken is a client whose every connection takes nothing until take is closed,
+// and then answers.
+func untaken(t *testing.T, take <-chan struct{}) *outbound.Client {
+	t.Helper()
+	n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers("93.184.216.34")})
+	return outbound.New(outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		t.Cleanup(func() { _ = far.Close() })
+		go func() {
+			select {
+			case <-take:
+			case <-t.Context().Done():
+				return
+			}
+			r := bufio.NewReader(far)
+			for line := " "; line != "" && line != "\r\n"; {
+				line, _ = r.ReadString('\n')
+			}
+			_, _ = io.WriteString(far, ok200+"Content-Length: 2\r\n\r\n{}")
+			_, _ = io.Copy(io.Discard, r)
+		}()
+		return near, nil
+	}})
 }

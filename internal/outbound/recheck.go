@@ -35,6 +35,7 @@ func (c *Conn) recheck(p policy.Permit) error {
 	return p.CheckAddrs(c.addrs)
 }
 
-// Begun is closed when the request's first byte is about to leave, or when the
-// connection was closed without.
-func (c *Conn) Begun() <-chan struct{} { return c.wire.begun }
+// Begun is closed when the request's first bytes are out of our hands, that is
+// when the connection took them or failed to, or when it was closed without. A
+// request of which nothing was offered by then never leaves.
+func (c *Conn) Begun() <-chan struct{} { return c.wire.offered }

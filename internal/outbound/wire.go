@@ -24,9 +24,11 @@ type wire struct {
 	net.Conn
 	socket *socket
 
-	begun chan struct{} // closed by the first write, or by Close
-	start sync.Once
-	end   sync.Once
+	begun   chan struct{} // closed when the first write begins, or by Close; lets reading go
+	offered chan struct{} // closed when the first write is over, or by a close; see release
+	start   sync.Once
+	offer   sync.Once
+	end     sync.Once
 
 	mu       sync.Mutex
 	sealed   bool
@@ -42,7 +44,10 @@ type wire struct {
 
 func newWire(conn net.Conn, maxHeader int64) *wire {
 	s := &socket{Conn: conn}
-	return &wire{Conn: s, socket: s, begun: make(chan struct{}), inHeader: true, left: maxHeader + readAhead}
+	return &wire{
+		Conn: s, socket: s, begun: make(chan struct{}), offered: make(chan struct{}),
+		inHeader: true, left: maxHeader + readAhead,
+	}
 }
 
 // Write counts a request as sent from the moment that its first byte is
@@ -57,12 +62,13 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	if w.writeErr != nil { // no hole in what the upstream reads
 		w.mu.Unlock()
-		return len(p), nil //nolint:nilerr // kept, and not told: see above
+		return len(p), nil // kept, and not told: see above
 	}
 	first := !w.sent
 	w.sent = true
 	w.mu.Unlock()
-	w.start.Do(func() { close(w.begun) })
+	w.begin()
+	defer w.release()
 
 	before := w.socket.written.Load()
 	n, err := w.Conn.Write(p)
@@ -76,6 +82,13 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// begin lets reading go.
+func (w *wire) begin() { w.start.Do(func() { close(w.begun) }) }
+
+// release says that the first write is over, or that there will be none. While a
+// write has not returned, what it was given may still leave, and late.
+func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
 
 // Read waits for the first write. An upstream that speaks before it was asked
 // would otherwise have its words in the process's log, by net/http's hand.
@@ -136,7 +149,8 @@ func (w *wire) seen() (came opening, readErr error) {
 // briefly: an upstream that stopped reading is not waited for.
 func (w *wire) Close() (err error) {
 	w.seal()
-	w.start.Do(func() { close(w.begun) })
+	w.begin()
+	defer w.release() // the socket is closed by then, whoever still writes to it
 	w.end.Do(func() {
 		w.mu.Lock()
 		polite := w.complete && w.writeErr == nil
@@ -158,8 +172,10 @@ func (w *wire) Close() (err error) {
 type lent struct{ *wire }
 
 func (l lent) Close() error {
-	l.seal()
-	l.start.Do(func() { close(l.begun) })
+	if sent := l.seal(); !sent {
+		l.release() // else the write does, as soon as the deadline below ends it
+	}
+	l.begin()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leaving {

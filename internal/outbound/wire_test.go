@@ -7,6 +7,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ type scripted struct {
 func (s *scripted) Write(p []byte) (int, error) { return s.write(p) }
 func (s *scripted) Read(p []byte) (int, error)  { return s.words.Read(p) }
 func (s *scripted) Close() error                { s.closed = true; return nil }
+
+func (*scripted) SetDeadline(time.Time) error { return nil }
 
 // TestReadWaitsForTheRequest: net/http reads ahead, and would log what it
 // finds before a request; it must not find anything.
@@ -51,6 +54,66 @@ func TestReadWaitsForTheRequest(t *testing.T) {
 			})
 		})
 	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestOfferedWhenTheFirstWriteIsOver: reading begins with the write, but whoever
+// waits for the first bytes waits until no more of them can leave.
+func TestOfferedWhenTheFirstWriteIsOver(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(w *wire, far net.Conn){
+		"it is taken":          func(_ *wire, far net.Conn) { _, _ = far.Read(make([]byte, 9)) },
+		"it fails":             func(_ *wire, far net.Conn) { _ = far.Close() },
+		"net/http gives it up": func(w *wire, _ net.Conn) { _ = lent{w}.Close() },
+		"it is closed":         func(w *wire, _ net.Conn) { _ = w.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				defer far.Close()
+				w := newWire(near, 1<<10)
+				defer w.Close()
+				go func() { _, _ = w.Write([]byte("x")) }()
+				synctest.Wait()
+				require.True(t, closed(w.begun))
+				require.False(t, closed(w.offered))
+				end(w, far)
+				<-w.offered
+			})
+		})
+	}
+}
+
+// TestOfferedIsNotGuessed: a write that goes on although the connection was given
+// up keeps everybody waiting; without one, giving up is enough.
+func TestOfferedIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		w := newWire(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }}, 1<<10)
+		go func() { _, _ = w.Write([]byte("x")) }()
+		synctest.Wait()
+		require.NoError(t, lent{w}.Close())
+		synctest.Wait()
+		assert.False(t, closed(w.offered))
+		close(held)
+		<-w.offered
+	})
+	w := newWire(&scripted{}, 1<<10)
+	require.NoError(t, lent{w}.Close())
+	assert.True(t, closed(w.offered))
+	w = newWire(&scripted{}, 1<<10)
+	require.NoError(t, w.Close())
+	assert.True(t, closed(w.offered))
 }
 
 // TestSealedIsSilent: after "not sent" was reported, nothing is sent.

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weir/internal/policy/placeholder"
 )
 
 const (
-	maxAdded      = 64  // names in each of headers, query and body
-	maxAddedName  = 256 // bytes
-	maxSecretName = 128 // bytes, of NAME in ${secret:NAME}
+	maxAdded     = 64  // names in each of headers, query and body
+	maxAddedName = 256 // bytes
 )
 
 // setHeaders takes the headers that the worker adds. The values of what is
@@ -102,7 +103,7 @@ func checkAdded(key, name, value string) error {
 	switch {
 	case !headerText(value) || len(value) > maxHeaderValue:
 		return fmt.Errorf("%s: the value of %s is not printable ASCII of at most %d bytes", key, name, maxHeaderValue)
-	case !validPlaceholders(value):
+	case !placeholder.Strict(value):
 		return fmt.Errorf("%s: the value of %s has a placeholder that is not ${secret:NAME}", key, name)
 	}
 	return nil
@@ -119,23 +120,4 @@ func addedName(s, others string) bool {
 		}
 	}
 	return true
-}
-
-// validPlaceholders reports whether every ${ begins a ${secret:NAME}. A
-// misspelt one would be sent as it stands.
-func validPlaceholders(s string) bool {
-	for {
-		_, after, found := strings.Cut(s, "${")
-		if !found {
-			return true
-		}
-		name, rest, closed := strings.Cut(after, "}")
-		name, ok := strings.CutPrefix(name, "secret:")
-		if !closed || !ok || name == "" || len(name) > maxSecretName || strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
-		}) {
-			return false
-		}
-		s = rest
-	}
 }

@@ -174,6 +174,8 @@ func TestDecidePath(t *testing.T) {
 		"%2e":           schemas.DenyPath,
 		"a/.%2E;v=1/b":  schemas.DenyPath,
 		"..%3bx/b":      schemas.DenyPath,
+		"..%3f/b":       schemas.DenyPath,
+		".%23x/b":       schemas.DenyPath,
 		"..%20/b":       schemas.DenyPath,
 		"a%2fb":         schemas.DenyPath,
 		"a%5Cb":         schemas.DenyPath,

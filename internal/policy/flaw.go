@@ -57,6 +57,7 @@ const (
 	flawHeaderMetadata
 	flawHeaderIdempotency
 	flawHeaderOwned
+	flawHeaderPart
 	flawIdempotencyKey
 	flawBodySize
 	flawBodyDepth
@@ -198,6 +199,8 @@ func (f flaw) describeRequest() (Check, string) {
 		return CheckHeader, "the idempotency key is a header; declare it in idempotency_key, so that it is known what may be repeated"
 	case flawHeaderOwned:
 		return CheckHeader, "the entry sets this header itself; leave it out"
+	case flawHeaderPart:
+		return CheckHeader, "an entry that adds something to its calls gives whole answers only; leave out Range and If-Range"
 	case flawIdempotencyKey:
 		return CheckHeader, "the idempotency key cannot be sent as a header; use 1 to 255 printable ASCII characters"
 	case flawBodySize:

@@ -73,6 +73,11 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	if slices.Contains(e.owned, string(name)) {
 		return flawHeaderOwned
 	}
+	// A target that echoes what it got would hand it out piece by piece, each
+	// too small to be known for a part of a secret.
+	if e.adds() && (string(name) == "range" || string(name) == "if-range") {
+		return flawHeaderPart
+	}
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
 		return flawHeaderTemplate
 	}
@@ -123,7 +128,10 @@ func classifyFamily(name string) headerKind {
 			return kind
 		}
 	}
-	if ends(name, "-api-key", "-apikey", "-secret-key", "-access-key", "-access-token", "-auth-token", "-session-token", "-security-token", "-jwt-assertion") {
+	if name == "authentication" || strings.HasSuffix(name, "-token") && !strings.Contains(name, "csrf") && !strings.Contains(name, "xsrf") {
+		return headerCredential
+	}
+	if ends(name, "-api-key", "-apikey", "-secret-key", "-access-key", "-jwt-assertion") {
 		return headerCredential
 	}
 	return headerFree

@@ -30,13 +30,14 @@ func TestHeaders(t *testing.T) {
 		"DD-API-KEY", "X-RapidAPI-Key-Api-Key", "X-Amz-Security-Token", "X-Shop-Access-Token", "X_Session_Token", "Token", "DPoP", "SSL-Client-Verify",
 		"Metadata", "Metadata-Flavor", "X-aws-ec2-metadata-token", "X-aws-ec2-metadata-token-ttl-seconds", "X-Google-Metadata-Request",
 		"Idempotency-Key", "X-Idempotency-Key", "idempotency_key",
-		"X-Tenant", "x-tenant", "X_TENANT",
+		"X-Figma-Token", "X-User-Token", "Authentication",
+		"X-Tenant", "x-tenant", "X_TENANT", "Range", "If-Range", "range",
 		"", " ", "X A", "X-A ", "X:", ":path", "X\r\nY", "X\x00", "\u00e9", strings.Repeat("x", 257),
 	} {
 		require.Equal(t, schemas.DenyHeader, decide(schemas.Header{Name: name, Value: "1"}), "%q", name)
 	}
 	for _, name := range []string{
-		"Accept", "Content-Type", "If-Match", "If-None-Match", "User-Agent", "X-Request-ID", "Traceparent", "Range", "Prefer",
+		"Accept", "Content-Type", "If-Match", "If-None-Match", "User-Agent", "X-Request-ID", "Traceparent", "Prefer",
 		"X-CSRF-Token", "X-User", "Proxyless", "X-Key", "X-Tokens", "Override",
 		"X-Hostess", "X-Forward", "Tea", "Contents", strings.Repeat("x", 256),
 	} {

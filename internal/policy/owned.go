@@ -47,11 +47,26 @@ func (e *entry) ownsParam(raw string) bool {
 		}
 	}
 	name = foldParam(name)
-	head, _, _ := bytes.Cut(name, []byte{'['})
-	return slices.ContainsFunc(e.params, func(own string) bool {
-		return strings.EqualFold(own, string(name)) || strings.EqualFold(own, string(head))
-	})
+	if e.hasParam(name) {
+		return true
+	}
+	head, _, bracket := bytes.Cut(name, []byte{'['})
+	if !bracket {
+		return false
+	}
+	if e.hasParam(head) {
+		return true
+	}
+	name[len(head)] = '_' // what becomes of a bracket that is never closed
+	return e.hasParam(name)
 }
+
+func (e *entry) hasParam(name []byte) bool {
+	return slices.ContainsFunc(e.params, func(own string) bool { return strings.EqualFold(own, string(name)) })
+}
+
+// adds reports whether the worker adds something to the entry's calls.
+func (e *entry) adds() bool { return len(e.owned)+len(e.params)+len(e.members) > 0 }
 
 // foldParam changes a decoded name into what the least careful reader sees:
 // nothing from a NUL on, no spaces before, and an underscore for a dot or a space.

@@ -60,10 +60,13 @@ func checkSegment(raw string) flaw {
 }
 
 // dotSegment holds for . and .. also where parameters follow (..;a=b, which
-// servlet containers strip first) and with spaces around (which some file
-// systems strip).
+// servlet containers strip first) or an escaped query or fragment does (which
+// ends the path for a proxy that decodes and parses again), and with spaces
+// around (which some file systems strip).
 func dotSegment(s string) bool {
-	s, _, _ = strings.Cut(s, ";")
+	if end := strings.IndexAny(s, ";?#"); end >= 0 {
+		s = s[:end]
+	}
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	return s == "." || s == ".."
 }

@@ -211,6 +211,8 @@ func (m *remedy) header(f flaw) string {
 		return "leave out the header " + name + "; the operator sets it in headers of " + m.entry.label()
 	case f == flawHeaderOwned:
 		return "leave out the header " + name + "; " + m.entry.label() + " sets it"
+	case f == flawHeaderPart:
+		return "leave out the header " + name
 	case f == flawHeaderIdempotency:
 		return "leave out the header " + name + " and set idempotency_key"
 	case f == flawHeaderRepeated:

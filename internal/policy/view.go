@@ -10,13 +10,19 @@ import (
 
 // View is the policy as it may be shown: the named entries in order, shadow ones
 // too, and the allowed hosts. Of what the worker adds it has the names alone.
-func (p *Policy) View(since time.Time) schemas.PolicyView {
+// Only are the entries that whoever looks may use, and then all there is to see;
+// empty: everything.
+func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
 	v := schemas.PolicyView{Version: p.Version(), Since: since, Entries: []schemas.EntryView{}, AllowedHosts: p.AllowedHosts()}
+	if len(only) > 0 {
+		v.AllowedHosts = []string{}
+	}
 	if p == nil {
 		return v
 	}
+	r := Request{Only: only}
 	for _, e := range p.all {
-		if !e.item {
+		if !e.item && r.usable(e) {
 			v.Entries = append(v.Entries, e.view())
 		}
 	}

@@ -116,7 +116,7 @@ func sentinel(err error) (schemas.Code, string) {
 	case errors.Is(err, fault.ErrGone):
 		return schemas.StreamGone, "the history of this record has been dropped"
 	case errors.Is(err, fault.ErrConflict):
-		return schemas.Conflict, "the id belongs to an action with another payload"
+		return schemas.Conflict, "the id belongs to another request"
 	case errors.Is(err, fault.ErrFenced):
 		return schemas.Conflict, "the record changed meanwhile; read it again"
 	case errors.Is(err, fault.ErrFull):

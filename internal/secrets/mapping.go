@@ -7,6 +7,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"weir/internal/policy/placeholder"
 )
 
 // parseMapping reads a flat YAML mapping of names to texts. It walks the syntax
@@ -55,8 +57,8 @@ func readPairs(n ast.Node, into map[string]Value) error {
 	}
 	for _, pair := range pairs {
 		key, ok := pair.Key.(*ast.StringNode)
-		if !ok || !validName(key.Value) { // it is not shown: it may be a value in the wrong place
-			return &fileError{reason: fmt.Sprintf("the age file has a name on line %d that does not match [A-Z0-9_]{1,%d}", lineOf(pair.Key), maxName)}
+		if !ok || !placeholder.ValidName(key.Value) { // it is not shown: it may be a value in the wrong place
+			return &fileError{reason: fmt.Sprintf("the age file has a name on line %d that does not match %s", lineOf(pair.Key), placeholder.NamePattern)}
 		}
 		if _, twice := into[key.Value]; twice {
 			return &fileError{reason: fmt.Sprintf("the age file has %s twice", key.Value)}

@@ -47,13 +47,13 @@ func (s *sealed) refresh() error {
 		return nil
 	}
 	s.values, s.from, s.at = nil, [2]fs.FileInfo{}, time.Now()
-	key, keyInfo, err := readRegular(s.identity, maxSize)
+	key, keyInfo, err := readRegular(system{}, s.identity, maxSize)
 	if err != nil {
-		return &fileError{reason: "the age identity's file " + err.reason, cause: err.cause}
+		return err.of("the age identity's file")
 	}
-	data, info, err := readRegular(s.file, maxSealed)
+	data, info, err := readRegular(system{}, s.file, maxSealed)
 	if err != nil {
-		return &fileError{reason: "the age file " + err.reason, cause: err.cause}
+		return err.of("the age file")
 	}
 	values, failed := unseal(data, key)
 	if failed != nil {
@@ -80,36 +80,6 @@ func (s *sealed) current() bool {
 		}
 	}
 	return true
-}
-
-// readRegular reads a whole file. Its error is a reason that follows the
-// file's description.
-func readRegular(path string, limit int64) ([]byte, fs.FileInfo, *fileError) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, &fileError{reason: "is not there", cause: err}
-	case err != nil:
-		return nil, nil, &fileError{reason: "cannot be examined", cause: err}
-	case !info.Mode().IsRegular(): // a pipe would hang the reader
-		return nil, nil, &fileError{reason: "is not a regular one"}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, &fileError{reason: "cannot be opened", cause: err}
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil { // of what is read, whatever lies there by now
-		return nil, nil, &fileError{reason: "cannot be examined", cause: err}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, nil, &fileError{reason: "cannot be read", cause: err}
-	case int64(len(data)) > limit:
-		return nil, nil, &fileError{reason: "is too large"}
-	}
-	return data, info, nil
 }
 
 // unseal decrypts a file, in armor or without, and reads the names and values

@@ -7,10 +7,10 @@ package secrets
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"strings"
+
+	"weir/internal/policy/placeholder"
 )
 
 // ErrMissing is behind the error for a secret that no source has.
@@ -79,24 +79,24 @@ func (s *Store) Check() error {
 // what must be scrubbed from whatever comes back. A secret that is missing or
 // empty is an error that gives its name.
 func (s *Store) Resolve(template string) (value Value, used []Value, err error) {
-	pieces, err := parse(template)
+	pieces, err := placeholder.Parse(template)
 	if err != nil {
 		return Value{}, nil, err
 	}
 	var b strings.Builder
 	known := map[string]string{}
 	for _, p := range pieces {
-		if p.name == "" {
-			b.WriteString(p.literal)
+		if p.Name == "" {
+			b.WriteString(p.Literal)
 			continue
 		}
-		text, ok := known[p.name]
+		text, ok := known[p.Name]
 		if !ok {
-			if text, err = s.lookup(p.name); err != nil {
-				return Value{}, nil, fmt.Errorf("secret %s: %w", p.name, err)
+			if text, err = s.lookup(p.Name); err != nil {
+				return Value{}, nil, fmt.Errorf("secret %s: %w", p.Name, err)
 			}
-			known[p.name] = text
-			used = append(used, s.former.use(p.name, text)...)
+			known[p.Name] = text
+			used = append(used, s.former.use(p.Name, text)...)
 		}
 		b.WriteString(text)
 	}
@@ -117,7 +117,7 @@ func (s *Store) find(name string) (string, error) {
 		return text, nil
 	}
 	if s.cfg.Dir != "" {
-		if text, err := readFile(s.cfg.Dir, name); !errors.Is(err, ErrMissing) {
+		if text, err := readSecret(s.cfg.Dir, name); !errors.Is(err, ErrMissing) {
 			return text, err
 		}
 	}
@@ -128,44 +128,3 @@ func (s *Store) find(name string) (string, error) {
 	}
 	return "", ErrMissing
 }
-
-// readFile reads one secret beneath dir. Errors tell what is wrong without
-// the path, which may say more than a log should.
-func readFile(dir, name string) (string, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", &fileError{reason: "the directory cannot be opened", cause: err}
-	}
-	defer root.Close()
-	info, err := root.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", ErrMissing
-	case err != nil:
-		return "", &fileError{reason: "its file cannot be examined", cause: err}
-	case !info.Mode().IsRegular(): // a pipe would hang the reader
-		return "", &fileError{reason: "its file is not a regular one"}
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return "", &fileError{reason: "its file cannot be opened", cause: err}
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	switch {
-	case err != nil:
-		return "", &fileError{reason: "its file cannot be read", cause: err}
-	case len(data) > maxSize:
-		return "", &fileError{reason: "its file is too large"}
-	}
-	return trimLine(string(data)), nil
-}
-
-// fileError keeps the cause, which names the path, out of the text.
-type fileError struct {
-	reason string
-	cause  error
-}
-
-func (e *fileError) Error() string { return e.reason }
-func (e *fileError) Unwrap() error { return e.cause }

@@ -89,19 +89,10 @@ func pick[T ~string](series map[T]prometheus.Counter, value T) prometheus.Counte
 }
 
 func methodLabel(method string) string {
-	if knownMethod(method) {
+	if schemas.KnownMethod(method) {
 		return method
 	}
 	return other
-}
-
-func knownMethod(method string) bool {
-	switch method {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
-		return true
-	default:
-		return false
-	}
 }
 
 func attemptLabel(n int) string {

@@ -80,7 +80,7 @@ func (v *vocabulary) word(key, s string) bool {
 	case "stream":
 		return made(s, 64, func(c byte) bool { return 'A' <= c && c <= 'Z' || digit(c) || c == '_' })
 	case "method":
-		return knownMethod(s)
+		return schemas.KnownMethod(s)
 	case "route":
 		return routePattern(s)
 	case "component":
@@ -160,7 +160,7 @@ func entryName(s string) bool {
 // a lower-case word, v1, or a parameter's name.
 func routePattern(s string) bool {
 	if method, path, ok := strings.Cut(s, " "); ok {
-		if !knownMethod(method) {
+		if !schemas.KnownMethod(method) {
 			return false
 		}
 		s = path

@@ -2,25 +2,36 @@ package token
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"weir/schemas"
 )
 
 // First makes the first admin token and writes it to a file that its owner
 // alone can read, unless the operator's tenant has an admin already and another
-// is not asked for. It reports whether it did. The file is written before the
-// token is stored: a token that nobody can read would lock everybody out.
+// is not asked for. An admin that is limited to entries is none: it could not
+// make one that is not. It reports whether there is a new token in the file.
+//
+// The token lies in a file beside before it is stored, and takes the place of
+// the one before only after that: whatever fails, and wherever the program ends,
+// no token that works is lost. One that was left beside is found by the next First.
 func (k *Keeper) First(ctx context.Context, file string, another bool) (made bool, err error) {
-	all, err := k.List(schemas.Operator)
-	if err != nil {
-		return false, err
+	if k.stale(k.cfg.Now()) {
+		return false, errUnknown(errStale)
 	}
-	for _, t := range all {
-		if !another && t.Status == active && Can(t, schemas.ScopeAdmin) {
-			return false, nil
-		}
+	beside := file + ".new"
+	if !another && k.works(beside) {
+		return true, replace(file, beside)
+	}
+	if !another && k.administered() {
+		return false, nil
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return false, fmt.Errorf("%s is a directory", file)
 	}
 	t, err := k.design(schemas.Token{Tenant: schemas.Operator}, schemas.TokenRequest{Name: "first-admin", Scopes: []string{schemas.ScopeAdmin}})
 	if err != nil {
@@ -28,13 +39,44 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	}
 	id, s, text := mint()
 	t.ID = id
-	if err := writePrivate(file, text+"\n"); err != nil {
+	if err := writePrivate(beside, text+"\n"); err != nil {
 		return false, err
 	}
 	if err := k.put(ctx, t, s.hash(), 0); err != nil {
 		return false, err
 	}
-	return true, nil
+	return true, replace(file, beside)
+}
+
+// administered reports whether the operator's tenant has an admin that may do
+// everything.
+func (k *Keeper) administered() bool {
+	now := k.cfg.Now()
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, h := range k.held {
+		if h.governs(now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *held) governs(now time.Time) bool {
+	t := h.token
+	return !h.gone && t.Tenant == schemas.Operator && len(t.Entries) == 0 &&
+		statusAt(t, now) == active && schemas.Grants(t.Scopes, schemas.ScopeAdmin)
+}
+
+// works reports whether the token in a file is that of an admin who may do
+// everything.
+func (k *Keeper) works(file string) bool {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	h, err := k.find([]string{"Bearer " + strings.TrimSuffix(string(data), "\n")})
+	return err == nil && h.governs(k.cfg.Now())
 }
 
 // writePrivate puts a file in place of another, whole or not at all.
@@ -62,10 +104,15 @@ func writePrivate(name, content string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
+	return replace(name, f.Name())
+}
+
+// replace puts a file in the place of another in the same directory, for good.
+func replace(name, by string) error {
+	if err := os.Rename(by, name); err != nil {
 		return err
 	}
-	d, err := os.Open(dir)
+	d, err := os.Open(filepath.Dir(name))
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ type Store interface {
 	// Watch calls fn for what is stored from now on, and lost when some of
 	// that may be missing.
 	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
+	// Forget drops what is stored of a key up to a write. Nobody is told, and it
+	// is no error if nothing is there.
+	Forget(ctx context.Context, key string, upTo uint64) error
 	// Barrier returns once what was put would survive.
 	Barrier(ctx context.Context) error
 }
@@ -40,12 +43,17 @@ type Config struct {
 	// Streams is how many event streams one token may hold open on this node;
 	// default 1000.
 	Streams int
+	// Active is how many tokens of one tenant may be in force; default 10,000.
+	// Each node counts those it has heard of, so a few more can come of requests
+	// at the same time.
+	Active int
 	// Check is how often the store is asked whether the copy is whole, beside
 	// being followed; default 500 ms. It bounds how long a revocation on
 	// another node can go unseen when the news of it is lost.
 	Check time.Duration
 	// Stale is how long the store may be out of reach before nobody is let in
-	// any more; default 10 s.
+	// any more; default 10 s. Streams that are open then end up to half as much
+	// later.
 	Stale time.Duration
 	// StoreTimeout bounds one write and its barrier; default 10 s.
 	StoreTimeout time.Duration
@@ -68,6 +76,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Streams <= 0 {
 		c.Streams = 1000
+	}
+	if c.Active <= 0 {
+		c.Active = 10_000
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -122,6 +133,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	k.stop = sync.OnceFunc(func() { unwatch(); end(); k.done.Wait(); k.endStreams() })
 	k.done.Go(func() { k.follow(life) })
+	k.done.Go(func() { k.tidy(life) })
 	return nil
 }
 
@@ -137,7 +149,8 @@ func (k *Keeper) hurry() {
 }
 
 // follow asks the store again and again, for what the watch has missed and to
-// know that it can be reached at all.
+// know that it can be reached at all. Where it cannot for too long, a stream may
+// belong to a token that was revoked meanwhile: all of them end.
 func (k *Keeper) follow(ctx context.Context) {
 	tick := time.NewTicker(k.cfg.Check)
 	defer tick.Stop()
@@ -159,6 +172,9 @@ func (k *Keeper) follow(ctx context.Context) {
 			out = failed
 			k.tell(ctx, failed)
 		}
+		if err != nil && k.stale(k.cfg.Now()) {
+			k.endStreams()
+		}
 	}
 }
 
@@ -168,6 +184,13 @@ func (k *Keeper) tell(ctx context.Context, failed bool) {
 		return
 	}
 	k.cfg.Logger.InfoContext(ctx, "tokens in reach", "component", "token")
+}
+
+// stale reports whether the copy is too old to tell who may come in.
+func (k *Keeper) stale(now time.Time) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.whole.IsZero() || now.Sub(k.whole) >= k.cfg.Stale
 }
 
 // page is how many records are read at once.
@@ -273,13 +296,12 @@ func (k *Keeper) find(fields []string) (*held, error) {
 	}
 	now := k.cfg.Now()
 	hash := s.hash()
-	k.mu.RLock()
-	h, known := k.held[id]
-	fresh := !k.whole.IsZero() && now.Sub(k.whole) < k.cfg.Stale
-	k.mu.RUnlock()
-	if !fresh {
+	if k.stale(now) {
 		return nil, errUnknown(errStale)
 	}
+	k.mu.RLock()
+	h, known := k.held[id]
+	k.mu.RUnlock()
 	if !known {
 		h = &held{gone: true}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,7 +181,9 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 	k := New(s, Config{})
 	_, err := k.Verify(bearing(made.Secret))
 	require.Equal(t, schemas.Unavailable, code(t, err), "before Start")
-	_, err = k.List(schemas.Operator)
+	_, err = k.List(schemas.Operator, "", 1)
+	require.Equal(t, schemas.Unavailable, code(t, err))
+	_, err = k.First(t.Context(), filepath.Join(t.TempDir(), "f"), true)
 	require.Equal(t, schemas.Unavailable, code(t, err))
 	k.Stop()
 
@@ -209,12 +212,39 @@ func TestStoreOutOfReach(t *testing.T) {
 		require.Equal(t, schemas.Unavailable, code(t, err))
 		_, _, err = k.Stream(t.Context(), bearing(made.Secret))
 		require.Equal(t, schemas.Unavailable, code(t, err))
-		_, err = k.List(schemas.Operator)
+		_, err = k.List(schemas.Operator, "", 1)
 		require.Equal(t, schemas.Unavailable, code(t, err))
 		s.set(func(s *shelf) { s.down = nil })
 		pass(time.Second)
 		_, err = k.Verify(bearing(made.Secret))
 		require.NoError(t, err)
+		k.Stop()
+	})
+}
+
+// TestStreamsEndWithoutTheStore: whether their tokens were revoked meanwhile
+// cannot be known.
+func TestStreamsEndWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, Config{})
+		made := k.make(t, schemas.TokenRequest{})
+		ctx, release, err := k.Stream(t.Context(), bearing(made.Secret))
+		require.NoError(t, err)
+		defer release()
+		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+		pass(9 * time.Second)
+		require.NoError(t, ctx.Err(), "a short interruption is borne")
+		pass(time.Second + k.cfg.Check)
+		require.Error(t, ctx.Err())
+		s.set(func(s *shelf) { s.down = nil })
+		pass(k.cfg.Check)
+		again, release, err := k.Stream(t.Context(), bearing(made.Secret))
+		require.NoError(t, err)
+		defer release()
+		pass(time.Minute)
+		require.NoError(t, again.Err())
 		k.Stop()
 	})
 }
@@ -260,9 +290,7 @@ func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 		require.Equal(t, schemas.Unauthorized, code(t, err), name)
 		_, err = k.Revoke(t.Context(), root(), made.ID)
 		require.Equal(t, schemas.NotFound, code(t, err), name)
-		all, err := k.List(schemas.Operator)
-		require.NoError(t, err)
-		require.Empty(t, all, name)
+		require.Empty(t, k.list(t, schemas.Operator), name)
 		s.set(func(s *shelf) { s.store(made.ID, []byte(good)) })
 	}
 	before := k.held[made.ID]

@@ -104,6 +104,18 @@ func (s *shelf) Watch(fn func(schemas.Record), lost func()) (func(), error) {
 	return func() { s.mu.Lock(); defer s.mu.Unlock(); delete(s.watchers, n) }, nil
 }
 
+func (s *shelf) Forget(ctx context.Context, key string, upTo uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil || ctx.Err() != nil {
+		return s.down
+	}
+	if s.newest[key].Seq <= upTo {
+		delete(s.newest, key)
+	}
+	return nil
+}
+
 func (s *shelf) Barrier(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,6 +148,15 @@ func (k *Keeper) make(t *testing.T, req schemas.TokenRequest) schemas.NewToken {
 	made, err := k.Create(t.Context(), root(), req)
 	require.NoError(t, err)
 	return made
+}
+
+// list is all that a tenant is shown on one page.
+func (k *Keeper) list(t *testing.T, tenant string) []schemas.Token {
+	t.Helper()
+	page, err := k.List(tenant, "", 1000)
+	require.NoError(t, err)
+	require.Empty(t, page.Next)
+	return page.Items
 }
 
 func bearing(text string) []string { return []string{"Bearer " + text} }

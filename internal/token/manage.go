@@ -19,12 +19,16 @@ const (
 
 // Create makes a token for an admin and returns it with its secret, which is
 // kept nowhere. Errors: VALIDATION_ERROR; FORBIDDEN for what the admin may not
-// give away; LOG_FULL: nothing was stored; UNAVAILABLE: whether it was is
+// give away; CONFLICT where the tenant has as many as it may; LOG_FULL: nothing was stored; UNAVAILABLE: whether it was is
 // unknown, and the secret of it is lost either way.
 func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.TokenRequest) (schemas.NewToken, error) {
 	t, err := k.design(admin, req)
 	if err != nil {
 		return schemas.NewToken{}, err
+	}
+	if k.active(t.Tenant) >= k.cfg.Active {
+		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.Active)+
+			" tokens in force and may have no more; revoke those that nobody uses, and give new ones an expires_in")
 	}
 	id, s, text := mint()
 	t.ID = id
@@ -58,8 +62,10 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 		}
 		t.ExpiresAt = now.Add(d)
 	}
-	if t.Tenant != admin.Tenant && admin.Tenant != schemas.Operator {
-		return t, fault.New(schemas.Forbidden, "only an admin of the tenant "+schemas.Operator+" may make tokens for another tenant")
+	if t.Tenant != admin.Tenant {
+		if err := fault.Operator(admin.Tenant, "make tokens for another tenant"); err != nil {
+			return t, err
+		}
 	}
 	if len(admin.Entries) > 0 {
 		for _, e := range t.Entries {
@@ -116,7 +122,7 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 		k.mu.RLock()
 		h := k.held[id]
 		k.mu.RUnlock()
-		if h == nil || h.gone || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
+		if h == nil || !h.shown(k.cfg.Now()) || (h.token.Tenant != admin.Tenant && admin.Tenant != schemas.Operator) {
 			return schemas.Token{}, fault.New(schemas.NotFound, "there is no token with this id")
 		}
 		t := h.token
@@ -169,31 +175,4 @@ func unstored(err error, unknown string) error {
 		return &fault.Error{Code: schemas.LogFull, Cause: err, Message: "the log is full, nothing was stored; try again later"}
 	}
 	return &fault.Error{Code: schemas.Unavailable, Cause: err, Message: unknown}
-}
-
-// List returns the tokens of a tenant, oldest first, those that ended too.
-func (k *Keeper) List(tenant string) ([]schemas.Token, error) {
-	now := k.cfg.Now()
-	all := []schemas.Token{}
-	k.mu.RLock()
-	whole := !k.whole.IsZero() && now.Sub(k.whole) < k.cfg.Stale
-	for _, h := range k.held {
-		if !h.gone && h.token.Tenant == tenant {
-			all = append(all, h.token)
-		}
-	}
-	k.mu.RUnlock()
-	if !whole {
-		return nil, errUnknown(errStale)
-	}
-	for i := range all {
-		all[i].Status = statusAt(all[i], now)
-	}
-	slices.SortFunc(all, func(a, b schemas.Token) int {
-		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return all, nil
 }

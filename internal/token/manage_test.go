@@ -2,8 +2,6 @@ package token
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,17 +69,13 @@ func TestCreate(t *testing.T) {
 		}
 		require.Equal(t, want, made.Token)
 		require.Equal(t, 1, s.barriers, "it is durable before it is given out")
-		all, err := k.List("acme")
-		require.NoError(t, err)
-		require.Equal(t, []schemas.Token{want}, all)
+		require.Equal(t, []schemas.Token{want}, k.list(t, "acme"))
 		got, err := k.Verify(bearing(made.Secret))
 		require.NoError(t, err)
 		want.Status = ""
 		require.Equal(t, want, got)
 		pass(2 * time.Minute)
-		all, err = k.List("acme")
-		require.NoError(t, err)
-		require.Equal(t, "expired", all[0].Status)
+		require.Equal(t, "expired", k.list(t, "acme")[0].Status)
 		k.Stop()
 	})
 }
@@ -111,9 +105,7 @@ func TestAdminsStayInTheirTenant(t *testing.T) {
 	require.Equal(t, unknown, foreign, "whether it is there is not said")
 	_, err = k.Verify(bearing(made.Secret))
 	require.NoError(t, err)
-	all, err := k.List("umbra")
-	require.NoError(t, err)
-	require.Len(t, all, 1)
+	require.Len(t, k.list(t, "umbra"), 1)
 	_, err = k.Revoke(t.Context(), root(), made.ID)
 	require.NoError(t, err, "the operator may")
 }
@@ -212,78 +204,4 @@ func TestAClientThatLeavesStopsNothing(t *testing.T) {
 	s.before = cancel
 	_, err := k.Revoke(ctx, root(), made.ID)
 	require.NoError(t, err)
-}
-
-func TestFirstAdmin(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{})
-	file := filepath.Join(t.TempDir(), "new", "admin.token")
-	made, err := k.First(t.Context(), file, false)
-	require.NoError(t, err)
-	require.True(t, made)
-	text := readToken(t, file)
-	who, err := k.Verify(bearing(text))
-	require.NoError(t, err)
-	require.Equal(t, schemas.Operator, who.Tenant)
-	require.True(t, Can(who, schemas.ScopeRulesWrite))
-	require.Equal(t, 1, s.barriers)
-
-	made, err = k.First(t.Context(), file, false)
-	require.NoError(t, err)
-	require.False(t, made, "one is enough")
-	require.Equal(t, text, readToken(t, file))
-
-	k.make(t, schemas.TokenRequest{Tenant: "acme", Scopes: []string{schemas.ScopeAdmin}})
-	_, err = k.Revoke(t.Context(), root(), who.ID)
-	require.NoError(t, err)
-	made, err = k.First(t.Context(), file, false)
-	require.NoError(t, err)
-	require.True(t, made, "another tenant's admin is no operator")
-	require.NotEqual(t, text, readToken(t, file))
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
-	require.NoError(t, err)
-	require.Equal(t, []string{file}, left)
-}
-
-func readToken(t *testing.T, file string) string {
-	t.Helper()
-	info, err := os.Stat(file)
-	require.NoError(t, err)
-	require.EqualValues(t, 0o600, info.Mode().Perm())
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return strings.TrimSuffix(string(data), "\n")
-}
-
-// TestFirstAdminThatNobodyCouldRead is not made.
-func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{})
-	dir := t.TempDir()
-	blocked := filepath.Join(dir, "file")
-	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
-	_, err := k.First(t.Context(), filepath.Join(blocked, "admin.token"), false)
-	require.Error(t, err)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "admin.token"), 0o700))
-	_, err = k.First(t.Context(), filepath.Join(dir, "admin.token"), false)
-	require.Error(t, err)
-	require.Empty(t, s.puts)
-	file := filepath.Join(dir, "good")
-	s.set(func(s *shelf) { s.barrier = errDown })
-	_, err = k.First(t.Context(), file, false)
-	require.ErrorIs(t, err, errDown)
-}
-
-func TestCan(t *testing.T) {
-	t.Parallel()
-	for _, scope := range schemas.Scopes() {
-		require.True(t, Can(schemas.Token{Scopes: []string{schemas.ScopeAdmin}}, scope))
-		require.True(t, Can(schemas.Token{Scopes: []string{scope}}, scope))
-		require.False(t, Can(schemas.Token{}, scope))
-		if scope != schemas.ScopeActionsRead {
-			require.False(t, Can(schemas.Token{Scopes: []string{schemas.ScopeActionsRead}}, scope))
-		}
-	}
 }

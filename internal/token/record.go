@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"weir/schemas"
@@ -60,9 +59,4 @@ func statusAt(t schemas.Token, now time.Time) string {
 	default:
 		return active
 	}
-}
-
-// Can reports whether a token has a scope; an admin has all.
-func Can(t schemas.Token, scope string) bool {
-	return slices.Contains(t.Scopes, scope) || slices.Contains(t.Scopes, schemas.ScopeAdmin)
 }

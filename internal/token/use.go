@@ -70,7 +70,7 @@ func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context
 	k.mu.RLock()
 	again := k.held[h.token.ID]
 	k.mu.RUnlock()
-	if again.gone || !again.token.RevokedAt.IsZero() { // between find and enter
+	if again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between find and enter
 		leave()
 		return ctx, nil, errUnauthorized()
 	}

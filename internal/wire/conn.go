@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,9 @@ type Conn struct {
 	cfg     *Config
 	release func()
 	heads   heads
+
+	// answering is set from Begin to End.
+	answering atomic.Bool
 
 	mu       sync.Mutex
 	deadline time.Time // what the server asked for; the zero time: none
@@ -32,7 +36,7 @@ const piece = 64 << 10
 // Write sends p piece by piece, each with a deadline. A client that takes
 // nothing is reset, so that the kernel forgets what it holds for it, too.
 func (c *Conn) Write(p []byte) (int, error) {
-	if c.cfg.Answer != nil {
+	if c.cfg.Answer != nil && !c.answering.Load() {
 		if code, ok := refusal(p); ok {
 			if _, err := c.send(c.cfg.Answer(code)); err != nil {
 				return 0, err

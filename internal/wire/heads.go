@@ -10,8 +10,10 @@ import (
 // RFC 9112 calls an error and net/http overlooks or hides: a length beside a
 // transfer coding (section 6.3), a transfer coding in HTTP/1.0 (6.1), lengths
 // that repeat (6.3), folded lines (5.2), line ends without CR (2.2). It parses
-// only as much as it takes to find the next head, and gives up where it cannot
-// be sure: after a transfer coding, whose connection is closed anyway.
+// only as much as it takes to find the next head. A length that it cannot read
+// is one more fault, whatever net/http makes of it: with another length than
+// net/http's, it would look for the next head in the wrong place. After a
+// transfer coding it gives up, as the handler ends that connection anyway.
 type heads struct {
 	mu   sync.Mutex
 	why  string // the first thing that was wrong
@@ -20,6 +22,7 @@ type heads struct {
 	body  uint64   // bytes of a body still to come
 	lines int      // lines of the head so far
 	line  []byte   // the begin of the line, at most lineMax bytes
+	cut   bool     // line is not the whole of it
 	tail  [16]byte // the end of the line so far
 
 	old             bool // HTTP/1.0
@@ -61,7 +64,9 @@ func (h *heads) keep(p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	h.line = append(h.line, p[:min(len(p), lineMax-len(h.line))]...)
+	kept := min(len(p), lineMax-len(h.line))
+	h.line = append(h.line, p[:kept]...)
+	h.cut = h.cut || kept < len(p)
 	if n := len(p); n < len(h.tail) {
 		copy(h.tail[:], h.tail[n:])
 		copy(h.tail[len(h.tail)-n:], p)
@@ -76,14 +81,14 @@ func (h *heads) wrong(why string) {
 }
 
 func (h *heads) endLine() {
-	line, tail := bytes.TrimSuffix(h.line, []byte("\r")), h.tail
-	h.line, h.tail = h.line[:0], [len(h.tail)]byte{}
+	line, tail, cut := bytes.TrimSuffix(h.line, []byte("\r")), h.tail, h.cut
+	h.line, h.tail, h.cut = h.line[:0], [len(h.tail)]byte{}, false
 	switch {
 	case tail[len(tail)-1] != '\r':
 		h.wrong("a line ends without a carriage return")
-	case len(line) == 0 && h.lines > 0:
+	case h.lines == 0 && len(bytes.Trim(line, "\r")) == 0: // net/http skips a few before a head, or refuses it
+	case len(line) == 0:
 		h.endHead()
-	case len(line) == 0: // before a head: net/http refuses it
 	case h.lines == 0:
 		h.lines = 1
 		h.old = bytes.HasSuffix(tail[:], []byte(" HTTP/1.0\r"))
@@ -91,18 +96,18 @@ func (h *heads) endLine() {
 		h.wrong("a header field is folded over several lines")
 	default:
 		h.lines++
-		h.field(line)
+		h.field(line, cut)
 	}
 }
 
-func (h *heads) field(line []byte) {
+func (h *heads) field(line []byte, cut bool) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	switch {
 	case bytes.EqualFold(name, []byte("Content-Length")):
 		h.lengths++
 		n, err := strconv.ParseUint(string(bytes.Trim(value, " \t")), 10, 63)
-		if err != nil {
-			h.done = true // net/http refuses it
+		if err != nil || cut {
+			h.wrong("the length of the body cannot be read")
 			return
 		}
 		h.length = n

@@ -7,7 +7,7 @@ import (
 )
 
 // What net/http writes to a connection whose request it cannot read: a status
-// line, exactly these headers, and a text. Answers of handlers have a Date.
+// line, exactly these headers, and a text.
 const (
 	statusStart = "HTTP/1.1 "
 	plainHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
@@ -15,8 +15,9 @@ const (
 	refusalMax = 512
 )
 
-// refusal recognizes such an answer. Should net/http word it otherwise one
-// day, its own text goes out.
+// refusal recognizes such an answer in a write while no handler answers: within
+// an answer, the same bytes are somebody's content. Should net/http word it
+// otherwise one day, its own text goes out.
 func refusal(p []byte) (schemas.Code, bool) {
 	if len(p) > refusalMax || !bytes.HasPrefix(p, []byte(statusStart)) {
 		return "", false

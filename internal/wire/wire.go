@@ -4,7 +4,6 @@
 package wire
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"sync"
@@ -21,9 +20,6 @@ const (
 	ReasonTotal Reason = "total" // too many connections are open
 	ReasonPeer  Reason = "peer"  // too many of them from one peer
 )
-
-// Reasons lists them.
-func Reasons() []Reason { return []Reason{ReasonTotal, ReasonPeer} }
 
 // Config of a Listener. Zero fields take the default.
 type Config struct {
@@ -131,26 +127,4 @@ func peerOf(addr net.Addr) netip.Prefix {
 	}
 	p, _ := ip.Prefix(bits) // the zero Prefix for the zero address
 	return p
-}
-
-type connKey struct{}
-
-// Context has the requests of a connection know it; it is for
-// http.Server.ConnContext.
-func Context(ctx context.Context, c net.Conn) context.Context {
-	if own, ok := c.(*Conn); ok {
-		return context.WithValue(ctx, connKey{}, own)
-	}
-	return ctx
-}
-
-// Bad says what is wrong with how the requests of a connection are framed, or
-// nothing. net/http has taken such requests for good ones, and another server
-// before this one may have read them as other requests: nothing that the
-// connection carries can be trusted. ctx is a request's.
-func Bad(ctx context.Context) string {
-	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
-		return c.heads.bad()
-	}
-	return ""
 }

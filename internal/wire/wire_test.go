@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,15 +30,20 @@ func serve(t *testing.T, cfg wire.Config, h http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	srv := &http.Server{Handler: h, ConnContext: wire.Context, MaxHeaderBytes: 8 << 10, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wire.Begin(r.Context())
+		h(w, r)
+	}), ConnContext: wire.Context, MaxHeaderBytes: 8 << 10, ReadHeaderTimeout: 5 * time.Second}
 	var conns sync.WaitGroup
-	srv.ConnState = func(_ net.Conn, s http.ConnState) {
+	srv.ConnState = func(c net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:
 			conns.Add(1)
 		case http.StateClosed:
 			conns.Done()
-		case http.StateActive, http.StateIdle, http.StateHijacked:
+		case http.StateIdle:
+			wire.End(c)
+		case http.StateActive, http.StateHijacked:
 		}
 	}
 	done := make(chan struct{})
@@ -55,8 +63,12 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 	return tcp
 }
 
-// closed reports whether the other side ends the connection without a byte.
+// closed reports whether the other side ends the connection without a byte, or
+// has done so before there was one.
 func closed(c net.Conn) bool {
+	if c == nil {
+		return true
+	}
 	n, err := c.Read(make([]byte, 1))
 	return n == 0 && err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
@@ -68,15 +80,22 @@ func TestCaps(t *testing.T) {
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
+	// from is nil where the reset of a refusal comes before dialing has ended.
 	from := func(ip string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 5 * time.Second}
 		c, err := d.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+		if errors.Is(err, syscall.ECONNRESET) {
+			return nil
+		}
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		return c
 	}
 	served := func(c net.Conn) bool {
+		if c == nil {
+			return false
+		}
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		return err == nil && resp.StatusCode == http.StatusNoContent && resp.Body.Close() == nil
@@ -161,19 +180,106 @@ func TestAnswersOfHandlersStay(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
 }
 
+// TestContentThatLooksLikeARefusalStays: within an answer it is content, and
+// what net/http refuses after that answer is worded still.
+func TestContentThatLooksLikeARefusalStays(t *testing.T) {
+	t.Parallel()
+	const text = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	answer := func(schemas.Code) []byte { return []byte("HTTP/1.1 499 X\r\nContent-Length: 0\r\n\r\n") }
+	addr := serve(t, wire.Config{Answer: answer}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(1+len(text)))
+		for _, part := range []string{"x", text} { // each a write of its own
+			_, _ = io.WriteString(w, part)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	c := dial(t, addr)
+	_, err := io.WriteString(c, strings.Repeat("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 2)+"garbage\r\n\r\n")
+	require.NoError(t, err)
+	answers := bufio.NewReader(c)
+	for range 2 {
+		resp, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		got, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, "x"+text, string(got))
+	}
+	resp, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 499, resp.StatusCode)
+}
+
+// TestBadFramingIsSeenByTheHandler has both verdicts: what net/http refuses by
+// itself no handler sees, and of what it serves the handler knows the rest.
 func TestBadFramingIsSeenByTheHandler(t *testing.T) {
 	t.Parallel()
-	seen := make(chan string, 4)
-	addr := serve(t, wire.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		seen <- wire.Bad(r.Context())
-		w.Header().Set("Connection", "close")
+	const (
+		refused   = "net/http refuses it"
+		both      = "the body has both a length and a transfer coding"
+		old       = "HTTP/1.0 knows no transfer coding"
+		twice     = "the length of the body stands more than once"
+		noLength  = "the length of the body cannot be read"
+		folded    = "a header field is folded over several lines"
+		bare      = "a line ends without a carriage return"
+		post      = "POST / HTTP/1.1\r\nHost: a\r\n"
+		chunks    = "\r\n\r\n0\r\n\r\n"
+		postBlank = post + "Content-Length: 0\r\n\r\n"
+	)
+	answer := func(schemas.Code) []byte {
+		return []byte("HTTP/1.1 499 X\r\nVerdict: " + refused + "\r\nContent-Length: 0\r\n\r\n")
+	}
+	addr := serve(t, wire.Config{Answer: answer}, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		w.Header().Set("Verdict", wire.Bad(r.Context()))
+		w.Header().Set("Took", strconv.FormatInt(n, 10))
 	})
-	_, err := io.WriteString(dial(t, addr), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-	require.NoError(t, err)
-	require.Contains(t, <-seen, "both a length and a transfer coding")
-	_, err = io.WriteString(dial(t, addr), "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-	require.NoError(t, err)
-	require.Empty(t, <-seen)
+	blank, zeros := strings.Repeat(" ", 130), strings.Repeat("0", 130)
+	for name, tc := range map[string]struct{ raw, verdict, took string }{
+		"a length":                    {post + "Content-Length: 5\r\n\r\nabcde", "", "5"},
+		"chunked":                     {post + "Transfer-Encoding: chunked" + chunks, "", "0"},
+		"chunked, behind spaces":      {post + "Transfer-Encoding:" + blank + "chunked" + chunks, "", "0"},
+		"length and coding":           {post + "Content-Length: 5\r\nTransfer-Encoding: chunked" + chunks, both, "0"},
+		"long length and coding":      {post + "Content-Length:" + blank + "5\r\nTransfer-Encoding: chunked" + chunks, noLength, "0"},
+		"coding and long length":      {post + "Transfer-Encoding: chunked\r\nContent-Length:" + blank + "5" + chunks, noLength, "0"},
+		"length and long coding":      {post + "Content-Length: 5\r\nTransfer-Encoding:" + blank + "chunked" + chunks, both, "0"},
+		"a length behind spaces":      {post + "Content-Length:" + blank + "5\r\n\r\nabcde", noLength, "5"},
+		"a length before spaces":      {post + "Content-Length: 5" + blank + "\r\n\r\nabcde", noLength, "5"},
+		"a length behind zeros":       {post + "Content-Length: " + zeros + "5\r\n\r\nabcde", noLength, "5"},
+		"a number behind the spaces":  {post + "Content-Length: 5" + blank + "6\r\n\r\nabcde", refused, ""},
+		"no length":                   {post + "Content-Length:\r\n\r\n", refused, ""},
+		"a length with a sign":        {post + "Content-Length: +5\r\n\r\nabcde", refused, ""},
+		"two lengths":                 {post + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nabcde", twice, "5"},
+		"two other lengths":           {post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", refused, ""},
+		"a coding with a space":       {post + "Transfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\nabcde", refused, ""},
+		"a coding in HTTP/1.0":        {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked" + chunks, old, "0"},
+		"that, behind CRs":            {postBlank + "\r\r\nPOST / HTTP/1.0\r\nTransfer-Encoding: chunked" + chunks, old, "0"},
+		"a head in a body with zeros": {post + "Content-Length: " + zeros + "5\r\n\r\nabcde" + post + "Transfer-Encoding: chunked" + chunks, noLength, "0"},
+		"folded":                      {post + "X: a\r\n b\r\n\r\n", folded, "0"},
+		"folded at once":              {"POST / HTTP/1.1\r\n Host: a\r\n\r\n", refused, ""},
+		"bare LF":                     {"POST / HTTP/1.1\nHost: a\n\n", bare, "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, addr)
+			_, err := io.WriteString(c, tc.raw)
+			require.NoError(t, err)
+			require.NoError(t, c.CloseWrite())
+			var verdict, took string // of the last
+			for answers := bufio.NewReader(c); ; {
+				resp, err := http.ReadResponse(answers, nil)
+				if errors.Is(err, io.ErrUnexpectedEOF) {
+					break
+				}
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				verdict, took = resp.Header.Get("Verdict"), resp.Header.Get("Took")
+			}
+			require.Equal(t, tc.verdict, verdict)
+			require.Equal(t, tc.took, took)
+		})
+	}
 	require.Empty(t, wire.Bad(t.Context()), "a request that came another way")
 }
 
@@ -194,19 +300,57 @@ func TestAReaderThatTakesNothingIsReset(t *testing.T) {
 	require.Error(t, err, "reset, not ended")
 }
 
-// TestAReaderThatTakesSlowlyIsServed: what counts is that it goes on.
+// one is a listener of one connection.
+type one struct {
+	net.Listener
+	conn net.Conn
+}
+
+func (l one) Accept() (net.Conn, error) { return l.conn, nil }
+
+// TestAReaderThatTakesSlowlyIsServed: what counts is that it goes on. Nothing
+// lies between the two ends, so that each piece waits for the reader.
 func TestAReaderThatTakesSlowlyIsServed(t *testing.T) {
 	t.Parallel()
-	const size = 8 << 20
-	addr := serve(t, wire.Config{Stall: 5 * time.Second}, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(make([]byte, size))
-	})
-	c := dial(t, addr)
-	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	require.NoError(t, err)
-	n, err := io.Copy(io.Discard, c)
-	require.NoError(t, err)
-	require.Greater(t, n, int64(size))
+	const (
+		piece = 64 << 10
+		size  = 10*piece + 1
+		stall = 5 * time.Second
+	)
+	for name, tc := range map[string]struct {
+		pause time.Duration // before each piece is taken
+		takes int
+		err   error
+	}{
+		"slowly":           {stall - time.Millisecond, size, nil},
+		"slower than that": {stall + time.Millisecond, 0, os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				c, err := wire.Wrap(one{conn: ours}, wire.Config{Stall: stall}).Accept()
+				require.NoError(t, err)
+				wrote := make(chan error, 1)
+				go func() {
+					_, err := c.Write(make([]byte, size))
+					wrote <- errors.Join(err, c.Close())
+				}()
+				start, taken := time.Now(), 0
+				for err == nil {
+					<-time.After(tc.pause)
+					var n int
+					n, err = io.ReadFull(theirs, make([]byte, min(piece, max(1, size-taken))))
+					taken += n
+				}
+				require.ErrorIs(t, err, io.EOF)
+				require.Equal(t, tc.takes, taken)
+				require.ErrorIs(t, <-wrote, tc.err)
+				require.Greater(t, time.Since(start), stall)
+				require.NoError(t, theirs.Close())
+			})
+		})
+	}
 }
 
 // TestAnEarlierDeadlineHolds: one that the server sets beside the listener's.
@@ -225,10 +369,11 @@ func TestAnEarlierDeadlineHolds(t *testing.T) {
 	require.Error(t, <-wrote)
 }
 
-func TestContextOfAnotherConnection(t *testing.T) {
+func TestAnotherConnectionPasses(t *testing.T) {
 	t.Parallel()
 	a, b := net.Pipe()
 	t.Cleanup(func() { _ = a.Close(); _ = b.Close() })
 	ctx := context.Background()
 	require.Equal(t, ctx, wire.Context(ctx, a))
+	require.NotPanics(t, func() { wire.Begin(ctx); wire.End(a) })
 }

@@ -31,6 +31,7 @@ type end struct {
 	status   int
 	wish     time.Duration
 	during   func() // runs while the request is out
+	endless  bool   // no answer comes; the request ends with its context
 }
 
 // target is an Adapter that follows a script and counts what it was sent.
@@ -73,6 +74,10 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if x.end.during != nil {
 		x.end.during()
 	}
+	if x.end.endless {
+		<-ctx.Done()
+		return call.Reply{}, &fault.Call{Code: schemas.Canceled, Sent: true, Cause: ctx.Err()}
+	}
 	if x.end.sendErr != nil {
 		return call.Reply{}, x.end.sendErr
 	}
@@ -105,6 +110,7 @@ type bench struct {
 	stop   *stopper
 	left   []ledger.Try // evidence, in order
 	rules  atomic.Pointer[policy.Policy]
+	guard  *guard.Guard
 	// barrier runs in the caller's, where a test asks for it
 	barrier func()
 }
@@ -139,7 +145,8 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 		cfg.barrier = func(context.Context) error { return nil }
 	}
 	b.rules.Store(p)
-	b.caller = call.New(l, guard.New(b.rules.Load), b.target, call.Config{
+	b.guard = guard.New(b.rules.Load)
+	b.caller = call.New(l, b.guard, b.target, call.Config{
 		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining,
 	})
 	if cfg.deadline == 0 {

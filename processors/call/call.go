@@ -41,8 +41,8 @@ type Exchange interface {
 	Renew(p guard.Pass) error
 	// Do sends the request, once. Its errors are *fault.Call.
 	Do(ctx context.Context) (Reply, error)
-	// Begun is closed when the request's first byte is about to leave, or when
-	// the exchange is closed without.
+	// Begun is closed when the request's first bytes were handed to the network,
+	// not when they are about to be; or when the exchange is closed without.
 	Begun() <-chan struct{}
 	// Close may be called more than once.
 	Close()

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,4 +138,76 @@ func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 	assert.Equal(t, b.rules.Load().Version(), r.Last.Decision.Version)
 	assert.Nil(t, r.Last.Result.Decision)
 	assert.Equal(t, time.Time{}, r.Last.KeyExpiresAt)
+}
+
+// TestNoReloadWaitsForEver: a call that was let pass and never begins is waited
+// for until it ends, however it does.
+func TestNoReloadWaitsForEver(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end  end
+		stop bool
+	}{
+		"it is answered":        {end: end{status: 200}},
+		"it fails":              {end: reset},
+		"it never left":         {end: unsent},
+		"a safe one is stopped": {end: end{endless: true}, stop: true},
+		"its time is up":        {end: end{endless: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b *bench
+				settled := make(chan struct{})
+				tt.end.during = sync.OnceFunc(func() {
+					go func() {
+						defer close(settled)
+						assert.NoError(t, b.guard.Settle(context.Background()))
+					}()
+					synctest.Wait()
+					select {
+					case <-settled:
+						assert.Fail(t, "settled, and the call has not begun")
+					default:
+					}
+					if tt.stop {
+						b.stop.pull()
+					}
+				})
+				b = newBench(t, benchConfig{method: "GET", script: []end{tt.end}})
+				_, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				<-settled
+			})
+		})
+	}
+}
+
+// TestNoReloadWaitsForWhatWasRefused: a call that the last look stops has not
+// begun, and is over.
+func TestNoReloadWaitsForWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		entries []policy.Entry
+		renew   error
+	}{
+		"it is revoked":         {},
+		"an address is refused": {[]policy.Entry{unkeyed()}, &fault.Call{Code: schemas.DenyAddress}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b *bench
+				b = newBench(t, benchConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+					b.enforce(t, tt.entries...)
+					return nil
+				}})
+				r, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				require.True(t, r.Failed)
+				assert.Zero(t, b.target.sent)
+				assert.NoError(t, b.guard.Settle(t.Context()))
+			})
+		})
+	}
 }

@@ -197,7 +197,7 @@ func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCa
 		hash, snippet = a.Hash, a.Snippet
 	}
 	ev.Kind = schemas.EvidenceConnector
-	ev.Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, settle.Decision(t).Entry)
+	ev.Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, t.LastWord().Entry)
 	return []schemas.Evidence{ev}, nil
 }
 
@@ -254,7 +254,7 @@ func (t *tally) failure(r call.Result, v View) string {
 	}
 	code := r.Last.Result.Code
 	t.count(code, sent || !strings.HasPrefix(string(code), "DENY_"))
-	if d := settle.Decision(*r.Last); !d.Allowed && d.Code == code {
+	if d := r.Last.LastWord(); !d.Allowed && d.Code == code {
 		return v.Denied(d)
 	}
 	return Failure(call.Describe(code)).Error()

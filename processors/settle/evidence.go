@@ -117,20 +117,12 @@ func DenialID(action string, step, attempts int) string {
 // ClosingID is the evidence id of an action's closing record.
 func ClosingID(action string) string { return action + ".closing" }
 
-// known is a method that a record may name; a caller may have written anything
-// in its place.
-func known(method string) string {
-	switch method {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
-		return method
-	default:
-		return ""
-	}
-}
-
 // Denial is the record of a call that policy refused. Target names the call
 // without its values.
 func Denial(st *ledger.State, step int, method, target string, d schemas.Decision, attempts int) (schemas.Evidence, error) {
+	if !schemas.KnownMethod(method) {
+		method = "" // a caller may have written anything in its place
+	}
 	payload, err := ledger.Encode(struct {
 		Step   int          `json:"step"`
 		Method string       `json:"method"`
@@ -138,7 +130,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 		Code   schemas.Code `json:"code"`
 		Reason string       `json:"reason"`
 		Entry  string       `json:"entry,omitempty"`
-	}{step, known(method), target, d.Code, d.Reason, d.Entry})
+	}{step, method, target, d.Code, d.Reason, d.Entry})
 	return schemas.Evidence{
 		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
 		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow,
@@ -152,7 +144,7 @@ func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev 
 	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
 		return ev, false, nil
 	}
-	d := Decision(t)
+	d := t.LastWord()
 	if d.Allowed {
 		d.Allowed, d.Code, d.Reason = false, t.Result.Code, reason
 	}
@@ -162,17 +154,9 @@ func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev 
 	return ev, true, err
 }
 
-// Decision is policy's last word on a try.
-func Decision(t ledger.Try) schemas.Decision {
-	if r := t.Result; r != nil && r.Decision != nil {
-		return *r.Decision
-	}
-	return t.Decision
-}
-
 // Attempt is the record of one call that was made, or could not be made.
 func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evidence, error) {
-	r, d := t.Result, Decision(t)
+	r, d := t.Result, t.LastWord()
 	hash := ""
 	if r.Answer != nil {
 		hash = r.Answer.Hash

@@ -2,8 +2,11 @@ package embedded_test
 
 import (
 	"errors"
-	"net/url"
+	"io"
+	"net"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,14 +50,75 @@ func TestReplicatedTokens(t *testing.T) {
 	}
 }
 
+// door is the address of a server that goes away and comes back: its listener
+// stays, so that nobody else gets the port meanwhile.
+type door struct {
+	net.Listener
+	leads atomic.Value // the address of the server, or ""
+}
+
+func open(t *testing.T) *door {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d := &door{Listener: l}
+	d.leads.Store("")
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { d.pass(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		all.Wait()
+	})
+	return d
+}
+
+// leadTo has the connections to come go on to s, until the test's end stops it.
+func (d *door) leadTo(t *testing.T, s *server.Server) {
+	t.Helper()
+	d.leads.Store(s.Addr().String())
+	t.Cleanup(d.lock)
+}
+
+// lock has the connections to come end at once.
+func (d *door) lock() { d.leads.Store("") }
+
+func (d *door) pass(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	at, _ := d.leads.Load().(string)
+	if at == "" {
+		return
+	}
+	to, err := net.Dial("tcp", at)
+	if err != nil {
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(c, to)
+		_ = c.Close()
+	})
+	_, _ = io.Copy(to, c)
+	_ = to.Close()
+	back.Wait()
+}
+
 // TestTokensOfAServerThatRestarts: nothing is read while it is away, the watch
 // says that it has lost its place, and goes on.
 func TestTokensOfAServerThatRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, &server.Options{StoreDir: dir})
-	port := s.Addr().String()
-	k := dial(t, s.ClientURL(), 1).Tokens()
+	door := open(t)
+	door.leadTo(t, s)
+	k := dial(t, "nats://"+door.Addr().String(), 1).Tokens()
 	heard, lost := make(chan schemas.Record, 10), make(chan struct{}, 10)
 	stop, err := k.Watch(func(r schemas.Record) { heard <- r }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
@@ -62,13 +126,12 @@ func TestTokensOfAServerThatRestarts(t *testing.T) {
 	rev, err := k.Put(t.Context(), "a", []byte("1"), 0)
 	require.NoError(t, err)
 	require.Equal(t, rev, (<-heard).Seq)
+	door.lock()
 	s.Shutdown()
 	s.WaitForShutdown()
 	_, err = k.Read(t.Context(), 0, 10)
 	require.ErrorIs(t, err, fault.ErrUnavailable, "not an empty store")
-	u, err := url.Parse("nats://" + port)
-	require.NoError(t, err)
-	serve(t, &server.Options{StoreDir: dir, Port: portOf(t, u)})
+	door.leadTo(t, serve(t, &server.Options{StoreDir: dir}))
 	<-lost
 	require.Eventually(t, func() bool {
 		_, err := k.Put(t.Context(), "a", []byte("2"), 0)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/internal/policy"
@@ -27,7 +28,10 @@ type row struct {
 }
 
 type rowPolicy struct {
-	Entries      []rowEntry `json:"entries"`
+	Entries []rowEntry `json:"entries"`
+	// Allowlist is how the configuration spells it: a case whose policy is
+	// copied from there must not be one without entries.
+	Allowlist    []rowEntry `json:"allowlist"`
 	AllowedHosts []string   `json:"allowed_hosts"`
 	SelfPorts    []uint16   `json:"self_ports"`
 	SelfHosts    []string   `json:"self_hosts"`
@@ -46,6 +50,7 @@ type rowEntry struct {
 	Mode        string            `json:"mode"`
 	Idempotency *struct {
 		TTLSeconds float64 `json:"ttl_s"`
+		TTL        string  `json:"ttl"` // as in the configuration, such as "24h"
 	} `json:"upstream_idempotency"`
 	// Secret is a header that the worker fills in.
 	Secret *struct {
@@ -112,14 +117,21 @@ func given(raw json.RawMessage) bool {
 
 func (p rowPolicy) compile() (*policy.Policy, error) {
 	c := policy.Config{AllowedHosts: p.AllowedHosts, SelfPorts: p.SelfPorts, SelfHosts: p.SelfHosts}
-	for _, e := range p.Entries {
+	for _, e := range slices.Concat(p.Entries, p.Allowlist) {
 		entry := policy.Entry{
 			Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods,
 			Network: e.Network, CIDRs: e.CIDRs, Redirects: e.Redirects,
 			Headers: e.Headers, Query: e.Query, Body: e.Body, Mode: e.Mode,
 		}
 		if e.Idempotency != nil {
-			entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Duration(e.Idempotency.TTLSeconds * float64(time.Second))}
+			ttl := time.Duration(e.Idempotency.TTLSeconds * float64(time.Second))
+			if e.Idempotency.TTL != "" {
+				var err error
+				if ttl, err = time.ParseDuration(e.Idempotency.TTL); err != nil {
+					return nil, fmt.Errorf("entry %q: upstream_idempotency: ttl is not a duration", e.Name)
+				}
+			}
+			entry.UpstreamIdempotency = &policy.Idempotency{TTL: ttl}
 		}
 		if e.Secret != nil {
 			entry.Headers = map[string]string{e.Secret.Header: "${secret:CASE}"}

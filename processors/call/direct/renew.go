@@ -20,6 +20,6 @@ func (e *exchange) Renew(p guard.Pass) error {
 	return nil
 }
 
-// Begun is closed when the request's first byte is about to leave, or when it
-// never will.
+// Begun is closed when the request's first bytes were handed to the network, or
+// when they never will be.
 func (e *exchange) Begun() <-chan struct{} { return e.conn.Begun() }

@@ -66,7 +66,7 @@ func token(status string) object {
 	}
 }
 
-const holderID = "k7m2q9x4v8c1b6n3"
+const holderID = "k7m2q9x4v8cgb6n3"
 
 func createToken() object {
 	made := token("active")
@@ -74,7 +74,7 @@ func createToken() object {
 	return object{
 		"operationId": "createToken",
 		"summary":     "Make a token",
-		"description": "Its secret is in the answer and nowhere else: only a hash is kept.",
+		"description": "Its secret is in the answer and nowhere else: only a hash is kept. A tenant may have 10,000 tokens in force.",
 		"tags":        []any{"tokens"},
 		"requestBody": object{"required": true, "content": content(schema("TokenRequest"), object{
 			"ci": example("For a day", object{"name": "ci", "scopes": []any{"actions:write", "actions:read"}, "expires_in": "24h"}),
@@ -82,17 +82,21 @@ func createToken() object {
 		"responses": responses(object{"201": object{
 			"description": "The token.",
 			"content":     content(schema("NewToken"), object{"token": example("With its secret", made)}),
-		}}, doors()...),
+		}}, doors("Conflict")...),
 	}
 }
 
 func listTokens() object {
 	return object{
 		"operationId": "listTokens",
-		"summary":     "List the tokens of the caller's tenant",
+		"summary":     "List the tokens of the caller's tenant, oldest first",
+		"description": "Those that ended less than 30 days ago are listed too; then they are forgotten.",
 		"tags":        []any{"tokens"},
-		"parameters":  []any{query("tenant", "Another tenant's; for admins of the tenant default only.", object{"type": "string"})},
-		"responses":   responses(object{"200": page("PageOfToken", token("active"))}, readers()...),
+		"parameters": []any{
+			query("tenant", "Another tenant's; for admins of the tenant default only.", object{"type": "string"}),
+			parameter("Limit"), parameter("Cursor"),
+		},
+		"responses": responses(object{"200": page("PageOfToken", token("active"))}, readers()...),
 	}
 }
 

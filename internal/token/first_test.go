@@ -1,0 +1,141 @@
+package token
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestFirstAdmin(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	file := filepath.Join(t.TempDir(), "new", "admin.token")
+	made, err := k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.True(t, made)
+	text := readToken(t, file)
+	who, err := k.Verify(bearing(text))
+	require.NoError(t, err)
+	require.Equal(t, schemas.Operator, who.Tenant)
+	require.Equal(t, []string{schemas.ScopeAdmin}, who.Scopes)
+	require.Equal(t, 1, s.barriers)
+
+	made, err = k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.False(t, made, "one is enough")
+	require.Equal(t, text, readToken(t, file))
+
+	k.make(t, schemas.TokenRequest{Tenant: "acme", Scopes: []string{schemas.ScopeAdmin}})
+	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}})
+	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeActionsWrite, schemas.ScopeRulesWrite}})
+	_, err = k.Revoke(t.Context(), root(), who.ID)
+	require.NoError(t, err)
+	made, err = k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	require.True(t, made, "another tenant's admin is no operator, and a limited one none that could make others")
+	require.NotEqual(t, text, readToken(t, file))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{file}, left)
+}
+
+func readToken(t *testing.T, file string) string {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.TrimSuffix(string(data), "\n")
+}
+
+// TestFirstAdminThatNobodyCouldRead is not made.
+func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
+	_, err := k.First(t.Context(), filepath.Join(blocked, "admin.token"), false)
+	require.Error(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "admin.token"), 0o700))
+	_, err = k.First(t.Context(), filepath.Join(dir, "admin.token"), false)
+	require.Error(t, err)
+	require.Empty(t, s.puts)
+	file := filepath.Join(dir, "good")
+	s.set(func(s *shelf) { s.barrier = errDown })
+	_, err = k.First(t.Context(), file, false)
+	require.ErrorIs(t, err, errDown)
+}
+
+// TestTheTokenBeforeOutlivesAFailure: the file holds one that works until there
+// is another that does.
+func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil  func(*shelf)
+		stored bool
+	}{
+		"refused": {func(s *shelf) { s.down = fault.ErrFull }, false},
+		"unknown": {func(s *shelf) { s.barrier = errDown }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShelf()
+			k := node(t, s, Config{})
+			file := filepath.Join(t.TempDir(), "admin.token")
+			_, err := k.First(t.Context(), file, false)
+			require.NoError(t, err)
+			before := readToken(t, file)
+			s.set(tc.spoil)
+			made, err := k.First(t.Context(), file, true)
+			require.Error(t, err)
+			require.False(t, made)
+			require.Equal(t, before, readToken(t, file))
+			s.set(func(s *shelf) { s.down, s.barrier = nil, nil })
+
+			again := node(t, s, Config{}) // what was stored is found beside
+			made, err = again.First(t.Context(), file, false)
+			require.NoError(t, err)
+			require.Equal(t, tc.stored, made)
+			require.Equal(t, tc.stored, before != readToken(t, file))
+			_, err = again.Verify(bearing(readToken(t, file)))
+			require.NoError(t, err)
+			made, err = again.First(t.Context(), file, false)
+			require.NoError(t, err)
+			require.False(t, made)
+		})
+	}
+}
+
+// TestWhatLiesBesideMustWork to take the place of a token.
+func TestWhatLiesBesideMustWork(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{})
+	file := filepath.Join(t.TempDir(), "admin.token")
+	_, err := k.First(t.Context(), file, false)
+	require.NoError(t, err)
+	before := readToken(t, file)
+	_, _, unknown := mint()
+	for name, text := range map[string]string{
+		"nothing":        "",
+		"unknown":        unknown,
+		"no admin":       k.make(t, schemas.TokenRequest{}).Secret,
+		"another tenant": k.make(t, schemas.TokenRequest{Tenant: "acme", Scopes: []string{schemas.ScopeAdmin}}).Secret,
+		"limited":        k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"a"}}).Secret,
+	} {
+		require.NoError(t, os.WriteFile(file+".new", []byte(text+"\n"), 0o600))
+		made, err := k.First(t.Context(), file, false)
+		require.NoError(t, err)
+		require.False(t, made, name)
+		require.Equal(t, before, readToken(t, file), name)
+	}
+}

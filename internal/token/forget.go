@@ -1,0 +1,92 @@
+package token
+
+import (
+	"context"
+	"time"
+
+	"weir/schemas"
+)
+
+// keep is how long a token is still shown after its end. It is the same on all
+// nodes: each forgets by its own clock and needs no word from another.
+const keep = 30 * 24 * time.Hour
+
+// tidyEvery is how often what need not be kept any more is dropped.
+const tidyEvery = time.Hour
+
+// past reports whether a token ended so long ago that it counts as unknown.
+// It does not come back: neither an expiry nor a revocation is ever undone.
+func past(t schemas.Token, now time.Time) bool {
+	end := t.ExpiresAt
+	if end.IsZero() || (!t.RevokedAt.IsZero() && t.RevokedAt.Before(end)) {
+		end = t.RevokedAt
+	}
+	return !end.IsZero() && now.Sub(end) >= keep
+}
+
+// shown reports whether a token can be seen at all.
+func (h *held) shown(now time.Time) bool { return !h.gone && !past(h.token, now) }
+
+// active counts the tokens of a tenant that are in force.
+func (k *Keeper) active(tenant string) (n int) {
+	now := k.cfg.Now()
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, h := range k.held {
+		if !h.gone && h.token.Tenant == tenant && statusAt(h.token, now) == active {
+			n++
+		}
+	}
+	return n
+}
+
+// tidy drops what is past, now and then.
+func (k *Keeper) tidy(ctx context.Context) {
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for {
+		if err := k.forget(ctx); err != nil && ctx.Err() == nil {
+			k.cfg.Logger.WarnContext(ctx, "ended tokens not dropped", "component", "token")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forget drops what is past from the store, and then from memory. What cannot
+// be dropped is tried again the next time; it is not shown meanwhile. Records
+// that cannot be read stay: another version may know what they are.
+func (k *Keeper) forget(ctx context.Context) error {
+	now := k.cfg.Now()
+	old := map[string]uint64{}
+	k.mu.RLock()
+	for id, h := range k.held {
+		if !h.gone && past(h.token, now) {
+			old[id] = h.revision
+		}
+	}
+	k.mu.RUnlock()
+	for id, revision := range old {
+		if err := k.drop(ctx, id, revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) drop(ctx context.Context, id string, revision uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreTimeout)
+	defer cancel()
+	if err := k.store.Forget(ctx, id, revision); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.held[id]; h != nil && h.revision == revision {
+		delete(k.held, id)
+	}
+	return nil
+}

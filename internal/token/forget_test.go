@@ -1,0 +1,118 @@
+package token
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// slow asks the store seldom, so that a bubble's days pass quickly.
+func slow() Config { return Config{Check: time.Hour, Stale: 3 * time.Hour} }
+
+func (s *shelf) keys() (n int) {
+	s.set(func(s *shelf) { n = len(s.newest) })
+	return n
+}
+
+// TestEndedTokensAreForgotten thirty days after their end, whichever came first,
+// on every node and in the store.
+func TestEndedTokensAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		here, there := node(t, s, slow()), node(t, s, slow())
+		lasting := here.make(t, schemas.TokenRequest{})
+		expiring := here.make(t, schemas.TokenRequest{ExpiresIn: "24h"})
+		revoked := here.make(t, schemas.TokenRequest{ExpiresIn: "87600h"})
+		both := here.make(t, schemas.TokenRequest{ExpiresIn: "1h"})
+		_, err := here.Revoke(t.Context(), root(), revoked.ID)
+		require.NoError(t, err)
+		pass(2 * time.Hour)
+		_, err = here.Revoke(t.Context(), root(), both.ID)
+		require.NoError(t, err)
+
+		pass(keep - 2*time.Hour - time.Millisecond)
+		require.Len(t, here.list(t, schemas.Operator), 4)
+		pass(time.Millisecond)
+		for _, k := range []*Keeper{here, there} {
+			require.Len(t, k.list(t, schemas.Operator), 3, "at once, whether it was dropped yet or not")
+			_, err = k.Revoke(t.Context(), root(), revoked.ID)
+			require.Equal(t, schemas.NotFound, code(t, err))
+		}
+		pass(25 * time.Hour)
+		for _, k := range []*Keeper{here, there, node(t, s, slow())} {
+			all := k.list(t, schemas.Operator)
+			require.Len(t, all, 1)
+			require.Equal(t, lasting.ID, all[0].ID)
+			require.Len(t, k.held, 1)
+			_, err = k.Verify(bearing(lasting.Secret))
+			require.NoError(t, err)
+			_, err = k.Verify(bearing(expiring.Secret))
+			require.Equal(t, errUnauthorized(), err)
+			k.Stop()
+		}
+		require.Equal(t, 1, s.keys())
+	})
+}
+
+// TestForgettingIsTriedAgain, and what cannot be read is left alone.
+func TestForgettingIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, slow())
+		k.make(t, schemas.TokenRequest{ExpiresIn: "1m"})
+		s.set(func(s *shelf) { s.store("other", []byte(`{"v":9}`)) })
+		pass(keep - time.Minute)
+		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+		pass(2 * time.Hour)
+		require.Len(t, k.held, 2)
+		s.set(func(s *shelf) { s.down = nil })
+		pass(2 * time.Hour)
+		require.Len(t, k.held, 1)
+		require.True(t, k.held["other"].gone)
+		require.Equal(t, 1, s.keys())
+		k.Stop()
+	})
+}
+
+// TestATenantHasSoManyTokens in force: those that ended do not count, nor those
+// of others, and the first admin is made however many there are.
+func TestATenantHasSoManyTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		k := node(t, s, Config{Active: 2})
+		req := schemas.TokenRequest{Name: "n", Tenant: "acme", Scopes: []string{schemas.ScopeActionsRead}}
+		k.make(t, schemas.TokenRequest{})
+		one := k.make(t, req)
+		expiring := req
+		expiring.ExpiresIn = "1m"
+		k.make(t, expiring)
+		refused := func() {
+			t.Helper()
+			_, err := k.Create(t.Context(), root(), req)
+			require.Equal(t, schemas.Conflict, code(t, err))
+			require.ErrorContains(t, err, "acme has 2 tokens in force")
+		}
+		refused()
+		require.Len(t, s.puts, 3, "nothing was stored")
+		k.make(t, schemas.TokenRequest{})
+		made, err := k.First(t.Context(), t.TempDir()+"/admin.token", false)
+		require.NoError(t, err)
+		require.True(t, made)
+		pass(time.Minute)
+		k.make(t, req)
+		refused()
+		_, err = k.Revoke(t.Context(), root(), one.ID)
+		require.NoError(t, err)
+		k.make(t, req)
+		refused()
+		k.Stop()
+	})
+}

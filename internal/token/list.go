@@ -1,0 +1,67 @@
+package token
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// List returns up to limit tokens of a tenant, oldest first, those that ended
+// not long ago too. The cursor is the Next of the page before; empty is the
+// beginning. Errors: INVALID_REQUEST for any other cursor; UNAVAILABLE as of Verify.
+func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.Token], error) {
+	page := schemas.Page[schemas.Token]{Items: []schemas.Token{}}
+	var after place
+	if cursor != "" {
+		var ok bool
+		if after, ok = parsePlace(cursor); !ok {
+			return page, fault.New(schemas.InvalidRequest, "the parameter cursor must be the next of an earlier page")
+		}
+	}
+	now := k.cfg.Now()
+	if k.stale(now) {
+		return page, errUnknown(errStale)
+	}
+	k.mu.RLock()
+	for _, h := range k.held {
+		if h.shown(now) && h.token.Tenant == tenant && (cursor == "" || after.compare(placeOf(h.token)) < 0) {
+			page.Items = append(page.Items, h.token)
+		}
+	}
+	k.mu.RUnlock()
+	slices.SortFunc(page.Items, func(a, b schemas.Token) int { return placeOf(a).compare(placeOf(b)) })
+	if len(page.Items) > limit {
+		page.Items = page.Items[:limit]
+		page.Next = placeOf(page.Items[limit-1]).String()
+	}
+	for i, t := range page.Items {
+		page.Items[i].Status = statusAt(t, now)
+	}
+	return page, nil
+}
+
+// place is where a token stands in a list. It stays there for as long as it is
+// kept, so a list goes on behind one that was forgotten meanwhile.
+type place struct {
+	id string
+	at int64 // milliseconds
+}
+
+func placeOf(t schemas.Token) place { return place{t.ID, t.CreatedAt.UnixMilli()} }
+
+func (p place) compare(q place) int { return cmp.Or(cmp.Compare(p.at, q.at), cmp.Compare(p.id, q.id)) }
+
+func (p place) String() string { return p.id + "-" + strconv.FormatInt(p.at, 36) }
+
+// parsePlace reads what String has written, and nothing else.
+func parsePlace(text string) (place, bool) {
+	if len(text) <= idLength+1 {
+		return place{}, false
+	}
+	at, err := strconv.ParseInt(text[idLength+1:], 36, 64)
+	p := place{text[:idLength], at}
+	return p, err == nil && ValidID(p.id) && p.String() == text
+}

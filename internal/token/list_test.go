@@ -1,0 +1,94 @@
+package token
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// TestListInPages shows every token once and in order, whatever becomes of them
+// between the pages.
+func TestListInPages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, newShelf(), Config{})
+		var want []string
+		for i := range 25 {
+			want = append(want, "n"+strconv.Itoa(i))
+			k.make(t, schemas.TokenRequest{Name: want[i]})
+			pass(time.Millisecond)
+		}
+		k.make(t, schemas.TokenRequest{Tenant: "acme"})
+		for _, limit := range []int{1, 7, 24, 25, 1000} {
+			var got []string
+			cursor := ""
+			for {
+				page, err := k.List(schemas.Operator, cursor, limit)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page.Items), limit)
+				for _, token := range page.Items {
+					got = append(got, token.Name)
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+				_, err = k.Revoke(t.Context(), root(), page.Items[len(page.Items)-1].ID)
+				require.NoError(t, err)
+			}
+			require.Equal(t, want, got, limit)
+		}
+		empty, err := k.List("nobody", "", 1)
+		require.NoError(t, err)
+		require.Equal(t, schemas.Page[schemas.Token]{Items: []schemas.Token{}}, empty)
+		k.Stop()
+	})
+}
+
+// TestTokensOfOneMoment have an order too.
+func TestTokensOfOneMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, newShelf(), Config{})
+		seen := map[string]bool{}
+		for range 9 {
+			k.make(t, schemas.TokenRequest{})
+		}
+		cursor := ""
+		for range 9 {
+			page, err := k.List(schemas.Operator, cursor, 1)
+			require.NoError(t, err)
+			seen[page.Items[0].ID] = true
+			cursor = page.Next
+		}
+		require.Len(t, seen, 9)
+		require.Empty(t, cursor)
+		k.Stop()
+	})
+}
+
+func TestOtherCursorsAreRefused(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{})
+	id := strings.Repeat("a", idLength)
+	for _, cursor := range []string{"x", id, id + "-", id + "-A", id + "-01", id + "-+1", id + "_1", id + "-1 ", id + "-" + strings.Repeat("z", 20), strings.ToUpper(id) + "-1"} {
+		_, err := k.List(schemas.Operator, cursor, 1)
+		require.Equal(t, schemas.InvalidRequest, code(t, err), cursor)
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	for _, s := range []string{"", "k7m2q9x4v8cgb6n3-mk3x2o00", "k7m2q9x4v8cgb6n3--1", "41"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, ok := parsePlace(text); ok && p.String() != text {
+			t.Fatalf("%q reads as %q", text, p)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"context"
+	"net"
+)
+
+// What an http.Server says of the connections that it got from a Listener:
+// Context is its ConnContext, Begin is for its handler, and End for its
+// ConnState. Other connections pass through all of them.
+
+type connKey struct{}
+
+// Context has the requests of a connection know it.
+func Context(ctx context.Context, c net.Conn) context.Context {
+	if own, ok := c.(*Conn); ok {
+		return context.WithValue(ctx, connKey{}, own)
+	}
+	return ctx
+}
+
+// Begin says that a handler has the request of ctx. Up to End what is written
+// to its connection is an answer, and passed on whatever it looks like.
+func Begin(ctx context.Context) {
+	if c := connOf(ctx); c != nil {
+		c.answering.Store(true)
+	}
+}
+
+// End says that an answer is written, which takes until http.StateIdle: the end
+// of it leaves the server after the handler has returned. A connection that
+// does not become idle is closed.
+func End(c net.Conn) {
+	if own, ok := c.(*Conn); ok {
+		own.answering.Store(false)
+	}
+}
+
+func connOf(ctx context.Context) *Conn {
+	c, _ := ctx.Value(connKey{}).(*Conn)
+	return c
+}
+
+// Bad says what is wrong with how the requests of a connection are framed, or
+// nothing. net/http has taken such requests for good ones, and another server
+// before this one may have read them as other requests: nothing that the
+// connection carries can be trusted. ctx is a request's.
+func Bad(ctx context.Context) string {
+	if c := connOf(ctx); c != nil {
+		return c.heads.bad()
+	}
+	return ""
+}
