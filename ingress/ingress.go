@@ -133,6 +133,8 @@ type Identity struct {
 	Name string
 	// Entries are the only entries of the policy that it may use; empty: all.
 	Entries []string
+	// ExpiresAt is when the token ends; zero: never.
+	ExpiresAt time.Time
 }
 
 func open(*http.Request) (Identity, error) {

@@ -54,7 +54,7 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if err != nil {
 		return ingress.Identity{}, err
 	}
-	return ingress.Identity{Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries}, nil
+	return ingress.Identity{Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, ExpiresAt: t.ExpiresAt}, nil
 }
 
 // reader says who sent a request that reads. With no scope any token will do.
@@ -114,5 +114,5 @@ func (i issuer) Revoke(ctx context.Context, by ingress.Identity, id string) (sch
 }
 
 func holder(who ingress.Identity) schemas.Token {
-	return schemas.Token{ID: who.ID, Tenant: who.Tenant, Entries: who.Entries}
+	return schemas.Token{ID: who.ID, Tenant: who.Tenant, Entries: who.Entries, ExpiresAt: who.ExpiresAt}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/token"
 	"weir/schemas"
 )
 
@@ -149,6 +150,9 @@ func newTokenRevoke(env *environment) *cobra.Command {
 		Long: `End a token for good, and the streams that are open with it. What it has asked for
 before is done all the same; cancel those actions if they should not be.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if id, whole := token.ID(args[0]); whole {
+				return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir token revoke %s", id)}
+			}
 			c, err := f.client(env)
 			if err != nil {
 				return err

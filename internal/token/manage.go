@@ -62,6 +62,14 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 		}
 		t.ExpiresAt = now.Add(d)
 	}
+	if end := admin.ExpiresAt; !end.IsZero() {
+		switch {
+		case t.ExpiresAt.IsZero():
+			t.ExpiresAt = end
+		case t.ExpiresAt.After(end):
+			return t, fault.New(schemas.Forbidden, "a token may not outlive the one that makes it, which is in force until "+end.Format(time.RFC3339))
+		}
+	}
 	if t.Tenant != admin.Tenant {
 		if err := fault.Operator(admin.Tenant, "make tokens for another tenant"); err != nil {
 			return t, err

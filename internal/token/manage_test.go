@@ -54,6 +54,26 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What a token makes ends no later than it does.
+func TestNoTokenOutlivesItsMaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, newShelf(), Config{})
+		admin := root()
+		admin.ExpiresAt = time.Now().Add(time.Hour)
+		req := schemas.TokenRequest{Name: "a", Scopes: []string{schemas.ScopeActionsRead}}
+		made, err := k.Create(t.Context(), admin, req)
+		require.NoError(t, err)
+		require.Equal(t, admin.ExpiresAt, made.ExpiresAt)
+		req.ExpiresIn = "59m"
+		_, err = k.Create(t.Context(), admin, req)
+		require.NoError(t, err)
+		req.ExpiresIn = "61m"
+		_, err = k.Create(t.Context(), admin, req)
+		require.ErrorContains(t, err, "may not outlive")
+	})
+}
+
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
