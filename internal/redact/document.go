@@ -21,9 +21,11 @@ func (s *Scrubber) JSON(doc []byte) []byte {
 	return out
 }
 
-// tokens scrubs each string, number and literal of valid JSON by itself.
+// tokens scrubs each string, number and literal of valid JSON by itself, all of
+// them within the budget of one text.
 func (s *Scrubber) tokens(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
+	search := s.search(len(doc))
 	for i := 0; i < len(doc); {
 		n := token(doc[i:])
 		if n == 0 {
@@ -32,7 +34,7 @@ func (s *Scrubber) tokens(doc []byte) []byte {
 			continue
 		}
 		was := doc[i : i+n]
-		now := s.Bytes(was)
+		now := search.scrub(was)
 		if !bytes.Equal(was, now) && !json.Valid(now) {
 			now = []byte(`"` + Mark + `"`)
 		}

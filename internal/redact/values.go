@@ -14,11 +14,18 @@ const MinSecret = 4
 // letter case), percent-encoded (path and form style, also twice), JSON- and
 // HTML-escaped, in base64 (both alphabets, at each of the three alignments, also
 // inside a longer encoding, also broken into lines), in hex and, where they are
-// ASCII, in UTF-16, and any mixture of the escapes. It is immutable and safe for
-// concurrent use; a nil Scrubber takes out nothing.
+// ASCII, in UTF-16, and any mixture of the escapes. Where a text has escapes it
+// looks at what is beneath them as well, up to three layers deep: a target that
+// quotes a text in which another quoted the secret has escaped its escapes. It is
+// immutable and safe for concurrent use; a nil Scrubber takes out nothing.
 //
-// It makes one pass. Its cost a byte is a table look-up, and a closer look
-// where a form of a secret may begin; nothing is allocated until one is found.
+// It makes one pass over the text, and one over each layer beneath it. The cost a
+// byte is a table look-up, and a closer look where a form of a secret may begin;
+// beside the layers, nothing is allocated until a secret is found.
+// A text can be made whose closer looks would never end, by whoever knows a
+// secret that suits: its steps are counted, and once there are far more than any
+// ordinary text takes, whatever could still begin a secret is taken out with all
+// that stands behind it.
 type Scrubber struct {
 	patterns []pattern
 	// first lists, for each byte, the patterns that may begin with it.
@@ -32,7 +39,7 @@ type Scrubber struct {
 // empty or shorter than MinSecret are left out.
 func Values(secrets []string) *Scrubber {
 	s := &Scrubber{}
-	for _, secret := range unique(secrets) {
+	for _, secret := range beneath(unique(secrets)) {
 		if len(secret) < MinSecret {
 			continue
 		}
@@ -56,6 +63,26 @@ func unique(secrets []string) []string {
 	return out
 }
 
+// beneath adds to secrets what is left of each when layers are taken off a text
+// that holds it: some have in them what reads as an escape, and which of those
+// are undone depends on what else the text was put through.
+func beneath(secrets []string) []string {
+	kinds := [...]peeler{{}, {only: '%'}, {only: '\\'}, {only: '&'}}
+	list, from := slices.Clone(secrets), 0
+	for range layers {
+		last := list[from:]
+		from = len(list)
+		for _, secret := range last {
+			for i := range kinds {
+				if view, changed := kinds[i].peel(nil, []byte(secret)); changed && !slices.Contains(list, string(view)) {
+					list = append(list, string(view))
+				}
+			}
+		}
+	}
+	return list
+}
+
 func (s *Scrubber) add(p pattern) {
 	n := uint16(len(s.patterns)) //nolint:gosec // a few for each secret of one entry
 	s.patterns = append(s.patterns, p)
@@ -72,24 +99,7 @@ func (s *Scrubber) Bytes(b []byte) []byte {
 	if s == nil || len(s.patterns) == 0 {
 		return b
 	}
-	var out []byte
-	kept := 0 // what stands before it is in out
-	for i := 0; i < len(b); {
-		from, to := s.next(b, i)
-		if to < 0 {
-			break
-		}
-		from = max(from, kept)
-		if out == nil {
-			out = make([]byte, 0, len(b))
-		}
-		out = append(append(out, b[kept:from]...), Mark...)
-		kept, i = to, to
-	}
-	if out == nil {
-		return b
-	}
-	return append(out, b[kept:]...)
+	return s.search(len(b)).scrub(b)
 }
 
 // String is Bytes for strings.
@@ -107,7 +117,7 @@ func (s *Scrubber) String(text string) string {
 
 // next finds the first secret at or behind i, together with every other that
 // overlaps it. Without one, to is negative.
-func (s *Scrubber) next(b []byte, i int) (from, to int) {
+func (s *Scrubber) next(b []byte, i int, left *budget) (from, to int) {
 	to = -1
 	for ; i < len(b); i++ {
 		if to >= 0 && i >= to {
@@ -116,8 +126,13 @@ func (s *Scrubber) next(b []byte, i int) (from, to int) {
 		if !s.start[b[i]] {
 			continue
 		}
-		head, end := s.at(b, i)
+		head, end := s.at(b, i, left)
 		switch {
+		case left.spent():
+			if head = max(i-1, 0); to >= 0 { // base64 may begin in the byte before
+				head = min(from, head)
+			}
+			return head, len(b)
 		case end < 0:
 		case to < 0:
 			from, to = head, end
@@ -129,8 +144,8 @@ func (s *Scrubber) next(b []byte, i int) (from, to int) {
 }
 
 // at finds the longest secret that begins at i.
-func (s *Scrubber) at(b []byte, i int) (from, to int) {
-	from, to = s.among(s.first[b[i]], b, i)
+func (s *Scrubber) at(b []byte, i int, left *budget) (from, to int) {
+	from, to = s.among(s.first[b[i]], b, i, left)
 	if !escapes(b[i]) {
 		return from, to
 	}
@@ -139,7 +154,7 @@ func (s *Scrubber) at(b []byte, i int) (from, to int) {
 		if n == 0 {
 			break
 		}
-		if head, end := s.among(s.first[c], b, i); end >= 0 && (to < 0 || end > to) {
+		if head, end := s.among(s.first[c], b, i, left); end >= 0 && (to < 0 || end > to) {
 			from, to = head, end
 		}
 	}
@@ -147,11 +162,11 @@ func (s *Scrubber) at(b []byte, i int) (from, to int) {
 }
 
 // among finds the longest of some patterns at i, with its neighbours.
-func (s *Scrubber) among(list []uint16, b []byte, i int) (from, to int) {
+func (s *Scrubber) among(list []uint16, b []byte, i int, left *budget) (from, to int) {
 	from, to = i, -1
 	for _, n := range list {
 		p := &s.patterns[n]
-		end := p.match(b, i, 0)
+		end := p.match(b, i, 0, left)
 		if end < 0 {
 			continue
 		}
@@ -164,58 +179,4 @@ func (s *Scrubber) among(list []uint16, b []byte, i int) (from, to int) {
 		to = max(to, end)
 	}
 	return from, to
-}
-
-// match gives the end of the pattern from its jth byte on, where b has it at i,
-// else -1. At each place an escape is read as what it stands for, at every
-// depth, and then as itself.
-func (p *pattern) match(b []byte, i, j int) int {
-	for ; j < len(p.bytes); j++ {
-		if p.b64 && j > 0 {
-			i = overBreak(b, i)
-		}
-		if i >= len(b) {
-			return -1
-		}
-		if escapes(b[i]) {
-			if end := p.matchEscaped(b, i, j); end >= 0 {
-				return end
-			}
-		}
-		if !p.accepts(j, b[i]) {
-			return -1
-		}
-		i++
-	}
-	return i
-}
-
-// matchEscaped tries the deepest escape first: of several readings, the one that
-// takes most is taken out.
-func (p *pattern) matchEscaped(b []byte, i, j int) int {
-	for depth := maxEscapes; depth >= 1; depth-- {
-		c, n := unescape(b, i, depth)
-		if n == 0 || !p.accepts(j, c) {
-			continue
-		}
-		if end := p.match(b, i+n, j+1); end >= 0 {
-			return end
-		}
-	}
-	return -1
-}
-
-// overBreak steps over one line break, plain or escaped, such as long base64 has.
-func overBreak(b []byte, i int) int {
-	for _, want := range [...]byte{'\r', '\n'} {
-		if i >= len(b) {
-			break
-		}
-		if b[i] == want {
-			i++
-		} else if c, n := unescape(b, i, 1); n > 0 && c == want {
-			i += n
-		}
-	}
-	return i
 }

@@ -126,3 +126,27 @@ func TestRotationMidway(t *testing.T) {
 	assert.Equal(t, "Bearer "+secret, got[0].Header("Authorization"))
 	assert.Equal(t, "Bearer AGWCANARY-NEW-9", got[1].Header("Authorization"))
 }
+
+// TestSecretsInsideQuotedRequests: a target quotes the request it got, as text in
+// its own JSON. What is kept is JSON still, within and without.
+func TestSecretsInsideQuotedRequests(t *testing.T) {
+	t.Parallel()
+	const value = `pa"ss/w\ord-42!xyz`
+	request, err := json.Marshal(map[string]any{"user": "someone", "token": value})
+	require.NoError(t, err)
+	echo, err := json.Marshal(map[string]string{"b": string(request), value: "1"})
+	require.NoError(t, err)
+	up := upstream.New(t, upstream.Respond(200, string(echo), upstream.Header("X-Echo", string(echo))))
+	e := full(up.URL())
+	e.Headers["X-Quoted"] = "${secret:QUOTED}"
+	h := newHouse(t, e)
+	h.known = map[string]string{"WEIR_SECRET_QUOTED": value}
+	maps.Copy(h.known, known)
+	answer, _, err := h.send(t, h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", AllowlistKey: "up"}))
+	require.NoError(t, err)
+	const want = `{"b":"{\"token\":\"REDACTED\",\"user\":\"someone\"}","REDACTED":"1"}`
+	assert.True(t, answer.JSON)
+	assert.JSONEq(t, want, string(answer.Body))
+	assert.JSONEq(t, want, answer.Snippet)
+	assert.JSONEq(t, want, header(answer.Headers, "x-echo"))
+}
