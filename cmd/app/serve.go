@@ -54,6 +54,9 @@ A policy with a mistake in it is told of and changes nothing.`,
 			if err != nil {
 				return usageError{err}
 			}
+			if newAdmin && cfg.Open() {
+				return usageError{errors.New("--new-admin-token makes no sense here: an open node asks for no token; add --auth tokens")}
+			}
 			for _, w := range cfg.Warnings() {
 				fmt.Fprintln(env.Err, "weir: warning:", w)
 			}

@@ -2,7 +2,6 @@ package corpus_test
 
 import (
 	"net/http"
-	"os"
 	"regexp"
 	"runtime"
 	"runtime/metrics"
@@ -16,40 +15,16 @@ import (
 )
 
 // pendingInbound lists the rows that cannot run yet, by name.
-const pendingInbound = "testdata/pending.txt"
-
-// readPending returns the names in a list of rows.
-func readPending(t *testing.T, path string) map[string]bool {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	listed := map[string]bool{}
-	for line := range strings.Lines(string(data)) {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" && name != "#" {
-			assert.False(t, listed[name], "%s is listed twice", name)
-			listed[name] = true
-		}
-	}
-	return listed
-}
+const pendingInbound = "testdata/pending_inbound.txt"
 
 // TestInboundIsWhole: each row runs, or is listed as one that cannot.
 func TestInboundIsWhole(t *testing.T) {
 	t.Parallel()
-	listed, ids := readPending(t, pendingInbound), map[string]bool{}
+	why := missing{}
 	for _, r := range readInbound(t) {
-		assert.False(t, ids[r.ID], "%s is there twice", r.ID)
-		ids[r.ID] = true
-		switch why := r.runs(); {
-		case why != "" && !listed[r.ID]:
-			t.Errorf("%s does not run, for want of %s, and is not in %s", r.ID, why, pendingInbound)
-		case why == "" && listed[r.ID]:
-			t.Errorf("%s is in %s and could run", r.ID, pendingInbound)
-		}
+		why.add(t, r.ID, r.runs())
 	}
-	for name := range listed {
-		assert.True(t, ids[name] || os.Getenv(otherInbound) != "", "%s names %s, which is no row", pendingInbound, name)
-	}
+	why.check(t, pendingInbound, otherInbound)
 }
 
 // TestInbound sends every row to a whole Weir over TCP. It is not parallel to

@@ -3,12 +3,8 @@ package corpus_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"net"
-	"os"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -45,31 +41,11 @@ func (r *outboundRow) runs() string {
 // TestOutboundIsWhole: each row runs, or is listed as one that cannot.
 func TestOutboundIsWhole(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(pendingOutbound)
-	if !errors.Is(err, fs.ErrNotExist) {
-		require.NoError(t, err)
-	}
-	listed := map[string]bool{}
-	for line := range strings.Lines(string(data)) {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" && name != "#" {
-			assert.False(t, listed[name], "%s is listed twice", name)
-			listed[name] = true
-		}
-	}
-	ids := map[string]bool{}
+	why := missing{}
 	for _, r := range readOutbound(t) {
-		assert.False(t, ids[r.ID], "%s is there twice", r.ID)
-		ids[r.ID] = true
-		switch why := r.runs(); {
-		case why != "" && !listed[r.ID]:
-			t.Errorf("%s does not run, for want of %s, and is not in %s", r.ID, why, pendingOutbound)
-		case why == "" && listed[r.ID]:
-			t.Errorf("%s is in %s and could run", r.ID, pendingOutbound)
-		}
+		why.add(t, r.ID, r.runs())
 	}
-	for name := range listed {
-		assert.True(t, ids[name], "%s names %s, which is no row", pendingOutbound, name)
-	}
+	why.check(t, pendingOutbound, otherOutbound)
 }
 
 // TestOutboundStatic decides the rows that need no network as `weir policy
