@@ -1,0 +1,28 @@
+package app
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestOwnPortsAreNoTarget: what the node listens on is refused under every name
+// of this machine, though everything that can be granted was.
+func TestOwnPortsAreNoTarget(t *testing.T) {
+	t.Parallel()
+	upstream := okUpstream(t)
+	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n", false)
+	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+	require.Equal(t, http.StatusOK, status, body)
+	for _, own := range []string{s.http.addr(), s.NATS()} {
+		for _, host := range []string{"127.0.0.1", "localhost", "weir.localhost", "127.9.9.9", "[::1]"} {
+			url := "http://" + host + ":" + strconv.Itoa(int(portOf(own))) + "/healthz"
+			status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(url))
+			assert.Equal(t, http.StatusForbidden, status, url)
+			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
+		}
+	}
+}
