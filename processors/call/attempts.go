@@ -285,21 +285,3 @@ func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	res.RetryAt = c.next(t, open.Attempt, res, failed, ends{at: c.cfg.Now()})
 	return c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res})
 }
-
-// pause waits, unless somebody asks for the action or the worker to stop.
-func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-stop.Done():
-	case <-c.cfg.Draining:
-		return errDraining
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}

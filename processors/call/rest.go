@@ -1,6 +1,9 @@
 package call
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Rest says that an action has nothing to do until a later time: too long to
 // hold a worker's slot for it.
@@ -10,3 +13,21 @@ type Rest struct {
 }
 
 func (r *Rest) Error() string { return "waiting for " + r.For }
+
+// pause waits, unless somebody asks for the action or the worker to stop.
+func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop.Done():
+	case <-c.cfg.Draining:
+		return errDraining
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
