@@ -84,8 +84,10 @@ func claim(id string) (schemas.Append, string) {
 func TestExternalServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	at := open(t)
 	s := serve(t, &server.Options{StoreDir: dir})
-	b := dial(t, s.ClientURL(), 1)
+	at.leadTo(t, s)
+	b := dial(t, "nats://"+at.Addr().String(), 1)
 	require.Equal(t, schemas.DurabilityReplicated, b.Durability())
 	require.NoError(t, b.Barrier(t.Context()))
 	require.NoError(t, b.Ready(t.Context()))
@@ -105,15 +107,13 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, err)
 	(<-out).Ack()
 
-	// The server goes away and comes back on its port.
-	port := s.Addr().String()
+	// The server goes away and comes back at its address.
+	at.lock()
 	s.Shutdown()
 	s.WaitForShutdown()
 	_, err = b.Append(t.Context(), m)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
-	u, err := url.Parse("nats://" + port)
-	require.NoError(t, err)
-	serve(t, &server.Options{StoreDir: dir, Port: portOf(t, u)})
+	at.leadTo(t, serve(t, &server.Options{StoreDir: dir}))
 	<-lost
 	require.Eventually(t, func() bool {
 		_, err := b.Append(t.Context(), m)
@@ -135,7 +135,7 @@ func TestExternalServer(t *testing.T) {
 	}
 
 	// A log that is there is not cut another way.
-	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + port, Layout: schemas.Layout{Partitions: 3, Lanes: 4}, Replicas: 1})
+	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + at.Addr().String(), Layout: schemas.Layout{Partitions: 3, Lanes: 4}, Replicas: 1})
 	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
 }
 
