@@ -1,7 +1,6 @@
 package ingress_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
@@ -118,25 +118,13 @@ type world struct {
 	log       *memlog.Log
 	responder *responder
 	metrics   *counter
-	logs      *syncBuffer
+	logs      *capture.Buffer
 	nudged    chan schemas.Ref
 
 	mu      sync.Mutex
 	before  error
 	barrier error
 }
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
 func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
 	tb.Helper()
@@ -147,7 +135,7 @@ func setupPolicy(tb testing.TB, p executor.Policy, change ...func(*ingress.Confi
 	tb.Helper()
 	w := &world{
 		metrics: &counter{accepted: map[schemas.Kind]int{}, refused: map[schemas.Code]int{}},
-		logs:    &syncBuffer{}, nudged: make(chan schemas.Ref, 100),
+		logs:    &capture.Buffer{}, nudged: make(chan schemas.Ref, 100),
 	}
 	layout := schemas.Layout{Partitions: 2, Lanes: 8}
 	w.log = memlog.New(layout, time.Now, memlog.Hooks{

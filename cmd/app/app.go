@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -145,13 +146,22 @@ func (a *App) Failed() <-chan struct{} {
 }
 
 func (a *App) listen(ctx context.Context) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.cfg.Listen)
+	l, err := (&net.ListenConfig{}).Listen(ctx, family(a.cfg.Listen), a.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w; is another Weir running? choose another address with --listen", err)
 	}
 	a.http = &httpServer{listener: l}
 	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
 	return nil
+}
+
+// family keeps an address of IPv4 to it: net takes 0.0.0.0 for every address
+// there is, those of IPv6 too.
+func family(listen string) string {
+	if at, err := netip.ParseAddrPort(listen); err == nil && at.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 func ignoreClosed(err error) error {

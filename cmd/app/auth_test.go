@@ -2,7 +2,6 @@ package app
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"weir/internal/broker"
 	"weir/internal/config"
 	"weir/internal/token"
+	"weir/internal/weirtest/capture"
 	"weir/schemas"
 )
 
@@ -402,7 +401,7 @@ func TestFirstAdminIsMadeOnce(t *testing.T) {
 	for range 2 {
 		cfg, err := config.Parse("test", fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata: %q\n%stelemetry: {log_level: debug}\n", dir, withTokens), nil, nil)
 		require.NoError(t, err)
-		var log, out locked
+		var log, out capture.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- serve(ctx, Options{Config: cfg, Log: &log}, &out) }()
@@ -434,12 +433,3 @@ func TestFirstAdminIsMadeOnce(t *testing.T) {
 		}
 	}
 }
-
-type locked struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.b.Write(p) }
-
-func (l *locked) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }

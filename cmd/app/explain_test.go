@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/capture"
 	"weir/schemas"
 )
 
@@ -37,7 +38,7 @@ func TestPolicyExplain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
-	s := &site{file: file, said: &notices{}}
+	s := &site{file: file, said: &capture.Buffer{}}
 	s.start(t, false)
 	const url = "https://api.example.com/orders"
 	for name, tt := range map[string]struct {
@@ -115,7 +116,7 @@ func TestPolicyView(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
-	s := &site{file: file, said: &notices{}}
+	s := &site{file: file, said: &capture.Buffer{}}
 	s.start(t, false)
 	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
 	require.Equal(t, http.StatusOK, status)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,32 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
+	"weir/internal/weirtest/capture"
 	"weir/schemas"
 )
-
-// notices takes what an operator is told.
-type notices struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (n *notices) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *notices) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
 
 // site is a whole Weir whose configuration lies in a file.
 type site struct {
 	*App
 	file string
-	said *notices
+	said *capture.Buffer
 	late func() // runs between New and Start
 	bare bool   // the file need not be there
 }
@@ -56,7 +37,7 @@ const base = "listen: 127.0.0.1:0\nlog: {durability: process}\n"
 // newSite starts a Weir with this policy. Watch has it notice changes by itself.
 func newSite(t *testing.T, rules string, watch bool) *site {
 	t.Helper()
-	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &notices{}}
+	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}}
 	s.write(t, rules)
 	return s.start(t, watch)
 }
@@ -202,7 +183,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 func TestWhatWasWrittenStays(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
-	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &notices{}, bare: true}
+	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}, bare: true}
 	s.start(t, false)
 	assert.False(t, s.reloaded(t).Changed, "there is no file still")
 	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
@@ -361,7 +342,7 @@ func TestFileIsWatched(t *testing.T) {
 // TestChangeWhileItStarts is not missed.
 func TestChangeWhileItStarts(t *testing.T) {
 	t.Parallel()
-	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &notices{}}
+	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}}
 	s.write(t, allowing("http://127.0.0.1:1/"))
 	s.late = func() { s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/")) }
 	s.start(t, true)
@@ -380,7 +361,7 @@ func TestLinkIsWatched(t *testing.T) {
 		require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	version("..1", "http://127.0.0.1:1/")
-	s := &site{file: filepath.Join(dir, "weir.yaml"), said: &notices{}}
+	s := &site{file: filepath.Join(dir, "weir.yaml"), said: &capture.Buffer{}}
 	require.NoError(t, os.Symlink(filepath.Join("..data", "weir.yaml"), s.file))
 	s.start(t, true)
 	version("..2", "http://127.0.0.1:1/", "http://127.0.0.1:2/")

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
 )
 
 // TestOwnPortsAreNoTarget: what the node listens on is refused under every name
@@ -25,4 +27,18 @@ func TestOwnPortsAreNoTarget(t *testing.T) {
 			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
 		}
 	}
+}
+
+// TestAnAddressOfIPv4OpensNoOther: who writes 0.0.0.0 has not asked for [::].
+func TestAnAddressOfIPv4OpensNoOther(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"0.0.0.0:0": "tcp4", "127.0.0.1:0": "tcp4", ":0": "tcp", "[::]:0": "tcp", "[::ffff:127.0.0.1]:0": "tcp", "localhost:0": "tcp",
+	} {
+		assert.Equal(t, want, family(listen), listen)
+	}
+	a := &App{cfg: config.Config{Listen: "0.0.0.0:0"}}
+	require.NoError(t, a.listen(t.Context()))
+	defer func() { require.NoError(t, a.teardown.unwind(t.Context())) }()
+	assert.Regexp(t, `^0\.0\.0\.0:`, a.http.addr())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
+	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/upstream"
 )
 
@@ -83,8 +84,8 @@ policy:
 		require.Contains(t, received(up), g.text(t, class))
 	}
 	sinks := append(stored(t, filepath.Join(dir, "data")),
-		sink{name: "standard output", data: append(first.out.bytes(), second.out.bytes()...)},
-		sink{name: "standard error", data: append(first.err.bytes(), report...)},
+		sink{name: "standard output", data: append(first.out.Bytes(), second.out.Bytes()...)},
+		sink{name: "standard error", data: append(first.err.Bytes(), report...)},
 		sink{name: "arguments", data: shown},
 		sink{name: "temporary files", data: append(temporary(t), first.temporary()...)},
 		sink{name: "names of files", data: fileNames(t, dir)},
@@ -136,7 +137,7 @@ type child struct {
 	cfg      config.Config
 	url      string
 	tmp      string
-	out, err buffer
+	out, err capture.Buffer
 	done     chan struct{}
 	ended    error
 }

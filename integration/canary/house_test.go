@@ -1,7 +1,6 @@
 package canary_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -21,6 +20,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
+	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -35,7 +35,7 @@ type house struct {
 	cfg config.Config
 	dir string
 
-	log, notices buffer
+	log, notices capture.Buffer
 
 	plain, good, bad *upstream.Server // good: TLS as it should be; bad: a certificate nobody trusts
 
@@ -186,7 +186,7 @@ type person struct {
 	h     *house
 	token string
 	id    string
-	seen  buffer
+	seen  capture.Buffer
 }
 
 // people are the operator's first admin, and the admins of two tenants: who may
@@ -256,23 +256,3 @@ func (h *house) raw(text string, p *person) {
 	}
 	_, _ = io.Copy(&p.seen, conn)
 }
-
-// buffer takes writes from anywhere.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.b.Bytes())
-}
-
-func (b *buffer) String() string { return string(b.bytes()) }

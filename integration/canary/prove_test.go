@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/capture"
 	"weir/schemas"
 )
 
@@ -54,7 +55,7 @@ func TestEverySinkIsLookedAt(t *testing.T) { //nolint:paralleltest // what it le
 	go pprof.Do(context.Background(), pprof.Labels("doing", leaked), func(context.Context) { <-stop })
 	defer close(stop)
 	require.Eventually(t, func() bool {
-		var b buffer
+		var b capture.Buffer
 		return pprof.Lookup("goroutine").WriteTo(&b, 1) == nil && strings.Contains(b.String(), leaked)
 	}, patience, tick)
 
@@ -86,16 +87,16 @@ func TestEverySinkIsLookedAt(t *testing.T) { //nolint:paralleltest // what it le
 // the sink of its log.
 func TestPositiveCheckIsMade(t *testing.T) {
 	t.Parallel()
-	var log buffer
+	var log capture.Buffer
 	_, _ = io.WriteString(&log, `{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"request","tenant":"t"}`+"\n")
-	require.Empty(t, checkLog(log.bytes()))
+	require.Empty(t, checkLog(log.Bytes()))
 	for _, line := range []string{
 		`{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"request","patient":"t"}`, `panic: something`,
 		`{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"dial tcp 10.0.0.1:80"}`, ``,
 	} {
-		var log buffer
+		var log capture.Buffer
 		_, _ = io.WriteString(&log, line+"\n")
-		require.NotEmpty(t, checkLog(log.bytes()), line)
+		require.NotEmpty(t, checkLog(log.Bytes()), line)
 	}
 }
 

@@ -24,11 +24,11 @@ func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, proce
 	ended(t, h, hasty)
 	sinks := append(h.running(), h.after()...)
 	hasty.stop()
-	sinks = append(sinks, sink{name: "log of the hasty", data: hasty.log.bytes()}, sink{name: "answers of the hasty", data: hasty.owner.seen.bytes(), owner: true})
+	sinks = append(sinks, sink{name: "log of the hasty", data: hasty.log.Bytes()}, sink{name: "answers of the hasty", data: hasty.owner.seen.Bytes(), owner: true})
 	leaks, err := scan(g.list(), sinks)
 	require.NoError(t, err)
 	assert.Empty(t, leaks, leakText(leaks))
-	assert.Empty(t, checkLog(append(h.log.bytes(), hasty.log.bytes()...)), "lines of the log")
+	assert.Empty(t, checkLog(append(h.log.Bytes(), hasty.log.Bytes()...)), "lines of the log")
 	require.Greater(t, len(g.list()), 500, "canaries")
 	for _, s := range sinks {
 		t.Logf("%-32s %8d bytes", s.name, len(s.data))

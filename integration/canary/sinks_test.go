@@ -47,10 +47,10 @@ func (h *house) after() []sink {
 	h.t.Helper()
 	h.stop()
 	sinks := []sink{
-		{name: "log", data: h.log.bytes()},
-		{name: "answers to a stranger", data: h.stranger.seen.bytes()},
-		{name: "answers to nobody", data: h.nobody.seen.bytes()},
-		{name: "answers to their owner", data: h.owner.seen.bytes(), owner: true},
+		{name: "log", data: h.log.Bytes()},
+		{name: "answers to a stranger", data: h.stranger.seen.Bytes()},
+		{name: "answers to nobody", data: h.nobody.seen.Bytes()},
+		{name: "answers to their owner", data: h.owner.seen.Bytes(), owner: true},
 		{name: "names of files", data: fileNames(h.t, h.dir)},
 		{name: "files", data: files(h.t, h.dir), owner: true},
 	}

@@ -22,6 +22,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
+	"weir/internal/weirtest/capture"
 	"weir/schemas"
 )
 
@@ -29,30 +30,12 @@ import (
 type gateway struct {
 	addr, dir string
 	upstream  *inboundUpstream
-	log       *inboundLog
+	log       *capture.Buffer
 	client    *http.Client
 
 	mu     sync.Mutex
 	values map[string]string // of placeholders
 	stop   func() error
-}
-
-// inboundLog is a log that may be read while it is written.
-type inboundLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *inboundLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *inboundLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // inboundUpstream counts what comes for each row.
@@ -107,7 +90,7 @@ func (u *inboundUpstream) count(row string) int {
 // configuration, and config.Parse has the last word on them.
 func newGateway(t *testing.T, dir, extra string) *gateway {
 	t.Helper()
-	g := &gateway{dir: dir, upstream: newInboundUpstream(t), log: new(inboundLog), values: map[string]string{}}
+	g := &gateway{dir: dir, upstream: newInboundUpstream(t), log: new(capture.Buffer), values: map[string]string{}}
 	g.client = &http.Client{Timeout: inboundPatience, Transport: &http.Transport{
 		// Another peer than the one that attacks.
 		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext,

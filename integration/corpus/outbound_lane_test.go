@@ -1,7 +1,6 @@
 package corpus_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
+	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -29,28 +28,10 @@ import (
 type lane struct {
 	url    string
 	dir    string
-	log    shared
+	log    capture.Buffer
 	yaml   atomic.Pointer[string]
 	stage  atomic.Pointer[stage]
 	client *http.Client
-}
-
-// shared is a log that may be read while it is written.
-type shared struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // caseSecret is the name under which a row's secret is kept.
