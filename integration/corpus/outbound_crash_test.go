@@ -127,6 +127,10 @@ type mortal struct {
 	net.Conn
 	site *site
 	out  int // records of TLS that carry the request
+
+	// leaving is held while the request leaves: no answer to it is seen before
+	// the worker has died of sending it, however quick the upstream is.
+	leaving sync.Mutex
 }
 
 // applicationData is how a record begins that carries what TLS protects. The
@@ -140,6 +144,8 @@ func (c *mortal) Write(p []byte) (int, error) {
 	if !c.site.point.wire || len(p) == 0 || p[0] != applicationData {
 		return c.Conn.Write(p)
 	}
+	c.leaving.Lock()
+	defer c.leaving.Unlock()
 	c.out++
 	if c.site.point.first {
 		p = p[:len(p)/2]
@@ -155,6 +161,8 @@ func (c *mortal) Write(p []byte) (int, error) {
 
 func (c *mortal) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	c.leaving.Lock()
+	defer c.leaving.Unlock()
 	if dead := c.site.alive(); dead != nil {
 		return 0, dead
 	}
