@@ -3,6 +3,7 @@ GO    ?= go
 BIN   := $(CURDIR)/.tmp/bin
 LINT  := $(BIN)/golangci-lint
 TEST  := $(GO) test -race -shuffle=on -timeout 15m
+CLIENTS := integration/clients/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## show this list
@@ -13,12 +14,23 @@ build: ## build ./weir
 	$(GO) build -trimpath -o weir ./cmd/weir
 
 .PHONY: test
-test: ## run every test with the race detector
+test: $(CLIENTS) ## run every test with the race detector
 	$(TEST) ./...
 
 .PHONY: short
-short: ## run the quick tests
+short: $(CLIENTS) ## run the quick tests
 	$(GO) test -short ./...
+
+# Streams are also read with the client that browsers' programs use.
+.PHONY: clients
+clients: $(CLIENTS) ## install the npm packages that the tests use
+
+$(CLIENTS): integration/clients/package.json integration/clients/package-lock.json
+	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
+		{ echo "npm is missing: one test reads streams with an npm package; install Node.js 20 or later, with npm" >&2; exit 1; }
+	cd integration/clients && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
 
 .PHONY: demo
 demo: ## run the tour

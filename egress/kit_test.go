@@ -41,7 +41,11 @@ type house struct {
 	engine  *gin.Engine
 	reads   atomic.Int64
 	barrier atomic.Int64
+	fail    atomic.Pointer[func() error]
 }
+
+// failing has reads of the log answer as f says.
+func (h *house) failing(f func() error) { h.fail.Store(&f) }
 
 // readerOf takes the tenant from a bearer token of its name, and entries from
 // what follows a slash in it.
@@ -66,7 +70,13 @@ func readerOf(r *http.Request, scope string) (egress.Reader, error) {
 func build(tb testing.TB, change ...func(*egress.Config)) *house {
 	tb.Helper()
 	h := &house{t: tb}
-	h.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error { h.reads.Add(1); return nil }})
+	h.log = memlog.New(layout, time.Now, memlog.Hooks{Read: func() error {
+		h.reads.Add(1)
+		if fail := h.fail.Load(); fail != nil {
+			return (*fail)()
+		}
+		return nil
+	}})
 	h.led = ledger.New(h.log, layout, nil)
 	var err error
 	h.feed, err = stream.Open(h.log, h.log, stream.Config{

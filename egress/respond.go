@@ -9,6 +9,7 @@ import (
 
 	"weir/egress/executor"
 	"weir/egress/plans"
+	"weir/egress/runs"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/problem"
@@ -52,8 +53,17 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, stream.ErrClosed):
 		accepted(w, r, ref, receipt)
 	default:
-		problem.Write(w, r, err)
+		refuse(w, r, ref, err)
 	}
+}
+
+// refuse answers with an error in the words of the action's kind.
+func refuse(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error) {
+	if ref.Kind == schemas.KindRun {
+		problem.WriteRun(w, r, ref.ID, err)
+		return
+	}
+	problem.Write(w, r, err)
 }
 
 // accepted is the answer that leaves the rest to the action's own routes.
@@ -66,23 +76,28 @@ func accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt s
 func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, s *schemas.Settled) {
 	doc, err := e.result(r.Context(), s)
 	if err != nil {
-		problem.Write(w, r, err)
+		refuse(w, r, ref, err)
 		return
 	}
 	status, body, err := render(ref, s, doc)
 	if err != nil {
-		problem.Write(w, r, err)
+		refuse(w, r, ref, err)
 		return
 	}
 	stream.WriteBody(w, status, "application/json", body)
 }
 
 func render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
-	if ref.Kind == schemas.KindPlan {
+	switch ref.Kind {
+	case schemas.KindPlan:
 		body, err := plans.Render(ref, s, doc)
 		return http.StatusOK, body, err
+	case schemas.KindRun:
+		body, err := runs.Render(ref, s, doc)
+		return http.StatusOK, body, err
+	default:
+		return executor.Render(ref, s, doc)
 	}
-	return executor.Render(ref, s, doc)
 }
 
 // result is the stored document of an end.
@@ -104,8 +119,12 @@ func Result(ref schemas.Ref, s *schemas.Settled) json.RawMessage {
 }
 
 func publicResult(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
-	if ref.Kind == schemas.KindPlan {
+	switch ref.Kind {
+	case schemas.KindPlan:
 		return doc
+	case schemas.KindRun:
+		return runs.Result(ref, s, doc)
+	default:
+		return executor.Result(ref, s, doc)
 	}
-	return executor.Result(ref, s, doc)
 }

@@ -22,7 +22,11 @@ func (e *Room) mountService(engine *gin.Engine) {
 	read(engine, "/healthz", func(c *gin.Context) {
 		stream.WriteBody(c.Writer, http.StatusOK, "text/plain; charset=utf-8", []byte("ok"))
 	})
-	read(engine, "/readyz", func(c *gin.Context) { e.ready(c.Writer, c.Request) })
+	read(engine, "/readyz", func(c *gin.Context) {
+		status, out := e.ready(c.Writer, c.Request)
+		stream.WriteJSON(c.Writer, c.Request, status, out)
+	})
+	e.mountHealth(engine)
 	read(engine, "/sandbox", func(c *gin.Context) {
 		who, err := e.cfg.Reader(c.Request, "")
 		if err != nil {
@@ -68,9 +72,27 @@ func hide(c *gin.Context, err error) {
 	problem.Write(c.Writer, c.Request, err)
 }
 
-// ready answers 200 when every check passes, else 503 and the names of those
-// that do not. Why they do not is for the log: an error may hold an address.
-func (e *Room) ready(w http.ResponseWriter, r *http.Request) {
+// mountHealth registers the same words for those who look for a status in an
+// object: /health says ok for as long as the process answers.
+func (e *Room) mountHealth(engine *gin.Engine) {
+	read(engine, "/health", func(c *gin.Context) {
+		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Health{Status: schemas.HealthOK})
+	})
+	ready := func(c *gin.Context) {
+		status, facts := e.ready(c.Writer, c.Request)
+		out := schemas.HealthReadiness{Status: schemas.HealthReady, Readiness: facts}
+		if !facts.Ready {
+			out.Status = schemas.HealthNotReady
+		}
+		stream.WriteJSON(c.Writer, c.Request, status, out)
+	}
+	read(engine, "/health/ready", ready)
+	read(engine, "/ready", ready)
+}
+
+// ready is 200 when every check passes, else 503 and the names of those that do
+// not. Why they do not is for the log: an error may hold an address.
+func (e *Room) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
 	out := schemas.Readiness{
 		Ready: true, Durability: e.cfg.Durability, Partitions: e.cfg.Layout.Partitions,
 		PolicyVersion: e.cfg.PolicyVersion(), Checks: map[string]string{},
@@ -95,10 +117,9 @@ func (e *Room) ready(w http.ResponseWriter, r *http.Request) {
 	default:
 		out.Checks["feed"] = "ok"
 	}
-	status := http.StatusOK
 	if !out.Ready {
-		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
+		return http.StatusServiceUnavailable, out
 	}
-	stream.WriteJSON(w, r, status, out)
+	return http.StatusOK, out
 }

@@ -25,6 +25,9 @@ func TestServiceRoutes(t *testing.T) {
 		"/metrics":      "weir_up 1\n",
 		"/openapi.json": `{"openapi":"3.1.0"}`,
 		"/readyz":       `{"ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
+		"/health":       `{"status":"ok"}`,
+		"/health/ready": `{"status":"ready","ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
+		"/ready":        `{"status":"ready","ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
 	} {
 		who := ""
 		if path == "/sandbox" {
@@ -56,11 +59,15 @@ func TestNotReadySaysWhichCheck(t *testing.T) {
 			{Name: "disk", Run: func(context.Context) error { return nil }},
 		}
 	})
-	w := h.ask(http.MethodGet, "/readyz", "")
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.NotEmpty(t, w.Header().Get("Retry-After"))
-	require.Contains(t, w.Body.String(), `"reasons":["log is not ready"]`)
-	require.NotContains(t, w.Body.String(), "10.0.0.1")
+	for path, word := range map[string]string{"/readyz": `{"ready":false,`, "/ready": `{"status":"not_ready","ready":false,`, "/health/ready": `{"status":"not_ready",`} {
+		w := h.ask(http.MethodGet, path, "")
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+		require.Contains(t, w.Body.String(), word)
+		require.Contains(t, w.Body.String(), `"reasons":["log is not ready"]`)
+		require.NotContains(t, w.Body.String(), "10.0.0.1")
+	}
+	require.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/health", "").Code, "it answers all the same")
 }
 
 func TestNoAllowedHostsIsAnEmptyList(t *testing.T) {

@@ -93,6 +93,9 @@ func TestWhatANodeSaysToWhom(t *testing.T) {
 		"/sandbox":      {"": 401, "agent": 200, "admin": 200, "busy": 429},
 		"/healthz":      {"": 200, "busy": 200},
 		"/readyz":       {"": 200, "busy": 200},
+		"/health":       {"": 200, "busy": 200},
+		"/health/ready": {"": 200, "busy": 200},
+		"/ready":        {"": 200, "busy": 200},
 		"/openapi.json": {"": 200, "busy": 200},
 	} {
 		for who, status := range want {

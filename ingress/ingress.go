@@ -31,6 +31,10 @@ type Responder interface {
 	// Respond writes the whole answer. wait < 0 waits for the action's end,
 	// 0 answers 202 at once, anything else waits so long and then answers 202.
 	Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+	// Resume is the position that the request's Last-Event-ID names; 0 without one.
+	Resume(r *http.Request) (after uint64, err error)
+	// Stream answers for a run with its events, from behind a position to its end.
+	Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64)
 }
 
 // Metrics counts what happens at the door.
@@ -57,6 +61,12 @@ type Config struct {
 	Nudge func(ref schemas.Ref)
 	// Issuer makes and revokes tokens; absent: they are not served.
 	Issuer Issuer
+	// Serves says whether there is an agent for a task type, Weir's own ones aside;
+	// absent: there are no others.
+	Serves func(taskType string) bool
+	// MaxRun is the longest budget of time that a run may ask for; default, and
+	// at most, schemas.MaxRunTimeout.
+	MaxRun time.Duration
 	// Policies explains and reloads the policy; absent: neither is served.
 	Policies Policies
 	// Dead reads the dead letters; absent: redrive is not served.
@@ -81,6 +91,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BodyTimeout <= 0 {
 		c.BodyTimeout = 20 * time.Second
+	}
+	if c.MaxRun <= 0 || c.MaxRun > schemas.MaxRunTimeout {
+		c.MaxRun = schemas.MaxRunTimeout
 	}
 	if c.Metrics == nil {
 		c.Metrics = silent{}

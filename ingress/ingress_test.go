@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -57,6 +59,8 @@ type call struct {
 	receipt schemas.Receipt
 	wait    time.Duration
 	held    bool // somebody expects its end
+	stream  bool
+	after   uint64
 }
 
 // responder answers 200 with the outcome of an action that has one, else 202.
@@ -66,6 +70,7 @@ type responder struct {
 	calls  []call
 	held   map[schemas.Ref]int
 	panics bool
+	rest   func() // what is left of a stream
 }
 
 func (r *responder) Expect(ref schemas.Ref) (release func()) {
@@ -77,7 +82,7 @@ func (r *responder) Expect(ref schemas.Ref) (release func()) {
 
 func (r *responder) Respond(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 	r.mu.Lock()
-	r.calls = append(r.calls, call{ref, receipt, wait, r.held[ref] > 0})
+	r.calls = append(r.calls, call{ref: ref, receipt: receipt, wait: wait, held: r.held[ref] > 0})
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	st, err := r.ledger.Load(req.Context(), ref)
@@ -91,6 +96,31 @@ func (r *responder) Respond(w http.ResponseWriter, req *http.Request, ref schema
 	w.Header().Set("Location", "/v1/actions/"+ref.ID)
 	w.WriteHeader(http.StatusAccepted)
 	_ = json.NewEncoder(w).Encode(receipt) //nolint:errchkjson // only text goes in, and the recorder takes all
+}
+
+// Resume knows decimal positions.
+func (r *responder) Resume(req *http.Request) (uint64, error) {
+	id := req.Header.Get("Last-Event-ID")
+	if id == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		err = fault.New(schemas.InvalidRequest, "no position")
+	}
+	return after, err
+}
+
+// Stream answers with one event that names the task type, and leaves the rest.
+func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas.Ref, taskType string, after uint64) {
+	if r.rest != nil {
+		defer wire.Later(req.Context(), r.rest)
+	}
+	r.mu.Lock()
+	r.calls = append(r.calls, call{ref: ref, stream: true, after: after})
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, "data: "+taskType+"\n\n")
 }
 
 // last is the newest call.
@@ -214,13 +244,16 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 	require.True(t, schemas.ValidID(h.Get("X-Request-ID")))
 	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &a.body), "every body is JSON: %s", rec.Body)
 	if rec.Code >= 400 {
-		if a.body["error"] != nil {
+		switch {
+		case a.body["outputs"] != nil:
+			refusal(t, a)
+		case a.body["error"] != nil:
 			require.Equal(t, "application/json", h.Get("Content-Type"))
 			require.NotEmpty(t, a.field("error", "variant"))
 			require.NotEmpty(t, a.field("error", "message"))
 			require.NotEmpty(t, a.field("error", "code"))
 			require.Equal(t, h.Get("X-Request-ID"), a.field("error", "request_id"))
-		} else {
+		default:
 			require.Equal(t, "application/problem+json", h.Get("Content-Type"))
 			require.NotEmpty(t, a.body["detail"])
 			require.NotEmpty(t, a.body["code"])
@@ -427,20 +460,23 @@ func TestTheLogIsAwayOrFull(t *testing.T) {
 		before, barrier error
 		code            string
 		named           bool
+		after           string
 	}{
-		"full":       {fault.ErrFull, nil, "LOG_FULL", false},
-		"away":       {fault.ErrUnavailable, nil, "UNAVAILABLE", true},
-		"no barrier": {nil, io.ErrUnexpectedEOF, "UNAVAILABLE", true},
+		"full":       {fault.ErrFull, nil, "LOG_FULL", false, "60"},
+		"away":       {fault.ErrUnavailable, nil, "UNAVAILABLE", true, "1"},
+		"no barrier": {nil, io.ErrUnexpectedEOF, "UNAVAILABLE", true, "1"},
 	} {
 		w := setup(t)
 		w.plant(tc.before, tc.barrier)
 		a := w.do(t, post("/v1/execute", okPost))
 		require.Equal(t, http.StatusServiceUnavailable, a.Code, name)
+		require.Equal(t, tc.after, a.Header().Get("Retry-After"), name)
 		require.Equal(t, tc.code, a.field("error", "code"), name)
 		require.Equal(t, "Request", a.field("error", "variant"), name)
 		require.Equal(t, tc.named, a.Header().Get("Weir-Action-Id") != "", name)
 		a = w.do(t, post("/v1/plans", okPlan))
 		require.Equal(t, http.StatusServiceUnavailable, a.Code, name)
+		require.Equal(t, tc.after, a.Header().Get("Retry-After"), name)
 		require.Equal(t, tc.code, a.body["code"], name)
 		require.Empty(t, w.responder.calls)
 		require.Empty(t, w.metrics.accepted)

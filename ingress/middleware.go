@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -40,32 +41,12 @@ func (m middleware) observe(c *gin.Context) {
 		within(c.Writer, m.BodyTimeout)
 	}
 	defer func() {
-		status := c.Writer.Status()
-		if !c.Writer.Written() && c.Request.Context().Err() != nil {
-			status = statusClientGone
+		line := lineOf(c, start, id)
+		if rest := wire.Left(c.Request.Context()); rest != nil {
+			wire.Later(c.Request.Context(), func() { m.rest(line, rest) })
+			return
 		}
-		line := []slog.Attr{
-			slog.String("method", c.Request.Method), slog.Int("status", status),
-			slog.Duration("duration_ms", m.Now().Sub(start)), slog.String("request_id", id),
-		}
-		for _, a := range []struct{ key, value string }{
-			{"route", c.FullPath()},
-			{"surface", c.GetString(keySurface)},
-			{"tenant", c.GetString(keyTenant)},
-			{"action_id", c.GetString(keyAction)},
-		} {
-			if a.value != "" {
-				line = append(line, slog.String(a.key, a.value))
-			}
-		}
-		if code, ok := c.Get(keyCode); ok {
-			line = append(line, slog.Any("code", code))
-		}
-		level := slog.LevelInfo
-		if status >= http.StatusInternalServerError {
-			level = slog.LevelError
-		}
-		m.Logger.LogAttrs(c.Request.Context(), level, "request", line...)
+		m.log(line)
 	}()
 	c.Next()
 }
@@ -83,6 +64,27 @@ func requestID(h http.Header) string {
 	return id.String()
 }
 
+// rest is what observe and recover do for an answer that is left to the server, see
+// wire.Later: they have returned by then, and the context of the request is another's.
+func (m middleware) rest(l line, rest func()) {
+	defer m.log(l)
+	defer func() {
+		if v := recover(); v != nil {
+			m.panicked(v, l.id)
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	rest()
+}
+
+// panicked notes a panic, and lets one pass that only ends an answer.
+func (m middleware) panicked(v any, id string) {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	m.Logger.LogAttrs(context.Background(), slog.LevelError, "panic", slog.String("err_kind", "panic"), slog.String("request_id", id))
+}
+
 // recover turns a panic into a problem without a trace of its cause. An answer
 // that was begun is cut off instead, so that it cannot pass for a whole one.
 func (m middleware) recover(c *gin.Context) {
@@ -91,11 +93,7 @@ func (m middleware) recover(c *gin.Context) {
 		if v == nil {
 			return
 		}
-		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-			panic(v)
-		}
-		m.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "panic",
-			slog.String("err_kind", "panic"), slog.String("request_id", problem.RequestID(c.Request.Context())))
+		m.panicked(v, problem.RequestID(c.Request.Context()))
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler)
 		}

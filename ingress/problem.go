@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -24,8 +23,25 @@ const (
 	keySurface = "weir.surface"
 )
 
-// dialectExecutor marks the routes whose errors have the executor's envelope.
-const dialectExecutor = "executor"
+// The dialects of errors. Every other route's are problems.
+const (
+	dialectExecutor = "executor" // the executor's envelope
+	dialectRuns     = "runs"     // the run contract's refusal
+)
+
+// dialect is that of the route, or, before a route was reached, of its path: the
+// run contract has its refusals for every method.
+func dialect(c *gin.Context) string {
+	if d := c.GetString(keyDialect); d != "" {
+		return d
+	}
+	switch c.Request.URL.EscapedPath() {
+	case schemas.RouteRunSync, schemas.RouteRunStream:
+		return dialectRuns
+	default:
+		return ""
+	}
+}
 
 // inFlightRetry is when a repeat of an unsettled request is worth a try.
 const inFlightRetry = time.Second
@@ -36,9 +52,12 @@ func fail(c *gin.Context, metrics Metrics, err error) {
 	c.Abort()
 	err = delayed(err)
 	p := problem.Of(err)
-	if c.GetString(keyDialect) == dialectExecutor {
+	switch dialect(c) {
+	case dialectExecutor:
 		p.Code = failExecutor(c, p, err)
-	} else {
+	case dialectRuns:
+		failRun(c, p, err)
+	default:
 		problem.Write(c.Writer, c.Request, err)
 	}
 	c.Set(keyCode, p.Code)
@@ -87,16 +106,8 @@ func failExecutor(c *gin.Context, p problem.Error, err error) schemas.Code {
 		e.Variant = schemas.VariantInvalidArgumentValue
 		status = executor.Status(e.Variant)
 	}
-	h := c.Writer.Header()
-	switch status {
-	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", "Bearer")
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		p.RetryAfter = max(p.RetryAfter, time.Second)
-	}
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
-	}
+	p.Status = status
+	p.Remedy(c.Writer.Header())
 	writeJSON(c, status, envelope{Error: e})
 	return e.Code
 }

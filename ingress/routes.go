@@ -20,6 +20,8 @@ func (in *Room) Mount(e *gin.Engine) {
 	may := in.authorize(schemas.ScopeActionsWrite)
 	e.POST(routeExecute, surface("executor", dialectExecutor), may, in.write(routeExecute, in.execute))
 	e.POST(routePlans, surface("plans", ""), may, in.write(routePlans, in.plan))
+	e.POST(schemas.RouteRunSync, surface("runs", dialectRuns), may, in.runSync)
+	e.POST(schemas.RouteRunStream, surface("runs", dialectRuns), may, in.runStream)
 	e.POST("/v1/actions/:id/cancel", surface("actions", ""), may, in.cancel)
 	e.POST("/v1/actions/:id/resolve", surface("actions", ""), may, in.resolve)
 	if in.redriver != nil {

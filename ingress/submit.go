@@ -39,6 +39,14 @@ func (in *Room) submit(c *gin.Context, req accept.Request, denied bool) {
 // answer hands an accepted action to the responder. Beside an error, out names
 // the action if there may be one.
 func (in *Room) answer(c *gin.Context, out accept.Accepted, err error, wait time.Duration) {
+	if in.taken(c, out, err) {
+		in.responder.Respond(c.Writer, c.Request, out.Ref, out.Receipt, wait)
+	}
+}
+
+// taken names the action in the answer and counts it. It answers itself where
+// there is an error, and returns false.
+func (in *Room) taken(c *gin.Context, out accept.Accepted, err error) bool {
 	if out.ID != "" {
 		joined(c, out.Ref)
 	}
@@ -47,7 +55,7 @@ func (in *Room) answer(c *gin.Context, out accept.Accepted, err error, wait time
 			c.Writer.Header().Set("Location", actionURL(out.ID))
 		}
 		in.fail(c, err)
-		return
+		return false
 	}
 	if !out.Receipt.Duplicate {
 		in.cfg.Metrics.Accepted(out.Kind)
@@ -55,5 +63,5 @@ func (in *Room) answer(c *gin.Context, out accept.Accepted, err error, wait time
 	if out.Replayed {
 		c.Writer.Header().Set("Idempotency-Replayed", "true")
 	}
-	in.responder.Respond(c.Writer, c.Request, out.Ref, out.Receipt, wait)
+	return true
 }

@@ -99,9 +99,14 @@ func load(b *testing.B, callers int, call func(context.Context, *http.Client) er
 
 func report(b *testing.B, took []time.Duration) {
 	b.Helper()
+	b.ReportMetric(float64(len(took))/b.Elapsed().Seconds(), "req/s")
+	percentiles(b, took)
+}
+
+func percentiles(b *testing.B, took []time.Duration) {
+	b.Helper()
 	slices.Sort(took)
 	at := func(p int) float64 { return float64(took[len(took)*p/100].Microseconds()) / 1000 }
-	b.ReportMetric(float64(len(took))/b.Elapsed().Seconds(), "req/s")
 	b.ReportMetric(at(50), "p50-ms")
 	b.ReportMetric(at(99), "p99-ms")
 }

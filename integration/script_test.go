@@ -13,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/tmaxmax/go-sse"
+
+	"weir/internal/weirtest/agent"
 )
 
 // TestStories runs script/*.txtar: what a user does with the built program, at
@@ -22,8 +24,10 @@ import (
 //	serve -here [FLAG…]        the same in $WORK, where weir.yaml is found and not named
 //	crash, drain              end it as a crash would; ask it to end, and expect exit 0
 //	http METHOD PATH [-d FILE] [-H 'Name: value']…    one request; prints status, some headers, body
-//	sse PATH [-n COUNT] [-after ID]                  read a stream; prints `id event` a line
+//	sse PATH [-n COUNT] [-after ID] [-d FILE]        read a stream, by POST with a body; prints `id event` a line
 //	ledger                     what the upstream received, in order
+//	agent TASK_TYPE [FAULT]    start an agent; it is added at the end of weir.yaml, $TASK_TYPE points at it
+//	agent-ledger TASK_TYPE     what it was asked, in order, once all of that is over: route, request_id, `answered` or `cut`
 func TestStories(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -33,6 +37,7 @@ func TestStories(t *testing.T) {
 			env.Defer(up.shut)
 			env.Values["upstream"] = up
 			env.Values["test"] = env.T()
+			env.Values["agents"] = &storyAgents{tb: t, byType: map[string]*agent.Agent{}}
 			env.Setenv("UPSTREAM", up.URL)
 			env.Setenv("UPSTREAM_HOST", strings.TrimPrefix(up.URL, "http://"))
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
@@ -41,6 +46,7 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "crash": cmdCrash, "drain": cmdDrain, "http": cmdHTTP, "sse": cmdSSE, "ledger": cmdLedger,
+			"agent": cmdAgent, "agent-ledger": cmdAgentLedger,
 		},
 	})
 }
@@ -152,17 +158,22 @@ func shownHeaders() []string {
 }
 
 func cmdSSE(ts *testscript.TestScript, _ bool, args []string) {
-	most, after := 0, ""
+	most, after, method, body := 0, "", http.MethodGet, ""
 	for rest := args[1:]; len(rest) > 1; rest = rest[2:] {
 		switch rest[0] {
 		case "-n":
 			most, _ = strconv.Atoi(rest[1])
 		case "-after":
 			after = rest[1]
+		case "-d":
+			method, body = http.MethodPost, ts.ReadFile(rest[1])
 		}
 	}
-	req, err := http.NewRequestWithContext(contextOf(ts), http.MethodGet, program(ts).URL+args[0], nil)
+	req, err := http.NewRequestWithContext(contextOf(ts), method, program(ts).URL+args[0], strings.NewReader(body))
 	ts.Check(err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if after != "" {
 		req.Header.Set("Last-Event-ID", after)
 	}

@@ -30,7 +30,7 @@ type WorkerConfig struct {
 	Partitions int
 	Kinds      []schemas.Kind
 	// DrainTimeout bounds how long Stop waits for the work under way. It should
-	// be over the longest attempt, so that stopping makes no unknown outcome.
+	// be over that of the subscriber, whose end cuts the work off.
 	DrainTimeout time.Duration
 	Log          *slog.Logger
 }
@@ -102,7 +102,11 @@ func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 		return nil
 	}
 	w.delivery.NakAfter(m, after)
-	w.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "work comes again",
+	level := slog.LevelWarn
+	if later, ok := errors.AsType[*fault.Later](err); ok && later.Cause == nil {
+		level = slog.LevelDebug // by plan: the action is under way here
+	}
+	w.cfg.Log.LogAttrs(ctx, level, "work comes again",
 		slog.String("kind", string(kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	return err

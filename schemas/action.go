@@ -13,10 +13,11 @@ type Kind string
 const (
 	KindHTTP Kind = "http" // one outbound request: the executor surface
 	KindPlan Kind = "plan" // an ordered list of decisions: the plans surface
+	KindRun  Kind = "run"  // one run of an agent: the runs surface
 )
 
 // Kinds lists every kind that a worker serves.
-func Kinds() []Kind { return []Kind{KindHTTP, KindPlan} }
+func Kinds() []Kind { return []Kind{KindHTTP, KindPlan, KindRun} }
 
 // Class says what may be done with a call that was begun and whose result
 // nobody knows. It is fixed when the action is accepted.
@@ -60,6 +61,10 @@ type Action struct {
 	ID     string `json:"id"`
 	Tenant string `json:"tenant"`
 	Kind   Kind   `json:"kind"`
+	// TaskType is set for kind run: which agent it is for.
+	TaskType string `json:"task_type,omitempty"`
+	// Sensitive: evidence of it holds no snippet, and keyed hashes only.
+	Sensitive bool `json:"sensitive,omitempty"`
 	// Class is set for kind http; the decisions of a plan have one each,
 	// recorded in their attempts.
 	Class    Class    `json:"class,omitempty"`
@@ -77,7 +82,7 @@ type Action struct {
 	Entries []string `json:"entries,omitempty"`
 	// Supersedes names the action that this one was made from by redrive or resolve.
 	Supersedes string `json:"supersedes,omitempty"`
-	// Payload is the kind's own document (HTTPCall, Plan). It is empty when
+	// Payload is the kind's own document (HTTPCall, PlanRequest, Run). It is empty when
 	// PayloadBlob names an object that holds it.
 	Payload     json.RawMessage `json:"payload,omitempty"`
 	PayloadBlob string          `json:"payload_blob,omitempty"`

@@ -54,6 +54,12 @@ const (
 	SecretUnavailable     Code = "SECRET_UNAVAILABLE" // the entry's secret could not be read; nothing was sent
 )
 
+// How a run came to a bad end.
+const (
+	AgentUnavailable Code = "AGENT_UNAVAILABLE" // the agent could not be asked; nothing was begun
+	TaskFailed       Code = "TASK_FAILED"       // the agent says so, or did not say how it ended
+)
+
 // What the door answers. These stand in problem bodies only.
 const (
 	InvalidRequest       Code = "INVALID_REQUEST"
@@ -72,6 +78,7 @@ const (
 	IdempotencyMismatch  Code = "IDEMPOTENCY_MISMATCH" // the key was used with another payload
 	InFlight             Code = "IN_FLIGHT"            // the action with this key has not settled yet
 	StreamGone           Code = "STREAM_GONE"
+	UnsupportedTaskType  Code = "UNSUPPORTED_TASK_TYPE" // no agent is known for it
 	RateLimited          Code = "RATE_LIMITED"
 	Unavailable          Code = "UNAVAILABLE"
 	LogFull              Code = "LOG_FULL"
@@ -98,7 +105,8 @@ func UpstreamCodes() []Code {
 func SettleCodes() []Code {
 	codes := append(DenyCodes(), UpstreamCodes()...)
 	return append(codes, HTTPFailure, RetriesExhausted, ResponseNotJSON, ResponseSchemaInvalid, PostconditionFailed,
-		OutcomeUnknownCode, Canceled, DeadlineExceeded, Poison, Interrupted, SecretUnavailable)
+		OutcomeUnknownCode, Canceled, DeadlineExceeded, Poison, Interrupted, SecretUnavailable,
+		AgentUnavailable, TaskFailed)
 }
 
 // DoorCodes lists what the door answers.
@@ -106,6 +114,6 @@ func DoorCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
-		StreamGone, RateLimited, Unavailable, LogFull, Internal,
+		StreamGone, RateLimited, Unavailable, LogFull, Internal, UnsupportedTaskType,
 	}
 }

@@ -145,7 +145,7 @@ type Attempted struct {
 
 // Waiting says why an action rests and until when.
 type Waiting struct {
-	For   string    `json:"for"` // delay, in_flight, approval, input or paused
+	For   string    `json:"for"` // delay, in_flight, capacity, approval, input or paused
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -153,10 +153,11 @@ type Waiting struct {
 const (
 	WaitDelay    = "delay"     // a retry is due later
 	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
+	WaitCapacity = "capacity"  // the agent has as many runs as it may have
 )
 
 // Settled is the terminal event's word. Result is the kind's own document
-// (HTTPResult, PlanReport) and is set for every outcome that has one.
+// (HTTPResult, PlanResult, RunResult) and is set for every outcome that has one.
 type Settled struct {
 	Outcome    Outcome         `json:"outcome"`
 	Code       Code            `json:"code,omitempty"`

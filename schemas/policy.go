@@ -11,7 +11,8 @@ type PolicyView struct {
 	Version string `json:"version"`
 	// Since is when this node put it in force.
 	Since time.Time `json:"since"`
-	// Entries are tried in this order.
+	// Entries are tried in this order. Those of agents come last and are not tried:
+	// each is for its own task type.
 	Entries []EntryView `json:"entries"`
 	// AllowedHosts need no entry; they come after the entries.
 	AllowedHosts []string `json:"allowed_hosts"`
@@ -34,6 +35,9 @@ type EntryView struct {
 	Body                   []string `json:"body,omitempty"`
 	// Mode is enforce, or shadow: decided and recorded, and permits nothing.
 	Mode string `json:"mode"`
+	// Agent: it is a remote agent's. Runs of its task type go by it, and no call
+	// that an action names itself.
+	Agent bool `json:"agent,omitempty"`
 }
 
 // ExplainRequest is the body of POST /v1/policy/explain: a call that is not made.
@@ -75,5 +79,6 @@ type EntryVerdict struct {
 type Reload struct {
 	Version  string `json:"version"`
 	Previous string `json:"previous"`
-	Changed  bool   `json:"changed"`
+	// Changed: another policy is in force, or agents are called in another way.
+	Changed bool `json:"changed"`
 }

@@ -63,7 +63,7 @@ func schema(t *testing.T, file string) *jsonschema.Schema {
 // refuse often does so for reasons that a schema cannot say.
 func TestAcceptedBodiesFitTheSchemas(t *testing.T) {
 	t.Parallel()
-	for surface, file := range map[string]string{"executor": "json/execute.request.json", "plans": "json/plan.request.json"} {
+	for surface, file := range map[string]string{"executor": "json/execute.request.json", "plans": "json/plan.request.json", "runs": "json/run.request.json"} {
 		s := schema(t, file)
 		cases, err := filepath.Glob(surface + "/testdata/valid/*.txtar")
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ const (
 	DeadStream      = "WEIR_DEAD"
 	BlobBucket      = "WEIR_BLOBS"
 	TokenBucket     = "WEIR_TOKENS"
+	KeyBucket       = "WEIR_KEYS" // the key that evidence of sensitive actions is hashed with
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"  // what JetStream republishes of the log

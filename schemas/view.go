@@ -9,6 +9,8 @@ import (
 type ActionView struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
+	// TaskType says which agent a run is for.
+	TaskType string `json:"task_type,omitempty"`
 	// Status is accepted, started or waiting, or the outcome once it is settled.
 	Status   Status    `json:"status"`
 	Class    Class     `json:"class,omitempty"`
@@ -61,8 +63,10 @@ type AttemptView struct {
 
 // ActionEntry is one action in a list.
 type ActionEntry struct {
-	ID        string    `json:"id"`
-	Kind      Kind      `json:"kind"`
+	ID   string `json:"id"`
+	Kind Kind   `json:"kind"`
+	// TaskType says which agent a run is for.
+	TaskType  string    `json:"task_type,omitempty"`
 	Status    Status    `json:"status"`
 	Class     Class     `json:"class,omitempty"`
 	Created   time.Time `json:"created"`
@@ -118,6 +122,7 @@ type EventView struct {
 type EventViewAction struct {
 	ID         string    `json:"id"`
 	Kind       Kind      `json:"kind"`
+	TaskType   string    `json:"task_type,omitempty"`
 	Class      Class     `json:"class,omitempty"`
 	Deadline   time.Time `json:"deadline"`
 	Supersedes string    `json:"supersedes,omitempty"`
@@ -186,6 +191,24 @@ type Readiness struct {
 	Checks  map[string]string `json:"checks"`
 	Reasons []string          `json:"reasons,omitempty"`
 }
+
+// Health answers for as long as the process does.
+type Health struct {
+	Status string `json:"status" jsonschema:"enum=ok"`
+}
+
+// HealthReadiness is Readiness with a word for it.
+type HealthReadiness struct {
+	Status string `json:"status" jsonschema:"enum=ready,enum=not_ready"`
+	Readiness
+}
+
+// The words of both.
+const (
+	HealthOK       = "ok"
+	HealthReady    = "ready"
+	HealthNotReady = "not_ready"
+)
 
 // Sandbox says which hosts can be called without naming an entry.
 type Sandbox struct {

@@ -73,10 +73,6 @@ type App struct {
 	draining chan struct{} // closed when nothing new is to begin
 }
 
-// drainTimeout is how long Stop waits for the work under way: longer than any
-// attempt may take, so that stopping leaves no outcome unknown.
-func drainTimeout(c config.Config) time.Duration { return c.Policy.Timeout + 10*time.Second }
-
 // New makes an App and starts its parts in the order of the data's way, but
 // takes no work and no requests yet. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
@@ -111,15 +107,19 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more requests and no more work, waits for what is under way,
-// and closes everything. It may be called twice.
+// Stop takes no more requests and no more work, waits for what is under way, as
+// long as workers.drain says, and closes everything. Unless that was set, it is
+// longer than any call of HTTP may take, so that stopping leaves the outcome of
+// none unknown. The run of a remote agent may take hours: one that is not over by
+// then loses its agent and is left to the worker that finds it next, which ends it
+// as outcome_unknown. Stop may be called twice.
 func (a *App) Stop(ctx context.Context) error {
 	if !a.stopping.CompareAndSwap(false, true) {
 		return nil
 	}
 	a.log.LogAttrs(ctx, slog.LevelInfo, "draining")
 	close(a.draining)
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout(a.cfg)+5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.DrainTimeout()+5*time.Second)
 	defer cancel()
 	err := a.teardown.unwind(ctx)
 	a.log.LogAttrs(ctx, slog.LevelInfo, "stopped")

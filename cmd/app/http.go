@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/ingress"
@@ -55,12 +56,24 @@ func (a *App) openHTTP(context.Context) error {
 }
 
 // answering tells the connection of a request that its answer begins, and idle
-// that it has ended.
+// that it has ended. A stream is what is left of its answer when the routes have
+// begun it: it waits here, on a stack that holds nothing of theirs, and has not
+// grown for them.
 func answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wire.Begin(r.Context())
-		next.ServeHTTP(w, r)
+		if !streams(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		wire.Aside(func() { next.ServeHTTP(w, r) })
+		wire.Finish(r.Context())
 	})
+}
+
+// streams tells the routes whose answers may go on for hours. It need not be exact.
+func streams(path string) bool {
+	return path == schemas.RouteRunStream || strings.HasSuffix(path, "/events")
 }
 
 func idle(c net.Conn, s http.ConnState) {

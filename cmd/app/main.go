@@ -90,7 +90,7 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 		return usageError{fmt.Errorf("%w; `%s --help` shows what it takes", err, cmd.CommandPath())}
 	})
 	root.AddCommand(
-		newServe(env), newDemo(env), newExec(env), newTail(env), newDead(env),
+		newServe(env), newDemo(env), newExec(env), newTail(env), newDead(env), newCheck(env),
 		newPolicy(env), newToken(env), newSchema(env), newVersion(env),
 	)
 	return root

@@ -45,6 +45,8 @@ policy with a mistake in it changes nothing.`,
 			switch {
 			case f.asJSON:
 				return json.NewEncoder(env.Out).Encode(done)
+			case done.Changed && done.Version == done.Previous:
+				fmt.Fprintf(env.Out, "the agents have changed: policy %s is in force as before\n", done.Version)
 			case done.Changed:
 				fmt.Fprintf(env.Out, "policy %s is in force, in place of %s\n", done.Version, done.Previous)
 			default:

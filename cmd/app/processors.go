@@ -18,6 +18,7 @@ import (
 	"weir/processors/executor"
 	"weir/processors/park"
 	"weir/processors/plans"
+	"weir/processors/runs"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -26,10 +27,15 @@ import (
 type workRoom struct {
 	pipeline *processors.Pipeline
 	worker   *processors.Worker
+	runs     *runs.Runs
 	start    func(context.Context) error
 }
 
-func (a *App) openProcessors(context.Context) error {
+func (a *App) openProcessors(ctx context.Context) error {
+	key, err := a.broker.SealKey(ctx)
+	if err != nil {
+		return err
+	}
 	client := outbound.New(a.network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
@@ -37,35 +43,42 @@ func (a *App) openProcessors(context.Context) error {
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
 	publisher := broker.NewPublisher(a.broker, broker.PublisherConfig{})
-	recorder := settle.NewRecorder(publisher, a.broker, a.metrics)
+	recorder := settle.NewRecorder(publisher, a.broker, a.metrics).Under(settle.NewSeal(key))
 	adapter := direct.New(client, a.secretStore(), redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining,
 	})
 	answers := call.Answers{Blobs: a.ledger}
+	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)
+	ran := a.runs(client, caller, recorder, calls, planned)
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded()}),
 		Performers: map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: executor.New(caller, recorder, answers),
-			schemas.KindPlan: plans.New(caller, recorder, answers),
+			schemas.KindHTTP: calls,
+			schemas.KindPlan: planned,
+			schemas.KindRun:  ran,
 		},
 		Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
 		Park:   park.New(publisher, a.metrics, a.log), Barrier: a.broker.Barrier,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
-		Slots: a.cfg.Workers.Slots, DrainTimeout: drainTimeout(a.cfg), Logger: a.log,
+		Slots: a.cfg.Workers.Slots, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
 	})
 	//nolint:contextcheck // each message brings its own context
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
-		Partitions: a.cfg.Log.Partitions, Kinds: schemas.Kinds(), DrainTimeout: drainTimeout(a.cfg), Log: a.log,
+		Partitions: a.cfg.Log.Partitions, Kinds: schemas.Kinds(), DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
-	a.work = workRoom{pipeline: pipeline, worker: worker, start: a.startWork}
+	a.work = workRoom{pipeline: pipeline, worker: worker, runs: ran, start: a.startWork}
 	return nil
 }
+
+// handBack is how long the work that a drain has cut off may take to go back to
+// the log, so that the next worker has it at once.
+const handBack = 2 * time.Second
 
 // startWork begins to take work, and to hear of cancels.
 func (a *App) startWork(ctx context.Context) error {

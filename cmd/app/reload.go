@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -24,9 +25,11 @@ import (
 // inForce is the policy that decides now. It is exchanged as a whole.
 type inForce struct{ now atomic.Pointer[dated] }
 
-// dated is a policy and when this node put it in force.
+// dated is a policy, the remote agents that it lets be called, by task type, and
+// when this node put the policy in force.
 type dated struct {
 	policy *policy.Policy
+	agents map[string]schemas.Agent
 	since  time.Time
 }
 
@@ -63,7 +66,7 @@ func (a *App) openPolicy(context.Context) error {
 	}
 	a.guard = guard.New(a.policy.Load)
 	a.reload.last = a.cfg
-	a.enforce(p, a.cfg.Policy.Targets(), time.Now())
+	a.enforce(p, a.cfg, time.Now())
 	return nil
 }
 
@@ -99,10 +102,12 @@ func ownAddrs() ([]netip.Addr, error) {
 	return own, nil
 }
 
-// enforce puts a policy in force, and says since when.
-func (a *App) enforce(p *policy.Policy, targets []string, since time.Time) {
-	a.policy.now.Store(&dated{p, since.UTC()})
-	a.metrics.SetHosts(targets)
+// enforce puts the policy of a configuration and its agents in force, and says
+// since when.
+func (a *App) enforce(p *policy.Policy, c config.Config, since time.Time) {
+	a.policy.now.Store(&dated{p, c.RunAgents(), since.UTC()})
+	a.metrics.SetHosts(c.Targets())
+	a.metrics.SetAgents(agentTypes(c))
 	a.metrics.PolicyInForce(p.Version(), since)
 }
 
@@ -118,8 +123,8 @@ func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation 
 	return explain(a.policy.Load(), call, only)
 }
 
-// Reload reads the configuration again and puts its policy in force, or leaves
-// everything as it is. When it returns without an error, no call begins on this
+// Reload reads the configuration again and puts its policy and its agents in
+// force, or leaves everything as it is. When it returns without an error, no call begins on this
 // node any more that the new policy denies. The error is a public one.
 func (a *App) Reload(ctx context.Context) (schemas.Reload, error) {
 	a.reload.mu.Lock()
@@ -166,7 +171,14 @@ func (a *App) differs(n reading) bool {
 	if n.err != nil {
 		return n.err.Error() != a.reload.told
 	}
-	return a.reload.told != "" || n.policy.Version() != a.policy.Load().Version() || len(a.reload.last.NeedsRestart(n.config)) > 0
+	now := a.policy.now.Load()
+	return a.reload.told != "" || now.otherThan(n) || len(a.reload.last.NeedsRestart(n.config)) > 0
+}
+
+// otherThan reports whether a reading decides differently or calls agents in
+// another way, which the policy's version does not tell of.
+func (d *dated) otherThan(n reading) bool {
+	return n.policy.Version() != d.policy.Version() || !maps.Equal(n.config.RunAgents(), d.agents)
 }
 
 // take puts a reading in force.
@@ -178,12 +190,13 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 	a.reload.told, a.reload.last = "", n.config
 	before := a.policy.now.Load()
 	done := schemas.Reload{Version: n.policy.Version(), Previous: before.policy.Version()}
-	done.Changed = done.Version != done.Previous
+	done.Changed = before.otherThan(n)
 	since := before.since
-	if done.Changed {
+	if done.Version != done.Previous {
 		since = time.Now()
 	}
-	a.enforce(n.policy, n.config.Policy.Targets(), since)
+	a.enforce(n.policy, n.config, since)
+	a.work.runs.Refresh()
 	a.metrics.PolicyReloaded(true)
 	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("version", done.Version))
 	err := a.settled(ctx)

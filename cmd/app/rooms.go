@@ -88,7 +88,7 @@ func (a *App) newIngress() *ingress.Room {
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
 			Deadlines: map[schemas.Kind]time.Duration{
-				schemas.KindHTTP: a.cfg.Deadline.HTTP, schemas.KindPlan: a.cfg.Deadline.Plan,
+				schemas.KindHTTP: a.cfg.Deadline.HTTP, schemas.KindPlan: a.cfg.Deadline.Plan, schemas.KindRun: a.cfg.Deadline.Run,
 			},
 		},
 		Checker: ingressexecutor.Checker{
@@ -104,6 +104,8 @@ func (a *App) newIngress() *ingress.Room {
 			return some
 		},
 		Authenticate: a.authenticate, Issuer: a.issuer(), Policies: a,
+		Serves:  a.serves,
+		MaxRun:  a.cfg.Log.History, // whatever goes on for longer would be forgotten before it ends
 		Nudge:   a.nudge,
 		Dead:    a.broker,
 		MaxBody: int64(a.cfg.Limits.Body),

@@ -83,6 +83,7 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
+	tuneHeap()
 	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

@@ -32,6 +32,11 @@ func (a *App) warnings(c config.Config) []string {
 			}
 		}
 	}
+	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
+		if w := unsafeSecret(store, c.Agents[taskType].Token); w != "" {
+			all = append(all, fmt.Sprintf("agent %s: token: %s", taskType, w))
+		}
+	}
 	if host, _, err := net.SplitHostPort(a.NATS()); err == nil {
 		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsLoopback() {
 			all = append(all, fmt.Sprintf("nats.listen: %s can be reached from other machines, and there is no TLS on it: whoever reads its traffic reads the evidence", a.NATS()))

@@ -174,13 +174,14 @@ func (x *Index) entry(ctx context.Context, rec schemas.Record) (schemas.ActionEn
 	}
 	var ev struct {
 		Action struct {
+			TaskType   string        `json:"task_type"`
 			Class      schemas.Class `json:"class"`
 			AcceptedAt time.Time     `json:"accepted_at"`
 			Deadline   time.Time     `json:"deadline"`
 		} `json:"action"`
 	}
 	if err := json.Unmarshal(rec.Data, &ev); err == nil && !ev.Action.AcceptedAt.IsZero() {
-		e.Class, e.Created, e.Deadline = ev.Action.Class, ev.Action.AcceptedAt, ev.Action.Deadline
+		e.TaskType, e.Class, e.Created, e.Deadline = ev.Action.TaskType, ev.Action.Class, ev.Action.AcceptedAt, ev.Action.Deadline
 	}
 	b, err := status.Word(ctx, x.log, x.actions, x.cfg.Layout, ref)
 	e.Status, e.Code = b.Status, b.Code

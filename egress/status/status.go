@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,7 @@ func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionVi
 		return nil, err
 	}
 	v := &schemas.ActionView{
-		ID: st.ID, Kind: st.Kind, Status: schemas.Status(st.Status()), Class: st.Action.Class,
+		ID: st.ID, Kind: st.Kind, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
 		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Supersedes: st.Action.Supersedes,
 		Waiting: st.Waiting, Resolution: st.Resolution,
 		CancelRequested: st.CancelRequested && st.Settled == nil,
@@ -134,16 +135,18 @@ func decision(st *ledger.State) *schemas.Decision {
 	return &last
 }
 
-// deniedBy is the decision in the result of a call that was refused.
+// deniedBy is the decision in the result of a call that was refused, whether the
+// action is the call or a run that makes it.
 func deniedBy(st *ledger.State, doc json.RawMessage, other *schemas.Decision) *schemas.Decision {
-	if st.Kind != schemas.KindHTTP {
-		return other
-	}
-	var res struct {
+	type call struct {
 		Decision *schemas.Decision `json:"decision"`
 	}
-	if err := json.Unmarshal(doc, &res); err != nil || res.Decision == nil {
+	var res struct {
+		call
+		HTTP call `json:"http"`
+	}
+	if st.Kind == schemas.KindPlan || json.Unmarshal(doc, &res) != nil {
 		return other
 	}
-	return res.Decision
+	return cmp.Or(res.Decision, res.HTTP.Decision, other)
 }

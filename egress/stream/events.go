@@ -87,12 +87,12 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 		refuse(w, r, id, err)
 		return
 	}
-	defer reader.Close()
 	if poll || form == FormJSON {
+		defer reader.Close()
 		e.page(w, r, reader, poll)
 		return
 	}
-	e.stream(w, r, reader) //nolint:contextcheck // the request's own, which Watch may cut short
+	e.stream(w, r, reader, views())
 }
 
 // open finds the action's kind, which the path does not name, and follows it.
@@ -117,6 +117,11 @@ func (e *Events) open(ctx context.Context, tenant, id string, after uint64) (*Re
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, id string, err error) {
+	problem.Write(w, r, explain(w, id, err))
+}
+
+// explain words an error of reading an action for its client.
+func explain(w http.ResponseWriter, id string, err error) error {
 	var gone *GoneError
 	switch {
 	case errors.As(err, &gone):
@@ -128,64 +133,16 @@ func refuse(w http.ResponseWriter, r *http.Request, id string, err error) {
 			p.EarliestID = strconv.FormatUint(gone.Earliest, 10)
 		}
 		w.Header().Set("Link", "<"+ActionURL(id)+`>; rel="describedby"`)
-		err = p
+		return p
 	case errors.Is(err, ErrBeyond):
-		err = Invalid("the position lies past the end of the stream")
+		return Invalid("the position lies past the end of the stream")
 	case errors.Is(err, fault.ErrNotFound):
-		err = fault.New(schemas.NotFound, "there is no such action")
+		return fault.New(schemas.NotFound, "there is no such action")
 	case errors.Is(err, ErrClosed):
-		err = fault.New(schemas.Unavailable, "this node is shutting down; try again")
+		return fault.New(schemas.Unavailable, "this node is shutting down; try again")
+	default:
+		return err
 	}
-	problem.Write(w, r, err)
-}
-
-func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader) {
-	if reader.Ended() {
-		w.WriteHeader(http.StatusNoContent) // tells an EventSource to stop resuming
-		return
-	}
-	if r.Method == http.MethodHead {
-		Header(w.Header())
-		w.WriteHeader(http.StatusOK)
-		return
-	}
-	ctx, release, err := e.cfg.Watch(r)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	defer release()
-	e.cfg.Watching(1)
-	defer e.cfg.Watching(-1)
-	out := NewWriter(w, e.cfg.WriteTimeout)
-	if out.Begin() != nil {
-		return
-	}
-	tick := time.NewTicker(e.cfg.KeepAlive)
-	defer tick.Stop()
-	for out.Live() || reader.Pending() {
-		items, err := reader.Next(ctx, tick.C)
-		if err != nil {
-			break // the end, or a client that has to resume elsewhere
-		}
-		if send(out, items) != nil {
-			return // too slow, or gone: the deadline stays and the server closes
-		}
-	}
-	out.End()
-}
-
-// send writes events and flushes, or a comment where there are none.
-func send(out *Writer, items []*Item) error {
-	if len(items) == 0 {
-		return out.Comment()
-	}
-	for _, it := range items {
-		if err := out.Write(it.Frame()); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
 }
 
 // page answers with what there is; with poll it waits for something first.

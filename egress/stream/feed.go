@@ -26,6 +26,9 @@ var ErrClosed = errors.New("the feed is closed")
 type Log interface {
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+	// Page is Range that ends early, behind the record that makes it as large as
+	// size; more says that there are others.
+	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 }
 
@@ -45,8 +48,9 @@ type Config struct {
 	// Result turns a terminal event's result into the form its kind shows.
 	// Nil shows it as it is stored.
 	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
-	// Recheck is how often a watcher that hears nothing asks the log itself,
-	// so that no missed message can hang it. Default 15 s.
+	// Recheck is how often the log is asked for what a watcher has not heard of, so
+	// that no missed message can hang it: by the watcher itself, or for those of one
+	// action together. Default 15 s.
 	Recheck time.Duration
 	// Retry is the pause after the log or the barrier failed. Default 1 s.
 	Retry time.Duration
@@ -140,6 +144,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	}
 	f.stop = stop
 	f.done.Go(f.release)
+	f.done.Go(f.sweep)
 	return f, nil
 }
 

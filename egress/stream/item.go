@@ -25,6 +25,11 @@ type Item struct {
 	once  sync.Once
 	frame []byte
 	body  []byte // the part of frame that is the JSON
+
+	mu     sync.Mutex
+	making *making // nil: nobody makes other
+	told   bool    // other is what it is
+	other  []byte  // the frame in another dialect
 }
 
 // item decodes a record. One that cannot be read keeps its place with what is

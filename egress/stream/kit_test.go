@@ -141,13 +141,20 @@ func (a *action) whole(progress int) {
 // seqs are the sequences of the action's events as the log has them.
 func (a *action) seqs() []uint64 {
 	a.n.t.Helper()
-	st, err := a.n.led.Load(context.Background(), a.st.Ref)
+	out, err := seqsOf(context.Background(), a.n.log, a.st.Ref)
 	require.NoError(a.n.t, err)
-	out := make([]uint64, 0, len(st.Events))
-	for _, ev := range st.Events {
-		out = append(out, ev.Seq)
-	}
 	return out
+}
+
+func seqsOf(ctx context.Context, log stream.Log, r schemas.Ref) ([]uint64, error) {
+	records, err := log.Range(ctx, schemas.LogStream(layout.Partition(r.Tenant, r.ID)), layout.All(r), 1, 1<<20)
+	var out []uint64
+	for _, rec := range records {
+		if rec.Subject != layout.Subject(r, schemas.TailWake) {
+			out = append(out, rec.Seq)
+		}
+	}
+	return out, err
 }
 
 // drain reads an action to its end.

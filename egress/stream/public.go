@@ -30,7 +30,9 @@ func (it *Item) public() schemas.EventView {
 	switch ev.Type {
 	case schemas.EventAccepted:
 		if a := ev.Action; a != nil {
-			p.Action = &schemas.EventViewAction{ID: a.ID, Kind: a.Kind, Class: a.Class, Deadline: a.Deadline, Supersedes: a.Supersedes}
+			p.Action = &schemas.EventViewAction{
+				ID: a.ID, Kind: a.Kind, TaskType: a.TaskType, Class: a.Class, Deadline: a.Deadline, Supersedes: a.Supersedes,
+			}
 		}
 	case schemas.EventAttempt:
 		if a := ev.Attempt; a != nil {

@@ -3,9 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"iter"
 	"time"
 
 	"weir/internal/fault"
@@ -27,9 +24,15 @@ func (e *GoneError) Error() string { return "the events after this position were
 // Unwrap makes it a fault.ErrGone.
 func (e *GoneError) Unwrap() error { return fault.ErrGone }
 
-// chunk is how many records one read of the log asks for: with the largest
-// records that lie inline, 16 MiB.
-const chunk = 64
+// A read of the log asks for few records at first, so that the first event comes
+// at once; then for more and more, because for each read the log counts what is
+// left behind it. A page ends with the record that fills it.
+const (
+	firstPage  = 64
+	growth     = 4
+	widestPage = 4096
+	pageSize   = 512 << 10
+)
 
 // Reader gives an action's events in order, each once, from any position on.
 // It belongs to one goroutine.
@@ -41,8 +44,12 @@ type Reader struct {
 	n   int // the ordinal of the event at seq; 0 while unknown
 	// behind says that the log has to be read before the feed is listened to.
 	behind bool
-	ended  bool // the terminal event has been given
-	ready  []*Item
+	// known is how far the log is known to go. A replica that is late shows less.
+	known uint64
+	late  int  // pages in a row that did not come nearer to it
+	limit int  // how many records the next page may have; 0: the first
+	ended bool // the terminal event has been given
+	ready []*Item
 }
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
@@ -100,22 +107,37 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	switch {
 	case err != nil:
 		return err
+	case ok && newest.Seq > r.seq:
+		r.expect(newest.Seq)
+		return nil
 	case !ok || after == 0:
 		return r.f.missing(ctx, t.stream, after)
-	case newest.Seq > after:
-		r.behind = true
-		return nil
 	case newest.Seq < after:
 		if err := r.f.within(ctx, t.stream, after); err != nil {
 			return err
 		}
 	}
-	if ev, err := ledger.Decode(newest.Data); err == nil {
+	if ev, err := ledger.Decode(newest.Data); err == nil && newest.Seq == after {
 		r.n = ev.N
 	}
-	_, r.ended, err = r.f.last(ctx, t.stream, r.f.cfg.Layout.Subject(t.ref, schemas.TailSettled))
+	end, ok, err := r.f.last(ctx, t.stream, r.f.cfg.Layout.Subject(t.ref, schemas.TailSettled))
+	if ok && end.Seq > r.seq {
+		r.expect(end.Seq) // another replica than the one before has it already
+		return nil
+	}
+	r.ended = ok
 	return err
 }
+
+// A replica that is late is asked again after catchUp, and so often in a row. What
+// it still does not show then may have been dropped since.
+const (
+	catchUp  = 10 * time.Millisecond
+	patience = 500
+)
+
+// expect has the log read until it has shown what is known to be there.
+func (r *Reader) expect(seq uint64) { r.behind, r.known, r.late = true, max(r.known, seq), 0 }
 
 // missing tells an action that never was from one whose history was dropped
 // since the caller read it.
@@ -153,9 +175,11 @@ func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, e
 // page reads the next records from the log and moves the position past them.
 func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 	t := r.w.topic
+	limit := max(r.limit, firstPage)
 	var records []schemas.Record
+	var more bool
 	err := r.f.read(ctx, func() (err error) {
-		records, err = r.f.log.Range(ctx, t.stream, t.filter, r.seq+1, chunk)
+		records, more, err = r.f.log.Page(ctx, t.stream, t.filter, r.seq+1, limit, pageSize)
 		return err
 	})
 	if err != nil {
@@ -183,125 +207,12 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 	if err := r.f.Durable(ctx, t.stream, durable); err != nil {
 		return nil, err
 	}
-	r.seq, r.n, r.ended, r.behind = seq, n, ended, len(records) == chunk
+	if len(records) > 0 {
+		r.late = 0
+	} else if r.late++; r.late > patience {
+		r.known = 0
+	}
+	r.seq, r.n, r.ended, r.behind = seq, n, ended, more || seq < r.known
+	r.limit = min(limit*growth, widestPage)
 	return items, nil
-}
-
-// Next returns the next events, at least one. It returns none and no error
-// when tick fires and the log has nothing new either. io.EOF follows the
-// terminal event; a resolution is given too if it stands by then. Other
-// errors: ctx's, ErrClosed, and *GoneError when the history ran away from a
-// slow reader. While the log is away it waits.
-func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, error) {
-	for {
-		if items := r.ready; len(items) > 0 {
-			r.ready = nil
-			return items, nil
-		}
-		items, err := r.advance(ctx)
-		switch {
-		case err != nil:
-			if err := r.outlive(ctx, err); err != nil {
-				return nil, err
-			}
-			continue
-		case len(items) > 0:
-			return items, nil
-		case r.behind:
-			continue
-		case r.ended:
-			return nil, io.EOF
-		}
-		select {
-		case <-r.w.wake:
-		case <-tick:
-			if !r.missed(ctx) {
-				return nil, nil
-			}
-			r.behind = true
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-r.f.draining:
-			return nil, ErrClosed
-		}
-	}
-}
-
-// advance takes what the feed brought, or reads the log where that does not
-// join up.
-func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
-	if r.behind {
-		return r.page(ctx)
-	}
-	items, behind := r.f.take(r.w)
-	if behind {
-		r.behind = true
-		return nil, nil
-	}
-	kept := items[:0]
-	for _, it := range items {
-		switch {
-		case it.Seq <= r.seq:
-		case r.n == 0 || it.Event.N != r.n+1:
-			r.behind = true // a gap, filled from the log with the rest
-			return kept, nil
-		default:
-			r.seq, r.n = it.Seq, it.Event.N
-			r.ended = r.ended || final(it.Event.Type)
-			kept = append(kept, it)
-		}
-	}
-	return kept, nil
-}
-
-// final says that an action has ended once it has such an event.
-func final(t schemas.EventType) bool {
-	return t == schemas.EventSettled || t == schemas.EventResolution
-}
-
-// missed asks the log whether there is more than the feed brought.
-func (r *Reader) missed(ctx context.Context) bool {
-	rec, ok, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
-	return err == nil && ok && rec.Seq > r.seq
-}
-
-// outlive waits a little after an error of the log, which may come back. It
-// returns the errors that no waiting helps.
-func (r *Reader) outlive(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
-		return err
-	case !r.f.pause(ctx):
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return ErrClosed
-	default:
-		return nil
-	}
-}
-
-// All gives the events one by one until the action has ended.
-func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
-	return func(yield func(*Item, error) bool) {
-		ticker := time.NewTicker(r.f.cfg.Recheck)
-		defer ticker.Stop()
-		for {
-			items, err := r.Next(ctx, ticker.C)
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err != nil {
-				yield(nil, fmt.Errorf("follow: %w", err))
-				return
-			}
-			for _, it := range items {
-				if !yield(it, nil) {
-					return
-				}
-			}
-		}
-	}
 }

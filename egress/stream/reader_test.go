@@ -346,3 +346,46 @@ func TestHistoryThatRunsAwayEndsTheReader(t *testing.T) {
 	_, err = drain(t.Context(), r)
 	require.ErrorIs(t, err, fault.ErrGone)
 }
+
+// TestALongHistoryTakesFewReads: for each read the log counts what is left behind
+// it, so that many of the same size would take a time that grows with the square.
+func TestALongHistoryTakesFewReads(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	for range 9000 {
+		a.progress(`1`)
+	}
+	a.settle(`1`)
+	want := a.seqs()
+	before := n.reads.Load()
+	r := n.follow(0)
+	require.EqualValues(t, 1, n.reads.Load()-before, "the first events are there at once")
+	first, err := r.Next(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, first, 64)
+	rest, err := drain(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, want[64:], rest)
+	require.LessOrEqual(t, n.reads.Load()-before, int64(6))
+}
+
+// TestLargeEventsComeOneByOne: what a reader holds is bounded by bytes.
+func TestLargeEventsComeOneByOne(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	big := `"` + strings.Repeat("x", 300_000) + `"`
+	for range 20 {
+		a.progress(big)
+	}
+	r := n.follow(0)
+	seen := 0
+	for r.Pending() {
+		items, err := r.Next(t.Context(), nil)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(items), 3)
+		seen += len(items)
+	}
+	require.Equal(t, 21, seen)
+}

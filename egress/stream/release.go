@@ -92,8 +92,20 @@ func (f *Feed) pass() bool {
 }
 
 // pause waits out Retry; false says that ctx or the feed ended first.
-func (f *Feed) pause(ctx context.Context) bool {
-	timer := time.NewTimer(f.cfg.Retry)
+func (f *Feed) pause(ctx context.Context) bool { return f.rest(ctx, f.cfg.Retry) }
+
+// until is ctx, ended with the feed if that is sooner. done ends it.
+func (f *Feed) until(ctx context.Context) (until context.Context, done func()) {
+	until, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(f.ctx, cancel)
+	return until, func() {
+		stop()
+		cancel()
+	}
+}
+
+func (f *Feed) rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

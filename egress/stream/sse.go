@@ -18,7 +18,18 @@ type Writer struct {
 // NewWriter prepares w for a stream and lifts the deadlines that the server
 // has set for an ordinary request.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
-	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(w)}
+	s := makeWriter(w, timeout)
+	return &s
+}
+
+func makeWriter(w http.ResponseWriter, timeout time.Duration) Writer {
+	return Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(innermost(w))}
+}
+
+// unwrap has what follows written past the wrappers.
+func (s *Writer) unwrap() {
+	s.w = innermost(s.w)
+	s.rc = http.NewResponseController(s.w)
 }
 
 // Live says whether what is written reaches the client before the end. Where
@@ -34,12 +45,17 @@ func Header(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Begin sends the headers and a first comment, so that the client and every
-// proxy between know at once that the stream stands.
-func (s *Writer) Begin() error {
+// Open sets the headers. They leave with what is flushed first.
+func (s *Writer) Open() {
 	_ = s.rc.SetReadDeadline(time.Time{}) // else the deadline of the request's body ends the stream
 	Header(s.w.Header())
 	s.w.WriteHeader(http.StatusOK)
+}
+
+// Begin sends the headers and a first comment, so that the client and every
+// proxy between know at once that the stream stands.
+func (s *Writer) Begin() error {
+	s.Open()
 	return s.Comment()
 }
 
@@ -54,7 +70,7 @@ func (s *Writer) Comment() error {
 // Write sends whole frames. They leave at the next Flush, or before.
 func (s *Writer) Write(frames []byte) error {
 	s.deadline()
-	_, err := s.w.Write(frames) //nolint:gosec // an event stream, not HTML: nosniff is set
+	_, err := s.w.Write(frames)
 	return err
 }
 
@@ -74,15 +90,19 @@ func (s *Writer) End() { _ = s.rc.SetWriteDeadline(time.Time{}) }
 // own limits hold; where the connection is gone, the write will tell.
 func (s *Writer) deadline() { _ = s.rc.SetWriteDeadline(time.Now().Add(s.timeout)) }
 
-// canFlush looks through the wrappers: some have a Flush that does nothing.
-func canFlush(w http.ResponseWriter) bool {
+// innermost looks through the wrappers.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			break
+			return w
 		}
 		w = u.Unwrap()
 	}
+}
+
+// canFlush is asked of the innermost: some wrappers have a Flush that does nothing.
+func canFlush(w http.ResponseWriter) bool {
 	switch w.(type) {
 	case http.Flusher, interface{ FlushError() error }:
 		return true

@@ -49,6 +49,10 @@ type watcher struct {
 	first  bool          // it has not looked at its topic yet
 	wake   chan struct{} // holds one signal
 
+	// given is how far it has got, as of when it looked last, and known how far
+	// the log was found to go.
+	given, known uint64
+
 	buf  []*Item
 	size int
 	// behind says that the log must be read: the buffer overflowed, or the
@@ -142,12 +146,12 @@ func (f *Feed) drop(t *topic) {
 	}
 }
 
-// take empties a watcher's buffer. behind says that the log is to be read
-// first, and is asked for once.
-func (f *Feed) take(w *watcher) (items []*Item, behind bool) {
+// take empties the buffer of a watcher that has got as far as given. behind says
+// that the log is to be read first, and is asked for once, as known is.
+func (f *Feed) take(w *watcher, given uint64) (items []*Item, known uint64, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	items, behind = w.buf, w.behind
-	w.buf, w.size, w.behind = nil, 0, false
-	return items, behind
+	items, known, behind = w.buf, w.known, w.behind
+	w.buf, w.size, w.behind, w.known, w.given = nil, 0, false, 0, given
+	return items, known, behind
 }

@@ -23,6 +23,7 @@ import (
 // Ledger is what acceptance needs of the action log.
 type Ledger interface {
 	Claim(ctx context.Context, a schemas.Action) (st *ledger.State, duplicate bool, err error)
+	Join(ctx context.Context, a schemas.Action) (*ledger.State, error)
 }
 
 // Config of an Acceptor. All but Barrier have defaults.
@@ -32,7 +33,7 @@ type Config struct {
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from acceptance to
-	// its end. Defaults: http 2 min, plan 10 min.
+	// its end. Defaults: http 2 min, plan and run 10 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
@@ -50,7 +51,7 @@ func (c Config) withDefaults() Config {
 	if c.Durability == "" {
 		c.Durability = schemas.DurabilityProcess
 	}
-	deadlines := map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute}
+	deadlines := map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute}
 	for k, d := range c.Deadlines {
 		if d > 0 {
 			deadlines[k] = d
@@ -91,6 +92,11 @@ type Request struct {
 	Tenant string
 	Kind   schemas.Kind
 	Class  schemas.Class // kind http
+	// TaskType and Sensitive are those of kind run.
+	TaskType  string
+	Sensitive bool
+	// Timeout is how long this action may take; zero: what its kind may.
+	Timeout time.Duration
 	// Payload is the kind's document, as it will lie on the log.
 	Payload json.RawMessage
 	// Principal is the id of the token that asks; empty in open mode.
@@ -100,6 +106,9 @@ type Request struct {
 	Entries []string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
+	// Refusal, if set, is what a name gets that is new: the request joins an action
+	// that exists, or nothing is stored.
+	Refusal error
 	// Before, if set, is called with the action's name just before the claim,
 	// so that whoever waits for its end cannot miss it.
 	Before func(ref schemas.Ref)
@@ -122,6 +131,7 @@ type Accepted struct {
 //   - IN_FLIGHT: the Idempotency-Key's first request has not been settled.
 //   - LOG_FULL, PAYLOAD_TOO_LARGE: nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
+//   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	action, err := a.action(r)
 	if err != nil {
@@ -133,10 +143,13 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	if r.Before != nil {
 		r.Before(out.Ref)
 	}
-	st, duplicate, err := a.ledger.Claim(ctx, action)
+	st, duplicate, err := a.claim(ctx, action, r.Refusal)
 	if err != nil {
 		if refused := refusal(err, action.IDSource); refused != nil {
 			return Accepted{}, refused
+		}
+		if r.Refusal != nil {
+			return Accepted{}, err
 		}
 		return out, unknown(err, action.IDSource)
 	}
@@ -156,6 +169,19 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	return out, nil
 }
 
+// claim makes the name ours, or finds the action that has it. With a refusal it
+// only finds: that is the answer where there is none.
+func (a *Acceptor) claim(ctx context.Context, action schemas.Action, refusal error) (st *ledger.State, duplicate bool, err error) {
+	if refusal == nil {
+		return a.ledger.Claim(ctx, action)
+	}
+	st, err = a.ledger.Join(ctx, action)
+	if errors.Is(err, fault.ErrNotFound) {
+		err = refusal
+	}
+	return st, true, err
+}
+
 // action fills in what the caller did not say.
 func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	fingerprint, err := strict.Fingerprint(r.Payload)
@@ -171,10 +197,14 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	if len(r.Entries) > 0 {
 		fingerprint = bounded(fingerprint, r.Entries)
 	}
+	if r.Timeout <= 0 {
+		r.Timeout = a.cfg.Deadlines[r.Kind]
+	}
 	now := a.cfg.Now().UTC()
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
-		Fingerprint: fingerprint, AcceptedAt: now, Deadline: now.Add(a.cfg.Deadlines[r.Kind]),
+		TaskType: r.TaskType, Sensitive: r.Sensitive,
+		Fingerprint: fingerprint, AcceptedAt: now, Deadline: now.Add(r.Timeout),
 		Principal: r.Principal, Entries: r.Entries, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }

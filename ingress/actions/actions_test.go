@@ -109,7 +109,13 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
-			require.Equal(t, kind == schemas.KindHTTP, st.Settled.Result != nil)
+			require.Equal(t, kind != schemas.KindPlan, st.Settled.Result != nil)
+			if kind == schemas.KindRun {
+				var result schemas.RunResult
+				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
+				require.Equal(t, string(schemas.TaskFailed), result.Error.Code)
+				require.JSONEq(t, `{"code":"CANCELED"}`, string(result.Error.Details))
+			}
 			_, err = w.Cancel(t.Context(), "t", "x")
 			require.Equal(t, schemas.Conflict, code(t, err))
 		})

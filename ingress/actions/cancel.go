@@ -36,9 +36,23 @@ func cancel(st *ledger.State) (schemas.Event, error) {
 	default:
 		settled := &schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled, Message: canceledMessage}
 		var err error
-		if st.Kind == schemas.KindHTTP {
-			settled.Result, err = json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: canceledMessage})
-		}
+		settled.Result, err = canceled(st.Kind)
 		return schemas.Event{Type: schemas.EventSettled, Settled: settled}, err
+	}
+}
+
+// canceled is the result document of a kind whose actions have one for every
+// outcome.
+func canceled(kind schemas.Kind) (json.RawMessage, error) {
+	switch kind {
+	case schemas.KindHTTP:
+		return json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: canceledMessage})
+	case schemas.KindRun:
+		return json.Marshal(schemas.RunResult{Error: &schemas.RunError{
+			Code: string(schemas.TaskFailed), Message: canceledMessage,
+			Details: json.RawMessage(`{"code":"` + string(schemas.Canceled) + `"}`),
+		}})
+	default:
+		return nil, nil
 	}
 }

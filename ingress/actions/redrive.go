@@ -99,14 +99,30 @@ func (r *Redriver) Redrive(ctx context.Context, by Asker, sequence uint64) (acce
 		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID,
 		Principal: by.Principal, Entries: entries,
 	}
-	if st.Kind == schemas.KindHTTP {
-		var call schemas.HTTPCall
-		if err := json.Unmarshal(payload, &call); err != nil {
-			return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err})
-		}
-		req.Class = r.classify(call, entries)
+	if err := r.anew(&req); err != nil {
+		return accept.Accepted{}, unreadable(err)
 	}
 	return r.acceptor.Accept(ctx, req)
+}
+
+// anew fills in what follows from the payload.
+func (r *Redriver) anew(req *accept.Request) error {
+	switch req.Kind {
+	case schemas.KindHTTP:
+		var call schemas.HTTPCall
+		if err := json.Unmarshal(req.Payload, &call); err != nil {
+			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
+		}
+		req.Class = r.classify(call, req.Entries)
+	case schemas.KindRun:
+		var run schemas.Run
+		if err := json.Unmarshal(req.Payload, &run); err != nil {
+			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
+		}
+		req.TaskType, req.Sensitive, req.Timeout = run.TaskType, run.Sensitive(), run.Timeout()
+	case schemas.KindPlan: // says it all by itself
+	}
+	return nil
 }
 
 // letter reads one of the tenant's dead letters.

@@ -39,7 +39,31 @@ func Plan(plan schemas.PlanRequest, entries []string) error {
 	return nil
 }
 
-// Payload is Call or Plan, by the kind of what lies on the log. One that cannot
+// Task refuses a task type that a remote agent serves, if its entry is not among
+// entries.
+func Task(taskType string, entries []string) error {
+	if len(entries) == 0 || slices.Contains(schemas.BuiltinTasks(), taskType) || slices.Contains(entries, schemas.AgentEntry(taskType)) {
+		return nil
+	}
+	return fault.New(schemas.Forbidden, "the token may not run this task_type")
+}
+
+// Run is Task, and Call or Plan of what a built-in task type performs.
+func Run(run schemas.Run, entries []string) error {
+	if err := Task(run.TaskType, entries); err != nil {
+		return err
+	}
+	switch {
+	case run.Call != nil:
+		return Call(*run.Call, entries)
+	case run.Plan != nil:
+		return Plan(*run.Plan, entries)
+	default:
+		return nil
+	}
+}
+
+// Payload is Call, Plan or Run, by the kind of what lies on the log. One that cannot
 // be read is a *fault.Parked.
 func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error {
 	switch {
@@ -57,6 +81,12 @@ func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error
 			return errPayload(err)
 		}
 		return Plan(plan, entries)
+	case kind == schemas.KindRun:
+		var run schemas.Run
+		if err := json.Unmarshal(payload, &run); err != nil {
+			return errPayload(err)
+		}
+		return Run(run, entries)
 	default:
 		return errEntry()
 	}

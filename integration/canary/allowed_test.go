@@ -24,6 +24,8 @@ import (
 //	                         hash of the answer (response_hash) and of the request
 //	                         (request_digest)
 //	policy.decision          path and names of parameters (target)
+//
+// Of a sensitive run evidence holds none of that: such a record is searched as it is.
 func content(kind string) []string {
 	switch kind {
 	case schemas.EvidenceConnector:
@@ -40,6 +42,9 @@ func content(kind string) []string {
 // beyond is a record without its content.
 func beyond(tb testing.TB, record []byte) []byte {
 	tb.Helper()
+	if sensitive(record) {
+		return append(bytes.TrimSpace(record), '\n')
+	}
 	var e map[string]json.RawMessage
 	require.NoError(tb, json.Unmarshal(record, &e), "%s", record)
 	var kind string

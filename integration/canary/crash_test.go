@@ -18,6 +18,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/upstream"
+	"weir/schemas"
 )
 
 // TestNothingLeaksFromACrash kills the built program in the middle of calls,
@@ -28,15 +29,18 @@ func TestNothingLeaksFromACrash(t *testing.T) { //nolint:paralleltest // what it
 	g := &garden{}
 	up := upstream.New(t)
 	up.Handle("/hang", upstream.Hang())
+	up.Handle(schemas.RouteRunStream, upstream.Hang())
 	up.Handle("/ok", upstream.Raw(fullAnswer(g, "crash", http.StatusOK)))
 	dir := directory(t)
 	text := fmt.Sprintf(`listen: 127.0.0.1:0
-data: %q
+data: %[1]q
 auth: {mode: tokens}
 telemetry: {log_level: debug}
 policy:
   allowlist:
-    - {name: up, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:UP}"}}
+    - {name: up, url_prefix: "%[2]s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:UP}"}}
+agents:
+  SUMMARY: {url: "%[2]s", token: "${secret:UP}"}
 `, filepath.Join(dir, "data"), up.URL())
 	file := filepath.Join(dir, "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -52,9 +56,18 @@ policy:
 		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
 		return resp.Header.Get("Weir-Action-Id")
 	}
+	run := func(p *person, class string) string {
+		id := sensitiveRun + tidy(class)
+		resp, text := p.send(http.MethodPost, schemas.RouteRunSync, p.h.jsonOf(object{
+			"request_id": id, "task_type": "SUMMARY", "user_id": g.plant(class + " user"), "inputs": object{g.plant(class + " key"): g.plant(class)},
+		}), "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
+		return id
+	}
 	unknown := post(me, http.MethodPost, "/hang?q="+g.plant("killed query"), object{g.plant("killed key"): g.plant("killed body")})
 	repeated := post(me, http.MethodGet, "/hang?again="+g.plant("killed path"), nil)
-	up.WaitHits(2)
+	killed := run(me, "killed run")
+	up.WaitHits(3)
 	shown = append(shown, first.arguments()...)
 	first.signal(os.Kill)
 	require.Error(t, first.wait(), "it was killed")
@@ -63,15 +76,18 @@ policy:
 	me = second.person()
 	me.h.owner = me
 	done := post(me, http.MethodPost, "/ok", g.plant("after the crash"))
-	for _, id := range []string{unknown, done} {
+	for _, id := range []string{unknown, done, killed} {
 		me.h.settled(id)
 	}
-	_, answer := me.send(http.MethodGet, "/v1/actions/"+unknown, "")
-	require.Contains(t, answer, "OUTCOME_UNKNOWN")
-	up.WaitHits(4) // the GET was done again
+	for _, id := range []string{unknown, killed} {
+		_, answer := me.send(http.MethodGet, "/v1/actions/"+id, "")
+		require.Contains(t, answer, "OUTCOME_UNKNOWN")
+	}
+	up.WaitHits(5) // the GET was done again
 	_, _ = me.send(http.MethodPost, "/v1/actions/"+repeated+"/cancel", "")
 	post(me, http.MethodPost, "/hang?q="+g.plant("aborted query"), g.plant("aborted body"))
-	up.WaitHits(5)
+	run(me, "aborted run")
+	up.WaitHits(7)
 	shown = append(shown, second.arguments()...)
 	second.signal(syscall.SIGQUIT)
 	require.Error(t, second.wait(), "it died of it")

@@ -16,11 +16,16 @@ import (
 // every place on the way.
 func (h *house) drive() {
 	h.answers()
-	var group sync.WaitGroup
-	for _, part := range []func(){
+	parallel(
 		h.places, h.parameters, h.headers, h.urls, h.everything, h.failures, h.statusCodes, h.denials, h.plans,
 		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.strangers, h.tokens, h.reloads, h.slow,
-	} {
+	)
+	parallel(h.agents, h.agentPlaces, h.builtins, h.proved, h.runDoor, h.runsCut)
+}
+
+func parallel(parts ...func()) {
+	var group sync.WaitGroup
+	for _, part := range parts {
 		group.Go(part)
 	}
 	group.Wait()
@@ -70,6 +75,10 @@ func (h *house) places() {
 	surfaces, refusals := h.surfaces(), 0
 	for _, schema := range bodies(h.t) {
 		for form, places := range placesOf(h.t, schema) {
+			if form == "RunRequest" {
+				h.runPlaces(places)
+				continue
+			}
 			s, ok := surfaces[form]
 			if !assert.True(h.t, ok, "nothing drives %s", form) {
 				continue

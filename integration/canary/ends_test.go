@@ -46,7 +46,7 @@ func (h *house) failures() {
 		{"GET", "http://plain.example/reset", schemas.RetriesExhausted, nil},
 		{"POST", "http://plain.example/reset", schemas.OutcomeUnknownCode, nil},
 		{"GET", "http://plain.example/hang", schemas.RetriesExhausted, object{"timeout_ms": 150}},
-		{"POST", "http://plain.example/hang", schemas.OutcomeUnknownCode, object{"timeout_ms": 150}},
+		{"POST", "http://plain.example/hang", schemas.OutcomeUnknownCode, object{"timeout_ms": 1500}}, // enough to send it
 		{"GET", "http://plain.example/moved", schemas.DenyRedirect, nil},
 		{"GET", "http://hop.example/hop", "", nil},
 		{"GET", "http://hop.example/hop/away", schemas.DenyRedirect, nil},

@@ -20,6 +20,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
+	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -38,6 +39,10 @@ type house struct {
 	log, notices capture.Buffer
 
 	plain, good, bad *upstream.Server // good: TLS as it should be; bad: a certificate nobody trusts
+	agent            *agent.Agent
+	hung             chan *agent.Request // the runs that the agent leaves without an answer
+	runs             counter
+	hashes           string // what the evidence of sensitive runs says
 
 	admin, owner, stranger *person
 	nobody                 *person // has no token
@@ -52,6 +57,7 @@ const (
 	goodAddr    = "93.184.216.35"
 	badAddr     = "93.184.216.36"
 	refusedAddr = "93.184.216.37"
+	agentAddr   = "93.184.216.38"
 	privateAddr = "10.1.2.3"
 )
 
@@ -61,15 +67,17 @@ const ample = "60s"
 // newHouse starts one whose actions have a deadline. What the upstreams answer is up to the caller.
 func newHouse(t *testing.T, g *garden, deadline, extra string) *house {
 	t.Helper()
-	h := &house{t: t, g: g, dir: filepath.Join(directory(t), "data"), loads: make(chan func() (config.Config, error), 4)}
+	h := &house{t: t, g: g, dir: filepath.Join(directory(t), "data"), loads: make(chan func() (config.Config, error), 4), hung: make(chan *agent.Request, 16)}
 	authority := upstream.NewAuthority(t)
 	h.plain = upstream.New(t)
 	h.good = upstream.NewTLS(t, authority.Config("good.example"))
 	h.bad = upstream.NewTLS(t, subjectConfig(t, g.plant("upstream tls subject")))
-	h.cfg = h.parse(deadline, extra)
+	h.agent = agent.New(t, agent.Config{TaskTypes: taskTypes(), Script: []agent.Act{{Answer: h.speak}}})
+	h.cfg = h.parse(deadline, extra+agentsText())
 	environ := []string{
 		"WEIR_SECRET_HEADER=" + g.secret("header"), "WEIR_SECRET_QUERY=" + g.secret("query"), "WEIR_SECRET_BODY=" + g.secret("body"),
 		"WEIR_SECRET_BASIC=" + g.secret("basic"), "WEIR_SECRET_OTHER=" + g.secret("of another entry"),
+		"WEIR_SECRET_AGENT=" + g.secret("of an agent"),
 	}
 	a, err := app.New(t.Context(), app.Options{
 		Config: h.cfg, Environ: environ, Log: &h.log, Notices: &h.notices, Load: h.load, Network: h.network(authority.Pool()),
@@ -146,10 +154,12 @@ policy:
 func (h *house) network(roots *x509.CertPool) app.Network {
 	names := map[string]string{
 		"plain.example": plainAddr, "keyed.example": plainAddr, "hop.example": plainAddr, "missing.example": plainAddr, "narrow.example": plainAddr,
-		"good.example": goodAddr, "bad.example": badAddr, "refused.example": refusedAddr, "private.example": privateAddr,
+		"good.example": goodAddr, "bad.example": badAddr, "refused.example": refusedAddr, "private.example": privateAddr, "agent.example": agentAddr,
 	}
 	dns, dial, thrown := h.g.plant("dns answer"), h.g.plant("dial error"), h.g.plant("panic")
-	servers := map[string]*upstream.Server{plainAddr: h.plain, goodAddr: h.good, badAddr: h.bad}
+	servers := map[string]string{
+		plainAddr: h.plain.Addr().String(), goodAddr: h.good.Addr().String(), badAddr: h.bad.Addr().String(), agentAddr: h.agent.Addr(),
+	}
 	return app.Network{
 		RootCAs: roots,
 		Resolver: resolver(func(host string) ([]netip.Addr, error) {
@@ -170,7 +180,7 @@ func (h *house) network(roots *x509.CertPool) app.Network {
 			if !ok {
 				return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s refused: %s", address, dial)}
 			}
-			return new(net.Dialer).DialContext(ctx, "tcp", server.Addr().String())
+			return new(net.Dialer).DialContext(ctx, "tcp", server)
 		},
 	}
 }

@@ -21,6 +21,8 @@ func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, proce
 	h.drive()
 	hasty.expired()
 	h.reached()
+	h.runsReached()
+	h.sealed()
 	ended(t, h, hasty)
 	sinks := append(h.running(), h.after()...)
 	hasty.stop()

@@ -46,6 +46,7 @@ func (h *house) running() []sink {
 func (h *house) after() []sink {
 	h.t.Helper()
 	h.stop()
+	h.sealKey()
 	sinks := []sink{
 		{name: "log", data: h.log.Bytes()},
 		{name: "answers to a stranger", data: h.stranger.seen.Bytes()},

@@ -83,11 +83,11 @@ func (r *inboundRow) text(t *testing.T, raw json.RawMessage) string {
 func (r *inboundRow) bytes(t *testing.T, g *gateway) string {
 	t.Helper()
 	if r.Method == "RAW" {
-		return placeRaw(g.fill(t, r, r.Raw))
+		return r.placeRaw(g.fill(t, r, r.Raw))
 	}
 	body := r.adapt(r.text(t, r.Body), g.upstream.URL)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: gw.test\r\n", r.Method, place(r.Method, g.fill(t, r, r.Path)))
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: gw.test\r\n", r.Method, r.place(r.Method, g.fill(t, r, r.Path)))
 	sized := false
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		value := g.fill(t, r, r.text(t, r.Headers[name]))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
 )
 
 // heard is what came back on a connection.
@@ -73,17 +75,33 @@ func hear(t *testing.T, c net.Conn, method string) heard {
 func (h heard) code(t *testing.T) string {
 	t.Helper()
 	var doc struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Code   string `json:"code"`
-		Status int    `json:"status"`
-		Error  *struct {
+		Type    string          `json:"type"`
+		Title   string          `json:"title"`
+		Code    string          `json:"code"`
+		Status  json.RawMessage `json:"status"`
+		Outputs json.RawMessage `json:"outputs"`
+		Error   *struct {
 			Variant string `json:"variant"`
 			Message string `json:"message"`
 			Code    string `json:"code"`
 		} `json:"error"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(h.body), &doc), "an error without a contract: %q", cut(h.body))
+	if doc.Outputs != nil {
+		require.Equal(t, "application/json", h.header.Get("Content-Type"))
+		var refused schemas.RunRefusal
+		strict := json.NewDecoder(strings.NewReader(h.body))
+		strict.DisallowUnknownFields()
+		require.NoError(t, strict.Decode(&refused), cut(h.body))
+		require.Contains(t, h.body, `"ok":false`)
+		require.Equal(t, schemas.RunFault, refused.Status)
+		require.JSONEq(t, `{}`, string(refused.Outputs))
+		require.Equal(t, []string{}, refused.Warnings)
+		require.NotEmpty(t, refused.Error.Code)
+		require.NotEmpty(t, refused.Error.Message)
+		require.NotContains(t, h.body, "null")
+		return string(refused.Code)
+	}
 	if doc.Error != nil {
 		require.Equal(t, "application/json", h.header.Get("Content-Type"))
 		require.NotEmpty(t, doc.Error.Variant)
@@ -91,7 +109,7 @@ func (h heard) code(t *testing.T) string {
 		return doc.Error.Code
 	}
 	require.Equal(t, "application/problem+json", h.header.Get("Content-Type"))
-	require.Equal(t, h.status, doc.Status)
+	require.Equal(t, itoa(h.status), string(doc.Status))
 	require.NotEmpty(t, doc.Type)
 	require.NotEmpty(t, doc.Title)
 	return doc.Code

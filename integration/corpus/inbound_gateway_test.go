@@ -105,10 +105,10 @@ func newGateway(t *testing.T, dir, extra string) *gateway {
 
 func (g *gateway) start(t *testing.T, extra string) {
 	t.Helper()
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%s"+
+	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %q}}\n"+
 		"policy:\n  timeout: 30s\n  allowlist:\n    - {name: api, url_prefix: \"%s/\", methods: [GET, POST], network: loopback}\n"+
 		"    - {name: not-in-token-scope, url_prefix: \"%s/b/\", network: loopback}\n",
-		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL, g.upstream.URL)
+		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+"/agent", g.upstream.URL, g.upstream.URL)
 	cfg, err := config.Parse("test", []byte(text), nil, nil)
 	require.NoError(t, err)
 	ctx := context.WithoutCancel(t.Context())
@@ -228,6 +228,8 @@ func (g *gateway) value(t *testing.T, r *inboundRow, name string) (string, bool)
 	switch name {
 	case "operator_token":
 		v = g.get("admin_token")
+	case "reader_token":
+		v = g.token(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeActionsRead}})
 	case "expired_token":
 		v = g.expired(t)
 	case "token_of_completed_task", "revoked_token":

@@ -3,10 +3,7 @@ package corpus_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +36,8 @@ type inboundRow struct {
 	Disconnect int             `json:"disconnect_after_bytes"`
 	Upstream   json.RawMessage `json:"upstream"`
 	Resolver   json.RawMessage `json:"resolver"`
+
+	via route
 }
 
 // inboundFiles are the corpus, and rows of our own: what else the same rules say.
@@ -70,19 +69,25 @@ func readInbound(t *testing.T) []inboundRow {
 // servedSurfaces are those that Weir has, or has another of its own kind for.
 var servedSurfaces = []string{
 	"http-protocol", "auth", "json-body", "content-type-encoding", "limits", "slow-clients",
-	"routing-and-paths", "idempotency", "sse", "ops-surfaces",
+	"routing-and-paths", "idempotency", "sse", "ops-surfaces", "envelope-and-ids",
 }
 
 // unserved begin the paths of surfaces that are still to come.
-var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/v1/rules", "/chat/", "/git/", "/agent/task/complete", "/agent/task/fail", "/agent/inquiry", "/agents/run/stream"}
+var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/v1/rules", "/chat/", "/git/", "/agent/task/complete", "/agent/task/fail", "/agent/inquiry"}
 
 // inboundAsserts are the sentences that the harness can check; see assertions.
 var inboundAsserts = []string{
 	"no response byte contains evil.test", "Content-Type: application/json; X-Content-Type-Options: nosniff",
 	"max_wall_s=", "max_rss_mb=", "connection closed", "GOAWAY or close", "other clients served", "closed <= ", "write deadline",
 	"audit peer is the socket address", "equal ids", "no duplicate terminal", "parsed by a WHATWG parser", "bounded buffer", "heartbeat",
-	"canary absent from body",
+	"canary absent from body", contractShaped, traceDropped,
 }
+
+// Two sentences about runs.
+const (
+	contractShaped = "body has request_id, ok:false, outputs, warnings"
+	traceDropped   = "request may also be served with a fresh trace id"
+)
 
 // runs says whether the harness has all that a row needs, or what is missing.
 func (r *inboundRow) runs() string {
@@ -113,61 +118,4 @@ func (r *inboundRow) runs() string {
 // slow rows wait; they run side by side.
 func (r *inboundRow) slow() bool {
 	return r.Pace != nil || r.PaceRead > 0 || r.Assert == "heartbeat" || r.Setup == "nats_down" || r.Raw == "{slow_read}"
-}
-
-// place puts a path of the corpus where Weir has the same thing: what makes an
-// action is /v1/execute, and what is read is /v1/actions. The encodings that a
-// row is about stay.
-func place(method, path string) string {
-	if method == http.MethodPost && strings.HasPrefix(path, "/v1/actions") && !strings.HasPrefix(path, "/v1/actions/") {
-		return "/v1/execute" + strings.TrimPrefix(path, "/v1/actions")
-	}
-	if rest, ok := strings.CutPrefix(path, "/agents/run/sync"); ok {
-		return "/v1/execute" + rest
-	}
-	for _, p := range [][2]string{{"%61gent", "%761"}, {"agent", "v1"}} {
-		if rest, ok := strings.CutPrefix(path, "/"+p[0]); ok {
-			return "/" + p[1] + strings.Replace(rest, "task", "actions", 1)
-		}
-	}
-	return path
-}
-
-// placeRaw does the same in the request line of exact bytes. A body needs its
-// media type to be read as one.
-func placeRaw(raw string) string {
-	parts := strings.SplitN(raw, " ", 3)
-	if len(parts) < 3 {
-		return raw
-	}
-	parts[1] = place(parts[0], parts[1])
-	return strings.Join(parts, " ")
-}
-
-var budget = regexp.MustCompile(`"budgets":\{"tokens":([^}]*)\}`)
-
-// adapt makes the call of the executor that says what a body of the corpus
-// says. What is not a whole body of it goes out as it is.
-func (r *inboundRow) adapt(body, upstream string) string {
-	if n := budget.FindStringSubmatch(body); n != nil { // another number that has a type
-		return fmt.Sprintf(`{"method":"GET","url":%q,"timeout_ms":%s}`, upstream+"/v1/x", n[1])
-	}
-	var doc struct {
-		TaskType  string `json:"task_type"`
-		Key       string `json:"allowlist_key"`
-		Different string `json:"different"`
-	}
-	if json.Unmarshal([]byte(body), &doc) != nil || strings.Contains(body, `metho\u0064`) {
-		return body
-	}
-	target, key := upstream+"/v1/x?row="+r.ID, "api"
-	switch {
-	case doc.Different != "":
-		target += "&different=1"
-	case doc.Key != "":
-		key = doc.Key
-	case doc.TaskType != "http.action":
-		return body
-	}
-	return fmt.Sprintf(`{"type":"Http","args":{"method":"GET","url":%q,"allowlist_key":%q}}`, target, key)
 }

@@ -170,7 +170,7 @@ func gone(c net.Conn) bool {
 func (r *inboundRow) paced(t *testing.T, g *gateway) heard {
 	t.Helper()
 	c := g.dial(t)
-	_, err := io.WriteString(c, placeRaw(g.fill(t, r, r.Raw)))
+	_, err := io.WriteString(c, r.placeRaw(g.fill(t, r, r.Raw)))
 	require.NoError(t, err)
 	began := time.Now()
 	h := hear(t, c, http.MethodGet)

@@ -35,6 +35,11 @@ func (b *Broker) Append(ctx context.Context, m schemas.Append) (uint64, error) {
 			return 0, err
 		}
 	}
+	return b.write(ctx, m)
+}
+
+// write is Append of what is not refused for being too much.
+func (b *Broker) write(ctx context.Context, m schemas.Append) (uint64, error) {
 	msg := nats.Msg{Subject: m.Subject, Data: m.Data}
 	if m.Guarded {
 		values := [2]string{strconv.FormatUint(m.Last, 10), m.Guard}

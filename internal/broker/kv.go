@@ -27,10 +27,13 @@ const (
 
 // makeTokens makes the bucket of tokens. It forgets nothing by itself.
 func (b *Broker) makeTokens(ctx context.Context) error {
-	_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: schemas.TokenBucket, Description: "who may ask: hashes of tokens and what they grant",
-		History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
-		RePublish: &jetstream.RePublish{Source: tokenKeys + ">", Destination: tokenLive + ">"},
+	err := made(ctx, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: schemas.TokenBucket, Description: "who may ask: hashes of tokens and what they grant",
+			History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+			RePublish: &jetstream.RePublish{Source: tokenKeys + ">", Destination: tokenLive + ">"},
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", schemas.TokenBucket, wrap(err))
@@ -98,21 +101,30 @@ func (k *TokenBucket) Read(ctx context.Context, after uint64, limit int) ([]sche
 
 // next asks the leader for the first record behind a revision.
 func (k *TokenBucket) next(ctx context.Context, after uint64) (schemas.Record, error) {
+	r, err := k.b.lead(ctx, tokenStream, directGet{Next: tokenKeys + ">", Seq: after + 1})
+	return keyed(r), err
+}
+
+// lead asks a stream's leader, who has seen every write, for one message. There
+// being none is fault.ErrNotFound.
+func (b *Broker) lead(ctx context.Context, stream string, get directGet) (schemas.Record, error) {
 	if ctx.Err() != nil {
 		return schemas.Record{}, ended(ctx)
 	}
-	body, err := json.Marshal(directGet{Next: tokenKeys + ">", Seq: after + 1})
+	body, err := json.Marshal(get)
 	if err != nil {
 		return schemas.Record{}, err
 	}
-	c, err := k.b.reads.send(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + tokenStream, Data: body}, nil)
+	c, err := b.reads.send(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, nil)
 	if err != nil {
 		return schemas.Record{}, err
 	}
-	if err := k.b.reads.wait(ctx, c, readTimeout); err != nil {
+	if err := b.reads.wait(ctx, c, readTimeout); err != nil {
 		return schemas.Record{}, err
 	}
-	return led(c.reply)
+	r, err := led(c.reply)
+	r.Stream = stream
+	return r, err
 }
 
 // led reads the answer of a stream's leader.
@@ -141,7 +153,7 @@ func led(m *nats.Msg) (schemas.Record, error) {
 		return schemas.Record{}, fmt.Errorf("%w: an answer without a message", fault.ErrUnavailable)
 	}
 	found := answer.Message
-	return keyed(schemas.Record{Stream: tokenStream, Subject: found.Subject, Seq: found.Seq, Time: found.Time, Data: found.Data}), nil
+	return schemas.Record{Subject: found.Subject, Seq: found.Seq, Time: found.Time, Data: found.Data}, nil
 }
 
 // Watch calls fn for every record that is stored from now on, on one goroutine

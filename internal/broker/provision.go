@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,36 @@ const (
 	metaLanes      = "weir_lanes"
 )
 
+const (
+	// madeTries is how often the server is asked to make one thing. The first answer
+	// is waited for as long as madeWithin, each further one that much longer;
+	// madePause is the longest pause in between.
+	madeTries  = 6
+	madeWithin = time.Second
+	madePause  = 500 * time.Millisecond
+)
+
+// made has something made that may be there, and asks again where no answer comes:
+// when two nodes want the same thing at the same time, a cluster may answer neither,
+// and whoever asks again finds it made. The pause differs, so that they part.
+func made(ctx context.Context, ask func(context.Context) error) error {
+	for try := 1; ; try++ {
+		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
+		err := ask(once)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || try == madeTries {
+			return err
+		}
+		pause := time.NewTimer(rand.N(madePause)) //nolint:gosec // it only has to differ
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		}
+	}
+}
+
 // provision makes what is missing and brings what is there up to date.
 func (b *Broker) provision(ctx context.Context) error {
 	if err := b.checkLayout(ctx); err != nil {
@@ -36,7 +67,11 @@ func (b *Broker) provision(ctx context.Context) error {
 			return err
 		}
 		for _, k := range schemas.Kinds() {
-			if _, err := b.js.CreateOrUpdateConsumer(ctx, schemas.LogStream(p), b.workConsumer(p, k)); err != nil {
+			err := made(ctx, func(ctx context.Context) error {
+				_, err := b.js.CreateOrUpdateConsumer(ctx, schemas.LogStream(p), b.workConsumer(p, k))
+				return err
+			})
+			if err != nil {
 				return fmt.Errorf("consumer %s of %s: %w", k, schemas.LogStream(p), wrap(err))
 			}
 		}
@@ -46,18 +81,28 @@ func (b *Broker) provision(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: schemas.BlobBucket, Description: "bodies too large for the log",
-		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+	err := made(ctx, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: schemas.BlobBucket, Description: "bodies too large for the log",
+			TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", schemas.BlobBucket, wrap(err))
 	}
-	return b.makeTokens(ctx)
+	if err := b.makeTokens(ctx); err != nil {
+		return err
+	}
+	return b.makeKeys(ctx)
 }
 
 func (b *Broker) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {
-	if _, err := b.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+	err := made(ctx, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("stream %s: %w", cfg.Name, wrap(err))
 	}
 	return nil

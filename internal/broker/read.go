@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -43,7 +44,7 @@ type directGet struct {
 
 // Last returns the newest message on the subjects that filter covers, or
 // fault.ErrNotFound. On a cluster a replica may answer that has not seen the
-// newest write yet.
+// newest write yet; that there is no message at all is the leader's word.
 func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
 	var rec schemas.Record
 	var err error
@@ -60,6 +61,9 @@ func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Recor
 	})
 	if werr != nil {
 		return schemas.Record{}, werr
+	}
+	if b.cfg.Replicas > 1 && errors.Is(err, fault.ErrNotFound) {
+		return b.lead(ctx, stream, directGet{Last: filter})
 	}
 	return rec, err
 }
@@ -85,6 +89,19 @@ func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, 
 		from = all[len(all)-1].Seq + 1
 	}
 	return all, nil
+}
+
+// Page is Range for whoever reads a long history: it ends early, behind the
+// message that makes it as large as size. more says that there are others. One
+// request for many messages costs the server little more than one for a few: for
+// each it counts what is left.
+func (b *Broker) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error) {
+	var p page
+	req := directGet{Next: filter, Seq: max(from, 1), Batch: limit, MaxBytes: size}
+	if err := b.get(ctx, stream, req, p.take); err != nil {
+		return nil, false, err
+	}
+	return p.records, p.more, p.err
 }
 
 // page collects the messages of one batch.

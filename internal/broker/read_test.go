@@ -62,6 +62,24 @@ func TestReads(t *testing.T) {
 		part, err = n.Range(t.Context(), stream, filter, seq+1, 5)
 		require.NoError(t, err)
 		require.Empty(t, part)
+		for _, tc := range []struct {
+			from        uint64
+			limit, size int
+			want        []schemas.Record
+			more        bool
+		}{
+			{0, 100, 1 << 20, all, false},
+			{0, 10, 1 << 20, all, false},
+			{0, 9, 1 << 20, all[:9], true},
+			{0, 10, 1, all[:1], true},
+			{seq, 10, 1, all[9:], false},
+			{seq + 1, 10, 1, nil, false},
+		} {
+			part, more, err := n.Page(t.Context(), stream, filter, tc.from, tc.limit, tc.size)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, part, tc)
+			require.Equal(t, tc.more, more, tc)
+		}
 	}
 	first, last, err = n.Bounds(t.Context(), stream)
 	require.NoError(t, err)

@@ -36,10 +36,10 @@ func TestBadFiles(t *testing.T) {
 		// unknown keys
 		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},
 		{"redact-headers: []", "weir.yaml:1: redact-headers: unknown key; did you mean redact_headers?"},
-		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are auth, data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers"},
+		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are agents, auth, data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers"},
 		{"log:\n  durabilty: disk", "weir.yaml:2: log.durabilty: unknown key; did you mean durability?"},
-		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are auth, data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers`},
-		{"deadline: {run: 1m}", "weir.yaml:1: deadline.run: unknown key; the keys here are http, plan"},
+		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, data, deadline, limits, listen, log, nats, policy, redact_headers, secrets, telemetry, workers`},
+		{"deadline: {batch: 1m}", "weir.yaml:1: deadline.batch: unknown key; the keys here are http, plan, run"},
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
 		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
 		{entry + "upstream_idempotency: {ttl_s: 1}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency.ttl_s: unknown key; did you mean ttl?"},
@@ -84,6 +84,7 @@ func TestBadFiles(t *testing.T) {
 		{"nats: {url: 'nats://h'}\nlog: {durability: disk}", "weir.yaml:2: log.durability: disk is what the embedded server can promise; with nats.url use replicated or process"},
 		{"log: {history: 59m}", "weir.yaml:1: log.history: is shorter than 1h; write at least that"},
 		{"log: {history: 2h}\ndeadline: {plan: 3h}", "weir.yaml:1: log.history: is shorter than the longest deadline, 3h; an action would be forgotten before it ends"},
+		{"log: {history: 2h}\ndeadline: {run: 3h}", "weir.yaml:1: log.history: is shorter than the longest deadline, 3h; an action would be forgotten before it ends"},
 		{"log: {max_bytes: 1MiB}", "weir.yaml:1: log.max_bytes: is below 16MiB; write at least that, or 0 for no limit"},
 		{"nats: {creds: /x}", "weir.yaml:1: nats.creds: is for an external cluster; set nats.url or remove it"},
 		{"nats: {url: 'nats://h', listen: '127.0.0.1:4222'}", "weir.yaml:1: nats.listen: is for the embedded server; remove it or nats.url"},
@@ -93,10 +94,14 @@ func TestBadFiles(t *testing.T) {
 		{"nats: {url: 'nats://h,canary'}", "weir.yaml:1: nats.url: is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss"},
 		{"nats: {url: 'nats://user:canary@h'}", "weir.yaml:1: nats.url: holds a user name or a token; put credentials in a file and name it in nats.creds"},
 		{"workers: {slots: 0}", "weir.yaml:1: workers.slots: is 0; use 1 to 10000"},
+		{"workers: {drain: 999ms}", "weir.yaml:1: workers.drain: is 999ms; use 1s to 1h"},
+		{"workers: {drain: 61m}", "weir.yaml:1: workers.drain: is 1h1m; use 1s to 1h"},
+		{"workers: {drain: -1s}", "weir.yaml:1: workers.drain: is -1s; use 1s to 1h"},
 		{"limits: {body: 65MiB}", "weir.yaml:1: limits.body: is 65MiB; use 1KiB to 64MiB"},
 		{"limits: {headers: 1}", "weir.yaml:1: limits.headers: is 1; use 4KiB to 1MiB"},
 		{"limits: {response: 0}", "weir.yaml:1: limits.response: is 0; use 1KiB to 64MiB"},
 		{"limits: {response_headers: 2MiB}", "weir.yaml:1: limits.response_headers: is 2MiB; use 4KiB to 1MiB"},
+		{"limits: {stream: 32KiB}", "weir.yaml:1: limits.stream: is 32KiB; use 64KiB to 16GiB"},
 		{"limits: {connections: 1}", "weir.yaml:1: limits.connections: is 1; use 16 to 1000000"},
 		{"limits: {connections_per_peer: 0}", "weir.yaml:1: limits.connections_per_peer: is 0; use 1 to 1000000"},
 		{"auth: {mode: none}", "weir.yaml:1: auth.mode: is none of its words; use open or tokens"},
@@ -107,6 +112,7 @@ func TestBadFiles(t *testing.T) {
 		{"secrets: {age_identity: /x}", "weir.yaml:1: secrets.age_file: is missing; name the encrypted file, or remove secrets.age_identity"},
 		{"deadline: {http: 0s}", "weir.yaml:1: deadline.http: is 0s; use 1s to 24h"},
 		{"deadline: {plan: 25h}", "weir.yaml:1: deadline.plan: is 25h; use 1s to 24h"},
+		{"deadline: {run: 25h}", "weir.yaml:1: deadline.run: is 25h; use 1s to 24h"},
 		{"policy: {timeout: -1s}", "weir.yaml:1: policy.timeout: is -1s; use 100ms to 10m"},
 		{"redact_headers: ['a b']", "weir.yaml:1: redact_headers[0]: is not the name of a header; write letters, digits and hyphens"},
 		{"telemetry: {log_level: trace}", "weir.yaml:1: telemetry.log_level: is none of its words; use debug, info, warn or error"},
@@ -212,6 +218,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("log: {lanes: x}\n? [a]\n: b\n"), "HTTP_EXECUTOR_ALLOWED_HOSTS=", "", "")
 	f.Add([]byte("a: &x [*x]\n<<: *x\n--- !t\n"), "=", "listen", ":")
 	f.Add([]byte("policy: {allowlist: [{name: a, url_prefix: \"http://h\", headers: {\"\": \"\"}}]}"), "WEIR_", "policy.timeout", "1h")
+	f.Add([]byte("agents: {T: {url: 'http://h/', token: '${secret:A}', cidrs: [a]}, '': {url: 'http:'}}"), "WEIR_AGENTS=x", "agents", "x")
 	f.Add([]byte("- - - |\n  x\n"), "", "redact_headers", ",,")
 	f.Fuzz(func(t *testing.T, data []byte, environ, key, value string) {
 		c, err := config.Parse("f.yaml", data, []string{environ}, map[string]string{key: value})

@@ -20,14 +20,19 @@ func (r *reader) check(c *Config) {
 	r.checkLog(c)
 	r.checkNATS(c)
 	between(r, "workers.slots", c.Workers.Slots, 1, 10_000)
+	if c.Workers.Drain != 0 {
+		between(r, "workers.drain", duration(c.Workers.Drain), duration(time.Second), duration(time.Hour))
+	}
 	between(r, "limits.body", c.Limits.Body, 1<<10, 64<<20)
 	between(r, "limits.headers", c.Limits.Headers, 4<<10, 1<<20)
 	between(r, "limits.response", c.Limits.Response, 1<<10, 64<<20)
 	between(r, "limits.response_headers", c.Limits.ResponseHeaders, 4<<10, 1<<20)
+	between(r, "limits.stream", c.Limits.Stream, 64<<10, 16<<30)
 	between(r, "limits.connections", c.Limits.Connections, 16, 1_000_000)
 	between(r, "limits.connections_per_peer", c.Limits.ConnectionsPerPeer, 1, 1_000_000)
 	between(r, "deadline.http", duration(c.Deadline.HTTP), duration(time.Second), duration(24*time.Hour))
 	between(r, "deadline.plan", duration(c.Deadline.Plan), duration(time.Second), duration(24*time.Hour))
+	between(r, "deadline.run", duration(c.Deadline.Run), duration(time.Second), duration(24*time.Hour))
 	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
 	r.checkPolicy(c)
 	r.checkSecrets(c.Secrets)
@@ -60,7 +65,7 @@ func (r *reader) checkLog(c *Config) {
 	if c.Log.MaxBytes != 0 && c.Log.MaxBytes < 16<<20 {
 		r.wrong("log.max_bytes", "is below 16MiB; write at least that, or 0 for no limit")
 	}
-	switch longest := max(c.Deadline.HTTP, c.Deadline.Plan); {
+	switch longest := max(c.Deadline.HTTP, c.Deadline.Plan, c.Deadline.Run); {
 	case c.Log.History < time.Hour:
 		r.wrong("log.history", "is shorter than 1h; write at least that")
 	case c.Log.History < longest:

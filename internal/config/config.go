@@ -38,6 +38,9 @@ type Config struct {
 	Auth Auth `yaml:"auth"`
 	// What may leave.
 	Policy Policy `yaml:"policy"`
+	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE,
+	// HTTP_PLAN and ECHO are served by Weir itself.
+	Agents map[string]Agent `yaml:"agents"`
 	// Where ${secret:NAME} comes from.
 	Secrets Secrets `yaml:"secrets"`
 	// Names of headers whose values are shown, logged and stored as REDACTED,
@@ -90,6 +93,21 @@ type Workers struct {
 	// Actions in progress at a time for each kind and partition, 1 to 10000.
 	// Default 256.
 	Slots int `yaml:"slots"`
+	// Time for what is under way to be finished when the node is to stop, 1s to 1h.
+	// A run of a remote agent that takes longer ends as outcome_unknown. Default
+	// 0: policy.timeout and ten seconds.
+	Drain time.Duration `yaml:"drain"`
+}
+
+// drainMargin is what a node that stops waits beyond the longest attempt.
+const drainMargin = 10 * time.Second
+
+// DrainTimeout is how long a node that is to stop waits for what is under way.
+func (c Config) DrainTimeout() time.Duration {
+	if c.Workers.Drain > 0 {
+		return c.Workers.Drain
+	}
+	return c.Policy.Timeout + drainMargin
 }
 
 // Limits are sizes beyond which a message is refused, never cut.
@@ -102,6 +120,9 @@ type Limits struct {
 	Response Size `yaml:"response"`
 	// Headers of one answer from a target, 4KiB to 1MiB. Default 64KiB.
 	ResponseHeaders Size `yaml:"response_headers"`
+	// All of one agent's stream together, 64KiB to 16GiB. Default 256MiB. One
+	// event of it may be as large as response.
+	Stream Size `yaml:"stream"`
 	// Connections open at a time, 16 to 1000000; more are closed at once.
 	// Default 16384, and never more than three quarters of the open files that
 	// the system allows.
@@ -134,6 +155,8 @@ type Deadline struct {
 	HTTP time.Duration `yaml:"http"`
 	// A plan, all its decisions together, 1s to 24h. Default 10m.
 	Plan time.Duration `yaml:"plan"`
+	// A run that names no budgets.timeout_ms, 1s to 24h. Default 10m.
+	Run time.Duration `yaml:"run"`
 }
 
 // Policy says what may leave. Nothing else does.

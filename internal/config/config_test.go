@@ -40,10 +40,10 @@ func TestDefaults(t *testing.T) {
 		Workers: config.Workers{Slots: 256},
 		Limits: config.Limits{
 			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
-			Connections: 16384, ConnectionsPerPeer: 12288,
+			Stream: 256 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth:     config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
-		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
+		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute},
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
@@ -71,10 +71,10 @@ data: /var/lib/weir
 log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64MiB}
 nats:
   listen: 127.0.0.1:4222
-workers: {slots: 16}
-limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, connections: 100, connections_per_peer: 20}
+workers: {slots: 64, drain: 20m}
+limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, stream: 1MiB, connections: 100, connections_per_peer: 20}
 auth: {mode: tokens, admin_token_file: /run/admin.token, rate: 100/m, streams: 5}
-deadline: {http: 90s, plan: 5m}
+deadline: {http: 90s, plan: 5m, run: 1h}
 policy:
   timeout: 10s
   allowed_hosts: [localhost, .example.com]
@@ -92,6 +92,16 @@ policy:
       mode: enforce
       limits: {rate: 10/s, concurrency: 4}
     - {name: inner, url_prefix: "http://10.1.2.3:81/x", network: private, cidrs: [10.0.0.0/8]}
+agents:
+  SUMMARIZE:
+    url: https://agents.example.com/summarize/
+    mode: sync
+    token: ${secret:AGENT_TOKEN}
+    timeout: 20m
+    network: private
+    cidrs: [10.1.0.0/16]
+    concurrency: 4
+  acme.translate:v2: {url: "http://localhost:9001"}
 secrets: {dir: /run/secrets, age_file: /etc/weir.age, age_identity: /etc/weir.key}
 redact_headers: [X-Session, x-other]
 telemetry: {log_level: debug, log_format: text}
@@ -107,13 +117,13 @@ func TestEveryKey(t *testing.T) {
 			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, History: 24 * time.Hour, MaxBytes: 64 << 20,
 		},
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
-		Workers: config.Workers{Slots: 16},
+		Workers: config.Workers{Slots: 64, Drain: 20 * time.Minute},
 		Limits: config.Limits{
 			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
-			Connections: 100, ConnectionsPerPeer: 20,
+			Stream: 1 << 20, Connections: 100, ConnectionsPerPeer: 20,
 		},
 		Auth:     config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},
-		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute},
+		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute, Run: time.Hour},
 		Policy: config.Policy{
 			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
 			Allowlist: []policy.Entry{
@@ -127,12 +137,20 @@ func TestEveryKey(t *testing.T) {
 				{Name: "inner", URLPrefix: "http://10.1.2.3:81/x", Network: "private", CIDRs: []string{"10.0.0.0/8"}},
 			},
 		},
+		Agents: map[string]config.Agent{
+			"SUMMARIZE": {
+				URL: "https://agents.example.com/summarize/", Mode: "sync", Token: "${secret:AGENT_TOKEN}", Timeout: 20 * time.Minute,
+				Network: "private", CIDRs: []string{"10.1.0.0/16"}, Concurrency: 4,
+			},
+			"acme.translate:v2": {URL: "http://localhost:9001", Mode: "stream", Network: "loopback", Concurrency: 32},
+		},
 		Secrets:       config.Secrets{Dir: "/run/secrets", AgeFile: "/etc/weir.age", AgeIdentity: "/etc/weir.key"},
 		RedactHeaders: []string{"X-Session", "x-other"},
 		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text"},
 	}, c)
 	require.Len(t, c.Warnings(), 1)
 	require.Equal(t, []string{"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com"}, c.Policy.Targets())
+	require.Equal(t, append(c.Policy.Targets(), "https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/"), c.Targets())
 	p, err := c.Compile(7777)
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost", ".example.com"}, p.AllowedHosts())
@@ -221,10 +239,10 @@ func TestEveryVariable(t *testing.T) {
 	c, err := config.Parse("", nil, []string{
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds",
-		"WEIR_WORKERS_SLOTS=9", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
-		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
+		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
+		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
-		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s",
+		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
@@ -235,16 +253,23 @@ func TestEveryVariable(t *testing.T) {
 			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds"},
-		Workers:       config.Workers{Slots: 9},
-		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Connections: 99, ConnectionsPerPeer: 98},
+		Workers:       config.Workers{Slots: 9, Drain: 8 * time.Second},
+		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Connections: 99, ConnectionsPerPeer: 98},
 		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
-		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second},
+		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second},
 		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},
 		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text"},
 	}, c)
 	require.Empty(t, c.Warnings())
+}
+
+func TestDrainTimeout(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 40*time.Second, config.Defaults().DrainTimeout())
+	require.Equal(t, 13*time.Second, parse(t, "policy: {timeout: 3s}").DrainTimeout())
+	require.Equal(t, 2*time.Second, parse(t, "policy: {timeout: 3s}\nworkers: {drain: 2s}").DrainTimeout())
 }
 
 func TestWarnings(t *testing.T) {
@@ -333,7 +358,12 @@ func TestPolicyHash(t *testing.T) {
 		{"GITHUB_TOKEN", "OTHER_TOKEN"},
 		{"ttl: 24h", "ttl: 23h"},
 		{"10.0.0.0/8", "10.1.0.0/16"},
-		{"concurrency: 4", "concurrency: 5"},
+		{"rate: 10/s, concurrency: 4", "rate: 10/s, concurrency: 5"},
+		{"AGENT_TOKEN", "AGENT_TOKEN_2"},
+		{"mode: sync", "mode: stream"},
+		{"timeout: 20m", "timeout: 21m"},
+		{"SUMMARIZE", "SUMMARISE"},
+		{"localhost:9001", "localhost:9002"},
 	} {
 		require.Contains(t, full, change[0])
 		require.NotEqual(t, base, parse(t, strings.Replace(full, change[0], change[1], 1)).PolicyHash(), change[1])
@@ -359,6 +389,6 @@ func TestExample(t *testing.T) {
 	// What the example shows as commented-out defaults is what the defaults are.
 	want := config.Defaults()
 	got := c
-	got.Policy = want.Policy
+	got.Policy, got.Agents = want.Policy, want.Agents
 	same(t, want, got)
 }

@@ -180,7 +180,7 @@ func (r *reader) field(path, key string, value ast.Node, v reflect.Value) {
 	r.wrong(join(path, key), "unknown key; %s", advice(key, names))
 }
 
-// stringMap reads names and texts. What is wrong with a value is told without
+// stringMap reads names and texts, or names and sections. What is wrong with a value is told without
 // the value: headers hold credentials.
 func (r *reader) stringMap(path string, n ast.Node, v reflect.Value) {
 	if v.Type().Key().Kind() != reflect.String {
@@ -189,6 +189,9 @@ func (r *reader) stringMap(path string, n ast.Node, v reflect.Value) {
 	m := reflect.MakeMap(v.Type())
 	r.mapping(path, n, func(key string, value ast.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
+		if agent := reflect.ValueOf(newAgent()); item.Type() == agent.Type() {
+			item.Set(agent)
+		}
 		r.decode(join(path, key), value, item)
 		m.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), item)
 	})

@@ -15,10 +15,10 @@ func Defaults() Config {
 		Workers: Workers{Slots: 256},
 		Limits: Limits{
 			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
-			Connections: 16384, ConnectionsPerPeer: 12288,
+			Stream: 256 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth:      Auth{Rate: "500/s", Streams: 1000},
-		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute},
+		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute},
 		Policy:    Policy{Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Telemetry: Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
@@ -41,4 +41,5 @@ func derive(c *Config, given origins) {
 		}
 	}
 	deriveAuth(c, given)
+	deriveAgents(c)
 }

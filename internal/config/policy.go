@@ -34,8 +34,19 @@ func (c Config) CompileAt(own []netip.Addr, extra ...uint16) (*policy.Policy, er
 		}
 	}
 	return policy.Compile(policy.Config{
-		Entries: c.Policy.Allowlist, AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own,
+		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
+		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own,
 	})
+}
+
+// Targets lists what may be called: what the policy names, then the URLs of the
+// agents.
+func (c Config) Targets() []string {
+	targets := c.Policy.Targets()
+	for _, e := range c.entries() {
+		targets = append(targets, e.URLPrefix)
+	}
+	return targets
 }
 
 // Targets lists what the policy names: the url_prefix of each entry, then the
@@ -48,15 +59,29 @@ func (p Policy) Targets() []string {
 	return append(targets, p.AllowedHosts...)
 }
 
-// PolicyHash is a hex SHA-256 over everything under policy, in a form that does
-// not depend on how the file is written. A reload that leaves it alone has
-// changed nothing that decides.
+// PolicyHash is a hex SHA-256 over everything under policy and agents, in a form
+// that does not depend on how the file is written. A reload that leaves it alone
+// has changed nothing that decides.
 func (c Config) PolicyHash() string {
-	data, err := json.Marshal(struct { // Policy's own form hides values
+	type rules struct { // Policy's own form hides values, and so does an agent's
 		Timeout      time.Duration  `json:"timeout_ns"`
 		AllowedHosts []string       `json:"allowed_hosts"`
 		Allowlist    []policy.Entry `json:"allowlist"`
-	}(c.Policy))
+	}
+	type manner struct {
+		Mode        string        `json:"mode"`
+		Timeout     time.Duration `json:"timeout_ns"`
+		Concurrency int           `json:"concurrency"`
+	}
+	manners := make(map[string]manner, len(c.Agents))
+	for taskType, a := range c.Agents {
+		manners[taskType] = manner{a.Mode, a.Timeout, a.Concurrency}
+	}
+	data, err := json.Marshal(struct {
+		rules
+		Agents  map[string]manner `json:"agents,omitempty"`
+		Entries []policy.Entry    `json:"agent_entries,omitempty"`
+	}{rules(c.Policy), manners, c.entries()})
 	if err != nil {
 		panic("config: a policy that is not JSON: " + err.Error()) // only if a field of another kind is added
 	}
@@ -64,7 +89,7 @@ func (c Config) PolicyHash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkPolicy lets policy judge each entry and each host by itself, so that
+// checkPolicy lets policy judge each entry, host and agent by itself, so that
 // every one that is wrong is told, with its line.
 func (r *reader) checkPolicy(c *Config) {
 	before := len(r.problems)
@@ -84,6 +109,7 @@ func (r *reader) checkPolicy(c *Config) {
 			r.verdict(key, err)
 		}
 	}
+	r.checkAgents(c)
 	if len(r.problems) > before {
 		return
 	}

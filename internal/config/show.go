@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"weir/internal/policy/placeholder"
 )
 
 // What stands for a value that must not be shown.
@@ -19,11 +22,12 @@ const (
 	shownUnset = "unset"
 )
 
-// Redacted is a copy whose header values and credentials read "set" or "unset".
+// Redacted is a copy whose header values and credentials read "set" or "unset";
+// an agent's token that only names secrets stays, and one that is not there too.
 // It is for people; it is not the configuration any more.
 func (c Config) Redacted() Config {
 	c.NATS.Creds = shown(c.NATS.Creds)
-	c.Policy = c.Policy.redacted()
+	c.Policy, c.Agents = c.Policy.redacted(), redactedAgents(c.Agents)
 	return c
 }
 
@@ -78,6 +82,34 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // LogValue keeps a policy out of the log.
 func (p Policy) LogValue() slog.Value { return slog.StringValue("policy") }
 
+// redacted hides a token, and leaves one that only names a secret.
+func (a Agent) redacted() Agent {
+	pieces, err := placeholder.Parse(a.Token)
+	if a.Token != "" && (err != nil || slices.ContainsFunc(pieces, func(p placeholder.Piece) bool { return p.Literal != "" })) {
+		a.Token = shownSet
+	}
+	return a
+}
+
+func redactedAgents(agents map[string]Agent) map[string]Agent {
+	shown := maps.Clone(agents)
+	for taskType, a := range shown {
+		shown[taskType] = a.redacted()
+	}
+	return shown
+}
+
+// Format implements fmt.Formatter: an agent holds a token.
+func (a Agent) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "agent") }
+
+// MarshalJSON writes the agent without its token.
+func (a Agent) MarshalJSON() ([]byte, error) {
+	return json.Marshal(unordered(tree(reflect.ValueOf(a.redacted()))))
+}
+
+// LogValue keeps an agent out of the log.
+func (a Agent) LogValue() slog.Value { return slog.StringValue("agent") }
+
 // tree is v as the file would have it: keys by their yaml tags, in the order of
 // the struct, durations and sizes with their units. Keys that may be left out
 // are, when they are empty.
@@ -111,6 +143,12 @@ func tree(v reflect.Value) any {
 			list[i] = tree(v.Index(i))
 		}
 		return list
+	case reflect.Map:
+		doc := yaml.MapSlice{}
+		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			doc = append(doc, yaml.MapItem{Key: key.String(), Value: tree(v.MapIndex(key))})
+		}
+		return doc
 	default:
 		return v.Interface()
 	}

@@ -22,9 +22,10 @@ type Log interface {
 	Append(ctx context.Context, m schemas.Append) (uint64, error)
 	// Last returns the newest message under filter, or fault.ErrNotFound.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
-	// Range returns up to limit messages under filter with a sequence of at
-	// least from, oldest first.
-	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+	// Page returns messages under filter with a sequence of at least from, oldest
+	// first: up to limit of them, and none behind the one that makes them as large
+	// as size. more says that there are others.
+	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	// PutBlob stores a large body under its hash; a repeat stores nothing.
 	PutBlob(ctx context.Context, data []byte) (string, error)
 	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
@@ -54,7 +55,7 @@ func (l *Ledger) Layout() schemas.Layout { return l.layout }
 
 // Claim writes the accepted event: in one write the id is ours and the work is
 // queued. When the id exists with the same fingerprint, Claim returns that
-// action's state and duplicate; with another fingerprint, fault.ErrConflict.
+// action's state, as Join does, and duplicate; with another fingerprint, fault.ErrConflict.
 // An append whose acknowledgement was lost is settled by reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if len(a.Payload) > schemas.InlineLimit {
@@ -85,28 +86,6 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	default:
 		return nil, false, err
 	}
-}
-
-// attach finds what stands under a's id after its claim was refused, by the fence
-// or by a full log, or its acknowledgement lost. AcceptedAt tells our own lost write from another's:
-// only the writer of the stored event made that very record.
-func (l *Ledger) attach(ctx context.Context, a schemas.Action, cause error) (*State, bool, error) {
-	st, err := l.Find(ctx, a.Tenant, a.ID)
-	switch {
-	case !errors.Is(err, fault.ErrNotFound):
-	case errors.Is(cause, fault.ErrFull):
-		return nil, false, cause // a full log refuses new actions, and knows the old ones
-	default:
-		return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, cause)
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	if st.Action.Fingerprint != a.Fingerprint || st.Kind != a.Kind {
-		return nil, false, fault.ErrConflict
-	}
-	own := errors.Is(cause, fault.ErrUnavailable) && st.Action.AcceptedAt.Equal(a.AcceptedAt)
-	return st, !own, nil
 }
 
 // Append writes the next event of st's action and folds it in. It sets the
@@ -142,7 +121,11 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 // or nothing may have come in between that the event could not follow, in which
 // case the fence is moved and the event written again.
 func (l *Ledger) reconcile(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, cause error) (uint64, error) {
-	newer, err := l.since(ctx, st.Ref, st.Seq)
+	var newer []schemas.Record
+	err := l.each(ctx, st.Ref, st.Seq, func(r schemas.Record) error {
+		newer = append(newer, r)
+		return nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", cause, err)
 	}
@@ -171,8 +154,8 @@ func (l *Ledger) reconcile(ctx context.Context, st *State, ev *schemas.Event, m 
 
 // yields folds in a message that came between a state and its next event, if the
 // event may stand after it all the same. A wake says nothing. A request to
-// cancel does not unmake what a call brought, so its result and the action's end
-// still stand; but nothing new is begun after it by a writer who has not seen it.
+// cancel does not unmake what a call brought, so that, its result and the action's
+// end still stand; but nothing new is begun after it by a writer who has not seen it.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
 	_, tail, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
@@ -187,17 +170,17 @@ func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) boo
 		return false
 	}
 	st.apply(r, between)
-	return next == schemas.EventAttempted || next == schemas.EventSettled
+	switch next {
+	case schemas.EventAttempted, schemas.EventSettled, schemas.EventProgress, schemas.EventDelta:
+		return true
+	default:
+		return false
+	}
 }
 
 // Find loads an action whose kind is unknown, by one look-up with a wildcard.
 func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
-	stream := schemas.LogStream(l.layout.Partition(tenant, id))
-	last, err := l.log.Last(ctx, stream, l.layout.AnyKind(tenant, id))
-	if err != nil {
-		return nil, err
-	}
-	ref, _, err := schemas.ParseSubject(last.Subject)
+	_, ref, err := l.newest(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -207,33 +190,48 @@ func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
 // Load reads and folds an action's events. An id whose first event has been
 // dropped is fault.ErrGone; a record that cannot be decoded marks the state as damaged.
 func (l *Ledger) Load(ctx context.Context, ref schemas.Ref) (*State, error) {
-	records, err := l.since(ctx, ref, 0)
-	if err != nil {
+	st, found := &State{Ref: ref}, false
+	err := l.each(ctx, ref, 0, func(r schemas.Record) error {
+		found = true
+		return st.fold(r)
+	})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(records) == 0 {
+	case !found:
 		return nil, fault.ErrNotFound
+	default:
+		return st.folded()
 	}
-	return Fold(ref, records)
 }
 
-// pageSize is how many messages one read of the log asks for.
-const pageSize = 256
+// A read of the log asks for few messages at first, and then for more and more:
+// for each read the log counts what is left behind it. A page is of some size at
+// most, because there may be a hundred thousand messages and none of them is kept.
+const (
+	firstPage  = 256
+	growth     = 4
+	widestPage = 16384
+	pageSize   = 4 << 20
+)
 
-// since reads the action's messages after a sequence, in order.
-func (l *Ledger) since(ctx context.Context, ref schemas.Ref, after uint64) ([]schemas.Record, error) {
+// each calls fn for the action's messages after a sequence, in order.
+func (l *Ledger) each(ctx context.Context, ref schemas.Ref, after uint64, fn func(schemas.Record) error) error {
 	stream := schemas.LogStream(l.layout.Partition(ref.Tenant, ref.ID))
-	var all []schemas.Record
-	for {
-		page, err := l.log.Range(ctx, stream, l.layout.All(ref), after+1, pageSize)
+	for limit := firstPage; ; limit = min(limit*growth, widestPage) {
+		page, more, err := l.log.Page(ctx, stream, l.layout.All(ref), after+1, limit, pageSize)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, page...)
-		if len(page) < pageSize {
-			return all, nil
+		for _, r := range page {
+			if err := fn(r); err != nil {
+				return err
+			}
+			after = r.Seq
 		}
-		after = page[len(page)-1].Seq
+		if !more || len(page) == 0 {
+			return nil
+		}
 	}
 }
 

@@ -181,6 +181,9 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 	}{
 		"attempted": {next: schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Status: 200}}},
 		"settled":   {next: schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}},
+		"progress":  {next: schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}},
+		"delta":     {next: schemas.Event{Type: schemas.EventDelta, Data: []byte("{}")}},
+		"started":   {next: schemas.Event{Type: schemas.EventStarted}, fenced: true},
 		"attempt":   {next: schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1}}, fenced: true},
 		"waiting":   {next: schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{}}, fenced: true},
 	} {
@@ -203,10 +206,59 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 			loaded, err := l.Load(t.Context(), st.Ref)
 			require.NoError(t, err)
 			assert.Equal(t, 3, loaded.N)
-			assert.Equal(t, 3, loaded.Events[2].N, "the ordinal follows the cancel's")
+			assert.Equal(t, "cancel", string(loaded.Events[1].Type), "the ordinal follows the cancel's")
+			assert.Equal(t, 2, loaded.Events[1].N)
 			assert.True(t, st.CancelRequested)
+			assert.Equal(t, st.Progress, loaded.Progress)
+			assert.Equal(t, st.Events, loaded.Events)
 		})
 	}
+}
+
+// TestProgressIsCounted: it takes a place in the stream, and none in the state.
+func TestProgressIsCounted(t *testing.T) {
+	t.Parallel()
+	l, _ := setup(memlog.Hooks{})
+	st, _, err := l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	const many = 600 // more than two pages of reading
+	for range many {
+		require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress, Data: []byte(`{"name":"progress"}`)}))
+	}
+	other, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventProgress}))
+	require.ErrorIs(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress}), fault.ErrFenced,
+		"progress of another worker fences like all it writes")
+	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
+	loaded, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, many+1, loaded.Progress)
+	assert.Equal(t, many+3, loaded.N)
+	assert.Len(t, loaded.Events, 2)
+	assert.Equal(t, "succeeded", loaded.Status())
+}
+
+// TestProgressWhoseAcknowledgementIsLost: it was written once, and counts once.
+func TestProgressWhoseAcknowledgementIsLost(t *testing.T) {
+	t.Parallel()
+	lose := false
+	l, _ := setup(memlog.Hooks{After: func(schemas.Append, uint64) error {
+		if lose {
+			return fault.ErrUnavailable
+		}
+		return nil
+	}})
+	st, _, err := l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	lose = true
+	for range 3 {
+		require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}))
+	}
+	loaded, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, []int{3, 3, 4}, []int{st.Progress, loaded.Progress, loaded.N})
+	assert.Equal(t, loaded.Seq, st.Seq)
 }
 
 func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {

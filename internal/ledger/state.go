@@ -21,8 +21,10 @@ type State struct {
 	// Inherited is how many events were there when the state was read; what
 	// goes beyond the accepted one is the work of an earlier worker.
 	Inherited int
-	// Events are all events so far, with their sequences.
-	Events []Sequenced
+	// Events are all events so far, with their sequences. Progress and deltas are
+	// only counted: there may be a hundred thousand of them.
+	Events   []Sequenced
+	Progress int
 
 	Started bool
 	// Attempts holds the attempts that were written down, with their results.
@@ -69,32 +71,45 @@ func (t Try) LastWord() schemas.Decision {
 func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 	st := &State{Ref: ref}
 	for _, r := range records {
-		_, tail, err := schemas.ParseSubject(r.Subject)
-		if err != nil {
+		if err := st.fold(r); err != nil {
 			return nil, err
 		}
-		if tail == schemas.TailWake {
-			st.Seq = r.Seq
-			continue
-		}
-		ev, err := Decode(r.Data)
-		if err == nil && schemas.TailOf(ev.Type) != tail {
-			err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
-		}
-		if err != nil {
-			st.damage(r, tail, err)
-			continue
-		}
-		if st.N == 0 && ev.Type != schemas.EventAccepted {
-			return nil, fault.ErrGone
-		}
-		st.apply(r, ev)
 	}
-	if st.N == 0 {
+	return st.folded()
+}
+
+// fold adds the next message.
+func (s *State) fold(r schemas.Record) error {
+	_, tail, err := schemas.ParseSubject(r.Subject)
+	if err != nil {
+		return err
+	}
+	if tail == schemas.TailWake {
+		s.Seq = r.Seq
+		return nil
+	}
+	ev, err := Decode(r.Data)
+	if err == nil && schemas.TailOf(ev.Type) != tail {
+		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
+	}
+	switch {
+	case err != nil:
+		s.damage(r, tail, err)
+	case s.N == 0 && ev.Type != schemas.EventAccepted:
+		return fault.ErrGone
+	default:
+		s.apply(r, ev)
+	}
+	return nil
+}
+
+// folded is the state once every message is in it.
+func (s *State) folded() (*State, error) {
+	if s.N == 0 {
 		return nil, fault.ErrGone
 	}
-	st.Inherited = st.N
-	return st, nil
+	s.Inherited = s.N
+	return s, nil
 }
 
 // damage notes a record that cannot be decoded and counts it as an event.
@@ -115,6 +130,11 @@ func (s *State) damage(r schemas.Record, tail schemas.Tail, err error) {
 // apply folds one event in.
 func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	s.Seq, s.N = r.Seq, ev.N
+	if ev.Type == schemas.EventProgress || ev.Type == schemas.EventDelta {
+		s.Progress++
+		s.Waiting = nil
+		return
+	}
 	s.Events = append(s.Events, Sequenced{Seq: r.Seq, Event: ev})
 	switch ev.Type {
 	case schemas.EventAccepted:
@@ -125,6 +145,7 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.Waiting = nil
 		s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
 	case schemas.EventAttempted:
+		s.Waiting = nil
 		if ev.Attempt != nil { // nothing was sent, so nothing was written down before
 			s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt, Result: ev.Attempted})
 		} else if t := s.Open(); t != nil {

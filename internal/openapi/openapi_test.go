@@ -30,9 +30,10 @@ func TestDocumentIsValidOpenAPI(t *testing.T) {
 func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"GET /healthz", "GET /metrics", "GET /openapi.json", "GET /readyz", "GET /sandbox",
+		"GET /health", "GET /health/ready", "GET /healthz", "GET /metrics", "GET /openapi.json", "GET /ready", "GET /readyz", "GET /sandbox",
 		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/dead-letters", "GET /v1/evidence",
 		"GET /v1/policy", "GET /v1/tokens",
+		"POST /agents/run/stream", "POST /agents/run/sync",
 		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
 		"POST /v1/policy/explain", "POST /v1/policy/reload", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
 	}
@@ -88,11 +89,11 @@ func TestErrorsAreProblems(t *testing.T) {
 	for path, item := range load(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			for status, r := range op.Responses.Map() {
-				if status < "400" || path == "/readyz" {
+				if status < "400" || slices.Contains([]string{"/readyz", "/health/ready", "/ready"}, path) {
 					continue
 				}
 				want := "application/problem+json"
-				if path == "/v1/execute" {
+				if path == "/v1/execute" || strings.HasPrefix(path, "/agents/") {
 					want = "application/json"
 				}
 				require.Equal(t, []string{want}, slices.Collect(maps.Keys(r.Value.Content)), "%s %s %s", method, path, status)
@@ -118,6 +119,8 @@ func TestHeadersAreDescribed(t *testing.T) {
 	}
 	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/execute", http.MethodPost))
 	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/plans", http.MethodPost))
+	require.Equal(t, []string{"Prefer"}, sent("/agents/run/sync", http.MethodPost))
+	require.Equal(t, []string{"Last-Event-ID"}, sent("/agents/run/stream", http.MethodPost))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/actions/{id}/events", http.MethodGet))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/evidence", http.MethodGet))
 	for _, path := range []string{"/v1/execute", "/v1/plans"} {

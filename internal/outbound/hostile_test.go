@@ -16,15 +16,15 @@ import (
 
 const ok200 = "HTTP/1.1 200 OK\r\n"
 
-// TestHostileUpstream: whatever an upstream does, one call is one request, the
-// code says what happened, and a status that came is kept.
-func TestHostileUpstream(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		behaviour upstream.Behaviour
-		code      schemas.Code
-		status    int
-	}{
+// badAnswer is what an upstream does, and what a call that reads it fails with.
+type badAnswer struct {
+	behaviour upstream.Behaviour
+	code      schemas.Code
+	status    int
+}
+
+func badAnswers() map[string]badAnswer {
+	return map[string]badAnswer{
 		"slow headers":               {upstream.SlowHeaders(time.Millisecond), schemas.UpstreamTimeout, 0},
 		"no answer":                  {upstream.Hang(), schemas.UpstreamTimeout, 0},
 		"slow body":                  {upstream.SlowBody(time.Millisecond), schemas.UpstreamTimeout, 200},
@@ -91,7 +91,14 @@ func TestHostileUpstream(t *testing.T) {
 		"very many headers":    {upstream.HeaderCount(100_000), schemas.UpstreamHeadersTooLarge, 0},
 		"interim answers":      {upstream.InformationalFlood(100_000), schemas.UpstreamHeadersTooLarge, 0},
 		"long trailer":         {upstream.TrailerBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 200},
-	} {
+	}
+}
+
+// TestHostileUpstream: whatever an upstream does, one call is one request, the
+// code says what happened, and a status that came is kept.
+func TestHostileUpstream(t *testing.T) {
+	t.Parallel()
+	for name, c := range badAnswers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t, c.behaviour)
@@ -125,15 +132,16 @@ func wrongSum() string {
 	return string(whole)
 }
 
-// TestOddButWhole: answers that look odd and are in order.
-func TestOddButWhole(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		behaviour upstream.Behaviour
-		method    string
-		status    int
-		body      string
-	}{
+// oddAnswer looks odd and is in order.
+type oddAnswer struct {
+	behaviour upstream.Behaviour
+	method    string
+	status    int
+	body      string
+}
+
+func oddAnswers() map[string]oddAnswer {
+	return map[string]oddAnswer{
 		"exactly the limit":             {behaviour: upstream.BodyBytes(bodyLimit), status: 200, body: strings.Repeat("x", bodyLimit)},
 		"exactly the limit, compressed": {behaviour: upstream.GzipBomb(bodyLimit), status: 200, body: strings.Repeat("\x00", bodyLimit)},
 		"exactly the limit of headers":  {behaviour: upstream.HeaderBytes(64<<10 - 64), status: 200, body: "ok"},
@@ -161,7 +169,12 @@ func TestOddButWhole(t *testing.T) {
 		"status 599":                    {behaviour: upstream.Respond(599, ""), status: 599},
 		"asks for another request":      {behaviour: upstream.Respond(408, ""), status: 408},
 		"early, then closed":            {behaviour: upstream.Early(func(x *upstream.Exchange) { x.Write(upstream.Message("", 413, "large")) }), status: 413, body: "large"},
-	} {
+	}
+}
+
+func TestOddButWhole(t *testing.T) {
+	t.Parallel()
+	for name, c := range oddAnswers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t, c.behaviour)

@@ -1,8 +1,8 @@
 // Package outbound is the one way out: it resolves a permitted host once,
 // dials an address that policy checked, and makes exactly one request on that
 // connection. It never retries, follows no redirect, reads no proxy from the
-// environment and reuses no connection, so that one call of Do is at most one
-// request on the wire, and a failure before the first byte is known as such.
+// environment and reuses no connection, so that one call of Do or of Stream is at
+// most one request on the wire, and a failure before the first byte is known as such.
 //
 // It speaks HTTP/1.1 only. HTTP/2 on a connection that carries one request
 // gains nothing, and its reset codes would bring back the doubt about what an

@@ -3,7 +3,7 @@ package outbound
 // Phase says how far a call had come when it failed.
 type Phase string
 
-// The phases of Open, and then those of Do.
+// The phases of Open, and then those of Do and Stream.
 const (
 	PhaseDNS     Phase = "dns"
 	PhaseConnect Phase = "connect"

@@ -15,7 +15,7 @@ var errElsewhere = errors.New("the permit is for another target")
 // that a newer policy gave. Every address of the answer that led to the
 // connection must pass it, as they passed the first. The error is a *fault.Call
 // with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
-// called while Do runs.
+// called while Do or Stream runs.
 func (c *Conn) Recheck(p policy.Permit) error {
 	err := ErrNoPermit
 	if p.Valid() {

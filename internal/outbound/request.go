@@ -50,8 +50,9 @@ func owned(name string) bool {
 const userAgent = "weir"
 
 // build makes the request of the permit's parts. The target goes on the wire
-// byte for byte as policy matched it: nothing parses it again.
-func build(ctx context.Context, p policy.Permit, r Request) (*http.Request, error) {
+// byte for byte as policy matched it: nothing parses it again. identity asks for
+// a body without coding.
+func build(ctx context.Context, p policy.Permit, r Request, identity bool) (*http.Request, error) {
 	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
@@ -61,7 +62,7 @@ func build(ctx context.Context, p policy.Permit, r Request) (*http.Request, erro
 		return nil, &fault.Call{Code: schemas.DenyHeader, Cause: err}
 	}
 	// A partial or absent body cannot be told from a broken coding.
-	if p.Method() == http.MethodHead || header["Range"] != nil {
+	if identity || p.Method() == http.MethodHead || header["Range"] != nil {
 		header["Accept-Encoding"] = []string{"identity"}
 	} else {
 		header["Accept-Encoding"] = []string{"gzip"}

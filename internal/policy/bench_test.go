@@ -26,6 +26,13 @@ func crowd(tb testing.TB, n int, more ...policy.Entry) (*policy.Policy, policy.R
 	}
 }
 
+func agent() policy.Entry {
+	return policy.Entry{
+		Name: "agent:A", Agent: true, URLPrefix: "https://agent.example.com/agents/run/", Methods: []string{"POST"},
+		Headers: map[string]string{"Authorization": "Bearer ${secret:A}"},
+	}
+}
+
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		p, r := crowd(b, n)
@@ -42,6 +49,16 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !shadowed.Decide(r).Allowed {
+					b.Fatal("denied")
+				}
+			}
+		})
+		manned, _ := crowd(b, n, agent())
+		run := policy.Request{Agent: true, Key: "agent:A", Method: "POST", URL: "https://agent.example.com/agents/run/stream", HasBody: true, BodySize: 512}
+		b.Run(strconv.Itoa(n)+"/agent", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !manned.Decide(run).Allowed {
 					b.Fatal("denied")
 				}
 			}
@@ -87,6 +104,11 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	asked.URL = "https://h.example.com/?page=3&api%5Fkeys=4"
 	require.True(t, adds.Decide(asked).Allowed)
 	require.Zero(t, testing.AllocsPerRun(100, func() { adds.Decide(asked) }), "a query is searched in place")
+	manned, _ := crowd(t, 100, agent())
+	run := policy.Request{Agent: true, Key: "agent:A", Method: "POST", URL: "https://agent.example.com/agents/run/stream", Headers: r.Headers[:1], HasBody: true}
+	require.True(t, manned.Decide(run).Allowed)
+	require.Zero(t, testing.AllocsPerRun(100, func() { manned.Decide(run) }), "a call of an agent")
+	require.Zero(t, testing.AllocsPerRun(100, func() { manned.Decide(r) }), "a call beside agents")
 	upper := r
 	upper.URL = "https://H99.example.com/api/v1/"
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.Decide(upper) }), 1.0, "a host in capitals is copied")

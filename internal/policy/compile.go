@@ -17,14 +17,23 @@ func Compile(c Config) (*Policy, error) {
 	if err = errors.Join(err, hostErr, p.setSelf(c)); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
+	named, p.agents = apart(named)
 	p.all = slices.Concat(named, hosts)
 	p.enforced = newTable(p.all, func(e *entry) bool { return !e.shadow })
 	if shadows := newTable(named, func(e *entry) bool { return e.shadow }); len(shadows.entries) > 0 {
 		rehearsal := newTable(p.all, func(e *entry) bool { return e.shadow || shadows.byName[e.name] == nil })
 		p.rehearsal = &rehearsal
 	}
-	p.version = version(p.all)
+	p.version = version(slices.Concat(p.all, p.agents.entries))
 	return p, nil
+}
+
+// apart takes the agents' entries out of the others. Each is asked for by its
+// name, so their order means nothing.
+func apart(named []*entry) (others []*entry, agents table) {
+	agents = newTable(named, func(e *entry) bool { return e.agent })
+	slices.SortFunc(agents.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	return slices.DeleteFunc(named, func(e *entry) bool { return e.agent }), agents
 }
 
 // compileEntries gives the named entries in order. A replaced one leaves, and
@@ -36,7 +45,7 @@ func compileEntries(list []Entry) ([]*entry, error) {
 	)
 	for i, in := range list {
 		label := fmt.Sprintf("entry %q", in.Name)
-		if err := checkName(in.Name); err != nil {
+		if err := checkName(in.Name, in.Agent); err != nil {
 			label = fmt.Sprintf("entry %d", i+1)
 			errs = append(errs, fmt.Errorf("%s: %w", label, err))
 		}

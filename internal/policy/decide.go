@@ -38,8 +38,8 @@ func (p *Policy) Decide(r Request) Decision {
 		return deny(nil, nil, flawNoPolicy)
 	}
 	q := ask(&r)
-	d := p.conclude(&p.enforced, &q, &r)
-	if p.rehearsal != nil {
+	d := p.conclude(p.asked(&r), &q, &r)
+	if p.rehearsal != nil && !r.Agent {
 		d.Shadow = d.compare(p.conclude(p.rehearsal, &q, &r))
 	}
 	return d

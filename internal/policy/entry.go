@@ -21,6 +21,7 @@ type entry struct {
 	name      string
 	shadow    bool       // rehearsed, and permits nothing
 	item      bool       // made of an allowed host; no key selects it
+	agent     bool       // a remote agent's, in a table of its own
 	any       bool       // every host on 80 and 443
 	scheme    string     // empty: either
 	host      string     // exact, or a suffix with its leading dot
@@ -84,7 +85,7 @@ func (e *entry) coversHost(host string) bool {
 // key; the caller adds the entry.
 func compileEntry(in Entry) (*entry, error) {
 	e := &entry{
-		name: in.Name, redirects: in.Redirects, limits: in.Limits,
+		name: in.Name, agent: in.Agent, redirects: in.Redirects, limits: in.Limits,
 		headers: maps.Clone(in.Headers), query: maps.Clone(in.Query), body: maps.Clone(in.Body),
 	}
 	err := errors.Join(
@@ -111,7 +112,7 @@ func compileEntry(in Entry) (*entry, error) {
 	return e, nil
 }
 
-func checkName(name string) error {
+func checkName(name string, agent bool) error {
 	switch {
 	case name == "":
 		return errors.New("name: missing")
@@ -119,6 +120,10 @@ func checkName(name string) error {
 		return errors.New("name: must be at most 128 letters, digits, dots, underscores, colons and hyphens")
 	case strings.HasPrefix(name, hostEntryPrefix):
 		return fmt.Errorf("name: %q is kept for allowed hosts", hostEntryPrefix)
+	case !agent && strings.HasPrefix(name, schemas.AgentEntryPrefix):
+		return fmt.Errorf("name: %q is kept for agents", schemas.AgentEntryPrefix)
+	case agent && (!strings.HasPrefix(name, schemas.AgentEntryPrefix) || name == schemas.AgentEntryPrefix):
+		return fmt.Errorf("name: an agent's is %q and its task type", schemas.AgentEntryPrefix)
 	}
 	return nil
 }
@@ -210,6 +215,9 @@ func (e *entry) setMode(mode string) error {
 	switch mode {
 	case "", ModeEnforce:
 	case ModeShadow:
+		if e.agent {
+			return errors.New("mode: an agent's entry is never a shadow")
+		}
 		e.shadow = true
 	default:
 		return fmt.Errorf("mode: %q is not enforce or shadow", mode)

@@ -4,13 +4,16 @@ import "weir/schemas"
 
 // Explain decides and says why: which check denied, what would make the request
 // pass, and what every entry says of it, shadow ones too. An entry's verdict is
-// what it would say if the request named it; what the asker may not use, and with
-// a key the allowed hosts, are left out. Like Decide it asks no DNS.
+// what it would say if the request named it; what the asker may not use, with a
+// key the allowed hosts, and agents' entries are left out. What a request to an
+// agent would be told is not explained: it is taken for an ordinary one. Like
+// Decide it asks no DNS.
 //
 // The remedy may repeat the request's host, method and header names, so it is
 // for the asker's eyes and not for a log. Values of what the worker adds stand
 // nowhere in it.
 func (p *Policy) Explain(r Request) schemas.Explanation {
+	r.Agent = false
 	d := p.Decide(r)
 	x := schemas.Explanation{Decision: d.Decision, Entries: []schemas.EntryVerdict{}}
 	if !d.Allowed {
@@ -42,7 +45,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 }
 
 // keyed reports whether one entry is asked for by name.
-func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired }
+func (r *Request) keyed() bool { return r.Key != "" || r.KeyRequired || r.Agent }
 
 // hold asks one entry about the whole request.
 func (p *Policy) hold(e *entry, q *question, r *Request) flaw {

@@ -11,6 +11,7 @@ const (
 	flawNoPolicy
 	flawKeyMissing
 	flawKeyUnknown
+	flawKeyAgent
 	flawKeyShadow
 	flawKeyNotYours
 	flawURLLength
@@ -93,6 +94,8 @@ func (f flaw) describe() (Check, string) {
 		return CheckKey, "the request names no allowlist entry; set allowlist_key to the name of one"
 	case flawKeyUnknown:
 		return CheckKey, "no allowlist entry has this name; names are matched exactly, so use one from the policy as it is written there"
+	case flawKeyAgent: // whether there is such an agent or not
+		return CheckKey, "entries of agents serve runs alone; send a run of that task type, or use an entry whose name does not begin with agent:"
 	case flawKeyShadow:
 		return CheckKey, "the allowlist entry of this name is a shadow, which permits nothing; use another, or set its mode to enforce"
 	case flawKeyNotYours:

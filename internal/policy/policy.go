@@ -62,7 +62,7 @@ type Config struct {
 // Entry grants one target.
 type Entry struct {
 	// Name is 1 to 128 letters, digits and . _ : - , so that it may stand in a
-	// log line; "host:" is kept for allowed hosts.
+	// log line; "host:" is kept for allowed hosts and "agent:" for agents.
 	Name string `json:"name" yaml:"name"`
 	// URLPrefix is scheme://host[:port][/path], or AnyHost. The path covers
 	// itself and what lies below it, on a segment boundary; with a trailing
@@ -93,6 +93,9 @@ type Entry struct {
 	// Mode is enforce (default) or shadow: the entry is decided about and the
 	// result is recorded, but it neither permits nor denies.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
+	// Agent marks the entry of a remote agent, which the configuration makes: only
+	// a Request with Agent can use it, and that one no other.
+	Agent bool `json:"agent,omitempty" yaml:"-"`
 }
 
 // Idempotency is a target's promise about repeated keys.
@@ -112,19 +115,22 @@ type Limits struct {
 type Policy struct {
 	version string
 	// all are the named entries as they are written, shadow ones too, then the
-	// allowed hosts.
+	// allowed hosts. The agents' are not among them.
 	all []*entry
 	// enforced is what decides. Rehearsal is what would decide if the shadow
 	// entries were enforced; nil where there are none.
 	enforced  table
 	rehearsal *table
-	hosts     []string
-	ranges    ranges
-	self      self
+	// agents are the entries of remote agents, which only a Request with Agent
+	// can use.
+	agents table
+	hosts  []string
+	ranges ranges
+	self   self
 }
 
-// Version is the hash of the canonical policy: the entries and the allowed
-// hosts. What a node calls itself (its ports and hosts) is not part of it, so
+// Version is the hash of the canonical policy: the entries, those of agents too,
+// and the allowed hosts. What a node calls itself (its ports and hosts) is not part of it, so
 // that nodes under one policy agree.
 func (p *Policy) Version() string {
 	if p == nil {
@@ -149,7 +155,10 @@ type Request struct {
 	KeyRequired bool
 	// Only are the named entries that the asker may use; empty: every entry and
 	// every allowed host. What is not in it does not exist for this request.
-	Only   []string
+	Only []string
+	// Agent: the call goes by the entry of a remote agent, which Key names, and by
+	// no other. For every other request those entries do not exist.
+	Agent  bool
 	Method string // any case; empty is refused: the surfaces own the default
 	URL    string
 	// DropFragment leaves a fragment after a path or query off the wire instead

@@ -41,7 +41,10 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 
 // successor is p's enforced entry of the same name and kind.
 func (p *Policy) successor(old *entry) *entry {
-	if !old.item {
+	switch {
+	case old.agent:
+		return p.agents.byName[old.name]
+	case !old.item:
 		return p.enforced.byName[old.name]
 	}
 	for _, e := range p.enforced.entries {

@@ -1,6 +1,11 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"weir/schemas"
+)
 
 // table is a list of entries that decides as one.
 type table struct {
@@ -49,6 +54,14 @@ func (r *Request) usable(e *entry) bool {
 	return len(r.Only) == 0 || (!e.item && slices.Contains(r.Only, e.name))
 }
 
+// asked is the table that decides about a request.
+func (p *Policy) asked(r *Request) *table {
+	if r.Agent {
+		return &p.agents
+	}
+	return &p.enforced
+}
+
 // judge gives the entry that the request is for and what is wrong with it.
 func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
 	e, f := p.selected(t, r)
@@ -72,7 +85,7 @@ func (p *Policy) judge(t *table, q *question, r *Request) (*entry, flaw) {
 // none is needed.
 func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 	if r.Key == "" {
-		if r.KeyRequired {
+		if r.keyed() {
 			return nil, flawKeyMissing
 		}
 		return nil, flawNone
@@ -84,7 +97,11 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 	if e := t.byName[r.Key]; e != nil {
 		return e, flawNone
 	}
-	if p.rehearsal != nil && p.rehearsal.byName[r.Key] != nil {
+	switch {
+	case r.Agent:
+	case strings.HasPrefix(r.Key, schemas.AgentEntryPrefix):
+		return nil, flawKeyAgent
+	case p.rehearsal != nil && p.rehearsal.byName[r.Key] != nil:
 		return nil, flawKeyShadow
 	}
 	return nil, flawKeyUnknown

@@ -9,7 +9,7 @@ import (
 )
 
 // View is the policy as it may be shown: the named entries in order, shadow ones
-// too, and the allowed hosts. Of what the worker adds it has the names alone.
+// too, those of agents behind them, and the allowed hosts. Of what the worker adds it has the names alone.
 // Only are the entries that whoever looks may use, and then all there is to see;
 // empty: everything.
 func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
@@ -21,7 +21,7 @@ func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
 		return v
 	}
 	r := Request{Only: only}
-	for _, e := range p.all {
+	for _, e := range slices.Concat(p.all, p.agents.entries) {
 		if !e.item && r.usable(e) {
 			v.Entries = append(v.Entries, e.view())
 		}
@@ -32,7 +32,7 @@ func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
 func (e *entry) view() schemas.EntryView {
 	v := schemas.EntryView{
 		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
-		Redirects: e.redirects, Mode: e.mode(),
+		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent,
 		Headers: names(e.headers), Query: names(e.query), Body: names(e.body),
 	}
 	if v.Methods == nil {

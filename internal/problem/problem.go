@@ -3,7 +3,6 @@
 package problem
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +29,9 @@ type Error struct {
 	schemas.Problem
 	// RetryAfter becomes the header of that name, in whole seconds rounded up.
 	RetryAfter time.Duration
-	Cause      error
+	// Details is an object for the bodies that have room for one; a problem has none.
+	Details json.RawMessage
+	Cause   error
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }
@@ -46,33 +47,12 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RequestID == "" {
 		e.RequestID = RequestID(r.Context())
 	}
-	h := w.Header()
-	h.Set("Content-Type", MediaType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	switch e.Status {
-	case http.StatusUnauthorized:
-		if h.Get("WWW-Authenticate") == "" {
-			h.Set("WWW-Authenticate", "Bearer")
-		}
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		if e.RetryAfter <= 0 {
-			e.RetryAfter = defaultRetryAfter
-			if e.Code == schemas.LogFull {
-				e.RetryAfter = fullRetryAfter
-			}
-		}
-	}
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
-	}
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(e.Problem) //nolint:errchkjson // strings, numbers and booleans: cannot fail
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	w.WriteHeader(e.Status)
-	_, _ = w.Write(body.Bytes()) // the client is gone if this fails
+	e.answer(w, MediaType, e.Problem)
+}
+
+// seconds is a delay as Retry-After names it, rounded up.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // Of reads an error and returns its complete body, request_id aside.

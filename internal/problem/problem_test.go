@@ -90,3 +90,51 @@ func TestEveryDoorCodeHasAStatus(t *testing.T) {
 		require.GreaterOrEqual(t, problem.Status(c), 502, "%s", c)
 	}
 }
+
+func TestWriteRun(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("dial tcp 10.1.2.3:443: secret")
+	for _, tc := range []struct {
+		err          error
+		status       int
+		inner, outer schemas.Code
+		retryAfter   string
+		details      string
+	}{
+		{secret, 500, schemas.Internal, schemas.Internal, "", ""},
+		{fault.New(schemas.InvalidRequest, "no"), 422, schemas.InvalidRequest, schemas.InvalidRequest, "", ""},
+		{fault.New(schemas.ValidationError, "no"), 422, schemas.ValidationError, schemas.ValidationError, "", ""},
+		{fault.New(schemas.UnsupportedTaskType, "no"), 400, schemas.UnsupportedTaskType, schemas.ValidationError, "", ""},
+		{fault.ErrConflict, 409, schemas.Conflict, schemas.Conflict, "", ""},
+		{fault.ErrFull, 503, schemas.LogFull, schemas.LogFull, "60", ""},
+		{fault.New(schemas.RateLimited, "wait"), 429, schemas.RateLimited, schemas.RateLimited, "1", ""},
+		{
+			&problem.Error{Problem: schemas.Problem{Code: schemas.StreamGone, EarliestID: "7"}, Cause: secret},
+			410, schemas.StreamGone, schemas.StreamGone, "", `{"earliest_id":"7"}`,
+		},
+		{
+			&problem.Error{Problem: schemas.Problem{Code: schemas.ValidationError, Detail: "no"}, Details: json.RawMessage(`{"variant":"Request"}`)},
+			422, schemas.ValidationError, schemas.ValidationError, "", `{"variant":"Request"}`,
+		},
+		{
+			&problem.Error{Problem: schemas.Problem{Code: schemas.InvalidRequest, Detail: "no message", Status: 400}},
+			400, schemas.InvalidRequest, schemas.InvalidRequest, "", "",
+		},
+	} {
+		w := httptest.NewRecorder()
+		problem.WriteRun(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody), "run-1", tc.err)
+		require.Equal(t, tc.status, w.Code, tc)
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))
+		require.NotContains(t, w.Body.String(), "secret")
+		var body schemas.RunRefusal
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+		require.NotEmpty(t, body.Error.Message)
+		require.Equal(t, tc.details, string(body.Error.Details))
+		body.Error.Message, body.Error.Details = "", nil
+		require.Equal(t, schemas.RunRefusal{
+			RequestID: "run-1", Status: "error", Outputs: json.RawMessage(`{}`), Warnings: []string{},
+			Error: schemas.RunError{Code: string(tc.inner)}, Code: tc.outer, Retryable: tc.retryAfter != "",
+		}, body)
+	}
+}

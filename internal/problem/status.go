@@ -10,7 +10,7 @@ import (
 // Status is the HTTP status of a code.
 func Status(c schemas.Code) int {
 	switch c {
-	case schemas.InvalidRequest:
+	case schemas.InvalidRequest, schemas.UnsupportedTaskType:
 		return http.StatusBadRequest
 	case schemas.Unauthorized:
 		return http.StatusUnauthorized

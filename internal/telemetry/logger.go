@@ -29,7 +29,9 @@ const redactedMessage = "redacted message"
 // Level is debug, info, warn or error, format is json or text; anything else is
 // info and json.
 func (m *Metrics) NewLogger(w io.Writer, level, format string) *slog.Logger {
-	return slog.New(newHandler(w, level, format, m.logDropped, m.logRedacted))
+	h := newHandler(w, level, format, m.logDropped, m.logRedacted)
+	h.words.tasks = m.agent.tasks
+	return slog.New(h)
 }
 
 // ParseLevel reads the name of a level.

@@ -48,6 +48,7 @@ type Metrics struct {
 	connections map[string]prometheus.Counter // closed at once, by the cap
 
 	policy policySeries
+	agent  agentSeries
 
 	logDropped  prometheus.Counter
 	logRedacted prometheus.Counter
@@ -75,6 +76,7 @@ func NewMetrics() *Metrics {
 	m.calls()
 	m.node()
 	m.policies()
+	m.agents()
 	return m
 }
 

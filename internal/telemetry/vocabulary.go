@@ -13,6 +13,8 @@ import (
 // vocabulary says which values a key of the log may have. It is only read.
 type vocabulary struct {
 	codes, kinds, outcomes, states, surfaces, durabilities map[string]struct{}
+	// tasks are the task types of the configuration; nil: Weir's own alone.
+	tasks *taskSet
 }
 
 func newVocabulary() *vocabulary {
@@ -67,6 +69,8 @@ func (v *vocabulary) word(key, s string) bool {
 		return entryName(s)
 	case "kind":
 		return in(v.kinds, s)
+	case "task_type":
+		return v.tasks.has(s)
 	case "code":
 		return in(v.codes, s)
 	case "outcome":

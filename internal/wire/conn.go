@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -12,12 +13,16 @@ import (
 // Conn is one connection of a Listener.
 type Conn struct {
 	net.Conn
-	cfg     *Config
-	release func()
-	heads   heads
+	cfg   *Config
+	of    *Listener
+	who   netip.Prefix // whom it counts for
+	once  sync.Once    // it stops counting
+	heads heads
 
 	// answering is set from Begin to End.
 	answering atomic.Bool
+	// rest is what is left of the answer; see Later.
+	rest func()
 
 	mu       sync.Mutex
 	deadline time.Time // what the server asked for; the zero time: none
@@ -101,6 +106,6 @@ func (c *Conn) CloseWrite() error {
 
 // Close also gives the connection's place to others.
 func (c *Conn) Close() error {
-	defer c.release()
+	defer c.once.Do(func() { c.of.leave(c.who) })
 	return c.Conn.Close()
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // What an http.Server says of the connections that it got from a Listener:
-// Context is its ConnContext, Begin is for its handler, and End for its
-// ConnState. Other connections pass through all of them.
+// Context is its ConnContext, Begin and Finish are for its handler, and End for
+// its ConnState. Other connections pass through all of them.
 
 type connKey struct{}
 
@@ -24,6 +24,51 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 func Begin(ctx context.Context) {
 	if c := connOf(ctx); c != nil {
 		c.answering.Store(true)
+	}
+}
+
+// Later leaves the rest of the answer to the request of ctx for Finish, and
+// reports whether there will be one. What waits for hours then holds neither the
+// stack nor the objects of all that stands between the server and a route. It is
+// for the goroutine of the handler alone, as Left and Finish are.
+func Later(ctx context.Context, rest func()) bool {
+	c := connOf(ctx)
+	if c == nil || !c.answering.Load() {
+		return false
+	}
+	c.rest = rest
+	return true
+}
+
+// Left takes back what was left for Finish, so that it can be left again with more
+// around it; nil: nothing was.
+func Left(ctx context.Context) (rest func()) {
+	if c := connOf(ctx); c != nil {
+		rest, c.rest = c.rest, nil
+	}
+	return rest
+}
+
+// Finish runs what was left, after everything else of the handler has returned.
+func Finish(ctx context.Context) {
+	if rest := Left(ctx); rest != nil {
+		rest()
+	}
+}
+
+// Aside runs f on a goroutine of its own, and returns when f does. What f panics with
+// is the caller's. A stack that has grown does not get small again below a certain
+// depth: of many goroutines that wait for long, none should do more than wait.
+func Aside(f func()) {
+	var failed any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { failed = recover() }()
+		f()
+	}()
+	if <-done; failed != nil {
+		panic(failed)
 	}
 }
 

@@ -82,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			// The kernel would buffer megabytes for a client that reads nothing.
 			_ = tcp.SetWriteBuffer(sendBuffer)
 		}
-		return &Conn{Conn: c, cfg: &l.cfg, release: sync.OnceFunc(func() { l.leave(who) })}, nil
+		return &Conn{Conn: c, cfg: &l.cfg, of: l, who: who}, nil
 	}
 }
 

@@ -98,9 +98,10 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State) (*ledger.State, 
 }
 
 // mayBeUnderWay reports whether a worker that wrote an attempt down may still be
-// making it. A safe call is not waited for: to make it again harms nobody.
+// making it. A safe call is not waited for: to make it again harms nobody. This
+// process works on an action once at a time, so its own attempt is over.
 func (a *Admitter) mayBeUnderWay(t schemas.Attempt) bool {
-	if t.Class == schemas.ClassSafe || (a.cfg.Alone && t.Worker != a.cfg.Worker) {
+	if t.Class == schemas.ClassSafe || t.Worker == a.cfg.Worker || a.cfg.Alone {
 		return false
 	}
 	return a.cfg.Now().Before(t.ExpiresAt)

@@ -68,7 +68,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if t.over(c.cfg.Now()) {
 			return c.stopped(t, tries), nil
 		}
-		p, decision := c.guard.Check(t.Call, guard.Scope{KeyRequired: t.KeyRequired, Only: t.State.Action.Entries})
+		p, decision := c.guard.Check(t.Call, t.scope())
 		if !p.Valid() {
 			return c.refused(decision, tries), nil
 		}
@@ -240,13 +240,16 @@ func (c *Caller) repeatable(t *Task, class schemas.Class, status int, failed *fa
 
 // conclude reads the result off a task's last attempt.
 func (c *Caller) conclude(t *Task, tries []ledger.Try) Result {
-	last := tries[len(tries)-1]
+	last := &tries[len(tries)-1]
 	res := last.Result
 	if res.Code == "" {
 		return c.rest(Result{Answered: true, Exhausted: c.repeatable(t, last.Class, res.Status, nil)}, tries)
 	}
-	if t.canceled() && last.Class == schemas.ClassSafe {
+	switch {
+	case t.canceled() && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
 		return c.rest(Result{Canceled: true}, tries)
+	case t.Abort && t.expired(last):
+		return c.rest(Result{Expired: true}, tries)
 	}
 	if inDoubt(tries) {
 		return c.rest(Result{Unknown: true}, tries)

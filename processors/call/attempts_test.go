@@ -31,7 +31,7 @@ type end struct {
 	status   int
 	wish     time.Duration
 	during   func() // runs while the request is out
-	endless  bool   // no answer comes; the request ends with its context
+	endless  bool   // no whole answer comes; the request ends with its context
 }
 
 // target is an Adapter that follows a script and counts what it was sent.
@@ -76,7 +76,11 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	}
 	if x.end.endless {
 		<-ctx.Done()
-		return call.Reply{}, &fault.Call{Code: schemas.Canceled, Sent: true, Cause: ctx.Err()}
+		code := schemas.Canceled
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			code = schemas.UpstreamTimeout
+		}
+		return call.Reply{}, &fault.Call{Code: code, Sent: true, Status: x.end.status, Cause: ctx.Err()}
 	}
 	if x.end.sendErr != nil {
 		return call.Reply{}, x.end.sendErr

@@ -39,7 +39,8 @@ type Exchange interface {
 	// Renew has the exchange go by a fresh pass for the same call, which another
 	// policy gave since Open. Its errors are *fault.Call that was not sent.
 	Renew(p guard.Pass) error
-	// Do sends the request, once. Its errors are *fault.Call.
+	// Do sends the request, once, and reads the answer. Its errors are *fault.Call.
+	// An exchange that writes to the log, which refuses, ends with INTERRUPTED.
 	Do(ctx context.Context) (Reply, error)
 	// Begun is closed when the request's first bytes were handed to the network,
 	// not when they are about to be; or when the exchange is closed without.
@@ -123,8 +124,11 @@ func New(l Ledger, g *guard.Guard, a Adapter, cfg Config) *Caller {
 var ErrNoPass = errors.New("a call needs a pass")
 
 // limit is when an attempt that starts now is given up.
-func (c *Caller) limit(p guard.Pass, start, deadline time.Time) time.Time {
-	timeout := c.cfg.Timeout
+func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
+	timeout, deadline := c.cfg.Timeout, t.State.Action.Deadline
+	if t.Timeout > 0 {
+		timeout = t.Timeout
+	}
 	if own := p.Call().Timeout; own > 0 && own < timeout {
 		timeout = own
 	}

@@ -31,7 +31,7 @@ func Describe(code schemas.Code) string {
 	case schemas.SecretUnavailable:
 		return "a secret that the entry adds could not be read; nothing was sent"
 	case schemas.Canceled:
-		return "it was given up before it was sent"
+		return "it was given up before an answer came"
 	case schemas.DenyAddress:
 		return "an address that the target's name resolves to is not permitted for its entry"
 	case schemas.DenyRedirect:

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -29,23 +30,23 @@ var errNoRepeat = errors.New("the call may not be repeated any more")
 
 // do makes one attempt at one hop: dial, write the attempt down, send, write
 // the result down. Policy is asked again after what takes time, and for the last
-// time right before the first byte leaves. The error is the log's, *revoked or
-// errNoRepeat; what the upstream did is in the try.
+// time right before the first byte leaves. The error is the log's, ctx's, *revoked
+// or errNoRepeat; what the upstream did is in the try.
 func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (made, error) {
 	if !p.Valid() {
 		return made{}, ErrNoPass
 	}
 	e := ending{pass: p, start: c.cfg.Now(), undeclared: true}
-	limit := c.limit(p, e.start, t.State.Action.Deadline)
+	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	if p.Class() == schemas.ClassSafe {
+	if t.Abort || p.Class() == schemas.ClassSafe {
 		// Cutting any other call off would turn a known outcome into an unknown one.
 		defer t.Stop.AfterFunc(cancel)()
 	}
 	e.attempt = c.describe(t, p, number, hop, limit)
 
-	ex, err := c.adapter.Open(sendCtx, p)
+	ex, err := c.via(t).Open(sendCtx, p)
 	if err != nil {
 		return c.finish(ctx, t, e, Reply{}, err)
 	}
@@ -66,7 +67,39 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		return made{}, err
 	}
 	reply, err := c.dispatch(sendCtx, t, ex, &e)
+	if ctx.Err() != nil {
+		ex.Close()
+		return made{}, c.lastWord(ctx, t, e, reply, err)
+	}
 	return c.finish(ctx, t, e, reply, err)
+}
+
+// via is the adapter that a task's calls are made with.
+func (c *Caller) via(t *Task) Adapter {
+	if t.Via != nil {
+		return t.Via
+	}
+	return c.adapter
+}
+
+// parting is how long a worker whose time is up may take to write down what it
+// knows of an attempt. Nobody waits for it much longer.
+const parting = time.Second
+
+// lastWord writes down how an attempt ended during which its worker's time was up:
+// an answer that is there is kept; of a request that was cut off nobody knows, and
+// one that never left may be made again. So whoever takes the action up next need
+// not wait until the attempt expires. It waits if the log does not take the word:
+// the attempt stays open then. The error is ctx's, for nothing more is done here.
+func (c *Caller) lastWord(ctx context.Context, t *Task, e ending, reply Reply, err error) error {
+	failed, told := errors.AsType[*fault.Call](err)
+	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {
+		err = &fault.Call{Code: schemas.Interrupted, Sent: !told || failed.Sent, Cause: err}
+	}
+	steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	defer cancel()
+	_, _ = c.finish(steady, t, e, reply, err)
+	return ctx.Err()
 }
 
 // declare writes an attempt down, as durably as its class needs.

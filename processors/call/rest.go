@@ -9,7 +9,7 @@ import (
 // hold a worker's slot for it.
 type Rest struct {
 	Until time.Time
-	For   string // schemas.WaitDelay or schemas.WaitInFlight
+	For   string // schemas.WaitDelay, schemas.WaitInFlight or schemas.WaitCapacity
 }
 
 func (r *Rest) Error() string { return "waiting for " + r.For }

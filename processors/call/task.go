@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weir/internal/ledger"
@@ -32,8 +33,27 @@ type Task struct {
 	// Without it, whatever came back ends the call.
 	JudgeStatus bool
 	Stop        Stop
+	// Agent: the call is one to a remote agent and goes by the agents' entries,
+	// which no other call can use.
+	Agent bool
+	// Via speaks the call's dialect; nil: the Caller's own adapter.
+	Via Adapter
+	// Timeout bounds one attempt in place of the Caller's, dialling included;
+	// zero: the Caller's. The action's deadline bounds it all the same: for the
+	// deadline alone, take the longest there can be. A worker that is gone is waited
+	// for that long, unless it is known that there is no other.
+	Timeout time.Duration
+	// Abort: a stop cuts an attempt off, whatever its class, and the end that a
+	// stop or the deadline made is known: Canceled or Expired, never Unknown. Whoever
+	// asked for either knows that what was done by then stands.
+	Abort bool
 	// Record leaves the evidence of a finished try. A repeat is the same record.
 	Record func(ctx context.Context, t ledger.Try) error
+}
+
+// scope is what policy is asked within.
+func (t *Task) scope() guard.Scope {
+	return guard.Scope{KeyRequired: t.KeyRequired, Only: t.State.Action.Entries, Agent: t.Agent}
 }
 
 // over reports whether there is no point in waiting: the action is to stop, or
@@ -41,6 +61,21 @@ type Task struct {
 func (t *Task) over(now time.Time) bool {
 	d := t.State.Action.Deadline
 	return t.canceled() || !d.IsZero() && !now.Before(d)
+}
+
+// expired reports whether an attempt was cut off by the action's deadline: its
+// result was written down after that.
+func (t *Task) expired(try *ledger.Try) bool {
+	d := t.State.Action.Deadline
+	if d.IsZero() || try.Result.Code != schemas.UpstreamTimeout {
+		return false
+	}
+	for _, ev := range slices.Backward(t.State.Events) {
+		if ev.Attempted == try.Result {
+			return !ev.Time.Before(d)
+		}
+	}
+	return false
 }
 
 func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }

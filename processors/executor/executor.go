@@ -45,10 +45,15 @@ func New(c Caller, r Recorder, a Answers) *Executor {
 
 // Perform makes the action's call and judges what came of it.
 func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
-	var c schemas.HTTPCall
-	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
-		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
+	c, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
 	}
+	return e.Make(ctx, st, c, stop)
+}
+
+// Make is Perform for a call that an action of another kind holds.
+func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error) {
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Stop: stop,
 		Record: func(ctx context.Context, t ledger.Try) error {
@@ -67,11 +72,7 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 		return settle.Verdict{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
 	}
 	if r.Denied {
-		denial, err := settle.Denial(st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision, settle.Attempts(st))
-		if err != nil {
-			return settle.Verdict{}, err
-		}
-		if err := e.recorder.Leave(ctx, st, denial); err != nil {
+		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision); err != nil {
 			return settle.Verdict{}, err
 		}
 	}
@@ -84,10 +85,15 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 
 // Evidence is the records of all attempts.
 func (e *Executor) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	var c schemas.HTTPCall
-	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
+	c, err := payload(st)
+	if err != nil {
+		return nil, err
 	}
+	return e.Records(st, c)
+}
+
+// Records is Evidence for a call that an action of another kind holds.
+func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evidence, error) {
 	var all []schemas.Evidence
 	for _, t := range st.Attempts {
 		records, err := evidence(st, c, t)
@@ -99,17 +105,16 @@ func (e *Executor) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	return all, nil
 }
 
-// evidence is what one attempt leaves: its record, and that of the denial if it
-// was refused on its way.
+// evidence is what one attempt leaves.
 func evidence(st *ledger.State, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
-	target := plans.Fingerprint(c.Method, c.URL)
-	ev, err := settle.Attempt(st, t, c.Method, target)
-	if err != nil {
-		return nil, err
+	return settle.Made(st, t, c.Method, plans.Fingerprint(c.Method, c.URL), call.Describe(t.Result.Code))
+}
+
+// payload reads the call of an action.
+func payload(st *ledger.State) (schemas.HTTPCall, error) {
+	var c schemas.HTTPCall
+	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
+		return c, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 	}
-	refusal, refused, err := settle.Refusal(st, t, c.Method, target, call.Describe(t.Result.Code))
-	if refused {
-		return []schemas.Evidence{ev, refusal}, err
-	}
-	return []schemas.Evidence{ev}, err
+	return c, nil
 }

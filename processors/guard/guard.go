@@ -14,6 +14,9 @@ type Scope struct {
 	KeyRequired bool
 	// Only are the entries that the asker may use; empty: all of them.
 	Only []string
+	// Agent: the call is one that Weir makes to a remote agent. It goes by the
+	// agents' entries, which no other call can use.
+	Agent bool
 }
 
 // Pass is the permission to make one call. Only Guard makes one that is valid;
@@ -138,7 +141,7 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 // Request is a call in policy's words.
 func Request(call schemas.HTTPCall, s Scope) policy.Request {
 	return policy.Request{
-		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only,
+		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent,
 		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
 		// A plan's URL keeps its fragment for the report; it never goes out.
 		DropFragment: s.KeyRequired,

@@ -203,4 +203,5 @@ func TestRequest(t *testing.T) {
 		Key: "k", KeyRequired: true, Only: []string{"k"}, Method: "POST", URL: c.URL, DropFragment: true, Headers: c.Headers,
 		IdempotencyKey: "i", HasBody: true, BodySize: 6, Body: c.Body, TextBody: true,
 	}, guard.Request(c, guard.Scope{KeyRequired: true, Only: []string{"k"}}))
+	assert.True(t, guard.Request(c, guard.Scope{Agent: true}).Agent)
 }

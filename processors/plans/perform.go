@@ -46,6 +46,11 @@ func (p *Plans) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err != nil {
 		return settle.Verdict{}, err
 	}
+	return p.Carry(ctx, st, plan, stop)
+}
+
+// Carry is Perform for a plan that an action of another kind holds.
+func (p *Plans) Carry(ctx context.Context, st *ledger.State, plan schemas.PlanRequest, stop call.Stop) (settle.Verdict, error) {
 	end := tally{}
 	steps := make([]Step, 0, len(plan.Plan.Decisions))
 	for i, d := range plan.Plan.Decisions {
@@ -138,11 +143,7 @@ func refusal(err error) schemas.Code {
 
 // deny leaves the record of a denial.
 func (p *Plans) deny(ctx context.Context, st *ledger.State, step int, c schemas.HTTPCall, v View, d schemas.Decision) error {
-	record, err := settle.Denial(st, step, c.Method, v.Fingerprint, d, len(st.Tries(step)))
-	if err != nil {
-		return err
-	}
-	return p.recorder.Leave(ctx, st, record)
+	return settle.Deny(ctx, p.recorder, st, step, c.Method, v.Fingerprint, d)
 }
 
 // Evidence is the records of all tries.
@@ -151,6 +152,11 @@ func (p *Plans) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.Records(st, plan)
+}
+
+// Records is Evidence for a plan that an action of another kind holds.
+func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.Evidence, error) {
 	var all []schemas.Evidence
 	for _, t := range st.Attempts {
 		if t.Step >= len(plan.Plan.Decisions) {
@@ -181,16 +187,12 @@ func (p *Plans) record(ctx context.Context, st *ledger.State, d schemas.PlanDeci
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
 func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Try) ([]schemas.Evidence, error) {
+	if t.Result.Code != "" {
+		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t.Result.Code))
+	}
 	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)
 	if err != nil {
 		return nil, err
-	}
-	if t.Result.Code != "" {
-		refusal, refused, err := settle.Refusal(st, t, c.Method, v.Fingerprint, call.Describe(t.Result.Code))
-		if refused {
-			return []schemas.Evidence{ev, refusal}, err
-		}
-		return []schemas.Evidence{ev}, err
 	}
 	hash, snippet := "", ""
 	if a := t.Result.Answer; a != nil {

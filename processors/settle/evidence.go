@@ -26,6 +26,7 @@ type Recorder struct {
 	publisher message.Publisher
 	reader    Reader
 	metrics   EvidenceMetrics
+	seal      *Seal
 	now       func() time.Time
 }
 
@@ -37,9 +38,18 @@ type EvidenceMetrics interface {
 	Shadowed(entry string, allowed bool)
 }
 
-// NewRecorder returns a Recorder that publishes through p.
+// NewRecorder returns a Recorder that publishes through p. It seals the evidence
+// of sensitive actions under a key that nobody knows; see Under.
 func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics) *Recorder {
-	return &Recorder{publisher: p, reader: r, metrics: m, now: time.Now}
+	return &Recorder{publisher: p, reader: r, metrics: m, seal: ephemeral(), now: time.Now}
+}
+
+// Under has the Recorder seal with s, so that its records can be compared with
+// those of other nodes and of the time before. It is called before any other
+// method, and returns the Recorder.
+func (r *Recorder) Under(s *Seal) *Recorder {
+	r.seal = s
+	return r
 }
 
 // Leave stores records of an action, in order, and returns when all are stored.
@@ -57,13 +67,20 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 		st.Left = stored
 	}
 	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
-	return r.put(ctx, st.Action.Principal, records...)
+	return r.put(ctx, st.Action, records...)
 }
 
-// put stores records in the name of whoever asked for the action.
-func (r *Recorder) put(ctx context.Context, principal string, records ...schemas.Evidence) error {
+// put stores records of an action in the name of whoever asked for it. There is
+// no other way to the stream, so that none of a sensitive action gets there
+// unsealed.
+func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (err error) {
 	for _, e := range records {
-		e.Time, e.Principal = r.now().UTC(), principal
+		e.Time, e.Principal = r.now().UTC(), a.Principal
+		if a.Sensitive {
+			if e, err = r.seal.record(e); err != nil {
+				return err
+			}
+		}
 		data, err := ledger.Encode(e)
 		if err != nil {
 			return err
@@ -152,6 +169,34 @@ func Refusal(st *ledger.State, t ledger.Try, method, target, reason string) (ev 
 	ev, err = Denial(st, t.Step, method, target, d, t.Number)
 	ev.ID = AttemptID(st.ID, t.Attempt) + ".denial"
 	return ev, true, err
+}
+
+// Deny leaves the record of the call of a step that policy refused.
+func Deny(ctx context.Context, to Leaver, st *ledger.State, step int, method, target string, d schemas.Decision) error {
+	denial, err := Denial(st, step, method, target, d, len(st.Tries(step)))
+	if err != nil {
+		return err
+	}
+	return to.Leave(ctx, st, denial)
+}
+
+// Leaver stores records.
+type Leaver interface {
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Made is what one attempt leaves: its record, and that of the denial if it was
+// refused on its way, with the reason why its call came to nothing.
+func Made(st *ledger.State, t ledger.Try, method, target, reason string) ([]schemas.Evidence, error) {
+	ev, err := Attempt(st, t, method, target)
+	if err != nil {
+		return nil, err
+	}
+	refusal, refused, err := Refusal(st, t, method, target, reason)
+	if refused {
+		return []schemas.Evidence{ev, refusal}, err
+	}
+	return []schemas.Evidence{ev}, err
 }
 
 // Attempt is the record of one call that was made, or could not be made.

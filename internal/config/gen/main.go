@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"weir/internal/config"
 	"weir/internal/policy"
+	"weir/schemas"
 )
 
 // target is where the schema lies, from this folder.
@@ -115,7 +117,7 @@ func oneLine(node any) {
 	}
 }
 
-// refine adds what the tags of policy's own types do not say.
+// refine adds what tags do not say.
 func refine(doc map[string]any) error {
 	defs, _ := doc["$defs"].(map[string]any)
 	entry, _ := defs["Entry"].(map[string]any)
@@ -133,5 +135,13 @@ func refine(doc map[string]any) error {
 		maps.Copy(property, extra)
 	}
 	entry["required"] = []string{"name", "url_prefix"}
+	all, _ := doc["properties"].(map[string]any)
+	agents, ok := all["agents"].(map[string]any)
+	if !ok {
+		return errors.New("there are no agents any more")
+	}
+	agents["propertyNames"] = map[string]any{
+		"pattern": `^[A-Za-z0-9._:-]+$`, "maxLength": schemas.MaxAgentTask, "not": map[string]any{"enum": schemas.BuiltinTasks()},
+	}
 	return nil
 }

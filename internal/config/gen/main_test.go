@@ -53,6 +53,7 @@ func TestSchemaTakesWhatLoadTakes(t *testing.T) {
 	require.NoError(t, validate(t, schema, []byte(config.Defaults().String())))
 	require.NoError(t, validate(t, schema, []byte("{}")))
 	require.NoError(t, validate(t, schema, []byte("limits: {body: 4096}")))
+	require.NoError(t, validate(t, schema, []byte("agents: {'a.b:c': {url: 'http://h', timeout: 0s, concurrency: 1}}")))
 }
 
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
@@ -65,6 +66,8 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"policy: {allowlist: [{name: a, url_prefix: 'http://h', redirects: 9}]}",
 		"policy: {allowlist: [{name: a, url_prefix: 'http://h', limits: {burst: 1}}]}",
 		"telemetry: {log_level: trace}", "redact_headers: X",
+		"agents: [a]", "agents: {T: {}}", "agents: {T: {url: 'http://h', mode: both}}", "agents: {T: {url: 'http://h', tokn: a}}",
+		"agents: {ECHO: {url: 'http://h'}}", "agents: {'a b': {url: 'http://h'}}",
 	} {
 		require.Error(t, validate(t, schema, []byte(text)), text)
 		_, err := config.Parse("", []byte(text), nil, nil)
@@ -84,7 +87,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		} `json:"$defs"`
 	}
 	require.NoError(t, json.Unmarshal(text, &doc))
-	require.Len(t, doc.Properties, 12)
+	require.Len(t, doc.Properties, 13)
 	for key, p := range doc.Properties {
 		require.NotEmpty(t, p["description"], key)
 	}

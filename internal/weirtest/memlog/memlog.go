@@ -165,6 +165,18 @@ func (l *Log) Range(ctx context.Context, stream, filter string, from uint64, lim
 	return out, nil
 }
 
+// Page is Range that ends early, behind the record that makes it as large as size.
+func (l *Log) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
+	all, err := l.Range(ctx, stream, filter, from, limit+1)
+	sum := 0
+	for i := range all {
+		if sum += len(all[i].Subject) + len(all[i].Data); i+1 == limit || sum >= size {
+			return all[:i+1], i+1 < len(all), err
+		}
+	}
+	return all, false, err
+}
+
 // Bounds are the oldest and the newest sequence of a stream. An empty stream
 // has a first that is one past its last.
 func (l *Log) Bounds(ctx context.Context, stream string) (first, last uint64, err error) {

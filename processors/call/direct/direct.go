@@ -9,78 +9,66 @@ import (
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/redact"
-	"weir/internal/secrets"
 	"weir/processors/call"
+	"weir/processors/call/added"
+	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
 )
 
-// Secrets fills the placeholders in what an entry adds.
-type Secrets interface {
-	// Resolve returns the value, and the secrets that went into it with those that
-	// stood in their place before.
-	Resolve(template string) (value secrets.Value, used []secrets.Value, err error)
-}
-
 // Adapter makes calls through the guarded client.
 type Adapter struct {
 	client   *outbound.Client
-	secrets  Secrets
+	secrets  added.Secrets
 	redactor *redact.Redactor
 }
 
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
-func New(c *outbound.Client, s Secrets, r *redact.Redactor) *Adapter {
+func New(c *outbound.Client, s added.Secrets, r *redact.Redactor) *Adapter {
 	return &Adapter{client: c, secrets: s, redactor: r}
 }
 
 // Open dials the target of the pass.
 func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if !p.Valid() {
-		return nil, call.ErrNoPass
-	}
-	conn, err := a.client.Open(ctx, p.Permit())
+	line, err := dial.Open(ctx, a.client, p)
 	if err != nil {
 		return nil, err
 	}
-	return &exchange{adapter: a, conn: conn, pass: p}, nil
+	return &exchange{line, a}, nil
 }
 
 type exchange struct {
+	*dial.Line
 	adapter *Adapter
-	conn    *outbound.Conn
-	pass    guard.Pass
 }
-
-func (e *exchange) Close() { e.conn.Close() }
 
 // Do reads the entry's secrets, which is as late as it can be, and sends.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
-	own, err := e.additions()
+	own, err := added.Read(e.adapter.secrets, e.Pass)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	c := e.pass.Call()
+	c := e.Pass.Call()
 	body, err := Body(c)
 	if err == nil {
-		body, err = withMembers(body, own.body)
+		body, err = added.Members(body, own.Body)
 	}
 	if err != nil {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	req := outbound.Request{
-		Headers: c.Headers, Injected: own.headers, Query: own.query,
+		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
 		Body: body, IdempotencyKey: c.IdempotencyKey,
 	}
 	if body != nil {
 		req.ContentType = "application/json"
 	}
-	resp, err := e.conn.Do(ctx, req)
+	resp, err := e.Conn.Do(ctx, req)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	return e.answer(resp, own.secret), nil
+	return e.answer(resp, own.Scrubber()), nil
 }
 
 // Body is what a call sends: its JSON as it came, or the text in it.

@@ -25,6 +25,7 @@ import (
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
+	"weir/processors/call/added"
 	"weir/processors/call/direct"
 	"weir/processors/executor"
 	"weir/processors/guard"
@@ -60,7 +61,7 @@ func (b *books) events() (types []schemas.EventType) {
 
 // spy is a Secrets that notes how far the log was at each question.
 type spy struct {
-	direct.Secrets
+	added.Secrets
 	books *books
 	up    *upstream.Server
 	asked [][]schemas.EventType

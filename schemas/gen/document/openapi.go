@@ -3,6 +3,8 @@ package document
 import (
 	"maps"
 	"strings"
+
+	"weir/schemas"
 )
 
 // Version is the version of the HTTP surfaces.
@@ -22,6 +24,7 @@ func openAPI(components object) object {
 		"security": []any{object{"bearer": []any{}}, object{}},
 		"tags": []any{
 			object{"name": "write", "description": "Have something done"},
+			object{"name": "runs", "description": "Have an agent do something"},
 			object{"name": "actions", "description": "See what is being done, and what was"},
 			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
 			object{"name": "policy", "description": "See what may leave, and change it"},
@@ -31,6 +34,8 @@ func openAPI(components object) object {
 		"paths": object{
 			"/v1/execute":              object{"post": execute()},
 			"/v1/plans":                object{"post": plans()},
+			schemas.RouteRunSync:       object{"post": runSync()},
+			schemas.RouteRunStream:     object{"post": runStream()},
 			"/v1/actions":              object{"get": listActions()},
 			"/v1/actions/{id}":         object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
@@ -46,6 +51,9 @@ func openAPI(components object) object {
 			"/v1/tokens/{id}/revoke":   object{"parameters": []any{parameter("TokenID")}, "post": revokeToken()},
 			"/healthz":                 object{"get": healthz()},
 			"/readyz":                  object{"get": readyz()},
+			"/health":                  object{"get": health()},
+			"/health/ready":            object{"get": healthReady("healthReady")},
+			"/ready":                   object{"get": healthReady("ready")},
 			"/sandbox":                 object{"get": sandbox()},
 			"/metrics":                 object{"get": metrics()},
 			"/openapi.json":            object{"get": description()},

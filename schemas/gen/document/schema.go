@@ -35,6 +35,10 @@ func published() []public {
 		one("execute.error", "The error of POST /v1/execute", reflect.TypeFor[schemas.ExecuteError]()),
 		one("plan.request", "The body of POST /v1/plans", reflect.TypeFor[schemas.PlanRequest]()),
 		one("plan.result", "The answer of POST /v1/plans", reflect.TypeFor[schemas.PlanResult]()),
+		one("run.request", "The body of POST /agents/run/sync and POST /agents/run/stream", reflect.TypeFor[schemas.RunRequest]()),
+		one("run.response", "The answer of POST /agents/run/sync", reflect.TypeFor[schemas.RunResponse]()),
+		one("run.refusal", "The answer to a run that was not accepted", reflect.TypeFor[schemas.RunRefusal]()),
+		one("run.event", "The data of an event of POST /agents/run/stream", reflect.TypeFor[schemas.RunEvent]()),
 		one("receipt", "A receipt: what was accepted, and where to look for it", reflect.TypeFor[schemas.Receipt]()),
 		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
@@ -57,6 +61,8 @@ func published() []public {
 		one("token", "A token as it is shown", reflect.TypeFor[schemas.Token]()),
 		one("token.page", "The answer of GET /v1/tokens", reflect.TypeFor[schemas.Page[schemas.Token]]()),
 		one("readiness", "The answer of GET /readyz", reflect.TypeFor[schemas.Readiness]()),
+		one("health", "The answer of GET /health", reflect.TypeFor[schemas.Health]()),
+		one("health.ready", "The answer of GET /health/ready", reflect.TypeFor[schemas.HealthReadiness]()),
 		one("sandbox", "The answer of GET /sandbox", reflect.TypeFor[schemas.Sandbox]()),
 	}
 }
@@ -233,8 +239,18 @@ func tolerateNull(defs object) {
 		required, _ := def["required"].([]any)
 		for name, v := range properties {
 			p, _ := v.(object)
-			if kind, ok := p["type"].(string); ok && !slices.Contains(required, any(name)) {
+			if slices.Contains(required, any(name)) {
+				continue
+			}
+			if kind, ok := p["type"].(string); ok {
 				p["type"] = []any{kind, "null"}
+			}
+			if list, ok := p["enum"].([]any); ok {
+				p["enum"] = append(list, nil)
+			}
+			if ref, ok := p["$ref"]; ok {
+				delete(p, "$ref")
+				p["anyOf"] = []any{object{"$ref": ref}, object{"type": "null"}}
 			}
 		}
 	})

@@ -1,4 +1,6 @@
-package direct
+// Package added is what the entry of a call adds to its request, with the secrets
+// in it, and what is to be taken out of whatever comes back.
+package added
 
 import (
 	"bytes"
@@ -13,46 +15,62 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/redact"
+	"weir/internal/secrets"
+	"weir/processors/guard"
 	"weir/schemas"
 )
 
-// additions are what the entry adds to one request, secrets filled in, and what
-// is to be scrubbed from whatever comes back.
-type additions struct {
-	headers, query, body []schemas.Header
+// Secrets fills the placeholders in what an entry adds.
+type Secrets interface {
+	// Resolve returns the value, and the secrets that went into it with those that
+	// stood in their place before.
+	Resolve(template string) (value secrets.Value, used []secrets.Value, err error)
+}
+
+// Additions are what the entry adds to one request, secrets filled in.
+type Additions struct {
+	Headers, Query, Body []schemas.Header
 	secret               []string
+}
+
+// Scrubber takes what was added, where it is secret, out of an answer.
+func (a *Additions) Scrubber() *redact.Scrubber {
+	if len(a.secret) == 0 {
+		return nil
+	}
+	return redact.Values(a.secret)
 }
 
 // errUnfit is behind the refusal of a secret that cannot stand where it is to go.
 var errUnfit = errors.New("a value cannot be sent where its entry puts it")
 
-// additions reads the entry's secrets, which is as late as it can be. A redirect
+// Read reads the entry's secrets, so it is called as late as can be. A redirect
 // carries none of them, but what it leads to may know them all the same: they
 // are read for what is to be scrubbed. A secret that cannot be read, or does not
-// fit, fails the call before anything is sent.
-func (e *exchange) additions() (additions, error) {
-	var a additions
+// fit, is a *fault.Call that was not sent.
+func Read(s Secrets, p guard.Pass) (Additions, error) {
+	var a Additions
 	var err error
-	if a.headers, err = e.fill(e.pass.Headers(), headerText, &a.secret); err != nil {
-		return additions{}, err
+	if a.Headers, err = a.fill(s, p.Headers(), headerText); err != nil {
+		return Additions{}, err
 	}
-	if a.query, err = e.fill(e.pass.Query(), anyText, &a.secret); err != nil {
-		return additions{}, err
+	if a.Query, err = a.fill(s, p.Query(), anyText); err != nil {
+		return Additions{}, err
 	}
-	if a.body, err = e.fill(e.pass.Body(), utf8.ValidString, &a.secret); err != nil {
-		return additions{}, err
+	if a.Body, err = a.fill(s, p.Body(), utf8.ValidString); err != nil {
+		return Additions{}, err
 	}
-	if e.pass.Hop() {
-		return additions{secret: a.secret}, nil
+	if p.Hop() {
+		return Additions{secret: a.secret}, nil
 	}
 	return a, nil
 }
 
 // fill resolves templates, in the order of their names.
-func (e *exchange) fill(templates map[string]string, fits func(string) bool, secret *[]string) ([]schemas.Header, error) {
+func (a *Additions) fill(s Secrets, templates map[string]string, fits func(string) bool) ([]schemas.Header, error) {
 	var list []schemas.Header
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
-		value, parts, err := e.adapter.secrets.Resolve(templates[name])
+		value, parts, err := s.Resolve(templates[name])
 		if err == nil && !fits(value.ExposeSecret()) {
 			err = errUnfit
 		}
@@ -62,10 +80,10 @@ func (e *exchange) fill(templates map[string]string, fits func(string) bool, sec
 		text := value.ExposeSecret()
 		list = append(list, schemas.Header{Name: name, Value: text})
 		for _, p := range parts {
-			*secret = append(*secret, p.ExposeSecret())
+			a.secret = append(a.secret, p.ExposeSecret())
 		}
 		if len(parts) > 0 || redact.Credential(name) {
-			*secret = append(append(*secret, text), basic(text)...)
+			a.secret = append(append(a.secret, text), basic(text)...)
 		}
 	}
 	return list, nil
@@ -97,11 +115,11 @@ func basic(value string) []string {
 	return []string{string(decoded), password}
 }
 
-// withMembers adds members behind the last one of a JSON object, of which no
+// Members adds members behind the last one of a JSON object, of which no
 // byte is changed. Policy has seen to it that a body is an object and has none
 // of them; that it is an object is looked at again, as what is not would carry
 // the secret who knows where.
-func withMembers(body []byte, members []schemas.Header) ([]byte, error) {
+func Members(body []byte, members []schemas.Header) ([]byte, error) {
 	if len(members) == 0 || body == nil {
 		return body, nil
 	}

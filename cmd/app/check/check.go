@@ -1,0 +1,226 @@
+// Package check holds a service against the run contract: it asks for its health,
+// one run on each route, a task type that nobody has and a request without an id,
+// and judges the answers by a table of rules.
+//
+// What it reads is untrusted: answers are bounded in size and in time, redirects
+// are not followed, and what is repeated of an answer is short and escaped.
+package check
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"weir/schemas"
+)
+
+// Target is one service and a task type that it is to run.
+type Target struct {
+	URL      string // without a slash at the end
+	TaskType string
+}
+
+// Config bounds a check. Its zero value has the defaults.
+type Config struct {
+	// Inputs are those of every run; empty: {}.
+	Inputs json.RawMessage
+	// Token is sent as a bearer token; empty: none.
+	Token string
+	// FirstEvent is how soon a stream must begin, from the request on: 10 s.
+	FirstEvent time.Duration
+	// Timeout bounds each answer: 30 s.
+	Timeout time.Duration
+	// Grace is how soon a stream must close after its terminal event: 2 s.
+	Grace time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if len(c.Inputs) == 0 {
+		c.Inputs = json.RawMessage("{}")
+	}
+	if c.FirstEvent <= 0 {
+		c.FirstEvent = 10 * time.Second
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.Grace <= 0 {
+		c.Grace = 2 * time.Second
+	}
+	return c
+}
+
+// Targets reads BASE=TASK_TYPE, any number in one argument with commas between.
+func Targets(args []string) ([]Target, error) {
+	var all []Target
+	for _, arg := range args {
+		for item := range strings.SplitSeq(arg, ",") {
+			t, err := target(item)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+func target(item string) (Target, error) {
+	at := strings.LastIndexByte(item, '=')
+	if at < 0 {
+		return Target{}, fmt.Errorf("target %q has no task type; write http://host:port=TASK_TYPE", item)
+	}
+	base, task := item[:at], item[at+1:]
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return Target{}, fmt.Errorf("target %q is not an http or https URL", base)
+	case u.User != nil || strings.ContainsAny(base, "?#"):
+		return Target{}, fmt.Errorf("target %q must have no user, query or fragment", u.Redacted())
+	case schemas.RunRoute(base) != "":
+		return Target{}, fmt.Errorf("target %q ends in a route that is added to it; leave out %s", base, schemas.RunRoute(base))
+	case !schemas.ValidID(task):
+		return Target{}, fmt.Errorf("%q is no task type: letters, digits and . _ : - are, up to 128", task)
+	}
+	return Target{URL: strings.TrimRight(base, "/"), TaskType: task}, nil
+}
+
+// The verdicts.
+const (
+	Passed  = "passed"
+	Failed  = "failed"
+	Warning = "warning" // merely recommended, and not so
+	Skipped = "skipped" // a rule that it builds on did not pass
+)
+
+// Result is what became of one rule.
+type Result struct {
+	ID     string `json:"id"`
+	Group  string `json:"group"`
+	What   string `json:"what"`
+	Result string `json:"result"`
+	// Passed is false of a rule that was skipped, too.
+	Passed bool `json:"passed"`
+	// Found is what was there instead, and Hint what to do about it.
+	Found string `json:"found,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+	// Because is the rule that failed, where this one was skipped.
+	Because string `json:"because,omitempty"`
+}
+
+// Report is what became of a target. It passed if no rule failed and none was
+// skipped; warnings do not count.
+type Report struct {
+	Target   string   `json:"target"`
+	TaskType string   `json:"task_type"`
+	Passed   bool     `json:"passed"`
+	Rules    []Result `json:"rules"`
+}
+
+// Count is how many rules have a verdict.
+func (r Report) Count(verdict string) (n int) {
+	for _, rule := range r.Rules {
+		if rule.Result == verdict {
+			n++
+		}
+	}
+	return n
+}
+
+// Run checks one target. It ends soon after ctx does, with what it has.
+func Run(ctx context.Context, t Target, cfg Config) Report {
+	p := newProber(t, cfg.withDefaults())
+	defer p.client.CloseIdleConnections()
+	s := p.look(ctx)
+	r := Report{Target: t.URL, TaskType: t.TaskType, Passed: true}
+	failed := map[string]string{}
+	for _, rule := range rules() {
+		result := rule.judge(s, failed)
+		switch result.Result {
+		case Failed:
+			failed[rule.id] = rule.id
+		case Skipped:
+			failed[rule.id] = result.Because
+		}
+		r.Passed = r.Passed && failed[rule.id] == ""
+		r.Rules = append(r.Rules, result)
+	}
+	return r
+}
+
+// judge gives the rule's verdict, once those it needs have theirs. Of those that
+// did not pass, failed has the rule to blame.
+func (r rule) judge(s *seen, failed map[string]string) Result {
+	result := Result{ID: r.id, Group: r.group, What: r.what, Result: Passed, Passed: true}
+	for _, need := range r.needs {
+		if blame := failed[need]; blame != "" {
+			result.Result, result.Passed, result.Because = Skipped, false, blame
+			return result
+		}
+	}
+	found := r.broken(s)
+	if found == "" {
+		return result
+	}
+	result.Result, result.Passed, result.Found, result.Hint = Failed, false, found, r.fix(s)
+	if r.advice {
+		result.Result = Warning
+	}
+	return result
+}
+
+// unknownTask is a task type that nobody has.
+const unknownTask = "WEIR_CHECK.NO_SUCH_TASK"
+
+// prober asks one target.
+type prober struct {
+	target Target
+	cfg    Config
+	client *http.Client
+	id     string
+}
+
+func newProber(t Target, cfg Config) *prober {
+	return &prober{target: t, cfg: cfg, id: "check-" + rand.Text(), client: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DisableCompression: true, DisableKeepAlives: true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+	}}
+}
+
+// look asks everything. Without any answer to the first question the rest is not
+// asked.
+func (p *prober) look(ctx context.Context) *seen {
+	s := &seen{task: p.target.TaskType, health: p.get(ctx, "/health")}
+	if s.health.none != "" {
+		return s
+	}
+	s.ready = p.get(ctx, "/health/ready")
+	s.syncID, s.streamID, s.unknownID = p.id+"-1", p.id+"-2", p.id+"-3"
+	s.sync = p.run(ctx, p.body(s.syncID, p.target.TaskType))
+	s.stream = p.stream(ctx, p.body(s.streamID, p.target.TaskType))
+	s.unknown = p.run(ctx, p.body(s.unknownID, unknownTask))
+	s.malformed = p.run(ctx, p.body("", p.target.TaskType))
+	return s
+}
+
+// body is a request with no more than it needs; without an id, it is malformed.
+func (p *prober) body(id, task string) []byte {
+	doc := struct {
+		RequestID string          `json:"request_id,omitempty"`
+		TaskType  string          `json:"task_type"`
+		Inputs    json.RawMessage `json:"inputs"`
+	}{id, task, p.cfg.Inputs}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		panic("check: inputs that are not JSON") // the command looked before
+	}
+	return b
+}

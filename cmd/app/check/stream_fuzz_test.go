@@ -1,0 +1,41 @@
+package check
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func readAll(text string) (*streamed, error) {
+	s := &streamed{}
+	r := reader{s: s, lines: lines{in: bufio.NewReader(strings.NewReader(text))}, event: func(event) {}}
+	err := r.read()
+	return s, err
+}
+
+// FuzzStream shows that a stream says the same whichever line break it has, and
+// that whatever comes is read to its end.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{
+		"", "\n", ":\n", "data", "data:\n\n", "data: {}\n\n", "event: done\ndata: {\"a\":\ndata:1}\n\n", "event: done\ndata: {}",
+		"\ufeffdata: 1\n\n", "data: \xff\n\n", "bare\n\n", "event: a\n\ndata: {\"type\":\"final\"}\n\n: x\n", "id: 1\nretry: 2\n\n\n\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ReplaceAll(text, "\r", "")
+		want, err := readAll(text)
+		require.ErrorIs(t, err, io.EOF)
+		assert.LessOrEqual(t, want.ends, want.events)
+		assert.LessOrEqual(t, want.events, strings.Count(text, "data"))
+		for _, eol := range []string{"\r\n", "\r"} {
+			got, err := readAll(strings.ReplaceAll(text, "\n", eol))
+			require.ErrorIs(t, err, io.EOF)
+			assert.Equal(t, want, got)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"unicode/utf8"
+
+	"weir/egress/runs"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Resume is the position that Last-Event-ID names; 0 without one.
+func (e *Room) Resume(r *http.Request) (after uint64, err error) {
+	after, _, err = stream.LastEventID(r)
+	return after, err
+}
+
+// Stream answers for a run with its events in the run contract's dialect, from
+// behind a position until the run has ended. Where everything
+// was given before, the answer is 204. A client that goes away changes nothing: the
+// run goes on, and its stream can be resumed here, on any node, or as the action's
+// events.
+func (e *Room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
+	run := &runStream{room: e, words: runs.Stream{Ref: ref, TaskType: taskType}}
+	e.events.AnswerAs(w, r, stream.Dialect{
+		Ref: ref, After: after, Plain: true, Frame: run.frame,
+		Header: http.Header{"Weir-Action-Id": {ref.ID}},
+		Refuse: func(w http.ResponseWriter, r *http.Request, err error) { problem.WriteRun(w, r, ref.ID, err) },
+	})
+}
+
+// runStream renders the events of one run.
+type runStream struct {
+	room  *Room
+	words runs.Stream
+}
+
+// frame renders an event. A result that lies aside is fetched: the last event has
+// the outputs, whatever their size.
+func (s *runStream) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
+	var doc json.RawMessage
+	if end := it.Event.Settled; end != nil {
+		var err error
+		doc, err = s.room.result(ctx, end)
+		if errors.Is(err, fault.ErrGone) {
+			return framed(it.Seq, s.words.Lost()), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return framed(it.Seq, s.words.Event(it.Event, doc)), nil
+}
+
+func framed(seq uint64, ev runs.Event) []byte {
+	if ev.Name == "" {
+		return nil
+	}
+	data := []byte(ev.Data)
+	if !utf8.Valid(data) { // nor may a stream be anything else
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	}
+	return stream.AppendFrame(make([]byte, 0, len(data)+64), seq, ev.Name, data)
+}

@@ -1,0 +1,408 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+func runRef(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: id}
+}
+
+// run writes a life with every kind of record in it, and n progress events.
+func (h *house) run(id string, n int) *ledger.State {
+	st := h.claim(runRef(id))
+	h.attempt(st)
+	for i := range n {
+		h.progress(st, fmt.Sprintf(`{"name":"token","data":{"i":%d}}`, i))
+	}
+	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 200}})
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"outputs":{"n":1.0}}`), Attempts: 1})
+	return st
+}
+
+func (h *house) progress(st *ledger.State, data string) {
+	h.append(st, schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(data)})
+}
+
+// stream answers as ingress would have it.
+func (h *house) stream(ctx context.Context, w http.ResponseWriter, id string, header ...string) {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteRunStream, http.NoBody)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	after, err := h.room.Resume(r)
+	if err != nil {
+		problem.WriteRun(w, r, id, err)
+		return
+	}
+	h.room.Stream(w, r, runRef(id), "LIT", after)
+}
+
+func (h *house) streamed(id string, header ...string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.stream(context.Background(), w, id, header...)
+	return w
+}
+
+// frames cuts a stream into whole events; what is no event stays out.
+func frames(body string) (all []string) {
+	for part := range strings.SplitAfterSeq(body, "\n\n") {
+		if strings.HasPrefix(part, "id: ") && strings.HasSuffix(part, "\n\n") {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+func idOf(frame string) string {
+	line, _, _ := strings.Cut(frame, "\n")
+	return strings.TrimPrefix(line, "id: ")
+}
+
+const finalData = `data: {"type":"final","request_id":"a","task_type":"LIT","status":"ok","success":true,"outputs":{"n":1.0}}`
+
+func TestStreamOfARun(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.run("a", 2)
+	w := h.streamed("a")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
+	require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
+	all := frames(w.Body.String())
+	require.Equal(t, w.Body.String(), strings.Join(all, ""), "nothing but whole events, from the first byte to the last")
+	require.Len(t, all, 4)
+	require.Contains(t, all[0], "event: started\ndata: {\"type\":\"started\",\"request_id\":\"a\",\"task_type\":\"LIT\"}\n\n")
+	require.Contains(t, all[1], "event: progress\ndata: {\"type\":\"token\",\"request_id\":\"a\",\"task_type\":\"LIT\",\"i\":0}\n\n")
+	require.Contains(t, all[3], "event: complete\n"+finalData+"\n\n")
+}
+
+func TestARunIsResumedAnywhere(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.run("a", 5)
+	whole := frames(h.streamed("a").Body.String())
+	views := frames(h.get("/v1/actions/a/events", "Accept", "text/event-stream").Body.String())
+	require.Greater(t, len(views), len(whole), "the log has more than the run's stream shows")
+	shown := map[string]string{}
+	for _, f := range whole {
+		shown[idOf(f)] = f
+	}
+	last, err := strconv.ParseUint(idOf(whole[len(whole)-1]), 10, 64)
+	require.NoError(t, err)
+	for at, view := range views { // wherever the other route was cut
+		var want []string
+		for _, later := range views[at+1:] {
+			if f, ok := shown[idOf(later)]; ok {
+				want = append(want, f)
+			}
+		}
+		w := h.streamed("a", "Last-Event-ID", idOf(view))
+		if idOf(view) == strconv.FormatUint(last, 10) {
+			require.Equal(t, http.StatusNoContent, w.Code, "everything was given")
+			continue
+		}
+		require.Equal(t, want, frames(w.Body.String()), "after %s", idOf(view))
+	}
+	for at, f := range whole { // and the other way round
+		w := h.get("/v1/actions/a/events", "Accept", "text/event-stream", "Last-Event-ID", idOf(f))
+		if at == len(whole)-1 {
+			require.Equal(t, http.StatusNoContent, w.Code)
+			continue
+		}
+		got := frames(w.Body.String())
+		require.Equal(t, views[len(views)-len(got):], got)
+		require.Equal(t, views[indexOf(views, idOf(f))+1], got[0])
+	}
+}
+
+func indexOf(all []string, id string) int {
+	for i, f := range all {
+		if idOf(f) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestAResolutionIsNoEventOfARun(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(runRef("a"))
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode})
+	last := strconv.FormatUint(st.Seq, 10)
+	h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
+	all := frames(h.streamed("a").Body.String())
+	require.Len(t, all, 2)
+	require.Contains(t, all[1], schemas.UnknownText)
+	require.Equal(t, http.StatusNoContent, h.streamed("a", "Last-Event-ID", last).Code)
+}
+
+func TestStreamWhileItHappens(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	const viewers = 50
+	st := h.claim(runRef("a"))
+	var wg sync.WaitGroup
+	bodies := make([]string, viewers)
+	began := make(chan struct{}, viewers)
+	for i := range viewers {
+		wg.Go(func() {
+			w := &sink{header: http.Header{}, got: make(chan string, 1000)}
+			h.stream(context.Background(), w, "a")
+			close(w.got)
+			for part := range w.got {
+				bodies[i] += part
+			}
+		})
+		wg.Go(func() {
+			w := &sink{header: http.Header{}, got: make(chan string)}
+			ctx, cancel := context.WithCancel(context.Background())
+			wg.Go(func() {
+				defer close(w.got)
+				h.stream(ctx, w, "a")
+			})
+			first := <-w.got
+			if strings.HasPrefix(first, "id: ") && strings.Contains(first, "event: started\n") {
+				began <- struct{}{}
+			}
+			cancel()
+			for range w.got { // whatever comes until the stream has ended
+			}
+		})
+	}
+	for range viewers {
+		<-began
+	}
+	h.attempt(st)
+	for i := range 200 {
+		h.progress(st, fmt.Sprintf(`{"name":"token","data":{"i":%d}}`, i))
+	}
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"outputs":{"n":1.0}}`)})
+	wg.Wait()
+	for i := range bodies {
+		require.Equal(t, bodies[0], bodies[i], "viewer %d", i)
+	}
+	require.Len(t, frames(bodies[0]), 202)
+	require.Equal(t, bodies[0], h.streamed("a").Body.String(), "and who comes late sees the same")
+}
+
+func TestASilentRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		defer h.feed.Close()
+		st := h.claim(runRef("a"))
+		h.attempt(st)
+		w := &sink{header: http.Header{}, got: make(chan string)}
+		begin := time.Now()
+		go func() {
+			defer close(w.got)
+			h.stream(t.Context(), w, "a")
+		}()
+		require.Contains(t, <-w.got, "event: started\n", "at once, and no comment before it")
+		require.Equal(t, begin, time.Now())
+		h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true}})
+		for i := range 3 {
+			require.Equal(t, ":\n\n", <-w.got, "what is not shown is not sent either")
+			require.Equal(t, time.Duration(i+1)*15*time.Second, time.Since(begin))
+		}
+		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled})
+		require.Contains(t, <-w.got, "event: complete\n")
+		_, more := <-w.got
+		require.False(t, more, "the stream ends after the terminal event")
+	})
+}
+
+func TestAResumedRunBeginsWithAComment(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(runRef("a"))
+	w := &sink{header: http.Header{}, got: make(chan string, 10)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.stream(ctx, w, "a", "Last-Event-ID", strconv.FormatUint(st.Seq, 10))
+	}()
+	require.Equal(t, ":\n\n", <-w.got, "there is nothing to give yet, and the stream stands")
+	cancel()
+	<-done
+}
+
+func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	doc := `{"outputs":{"text":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
+	_, blob, err := h.led.Stow(t.Context(), json.RawMessage(doc))
+	require.NoError(t, err)
+	st := h.claim(runRef("big"))
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob, Attempts: 1})
+	all := frames(h.streamed("big").Body.String())
+	require.Len(t, all, 2)
+	require.Contains(t, all[1], `"outputs":{"text":"xxx`)
+	require.Greater(t, len(all[1]), schemas.InlineLimit)
+	require.NotContains(t, all[1], blob)
+	body := h.respond(t.Context(), runRef("big"), receipt("big", true), -1)
+	require.Equal(t, http.StatusOK, body.Code)
+	require.Contains(t, body.Body.String(), `"outputs":{"text":"xxx`)
+	require.Contains(t, h.get("/v1/actions/big/events", "Accept", "application/json").Body.String(), `"result_url":"/v1/actions/big"`)
+
+	gone := h.claim(runRef("gone"))
+	h.settle(gone, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000", Attempts: 1})
+	all = frames(h.streamed("gone").Body.String())
+	require.Contains(t, all[1], `"details":{"code":"STREAM_GONE"}`, "a stream has an end even so")
+	w := h.respond(t.Context(), runRef("gone"), receipt("gone", true), -1)
+	require.Equal(t, http.StatusGone, w.Code)
+	require.Equal(t, schemas.StreamGone, decode[schemas.RunRefusal](t, w.Body).Code)
+}
+
+// TestALogThatIsAwayDelaysTheEnd: a result that cannot be fetched is asked for
+// again, once for all who wait.
+func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		down := atomic.Bool{}
+		var asked atomic.Int64
+		h := build(t, func(c *egress.Config) { c.HTTP.KeepAlive = time.Hour })
+		defer h.feed.Close()
+		h.failing(func() error {
+			if !down.Load() {
+				return nil
+			}
+			asked.Add(1)
+			return fmt.Errorf("%w: away", fault.ErrUnavailable)
+		})
+		_, blob, err := h.led.Stow(t.Context(), json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
+		require.NoError(t, err)
+		st := h.claim(runRef("a"))
+		const viewers = 3
+		got := make(chan string, viewers)
+		for range viewers {
+			go func() { got <- h.streamed("a").Body.String() }()
+		}
+		synctest.Wait()
+		down.Store(true)
+		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob})
+		synctest.Wait()
+		require.Positive(t, asked.Load())
+		require.Empty(t, got)
+		down.Store(false)
+		for range viewers {
+			require.Contains(t, <-got, `"outputs":{"text":"xxx`)
+		}
+	})
+}
+
+func TestRespondToARun(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for i, s := range []schemas.Settled{
+		{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"outputs":{"n":1.0}}`)},
+		{Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed},
+		{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost},
+		{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled},
+		{Outcome: schemas.OutcomeExpired, Code: schemas.DeadlineExceeded},
+		{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode},
+	} {
+		id := fmt.Sprint("r", i)
+		h.settle(h.claim(runRef(id)), s)
+		w := h.respond(t.Context(), runRef(id), receipt(id, true), -1)
+		require.Equal(t, http.StatusOK, w.Code, s.Outcome)
+		raw := w.Body.String()
+		body := decode[schemas.RunResponse](t, strings.NewReader(raw))
+		require.Equal(t, id, body.RequestID)
+		require.Equal(t, s.Outcome == schemas.OutcomeSucceeded, body.Status == schemas.RunOK)
+		view := decode[schemas.ActionView](t, h.get("/v1/actions/"+id).Body)
+		require.Equal(t, s.Outcome, schemas.Outcome(view.Status))
+		if s.Result != nil {
+			require.Contains(t, raw, `"outputs":{"n":1.0}`, "byte for byte")
+			require.JSONEq(t, raw, string(view.Result))
+		}
+	}
+	h.claim(runRef("open"))
+	w := h.respond(t.Context(), runRef("open"), receipt("open", false), 0)
+	require.Equal(t, http.StatusAccepted, w.Code)
+}
+
+func TestRunsInListsAndStatus(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st, _, err := h.led.Claim(t.Context(), schemas.Action{
+		ID: "a", Tenant: "acme", Kind: schemas.KindRun, TaskType: "LIT", IDSource: schemas.IDRequest, Fingerprint: "f",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: json.RawMessage(`{}`),
+	})
+	require.NoError(t, err)
+	h.settle(st, schemas.Settled{
+		Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost,
+		Result: json.RawMessage(`{"http":{"variant":"DisallowedHost","decision":{"allowed":false,"code":"DENY_HOST","version":"v"}}}`),
+	})
+	page := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?kind=run").Body)
+	require.Len(t, page.Items, 1)
+	require.Equal(t, "LIT", page.Items[0].TaskType)
+	view := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
+	require.Equal(t, "LIT", view.TaskType)
+	require.Equal(t, schemas.DenyHost, view.Decision.Code)
+	require.Contains(t, string(view.Result), `"error":{"code":"TASK_FAILED"`)
+	require.Contains(t, h.get("/v1/actions/a/events", "Accept", "application/json").Body.String(), `"task_type":"LIT"`)
+}
+
+func TestAStreamThatIsRefused(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) {
+		c.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
+			if r.Header.Get("X-Many") != "" {
+				return nil, nil, fault.New(schemas.RateLimited, "too many streams")
+			}
+			return r.Context(), func() {}, nil
+		}
+	})
+	gone := h.run("gone", 1)
+	h.run("a", 1)
+	h.log.Purge(schemas.LogStream(layout.Partition("acme", "gone")), gone.Events[1].Seq)
+	for _, tc := range []struct {
+		id, name, value string
+		status          int
+		code            schemas.Code
+	}{
+		{"a", "Last-Event-ID", "x", 422, schemas.InvalidRequest},
+		{"a", "Last-Event-ID", "999999999", 422, schemas.InvalidRequest},
+		{"a", "X-Many", "1", 429, schemas.RateLimited},
+		{"gone", "", "", 410, schemas.StreamGone},
+		{"nobody", "", "", 404, schemas.NotFound},
+	} {
+		w := h.streamed(tc.id, tc.name, tc.value)
+		require.Equal(t, tc.status, w.Code, tc)
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		require.NotContains(t, w.Body.String(), "null")
+		body := decode[schemas.RunRefusal](t, w.Body)
+		require.Equal(t, tc.code, body.Code)
+		require.Equal(t, tc.id, body.RequestID)
+		require.JSONEq(t, `{}`, string(body.Outputs))
+		require.Equal(t, tc.status == http.StatusTooManyRequests, w.Header().Get("Retry-After") != "")
+		require.Equal(t, tc.status == http.StatusGone, body.Error.Details != nil)
+	}
+	h.feed.Close()
+	w := h.streamed("a")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.True(t, decode[schemas.RunRefusal](t, w.Body).Retryable)
+}

@@ -1,0 +1,109 @@
+// Package runs renders a run in the words of the run contract: its response, and
+// the events of its stream. Members that say nothing are left out, for there are
+// callers that take a null for an error; and how a run ended is told once, by the
+// same rules in both forms.
+package runs
+
+import (
+	"encoding/json"
+
+	"weir/egress/executor"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// none is the outputs of a run that has none.
+const none = `{}`
+
+// end is how a run ended.
+type end struct {
+	ok      bool
+	outputs json.RawMessage // an object
+	extras  schemas.RunExtras
+	fault   *schemas.RunError // set where not ok
+}
+
+// Render is the body that answers for a run, whatever came of it. doc is the
+// result document, which may be empty. The same end always gives the same bytes.
+func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, error) {
+	e := read(ref, s, doc)
+	return ledger.Encode(schemas.RunResponse{
+		Status: e.status(), RequestID: ref.ID, Outputs: e.outputs, RunExtras: e.extras, Error: e.fault,
+	})
+}
+
+// Result is the body that Render gives, for the places that show an end beside
+// other things; nil where the document cannot be read.
+func Result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
+	body, err := Render(ref, s, doc)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+func (e end) status() string {
+	if e.ok {
+		return schemas.RunOK
+	}
+	return schemas.RunFault
+}
+
+// read tells how a run ended. A document that cannot be read is an end too, and
+// no good one: a caller that waits must hear of one.
+func read(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) end {
+	e, err := told(ref, s, doc)
+	if err != nil {
+		e = end{fault: because(schemas.TaskFailed, "what came of the run cannot be read", reason{Code: schemas.Poison})}
+	}
+	if e.outputs == nil {
+		e.outputs = json.RawMessage(none)
+	}
+	return e
+}
+
+func told(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (e end, err error) {
+	var res schemas.RunResult
+	if len(doc) > 0 {
+		if err := json.Unmarshal(doc, &res); err != nil {
+			return end{}, err
+		}
+	}
+	e.ok, e.extras = s.Outcome == schemas.OutcomeSucceeded, said(res.RunExtras)
+	switch {
+	case !e.ok:
+		e.fault, err = failed(ref, s, res)
+	case res.HTTP != nil:
+		e.outputs, err = called(ref, s, res.HTTP)
+	case object(res.Outputs):
+		e.outputs = res.Outputs
+	}
+	return e, err
+}
+
+// called is the body that the executor's callers get for the call of a run.
+func called(ref schemas.Ref, s *schemas.Settled, res *schemas.HTTPResult) (json.RawMessage, error) {
+	doc, err := ledger.Encode(res)
+	if err != nil {
+		return nil, err
+	}
+	_, body, err := executor.Render(ref, s, doc)
+	return body, err
+}
+
+// said drops what an agent put there without a meaning.
+func said(x schemas.RunExtras) schemas.RunExtras {
+	if !object(x.Provenance) {
+		x.Provenance = nil
+	}
+	if !object(x.Usage) {
+		x.Usage = nil
+	}
+	if string(x.Grounding) == "null" {
+		x.Grounding = nil
+	}
+	return x
+}
+
+// object reports whether raw, which is JSON, is an object.
+func object(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }

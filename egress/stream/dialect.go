@@ -1,0 +1,107 @@
+package stream
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Dialect is how a surface writes the events of one action. The positions in it
+// are the log's, so that one dialect can go on where another was cut.
+type Dialect struct {
+	// Ref is the action.
+	Ref schemas.Ref
+	// After is the position to begin behind; 0: at the beginning.
+	After uint64
+	// Frame renders an event; an empty frame is not shown. An event that several
+	// watch is rendered once, so that the frame must not depend on who does. ctx ends
+	// with the watcher that has it rendered, and for a terminal event with the feed.
+	// After an error, which is the log's, it is asked again.
+	Frame func(ctx context.Context, it *Item) ([]byte, error)
+	// Refuse answers with an error instead of a stream.
+	Refuse func(w http.ResponseWriter, r *http.Request, err error)
+	// Header is sent with every answer.
+	Header http.Header
+	// Plain: the first that is sent is an event if there is one, and no comment.
+	Plain bool
+}
+
+// views is the dialect of the events route: every event, as its owner sees it.
+func views() Dialect {
+	return Dialect{
+		Frame:  func(_ context.Context, it *Item) ([]byte, error) { return it.Frame(), nil },
+		Refuse: problem.Write,
+	}
+}
+
+// AnswerAs answers with an action's events in a surface's own dialect, to the
+// action's end.
+func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+	maps.Copy(w.Header(), d.Header)
+	reader, err := e.feed.Follow(r.Context(), d.Ref, d.After)
+	if err != nil {
+		d.Refuse(w, r, explain(w, d.Ref.ID, err))
+		return
+	}
+	render := d.Frame // and no more of d: it is held for as long as the stream stands
+	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) { return it.in(ctx, render) }
+	e.stream(w, r, reader, d)
+}
+
+// making is a frame that one watcher makes for all.
+type making struct {
+	done chan struct{}
+	err  error // set before done is closed; the log's
+}
+
+// in is the event's frame in the one dialect beside its own, kept for all its
+// watchers. Who comes while it is made waits for it as long as ctx lasts. Where ctx
+// ends for the one who makes it, another goes on.
+func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
+	for {
+		it.mu.Lock()
+		if it.told {
+			it.mu.Unlock()
+			return it.other, nil // for good: it is not written again
+		}
+		m := it.making
+		if m == nil {
+			m = &making{done: make(chan struct{})}
+			it.making = m
+			it.mu.Unlock()
+			return it.tell(ctx, m, render)
+		}
+		it.mu.Unlock()
+		select {
+		case <-m.done:
+			if m.err != nil {
+				return nil, m.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tell makes the frame for whoever waits for m.
+func (it *Item) tell(ctx context.Context, m *making, render func(context.Context, *Item) ([]byte, error)) (frame []byte, err error) {
+	told := false
+	defer func() {
+		it.mu.Lock()
+		defer it.mu.Unlock()
+		it.making = nil
+		switch {
+		case told:
+			it.other, it.told = frame, true
+		case ctx.Err() == nil:
+			m.err = err
+		}
+		close(m.done)
+	}()
+	frame, err = render(ctx, it)
+	told = err == nil
+	return frame, err
+}

@@ -1,0 +1,143 @@
+package stream_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+)
+
+// slow is a dialect whose frame of the end is read from somewhere, when it is let.
+type slow struct {
+	asked chan context.Context
+	let   chan error
+	times *atomic.Int64
+}
+
+func newSlow() slow {
+	return slow{asked: make(chan context.Context), let: make(chan error), times: &atomic.Int64{}}
+}
+
+func (s slow) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
+	if it.Event.Settled != nil {
+		s.times.Add(1)
+		s.asked <- ctx
+		select {
+		case err := <-s.let:
+			if err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return it.Frame(), nil
+}
+
+// number is the key of a watcher's number in its context.
+type number struct{}
+
+// watch follows the action a for as long as ctx lasts; its body comes when the
+// stream has ended.
+func (s slow) watch(ctx context.Context, n *node) <-chan string {
+	events := stream.NewEvents(n.feed, stream.HTTP{})
+	body := make(chan string, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
+		events.AnswerAs(w, r, stream.Dialect{Ref: ref("a"), Frame: s.frame, Refuse: func(http.ResponseWriter, *http.Request, error) {}})
+		body <- w.Body.String()
+	}()
+	return body
+}
+
+// TestAFrameThatIsReadIsNobodysHostage: while one watcher reads it for all, each of
+// them may go, and the one that reads leaves it to the next.
+func TestAFrameThatIsReadIsNobodysHostage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		a := n.claim("a")
+		s := newSlow()
+		const watchers = 4
+		bodies, leave := [watchers]<-chan string{}, [watchers]context.CancelFunc{}
+		for i := range watchers {
+			var ctx context.Context
+			ctx, leave[i] = context.WithCancel(context.WithValue(t.Context(), number{}, i))
+			defer leave[i]()
+			bodies[i] = s.watch(ctx, n)
+		}
+		synctest.Wait() // all have their events from the feed
+		a.settle(`{}`)
+		reads, ok := (<-s.asked).Value(number{}).(int)
+		require.True(t, ok)
+		synctest.Wait()
+		waits := (reads + 1) % watchers
+		leave[waits]()
+		require.NotContains(t, <-bodies[waits], "settled", "who waits may go")
+		leave[reads]()
+		require.NotContains(t, <-bodies[reads], "settled", "and who reads")
+		<-s.asked // another one goes on
+		s.let <- nil
+		for i, body := range bodies {
+			if i != waits && i != reads {
+				require.Equal(t, 1, strings.Count(<-body, "event: settled\n"))
+			}
+		}
+	})
+}
+
+// TestALogThatFailsFailsForAllWhoWait, once: they come back together.
+func TestALogThatFailsFailsForAllWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{Retry: time.Second})
+		defer n.feed.Close()
+		a := n.claim("a")
+		s := newSlow()
+		var bodies []<-chan string
+		for range 5 {
+			bodies = append(bodies, s.watch(t.Context(), n))
+		}
+		synctest.Wait()
+		a.settle(`{}`)
+		for i := range 3 {
+			<-s.asked
+			synctest.Wait()
+			s.let <- fault.ErrUnavailable
+			synctest.Wait()
+			require.EqualValues(t, i+1, s.times.Load())
+		}
+		<-s.asked
+		s.let <- nil
+		for _, body := range bodies {
+			require.Contains(t, <-body, "event: settled\n")
+		}
+	})
+}
+
+// TestAFeedThatClosesEndsWhatIsRead, though its client would wait.
+func TestAFeedThatClosesEndsWhatIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		a := n.claim("a")
+		s := newSlow()
+		body := s.watch(t.Context(), n)
+		synctest.Wait()
+		a.settle(`{}`)
+		<-s.asked
+		n.feed.Close()
+		require.NotContains(t, <-body, "settled")
+	})
+}

@@ -1,0 +1,163 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Next returns the next events, at least one. It returns none and no error
+// when tick fires and the log has nothing new either. io.EOF follows the
+// terminal event; a resolution is given too if it stands by then. Other
+// errors: ctx's, ErrClosed, and *GoneError when the history ran away from a
+// slow reader. While the log is away it waits.
+func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, error) {
+	for {
+		items, err := r.now(ctx)
+		if len(items) > 0 || err != nil {
+			return items, err
+		}
+		ticked, err := r.wait(ctx, tick)
+		if err != nil || (ticked && !r.missed(ctx)) {
+			return nil, err
+		}
+	}
+}
+
+// now returns the next events, or none where there are none yet.
+func (r *Reader) now(ctx context.Context) ([]*Item, error) {
+	for {
+		if items := r.ready; len(items) > 0 {
+			r.ready = nil
+			return items, nil
+		}
+		items, err := r.advance(ctx)
+		switch {
+		case err != nil:
+			if err := r.outlive(ctx, err); err != nil {
+				return nil, err
+			}
+		case len(items) > 0:
+			return items, nil
+		case r.behind:
+			if r.late > 0 && !r.f.rest(ctx, catchUp) {
+				return nil, r.over(ctx)
+			}
+		case r.ended:
+			return nil, io.EOF
+		default:
+			return nil, nil
+		}
+	}
+}
+
+// wait returns when there may be more, or with ticked when tick fires before.
+func (r *Reader) wait(ctx context.Context, tick <-chan time.Time) (ticked bool, err error) {
+	select {
+	case <-r.w.wake:
+		return false, nil
+	case <-tick:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-r.f.draining:
+		return false, ErrClosed
+	}
+}
+
+// advance takes what the feed brought, or reads the log where that does not
+// join up.
+func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
+	if r.behind {
+		return r.page(ctx)
+	}
+	items, known, behind := r.f.take(r.w, r.seq)
+	if behind {
+		r.behind = true
+		return nil, nil
+	}
+	kept := items[:0]
+	for _, it := range items {
+		switch {
+		case it.Seq <= r.seq:
+		case r.n == 0 || it.Event.N != r.n+1:
+			r.expect(items[len(items)-1].Seq) // a gap, filled from the log with the rest
+			return kept, nil
+		default:
+			r.seq, r.n = it.Seq, it.Event.N
+			r.ended = r.ended || final(it.Event.Type)
+			kept = append(kept, it)
+		}
+	}
+	if known > r.seq {
+		r.behind = true // for one look: if it is not shown yet, there will be another
+	}
+	return kept, nil
+}
+
+// final says that an action has ended once it has such an event.
+func final(t schemas.EventType) bool {
+	return t == schemas.EventSettled || t == schemas.EventResolution
+}
+
+// missed asks the log whether there is more than the feed brought.
+func (r *Reader) missed(ctx context.Context) bool {
+	rec, ok, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
+	if err != nil || !ok || rec.Seq <= r.seq {
+		return false
+	}
+	r.expect(rec.Seq)
+	return true
+}
+
+// outlive waits a little after an error of the log, which may come back. It
+// returns the errors that no waiting helps.
+func (r *Reader) outlive(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
+		return err
+	case !r.f.pause(ctx):
+		return r.over(ctx)
+	default:
+		return nil
+	}
+}
+
+// over is why a pause ended early.
+func (r *Reader) over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return ErrClosed
+}
+
+// All gives the events one by one until the action has ended.
+func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
+	return func(yield func(*Item, error) bool) {
+		ticker := time.NewTicker(r.f.cfg.Recheck)
+		defer ticker.Stop()
+		for {
+			items, err := r.Next(ctx, ticker.C)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("follow: %w", err))
+				return
+			}
+			for _, it := range items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package runs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/executor"
+	"weir/ingress/runs"
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var update = flag.Bool("update", false, "write what was got as what is expected")
+
+const fixtures = "../../schemas/runs/testdata"
+
+// door is a policy that grants http://localhost and nothing else.
+type door struct{}
+
+func (door) MaxTimeout() time.Duration { return 30 * time.Second }
+
+func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	d := schemas.Decision{Version: "v1"}
+	switch {
+	case !strings.Contains(c.URL, "://"):
+		d.Code = schemas.DenyURLInvalid
+	case !strings.HasPrefix(c.URL, "http://localhost/"):
+		d.Code = schemas.DenyHost
+	}
+	d.Allowed = d.Code == ""
+	if c.Method == http.MethodGet {
+		return d, schemas.ClassSafe
+	}
+	return d, schemas.ClassOnce
+}
+
+// outcome is what a fixture expects: a run, or a refusal.
+type outcome struct {
+	ID        string          `json:"id,omitempty"`
+	Timeout   string          `json:"timeout,omitempty"`
+	Sensitive bool            `json:"sensitive,omitempty"`
+	Denied    bool            `json:"denied,omitempty"`
+	Run       *schemas.Run    `json:"run,omitempty"`
+	Code      schemas.Code    `json:"code,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Details   json.RawMessage `json:"details,omitempty"`
+}
+
+// translate takes a body the way the door takes it.
+func translate(tb testing.TB, body []byte) outcome {
+	tb.Helper()
+	req, err := runs.Read(body, schemas.MaxRunTimeout)
+	if err == nil && !runs.Builtin(req.Order.TaskType) && req.Order.TaskType != "LIT_RETRIEVAL" {
+		err = runs.Unsupported()
+	}
+	var run runs.Run
+	if err == nil {
+		run, err = runs.Translate(req.Order, door{}, executor.Checker{})
+	}
+	if err != nil {
+		public, ok := errors.AsType[*fault.Error](err)
+		require.True(tb, ok, "%v", err)
+		out := outcome{ID: req.ID, Code: public.Code, Message: public.Message}
+		if own, ok := errors.AsType[*runs.Error](err); ok {
+			out.Details = own.Details
+		}
+		return out
+	}
+	out := outcome{ID: req.ID, Sensitive: run.Sensitive(), Denied: run.Denied, Run: &run.Run}
+	if d := run.Timeout(); d > 0 {
+		out.Timeout = d.String()
+	}
+	return out
+}
+
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	for kind, part := range map[string]string{"valid": "action.json", "invalid": "error.json"} {
+		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				ar, err := txtar.ParseFile(file)
+				require.NoError(t, err)
+				require.NoError(t, strict.Check(ar.Files[0].Data, strict.Limits{}))
+				got := translate(t, ar.Files[0].Data)
+				require.Equal(t, kind == "valid", got.Run != nil, "%+v", got)
+				data, err := ledger.Encode(got)
+				require.NoError(t, err)
+				if *update {
+					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
+					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
+					return
+				}
+				require.Len(t, ar.Files, 2)
+				require.Equal(t, part, ar.Files[1].Name)
+				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
+			})
+		}
+	}
+}
+
+func TestUnreadableInputsOfATranslatedRunAreRefused(t *testing.T) {
+	t.Parallel()
+	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, door{}, executor.Checker{})
+	require.ErrorContains(t, err, "inputs")
+}
+
+// FuzzRead holds what is stored for a body that is accepted against the body.
+func FuzzRead(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join(fixtures, "*", "*.txtar"))
+	require.NoError(f, err)
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		require.NoError(f, err)
+		f.Add(ar.Files[0].Data)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if strict.Check(body, strict.Limits{}) != nil {
+			return
+		}
+		got := translate(t, body)
+		require.True(t, got.ID == "" || schemas.ValidID(got.ID))
+		if got.Run == nil {
+			require.Contains(t, []schemas.Code{schemas.ValidationError, schemas.InvalidRequest, schemas.UnsupportedTaskType}, got.Code)
+			return
+		}
+		require.True(t, schemas.ValidID(got.ID))
+		require.True(t, schemas.ValidTaskType(got.Run.TaskType))
+		require.Equal(t, got.Run.RiskTier != schemas.RiskNonSensitive, got.Sensitive)
+		data, err := ledger.Encode(schemas.RunRequest{RequestID: got.ID, RunOrder: got.Run.RunOrder})
+		require.NoError(t, err)
+		again, err := runs.Read(data, schemas.MaxRunTimeout)
+		require.NoError(t, err, "what goes on to an agent could be asked for again: %s", data)
+		require.Equal(t, got.Run.RunOrder, again.Order)
+	})
+}

@@ -1,0 +1,445 @@
+package ingress_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+const okRun = `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{}}`
+
+// served has one remote agent.
+func served(c *ingress.Config) {
+	c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" }
+}
+
+// refusal checks what must hold for every refusal of a run.
+func refusal(t *testing.T, a answer) {
+	t.Helper()
+	require.Equal(t, "application/json", a.Header().Get("Content-Type"))
+	require.Equal(t, false, a.body["ok"])
+	require.Equal(t, "error", a.body["status"])
+	require.Equal(t, map[string]any{}, a.body["outputs"])
+	require.Equal(t, []any{}, a.body["warnings"])
+	require.NotEmpty(t, a.field("error", "code"))
+	require.NotEmpty(t, a.field("error", "message"))
+	require.NotEmpty(t, a.body["code"])
+	require.IsType(t, true, a.body["retryable"])
+	require.NotContains(t, a.Body.String(), "null")
+}
+
+// stream sends a run to the streaming route.
+func (w *world) stream(body string, headers ...string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, post(schemas.RouteRunStream, body, headers...))
+	return rec
+}
+
+// action is what was stored under an id.
+func (w *world) action(t *testing.T, tenant, id string) schemas.Action {
+	t.Helper()
+	st, err := w.ledger.Find(t.Context(), tenant, id)
+	require.NoError(t, err)
+	return st.Action
+}
+
+func TestARunIsStored(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	a := w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"LIT_RETRIEVAL","mode":"LIVE","inputs":{"q":1.50},"budgets":{"timeout_ms":1500}}`))
+	c := w.responder.last(t)
+	require.Equal(t, schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: "r1"}, c.ref)
+	require.Negative(t, c.wait)
+	require.True(t, c.held, "the end cannot be missed")
+	require.Equal(t, "r1", a.Header().Get("Weir-Action-Id"))
+	got := w.action(t, "default", "r1")
+	require.Equal(t, "LIT_RETRIEVAL", got.TaskType)
+	require.True(t, got.Sensitive, "no risk tier is the highest")
+	require.Empty(t, got.Class)
+	require.Equal(t, schemas.IDRequest, got.IDSource)
+	require.Equal(t, 1500*time.Millisecond, got.Deadline.Sub(got.AcceptedAt))
+	require.JSONEq(t, `{"task_type":"LIT_RETRIEVAL","mode":"LIVE","inputs":{"q":1.50},"budgets":{"timeout_ms":1500}}`, string(got.Payload))
+	require.Contains(t, string(got.Payload), `1.50`)
+	require.Equal(t, 1, w.metrics.accepted[schemas.KindRun])
+
+	w.do(t, post(schemas.RouteRunSync, `{"request_id":"r2","task_type":"ECHO","risk_tier":"NON_SENSITIVE"}`))
+	got = w.action(t, "default", "r2")
+	require.False(t, got.Sensitive)
+	require.Equal(t, 10*time.Minute, got.Deadline.Sub(got.AcceptedAt), "what its kind may take")
+}
+
+func TestARunIsStreamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	for range 2 {
+		rec := w.stream(okRun, "Prefer", "respond-async")
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.Equal(t, "data: LIT_RETRIEVAL\n\n", rec.Body.String())
+		require.Equal(t, "r1", rec.Header().Get("Weir-Action-Id"))
+		require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
+	}
+	require.True(t, w.responder.last(t).stream)
+	require.Equal(t, 1, w.metrics.accepted[schemas.KindRun])
+	w.do(t, post(schemas.RouteRunSync, okRun))
+	require.True(t, w.responder.last(t).receipt.Duplicate, "the other route joins the same run")
+	require.EqualValues(t, 1, w.records(t))
+}
+
+// What cannot be read is refused before anything is done; what the request itself
+// has made begins at its beginning, wherever another stream was cut.
+func TestWhereAStreamIsResumed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	a := w.do(t, post(schemas.RouteRunStream, okRun, "Last-Event-ID", "x"))
+	require.Equal(t, http.StatusUnprocessableEntity, a.Code)
+	refusal(t, a)
+	require.Equal(t, "INVALID_REQUEST", a.body["code"])
+	require.Equal(t, "r1", a.body["request_id"])
+	require.Empty(t, a.Header().Get("Weir-Action-Id"))
+	require.Zero(t, w.records(t), "nothing was stored")
+	require.Empty(t, w.responder.calls)
+	require.Equal(t, 1, w.metrics.refused[schemas.InvalidRequest])
+
+	require.Equal(t, http.StatusOK, w.stream(okRun, "Last-Event-ID", "999999").Code)
+	require.Zero(t, w.responder.last(t).after, "this request has made the run")
+	require.Equal(t, http.StatusOK, w.stream(okRun, "Last-Event-ID", "999999").Code)
+	require.EqualValues(t, 999_999, w.responder.last(t).after, "and joined it here: the responder knows its end")
+	require.Equal(t, http.StatusOK, w.stream(okRun).Code)
+	require.Zero(t, w.responder.last(t).after)
+	require.EqualValues(t, 1, w.records(t))
+}
+
+func TestPreferencesOfARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	a := w.do(t, post(schemas.RouteRunSync, okRun, "Prefer", "respond-async, wait=7"))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.Equal(t, 7*time.Second, w.responder.last(t).wait)
+	require.Equal(t, "respond-async, wait=7", a.Header().Get("Preference-Applied"))
+}
+
+func TestADeniedCallOfARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	body := func(id string) string {
+		return `{"request_id":"` + id + `","task_type":"HTTP_EXECUTE","inputs":` + denied + `}`
+	}
+	a := w.do(t, post(schemas.RouteRunSync, body("r1"), "Prefer", "respond-async"))
+	require.Equal(t, 10*time.Second, w.responder.last(t).wait, "its caller hears of the denial at once")
+	require.Empty(t, a.Header().Get("Preference-Applied"))
+	require.Equal(t, http.StatusOK, w.stream(body("r2")).Code)
+	require.EqualValues(t, 2, w.records(t), "denials leave evidence")
+	require.JSONEq(t, `{"task_type":"HTTP_EXECUTE","call":{"method":"GET","url":"http://evil.example/x"}}`, string(w.action(t, "default", "r1").Payload))
+}
+
+// Every refusal has one form, on both routes and whatever was asked for.
+func TestRefusalsOfRuns(t *testing.T) {
+	t.Parallel()
+	request := func(body string, headers ...string) func(string) *http.Request {
+		return func(route string) *http.Request { return post(route, body, headers...) }
+	}
+	bodiless := func(method string) func(string) *http.Request {
+		return func(route string) *http.Request { return httptest.NewRequest(method, route, http.NoBody) }
+	}
+	for name, tc := range map[string]struct {
+		r      func(route string) *http.Request
+		status int
+		code   string
+		id     any
+	}{
+		"empty":            {request(""), 422, "INVALID_REQUEST", nil},
+		"no object":        {request("[]"), 422, "INVALID_REQUEST", nil},
+		"twice":            {request(`{"request_id":"r1","request_id":"r2","task_type":"ECHO"}`), 422, "INVALID_REQUEST", nil},
+		"two spellings":    {request(`{"request_id":"r1","task_type":"ECHO","Task_type":"ECHO"}`), 422, "INVALID_REQUEST", "r1"},
+		"unnamed":          {request(`{"task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
+		"untyped":          {request(`{"request_id":"r1"}`), 422, "VALIDATION_ERROR", "r1"},
+		"odd id":           {request(`{"request_id":"r1\u202e","task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
+		"unknown member":   {request(`{"request_id":"r1","task_type":"ECHO","x":1}`), 422, "VALIDATION_ERROR", "r1"},
+		"bad inputs":       {request(`{"request_id":"r1","task_type":"HTTP_PLAN","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
+		"bad call":         {request(`{"request_id":"r1","task_type":"HTTP_EXECUTE","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
+		"bad key":          {request(okRun, "Idempotency-Key", `"a`), 422, "INVALID_REQUEST", "r1"},
+		"another key":      {request(okRun, "Idempotency-Key", `"r2"`), 422, "VALIDATION_ERROR", "r1"},
+		"media type":       {request(okRun, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"encoding":         {request(okRun, "Content-Encoding", "gzip"), 415, "UNSUPPORTED_ENCODING", nil},
+		"too large":        {request(`{"request_id":"` + strings.Repeat("a", 2<<20) + `"}`), 413, "PAYLOAD_TOO_LARGE", nil},
+		"method":           {bodiless(http.MethodGet), 405, "METHOD_NOT_ALLOWED", nil},
+		"trace":            {bodiless(http.MethodTrace), 405, "METHOD_NOT_ALLOWED", nil},
+		"stream of events": {request(`{}`, "Accept", "text/event-stream"), 422, "VALIDATION_ERROR", nil},
+	} {
+		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
+			w := setup(t, served)
+			a := w.do(t, tc.r(route))
+			require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
+			require.Contains(t, a.body, "outputs", name)
+			require.Equal(t, tc.code, a.body["code"], name)
+			require.Equal(t, tc.code, a.field("error", "code"), name)
+			require.Equal(t, tc.id, a.body["request_id"], name)
+			require.Zero(t, w.records(t), name)
+			require.Empty(t, w.responder.calls, name)
+			require.Equal(t, 1, w.metrics.refused[schemas.Code(tc.code)], name)
+		}
+	}
+}
+
+func TestAnUnsupportedTaskType(t *testing.T) {
+	t.Parallel()
+	for _, serves := range []func(string) bool{nil, func(string) bool { return false }} {
+		w := setup(t, func(c *ingress.Config) { c.Serves = serves })
+		a := w.do(t, post(schemas.RouteRunSync, okRun))
+		require.Equal(t, http.StatusBadRequest, a.Code)
+		require.Equal(t, "UNSUPPORTED_TASK_TYPE", a.field("error", "code"))
+		require.Equal(t, "VALIDATION_ERROR", a.body["code"])
+		require.Equal(t, "r1", a.body["request_id"])
+		require.Equal(t, 1, w.metrics.refused[schemas.UnsupportedTaskType])
+		require.Zero(t, w.records(t))
+	}
+}
+
+// An agent may leave while its runs go on: who repeats one, or comes back to its
+// stream, still gets it; only a new one is refused.
+func TestARunOfATaskTypeThatNobodyServesAnyMore(t *testing.T) {
+	t.Parallel()
+	for _, entries := range [][]string{nil, {"agent:LIT_RETRIEVAL"}} {
+		var gone atomic.Bool
+		who := ingress.Identity{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}
+		w := setup(t, func(c *ingress.Config) {
+			c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" && !gone.Load() }
+			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, nil }
+		})
+		w.do(t, post(schemas.RouteRunSync, okRun))
+		gone.Store(true)
+		a := w.do(t, post(schemas.RouteRunSync, okRun))
+		require.Equal(t, http.StatusAccepted, a.Code, "%s", a.Body)
+		require.True(t, w.responder.last(t).receipt.Duplicate)
+		require.True(t, w.responder.last(t).held, "its end is waited for as ever")
+		rec := w.stream(okRun, "Last-Event-ID", "7")
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.Equal(t, "data: LIT_RETRIEVAL\n\n", rec.Body.String())
+		require.EqualValues(t, 7, w.responder.last(t).after)
+
+		for body, want := range map[string]int{
+			`{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{"a":1}}`: http.StatusConflict,
+			`{"request_id":"r1","task_type":"OTHER","inputs":{}}`:              http.StatusConflict,
+			`{"request_id":"r2","task_type":"LIT_RETRIEVAL","inputs":{}}`:      http.StatusBadRequest,
+		} {
+			for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
+				a := w.do(t, post(route, body))
+				require.Equal(t, want, a.Code, "%s", a.Body)
+				refusal(t, a)
+				require.Empty(t, a.Header().Get("Weir-Action-Id"))
+			}
+		}
+		who.Entries = []string{"stock"}
+		require.Equal(t, http.StatusConflict, w.do(t, post(schemas.RouteRunSync, okRun)).Code, "a token that may use something else asks for something else")
+		require.Equal(t, 1, w.metrics.accepted[schemas.KindRun])
+		require.EqualValues(t, 1, w.records(t))
+	}
+}
+
+func TestTheExecutorsWordOnTheInputsOfARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	a := w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"HTTP_EXECUTE","inputs":{"method":"GET"}}`))
+	require.Equal(t, "in inputs: missing required argument 'url'", a.field("error", "message"))
+	require.Equal(t, map[string]any{"variant": "MissingArgument", "code": "VALIDATION_ERROR"}, a.field("error", "details"))
+}
+
+func TestRepeatsOfARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	w.do(t, post(schemas.RouteRunSync, okRun, "Idempotency-Key", `"r1"`))
+	w.do(t, post(schemas.RouteRunSync, "{\n"+okRun[1:], "Idempotency-Key", "r1"))
+	require.True(t, w.responder.last(t).receipt.Duplicate, "white space is no difference, and its id is its key")
+	for _, body := range []string{
+		`{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{"a":1}}`, `{"request_id":"r1","task_type":"ECHO","inputs":{}}`,
+		`{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"timeout_ms":1}}`,
+		`{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{},"risk_tier":"PHI"}`,
+	} {
+		a := w.do(t, post(schemas.RouteRunSync, body))
+		require.Equal(t, http.StatusConflict, a.Code, body)
+		require.Equal(t, "CONFLICT", a.body["code"])
+		require.Equal(t, "r1", a.body["request_id"])
+		require.Equal(t, http.StatusConflict, w.stream(body).Code)
+	}
+	a := w.do(t, post("/v1/execute", `{"method":"GET","url":"http://ok.example/x","request_id":"r1"}`))
+	require.Equal(t, http.StatusConflict, a.Code, "ids are unique across kinds")
+	require.EqualValues(t, 1, w.records(t))
+}
+
+func TestWhoMayRunWhat(t *testing.T) {
+	t.Parallel()
+	may := func(who ingress.Identity, err error) func(*ingress.Config) {
+		return func(c *ingress.Config) {
+			served(c)
+			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, err }
+		}
+	}
+	writer := func(entries ...string) ingress.Identity {
+		return ingress.Identity{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}
+	}
+	run := func(taskType, inputs string) string {
+		return `{"request_id":"r1","task_type":"` + taskType + `","inputs":` + inputs + `}`
+	}
+	keyed := `{"method":"GET","url":"http://ok.example/x","allowlist_key":"stock"}`
+	for name, tc := range map[string]struct {
+		change func(*ingress.Config)
+		body   string
+		status int
+		code   string
+	}{
+		"nobody":            {may(ingress.Identity{}, fault.New(schemas.Unauthorized, "no token")), okRun, 401, "UNAUTHORIZED"},
+		"too often":         {may(ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "slow down"}, RetryAfter: 3 * time.Second}), okRun, 429, "RATE_LIMITED"},
+		"reader":            {may(ingress.Identity{Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}, nil), okRun, 403, "FORBIDDEN"},
+		"writer":            {may(writer(), nil), okRun, 202, ""},
+		"its agent":         {may(writer("stock", "agent:LIT_RETRIEVAL"), nil), okRun, 202, ""},
+		"no agent":          {may(writer("orders"), nil), okRun, 403, "FORBIDDEN"},
+		"other agent":       {may(writer("agent:OTHER"), nil), okRun, 403, "FORBIDDEN"},
+		"unserved":          {may(writer("orders"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
+		"granted, unserved": {may(writer("agent:NOBODY"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
+		"bad inputs too":    {may(writer("agent:OTHER"), nil), `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":[]}`, 422, "VALIDATION_ERROR"},
+		"echo":              {may(writer("orders"), nil), run("ECHO", "{}"), 202, ""},
+		"its call":          {may(writer("stock"), nil), run("HTTP_EXECUTE", keyed), 202, ""},
+		"other call":        {may(writer("orders"), nil), run("HTTP_EXECUTE", keyed), 403, "FORBIDDEN"},
+		"other plan":        {may(writer("orders"), nil), run("HTTP_PLAN", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"stock"}}]}}`), 403, "FORBIDDEN"},
+	} {
+		w := setup(t, tc.change)
+		a := w.do(t, post(schemas.RouteRunSync, tc.body))
+		require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
+		if tc.status < 400 {
+			stored := w.action(t, "a", "r1")
+			require.Equal(t, "id", stored.Principal, name)
+			continue
+		}
+		require.Equal(t, tc.code, a.body["code"], name)
+		require.Contains(t, a.body, "outputs", name)
+		require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") == "Bearer", name)
+		require.Equal(t, tc.status == 429, a.Header().Get("Retry-After") == "3", name)
+		require.Zero(t, w.records(t), name)
+		rec := w.stream(tc.body)
+		require.Equal(t, tc.status, rec.Code, name)
+		require.Equal(t, "application/json", rec.Header().Get("Content-Type"), "a stream that was not begun is a plain refusal")
+	}
+}
+
+func TestTheLogIsAwayOrFullForARun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before, barrier error
+		code            string
+		named           bool
+		after           string
+	}{
+		"full":       {fault.ErrFull, nil, "LOG_FULL", false, "60"},
+		"away":       {fault.ErrUnavailable, nil, "UNAVAILABLE", true, "1"},
+		"no barrier": {nil, errors.New("private"), "UNAVAILABLE", true, "1"},
+	} {
+		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
+			w := setup(t, served)
+			w.plant(tc.before, tc.barrier)
+			a := w.do(t, post(route, okRun))
+			require.Equal(t, http.StatusServiceUnavailable, a.Code, name)
+			require.Equal(t, tc.after, a.Header().Get("Retry-After"), name)
+			require.Equal(t, tc.code, a.body["code"], name)
+			require.Equal(t, "r1", a.body["request_id"], name)
+			require.Equal(t, true, a.body["retryable"], name)
+			require.Equal(t, tc.named, a.Header().Get("Weir-Action-Id") == "r1", name)
+			require.Equal(t, tc.named, a.Header().Get("Location") == "/v1/actions/r1", name)
+			require.Empty(t, w.responder.calls, name)
+			require.NotContains(t, a.Body.String(), "private", name)
+		}
+	}
+}
+
+// No run may ask for more time than it is remembered for, and the refusal says how
+// much that is.
+func TestTheLongestRun(t *testing.T) {
+	t.Parallel()
+	const body = `{"request_id":"r1","task_type":"LIT_RETRIEVAL","budgets":{"timeout_ms":%d}}`
+	for most, allowed := range map[time.Duration]int{
+		0: 86_400_000, time.Hour: 3_600_000, 168 * time.Hour: 86_400_000,
+	} {
+		w := setup(t, served, func(c *ingress.Config) { c.MaxRun = most })
+		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
+			a := w.do(t, post(route, fmt.Sprintf(body, allowed+1)))
+			require.Equal(t, http.StatusUnprocessableEntity, a.Code)
+			refusal(t, a)
+			require.Equal(t, "at /budgets/timeout_ms: must be a whole number from 1 to "+strconv.Itoa(allowed), a.field("error", "message"))
+		}
+		require.Zero(t, w.records(t))
+		require.Equal(t, http.StatusAccepted, w.do(t, post(schemas.RouteRunSync, fmt.Sprintf(body, allowed))).Code)
+	}
+}
+
+func TestAPanicOfARunHasItsDialect(t *testing.T) {
+	t.Parallel()
+	w := setupPolicy(t, door{panics: true})
+	a := w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"HTTP_EXECUTE","inputs":`+okGet+`}`))
+	require.Equal(t, http.StatusInternalServerError, a.Code)
+	require.Contains(t, a.body, "outputs")
+	require.NotContains(t, a.Body.String(), "AGWCANARY")
+}
+
+// What is near the two paths is no run.
+func TestNeighboursOfTheRunRoutes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, path := range []string{"/agents/run", "/agents/run/", "/agents/run/sync/", "/agents/run/other", "/agents/run/sync/x", "/Agents/run/sync", "/agents//run/sync", "/agents/run%2fsync"} {
+		a := w.do(t, post(path, okRun))
+		require.Equal(t, http.StatusNotFound, a.Code, path)
+		require.Equal(t, "NOT_FOUND", a.body["code"], path)
+		require.NotContains(t, a.body, "outputs", path)
+	}
+}
+
+func TestRedriveOfARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	seq := w.parked(t, schemas.Action{
+		ID: "r1", Tenant: "default", Kind: schemas.KindRun, TaskType: "LIT_RETRIEVAL", IDSource: schemas.IDRequest, Fingerprint: "f",
+		AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour),
+		Payload: []byte(`{"task_type":"LIT_RETRIEVAL","risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}}`),
+	})
+	a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`))
+	require.Equal(t, http.StatusAccepted, a.Code, "%s", a.Body)
+	old, again := w.action(t, "default", "r1"), w.action(t, "default", a.Header().Get("Weir-Action-Id"))
+	require.Equal(t, "r1", again.Supersedes)
+	require.Equal(t, schemas.KindRun, again.Kind)
+	require.Equal(t, "LIT_RETRIEVAL", again.TaskType)
+	require.False(t, again.Sensitive)
+	require.Equal(t, 90*time.Second, again.Deadline.Sub(again.AcceptedAt), "its own budget, anew")
+	require.Equal(t, string(old.Payload), string(again.Payload))
+
+	seq = w.parked(t, schemas.Action{
+		ID: "r2", Tenant: "default", Kind: schemas.KindRun, TaskType: "OTHER", IDSource: schemas.IDRequest, Fingerprint: "f",
+		AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour), Payload: []byte(`{"task_type":"LIT_RETRIEVAL","risk_tier":"PHI"}`),
+	})
+	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`))
+	again = w.action(t, "default", a.Header().Get("Weir-Action-Id"))
+	require.Equal(t, "LIT_RETRIEVAL", again.TaskType, "what is performed is what the payload says")
+	require.True(t, again.Sensitive)
+}
+
+// What is wrong with the message itself is found before any route is asked.
+func TestAMalformedMessageForARun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := post(schemas.RouteRunSync, okRun)
+	r.RequestURI = "http://evil.test" + schemas.RouteRunSync
+	a := w.do(t, r)
+	require.Equal(t, http.StatusBadRequest, a.Code)
+	require.Equal(t, "INVALID_REQUEST", a.body["code"])
+	require.Contains(t, a.body, "outputs")
+}

@@ -1,0 +1,131 @@
+package corpus_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"weir/schemas"
+)
+
+// route is where a row goes that the corpus sends to a run. What holds for one
+// writing route holds for all of them, each in its own words.
+type route string
+
+const (
+	viaExecute route = ""       // the executor
+	viaSync    route = "sync"   // the run's own route
+	viaStream  route = "stream" // the run's other route
+)
+
+// routes are all that a row takes. Answers that are a refusal are the same on
+// both routes of runs, which a stream of events is not. What only a run has is
+// not asked of the executor.
+func (r *inboundRow) routes() []route {
+	sync := strings.HasPrefix(r.Path, schemas.RouteRunSync) || strings.Contains(r.Raw, " "+schemas.RouteRunSync)
+	var all []route
+	switch {
+	case strings.HasPrefix(r.Path, schemas.RouteRunStream), strings.Contains(r.Raw, " "+schemas.RouteRunStream):
+		return []route{viaStream}
+	case !sync:
+		return []route{viaExecute}
+	case r.Surface != "envelope-and-ids":
+		all = append(all, viaExecute)
+	}
+	all = append(all, viaSync)
+	if !strings.Contains(r.Class, "2xx") {
+		all = append(all, viaStream)
+	}
+	return all
+}
+
+// on is the row on one of its routes.
+func (r *inboundRow) on(v route) *inboundRow {
+	other := *r
+	other.via = v
+	return &other
+}
+
+// name tells the row and the route.
+func (r *inboundRow) name() string {
+	if r.via == viaExecute {
+		return r.ID
+	}
+	return r.ID + "." + string(r.via)
+}
+
+// place puts a path of the corpus where Weir has the same thing: what makes an
+// action is the row's route, and what is read is /v1/actions. The encodings
+// that a row is about stay.
+func (r *inboundRow) place(method, path string) string {
+	if strings.HasPrefix(path, schemas.RouteRunStream) {
+		return path
+	}
+	if method == http.MethodPost && strings.HasPrefix(path, "/v1/actions") && !strings.HasPrefix(path, "/v1/actions/") {
+		return "/v1/execute" + strings.TrimPrefix(path, "/v1/actions")
+	}
+	if rest, ok := strings.CutPrefix(path, schemas.RouteRunSync); ok {
+		return map[route]string{viaExecute: "/v1/execute", viaSync: schemas.RouteRunSync, viaStream: schemas.RouteRunStream}[r.via] + rest
+	}
+	for _, p := range [][2]string{{"%61gent/", "%761/"}, {"agent/", "v1/"}} {
+		if rest, ok := strings.CutPrefix(path, "/"+p[0]); ok {
+			return "/" + p[1] + strings.Replace(rest, "task", "actions", 1)
+		}
+	}
+	return path
+}
+
+// placeRaw does the same in the request line of exact bytes. A body needs its
+// media type to be read as one.
+func (r *inboundRow) placeRaw(raw string) string {
+	parts := strings.SplitN(raw, " ", 3)
+	if len(parts) < 3 {
+		return raw
+	}
+	parts[1] = r.place(parts[0], parts[1])
+	return strings.Join(parts, " ")
+}
+
+var budget = regexp.MustCompile(`"budgets":\{"tokens":([^}]*)\}`)
+
+// adapt makes what the route takes of a body that says what it says to
+// the corpus. What is not a whole body of it goes out as it is.
+func (r *inboundRow) adapt(body, upstream string) string {
+	if r.via == viaExecute {
+		return r.call(body, upstream)
+	}
+	var doc struct {
+		TaskType string `json:"task_type"`
+	}
+	if json.Unmarshal([]byte(body), &doc) != nil || doc.TaskType != "http.action" {
+		return body
+	}
+	return fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, r.name(), schemas.TaskHTTPExecute, r.call(body, upstream))
+}
+
+// call is the executor's body.
+func (r *inboundRow) call(body, upstream string) string {
+	if n := budget.FindStringSubmatch(body); n != nil { // another number that has a type
+		return fmt.Sprintf(`{"method":"GET","url":%q,"timeout_ms":%s}`, upstream+"/v1/x", n[1])
+	}
+	var doc struct {
+		TaskType  string `json:"task_type"`
+		Key       string `json:"allowlist_key"`
+		Different string `json:"different"`
+	}
+	if json.Unmarshal([]byte(body), &doc) != nil || strings.Contains(body, `metho\u0064`) {
+		return body
+	}
+	target, key := upstream+"/v1/x?row="+r.name(), "api"
+	switch {
+	case doc.Different != "":
+		target += "&different=1"
+	case doc.Key != "":
+		key = doc.Key
+	case doc.TaskType != "http.action":
+		return body
+	}
+	return fmt.Sprintf(`{"type":"Http","args":{"method":"GET","url":%q,"allowlist_key":%q}}`, target, key)
+}

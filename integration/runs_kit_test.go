@@ -1,0 +1,161 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tmaxmax/go-sse"
+
+	"weir/internal/weirtest/agent"
+	"weir/schemas"
+)
+
+// agentsFile writes a configuration with agents, each by the first task type that
+// the double serves.
+func agentsFile(tb testing.TB, agents map[string]*agent.Agent) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "weir.yaml")
+	require.NoError(tb, os.WriteFile(path, []byte(agentsYAML(agents)), 0o600))
+	return path
+}
+
+func agentsYAML(agents map[string]*agent.Agent) string {
+	var b strings.Builder
+	b.WriteString("agents:\n")
+	for taskType, a := range agents {
+		fmt.Fprintf(&b, "  %s: {url: %q, concurrency: 256}\n", taskType, a.URL())
+	}
+	return b.String()
+}
+
+// frame is one whole event as it came over the wire.
+type frame struct {
+	id, name, text string
+}
+
+// frames are the whole events among the bytes of a stream, comments left out. What
+// follows the last blank line is no event yet.
+func frames(data []byte) []frame {
+	var all []frame
+	for {
+		text, rest, whole := bytes.Cut(data, []byte("\n\n"))
+		if !whole {
+			return all
+		}
+		data = rest
+		f := frame{text: string(text)}
+		for line := range strings.SplitSeq(f.text, "\n") {
+			switch name, value, _ := strings.Cut(line, ": "); name {
+			case "id":
+				f.id = value
+			case "event":
+				f.name = value
+			}
+		}
+		if f.id != "" || f.name != "" {
+			all = append(all, f)
+		}
+	}
+}
+
+// ask is a request whose answer is a stream.
+type ask struct {
+	method, path, body string
+	after              string // Last-Event-ID
+}
+
+// readStream returns the status and whatever came before the answer ended or was
+// cut; cut says which of the two it was.
+func readStream(ctx context.Context, client *http.Client, base string, a ask) (status int, data []byte, cut bool, err error) {
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, a.method, base+a.path, strings.NewReader(a.body))
+	if err != nil {
+		return 0, nil, false, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if a.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.after != "" {
+		req.Header.Set("Last-Event-ID", a.after)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, true, ctx.Err()
+	}
+	defer resp.Body.Close()
+	data, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, data, err != nil, ctx.Err()
+}
+
+// runBody is a request for a run.
+func runBody(id, taskType, inputs string) string {
+	return fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, id, taskType, inputs)
+}
+
+// logged are the events of an action as pages give them.
+func logged(ctx context.Context, w *weir, id string) ([]schemas.EventView, error) {
+	var all []schemas.EventView
+	for after := "0"; after != ""; {
+		resp, text, err := w.try(ctx, http.MethodGet, "/v1/actions/"+id+"/events?limit=1000&after="+after, "", "Accept", "application/json")
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("status %d: %s", resp.StatusCode, text)
+		}
+		var page schemas.Page[schemas.EventView]
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		after = page.Next
+		if n := len(all); n > 0 && all[n-1].Type == schemas.EventSettled {
+			return all, nil
+		}
+	}
+	return all, nil
+}
+
+// shownAs is the name of an event in the dialect of runs; none: it is not shown.
+func shownAs(t schemas.EventType) string {
+	switch t {
+	case schemas.EventAccepted:
+		return schemas.RunEventStarted
+	case schemas.EventProgress:
+		return schemas.RunEventProgress
+	case schemas.EventSettled:
+		return schemas.RunEventComplete
+	default:
+		return ""
+	}
+}
+
+func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
+
+// readProgress reads a stream until so many progress events have come.
+func readProgress(tb testing.TB, body io.Reader, n int) int {
+	tb.Helper()
+	seen := 0
+	for e, err := range sse.Read(bufio.NewReader(body), nil) {
+		require.NoError(tb, err)
+		if e.Type == schemas.RunEventProgress {
+			seen++
+		}
+		if seen == n {
+			break
+		}
+	}
+	return seen
+}

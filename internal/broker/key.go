@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	keyStream = "KV_" + schemas.KeyBucket
+	// sealSubject is where the key of the evidence lies.
+	sealSubject = "$KV." + schemas.KeyBucket + ".evidence"
+	// SealKeyLen is the length of that key in bytes.
+	SealKeyLen = 32
+)
+
+// errKeyDamaged is a key that no node has made. To make another in its place
+// would have equal contents leave different hashes from then on, unnoticed.
+var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " is damaged: restore it, or delete the bucket for a new one, " +
+	"whose hashes cannot be compared with those that are stored")
+
+// makeKeys makes the bucket of keys. Unlike that of tokens it is republished to
+// nobody, and it is no part of what observers are given.
+func (b *Broker) makeKeys(ctx context.Context) error {
+	err := made(ctx, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: schemas.KeyBucket, Description: "what the evidence of sensitive actions is hashed with: never for those who read evidence",
+			History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", schemas.KeyBucket, wrap(err))
+	}
+	return nil
+}
+
+// SealKey is the log's key for the evidence of sensitive actions. The first call
+// of all nodes makes it; nodes that call at once agree. It is as durable as
+// promised when SealKey returns, so that nothing is hashed with a key that a
+// power cut could take.
+func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
+	key, err := b.readKey(ctx)
+	if errors.Is(err, fault.ErrNotFound) {
+		fresh := make([]byte, SealKeyLen)
+		_, _ = rand.Read(fresh) // never fails
+		// Not Append: a log that is full still opens.
+		_, err = b.write(ctx, schemas.Append{Subject: sealSubject, Data: fresh, Guarded: true, Guard: sealSubject})
+		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
+			// Ours, another node's, or nobody knows: what is stored counts.
+			key, err = b.readKey(ctx)
+		}
+	}
+	if err == nil {
+		err = b.Barrier(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the key of the evidence: %w", err)
+	}
+	return key, nil
+}
+
+func (b *Broker) readKey(ctx context.Context) ([]byte, error) {
+	r, err := b.lead(ctx, keyStream, directGet{Last: sealSubject})
+	if err == nil && len(r.Data) != SealKeyLen {
+		err = errKeyDamaged
+	}
+	return r.Data, err
+}

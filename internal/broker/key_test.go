@@ -1,0 +1,111 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// TestNodesAgreeOnTheKey even where all of them are the first.
+func TestNodesAgreeOnTheKey(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	nodes := []*Broker{n.Broker}
+	for range 7 {
+		nodes = append(nodes, n.second(t))
+	}
+	keys, errs := make([]string, len(nodes)), make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, b := range nodes {
+		all.Go(func() {
+			key, err := b.SealKey(t.Context())
+			keys[i], errs[i] = string(key), err
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.Len(t, keys[0], SealKeyLen)
+	require.NotEqual(t, strings.Repeat("\x00", SealKeyLen), keys[0])
+	for _, key := range keys {
+		require.Equal(t, keys[0], key)
+	}
+	first, last, err := n.Bounds(t.Context(), keyStream)
+	require.NoError(t, err)
+	require.Equal(t, first, last, "one was stored")
+	other, err := open(t, embedded.Config{}, Config{}).SealKey(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, keys[0], string(other), "each log has its own")
+}
+
+// TestKeyIsDurableBeforeUse: nobody gets it, whether they have made it or found
+// it, before it would survive what the durability promises.
+func TestKeyIsDurableBeforeUse(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	for range 2 {
+		before := n.metrics.get(&n.metrics.barriers)
+		_, err := n.SealKey(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before+1, n.metrics.get(&n.metrics.barriers))
+	}
+	broken := errors.New("the disk is gone")
+	n = open(t, embedded.Config{}, Config{Barrier: func(context.Context) error { return broken }})
+	key, err := n.SealKey(t.Context())
+	require.ErrorIs(t, err, broken)
+	require.Nil(t, key)
+}
+
+func TestKeyOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
+	require.NoError(t, err)
+	b, err := Open(t.Context(), Config{Server: server, Layout: layout, AttemptTimeout: embeddedAttemptTimeout})
+	require.NoError(t, err)
+	before, err := b.SealKey(t.Context())
+	require.NoError(t, err)
+	b.Close(t.Context())
+	require.NoError(t, server.Stop())
+
+	after, err := open(t, embedded.Config{Dir: dir}, Config{}).SealKey(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+// TestKeyOfAFullLog: a node must start, to tell what it holds, however full it is.
+func TestKeyOfAFullLog(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
+	n.usage.add(2)
+	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
+	_, err := n.SealKey(t.Context())
+	require.NoError(t, err)
+}
+
+// TestDamagedKey is refused: another in its place would go unnoticed.
+func TestDamagedKey(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	kv, err := n.js.KeyValue(t.Context(), schemas.KeyBucket)
+	require.NoError(t, err)
+	for _, damage := range []func() error{
+		func() error { _, err := kv.Put(t.Context(), "evidence", []byte("short")); return err },
+		func() error { return kv.Delete(t.Context(), "evidence") },
+	} {
+		require.NoError(t, damage())
+		key, err := n.SealKey(t.Context())
+		require.ErrorIs(t, err, errKeyDamaged)
+		require.Nil(t, key)
+	}
+	require.NoError(t, n.js.DeleteKeyValue(t.Context(), schemas.KeyBucket))
+	_, err = n.SealKey(t.Context())
+	require.Error(t, err, "a store that is gone is not an empty one")
+}

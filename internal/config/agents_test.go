@@ -1,0 +1,246 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// Every way to get an agent wrong, with the very words an operator reads.
+func TestBadAgents(t *testing.T) {
+	t.Parallel()
+	const at = "weir.yaml:3: agents.T."
+	long := strings.Repeat("a", schemas.MaxAgentTask+1)
+	for _, tt := range []struct{ text, want string }{
+		{"agents: [a]", "weir.yaml:1: agents: is a list; write keys and values below it"},
+		{"agents: {T: http://h}", "weir.yaml:1: agents.T: is text; write keys and values below it"},
+		{"agents:\n  T: {url: 'http://h'}\n  T: {}", "weir.yaml:3: agents.T: the key is here twice, first at weir.yaml:2; remove one"},
+		{"agents:\n  T:\n    tokn: canary", at + "tokn: unknown key; did you mean token?"},
+		{"agents:\n  T:\n    timeout: 5", at + "timeout: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
+		{"agents:\n  T:\n    token: 5", at + "token: is a number; write it in quotes"},
+
+		{"agents:\n  ECHO:\n    url: http://h", "weir.yaml:2: agents.ECHO: is served by Weir itself; give the agent another task type"},
+		{"agents:\n  HTTP_PLAN: {url: http://h}", "weir.yaml:2: agents.HTTP_PLAN: is served by Weir itself; give the agent another task type"},
+		{
+			"agents:\n  a b: {url: http://h}",
+			`weir.yaml:2: agents."a b": is not a task type; write at most 122 letters, digits, dots, underscores, colons and hyphens`,
+		},
+		{
+			"agents:\n  " + long + ": {url: http://h}",
+			"weir.yaml:2: agents.\"" + long[:64] + `": is not a task type; write at most 122 letters, digits, dots, underscores, colons and hyphens`,
+		},
+		{"agents:\n  \"\": {url: http://h}", `weir.yaml:2: agents."": is not a task type; write at most 122 letters, digits, dots, underscores, colons and hyphens`},
+
+		{"agents:\n  T: {}", "weir.yaml:2: agents.T.url: is missing; write where the agent's routes begin, such as https://agent.example.com"},
+		{"agents:\n  T:\n    url: '*'", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"agents:\n  T:\n    url: localhost:80", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"agents:\n  T:\n    url: ftp://canary", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"agents:\n  T:\n    url: http://me:canary@h", at + "url: holds a user name or a password; put the credential in token"},
+		{"agents:\n  T:\n    url: http://h/?canary", at + "url: has a query or a fragment; the routes are added to its end"},
+		{"agents:\n  T:\n    url: 'http://h#canary'", at + "url: has a query or a fragment; the routes are added to its end"},
+		{"agents:\n  T:\n    url: http://h/agents/run/stream", at + "url: ends in a route that is added to it; leave out /agents/run/stream"},
+		{"agents:\n  T:\n    url: http://h/canary/agents/run/sync/", at + "url: ends in a route that is added to it; leave out /agents/run/sync"},
+		{"agents:\n  T:\n    url: http://h/agents/run/", at + "url: ends in a route that is added to it; leave out /agents/run"},
+		{"agents:\n  T:\n    url: 'http://h/%zz'", at + "url: is not a URL; write scheme://host[:port][/path]"},
+		{"agents:\n  T:\n    url: 'http://'", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"agents:\n  T:\n    url: 'http:///x'", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"agents:\n  T:\n    url: 'http://h:0'", at + "url: the port is not a number from 1 to 65535"},
+		{"agents:\n  T:\n    url: 'http://h\u200b/'", at + "url: the url holds a character"},
+		{"agents:\n  T:\n    url: 'http://h//'", at + "url: the path has an empty segment"},
+		{"agents:\n  T:\n    url: 'http://h/a/../b'", at + "url: the path has"},
+
+		{"agents:\n  T: {url: http://h,\n    mode: poll}", at + "mode: is none of its words; use stream or sync"},
+		{"agents:\n  T: {url: http://h,\n    timeout: 99ms}", at + "timeout: is 99ms; use 100ms to 24h"},
+		{"agents:\n  T: {url: http://h,\n    timeout: 25h}", at + "timeout: is 25h; use 100ms to 24h"},
+		{"agents:\n  T: {url: http://h,\n    timeout: -1s}", at + "timeout: is -1s; use 100ms to 24h"},
+		{"agents:\n  T: {url: http://h,\n    concurrency: 0}", at + "concurrency: is 0; use 1 to 10000"},
+		{"agents:\n  T: {url: http://h,\n    concurrency: 10001}", at + "concurrency: is 10001; use 1 to 10000"},
+		{"agents:\n  T: {url: http://h,\n    network: lan}", at + `network: "lan" is not public, loopback or private`},
+		{"agents:\n  T: {url: http://h,\n    network: private}", "weir.yaml:2: agents.T.cidrs: missing; a private entry reaches the ranges it names"},
+		{"agents:\n  T: {url: http://h,\n    cidrs: [10.0.0.0/8]}", at + "cidrs: only a private entry has them; set network to private"},
+		{"agents:\n  T: {url: http://h, network: private,\n    cidrs: [10.0.0.1/8]}", at + `cidrs: "10.0.0.1/8" is not a range; write its first address and a length, such as 10.0.0.0/8`},
+		{"agents:\n  T: {url: http://h,\n    token: Bearer canary}", at + "token: holds a space; write the token alone, Bearer is added to it"},
+		{"agents:\n  T: {url: http://h,\n    token: \"can\\u00e9ary\"}", at + "token: is not printable ASCII without spaces in which every ${ begins a ${secret:NAME}"},
+		{"agents:\n  T: {url: http://h,\n    token: \"canary\\r\\nX: y\"}", at + "token: holds a space; write the token alone, Bearer is added to it"},
+		{"agents:\n  T: {url: http://h,\n    token: '${canary}'}", at + "token: is not printable ASCII without spaces in which every ${ begins a ${secret:NAME}"},
+		{"agents:\n  T: {url: http://h,\n    token: '${secret:lower}'}", at + "token: is not printable ASCII without spaces in which every ${ begins a ${secret:NAME}"},
+
+		{"policy:\n  allowlist:\n    - name: agent:T\n      url_prefix: http://h/", "weir.yaml:3: policy.allowlist[0].name: \"agent:\" is kept for agents"},
+		{"policy:\n  allowlist:\n    - name: a\n      url_prefix: http://h/\n      agent: true", "weir.yaml:5: policy.allowlist[0].agent: unknown key"},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Parse("weir.yaml", []byte(tt.text), nil, nil)
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), tt.want), err.Error())
+			require.NotContains(t, err.Error(), "canary")
+			require.NotContains(t, err.Error(), "\n", "one thing is wrong, one is told")
+		})
+	}
+	_, err := config.Parse("weir.yaml", []byte("agents:\n  A: {}\n  B: {url: 'http://h', mode: x, timeout: 1ms}\npolicy: {allowed_hosts: ['a b']}"), nil, nil)
+	require.Len(t, problems(t, err), 4, "all are told at once")
+}
+
+// What an agent is to the room that calls it, and to policy.
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	c := parse(t, full)
+	require.Empty(t, c.Agents["acme.translate:v2"].Token)
+	require.Equal(t, map[string]schemas.Agent{
+		"SUMMARIZE": {
+			TaskType: "SUMMARIZE", URL: "https://agents.example.com/summarize", Mode: schemas.AgentSync, Timeout: 20 * time.Minute, Concurrency: 4,
+		},
+		"acme.translate:v2": {TaskType: "acme.translate:v2", URL: "http://localhost:9001", Mode: schemas.AgentStream, Concurrency: 32},
+	}, c.RunAgents())
+	p, err := c.Compile()
+	require.NoError(t, err)
+	for task, agent := range c.RunAgents() {
+		for _, route := range []string{schemas.RouteRunStream, schemas.RouteRunSync} {
+			r := policy.Request{Agent: true, Key: schemas.AgentEntry(task), Method: "POST", URL: agent.URL + route, HasBody: true, Body: []byte("{}")}
+			d := p.Decide(r)
+			require.True(t, d.Allowed, "%s %s: %s", task, route, d.Reason)
+			require.Equal(t, schemas.AgentEntry(task), d.Entry)
+			permit, _ := d.Permit()
+			require.Equal(t, agent.URL+route, permit.URL())
+			if task == "SUMMARIZE" {
+				require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:AGENT_TOKEN}"}, permit.Headers())
+			} else {
+				require.Empty(t, permit.Headers())
+			}
+			for name, change := range map[string]func(*policy.Request){
+				"method": func(r *policy.Request) { r.Method = "GET"; r.HasBody = false },
+				"path":   func(r *policy.Request) { r.URL = agent.URL + "/health" },
+				"above":  func(r *policy.Request) { r.URL = agent.URL + "/agents/run" },
+				"other":  func(r *policy.Request) { r.URL = "https://other.example/agents/run/sync" },
+				"plain":  func(r *policy.Request) { r.Agent = false },
+			} {
+				changed := r
+				change(&changed)
+				require.False(t, p.Decide(changed).Allowed, name)
+			}
+		}
+	}
+	require.Empty(t, config.Defaults().RunAgents())
+	require.Equal(t, config.Defaults().Policy.Targets(), config.Defaults().Targets())
+}
+
+// Where nobody says where an agent lies, its URL does.
+func TestNetworkOfAnAgent(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"http://localhost:1": "loopback", "http://LOCALHOST": "loopback", "http://a.localhost:1/x": "loopback",
+		"http://127.0.0.2:1": "loopback", "https://[::1]:1": "loopback",
+		"http://agent.example": "public", "https://10.1.2.3": "public", "http://localhost.example": "public",
+	} {
+		c := parse(t, fmt.Sprintf("agents: {T: {url: %q}}", url))
+		require.Equal(t, want, c.Agents["T"].Network, url)
+	}
+	c := parse(t, "agents: {T: {url: 'http://localhost:1', network: public}}")
+	require.Equal(t, "public", c.Agents["T"].Network, "who says so is believed")
+}
+
+func TestTokenInTheClear(t *testing.T) {
+	t.Parallel()
+	for text, warned := range map[string]bool{
+		"{url: 'http://agent.example', token: canary}":                                   true,
+		"{url: 'HTTP://agent.example', token: '${secret:T}'}":                            true,
+		"{url: 'http://10.0.0.1', token: canary, network: private, cidrs: [10.0.0.0/8]}": true,
+		"{url: 'https://agent.example', token: canary}":                                  false,
+		"{url: 'http://localhost:1', token: canary}":                                     false,
+		"{url: 'http://agent.example'}":                                                  false,
+		"{url: 'http://agent.example', token: canary, network: loopback}":                false,
+	} {
+		c := parse(t, "agents: {T: "+text+"}")
+		require.Equal(t, warned, len(c.Warnings()) == 1, text)
+		if warned {
+			require.Equal(t, "agents.T.url: is plain http to another machine: whoever is on the way reads the token; use https", c.Warnings()[0])
+		}
+	}
+}
+
+// An agent on a port of this node's own is never called, and one that is given as
+// many runs as there are slots leaves none to the others.
+func TestAnAgentThatCannotWork(t *testing.T) {
+	t.Parallel()
+	const itself = ": is an address of this node, which is never a target: every run of it will be denied with DENY_ADDRESS"
+	for text, want := range map[string][]string{
+		"{url: 'http://127.0.0.1:8092'}":        {"agents.T.url" + itself},
+		"{url: 'http://LocalHost:8092/x'}":      {"agents.T.url" + itself},
+		"{url: 'http://[::1]:4222'}":            {"agents.T.url" + itself},
+		"{url: 'http://127.0.0.1:8093'}":        nil,
+		"{url: 'http://agent.example:8092'}":    nil,
+		"{url: 'http://h', concurrency: 63}":    nil,
+		"{url: 'http://h', concurrency: 64}":    {"agents.T.concurrency: is not below workers.slots, 64: its runs may take every slot that there is for runs"},
+		"{url: 'http://h', concurrency: 10000}": {"agents.T.concurrency: is not below workers.slots, 64: its runs may take every slot that there is for runs"},
+	} {
+		require.Equal(t, want, parse(t, "nats: {listen: '127.0.0.1:4222'}\nworkers: {slots: 64}\nagents: {T: "+text+"}").Warnings(), text)
+	}
+	wide := "listen: '10.1.2.3:80'\nauth: {mode: tokens}\nagents: {T: {url: 'http://10.1.2.3', network: private, cidrs: [10.0.0.0/8]}}"
+	require.Equal(t, []string{"agents.T.url" + itself}, parse(t, wide).Warnings())
+}
+
+// An address in an agent's URL that its network does not reach is told before the
+// first run, with what would reach it.
+func TestAnAgentOutOfReach(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{url: 'http://10.1.2.3:80/x'}":                                         "public; write network: private and cidrs: [10.1.2.3/32], or a wider range",
+		"{url: 'http://10.1.2.3', network: loopback}":                           "loopback; write network: private and cidrs: [10.1.2.3/32], or a wider range",
+		"{url: 'http://10.1.2.3', network: private, cidrs: [192.168.0.0/16]}":   "private; write network: private and cidrs: [10.1.2.3/32], or a wider range",
+		"{url: 'http://[fd12::1]:9'}":                                           "public; write network: private and cidrs: [fd12::1/128], or a wider range",
+		"{url: 'http://localhost:9', network: public}":                          "public; write network: loopback",
+		"{url: 'http://127.0.0.1:9', network: private, cidrs: [10.0.0.0/8]}":    "private; write network: loopback",
+		"{url: 'https://93.184.216.34', network: loopback}":                     "loopback; write network: public",
+		"{url: 'http://169.254.169.254'}":                                       "public; no network reaches it",
+		"{url: 'http://0.0.0.0:9'}":                                             "public; no network reaches it",
+		"{url: 'http://10.1.2.3', network: private, cidrs: [10.0.0.0/8]}":       "",
+		"{url: 'https://93.184.216.34'}":                                        "",
+		"{url: 'https://agent.example', network: private, cidrs: [10.0.0.0/8]}": "",
+	} {
+		var expected []string
+		if network, remedy, ok := strings.Cut(want, "; "); ok {
+			expected = []string{"agents.T.url: names an address that network: " + network + " does not reach: every run of it will be denied with DENY_ADDRESS; " + remedy}
+		}
+		require.Equal(t, expected, parse(t, "agents: {T: "+text+"}").Warnings(), text)
+	}
+}
+
+// A token is shown to nobody; that it is a secret's, and whose, is.
+func TestTokensAreHidden(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `
+agents:
+  none: {url: "https://a.example"}
+  named: {url: "https://a.example", token: "${secret:MINE}"}
+  plain: {url: "https://a.example", token: canary}
+  mixed: {url: "https://a.example", token: "canary-${secret:MINE}"}
+`)
+	redacted := c.Redacted()
+	for name, want := range map[string]string{"none": "", "named": "${secret:MINE}", "plain": "set", "mixed": "set"} {
+		require.Equal(t, want, redacted.Agents[name].Token, name)
+	}
+	require.Equal(t, "canary", c.Agents["plain"].Token, "redacting is done on a copy")
+	require.Contains(t, c.String(), "${secret:MINE}")
+	for _, v := range []any{c, c.Agents, c.Agents["plain"], &redacted} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			require.NotContains(t, fmt.Sprintf(verb, v), "canary", verb)
+			require.NotContains(t, fmt.Sprintf(verb, v), fmt.Sprintf("%x", "canary"), verb)
+		}
+		data, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), "canary")
+	}
+	data, err := json.Marshal(c.Agents["named"])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"url":"https://a.example","mode":"stream","token":"${secret:MINE}","timeout":"0s","network":"public","cidrs":[],"concurrency":32}`, string(data))
+	again := parse(t, strings.ReplaceAll(c.String(), "creds: unset", `creds: ""`))
+	same(t, redacted, again.Redacted())
+}

@@ -1,0 +1,194 @@
+package ledger_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+// counted counts what is asked of a log.
+type counted struct {
+	*memlog.Log
+	lasts, pages, appends int
+}
+
+func (c *counted) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	c.lasts++
+	return c.Log.Last(ctx, stream, filter)
+}
+
+func (c *counted) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
+	c.pages++
+	return c.Log.Page(ctx, stream, filter, from, limit, size)
+}
+
+func (c *counted) Append(ctx context.Context, m schemas.Append) (uint64, error) {
+	c.appends++
+	return c.Log.Append(ctx, m)
+}
+
+var (
+	begun    = schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}
+	attempt  = schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1}}
+	result   = schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1}}
+	unsent   = schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Number: 1}, Attempted: &schemas.Attempted{Number: 1}}
+	waiting  = schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitCapacity}}
+	progress = schemas.Event{Type: schemas.EventProgress, Data: []byte(`{"name":"progress"}`)}
+	delta    = schemas.Event{Type: schemas.EventDelta, Data: []byte(`{}`)}
+	cancel   = schemas.Event{Type: schemas.EventCancel}
+	ended    = schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeUnknown}}
+	resolved = schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}}
+	wake     = schemas.Event{} // written as a wake-up
+	garbage  = schemas.Event{Type: "garbage"}
+)
+
+// live writes a history behind an accepted event.
+func live(t *testing.T, l *ledger.Ledger, log ledger.Log, events ...schemas.Event) schemas.Ref {
+	t.Helper()
+	st, _, err := l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	for _, ev := range events {
+		tail, data := schemas.TailWake, ""
+		switch ev.Type {
+		case wake.Type:
+		case garbage.Type:
+			tail, data = schemas.TailEvent, "?"
+		default:
+			require.NoError(t, l.Append(t.Context(), st, ev))
+			continue
+		}
+		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, tail), Data: []byte(data)})
+		require.NoError(t, err)
+		st, err = l.Load(t.Context(), st.Ref)
+		require.NoError(t, err)
+	}
+	return st.Ref
+}
+
+// TestAJoinSaysWhatTheFoldSays, whatever lies on the log.
+func TestAJoinSaysWhatTheFoldSays(t *testing.T) {
+	t.Parallel()
+	for name, history := range map[string][]schemas.Event{
+		"accepted":                {},
+		"woken":                   {wake},
+		"started":                 {begun},
+		"started, woken":          {begun, wake},
+		"under way":               {begun, attempt},
+		"answered":                {begun, attempt, result},
+		"waiting":                 {begun, waiting},
+		"waiting, woken":          {begun, waiting, wake},
+		"waited":                  {begun, waiting, wake, attempt},
+		"waited, nothing sent":    {begun, waiting, wake, unsent},
+		"waited, progress":        {begun, waiting, wake, progress},
+		"progress":                {begun, attempt, progress, delta},
+		"canceled":                {cancel},
+		"canceled while it runs":  {begun, attempt, cancel},
+		"canceled while it waits": {begun, waiting, cancel, wake},
+		"progress after a cancel": {begun, cancel, progress},
+		"ended":                   {begun, attempt, result, ended},
+		"ended, woken":            {begun, attempt, ended, wake},
+		"resolved":                {begun, ended, resolved},
+		"resolved, woken":         {begun, ended, resolved, wake},
+		"unreadable":              {begun, garbage},
+		"unreadable, ended":       {begun, garbage, ended},
+	} {
+		l, log := setup(memlog.Hooks{})
+		ref := live(t, l, log, history...)
+		want, err := l.Load(t.Context(), ref)
+		require.NoError(t, err)
+		for kind, join := range map[string]func() (*ledger.State, error){
+			"join": func() (*ledger.State, error) { return l.Join(t.Context(), action("f")) },
+			"claim": func() (*ledger.State, error) {
+				st, duplicate, err := l.Claim(t.Context(), action("f"))
+				require.True(t, duplicate)
+				return st, err
+			},
+		} {
+			got, err := join()
+			require.NoError(t, err, "%s: %s", kind, name)
+			require.Equal(t, want.Status(), got.Status(), "%s: %s", kind, name)
+			require.Equal(t, want.Action, got.Action, "%s: %s", kind, name)
+			require.Equal(t, want.Settled, got.Settled, "%s: %s", kind, name)
+			require.Equal(t, want.Ref, got.Ref, "%s: %s", kind, name)
+		}
+		_, err = l.Join(t.Context(), action("other"))
+		require.ErrorIs(t, err, fault.ErrConflict, name)
+	}
+}
+
+// TestAJoinReadsAsMuchOfALongHistory as of a short one.
+func TestAJoinReadsAsMuchOfALongHistory(t *testing.T) {
+	t.Parallel()
+	const many = 3000
+	for name, end := range map[string][]schemas.Event{
+		"progress": nil, "waiting": {waiting}, "woken": {waiting, wake}, "ended": {ended}, "resolved": {ended, resolved, wake},
+	} {
+		log := &counted{Log: memlog.New(layout, time.Now, memlog.Hooks{})}
+		l := ledger.New(log, layout, nil)
+		history := []schemas.Event{begun, attempt}
+		for range many {
+			history = append(history, progress)
+		}
+		live(t, l, log, append(history, end...)...)
+		log.lasts, log.pages, log.appends = 0, 0, 0
+		_, err := l.Join(t.Context(), action("f"))
+		require.NoError(t, err)
+		require.Zero(t, log.pages, "%s: no page of the history", name)
+		require.LessOrEqual(t, log.lasts, 4, name)
+		require.Zero(t, log.appends, "%s: nothing is written", name)
+		_, duplicate, err := l.Claim(t.Context(), action("f"))
+		require.NoError(t, err)
+		require.True(t, duplicate)
+		require.Zero(t, log.pages, name)
+	}
+}
+
+func TestJoinOfNothing(t *testing.T) {
+	t.Parallel()
+	away := false
+	l, log := setup(memlog.Hooks{Read: func() error {
+		if away {
+			return fault.ErrUnavailable
+		}
+		return nil
+	}})
+	_, err := l.Join(t.Context(), action("f"))
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	ref := live(t, l, log, begun, attempt)
+	plan := action("f")
+	plan.Kind = schemas.KindPlan
+	_, err = l.Join(t.Context(), plan)
+	require.ErrorIs(t, err, fault.ErrConflict, "an id is unique across kinds")
+	other := action("f")
+	other.Tenant = "u"
+	_, err = l.Join(t.Context(), other)
+	require.ErrorIs(t, err, fault.ErrNotFound, "an id belongs to its tenant")
+	away = true
+	_, err = l.Join(t.Context(), action("f"))
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	away = false
+	log.Purge(schemas.LogStream(layout.Partition("t", "a")), 2)
+	_, err = l.Join(t.Context(), action("f"))
+	require.ErrorIs(t, err, fault.ErrGone)
+	_, err = l.Load(t.Context(), ref)
+	require.ErrorIs(t, err, fault.ErrGone, "as the fold says")
+}
+
+// TestWhatIsJoinedIsNotWrittenTo: nobody decides anything from half a state.
+func TestWhatIsJoinedIsNotWrittenTo(t *testing.T) {
+	t.Parallel()
+	for _, history := range [][]schemas.Event{nil, {begun, attempt}, {begun, ended}} {
+		l, log := setup(memlog.Hooks{})
+		live(t, l, log, history...)
+		st, err := l.Join(t.Context(), action("f"))
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Append(t.Context(), st, attempt), fault.ErrFenced)
+	}
+}

@@ -1,0 +1,131 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/schemas"
+)
+
+// StreamLimits bound an answer that is read as it comes, beside ctx.
+type StreamLimits struct {
+	// Header is the time from the start of sending to the end of the answer's
+	// headers. Zero: the client's HeaderTimeout; negative: as long as ctx lets it.
+	Header time.Duration
+	// Idle is how long one Read may wait for something; zero: as long as ctx lets
+	// it. The time between two calls of Read does not count.
+	Idle time.Duration
+	// Bytes is the most that the whole body may have. Zero: the client's MaxBodyBytes.
+	Bytes int64
+}
+
+// Stream is an answer whose body is read as it comes, of any status. It belongs
+// to one goroutine; Close may be called from any, and more than once. It must be
+// closed. At most a few KiB of the body are ever held ahead of Read.
+type Stream struct {
+	Status int
+	// Headers are all fields, as Response has them.
+	Headers []schemas.Header
+	// RetryAfter is the upstream's own wish, unbounded.
+	RetryAfter time.Duration
+
+	x     *exchange
+	idle  time.Duration
+	limit int64 // of the body's bytes
+	got   int64
+	coded bool
+	err   error // what every Read returns from now on
+}
+
+// Stream makes the one request that this connection is for and returns when the
+// answer's headers are there, whatever the status. It asks for a body without
+// coding. Its errors are those of Do. ctx bounds the body as well: when it ends,
+// the connection is closed.
+func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
+	t := terms{identity: true, header: limits.Header}
+	if t.header == 0 {
+		t.header = c.client.cfg.HeaderTimeout
+	}
+	x, err := c.exchange(ctx, r, t)
+	if err != nil {
+		return nil, err
+	}
+	head := answer(x.resp, nil, false, time.Now())
+	coding := strings.TrimSpace(strings.Join(x.resp.Header["Content-Encoding"], ","))
+	return &Stream{
+		Status: head.Status, Headers: head.Headers, RetryAfter: head.RetryAfter,
+		x: x, idle: limits.Idle, limit: orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes),
+		coded: coding != "" && !strings.EqualFold(coding, "identity"),
+	}, nil
+}
+
+// Read reads on. After the body's end it returns io.EOF; its other errors are
+// *fault.Call with Sent true and the status: UPSTREAM_TRUNCATED, UPSTREAM_PROTOCOL,
+// UPSTREAM_TIMEOUT, UPSTREAM_TOO_LARGE, UPSTREAM_ENCODING for a body with a
+// coding, CANCELED when ctx was canceled or the stream closed. Bytes never come
+// with an error; what came before a failure is read first.
+func (s *Stream) Read(p []byte) (int, error) {
+	if s.err != nil || len(p) == 0 {
+		return 0, s.err
+	}
+	if s.declared() > s.limit {
+		return 0, s.stop(s.x.fail(schemas.UpstreamTooLarge, errBodyBytes))
+	}
+	s.x.within(s.idle)
+	n, err := s.x.resp.Body.Read(p)
+	inTime := s.x.within(0)
+	s.got += int64(n)
+	switch {
+	case s.coded && n > 0: // without a body there is nothing to decode
+		n, err = 0, s.x.fail(schemas.UpstreamEncoding, errCoding)
+	case s.got > s.limit:
+		n -= int(s.got - s.limit)
+		err = s.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+	case errors.Is(err, io.EOF):
+		s.x.wire.done()
+	case err != nil:
+		err = s.x.bodyFailure(err)
+	case !inTime: // it came as the time ran out, which has ended the connection
+		err = s.x.fail(schemas.UpstreamTimeout, errPhaseTime)
+	}
+	if err != nil {
+		err = s.stop(err)
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// declared is how long the body is by the upstream's word; less than zero
+// without one.
+func (s *Stream) declared() int64 {
+	if s.x.resp.Request.Method == http.MethodHead {
+		return 0
+	}
+	return s.x.resp.ContentLength
+}
+
+// stop lets go of the connection and has every later Read return err.
+func (s *Stream) stop(err error) error {
+	s.err = err
+	s.x.end(nil)
+	return err
+}
+
+// ReadAll reads what is left of the body, where that is no more than limit. Its
+// errors are those of Read; UPSTREAM_TOO_LARGE also for more than limit.
+func (s *Stream) ReadAll(limit int64) ([]byte, error) {
+	body, err := readTo(s, limit, s.declared())
+	if err == errBodyBytes { //nolint:errorlint // that of readTo itself; Read's is a failed call
+		return nil, s.stop(s.x.fail(schemas.UpstreamTooLarge, err))
+	}
+	return body, err
+}
+
+// Close ends the connection, and a Read that is under way on another goroutine.
+func (s *Stream) Close() { s.x.end(errLeft) }

@@ -1,0 +1,270 @@
+package outbound_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/outbound"
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// stream is Open and Stream of one request to a path of s.
+func stream(
+	tb testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request, limits outbound.StreamLimits,
+) (*outbound.Stream, error) {
+	tb.Helper()
+	conn, err := c.Open(tb.Context(), loopback(tb, method, s.URL()+path))
+	require.NoError(tb, err)
+	tb.Cleanup(conn.Close)
+	got, err := conn.Stream(tb.Context(), r, limits)
+	if err == nil {
+		tb.Cleanup(got.Close)
+	}
+	return got, err
+}
+
+// codedBody reports whether an answer has a body in a coding that was not asked for.
+func codedBody(s *outbound.Stream, method string) bool {
+	coded, length := false, ""
+	for _, h := range s.Headers {
+		switch h.Name {
+		case "content-encoding":
+			coded = coded || !strings.EqualFold(h.Value, "identity")
+		case "content-length":
+			length = h.Value
+		default:
+		}
+	}
+	return coded && length != "0" && method != http.MethodHead
+}
+
+// TestStreamHostileUpstream: what is wrong with an answer is told by the same
+// word whether it is read whole or as it comes.
+func TestStreamHostileUpstream(t *testing.T) {
+	t.Parallel()
+	for name, c := range badAnswers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, c.behaviour)
+			cfg := outbound.Config{MaxBodyBytes: bodyLimit}
+			limits := outbound.StreamLimits{}
+			switch {
+			case name == "slow body": // each Read brings something, and all together are over the limit
+				limits.Bytes, c.code = 20, schemas.UpstreamTooLarge
+			case c.code == schemas.UpstreamTimeout:
+				limits.Header, limits.Idle = moment, moment
+			}
+			got, err := stream(t, client(t, cfg), s, http.MethodPost, "/x", outbound.Request{Body: []byte(`{"a":1}`), IdempotencyKey: "k"}, limits)
+			if err == nil {
+				assert.Equal(t, c.status, got.Status, "an answer whose headers came has its status")
+				if codedBody(got, http.MethodPost) {
+					c.code = schemas.UpstreamEncoding
+				}
+				_, err = io.Copy(io.Discard, got)
+				_, again := got.Read(make([]byte, 1))
+				assert.Equal(t, err, again, "it stays so")
+			}
+			failed := failure(t, err, c.code, true)
+			if c.code != schemas.UpstreamProtocol || c.status != 0 {
+				assert.Equal(t, c.status, failed.Status)
+			}
+			s.WaitIdle()
+			assert.Equal(t, []int{1, 1}, []int{s.Hits(), s.Accepted()})
+			assert.Equal(t, "identity", s.Ledger()[0].Header("Accept-Encoding"))
+		})
+	}
+}
+
+func TestStreamOddButWhole(t *testing.T) {
+	t.Parallel()
+	for name, c := range oddAnswers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, c.behaviour)
+			method := c.method
+			if method == "" {
+				method = http.MethodGet
+			}
+			got, err := stream(t, client(t, outbound.Config{MaxBodyBytes: bodyLimit}), s, method, "/x", outbound.Request{}, outbound.StreamLimits{})
+			require.NoError(t, err)
+			assert.Equal(t, c.status, got.Status)
+			body, err := io.ReadAll(got)
+			if codedBody(got, method) {
+				failed(t, err, schemas.UpstreamEncoding, true)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.body, string(body))
+			_, err = got.Read(make([]byte, 1))
+			require.Equal(t, io.EOF, err, "the end stays the end")
+			s.WaitIdle() // without a Close: nothing is held after the end
+			assert.Equal(t, 1, s.Hits())
+		})
+	}
+}
+
+// TestStreamComesAsItIsSent: the next piece is sent only after the one before
+// was read, in every framing.
+func TestStreamComesAsItIsSent(t *testing.T) {
+	t.Parallel()
+	authority := upstream.NewAuthority(t)
+	piece := strings.Repeat("data: x\n", 4) + "\n"
+	for name, framing := range map[string]struct{ head, piece, end string }{
+		"chunks":       {"Transfer-Encoding: chunked\r\n\r\n", "21\r\n" + piece + "\r\n", "0\r\n\r\n"},
+		"length":       {"Content-Length: 330\r\n\r\n", piece, ""},
+		"no end known": {"\r\n", piece, ""},
+	} {
+		read := make(chan struct{})
+		script := upstream.Answer(func(x *upstream.Exchange) {
+			x.Write(ok200 + "Content-Type: text/event-stream\r\n" + framing.head)
+			for range 10 {
+				select {
+				case <-read:
+				case <-x.Stopped():
+					return
+				}
+				x.Write(framing.piece)
+			}
+			x.Write(framing.end)
+		})
+		for kind, s := range map[string]*upstream.Server{
+			"http":  upstream.New(t, script),
+			"https": upstream.NewTLS(t, authority.Config("127.0.0.1"), script),
+		} {
+			got, err := stream(t, client(t, outbound.Config{RootCAs: authority.Pool()}), s, http.MethodPost, "/", outbound.Request{}, outbound.StreamLimits{})
+			require.NoError(t, err, name)
+			for range 10 {
+				read <- struct{}{}
+				p := make([]byte, len(piece))
+				_, err = io.ReadFull(got, p)
+				require.NoError(t, err, name+kind)
+				require.Equal(t, piece, string(p), name+kind)
+			}
+			n, err := got.Read(make([]byte, 1))
+			require.Equal(t, io.EOF, err, name+kind)
+			require.Zero(t, n)
+		}
+	}
+}
+
+// TestStreamIsAReader: by the rules of io.Reader, for buffers of every size.
+func TestStreamIsAReader(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("0123456789", 1000)
+	s := upstream.New(t, upstream.Respond(200, text))
+	c := client(t, outbound.Config{})
+	got, err := stream(t, c, s, http.MethodGet, "/", outbound.Request{}, outbound.StreamLimits{})
+	require.NoError(t, err)
+	require.NoError(t, iotest.TestReader(got, []byte(text)))
+	for _, wrap := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
+		got, err = stream(t, c, s, http.MethodGet, "/", outbound.Request{}, outbound.StreamLimits{})
+		require.NoError(t, err)
+		body, err := io.ReadAll(wrap(got))
+		require.NoError(t, err)
+		require.Equal(t, text, string(body))
+	}
+}
+
+// TestStreamBytes: up to the limit all is read, and not a byte more.
+func TestStreamBytes(t *testing.T) {
+	t.Parallel()
+	const limit = 100
+	for name, tt := range map[string]struct {
+		behaviour upstream.Behaviour
+		read      int // before it is too large; -1: it is not
+	}{
+		"exactly":          {upstream.BodyBytes(limit), -1},
+		"one over":         {upstream.BodyBytes(limit + 1), 0}, // by its own word, before a byte is read
+		"no length":        {upstream.Raw(ok200 + "\r\n" + strings.Repeat("x", limit+1)), limit},
+		"no length, fits":  {upstream.Raw(ok200 + "\r\n" + strings.Repeat("x", limit)), -1},
+		"chunks":           {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", limit+1) + "\r\n0\r\n\r\n"), limit},
+		"endless":          {upstream.InfiniteBody(), limit},
+		"endless chunks":   {upstream.InfiniteChunked(), limit},
+		"a failure's body": {upstream.Respond(503, strings.Repeat("x", limit+1)), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, tt.behaviour)
+			got, err := stream(t, client(t, outbound.Config{}), s, http.MethodGet, "/", outbound.Request{}, outbound.StreamLimits{Bytes: limit})
+			require.NoError(t, err)
+			body, err := io.ReadAll(got)
+			if tt.read < 0 {
+				require.NoError(t, err)
+				assert.Len(t, body, limit)
+				return
+			}
+			assert.Equal(t, got.Status, failure(t, err, schemas.UpstreamTooLarge, true).Status)
+			assert.Len(t, body, tt.read)
+			s.WaitIdle() // the connection is let go without a Close
+		})
+	}
+}
+
+// TestStreamReadAll: a whole answer of a known size, where no stream is spoken.
+func TestStreamReadAll(t *testing.T) {
+	t.Parallel()
+	c := client(t, outbound.Config{})
+	for name, tt := range map[string]struct {
+		behaviour upstream.Behaviour
+		code      schemas.Code
+	}{
+		"fits":                {upstream.BodyBytes(100), ""},
+		"nothing":             {upstream.Respond(204, ""), ""},
+		"over":                {upstream.BodyBytes(101), schemas.UpstreamTooLarge},
+		"over, no length":     {upstream.Raw(ok200 + "\r\n" + strings.Repeat("x", 101)), schemas.UpstreamTooLarge},
+		"over the stream's":   {upstream.BodyBytes(201), schemas.UpstreamTooLarge},
+		"cut":                 {upstream.LyingLength(90, "half"), schemas.UpstreamTruncated},
+		"coded":               {upstream.Gzip("text"), schemas.UpstreamEncoding},
+		"over, and then cut":  {upstream.LyingLength(190, strings.Repeat("x", 101)), schemas.UpstreamTooLarge},
+		"over in one reading": {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", 101) + "\r\n0\r\n\r\n"), schemas.UpstreamTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := stream(t, c, upstream.New(t, tt.behaviour), http.MethodGet, "/", outbound.Request{}, outbound.StreamLimits{Bytes: 200})
+			require.NoError(t, err)
+			body, err := got.ReadAll(100)
+			if tt.code == "" {
+				require.NoError(t, err)
+				assert.Equal(t, 200 <= got.Status && got.Status != 204, len(body) == 100)
+				return
+			}
+			failed(t, err, tt.code, true)
+			assert.Nil(t, body)
+		})
+	}
+}
+
+func TestStreamIsTheOneRequest(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, upstream.Respond(http.StatusServiceUnavailable, "later", upstream.Header("Retry-After", "7"), upstream.Header("X-B", "2"), upstream.Header("X-A", "1")))
+	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
+	require.NoError(t, err)
+	got, err := conn.Stream(t.Context(), outbound.Request{Body: []byte("{}"), Headers: []schemas.Header{{Name: "Accept", Value: "text/event-stream"}}}, outbound.StreamLimits{})
+	require.NoError(t, err)
+	assert.Equal(t, 503, got.Status)
+	assert.Equal(t, "7s", got.RetryAfter.String())
+	assert.Equal(t, []schemas.Header{
+		{Name: "content-length", Value: "5"}, {Name: "retry-after", Value: "7"}, {Name: "x-a", Value: "1"}, {Name: "x-b", Value: "2"},
+	}, got.Headers)
+	_, err = conn.Stream(t.Context(), outbound.Request{}, outbound.StreamLimits{})
+	failed(t, err, schemas.Internal, false)
+	_, err = conn.Do(t.Context(), outbound.Request{})
+	failed(t, err, schemas.Internal, false)
+	body, err := got.ReadAll(5)
+	require.NoError(t, err, "a refused second request does no harm to the first")
+	assert.Equal(t, "later", string(body))
+	got.Close()
+	got.Close()
+	_, err = got.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "what was read to its end has ended")
+	s.WaitIdle()
+	assert.Equal(t, 1, s.Hits())
+	assert.Equal(t, "text/event-stream", s.Ledger()[0].Header("Accept"))
+}

@@ -1,0 +1,244 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// fleet is a policy with two agents, and with entries and hosts that cover the
+// very same URLs.
+func fleet() policy.Config {
+	return policy.Config{
+		Entries: []policy.Entry{
+			{Name: "agent:B", Agent: true, URLPrefix: "https://agents.test/agents/run/", Methods: []string{"POST"}, Headers: map[string]string{"Authorization": "Bearer s3cret"}},
+			{Name: "shop", URLPrefix: "https://agents.test/agents/run/", Methods: []string{"GET", "POST"}},
+			{Name: "agent:A", Agent: true, URLPrefix: "http://localhost:9001/a/agents/run/", Methods: []string{"POST"}, Network: policy.NetworkLoopback},
+			{Name: "later", URLPrefix: "https://agents.test/agents/run/", Methods: []string{"POST"}, Mode: policy.ModeShadow},
+		},
+		AllowedHosts: []string{"wiki.test"},
+	}
+}
+
+// An agent's entry is for the calls that are made to it, and those have no other.
+func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	p := compile(t, fleet())
+	const (
+		b = "https://agents.test/agents/run/sync"
+		a = "http://localhost:9001/a/agents/run/stream"
+	)
+	for _, c := range []struct {
+		what, key string
+		agent     bool
+		method    string
+		url       string
+		only      []string
+		code      schemas.Code
+		entry     string
+	}{
+		{"a call of the agent", "agent:B", true, "POST", b, nil, allowed, "agent:B"},
+		{"of the other", "agent:A", true, "POST", a, nil, allowed, "agent:A"},
+		{"a token that has it", "agent:B", true, "POST", b, []string{"shop", "agent:B"}, allowed, "agent:B"},
+		{"a token that has another", "agent:B", true, "POST", b, []string{"shop", "agent:A"}, schemas.DenyKeyUnknown, ""},
+		{"the agent of another URL", "agent:A", true, "POST", b, nil, schemas.DenyScheme, ""},
+		{"another method", "agent:B", true, "GET", b, nil, schemas.DenyMethod, "agent:B"},
+		{"another path", "agent:B", true, "POST", "https://agents.test/admin", nil, schemas.DenyPath, "agent:B"},
+		{"an agent that is not there", "agent:C", true, "POST", b, nil, schemas.DenyKeyUnknown, ""},
+		{"an entry that is no agent's", "shop", true, "POST", b, nil, schemas.DenyKeyUnknown, ""},
+		{"a shadow", "later", true, "POST", b, nil, schemas.DenyKeyUnknown, ""},
+		{"no key, though one fits", "", true, "POST", b, nil, schemas.DenyKeyUnknown, ""},
+		{"no key, on an allowed host", "", true, "POST", "https://wiki.test/", nil, schemas.DenyKeyUnknown, ""},
+
+		{"a call that names it", "agent:B", false, "POST", b, nil, schemas.DenyKeyUnknown, ""},
+		{"a limited one", "agent:B", false, "POST", b, []string{"agent:B"}, schemas.DenyKeyUnknown, ""},
+		{"a call that names none", "", false, "POST", b, nil, allowed, "shop"},
+		{"a call where only an agent fits", "", false, "POST", a, nil, schemas.DenyHost, ""},
+		{"a token of agents alone", "", false, "POST", b, []string{"agent:B"}, schemas.DenyHost, ""},
+	} {
+		d := p.Decide(policy.Request{Agent: c.agent, Key: c.key, Method: c.method, URL: c.url, Only: c.only})
+		require.Equal(t, c.code, d.Code, c.what)
+		if c.entry != "" || c.code != schemas.DenyScheme {
+			require.Equal(t, c.entry, d.Entry, c.what)
+		}
+		permit, ok := d.Permit()
+		require.Equal(t, c.code == allowed, ok, c.what)
+		require.Equal(t, c.entry == "agent:B" && ok, len(permit.Headers()) > 0, c.what)
+		if c.agent {
+			require.Nil(t, d.Shadow, "%s: no shadow rehearses for an agent", c.what)
+		}
+	}
+
+	// Who names an agent's entry in a call is told what such entries are for, in the
+	// same words whether there is such an agent or not.
+	named := p.Decide(policy.Request{Key: "agent:B", Method: "POST", URL: b})
+	require.Equal(t, p.Decide(policy.Request{Key: "agent:C", Method: "POST", URL: b}), named)
+	require.Equal(t, "entries of agents serve runs alone; send a run of that task type, or use an entry whose name does not begin with agent:", named.Reason)
+	none := p.Decide(policy.Request{Key: "nothing", Method: "POST", URL: b})
+	require.Equal(t, none.Code, named.Code)
+	require.NotContains(t, none.Reason, "agents")
+	barren := compile(t, policy.Config{})
+	require.Equal(t, named.Reason, barren.Decide(policy.Request{Key: "agent:B", Method: "POST", URL: b}).Reason)
+	require.Equal(t, none.Reason, p.Decide(policy.Request{Agent: true, Key: "agent:C", Method: "POST", URL: b}).Reason)
+	limited := func(key string) policy.Decision {
+		return p.Decide(policy.Request{Key: key, Method: "POST", URL: b, Only: []string{"shop"}})
+	}
+	require.Equal(t, limited("nothing"), limited("agent:B"))
+}
+
+// An agent is held to what every target is: addresses, Weir's own ports, headers.
+func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
+	t.Parallel()
+	c := fleet()
+	c.SelfPorts = []uint16{9001}
+	p := compile(t, c)
+	ask := func(key, url string, headers ...schemas.Header) policy.Decision {
+		return p.Decide(policy.Request{Agent: true, Key: key, Method: "POST", URL: url, Headers: headers})
+	}
+	require.Equal(t, schemas.DenyAddress, ask("agent:A", "http://localhost:9001/a/agents/run/sync").Code, "Weir is no agent of its own")
+	permit, ok := ask("agent:B", "https://agents.test/agents/run/sync").Permit()
+	require.True(t, ok)
+	require.NoError(t, permit.CheckAddr(addr("93.184.216.34")))
+	require.Error(t, permit.CheckAddr(addr("127.0.0.1")))
+	require.Error(t, permit.CheckAddr(addr("169.254.169.254")))
+	require.Equal(t, schemas.DenyHeader, ask("agent:B", "https://agents.test/agents/run/sync", schemas.Header{Name: "Authorization", Value: "x"}).Code)
+	require.Equal(t, schemas.DenyPath, ask("agent:B", "https://agents.test/agents/run/%2e%2e/x").Code)
+	require.Equal(t, schemas.DenyRedirect, permit.Hop("/agents/run/stream", 307, 1).Code)
+}
+
+func TestNamesOfAgents(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[string]policy.Entry{
+		`entry 1: name: "agent:" is kept for agents`:          {Name: "agent:T", URLPrefix: "https://a.test/"},
+		`entry 1: name: an agent's is "agent:"`:               {Name: "T", Agent: true, URLPrefix: "https://a.test/"},
+		`entry 1: name: an agent's is "agent:" and`:           {Name: "agent:", Agent: true, URLPrefix: "https://a.test/"},
+		`entry "agent:T": mode: an agent's entry is never`:    {Name: "agent:T", Agent: true, URLPrefix: "https://a.test/", Mode: policy.ModeShadow},
+		`entry "agent:T": url_prefix: the url has no`:         {Name: "agent:T", Agent: true, URLPrefix: "a.test"},
+		`entry 1: name: "host:" is kept for allowed hosts`:    {Name: "host:T", Agent: true, URLPrefix: "https://a.test/"},
+		`entry 1: name: must be at most 128 letters, digits,`: {Name: "agent:a b", Agent: true, URLPrefix: "https://a.test/"},
+	} {
+		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+		require.ErrorContains(t, err, want)
+	}
+	compile(t, policy.Config{Entries: []policy.Entry{{Name: "agents:T", URLPrefix: "https://a.test/"}, {Name: "agent", URLPrefix: "https://a.test/"}}})
+}
+
+// The version tells of agents, and where there are none nothing of it changes.
+func TestVersionOfAgents(t *testing.T) {
+	t.Parallel()
+	// As it was before there were agents.
+	old := compile(t, policy.Config{Entries: []policy.Entry{{Name: "a", URLPrefix: "https://a.test/"}}, AllowedHosts: []string{"localhost"}})
+	require.Equal(t, "e2db8612a72d31bb2208f87e8db3df36b7e023a7569febc84ae789c919261ab4", old.Version())
+
+	base := compile(t, fleet()).Version()
+	turned := fleet()
+	turned.Entries[0], turned.Entries[2] = turned.Entries[2], turned.Entries[0]
+	require.Equal(t, base, compile(t, turned).Version(), "the order of agents means nothing")
+	moved := fleet()
+	moved.Entries = append(moved.Entries[1:], moved.Entries[0])
+	require.Equal(t, base, compile(t, moved).Version(), "wherever they stand")
+	for name, change := range map[string]func(*policy.Config){
+		"url": func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" },
+		"token": func(c *policy.Config) {
+			c.Entries[0].Headers = map[string]string{"Authorization": "Bearer ${secret:B}"}
+		},
+		"network": func(c *policy.Config) { c.Entries[0].Network = policy.NetworkLoopback },
+		"name":    func(c *policy.Config) { c.Entries[0].Name = "agent:C" },
+		"gone":    func(c *policy.Config) { c.Entries = c.Entries[1:] },
+	} {
+		c := fleet()
+		change(&c)
+		require.NotEqual(t, base, compile(t, c).Version(), name)
+	}
+}
+
+// Whoever may look sees agents, marked as such and without what they are sent.
+func TestAgentsInTheView(t *testing.T) {
+	t.Parallel()
+	p := compile(t, fleet())
+	v := p.View(time.Time{}, nil)
+	names := func(v schemas.PolicyView) (all []string) {
+		for _, e := range v.Entries {
+			all = append(all, e.Name)
+		}
+		return all
+	}
+	require.Equal(t, []string{"shop", "later", "agent:A", "agent:B"}, names(v))
+	require.Equal(t, schemas.EntryView{
+		Name: "agent:B", URLPrefix: "https://agents.test/agents/run/", Methods: []string{"POST"}, Network: "public", Mode: "enforce",
+		Headers: []string{"Authorization"}, Agent: true,
+	}, v.Entries[3])
+	require.False(t, v.Entries[0].Agent)
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "s3cret")
+	require.Equal(t, []string{"agent:B"}, names(p.View(time.Time{}, []string{"agent:B"})))
+	require.Equal(t, []string{"shop"}, names(p.View(time.Time{}, []string{"shop"})))
+}
+
+// What explains an ordinary call knows of no agent, in verdicts and in remedies.
+func TestAgentsAreNotExplained(t *testing.T) {
+	t.Parallel()
+	p := compile(t, fleet())
+	verdicts := func(x schemas.Explanation) (all []string) {
+		for _, e := range x.Entries {
+			all = append(all, e.Entry)
+		}
+		return all
+	}
+	x := p.Explain(policy.Request{Method: "POST", URL: "https://agents.test/agents/run/sync"})
+	require.True(t, x.Allowed)
+	require.Equal(t, []string{"shop", "later", "host:wiki.test"}, verdicts(x))
+	for _, key := range []string{"", "agent:A", "AGENT:A"} {
+		x = p.Explain(policy.Request{Key: key, Method: "POST", URL: "http://localhost:9001/a/agents/run/sync"})
+		require.False(t, x.Allowed)
+		require.NotContains(t, verdicts(x), "agent:A")
+		require.NotContains(t, x.Remedy, "agent:", "%q", key)
+	}
+
+	r := policy.Request{Key: "agent:B", Method: "POST", URL: "https://agents.test/agents/run/sync"}
+	ordinary := p.Explain(r)
+	require.Equal(t, schemas.DenyKeyUnknown, ordinary.Code)
+	r.Agent = true
+	require.Equal(t, ordinary, p.Explain(r), "it says no more to who calls himself an agent's caller")
+}
+
+// A call of an agent that has not begun is decided anew when its policy changes.
+func TestRenewOfAgents(t *testing.T) {
+	t.Parallel()
+	r := policy.Request{Agent: true, Key: "agent:B", Method: "POST", URL: "https://agents.test/agents/run/sync"}
+	call, ok := compile(t, fleet()).Decide(r).Permit()
+	require.True(t, ok)
+	for name, tt := range map[string]struct {
+		change func(*policy.Config)
+		code   schemas.Code
+	}{
+		"nothing":      {func(*policy.Config) {}, allowed},
+		"another":      {func(c *policy.Config) { c.Entries[2].URLPrefix = "https://elsewhere.test/agents/run/" }, allowed},
+		"gone":         {func(c *policy.Config) { c.Entries = c.Entries[1:] }, schemas.DenyKeyUnknown},
+		"moved":        {func(c *policy.Config) { c.Entries[0].URLPrefix = "https://other.test/agents/run/" }, schemas.DenyHost},
+		"another path": {func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" }, schemas.DenyPath},
+	} {
+		c := fleet()
+		tt.change(&c)
+		p := compile(t, c)
+		d := p.Renew(call, r)
+		require.Equal(t, tt.code, d.Code, name)
+		fresh, ok := d.Permit()
+		require.Equal(t, tt.code == allowed, ok, name)
+		if ok {
+			require.Equal(t, p.Version(), fresh.Version())
+			require.Equal(t, "agent:B", fresh.Entry())
+		}
+	}
+	limited := r
+	limited.Only = []string{"agent:A"}
+	fresh := fleet()
+	fresh.Entries[0].Headers = nil
+	require.Equal(t, schemas.DenyKeyUnknown, compile(t, fresh).Renew(call, limited).Code)
+}

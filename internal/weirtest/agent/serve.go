@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"weir/schemas"
+)
+
+// run serves both routes.
+func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	record := &Request{Route: r.URL.Path, Header: r.Header.Clone(), Body: body, closed: make(chan struct{})}
+	if !a.admit(w, record) {
+		a.refuse()
+		return
+	}
+	act := a.enter(record)
+	defer a.leave(record)
+	x := &Exchange{Request: record, w: w, gone: r.Context().Done()}
+	if !x.wait(act.Begin) {
+		return
+	}
+	if act.Answer != nil {
+		act.Answer(x)
+		record.done.Store(!ended(x.gone))
+		return
+	}
+	if act.Steps == 0 {
+		act.Steps = a.cfg.Steps
+	}
+	p := newPlan(record, act)
+	if change := faults()[act.Fault]; change != nil {
+		change(p)
+	}
+	record.done.Store(p.play(x))
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// admit refuses what is no run that this agent serves.
+func (a *Agent) admit(w http.ResponseWriter, r *Request) bool {
+	if a.cfg.Token != "" && r.Header.Get("Authorization") != "Bearer "+a.cfg.Token {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refusal(w, http.StatusUnauthorized, "", "UNAUTHORIZED", "a token is needed")
+		return false
+	}
+	err := json.Unmarshal(r.Body, &r.Run)
+	switch {
+	case a.cfg.Fault == MalformedAccepted:
+	case err != nil:
+		refusal(w, http.StatusUnprocessableEntity, "", "VALIDATION_ERROR", "the body is no request")
+		return false
+	case r.Run.RequestID == "" || r.Run.TaskType == "":
+		refusal(w, http.StatusUnprocessableEntity, r.Run.RequestID, "VALIDATION_ERROR", "request_id and task_type are needed")
+		return false
+	}
+	switch {
+	case slices.Contains(a.cfg.TaskTypes, r.Run.TaskType) || a.cfg.Fault == UnknownAccepted:
+		return true
+	case a.cfg.Fault == UnknownStatus:
+		refusal(w, http.StatusInternalServerError, r.Run.RequestID, "UNSUPPORTED_TASK_TYPE", "no such task type here")
+	case a.cfg.Fault == UnknownShape:
+		answer(w, http.StatusBadRequest, map[string]any{"detail": "no such task type here"})
+	case a.cfg.Fault == UnknownOtherID:
+		refusal(w, http.StatusBadRequest, "another", "UNSUPPORTED_TASK_TYPE", "no such task type here")
+	default:
+		refusal(w, http.StatusBadRequest, r.Run.RequestID, "UNSUPPORTED_TASK_TYPE", "no such task type here")
+	}
+	return false
+}
+
+// refusal answers with an error in the contract's shape.
+func refusal(w http.ResponseWriter, status int, id, code, message string) {
+	doc := map[string]any{
+		"ok": false, "status": schemas.RunFault, "outputs": map[string]any{}, "warnings": []string{},
+		"error": schemas.RunError{Code: code, Message: message},
+	}
+	if id != "" {
+		doc["request_id"] = id
+	}
+	answer(w, status, doc)
+}
+
+func answer(w http.ResponseWriter, status int, doc any) {
+	body := encode(doc)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,159 @@
+// Package agent is the outward adapter for services that speak the run contract:
+// it reads every dialect that they answer in, hands their events on as they come,
+// and finds the one end.
+package agent
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/outbound"
+	"weir/internal/redact"
+	"weir/processors/call"
+	"weir/processors/call/added"
+	"weir/processors/call/dial"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// Config bounds what an agent may answer.
+type Config struct {
+	// Event is the most data that one event, or an answer that is no stream, may
+	// have; default 8 MiB. A progress event is kept up to schemas.InlineLimit.
+	Event int64
+	// Stream is the most that a stream may have in all; default 256 MiB.
+	Stream int64
+	// Grace is how long the agent may take to close a stream behind its end;
+	// default 1 s.
+	Grace time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Event <= 0 {
+		c.Event = 8 << 20
+	}
+	if c.Stream <= 0 {
+		c.Stream = 256 << 20
+	}
+	if c.Grace <= 0 {
+		c.Grace = time.Second
+	}
+	return c
+}
+
+// Adapter calls agents through the guarded client. It is safe for concurrent use.
+type Adapter struct {
+	client  *outbound.Client
+	secrets added.Secrets
+	cfg     Config
+}
+
+// New returns an Adapter.
+func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
+	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
+}
+
+// Talk is one run, as far as its agent is concerned.
+type Talk struct {
+	RequestID, TaskType string
+	// Progress takes the events before the end, in order, on the goroutine of Do,
+	// which reads no further until it returns. Its error ends the call.
+	Progress func(ctx context.Context, p schemas.RunProgress) error
+	// Answering is told, on the same goroutine, that the agent has begun to answer,
+	// and how; nil: nobody is.
+	Answering func(status int)
+}
+
+// For returns an adapter for the calls of one run. Of what comes back it keeps
+// the status, and as the answer's body the one end: a schemas.RunResult. A
+// success has no error; a refusal has the one that the agent told, if it did.
+func (a *Adapter) For(t Talk) call.Adapter { return voice{a, t} }
+
+type voice struct {
+	*Adapter
+	talk Talk
+}
+
+// Open dials the agent.
+func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+	line, err := dial.Open(ctx, v.client, p)
+	if err != nil {
+		return nil, err
+	}
+	return &exchange{line, v}, nil
+}
+
+type exchange struct {
+	*dial.Line
+	voice
+}
+
+// Do asks the agent and listens until its end. The secrets of its entry are read
+// as late as can be.
+func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+	own, err := added.Read(e.secrets, e.Pass)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	c := e.Pass.Call()
+	body, err := added.Members(c.Body, own.Body)
+	if err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+	}
+	asked := time.Now()
+	// Nothing but ctx bounds the time before the first word, and between two of
+	// them: an agent may think for as long as its run may take.
+	s, err := e.Conn.Stream(ctx, outbound.Request{
+		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
+		Body: body, ContentType: "application/json",
+	}, outbound.StreamLimits{Header: -1, Bytes: e.cfg.Stream})
+	if err != nil {
+		return call.Reply{}, err
+	}
+	defer s.Close()
+	if e.talk.Answering != nil {
+		e.talk.Answering(s.Status)
+	}
+	l := &listener{exchange: e, stream: s, scrub: own.Scrubber(), asked: asked}
+	l.reader.talk = e.talk
+	return l.listen(ctx)
+}
+
+// listener is one answer while it is read.
+type listener struct {
+	*exchange
+	stream *outbound.Stream
+	scrub  *redact.Scrubber
+	reader ends
+	// given and left are the events that were handed on, and those that were not.
+	given, left int
+	// asked is when the agent was, and took how long it was until its first end.
+	asked time.Time
+	took  time.Duration
+}
+
+// listen reads an answer of any kind.
+func (l *listener) listen(ctx context.Context) (call.Reply, error) {
+	if l.stream.Status < 200 || l.stream.Status > 299 {
+		return l.refused()
+	}
+	switch mediaType(l.stream.Headers) {
+	case streamType:
+		return l.events(ctx, l.stream)
+	case jsonType:
+		return l.whole(nil)
+	}
+	// What does not say what it is may be either; its first byte tells.
+	first, err := peek(l.stream)
+	switch {
+	case err != nil:
+		return call.Reply{}, l.broken(err)
+	case first[0] == '{':
+		return l.whole(first)
+	default:
+		return l.events(ctx, io.MultiReader(bytes.NewReader(first), l.stream))
+	}
+}

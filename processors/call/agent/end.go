@@ -1,0 +1,278 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"weir/schemas"
+)
+
+// What Weir says of an agent's end, among the warnings.
+const (
+	afterEnd    = "the agent sent more after its end"
+	unfinished  = "the agent's last event was not finished by a blank line"
+	noID        = "the agent's end does not name the request"
+	otherTask   = "the agent's end names another task type"
+	degraded    = "the agent reports a degraded result"
+	noOutputs   = "the agent gave no outputs"
+	oddOutputs  = "the agent's outputs were not an object; they are under value"
+	doubtedEnd  = "the agent sent an end that is not valid JSON to every reader"
+	vagueBefore = "the agent sent an end that does not say whether the run succeeded"
+	dropped     = " was not in the form of the contract and is left out"
+)
+
+// NoWords stands for the message of an agent that failed without one.
+const NoWords = "the agent says that the task failed"
+
+// What Weir says of an agent that said what cannot be.
+const (
+	conflictText  = "the agent ended the run twice, and differently"
+	otherIDText   = "the agent's end is that of another request"
+	maxStrayWords = 512
+)
+
+// end is one end as it was told.
+type end struct {
+	result  schemas.RunResult
+	hash    string
+	id      string
+	outputs json.RawMessage // as they came; nil where none did
+}
+
+// ends finds the one end among all that an agent tells.
+type ends struct {
+	talk Talk
+	seen int // events, of any kind
+	// first is the first end that says whether the run succeeded.
+	first    *end
+	conflict bool
+	// failing is an end that does not say it, but bears the name of a failure or
+	// holds an error; vague says that there was one that tells nothing at all.
+	failing  *end
+	vague    bool
+	doubted  bool // there was one that says one thing to one reader, and another to the next
+	warnings []string
+}
+
+func (e *ends) warn(text string) {
+	if !slices.Contains(e.warnings, text) {
+		e.warnings = append(e.warnings, text)
+	}
+}
+
+// end takes one end.
+func (e *ends) end(d data, name, hash string) {
+	if d.doubted {
+		e.doubted = true
+		e.warn(doubtedEnd)
+		return
+	}
+	members := d.members
+	success, said := indicator(members)
+	id, _ := text(members["request_id"])
+	switch {
+	case e.first != nil && !said:
+		e.warn(afterEnd)
+	case e.first != nil:
+		e.again(members, success, id)
+	case said:
+		e.first = &end{result: e.result(members, success, id), hash: hash, id: id, outputs: outputs(members)}
+		e.telling()
+	default:
+		e.unsaid(members, d.doc, name, hash)
+	}
+}
+
+// unsaid takes an end that does not say whether the run succeeded.
+func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, name, hash string) {
+	told := toldError(members)
+	if told == nil {
+		word := strings.ToLower(strings.TrimSpace(name))
+		if word != "error" && word != "failed" {
+			e.vague = true
+			return
+		}
+		told = looseError(members)
+		if words, ok := text(doc); ok && words != "" {
+			told.Message = words
+		}
+	}
+	e.failing = &end{result: schemas.RunResult{Error: told}, hash: hash}
+}
+
+// telling has the first end tell of those before it that said nothing certain.
+func (e *ends) telling() {
+	if e.vague {
+		e.warn(vagueBefore)
+	}
+	if e.failing != nil {
+		e.warn("before its end the agent said: " + shorten(e.failing.result.Error.Message))
+	}
+}
+
+// again holds a later end against the first.
+func (e *ends) again(members map[string]json.RawMessage, success bool, id string) {
+	later := outputs(members)
+	switch {
+	case success != (e.first.result.Error == nil),
+		id != "" && e.first.id != "" && id != e.first.id,
+		success && later != nil && e.first.outputs != nil && !sameJSON(later, e.first.outputs):
+		e.conflict = true
+	default:
+		e.warn(afterEnd)
+	}
+}
+
+// verdict is what the ends come to.
+func (e *ends) verdict() (schemas.RunResult, string) {
+	if e.conflict {
+		return schemas.RunResult{Error: breach(conflictText)}, e.first.hash
+	}
+	r := e.first.result
+	r.Warnings = append(r.Warnings, e.warnings...)
+	return r, e.first.hash
+}
+
+// result is an end in canonical form.
+func (e *ends) result(members map[string]json.RawMessage, success bool, id string) schemas.RunResult {
+	r := schemas.RunResult{RunExtras: e.extras(members)}
+	switch {
+	case id == "":
+		e.warn(noID)
+	case id != e.talk.RequestID:
+		return schemas.RunResult{Error: breach(otherIDText)}
+	}
+	if task, ok := text(members["task_type"]); ok && task != e.talk.TaskType {
+		e.warn(otherTask)
+	}
+	if !success {
+		r.Error = cmp.Or(toldError(members), looseError(members))
+		return r
+	}
+	if word, _ := text(members["status"]); strings.EqualFold(word, "degraded") {
+		e.warn(degraded)
+		if told := toldError(members); told != nil {
+			e.warn("the agent said: " + shorten(told.Message))
+		}
+	}
+	switch out := outputs(members); {
+	case out == nil:
+		e.warn(noOutputs)
+		r.Outputs = json.RawMessage("{}")
+	case out[0] == '{':
+		r.Outputs = out
+	default:
+		e.warn(oddOutputs)
+		r.Outputs = slices.Concat(json.RawMessage(`{"value":`), out, json.RawMessage("}"))
+	}
+	return r
+}
+
+// extras are the optional members, without nulls and what is in no known form.
+func (e *ends) extras(members map[string]json.RawMessage) schemas.RunExtras {
+	var x schemas.RunExtras
+	x.Artifacts = e.texts(members, "artifacts")
+	x.Warnings = e.texts(members, "warnings")
+	x.Provenance = e.object(members, "provenance")
+	x.Usage = e.object(members, "usage")
+	x.Grounding = present(members["grounding"])
+	return x
+}
+
+// object is a member that is an object.
+func (e *ends) object(members map[string]json.RawMessage, name string) json.RawMessage {
+	raw := present(members[name])
+	if raw != nil && raw[0] != '{' {
+		e.warn(name + dropped)
+		return nil
+	}
+	return raw
+}
+
+// texts is a member that is a list of strings. One string is a list of one.
+func (e *ends) texts(members map[string]json.RawMessage, name string) []string {
+	raw := present(members[name])
+	if raw == nil {
+		return nil
+	}
+	if one, ok := text(raw); ok {
+		return []string{one}
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		e.warn(name + dropped)
+		return nil
+	}
+	var list []string
+	for _, item := range items {
+		if s, ok := text(item); ok {
+			list = append(list, s)
+		} else {
+			e.warn("an item of " + name + dropped)
+		}
+	}
+	return list
+}
+
+// indicator reads whether an end says that the run succeeded. An error in it
+// outweighs a word of success, but for a degraded one.
+func indicator(members map[string]json.RawMessage) (success, said bool) {
+	yes, no, soft := false, false, false
+	if word, ok := text(members["status"]); ok {
+		switch strings.ToLower(word) {
+		case "ok", "success":
+			yes = true
+		case "degraded":
+			yes, soft = true, true
+		case "error", "failed", "failure", "canceled", "cancelled", "timeout":
+			no = true
+		}
+	}
+	for _, name := range []string{"ok", "success"} {
+		switch string(bytes.TrimSpace(members[name])) {
+		case "true":
+			yes = true
+		case "false":
+			no = true
+		}
+	}
+	if yes && !soft && toldError(members) != nil {
+		no = true
+	}
+	return yes && !no, yes || no
+}
+
+// outputs are an end's outputs, or its data, as they came.
+func outputs(members map[string]json.RawMessage) json.RawMessage {
+	if out := present(members["outputs"]); out != nil {
+		return out
+	}
+	return present(members["data"])
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	return bytes.Equal(a, b) || reflect.DeepEqual(decode(a), decode(b))
+}
+
+// decode reads JSON with its numbers as they are written.
+func decode(raw json.RawMessage) any {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil
+	}
+	return v
+}
+
+// shorten bounds what is quoted of an agent in a warning.
+func shorten(s string) string {
+	if r := []rune(s); len(r) > maxStrayWords {
+		return string(r[:maxStrayWords])
+	}
+	return s
+}

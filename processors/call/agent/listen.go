@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+const (
+	streamType = "text/event-stream"
+	jsonType   = "application/json"
+)
+
+// mediaType is what an answer says that it is; empty where it does not say it in
+// a way that can be read.
+func mediaType(headers []schemas.Header) string {
+	for _, h := range headers {
+		if h.Name != "content-type" {
+			continue
+		}
+		t, _, _ := mime.ParseMediaType(h.Value)
+		if strings.HasSuffix(t, "+json") {
+			return jsonType
+		}
+		return t
+	}
+	return ""
+}
+
+// peek passes over white space and gives the first other byte.
+func peek(r io.Reader) ([]byte, error) {
+	one := []byte{0}
+	for {
+		if _, err := io.ReadFull(r, one); err != nil {
+			return nil, err
+		}
+		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
+			return one, nil
+		}
+	}
+}
+
+// events reads a stream to its end and, behind that, until the agent closes it or
+// the grace is over.
+func (l *listener) events(ctx context.Context, in io.Reader) (call.Reply, error) {
+	sse := newSSE(in, int(l.cfg.Event))
+	closing := false
+	for {
+		ev, err := sse.next()
+		if err != nil {
+			return l.ended(err)
+		}
+		if err := l.event(ctx, ev); err != nil {
+			return call.Reply{}, err
+		}
+		if l.reader.first != nil && !closing {
+			closing = true
+			defer time.AfterFunc(l.cfg.Grace, l.stream.Close).Stop()
+		}
+	}
+}
+
+// event takes one event of the stream.
+func (l *listener) event(ctx context.Context, ev sseEvent) error {
+	kind, known := partOf(ev.name)
+	if ev.over() {
+		switch {
+		case l.reader.first != nil:
+			l.reader.warn(afterEnd)
+			return nil
+		case !known || kind == isEnd: // it may be the end, and cannot be read
+			return l.failure(schemas.UpstreamTooLarge, nil)
+		}
+		l.reader.seen++
+		return l.progress(ctx, schemas.RunProgress{Name: l.name(ev.name), Omitted: ev.size})
+	}
+	d := l.read(ev.data, ev.mended)
+	name := ev.name
+	if !known {
+		name, kind = l.talk.nameIn(ev.name, d.members)
+	}
+	name = l.name(name)
+	if ev.cut {
+		if kind != isEnd || d.members == nil {
+			return nil // half an event is none
+		}
+		l.reader.warn(unfinished)
+	}
+	if len(ev.data) == 0 && kind != isEnd {
+		return nil // by the standard it is no event
+	}
+	l.reader.seen++
+	switch {
+	case kind == isEnd:
+		l.end(d, name, ev.data)
+		return nil
+	case l.reader.first != nil:
+		l.reader.warn(afterEnd)
+		return nil
+	case kind == isStart && !d.doubted && l.talk.plain(d.doc, d.members):
+		return nil // a run's own first event says the same
+	case len(d.doc) > schemas.InlineLimit:
+		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.size})
+	default:
+		return l.progress(ctx, schemas.RunProgress{Name: name, Data: d.doc})
+	}
+}
+
+// end takes one end, and the time of the first that tells how the run did.
+func (l *listener) end(d data, name string, raw []byte) {
+	l.reader.end(d, name, hash(raw))
+	if l.took == 0 && l.reader.first != nil && !l.asked.IsZero() {
+		l.took = time.Since(l.asked)
+	}
+}
+
+// maxEvents is how many events of one run are kept. Whoever comes late reads all
+// that are, and a log is everybody's.
+const maxEvents = 100_000
+
+// progress hands an event on, or counts it where there are too many.
+func (l *listener) progress(ctx context.Context, p schemas.RunProgress) error {
+	if l.given == maxEvents {
+		l.left++
+		return nil
+	}
+	l.given++
+	return l.talk.Progress(ctx, p)
+}
+
+// counted adds to an end how many events were not handed on.
+func (l *listener) counted(r schemas.RunResult) schemas.RunResult {
+	if l.left > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the agent sent more than %d events; %d of them are left out", maxEvents, l.left))
+	}
+	return r
+}
+
+// maxName is how much is kept of an event's name, in bytes.
+const maxName = 128
+
+// name is an event's name as it is kept: without secrets, and only then cut. What
+// stood on both sides of what is mended may be a secret now.
+func (l *listener) name(word string) string {
+	word = l.scrub.String(word)
+	if !utf8.ValidString(word) {
+		word = l.scrub.String(strings.ToValidUTF8(word, "\uFFFD"))
+	}
+	if len(word) > maxName {
+		word = strings.ToValidUTF8(word[:maxName], "")
+	}
+	return word
+}
+
+// ended is what a stream comes to that is over: by its end, or by err alone.
+func (l *listener) ended(err error) (call.Reply, error) {
+	var broke *fault.Call
+	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {
+		broke = l.failure(schemas.UpstreamProtocol, err)
+	}
+	given := broke != nil && (broke.Code == schemas.Canceled || broke.Code == schemas.UpstreamTimeout)
+	switch e := &l.reader; {
+	case e.first != nil:
+		end, hash := e.verdict()
+		if l.took > 0 {
+			end = Timed(end, l.took)
+		}
+		return l.reply(l.counted(end), hash)
+	case e.failing != nil && !given:
+		return l.reply(l.counted(e.failing.result), e.failing.hash)
+	case broke != nil:
+		return call.Reply{}, broke
+	case e.seen == 0, e.vague, e.doubted:
+		return call.Reply{}, l.failure(schemas.UpstreamProtocol, errNoEnd)
+	default:
+		return call.Reply{}, l.failure(schemas.UpstreamTruncated, errNoEnd)
+	}
+}
+
+var errNoEnd = errors.New("the agent did not say how the run ended")
+
+// whole reads an answer that is one document, of which the first bytes were read.
+func (l *listener) whole(first []byte) (call.Reply, error) {
+	rest, err := l.stream.ReadAll(l.cfg.Event - int64(len(first)))
+	if err != nil {
+		return call.Reply{}, err
+	}
+	raw := slices.Concat(first, rest)
+	d := l.read(raw, false)
+	if d.members == nil {
+		return call.Reply{}, l.failure(schemas.UpstreamProtocol, errNoEnd)
+	}
+	l.end(d, "", raw)
+	return l.ended(io.EOF)
+}
+
+// refused reads an answer that is no success: the error in it, if there is one in
+// a form of the contract. What cannot be read of it does not matter.
+func (l *listener) refused() (call.Reply, error) {
+	raw, err := l.stream.ReadAll(maxRefusal)
+	if err != nil {
+		raw = nil
+	}
+	var told schemas.RunResult
+	if d := l.read(raw, false); d.members != nil && !d.doubted {
+		told.Error = toldError(d.members)
+		if told.Error == nil && (present(d.members["message"]) != nil || present(d.members["detail"]) != nil) {
+			told.Error = looseError(d.members)
+		}
+	}
+	return l.reply(told, hash(raw))
+}
+
+// maxRefusal is how much is read of an answer that is no success.
+const maxRefusal = 256 << 10
+
+func (l *listener) reply(r schemas.RunResult, hash string) (call.Reply, error) {
+	body, err := ledger.Encode(r)
+	if err != nil {
+		return call.Reply{}, l.failure(schemas.UpstreamProtocol, err)
+	}
+	return call.Reply{Answer: schemas.Answer{
+		Status: l.stream.Status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: l.stream.RetryAfter,
+	}}, nil
+}
+
+// broken is the failure behind a read that brought nothing.
+func (l *listener) broken(err error) error {
+	if broke, ok := errors.AsType[*fault.Call](err); ok {
+		return broke
+	}
+	return l.failure(schemas.UpstreamProtocol, err)
+}
+
+func (l *listener) failure(code schemas.Code, cause error) *fault.Call {
+	return &fault.Call{Code: code, Sent: true, Status: l.stream.Status, Cause: cause}
+}
+
+// hash is the hex SHA-256 of what came; empty of nothing.
+func hash(raw []byte) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}

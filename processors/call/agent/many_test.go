@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/outbound"
+	"weir/schemas"
+)
+
+// TestTooManyEvents: what one run may leave on the log has a bound. Its end is not
+// among what is left out, and says how much that is.
+func TestTooManyEvents(t *testing.T) {
+	t.Parallel()
+	const ok = `{"request_id":"r-1","status":"ok","outputs":{}}`
+	large := `"` + strings.Repeat("x", schemas.InlineLimit) + `"`
+	for name, tt := range map[string]struct {
+		said     []sentence // behind all events but one that there may be
+		given    int
+		warnings []string
+	}{
+		"one less":  {[]sentence{{"final", ok}}, 0, nil},
+		"as many":   {[]sentence{{"progress", "1"}, {"final", ok}}, 1, nil},
+		"one more":  {[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
+		"of a sort": {[]sentence{{"progress", "1"}, {"log", "2"}, {"started", "{\"a\":1}"}, {"progress", large}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 3 of them are left out"}},
+		"a failure": {[]sentence{{"progress", "1"}, {"progress", "2"}, {"error", "it broke"}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
+		"two ends": {
+			[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}, {"final", `{"request_id":"r-1","status":"error"}`}},
+			1,
+			[]string{"the agent sent more than 100000 events; 1 of them are left out"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given := 0
+			l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}, given: maxEvents - 1}
+			l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
+			l.reader.talk = l.talk
+			for _, s := range tt.said {
+				require.NoError(t, l.event(t.Context(), sseEvent{name: s.name, data: []byte(s.data), size: len(s.data)}))
+			}
+			reply, err := l.ended(io.EOF)
+			require.NoError(t, err)
+			var end schemas.RunResult
+			require.NoError(t, json.Unmarshal(reply.Answer.Body, &end))
+			assert.Equal(t, tt.warnings, end.Warnings)
+			assert.Equal(t, tt.given, given)
+		})
+	}
+}
+
+// TestEventsAreCounted from the first on, those whose data is not kept too.
+func TestEventsAreCounted(t *testing.T) {
+	t.Parallel()
+	l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}}
+	l.talk = Talk{RequestID: "r-1", Progress: discard}
+	for _, ev := range []sseEvent{
+		{name: "progress", data: []byte("1"), size: 1},
+		{name: "progress", size: 9 << 20},
+		{name: "started", data: []byte(`{"a":1}`), size: 7},
+		{name: "started", data: []byte("{}"), size: 2},
+		{name: "progress"},
+	} {
+		require.NoError(t, l.event(t.Context(), ev))
+	}
+	assert.Equal(t, 3, l.given)
+}

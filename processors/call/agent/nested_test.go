@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/outbound"
+	"weir/schemas"
+)
+
+// heard has a listener take what was said, to the end of the stream.
+func heard(t *testing.T, said ...sentence) (events []schemas.RunProgress, end string, code schemas.Code) {
+	t.Helper()
+	l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}}
+	l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
+		p.Data = append(json.RawMessage(nil), p.Data...)
+		events = append(events, p)
+		return nil
+	}}
+	l.reader.talk = l.talk
+	for _, s := range said {
+		require.NoError(t, l.event(t.Context(), sseEvent{name: s.name, data: []byte(s.data), size: len(s.data)}))
+	}
+	reply, err := l.ended(io.EOF)
+	if err != nil {
+		failed, ok := errors.AsType[*fault.Call](err)
+		require.True(t, ok)
+		return events, "", failed.Code
+	}
+	return events, string(reply.Answer.Body), ""
+}
+
+const (
+	proper   = `{"request_id":"r-1","status":"ok","outputs":{"a":1}}`
+	properly = `{"outputs":{"a":1}}`
+)
+
+// TestEndsOfSomethingElse: an event with a word of its own ends no run by a word in
+// its data, unless that data is plainly the run's.
+func TestEndsOfSomethingElse(t *testing.T) {
+	t.Parallel()
+	const step = `{"tool":"search","type":"completed","status":"success"}`
+	for name, tt := range map[string]struct {
+		event sentence
+		ends  bool
+	}{
+		"a tool":                    {sentence{"tool_call", step}, false},
+		"a tool, by event":          {sentence{"tool_call", `{"event":"done","ok":true}`}, false},
+		"a tool that failed":        {sentence{"tool_call", `{"type":"error","error":"no such page"}`}, false},
+		"outputs without a word":    {sentence{"tool_call", `{"type":"completed","outputs":{"b":2}}`}, false},
+		"outputs that are a list":   {sentence{"tool_call", `{"type":"completed","status":"ok","outputs":[1]}`}, false},
+		"outputs and an odd word":   {sentence{"tool_call", `{"type":"completed","status":"soon","outputs":{"b":2}}`}, false},
+		"the end of a sub-run":      {sentence{"sub_agent", `{"type":"final","request_id":"sub-1","status":"ok","outputs":{"b":2}}`}, false},
+		"a word with space":         {sentence{" tool_call", step}, false},
+		"our id":                    {sentence{"agent", `{"type":"final","request_id":"r-1","status":"ok","outputs":{"a":1}}`}, true},
+		"our id, by event":          {sentence{"agent", `{"event":"done","request_id":"r-1","success":true,"data":{"a":1}}`}, true},
+		"outputs beside status":     {sentence{"agent", `{"type":"final","status":"ok","outputs":{"a":1}}`}, true},
+		"data beside ok":            {sentence{"agent", `{"type":"final","ok":true,"data":{"a":1}}`}, true},
+		"no name":                   {sentence{"", `{"type":"final","status":"ok","outputs":{"a":1}}`}, true},
+		"no name, nothing else":     {sentence{"", `{"type":"completed","status":"ok"}`}, true},
+		"the name of those without": {sentence{"message", `{"event":"complete","status":"ok","outputs":{"a":1}}`}, true},
+		"in other letters":          {sentence{" Message", `{"event":"complete","status":"ok","outputs":{"a":1}}`}, true},
+		"an end by name":            {sentence{"completed", `{"status":"ok","outputs":{"a":1}}`}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events, end, code := heard(t, tt.event)
+			if tt.ends {
+				assert.Empty(t, events)
+				assert.NotEmpty(t, end)
+				return
+			}
+			assert.Equal(t, schemas.UpstreamTruncated, code, "the run has no end of its own")
+			assert.Equal(t, []schemas.RunProgress{{Name: tt.event.name, Data: json.RawMessage(tt.event.data)}}, events)
+
+			events, end, _ = heard(t, tt.event, sentence{"complete", proper})
+			assert.Len(t, events, 1)
+			assert.JSONEq(t, properly, end)
+			_, end, _ = heard(t, tt.event, sentence{"complete", `{"request_id":"r-1","status":"error","error":{"code":"X","message":"m"}}`})
+			assert.JSONEq(t, `{"error":{"code":"X","message":"m"}}`, end, "the one end stands, and contradicts nothing")
+		})
+	}
+}
+
+// TestDataThatIsReadInTwoWays by two readers is handed on as its text, and ends
+// nothing.
+func TestDataThatIsReadInTwoWays(t *testing.T) {
+	t.Parallel()
+	const doubted = "the agent sent an end that is not valid JSON to every reader"
+	for name, bad := range map[string]string{
+		"a name twice":           `{"request_id":"r-1","status":"ok","status":"error","outputs":{}}`,
+		"a name twice, within":   `{"request_id":"r-1","status":"ok","outputs":{"a":1,"a":2}}`,
+		"twice, once escaped":    `{"request_id":"r-1","status":"ok","outputs":{"a":1,"\u0061":2}}`,
+		"half a surrogate":       `{"request_id":"r-1","status":"ok","outputs":{"a":"\ud800"}}`,
+		"half a one in an error": `{"request_id":"r-1","status":"error","error":"\udc00"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events, _, code := heard(t, sentence{"progress", bad})
+			require.Len(t, events, 1)
+			var text string
+			require.NoError(t, json.Unmarshal(events[0].Data, &text))
+			assert.Equal(t, bad, text)
+			assert.Equal(t, schemas.UpstreamTruncated, code)
+
+			named := `{"type":"final",` + bad[1:]
+			for _, end := range []sentence{{"complete", bad}, {"error", bad}, {"", named}, {"message", named}, {"agent", named}} {
+				events, _, code = heard(t, sentence{"progress", "1"}, end)
+				assert.Len(t, events, 1, end.name)
+				assert.Equal(t, schemas.UpstreamProtocol, code, end.name)
+
+				_, kept, _ := heard(t, end, sentence{"complete", proper})
+				assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
+				_, kept, _ = heard(t, sentence{"complete", proper}, end)
+				assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
+			}
+		})
+	}
+}
+
+// TestDetailsThatSayNothing are left out.
+func TestDetailsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	for _, details := range []string{`{}`, `{ }`, `null`} {
+		_, end, _ := heard(t, sentence{"final", `{"request_id":"r-1","status":"error","error":{"code":"X","message":"m","details":` + details + `}}`})
+		assert.JSONEq(t, `{"error":{"code":"X","message":"m"}}`, end, details)
+	}
+}

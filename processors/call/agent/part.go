@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"encoding/json"
+	"strings"
+
+	"weir/schemas"
+)
+
+// part is what an event is in a run.
+type part int
+
+const (
+	isProgress part = iota
+	isStart
+	isEnd
+)
+
+// partOf reads the word for an event; known is false for one that says nothing.
+func partOf(word string) (p part, known bool) {
+	if schemas.EndsRun(word) {
+		return isEnd, true
+	}
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case schemas.RunEventStarted, "start":
+		return isStart, true
+	case schemas.RunEventProgress, "delta", "token", "chunk", "step", "status", "log", "heartbeat", "ping":
+		return isProgress, true
+	default:
+		return isProgress, false
+	}
+}
+
+// nameIn finds the word for an event that its SSE name does not tell: the data's
+// event, else its type. The first of them that is known decides what the event
+// is; so a progress event whose data has the type "completed" ends nothing. Nor
+// does one with a name of its own, such as a tool's call, unless the data is ours.
+func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
+	name := sse
+	if strings.EqualFold(strings.TrimSpace(name), "message") { // the name of events without one
+		name = ""
+	}
+	own := strings.TrimSpace(name) != ""
+	for _, member := range []string{"event", "type"} {
+		word, ok := text(members[member])
+		if !ok || word == "" {
+			continue
+		}
+		p, known := partOf(word)
+		switch {
+		case known && p == isEnd && own && !t.ours(members):
+			return name, isProgress
+		case known:
+			return word, p
+		}
+		if name == "" {
+			name = word
+		}
+	}
+	if name == "" {
+		name = "message"
+	}
+	return name, isProgress
+}
+
+// ours reports whether data with the word for an end is that of the run itself,
+// and not of a step in it: it names the request, or none and has outputs beside
+// whether they are a success.
+func (t Talk) ours(members map[string]json.RawMessage) bool {
+	if id, _ := text(members["request_id"]); id != "" {
+		return id == t.RequestID
+	}
+	_, said := indicator(members)
+	out := outputs(members)
+	return said && out != nil && out[0] == '{'
+}
+
+// plain reports whether a started event says nothing but what the first event of
+// every run of Weir says.
+func (t Talk) plain(doc json.RawMessage, members map[string]json.RawMessage) bool {
+	if members == nil {
+		return present(doc) == nil || starts(doc)
+	}
+	for name, raw := range members {
+		said := false
+		switch word, _ := text(raw); name {
+		case "event", "type", "status":
+			said = starts(raw)
+		case "request_id":
+			said = word == t.RequestID
+		case "task_type":
+			said = word == t.TaskType
+		}
+		if !said && present(raw) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// starts holds for the words for a start, and for none at all.
+func starts(raw json.RawMessage) bool {
+	word, ok := text(raw)
+	p, known := partOf(word)
+	return ok && (word == "" || known && p == isStart)
+}

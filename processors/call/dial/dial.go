@@ -1,0 +1,52 @@
+// Package dial is what an exchange has whatever it speaks: a guarded connection
+// and the pass that it goes by.
+package dial
+
+import (
+	"context"
+
+	"weir/internal/fault"
+	"weir/internal/outbound"
+	"weir/processors/call"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// Line is a connection to the target of a pass. It is every part of a
+// call.Exchange but Do.
+type Line struct {
+	Conn *outbound.Conn
+	Pass guard.Pass // the one in force
+}
+
+// Open dials the target of a pass.
+func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
+	if !p.Valid() {
+		return nil, call.ErrNoPass
+	}
+	conn, err := c.Open(ctx, p.Permit())
+	if err != nil {
+		return nil, err
+	}
+	return &Line{conn, p}, nil
+}
+
+// Renew has the exchange go by a fresh pass for the same call: what it adds,
+// where it may lead.
+func (l *Line) Renew(p guard.Pass) error {
+	if !p.Valid() {
+		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
+	}
+	if err := l.Conn.Recheck(p.Permit()); err != nil {
+		return err
+	}
+	l.Pass = p
+	return nil
+}
+
+// Begun is closed when the request's first bytes were handed to the network, or
+// when they never will be.
+func (l *Line) Begun() <-chan struct{} { return l.Conn.Begun() }
+
+// Close ends the connection.
+func (l *Line) Close() { l.Conn.Close() }

@@ -1,0 +1,103 @@
+package runs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+)
+
+// An agent that failed so many times in a row is left alone for so long.
+const (
+	tolerated  = 5
+	quarantine = 10 * time.Second
+)
+
+// breaker counts the failures of one agent in a row. Too many open it: no call is
+// let through for a while, then one alone, to see. That one closes it again or
+// keeps it open for as long once more. It is safe for concurrent use.
+//
+// The states and their times are the library's. It does not know which call a
+// result is of, nor of a call that shows nothing or that shows something before it
+// ends: what is told of those is turned here into what it knows.
+type breaker struct {
+	mu    sync.Mutex // held over what asks the library more than once
+	state circuitbreaker.CircuitBreaker[any]
+}
+
+// newBreaker returns one that is closed. changed hears whether it is open now, and
+// may hear the same twice.
+func newBreaker(changed func(open bool)) *breaker {
+	return &breaker{state: circuitbreaker.NewBuilder[any]().
+		WithFailureThreshold(tolerated).WithSuccessThreshold(1).WithDelay(quarantine).
+		OnOpen(func(circuitbreaker.StateChangedEvent) { changed(true) }).
+		OnClose(func(circuitbreaker.StateChangedEvent) { changed(false) }).
+		Build()}
+}
+
+// remaining is how long no call is let through yet.
+func (b *breaker) remaining() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.RemainingDelay()
+}
+
+// acquire lets a call through, or not. probe: it is the one alone.
+func (b *breaker) acquire() (probe, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ok = b.state.TryAcquirePermit()
+	return ok && b.state.IsHalfOpen(), ok
+}
+
+// success is a call that shows the agent well, whenever it began.
+func (b *breaker) success() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state.IsClosed() {
+		b.state.RecordSuccess()
+		return
+	}
+	b.state.Close()
+}
+
+// trial is a probe that is being answered. Others may call now, but the next
+// failure is one too many again.
+func (b *breaker) trial() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.Close()
+	for range tolerated - 1 {
+		b.state.RecordFailure()
+	}
+}
+
+// failure is a call that speaks against the agent. One that began before the
+// breaker opened says nothing new: the probe alone decides then.
+func (b *breaker) failure(probe bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if probe || b.state.IsClosed() {
+		b.state.RecordFailure()
+	}
+}
+
+// cut is a probe that was made and has shown nothing.
+func (b *breaker) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state.IsHalfOpen() {
+		b.state.Open()
+	}
+}
+
+// untried is a probe that was not made: the next call takes its place. The library
+// takes no leave back, but gives a new one with the state.
+func (b *breaker) untried() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state.IsHalfOpen() {
+		b.state.Open()
+		b.state.HalfOpen()
+	}
+}

@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// tried is one breaker, and whether it is open as somebody hears of it.
+type tried struct {
+	*breaker
+	t    *testing.T
+	open bool
+}
+
+// brokenOff is a breaker that has just opened.
+func brokenOff(t *testing.T) *tried {
+	t.Helper()
+	b := &tried{t: t}
+	b.breaker = newBreaker(func(open bool) { b.open = open })
+	for range tolerated {
+		assert.False(t, b.open)
+		b.lets(true, false)
+		b.failure(false)
+	}
+	assert.True(t, b.open)
+	return b
+}
+
+// lets asks for leave.
+func (b *tried) lets(through, asProbe bool) {
+	b.t.Helper()
+	probe, ok := b.acquire()
+	assert.Equal(b.t, through, ok)
+	assert.Equal(b.t, asProbe, probe)
+}
+
+// isAlone: nothing goes through for ten seconds, then one alone.
+func (b *tried) isAlone() {
+	b.t.Helper()
+	assert.True(b.t, b.open)
+	assert.Equal(b.t, quarantine, b.remaining())
+	time.Sleep(quarantine - time.Nanosecond)
+	b.lets(false, false)
+	time.Sleep(time.Nanosecond)
+	assert.Zero(b.t, b.remaining())
+	b.lets(true, true)
+	b.lets(false, false)
+	assert.True(b.t, b.open)
+}
+
+// TestABreakerByTheClock: what becomes of the call that goes alone, and what others
+// that began earlier have to say of it.
+func TestABreakerByTheClock(t *testing.T) {
+	t.Parallel()
+	for name, then := range map[string]func(b *tried){
+		"a failure": func(b *tried) {
+			b.failure(true)
+			b.isAlone()
+		},
+		"a success": func(b *tried) {
+			b.success()
+			assert.False(b.t, b.open)
+			for range tolerated - 1 {
+				b.failure(false)
+			}
+			b.lets(true, false)
+			b.failure(false)
+			b.isAlone()
+		},
+		"nothing, though it was made": func(b *tried) {
+			b.cut()
+			b.isAlone()
+		},
+		"nothing, for it was not made": func(b *tried) {
+			b.untried()
+			assert.True(b.t, b.open)
+			assert.Zero(b.t, b.remaining())
+			b.lets(true, true)
+			b.lets(false, false)
+			b.success()
+			b.lets(true, false)
+			assert.False(b.t, b.open)
+		},
+		"the beginning of an answer": func(b *tried) {
+			b.trial()
+			assert.False(b.t, b.open)
+			b.lets(true, false)
+			b.failure(false)
+			b.isAlone()
+		},
+		"the beginning of an answer, then its good end": func(b *tried) {
+			b.trial()
+			b.success()
+			for range tolerated - 1 {
+				b.failure(false)
+			}
+			b.lets(true, false)
+		},
+		"an old failure": func(b *tried) {
+			b.failure(false)
+			b.lets(false, false)
+			b.success()
+			b.lets(true, false)
+		},
+		"an old success": func(b *tried) {
+			b.success()
+			assert.False(b.t, b.open)
+			b.cut() // of the probe, which does not matter any more
+			b.untried()
+			b.lets(true, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := brokenOff(t)
+				time.Sleep(time.Second)
+				b.failure(false) // of a call that began before
+				assert.Equal(t, quarantine-time.Second, b.remaining())
+				time.Sleep(quarantine - time.Second)
+				b.lets(true, true)
+				then(b)
+			})
+		})
+	}
+}

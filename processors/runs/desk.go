@@ -1,0 +1,142 @@
+package runs
+
+import (
+	"sync"
+
+	"weir/schemas"
+)
+
+// queued is how many runs wait for room at one agent in their workers' slots at a
+// time: the slots are others' as well.
+const queued = 8
+
+// desks are the desks of the agents, one a task type. A desk is that of one URL:
+// an agent that moves begins anew.
+type desks struct {
+	find    func(taskType string) (schemas.Agent, bool)
+	metrics Metrics
+
+	mu     sync.Mutex
+	byType map[string]*desk
+}
+
+// of is the agent that serves a task type now, and its desk. Both are one reading:
+// whoever had read an older configuration cannot bring an older desk back.
+func (d *desks) of(taskType string) (a schemas.Agent, at *desk, found bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reread(taskType)
+}
+
+func (d *desks) reread(taskType string) (a schemas.Agent, at *desk, found bool) {
+	a, found = d.find(taskType)
+	at = d.byType[taskType]
+	if at != nil && (!found || at.url != a.URL) {
+		at.retire()
+		delete(d.byType, taskType)
+		at = nil
+	}
+	if at == nil && found {
+		at = newDesk(taskType, a.URL, d.metrics)
+		if d.byType == nil {
+			d.byType = make(map[string]*desk)
+		}
+		d.byType[taskType] = at
+	}
+	return a, at, found
+}
+
+// refresh closes the desks of the agents that have moved or are gone.
+func (d *desks) refresh() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for taskType := range d.byType {
+		d.reread(taskType)
+	}
+}
+
+// desk counts the runs that are with an agent, and knows whether it is well. It is
+// no semaphore of a library's: the limit is that of the configuration in force, and
+// whoever waits listens to more than a context.
+type desk struct {
+	url, taskType string
+	breaker       *breaker
+	metrics       Metrics
+
+	mu      sync.Mutex
+	retired bool // another desk speaks for the task type, or none
+	used    int
+	waiting int
+	left    chan struct{} // closed, and replaced, whenever a run leaves
+}
+
+func newDesk(taskType, url string, m Metrics) *desk {
+	d := &desk{url: url, taskType: taskType, metrics: m, left: make(chan struct{})}
+	d.breaker = newBreaker(d.tell)
+	return d
+}
+
+// tell says whether the agent is left alone, for as long as the desk is its own.
+func (d *desk) tell(open bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.metrics != nil && !d.retired {
+		d.metrics.AgentBreaker(d.taskType, open)
+	}
+}
+
+// retire ends what the desk says of the agent. Runs that are with it still leave
+// by it.
+func (d *desk) retire() {
+	d.tell(false)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.retired = true
+}
+
+// try takes a place if one is free.
+func (d *desk) try(limit int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.used >= limit {
+		return false
+	}
+	d.used++
+	if d.metrics != nil {
+		d.metrics.AgentRuns(d.taskType, 1)
+	}
+	return true
+}
+
+func (d *desk) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.used--
+	close(d.left)
+	d.left = make(chan struct{})
+	if d.metrics != nil {
+		d.metrics.AgentRuns(d.taskType, -1)
+	}
+}
+
+// queue joins those who wait for a place; ok is false where they are too many.
+func (d *desk) queue() (leave func(), ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting >= queued {
+		return nil, false
+	}
+	d.waiting++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.waiting--
+	}, true
+}
+
+// change is closed when a run leaves.
+func (d *desk) change() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left
+}

@@ -1,0 +1,95 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// echoStep is the data of one progress event.
+type echoStep struct {
+	Step    int `json:"step"`
+	Steps   int `json:"steps"`
+	Percent int `json:"percent"`
+}
+
+// echo answers a run's inputs as they came, after as many progress events as they
+// ask for. What the log already holds of them does not come again. The n-th is due
+// n intervals after the run was started, whoever writes it and whatever came
+// between: a long wait for it is not spent in a worker's slot.
+func (r *Runs) echo(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+	if len(run.Inputs) == 0 {
+		run.Inputs = json.RawMessage("{}")
+	}
+	in, err := schemas.ReadEcho(run.Inputs)
+	if err != nil {
+		return failed(schemas.OutcomeFailed, schemas.TaskFailed, schemas.RunError{
+			Code: string(schemas.ValidationError), Message: "ECHO does not take its inputs: " + echoMember(err) + err.Error(),
+		}, details{Code: schemas.ValidationError})
+	}
+	start := began(st)
+	for step := st.Progress + 1; step <= in.Steps; step++ {
+		due := start.Add(time.Duration(step) * in.Interval)
+		if err := r.until(ctx, st, stop, due); err != nil {
+			return early(err)
+		}
+		if err := r.progress(ctx, st, echoStep{Step: step, Steps: in.Steps, Percent: 100 * step / in.Steps}); err != nil {
+			return settle.Verdict{}, err
+		}
+	}
+	return settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: schemas.RunResult{Outputs: run.Inputs}}, nil
+}
+
+// echoMember names the member that an error is about.
+func echoMember(err error) string {
+	if own, ok := errors.AsType[*schemas.EchoError](err); ok {
+		return own.Member + " "
+	}
+	return ""
+}
+
+// began is when the run was started.
+func began(st *ledger.State) time.Time {
+	for _, ev := range st.Events {
+		if ev.Type == schemas.EventStarted {
+			return ev.Time
+		}
+	}
+	return st.Action.AcceptedAt
+}
+
+// until waits for a time, in the slot if it is near. Its error is *closed where the
+// run ends before, and *call.Rest where the time is far.
+func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due time.Time) error {
+	wait := before(st, time.Until(due))
+	if wait <= inline {
+		if err := r.pause(ctx, st, stop, wait); err != nil {
+			return err
+		}
+	}
+	if canceled, over := ended(st, stop); over {
+		return &closed{canceled}
+	}
+	if wait > inline {
+		return &call.Rest{Until: time.Now().Add(wait), For: schemas.WaitDelay}
+	}
+	return nil
+}
+
+func (r *Runs) progress(ctx context.Context, st *ledger.State, data any) error {
+	raw, err := ledger.Encode(data)
+	if err != nil {
+		return err
+	}
+	doc, err := ledger.Encode(schemas.RunProgress{Name: schemas.RunEventProgress, Data: raw})
+	if err != nil {
+		return err
+	}
+	return r.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventProgress, Data: doc})
+}

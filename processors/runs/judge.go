@@ -1,0 +1,159 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/call/agent"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// judge turns the end of a call to an agent into the run's verdict.
+func (m *Remote) judge(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Verdict, error) {
+	switch {
+	case !r.Again.IsZero():
+		return settle.Verdict{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+	case r.Canceled, r.Expired:
+		return stopped(r.Canceled)
+	case r.Denied:
+		return m.denied(ctx, st, run, r)
+	case r.Unknown:
+		return failed(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, task(schemas.UnknownText),
+			details{Code: schemas.OutcomeUnknownCode, ResolveURL: "/v1/actions/" + st.ID + "/resolve"})
+	case r.Failed:
+		return broken(r.Last)
+	}
+	answer, err := m.answers.Answer(ctx, r.Last)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	return answered(answer, r.Last.Result)
+}
+
+// denied is a run whose call policy refused.
+func (m *Remote) denied(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Verdict, error) {
+	target, err := target(run.TaskType, r.step)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	if err := settle.Deny(ctx, m.recorder, st, r.step, "POST", target, r.Decision); err != nil {
+		return settle.Verdict{}, err
+	}
+	return refused(r.Decision.Code)
+}
+
+func refused(code schemas.Code) (settle.Verdict, error) {
+	return failed(schemas.OutcomeDenied, code, task("policy does not let the call to the agent pass"), details{Code: code})
+}
+
+// broken is a call that brought no end of the run, and is known to have failed.
+func broken(last *ledger.Try) (settle.Verdict, error) {
+	res := last.Result
+	switch {
+	case strings.HasPrefix(string(res.Code), "DENY_"):
+		return refused(res.Code)
+	case !res.Sent:
+		return unavailable(call.Describe(res.Code), details{Code: res.Code})
+	default:
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; "+stands), details{Code: res.Code})
+	}
+}
+
+// stands is what whoever wants to send a run again has to know first.
+const stands = "what the agent had done by then stands: look at it before the run is sent again"
+
+// describe says how an answer broke off, or was none.
+func describe(res *schemas.Attempted) string {
+	if res.Code == schemas.UpstreamProtocol {
+		return "the agent did not answer as the run contract has it"
+	}
+	if res.Code == schemas.UpstreamTruncated {
+		return "the agent's answer ended before it said how the run did"
+	}
+	return "the agent's answer broke off: " + call.Describe(res.Code)
+}
+
+// unavailable is a run that was not begun.
+func unavailable(why string, more any) (settle.Verdict, error) {
+	return failed(schemas.OutcomeFailed, schemas.AgentUnavailable,
+		schemas.RunError{Code: string(schemas.AgentUnavailable), Message: "the agent could not be asked: " + why}, more)
+}
+
+// gone is a run whose agent the configuration does not name any more.
+func gone() (settle.Verdict, error) {
+	return unavailable("no agent is configured for this task type any more", details{})
+}
+
+// alone is a run that came while its agent is left alone.
+func alone(a *away) (settle.Verdict, error) {
+	return unavailable("it failed several times in a row and is left alone; try again in "+seconds(a.after), struct {
+		RetryAfterMS int64 `json:"retry_after_ms"`
+	}{a.after.Milliseconds()})
+}
+
+// answered judges a complete answer.
+func answered(a *schemas.Answer, res *schemas.Attempted) (settle.Verdict, error) {
+	var told schemas.RunResult
+	if err := json.Unmarshal(a.Body, &told); err != nil {
+		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the stored end of the run cannot be read", Cause: err}
+	}
+	switch {
+	case slices.Contains([]int{429, 503}, a.Status):
+		return unavailable(fmt.Sprintf("it answered with status %d", a.Status), quoting(a, told))
+	case slices.Contains([]int{502, 504}, a.Status):
+		return failed(schemas.OutcomeFailed, schemas.TaskFailed, task(fmt.Sprintf(mayHaveBegun, a.Status)), quoting(a, told))
+	case a.Status < 200 || a.Status > 299:
+		return refusal(a.Status, told)
+	case told.Error != nil:
+		return settle.Verdict{
+			Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: agent.NoWords, Result: agent.Timed(told, res.Duration),
+		}, nil
+	default:
+		return settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: agent.Timed(told, res.Duration)}, nil
+	}
+}
+
+// unprocessable is the status of a request that the agent finds invalid.
+const unprocessable = 422
+
+// refusal is an answer that says by its status that nothing came of the run.
+func refusal(status int, told schemas.RunResult) (settle.Verdict, error) {
+	message := fmt.Sprintf("the agent answered with status %d", status)
+	if told.Error == nil {
+		e := task(message)
+		if status == unprocessable {
+			e.Code = string(schemas.ValidationError)
+		}
+		return failed(schemas.OutcomeFailed, schemas.TaskFailed, e, statusDetails{Status: status})
+	}
+	if status == unprocessable && told.Error.Code == string(schemas.TaskFailed) {
+		told.Error.Code = string(schemas.ValidationError)
+	}
+	return settle.Verdict{
+		Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed, Message: message, Result: told,
+	}, nil
+}
+
+// early turns the reasons for which a call was not made into the run's verdict.
+func early(err error) (settle.Verdict, error) {
+	var over *closed
+	var left *away
+	switch {
+	case errors.As(err, &over):
+		return stopped(over.canceled)
+	case errors.As(err, &left):
+		return alone(left)
+	case errors.Is(err, errGone):
+		return gone()
+	default:
+		return settle.Verdict{}, err
+	}
+}

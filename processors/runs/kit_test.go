@@ -1,0 +1,295 @@
+package runs_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/internal/outbound"
+	"weir/internal/policy"
+	"weir/internal/redact"
+	"weir/internal/retry"
+	"weir/internal/secrets"
+	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/memlog"
+	"weir/processors/call"
+	"weir/processors/call/agent"
+	"weir/processors/call/direct"
+	"weir/processors/executor"
+	"weir/processors/guard"
+	"weir/processors/plans"
+	"weir/processors/runs"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// room is a worker without its pipeline: the performer of runs over the real
+// client and a log in memory.
+type room struct {
+	t        *testing.T
+	log      *memlog.Log
+	ledger   *ledger.Ledger
+	runs     *runs.Runs
+	remote   *runs.Remote
+	make     func(draining chan struct{}) *runs.Runs
+	metrics  *gauges
+	draining chan struct{}
+	entry    *policy.Entry
+
+	mu     sync.Mutex
+	agents map[string]schemas.Agent
+	policy *policy.Policy
+
+	reading  func(what string, n int)
+	readings map[string]int
+}
+
+// options are what a test changes of a room.
+type options struct {
+	hooks memlog.Hooks
+	entry *policy.Entry // an ordinary one
+	// reading hears that the agents or the policy in force are about to be read for
+	// the n-th time, from 1.
+	reading func(what string, n int)
+}
+
+func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
+	t.Helper()
+	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	r := &room{t: t, log: memlog.New(layout, time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
+	r.reading, r.readings = o.reading, map[string]int{}
+	r.ledger = ledger.New(r.log, layout, time.Now)
+	r.enforce(agents...)
+	client := outbound.New(outbound.Config{})
+	t.Cleanup(client.Close)
+	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return "", false }})
+	r.make = func(draining chan struct{}) *runs.Runs {
+		recorder := settle.NewRecorder(publisher{r.log}, r.log, uncounted{})
+		caller := call.New(r.ledger, guard.New(r.inForce), direct.New(client, store, redact.New(nil)), call.Config{
+			Worker: "w1", Barrier: r.log.Barrier, Draining: draining,
+			Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
+		})
+		answers := call.Answers{Blobs: r.ledger}
+		r.remote = runs.NewRemote(r.ledger, caller, recorder, answers, runs.RemoteConfig{
+			Agents: r.agent, Metrics: r.metrics, Draining: draining,
+			Adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: 50 * time.Millisecond}),
+		})
+		return runs.New(r.ledger, runs.Config{
+			HTTP: executor.New(caller, recorder, answers), Plans: plans.New(caller, recorder, answers), Draining: draining,
+			Remote: r.remote,
+		})
+	}
+	r.runs = r.make(r.draining)
+	return r
+}
+
+// undrain puts another worker in the place of one that drains.
+func (r *room) undrain() { r.runs = r.make(nil) }
+
+// enforce puts agents in force, with the entries that go with them.
+func (r *room) enforce(agents ...schemas.Agent) {
+	r.t.Helper()
+	known := make(map[string]schemas.Agent)
+	var entries []policy.Entry
+	if r.entry != nil {
+		entries = append(entries, *r.entry)
+	}
+	for _, a := range agents {
+		known[a.TaskType] = a
+		entries = append(entries, policy.Entry{
+			Name: schemas.AgentEntry(a.TaskType), URLPrefix: a.URL + "/agents/run/", Methods: []string{"POST"}, Network: policy.NetworkLoopback, Agent: true,
+		})
+	}
+	p, err := policy.Compile(policy.Config{Entries: entries})
+	require.NoError(r.t, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agents, r.policy = known, p
+}
+
+func (r *room) inForce() *policy.Policy {
+	r.reads("policy")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.policy
+}
+
+func (r *room) agent(taskType string) (schemas.Agent, bool) {
+	r.reads("agents")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.agents[taskType]
+	return a, ok
+}
+
+// reads tells of a reading, before it.
+func (r *room) reads(what string) {
+	if r.reading == nil {
+		return
+	}
+	r.mu.Lock()
+	r.readings[what]++
+	n := r.readings[what]
+	r.mu.Unlock()
+	r.reading(what, n)
+}
+
+// to is the agent of a double.
+func to(a *double.Agent) schemas.Agent {
+	return schemas.Agent{TaskType: double.TaskType, URL: a.URL(), Mode: schemas.AgentStream, Concurrency: 32}
+}
+
+// claim accepts a run.
+func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger.State {
+	r.t.Helper()
+	if run.TaskType == "" {
+		run.TaskType = double.TaskType
+	}
+	payload, err := json.Marshal(run)
+	require.NoError(r.t, err)
+	st, _, err := r.ledger.Claim(r.t.Context(), schemas.Action{
+		ID: id, Tenant: "default", Kind: schemas.KindRun, TaskType: run.TaskType, Fingerprint: "f",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(deadline).UTC(), Payload: payload,
+	})
+	require.NoError(r.t, err)
+	return st
+}
+
+// ended is a run that was performed.
+type ended struct {
+	settle.Verdict
+	result schemas.RunResult
+	err    error
+}
+
+func (r *room) perform(st *ledger.State, stop call.Stop) ended {
+	v, err := r.runs.Perform(r.t.Context(), st, stop)
+	e := ended{Verdict: v, err: err}
+	e.result, _ = v.Result.(schemas.RunResult)
+	return e
+}
+
+// run accepts and performs a run of the double's type.
+func (r *room) run(id string) ended {
+	r.t.Helper()
+	e := r.perform(r.claim(id, schemas.Run{RunOrder: schemas.RunOrder{Inputs: json.RawMessage(`{"q":"1"}`)}}, time.Minute), still{})
+	require.NoError(r.t, e.err)
+	return e
+}
+
+// types are the events of a run on the log.
+func (r *room) types(id string) (types []schemas.EventType) {
+	r.t.Helper()
+	for _, ev := range r.events(id) {
+		types = append(types, ev.Type)
+	}
+	return types
+}
+
+func (r *room) events(id string) (all []schemas.Event) {
+	r.t.Helper()
+	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: id}
+	records, err := r.log.Range(r.t.Context(), schemas.LogStream(0), r.ledger.Layout().All(ref), 1, 10_000)
+	require.NoError(r.t, err)
+	for _, rec := range records {
+		ev, err := ledger.Decode(rec.Data)
+		require.NoError(r.t, err)
+		all = append(all, ev)
+	}
+	return all
+}
+
+// evidence are the records that a run has left.
+func (r *room) evidence(id string) (all []schemas.Evidence) {
+	r.t.Helper()
+	records, err := r.log.Range(r.t.Context(), schemas.EvidenceStream, schemas.EvidenceFilter("default", "", "", id, false), 1, 1000)
+	require.NoError(r.t, err)
+	for _, rec := range records {
+		var e schemas.Evidence
+		require.NoError(r.t, json.Unmarshal(rec.Data, &e))
+		all = append(all, e)
+	}
+	return all
+}
+
+// gauges are metrics that can be asked.
+type gauges struct {
+	mu   sync.Mutex
+	runs map[string]int
+	open map[string]bool
+	// closed takes a word whenever an agent is well again.
+	closed chan struct{}
+}
+
+func newGauges() *gauges {
+	return &gauges{runs: map[string]int{}, open: map[string]bool{}, closed: make(chan struct{}, 100)}
+}
+
+func (g *gauges) AgentRuns(taskType string, change int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.runs[taskType] += change
+}
+
+func (g *gauges) AgentBreaker(taskType string, open bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[taskType] = open
+	if !open {
+		g.closed <- struct{}{}
+	}
+}
+
+// isOpen reports whether the double is left alone.
+func (g *gauges) isOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open[double.TaskType]
+}
+
+// stopper is a request to stop that a test makes.
+type stopper struct {
+	ctx  context.Context
+	stop context.CancelFunc
+}
+
+func newStopper(t *testing.T) stopper {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	return stopper{ctx, cancel}
+}
+
+func (s stopper) Requested() bool                         { return s.ctx.Err() != nil }
+func (s stopper) Done() <-chan struct{}                   { return s.ctx.Done() }
+func (s stopper) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(s.ctx, f) }
+
+type still struct{}
+
+func (still) Requested() bool              { return false }
+func (still) Done() <-chan struct{}        { return nil }
+func (still) AfterFunc(func()) func() bool { return func() bool { return true } }
+
+type publisher struct{ log *memlog.Log }
+
+func (p publisher) Publish(topic string, messages ...*message.Message) error {
+	for _, m := range messages {
+		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (publisher) Close() error { return nil }
+
+type uncounted struct{}
+
+func (uncounted) EvidenceWritten(string) {}
+func (uncounted) Denied(schemas.Code)    {}
+func (uncounted) Shadowed(string, bool)  {}

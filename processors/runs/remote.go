@@ -1,0 +1,210 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/call/agent"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Caller makes the attempts of a call.
+type Caller interface {
+	Run(ctx context.Context, t *call.Task) (call.Result, error)
+}
+
+// Recorder leaves evidence.
+type Recorder interface {
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Answers reads answers, wherever they are kept.
+type Answers interface {
+	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+}
+
+// Adapter speaks the run contract.
+type Adapter interface {
+	For(t agent.Talk) call.Adapter
+}
+
+// Metrics describe the agents. Task types are those of the configuration.
+type Metrics interface {
+	// AgentRuns adds to the runs that are with an agent.
+	AgentRuns(taskType string, change int)
+	// AgentBreaker says whether an agent is left alone for now.
+	AgentBreaker(taskType string, open bool)
+}
+
+// RemoteConfig is what Remote needs besides its collaborators.
+type RemoteConfig struct {
+	// Agents finds the agent in force for a task type.
+	Agents  func(taskType string) (schemas.Agent, bool)
+	Adapter Adapter
+	Metrics Metrics // nil: nobody counts
+	// Draining is closed when no more is to be begun; nil never is.
+	Draining <-chan struct{}
+}
+
+// Remote performs the runs of agents elsewhere. It is safe for concurrent use.
+type Remote struct {
+	ledger   Ledger
+	caller   Caller
+	recorder Recorder
+	answers  Answers
+	cfg      RemoteConfig
+	desks    desks
+}
+
+// NewRemote returns a performer of remote runs.
+func NewRemote(l Ledger, c Caller, r Recorder, a Answers, cfg RemoteConfig) *Remote {
+	return &Remote{
+		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
+		desks: desks{find: cfg.Agents, metrics: cfg.Metrics},
+	}
+}
+
+// Refresh is called when other agents have come into force: nothing is said any
+// more of those that have moved or are gone.
+func (m *Remote) Refresh() { m.desks.refresh() }
+
+// Perform has the agent do the run, as far as the log does not hold that it was
+// done.
+func (m *Remote) Perform(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Verdict, error) {
+	for {
+		r, err := m.further(ctx, st, run, stop)
+		switch {
+		case err != nil:
+			return early(err)
+		case r.step == stepStream && r.Answered && noSuchRoute(r.Last.Result.Status):
+			continue
+		}
+		return m.judge(ctx, st, run, r)
+	}
+}
+
+// asked is what became of the call of a step.
+type asked struct {
+	call.Result
+	step int
+}
+
+// further reads the end of the run's call off the log, or makes the call.
+func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (asked, error) {
+	if step, over := finished(st); over {
+		if _, err := route(step); err != nil {
+			return asked{}, err
+		}
+		r, err := m.caller.Run(ctx, m.task(st, run, step, stop))
+		return asked{r, step}, err
+	}
+	for {
+		if canceled, over := ended(st, stop); over {
+			return asked{}, &closed{canceled}
+		}
+		a, d, found := m.desks.of(run.TaskType)
+		if !found {
+			return asked{}, errGone
+		}
+		if err := m.enter(ctx, d, st, a.Concurrency, stop); err != nil {
+			return asked{}, err
+		}
+		r, moved, err := m.ask(ctx, d, st, run, stop)
+		if !moved {
+			return r, err
+		}
+	}
+}
+
+// ask makes the call at a desk where the run has a place, which it leaves. The
+// agent may have moved while the run waited, or while policy was asked about its
+// old place: then there is nothing to be said of this one.
+func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
+	defer d.leave()
+	a, now, _ := m.desks.of(run.TaskType)
+	if now != d {
+		return r, true, nil
+	}
+	turn, err := d.turn(st)
+	if err != nil {
+		return r, false, err
+	}
+	defer turn.over()
+	r.step = next(st, a)
+	t := m.task(st, run, r.step, stop)
+	if t.Call, err = request(st.ID, run, a, r.step); err != nil {
+		return r, false, err
+	}
+	t.Timeout = cmp.Or(a.Timeout, schemas.MaxRunTimeout)
+	t.Via = m.cfg.Adapter.For(agent.Talk{
+		RequestID: st.ID, TaskType: run.TaskType, Answering: turn.answering,
+		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
+	})
+	if r.Result, err = m.caller.Run(ctx, t); err != nil {
+		return r, false, err
+	}
+	turn.learn(r.Result)
+	if r.Denied {
+		_, now, _ = m.desks.of(run.TaskType)
+	}
+	return r, now != d, nil
+}
+
+// task is the call of a step, but for what is asked and how.
+func (m *Remote) task(st *ledger.State, run schemas.Run, step int, stop call.Stop) *call.Task {
+	return &call.Task{
+		State: st, Step: step, KeyRequired: true, Agent: true, Stop: stop, Abort: true,
+		Record: func(ctx context.Context, t ledger.Try) error {
+			records, err := made(st, run.TaskType, t)
+			if err != nil {
+				return err
+			}
+			return m.recorder.Leave(ctx, st, records...)
+		},
+	}
+}
+
+// request is the call of a step.
+func request(id string, run schemas.Run, a schemas.Agent, step int) (schemas.HTTPCall, error) {
+	route, err := route(step)
+	if err != nil {
+		return schemas.HTTPCall{}, err
+	}
+	if len(run.Inputs) == 0 {
+		run.Inputs = []byte("{}")
+	}
+	body, err := ledger.Encode(schemas.RunRequest{RequestID: id, RunOrder: run.RunOrder})
+	accept := "text/event-stream"
+	if step == stepSync {
+		accept = "application/json"
+	}
+	return schemas.HTTPCall{
+		Method: "POST", URL: a.URL + route, AllowlistKey: schemas.AgentEntry(run.TaskType), Body: body,
+		Headers: []schemas.Header{{Name: "accept", Value: accept}, {Name: "x-request-id", Value: id}},
+	}, err
+}
+
+// Records is every record that the calls of a run have left, or should have.
+func (m *Remote) Records(st *ledger.State, run schemas.Run) ([]schemas.Evidence, error) {
+	var all []schemas.Evidence
+	for _, t := range st.Attempts {
+		records, err := made(st, run.TaskType, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	return all, nil
+}
+
+// made is what one attempt leaves.
+func made(st *ledger.State, taskType string, t ledger.Try) ([]schemas.Evidence, error) {
+	target, err := target(taskType, t.Step)
+	if err != nil {
+		return nil, err
+	}
+	return settle.Made(st, t, "POST", target, call.Describe(t.Result.Code))
+}

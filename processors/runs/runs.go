@@ -1,0 +1,108 @@
+// Package runs performs actions of kind run: what Weir serves by itself, and
+// the runs of remote agents.
+package runs
+
+import (
+	"context"
+	"encoding/json"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Ledger is where the events of a run are written.
+type Ledger interface {
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+}
+
+// HTTP performs the call of HTTP_EXECUTE.
+type HTTP interface {
+	Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error)
+	Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evidence, error)
+}
+
+// Plans performs the plan of HTTP_PLAN.
+type Plans interface {
+	Carry(ctx context.Context, st *ledger.State, p schemas.PlanRequest, stop call.Stop) (settle.Verdict, error)
+	Records(st *ledger.State, p schemas.PlanRequest) ([]schemas.Evidence, error)
+}
+
+// Config is what Runs needs besides its collaborators.
+type Config struct {
+	HTTP   HTTP
+	Plans  Plans
+	Remote *Remote
+	// Draining is closed when no more is to be begun; nil never is.
+	Draining <-chan struct{}
+}
+
+// Runs performs kind run. It is safe for concurrent use.
+type Runs struct {
+	ledger Ledger
+	cfg    Config
+}
+
+// New returns a performer of runs.
+func New(l Ledger, cfg Config) *Runs { return &Runs{ledger: l, cfg: cfg} }
+
+// Refresh is called when other agents have come into force.
+func (r *Runs) Refresh() { r.cfg.Remote.Refresh() }
+
+// Perform works until the run has a verdict.
+func (r *Runs) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	run, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	switch run.TaskType {
+	case schemas.TaskEcho:
+		return r.echo(ctx, st, run, stop)
+	case schemas.TaskHTTPExecute:
+		v, err := r.cfg.HTTP.Make(ctx, st, *run.Call, stop)
+		if err != nil {
+			return v, err
+		}
+		return called(v)
+	case schemas.TaskHTTPPlan:
+		v, err := r.cfg.Plans.Carry(ctx, st, *run.Plan, stop)
+		if err != nil {
+			return v, err
+		}
+		return planned(v)
+	default:
+		return r.cfg.Remote.Perform(ctx, st, run, stop)
+	}
+}
+
+// Evidence is every record that the run's calls have left, or should have.
+func (r *Runs) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
+	run, err := payload(st)
+	if err != nil {
+		return nil, err
+	}
+	switch run.TaskType {
+	case schemas.TaskEcho:
+		return nil, nil
+	case schemas.TaskHTTPExecute:
+		return r.cfg.HTTP.Records(st, *run.Call)
+	case schemas.TaskHTTPPlan:
+		return r.cfg.Plans.Records(st, *run.Plan)
+	default:
+		return r.cfg.Remote.Records(st, run)
+	}
+}
+
+// payload reads the run of an action, with what its task type needs.
+func payload(st *ledger.State) (schemas.Run, error) {
+	var run schemas.Run
+	if err := json.Unmarshal(st.Action.Payload, &run); err != nil {
+		return run, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
+	}
+	if run.TaskType == schemas.TaskHTTPExecute && run.Call == nil || run.TaskType == schemas.TaskHTTPPlan && run.Plan == nil {
+		return run, &fault.Parked{Code: schemas.Poison, Reason: "the payload lacks what its task type needs"}
+	}
+	return run, nil
+}

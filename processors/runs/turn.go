@@ -1,0 +1,106 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// away says that the agent is left alone for now.
+type away struct{ after time.Duration }
+
+func (*away) Error() string { return "the agent is left alone" }
+
+// well is *away where the agent is left alone.
+func (d *desk) well() error {
+	if after := d.breaker.remaining(); after > 0 {
+		return &away{after}
+	}
+	return nil
+}
+
+// turn lets one call through, if the agent is not left alone; after that time one
+// call is let through to see.
+func (d *desk) turn(st *ledger.State) (*turn, error) {
+	probe, ok := d.breaker.acquire()
+	if !ok {
+		return nil, &away{max(d.breaker.remaining(), time.Second)}
+	}
+	return &turn{breaker: d.breaker, state: st, before: len(st.Attempts), probe: probe}, nil
+}
+
+// turn is the leave to make one call, and learns from it. It belongs to one
+// goroutine.
+type turn struct {
+	breaker *breaker
+	state   *ledger.State
+	before  int  // how many attempts there were
+	probe   bool // nobody else may call until this call has shown something
+}
+
+// answering hears that the agent begins to answer. Nobody waits for the end of a
+// probe that came so far: its run may take hours.
+func (t *turn) answering(status int) {
+	if t.probe && status < 500 {
+		t.probe = false
+		t.breaker.trial()
+	}
+}
+
+// learn hears how the call came out. That the run's own time was up is no fault of
+// the agent's, and an attempt of an earlier turn says nothing of it now.
+func (t *turn) learn(r call.Result) {
+	switch {
+	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired:
+	case faulty(r.Last.Result):
+		t.breaker.failure(t.probe)
+		t.probe = false
+	case r.Last.Result.Status != 0:
+		t.probe = false
+		t.breaker.success()
+	}
+}
+
+// over gives back a probe that has shown nothing. One that was sent and cut off has
+// taken its time, and the next comes after as long again; where nothing was sent
+// the next one is due at once.
+func (t *turn) over() {
+	switch {
+	case !t.probe:
+	case t.sent():
+		t.breaker.cut()
+	default:
+		t.breaker.untried()
+	}
+}
+
+// sent reports whether anything may have reached the agent in this turn.
+func (t *turn) sent() bool {
+	for _, try := range t.state.Attempts[t.before:] {
+		if try.Result == nil || try.Result.Sent {
+			return true
+		}
+	}
+	return false
+}
+
+// faulty reports whether a call ended in a way that speaks of the agent, not of
+// the run.
+func faulty(res *schemas.Attempted) bool {
+	switch res.Code {
+	case "":
+		return res.Status >= 500 && !noSuchRoute(res.Status)
+	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
+		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated:
+		return true
+	default:
+		return false
+	}
+}
+
+// seconds rounds up.
+func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(math.Ceil(d.Seconds()))) }

@@ -1,0 +1,89 @@
+package runs
+
+import (
+	"cmp"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// details are the members that Weir itself puts beside an error's message.
+type details struct {
+	// Code is the code that the action settles with, or that its call ended with.
+	Code       schemas.Code `json:"code,omitempty"`
+	ResolveURL string       `json:"resolve_url,omitempty"`
+}
+
+// failed is a verdict with an error of Weir's own words.
+func failed(o schemas.Outcome, code schemas.Code, e schemas.RunError, more any) (settle.Verdict, error) {
+	e, err := detailed(e, more)
+	return settle.Verdict{Outcome: o, Code: code, Message: e.Message, Result: schemas.RunResult{Error: &e}}, err
+}
+
+// detailed is an error with its details, if there is anything in them.
+func detailed(e schemas.RunError, more any) (schemas.RunError, error) {
+	doc, err := ledger.Encode(more)
+	if string(doc) != "{}" {
+		e.Details = doc
+	}
+	return e, err
+}
+
+// task is the error of a run that its task has failed in.
+func task(message string) schemas.RunError {
+	return schemas.RunError{Code: string(schemas.TaskFailed), Message: message}
+}
+
+// stopped is the verdict of a run that was to stop, or whose time is up.
+func stopped(canceled bool) (settle.Verdict, error) {
+	if canceled {
+		return failed(schemas.OutcomeCanceled, schemas.Canceled, task("the run was canceled"), details{Code: schemas.Canceled})
+	}
+	return failed(schemas.OutcomeExpired, schemas.DeadlineExceeded, task("the run's time is up"), details{Code: schemas.DeadlineExceeded})
+}
+
+// called turns the end of a call into that of the run which was to make it.
+func called(v settle.Verdict) (settle.Verdict, error) {
+	res, ok := v.Result.(schemas.HTTPResult)
+	if !ok {
+		return v, errResult
+	}
+	out := schemas.RunResult{HTTP: &res}
+	if v.Outcome != schemas.OutcomeSucceeded {
+		e, err := detailed(task(cmp.Or(v.Message, "the call failed")), details{Code: v.Code})
+		if err != nil {
+			return v, err
+		}
+		out.Error = &e
+	}
+	v.Result = out
+	return v, nil
+}
+
+// planned turns the end of a plan into that of the run which was to carry it
+// out. What became of its decisions is told where it failed, too.
+func planned(v settle.Verdict) (settle.Verdict, error) {
+	report, ok := v.Result.(schemas.PlanResult)
+	if !ok {
+		return v, errResult
+	}
+	if v.Outcome != schemas.OutcomeSucceeded {
+		return failed(v.Outcome, v.Code, task(cmp.Or(v.Message, planFailed)), struct {
+			Code schemas.Code `json:"code,omitempty"`
+			schemas.PlanResult
+		}{v.Code, report})
+	}
+	outputs, err := ledger.Encode(report)
+	if err != nil {
+		return v, err
+	}
+	v.Result = schemas.RunResult{Outputs: outputs}
+	return v, nil
+}
+
+const planFailed = "not every decision of the plan was applied; the report says which"
+
+// errResult says that a performer gave another document than its kind's.
+var errResult = &fault.Parked{Code: schemas.Poison, Reason: "the result is not a document of its kind"}

@@ -1,0 +1,122 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+const (
+	// inline is the longest time that a run waits in its worker's slot at a stretch.
+	inline = 3 * time.Second
+	// A run that found no room rests for up to firstRest, then for up to twice as
+	// long, and at last for up to longRest; but never less than half of that, so that
+	// those that came at once do not come again at once.
+	firstRest = 4 * time.Second
+	// longRest bounds it: nobody wakes a run when there is room again.
+	longRest = 10 * time.Second
+)
+
+// closed says that a run needs nothing more of its agent: it is to stop, or its
+// time is up.
+type closed struct{ canceled bool }
+
+func (*closed) Error() string { return "the run is over" }
+
+var (
+	errDraining = &fault.Later{Cause: errors.New("the worker is draining")}
+	errGone     = errors.New("no agent serves the task type")
+)
+
+// ended reports whether a run is to do nothing more: it is to stop, or its time
+// is up.
+func ended(st *ledger.State, stop call.Stop) (canceled, over bool) {
+	canceled = st.CancelRequested || stop.Requested()
+	deadline := st.Action.Deadline
+	return canceled, canceled || !deadline.IsZero() && !time.Now().Before(deadline)
+}
+
+// enter takes a place at an agent, and waits for it a little. Where there is none
+// the run is to rest.
+func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, limit int, stop call.Stop) error {
+	if err := d.well(); err != nil {
+		return err
+	}
+	if d.try(limit) {
+		return nil
+	}
+	leave, ok := d.queue()
+	if !ok {
+		return rest(st, stop)
+	}
+	defer leave()
+	patience := time.NewTimer(before(st, inline))
+	defer patience.Stop()
+	for {
+		change := d.change()
+		if canceled, over := ended(st, stop); over {
+			return &closed{canceled}
+		}
+		if d.try(limit) {
+			return nil
+		}
+		select {
+		case <-change:
+		case <-stop.Done():
+		case <-patience.C:
+			return rest(st, stop)
+		case <-m.cfg.Draining:
+			return errDraining
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// before is d, or the time to the run's deadline where that is shorter.
+func before(st *ledger.State, d time.Duration) time.Duration {
+	if deadline := st.Action.Deadline; !deadline.IsZero() {
+		return min(d, time.Until(deadline))
+	}
+	return d
+}
+
+// rest has a run come again for a place, unless there is nothing to come for.
+func rest(st *ledger.State, stop call.Stop) error {
+	delay := firstRest
+	for _, ev := range st.Events {
+		if ev.Waiting != nil && ev.Waiting.For == schemas.WaitCapacity {
+			delay = min(2*delay, longRest)
+		}
+	}
+	delay = before(st, delay/2+rand.N(delay/2)) //nolint:gosec // a spread, no secret
+	if canceled, over := ended(st, stop); over || delay <= 0 {
+		return &closed{canceled}
+	}
+	return &call.Rest{Until: time.Now().Add(delay), For: schemas.WaitCapacity}
+}
+
+// pause waits for d in the worker's slot, or until the run is to stop or its time
+// is up. A worker that drains gives the run back: another goes on where it stood.
+func (r *Runs) pause(ctx context.Context, st *ledger.State, stop call.Stop, d time.Duration) error {
+	if d = before(st, d); d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop.Done():
+	case <-r.cfg.Draining:
+		return errDraining
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

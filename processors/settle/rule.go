@@ -1,0 +1,81 @@
+package settle
+
+import (
+	"encoding/json"
+	"slices"
+
+	"weir/schemas"
+)
+
+// rule is what becomes of a member of a sensitive record. The zero rule seals
+// both its name and its value, so that a member that is added to a record shows
+// nothing until somebody has thought about it.
+type rule int
+
+const (
+	unknown  rule = iota
+	hashed        // its name stays
+	keep          // it stays where it is of Weir's own making, see own
+	leaveOut      // not even a hash: a snippet is a part of something that has one
+	effects       // a plan's effects under their own names
+)
+
+// ruleOf is the whole list of the members that records have.
+func ruleOf(member string) rule {
+	switch member {
+	case "step", "attempt", "hop", "effects", "duration_ms", "sent",
+		"status", "method", "class", "code", "worker", "allowlist", "entry":
+		return keep
+	case "request_fingerprint", "fingerprint", "target", "url",
+		"request_digest", "response_hash", "execution_hash",
+		"effect_ref", "idempotency_key", "error", "reason":
+		return hashed
+	case "artifact_refs":
+		return effects
+	case "response_snippet":
+		return leaveOut
+	default:
+		return unknown
+	}
+}
+
+// own reports whether a member that may stay has a value of Weir's own making
+// and not one that a caller or a target could have chosen.
+func (w *sealing) own(member string, v json.RawMessage) bool {
+	var x any
+	if json.Unmarshal(v, &x) != nil {
+		return false
+	}
+	switch x := x.(type) {
+	case bool:
+		return member == "sent"
+	case float64:
+		switch member {
+		case "step", "attempt", "hop", "effects", "duration_ms", "status":
+			return true
+		}
+	case string:
+		return w.word(member, x)
+	}
+	return false
+}
+
+// word reports whether a text is of the closed set that its member has.
+func (w *sealing) word(member, text string) bool {
+	switch member {
+	case "status":
+		return slices.Contains([]string{"applied", "succeeded", "partial", "failed"}, text)
+	case "method":
+		return schemas.KnownMethod(text)
+	case "class":
+		return schemas.Class(text).Repeatable() || schemas.Class(text) == schemas.ClassOnce
+	case "code":
+		return slices.Contains(append(schemas.SettleCodes(), schemas.DoorCodes()...), schemas.Code(text))
+	case "worker":
+		return schemas.ValidID(text)
+	case "allowlist", "entry":
+		return text == w.entry
+	default:
+		return false
+	}
+}

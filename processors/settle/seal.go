@@ -1,0 +1,184 @@
+package settle
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// SealPrefix stands before what a seal has put in the place of content.
+const SealPrefix = "hmac-sha256:"
+
+// Seal takes the content out of the evidence of sensitive actions. What is of
+// Weir's own making stays as it is: numbers, codes, the words of closed sets, the
+// names of entries and of workers. Snippets are left out. Of everything else there
+// is a hash under a key, the same for the same content in one tenant, so that
+// records can be compared, and nobody without the key can try a guess.
+//
+// It is safe for concurrent use.
+type Seal struct{ key []byte }
+
+// NewSeal returns a seal with a key of at least 16 random bytes, which it copies.
+func NewSeal(key []byte) *Seal { return &Seal{slices.Clone(key)} }
+
+// ephemeral is a seal whose key nobody knows.
+func ephemeral() *Seal {
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // never fails
+	return &Seal{key}
+}
+
+// Mac is the text that stands for content in a tenant's evidence: for a digest,
+// that of its hex. Each tenant has a key of its own, made of the seal's: whoever
+// may run what they like in one tenant must not be able to try guesses about
+// another's content on evidence that they see.
+func (s *Seal) Mac(tenant, content string) string {
+	return SealPrefix + hex.EncodeToString(mac(s.tenantKey(tenant), content))
+}
+
+func (s *Seal) tenantKey(tenant string) []byte { return mac(s.key, "tenant:"+tenant) }
+
+func mac(key []byte, content string) []byte {
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write([]byte(content)) // never fails
+	return h.Sum(nil)
+}
+
+// record is a record without content. What it is sent under stays as it is: its
+// id, kind, entry and code.
+func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
+	w := sealing{key: s.tenantKey(e.Tenant), entry: e.Entry}
+	payload, err := w.value(e.Payload)
+	if err == nil && len(payload) > schemas.InlineLimit {
+		// Hashes are longer than much that they stand for: a long list of effects
+		// becomes one.
+		w.brief = true
+		payload, err = w.value(e.Payload)
+	}
+	if err != nil {
+		return e, fmt.Errorf("evidence %s: %w", e.Kind, err)
+	}
+	e.Payload = payload
+	if e.Shadow != nil {
+		shadow := *e.Shadow // the log's own keeps its words
+		shadow.Reason = ""
+		e.Shadow = &shadow
+	}
+	return e, nil
+}
+
+// sealing is the walk over one payload.
+type sealing struct {
+	key   []byte
+	entry string // the record's own
+	brief bool   // lists of effects as one hash
+}
+
+// value is a payload, or one of its objects, without content.
+func (w *sealing) value(raw json.RawMessage) (json.RawMessage, error) {
+	if !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) {
+		return w.mac(raw)
+	}
+	return w.object(raw, w.member)
+}
+
+// object writes the members that each gives for one; none for a nil value.
+func (w *sealing) object(raw json.RawMessage, each func(name string, v json.RawMessage) (string, json.RawMessage, error)) (json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	out := []byte{'{'}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := token.(string) // where a member begins, there is nothing else
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, err
+		}
+		if name, v, err = each(name, v); err != nil {
+			return nil, err
+		}
+		if v == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		quoted, err := ledger.Encode(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, quoted...), ':'), v...)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	return append(out, '}'), nil
+}
+
+// member is what becomes of one that a payload has.
+func (w *sealing) member(name string, v json.RawMessage) (string, json.RawMessage, error) {
+	var err error
+	switch rule := ruleOf(name); {
+	case rule == leaveOut:
+		return name, nil, nil
+	case empty(v), rule == keep && w.own(name, v):
+	case rule == effects && !w.brief:
+		v, err = w.effects(v)
+	case rule == unknown:
+		name = w.hash(name) // it may be content itself
+		fallthrough
+	default:
+		v, err = w.mac(v)
+	}
+	return name, v, err
+}
+
+// effects are objects under names that the caller gave.
+func (w *sealing) effects(v json.RawMessage) (json.RawMessage, error) {
+	if v[0] != '{' {
+		return w.mac(v)
+	}
+	return w.object(v, func(name string, v json.RawMessage) (string, json.RawMessage, error) {
+		v, err := w.value(v)
+		return w.hash(name), v, err
+	})
+}
+
+// mac is the hash of a value: of a string its content, of anything else its JSON.
+func (w *sealing) mac(v json.RawMessage) (json.RawMessage, error) {
+	var text string
+	if json.Unmarshal(v, &text) != nil {
+		if !json.Valid(v) {
+			return nil, fmt.Errorf("a value of %d bytes is not JSON", len(v))
+		}
+		text = string(v)
+	}
+	return ledger.Encode(w.hash(text))
+}
+
+func (w *sealing) hash(content string) string {
+	return SealPrefix + hex.EncodeToString(mac(w.key, content))
+}
+
+// empty values have no content.
+func empty(v json.RawMessage) bool {
+	switch string(v) {
+	case "null", `""`, "{}", "[]":
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,106 @@
+package processors_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/capture"
+	"weir/processors"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// inbox is a subscriber whose messages a test writes.
+type inbox chan *message.Message
+
+// Subscribe gives them until ctx ends, as the broker's does.
+func (i inbox) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
+	out := make(chan *message.Message)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case m := <-i:
+				out <- m
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
+func (inbox) Close() error { return nil }
+
+// again gives every message for the one record, and tells when it is to come again.
+type again struct {
+	rec   schemas.Record
+	after chan time.Duration
+}
+
+func (a again) Record(*message.Message) (schemas.Record, uint64) { return a.rec, 1 }
+func (a again) NakAfter(_ *message.Message, d time.Duration)     { a.after <- d }
+func (again) WorkTopic(_ int, kind schemas.Kind) string          { return string(kind) }
+
+// gated performs once it is let, and then ends with an error.
+type gated struct {
+	begun chan struct{}
+	end   chan error
+}
+
+func (g gated) Perform(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+	g.begun <- struct{}{}
+	return settle.Verdict{}, <-g.end
+}
+
+func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
+
+// TestWhatComesAgainByPlanIsNoWarning: a wake-up that meets its action under way,
+// as after every cancel, is told to those who debug. What a fault delays is told to all.
+func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
+	pipeline := h.worker(t, "w")
+	performer := gated{begun: make(chan struct{}), end: make(chan error)}
+	pipeline.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: performer}
+	log := &capture.Buffer{}
+	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1)}
+	w, err := processors.NewWorker(pipeline, mail, delivery, processors.WorkerConfig{
+		Partitions: 1, Kinds: []schemas.Kind{schemas.KindHTTP}, DrainTimeout: time.Minute,
+		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.Start(t.Context()))
+
+	first, second := message.NewMessage("1", nil), message.NewMessage("2", nil)
+	mail <- first
+	<-performer.begun
+	mail <- second
+	<-second.Nacked()
+	require.Equal(t, 2*time.Second, <-delivery.after, "the action is under way")
+	performer.end <- fault.ErrUnavailable
+	<-first.Nacked()
+	require.Equal(t, time.Second, <-delivery.after)
+	require.NoError(t, w.Stop())
+
+	for i, want := range []string{"DEBUG", "WARN"} {
+		var line struct {
+			Level string `json:"level"`
+			Msg   string `json:"msg"`
+		}
+		require.NoError(t, json.Unmarshal(bytes.Split(log.Bytes(), []byte("\n"))[i], &line))
+		require.Equal(t, "work comes again", line.Msg)
+		require.Equal(t, want, line.Level)
+	}
+}

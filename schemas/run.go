@@ -1,0 +1,241 @@
+package schemas
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// The task types that Weir serves by itself.
+const (
+	TaskHTTPExecute = "HTTP_EXECUTE" // inputs are an executor's action
+	TaskHTTPPlan    = "HTTP_PLAN"    // inputs are a snapshot and a plan
+	TaskEcho        = "ECHO"         // answers its inputs, with progress events
+)
+
+// BuiltinTasks lists them.
+func BuiltinTasks() []string { return []string{TaskHTTPExecute, TaskHTTPPlan, TaskEcho} }
+
+// The risk tiers. What a run of any other tier than RiskNonSensitive reads and
+// writes leaves no trace in the evidence but keyed hashes; no tier at all counts
+// as sensitive.
+const (
+	RiskNonSensitive = "NON_SENSITIVE"
+	RiskSensitive    = "SENSITIVE"
+	RiskPHI          = "PHI"
+)
+
+// RiskTiers lists every risk tier.
+func RiskTiers() []string { return []string{RiskNonSensitive, RiskSensitive, RiskPHI} }
+
+// RunRequest is the body of POST /agents/run/sync and POST /agents/run/stream.
+type RunRequest struct {
+	// RequestID becomes the action's id. The same id with the same body joins the
+	// run that exists; with another body it is a conflict.
+	RequestID string `json:"request_id" jsonschema:"pattern=^[A-Za-z0-9._:-]{1\\,128}$"`
+	RunOrder
+}
+
+// RunOrder is what a run is to do: a RunRequest without its id. It goes on to
+// the agent as it is.
+type RunOrder struct {
+	// TaskType names the agent.
+	TaskType   string `json:"task_type" jsonschema:"pattern=^[A-Za-z0-9._:-]{1\\,122}$"`
+	WorkflowID string `json:"workflow_id,omitempty" jsonschema:"maxLength=256"`
+	StageID    string `json:"stage_id,omitempty" jsonschema:"maxLength=256"`
+	UserID     string `json:"user_id,omitempty" jsonschema:"maxLength=256"`
+	// Mode is the orchestrator's own, such as DEMO or LIVE.
+	Mode string `json:"mode,omitempty" jsonschema:"maxLength=64"`
+	// RiskTier says how much of the run evidence may hold; absent: the least.
+	RiskTier string `json:"risk_tier,omitempty" jsonschema:"enum=NON_SENSITIVE,enum=SENSITIVE,enum=PHI"`
+	DomainID string `json:"domain_id,omitempty" jsonschema:"maxLength=256"`
+	// Inputs are the task's own, an object; absent: an empty one.
+	Inputs  json.RawMessage `json:"inputs,omitempty" jsonschema:"type=object"`
+	Budgets *RunBudgets     `json:"budgets,omitempty"`
+}
+
+// Sensitive reports whether evidence must hold nothing that could be guessed back
+// to the run's content.
+func (r RunOrder) Sensitive() bool { return r.RiskTier != RiskNonSensitive }
+
+// Timeout is how long the run may take by its own budget; zero: it names none.
+func (r RunOrder) Timeout() time.Duration {
+	if r.Budgets == nil || r.Budgets.TimeoutMS == nil {
+		return 0
+	}
+	return time.Duration(*r.Budgets.TimeoutMS) * time.Millisecond
+}
+
+// RunBudgets bound a run. Weir enforces timeout_ms; the rest is the agent's.
+type RunBudgets struct {
+	MaxOutputTokens  *int64 `json:"max_output_tokens,omitempty" jsonschema:"minimum=0"`
+	MaxContextTokens *int64 `json:"max_context_tokens,omitempty" jsonschema:"minimum=0"`
+	MaxEscalations   *int64 `json:"max_escalations,omitempty" jsonschema:"minimum=0"`
+	// TimeoutMS is how long the run may take, from its acceptance to its end, in
+	// milliseconds.
+	TimeoutMS *int64 `json:"timeout_ms,omitempty" jsonschema:"minimum=1,maximum=86400000,default=600000"`
+}
+
+// MaxRunTimeout is the longest that a run may ask for.
+const MaxRunTimeout = 24 * time.Hour
+
+// Run is the payload of kind run.
+type Run struct {
+	RunOrder
+	// Call and Plan are the inputs of HTTP_EXECUTE and HTTP_PLAN, translated;
+	// Inputs is then empty.
+	Call *HTTPCall    `json:"call,omitempty"`
+	Plan *PlanRequest `json:"plan,omitempty"`
+}
+
+// RunResult is the result document of kind run, for every outcome.
+type RunResult struct {
+	// Outputs is an object; absent where the run failed, and where HTTP stands.
+	Outputs json.RawMessage `json:"outputs,omitempty"`
+	// HTTP is what came of the call of HTTP_EXECUTE.
+	HTTP *HTTPResult `json:"http,omitempty"`
+	RunExtras
+	Error *RunError `json:"error,omitempty"`
+}
+
+// RunExtras is what an agent may tell beside its outputs. No member is null.
+type RunExtras struct {
+	Artifacts  []string        `json:"artifacts,omitempty"`
+	Provenance json.RawMessage `json:"provenance,omitempty" jsonschema:"type=object"`
+	Usage      json.RawMessage `json:"usage,omitempty" jsonschema:"type=object"`
+	Grounding  json.RawMessage `json:"grounding,omitempty"`
+	Warnings   []string        `json:"warnings,omitempty"`
+}
+
+// RunError says why a run failed.
+type RunError struct {
+	// Code is VALIDATION_ERROR, TASK_FAILED, UNSUPPORTED_TASK_TYPE,
+	// AGENT_UNAVAILABLE, or the agent's own word.
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	Details json.RawMessage `json:"details,omitempty" jsonschema:"type=object"`
+}
+
+// The statuses of a response.
+const (
+	RunOK    = "ok"
+	RunFault = "error"
+)
+
+// RunResponse answers POST /agents/run/sync, whatever came of the run.
+type RunResponse struct {
+	Status    string          `json:"status" jsonschema:"enum=ok,enum=error"`
+	RequestID string          `json:"request_id"`
+	Outputs   json.RawMessage `json:"outputs" jsonschema:"type=object"`
+	RunExtras
+	Error *RunError `json:"error,omitempty"`
+}
+
+// RunRefusal answers a run that was not accepted.
+type RunRefusal struct {
+	RequestID string          `json:"request_id,omitempty"`
+	OK        bool            `json:"ok" jsonschema:"enum=false"`
+	Status    string          `json:"status" jsonschema:"enum=error"`
+	Outputs   json.RawMessage `json:"outputs" jsonschema:"type=object"`
+	Warnings  []string        `json:"warnings"`
+	Error     RunError        `json:"error"`
+	// Code is the word that every other route of Weir would answer with.
+	Code      Code `json:"code"`
+	Retryable bool `json:"retryable"`
+}
+
+// RunEvent is the data of one event of a run's stream: started, progress or, as
+// the last, complete with the type final.
+type RunEvent struct {
+	Type      string `json:"type" jsonschema:"description=started, final, or the word of a progress event"`
+	RequestID string `json:"request_id"`
+	TaskType  string `json:"task_type"`
+	// What follows is set where Type is final.
+	Status  string          `json:"status,omitempty" jsonschema:"enum=ok,enum=error"`
+	Success *bool           `json:"success,omitempty"`
+	Outputs json.RawMessage `json:"outputs,omitempty" jsonschema:"type=object"`
+	RunExtras
+	Error *RunError `json:"error,omitempty"`
+}
+
+// The names of a run's events.
+const (
+	RunEventStarted  = "started"
+	RunEventProgress = "progress"
+	RunEventComplete = "complete"
+	RunTypeFinal     = "final" // the type of the data of complete
+)
+
+// EndsRun reports whether a word for an event, as its name or as the event or type
+// in its data, is one that ends the stream of a run in any dialect.
+func EndsRun(word string) bool {
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case RunTypeFinal, RunEventComplete, "completed", "done", "error", "failed":
+		return true
+	default:
+		return false
+	}
+}
+
+// RunProgress is the data of a progress event of kind run: one event of the
+// agent, as it came.
+type RunProgress struct {
+	// Name is the agent's own word for the event.
+	Name string `json:"name"`
+	// Data is its JSON, or its text as a JSON string.
+	Data json.RawMessage `json:"data,omitempty"`
+	// Omitted is the size of data that was too large for an event, in bytes.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// The ways to call an agent.
+const (
+	AgentStream = "stream" // the streaming route, or the other where there is none
+	AgentSync   = "sync"
+)
+
+// Agent is a remote agent, as the configuration in force describes it.
+type Agent struct {
+	TaskType string
+	// URL is where its routes begin, without a slash at the end.
+	URL  string
+	Mode string // AgentStream or AgentSync
+	// Timeout bounds one call of it; zero: the run's deadline alone.
+	Timeout time.Duration
+	// Concurrency is how many runs it is given at a time by one node.
+	Concurrency int
+}
+
+// The routes of the run contract, behind an agent's URL.
+const (
+	RouteRuns      = "/agents/run/" // where all of them begin
+	RouteRunSync   = RouteRuns + "sync"
+	RouteRunStream = RouteRuns + "stream"
+)
+
+// RunRoute is the route that a URL ends in where its service's base is asked for
+// and the routes are added to it; empty: none.
+func RunRoute(url string) string {
+	url = strings.TrimRight(url, "/")
+	for _, route := range []string{RouteRunSync, RouteRunStream, strings.TrimSuffix(RouteRuns, "/")} {
+		if strings.HasSuffix(url, route) {
+			return route
+		}
+	}
+	return ""
+}
+
+// MaxAgentTask is the longest task type: the name of the policy entry of an agent
+// that serves it is a valid id too.
+const MaxAgentTask = 122
+
+// ValidTaskType reports whether there may be an agent for a task type.
+func ValidTaskType(s string) bool { return len(s) <= MaxAgentTask && ValidID(s) }
+
+// AgentEntryPrefix begins the names of the policy entries of agents, and of no
+// others.
+const AgentEntryPrefix = "agent:"
+
+// AgentEntry is the name of the policy entry that an agent's calls go by. A token
+// that is limited to entries may run the task types whose entries it has.
+func AgentEntry(taskType string) string { return AgentEntryPrefix + taskType }
