@@ -24,7 +24,8 @@ func lineOf(c *gin.Context, start time.Time, id string) line {
 		surface: c.GetString(keySurface), tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
 	}
 	l.code, _ = c.Get(keyCode)
-	if !c.Writer.Written() && c.Request.Context().Err() != nil {
+	// What is said to a client that is gone, because it is gone, reaches nobody.
+	if c.Request.Context().Err() != nil && (!c.Writer.Written() || l.status == http.StatusServiceUnavailable) {
 		l.status = statusClientGone
 	}
 	return l

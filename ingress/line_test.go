@@ -1,78 +1,45 @@
 package ingress_test
 
 import (
-	"net"
+	"bytes"
+	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
 
-	"weir/internal/wire"
-	"weir/schemas"
+	"weir/ingress"
+	"weir/internal/problem"
 )
 
-// one is a listener with one connection.
-type one struct{ net.Conn }
-
-func (l one) Accept() (net.Conn, error) { return l.Conn, nil }
-func (l one) Addr() net.Addr            { return l.LocalAddr() }
-
-// streamed asks for a run's stream as over a connection of the listener.
-func streamed(t *testing.T) *http.Request {
-	t.Helper()
-	ours, theirs := net.Pipe()
-	c, err := wire.Wrap(one{ours}, wire.Config{}).Accept()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close(); _ = theirs.Close() })
-	r := post(schemas.RouteRunStream, `{"request_id":"r","task_type":"ECHO"}`, "X-Request-ID", "mine")
-	r = r.WithContext(wire.Context(r.Context(), c))
-	wire.Begin(r.Context())
-	return r
-}
-
-func TestTheLineOfAStreamComesAtItsEnd(t *testing.T) {
+// TestTheLineOfAClientThatIsGone is not that of a node that fails: any client can
+// hang up.
+func TestTheLineOfAClientThatIsGone(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	r := streamed(t)
-	ended := false
-	w.responder.rest = func() { ended = true }
-	a := httptest.NewRecorder()
-	w.engine.ServeHTTP(a, r)
-	require.Equal(t, http.StatusOK, a.Code)
-	require.False(t, ended)
-	require.Empty(t, w.logs.String(), "it goes on")
-	wire.Finish(r.Context())
-	require.True(t, ended)
-	require.Equal(t, 1, strings.Count(w.logs.String(), `"msg":"request"`))
-	for _, want := range []string{
-		`"request_id":"mine"`, `"status":200`, `"method":"POST"`, `"route":"/agents/run/stream"`, `"surface":"runs"`,
-		`"action_id":"r"`, `"tenant":"default"`, `"duration_ms":`,
-	} {
-		require.Contains(t, w.logs.String(), want)
-	}
-}
-
-func TestAPanicInTheRestOfAStreamCutsIt(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		value any
-		told  bool
+	for name, tt := range map[string]struct {
+		gone   bool
+		status string
+		level  string
 	}{
-		"a fault":  {"AGWCANARY-PANIC", true},
-		"an abort": {http.ErrAbortHandler, false},
+		"it hung up":   {true, `"status":499`, `"level":"INFO"`},
+		"it is there ": {false, `"status":503`, `"level":"ERROR"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := setup(t)
-			r := streamed(t)
-			w.responder.rest = func() { panic(tc.value) }
-			w.engine.ServeHTTP(httptest.NewRecorder(), r)
-			require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { wire.Finish(r.Context()) })
-			require.NotContains(t, w.logs.String(), "AGWCANARY")
-			require.Contains(t, w.logs.String(), `"msg":"request"`)
-			require.Equal(t, tc.told, strings.Contains(w.logs.String(), `"err_kind":"panic"`))
+			var log bytes.Buffer
+			e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			e.GET("/read", func(c *gin.Context) { problem.Write(c.Writer, c.Request, context.Canceled) })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.gone {
+				cancel()
+			}
+			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody))
+			assert.Contains(t, log.String(), tt.status)
+			assert.Contains(t, log.String(), tt.level)
 		})
 	}
 }

@@ -128,6 +128,8 @@ type listener struct {
 	stream *outbound.Stream
 	scrub  *redact.Scrubber
 	reader ends
+	// last takes the newest event that may be the end; nil: there was none.
+	last func()
 	// given and left are the events that were handed on, and those that were not.
 	given, left int
 	// asked is when the agent was, and took how long it was until its first end.

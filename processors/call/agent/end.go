@@ -16,6 +16,7 @@ const (
 	afterEnd    = "the agent sent more after its end"
 	unfinished  = "the agent's last event was not finished by a blank line"
 	noID        = "the agent's end does not name the request"
+	otherName   = "the agent's end was one only because no other came"
 	otherTask   = "the agent's end names another task type"
 	degraded    = "the agent reports a degraded result"
 	noOutputs   = "the agent gave no outputs"

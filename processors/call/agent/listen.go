@@ -103,8 +103,11 @@ func (l *listener) event(ctx context.Context, ev sseEvent) error {
 		return nil // by the standard it is no event
 	}
 	l.reader.seen++
+	if kind == mayEnd && l.reader.first == nil && !d.doubted {
+		l.last = func() { l.end(d, name, ev.data) }
+	}
 	switch {
-	case kind == isEnd:
+	case kind == isEnd, kind == mayEnd && d.doubted:
 		l.end(d, name, ev.data)
 		return nil
 	case l.reader.first != nil:
@@ -170,6 +173,10 @@ func (l *listener) ended(err error) (call.Reply, error) {
 	var broke *fault.Call
 	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {
 		broke = l.failure(schemas.UpstreamProtocol, err)
+	}
+	if broke == nil && l.last != nil && l.reader.first == nil && l.reader.failing == nil {
+		l.last()
+		l.reader.warn(otherName)
 	}
 	given := broke != nil && (broke.Code == schemas.Canceled || broke.Code == schemas.UpstreamTimeout)
 	switch e := &l.reader; {

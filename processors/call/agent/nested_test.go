@@ -43,41 +43,53 @@ const (
 )
 
 // TestEndsOfSomethingElse: an event with a word of its own ends no run by a word in
-// its data, unless that data is plainly the run's.
+// its data, unless that data could be the run's and no other end comes.
 func TestEndsOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	const step = `{"tool":"search","type":"completed","status":"success"}`
+	const (
+		never   = iota
+		atClose // of the stream, where nothing better came
+		atOnce
+	)
+	const warned = "the agent's end was one only because no other came"
 	for name, tt := range map[string]struct {
 		event sentence
-		ends  bool
+		ends  int
 	}{
-		"a tool":                    {sentence{"tool_call", step}, false},
-		"a tool, by event":          {sentence{"tool_call", `{"event":"done","ok":true}`}, false},
-		"a tool that failed":        {sentence{"tool_call", `{"type":"error","error":"no such page"}`}, false},
-		"outputs without a word":    {sentence{"tool_call", `{"type":"completed","outputs":{"b":2}}`}, false},
-		"outputs that are a list":   {sentence{"tool_call", `{"type":"completed","status":"ok","outputs":[1]}`}, false},
-		"outputs and an odd word":   {sentence{"tool_call", `{"type":"completed","status":"soon","outputs":{"b":2}}`}, false},
-		"the end of a sub-run":      {sentence{"sub_agent", `{"type":"final","request_id":"sub-1","status":"ok","outputs":{"b":2}}`}, false},
-		"a word with space":         {sentence{" tool_call", step}, false},
-		"our id":                    {sentence{"agent", `{"type":"final","request_id":"r-1","status":"ok","outputs":{"a":1}}`}, true},
-		"our id, by event":          {sentence{"agent", `{"event":"done","request_id":"r-1","success":true,"data":{"a":1}}`}, true},
-		"outputs beside status":     {sentence{"agent", `{"type":"final","status":"ok","outputs":{"a":1}}`}, true},
-		"data beside ok":            {sentence{"agent", `{"type":"final","ok":true,"data":{"a":1}}`}, true},
-		"no name":                   {sentence{"", `{"type":"final","status":"ok","outputs":{"a":1}}`}, true},
-		"no name, nothing else":     {sentence{"", `{"type":"completed","status":"ok"}`}, true},
-		"the name of those without": {sentence{"message", `{"event":"complete","status":"ok","outputs":{"a":1}}`}, true},
-		"in other letters":          {sentence{" Message", `{"event":"complete","status":"ok","outputs":{"a":1}}`}, true},
-		"an end by name":            {sentence{"completed", `{"status":"ok","outputs":{"a":1}}`}, true},
+		"a tool":                    {sentence{"tool_call", step}, never},
+		"a tool, by event":          {sentence{"tool_call", `{"event":"done","ok":true}`}, never},
+		"a tool that failed":        {sentence{"tool_call", `{"type":"error","error":"no such page"}`}, never},
+		"outputs without a word":    {sentence{"tool_call", `{"type":"completed","outputs":{"b":2}}`}, never},
+		"outputs that are a list":   {sentence{"tool_call", `{"type":"completed","status":"ok","outputs":[1]}`}, never},
+		"outputs and an odd word":   {sentence{"tool_call", `{"type":"completed","status":"soon","outputs":{"b":2}}`}, never},
+		"the end of a sub-run":      {sentence{"sub_agent", `{"type":"final","request_id":"sub-1","status":"ok","outputs":{"b":2}}`}, never},
+		"a word with space":         {sentence{" tool_call", step}, never},
+		"our id":                    {sentence{"agent", `{"type":"final","request_id":"r-1","status":"ok","outputs":{"a":1}}`}, atClose},
+		"our id, by event":          {sentence{"agent", `{"event":"done","request_id":"r-1","success":true,"data":{"a":1}}`}, atClose},
+		"outputs beside status":     {sentence{"agent", `{"type":"final","status":"ok","outputs":{"a":1}}`}, atClose},
+		"data beside ok":            {sentence{"agent", `{"type":"final","ok":true,"data":{"a":1}}`}, atClose},
+		"no name":                   {sentence{"", `{"type":"final","status":"ok","outputs":{"a":1}}`}, atOnce},
+		"no name, nothing else":     {sentence{"", `{"type":"completed","status":"ok"}`}, atOnce},
+		"the name of those without": {sentence{"message", `{"event":"complete","status":"ok","outputs":{"a":1}}`}, atOnce},
+		"in other letters":          {sentence{" Message", `{"event":"complete","status":"ok","outputs":{"a":1}}`}, atOnce},
+		"an end by name":            {sentence{"completed", `{"status":"ok","outputs":{"a":1}}`}, atOnce},
+		"a step with our id":        {sentence{"tool_call", `{"type":"completed","status":"ok","request_id":"r-1"}`}, atClose},
+		"a step with outputs":       {sentence{"tool_call", `{"type":"completed","success":true,"outputs":{"tool":1}}`}, atClose},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			events, end, code := heard(t, tt.event)
-			if tt.ends {
+			switch tt.ends {
+			case atOnce:
 				assert.Empty(t, events)
 				assert.NotEmpty(t, end)
 				return
+			case atClose:
+				assert.Contains(t, end, warned)
+			default:
+				assert.Equal(t, schemas.UpstreamTruncated, code, "the run has no end of its own")
 			}
-			assert.Equal(t, schemas.UpstreamTruncated, code, "the run has no end of its own")
 			assert.Equal(t, []schemas.RunProgress{{Name: tt.event.name, Data: json.RawMessage(tt.event.data)}}, events)
 
 			events, end, _ = heard(t, tt.event, sentence{"complete", proper})

@@ -14,6 +14,9 @@ const (
 	isProgress part = iota
 	isStart
 	isEnd
+	// mayEnd is an event with a name of its own whose data would be the run's end
+	// under another. It is one if the agent closes without a better.
+	mayEnd
 )
 
 // partOf reads the word for an event; known is false for one that says nothing.
@@ -34,7 +37,8 @@ func partOf(word string) (p part, known bool) {
 // nameIn finds the word for an event that its SSE name does not tell: the data's
 // event, else its type. The first of them that is known decides what the event
 // is; so a progress event whose data has the type "completed" ends nothing. Nor
-// does one with a name of its own, such as a tool's call, unless the data is ours.
+// does one with a name of its own, such as a tool's call; if the data could be the
+// run's, it may.
 func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
 	name := sse
 	if strings.EqualFold(strings.TrimSpace(name), "message") { // the name of events without one
@@ -48,7 +52,9 @@ func (t Talk) nameIn(sse string, members map[string]json.RawMessage) (string, pa
 		}
 		p, known := partOf(word)
 		switch {
-		case known && p == isEnd && own && !t.ours(members):
+		case known && p == isEnd && own && t.ours(members):
+			return name, mayEnd
+		case known && p == isEnd && own:
 			return name, isProgress
 		case known:
 			return word, p
