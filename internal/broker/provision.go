@@ -111,7 +111,11 @@ func (b *Broker) makeStream(ctx context.Context, cfg jetstream.StreamConfig) err
 // checkLayout refuses a log that was cut another way: its actions would not
 // be found under the subjects that this layout computes.
 func (b *Broker) checkLayout(ctx context.Context) error {
-	s, err := b.js.Stream(ctx, schemas.LogStream(0))
+	var s jetstream.Stream
+	err := made(ctx, func(ctx context.Context) (err error) {
+		s, err = b.js.Stream(ctx, schemas.LogStream(0))
+		return err
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
