@@ -205,14 +205,9 @@ func checkRetrySafe(t *testing.T, x *trial, _ json.RawMessage) {
 	assert.NotEqual(t, schemas.Status(schemas.OutcomeUnknown), x.view.Status)
 }
 
-// busy is what a machine may take for itself that runs every test at once. What a
-// row bounds is how long a target can hold a call: for ever, or for a phase's limit,
-// if it can hold it longer at all.
-const busy = 5 * time.Second
-
 func checkWall(t *testing.T, x *trial, want json.RawMessage) {
 	t.Helper()
-	assert.Less(t, x.wall, time.Duration(number(t, want))*time.Second+busy, "took too long")
+	assert.Less(t, x.wall, time.Duration(number(t, want))*time.Second, "took too long")
 }
 
 func checkSnippetChars(t *testing.T, x *trial, want json.RawMessage) {
