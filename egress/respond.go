@@ -60,7 +60,7 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 // refuse answers with an error in the words of the action's kind.
 func refuse(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error) {
 	if ref.Kind == schemas.KindRun {
-		problem.WriteRun(w, r, ref.ID, err)
+		problem.WriteRun(w, ref.ID, err)
 		return
 	}
 	problem.Write(w, r, err)

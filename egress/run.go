@@ -31,7 +31,7 @@ func (e *Room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, t
 	e.events.AnswerAs(w, r, stream.Dialect{
 		Ref: ref, After: after, Plain: true, Frame: run.frame,
 		Header: http.Header{"Weir-Action-Id": {ref.ID}},
-		Refuse: func(w http.ResponseWriter, r *http.Request, err error) { problem.WriteRun(w, r, ref.ID, err) },
+		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, ref.ID, err) },
 	})
 }
 

@@ -51,7 +51,7 @@ func (h *house) stream(ctx context.Context, w http.ResponseWriter, id string, he
 	}
 	after, err := h.room.Resume(r)
 	if err != nil {
-		problem.WriteRun(w, r, id, err)
+		problem.WriteRun(w, id, err)
 		return
 	}
 	h.room.Stream(w, r, runRef(id), "LIT", after)

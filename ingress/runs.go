@@ -124,5 +124,5 @@ func failRun(c *gin.Context, p problem.Error, err error) {
 	if own, ok := errors.AsType[*runs.Error](err); ok {
 		p.Details = own.Details
 	}
-	problem.WriteRun(c.Writer, c.Request, c.GetString(keyRun), &p)
+	problem.WriteRun(c.Writer, c.GetString(keyRun), &p)
 }

@@ -44,13 +44,14 @@ func (a *App) openProcessors(ctx context.Context) error {
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
 	publisher := broker.NewPublisher(a.broker, broker.PublisherConfig{})
 	recorder := settle.NewRecorder(publisher, a.broker, a.metrics).Under(settle.NewSeal(key))
-	adapter := direct.New(client, a.secretStore(), redact.New(a.cfg.RedactHeaders))
+	store := a.secretStore()
+	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining,
 	})
 	answers := call.Answers{Blobs: a.ledger}
 	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)
-	ran := a.runs(client, caller, recorder, calls, planned)
+	ran := a.runs(agentAdapter(a.cfg, client, store), caller, recorder, calls, planned)
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
 		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded()}),
 		Performers: map[schemas.Kind]processors.Performer{

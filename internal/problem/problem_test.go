@@ -122,7 +122,7 @@ func TestWriteRun(t *testing.T) {
 		},
 	} {
 		w := httptest.NewRecorder()
-		problem.WriteRun(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody), "run-1", tc.err)
+		problem.WriteRun(w, "run-1", tc.err)
 		require.Equal(t, tc.status, w.Code, tc)
 		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 		require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))

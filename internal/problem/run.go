@@ -14,7 +14,7 @@ import (
 // empty where none could be read. A body that says something wrong is 422 there,
 // whatever is wrong with it; one that asks for an agent that is not known is 400.
 // An *Error that names a status has its own.
-func WriteRun(w http.ResponseWriter, _ *http.Request, requestID string, err error) {
+func WriteRun(w http.ResponseWriter, requestID string, err error) {
 	e := Of(err)
 	body := schemas.RunRefusal{
 		RequestID: requestID, Status: schemas.RunFault, Outputs: json.RawMessage(`{}`), Warnings: []string{},
