@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,6 +15,7 @@ import (
 	"weir/egress/index"
 	"weir/egress/status"
 	"weir/egress/stream"
+	"weir/internal/rules"
 	"weir/schemas"
 )
 
@@ -35,6 +37,15 @@ type Reader struct {
 	Tenant string
 	// Entries are the only entries of the policy that it may use; empty: all.
 	Entries []string
+	// Scopes are those of its token. Where one of two would do they are looked at
+	// here.
+	Scopes []string
+}
+
+// Rules reads the traffic rules.
+type Rules interface {
+	// Newest is a tenant's rule set, never older than a write that was answered.
+	Newest(ctx context.Context, tenant string) (rules.Snapshot, error)
 }
 
 // Config holds the rest of what the room needs.
@@ -56,6 +67,10 @@ type Config struct {
 	// Tokens lists a tenant's tokens, a page at a time: cursor is the Next of the
 	// page before, or empty. nil: they are not served.
 	Tokens func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+	// Rules are the traffic rules; nil: they are not served.
+	Rules Rules
+	// Now is the clock; default time.Now.
+	Now func() time.Time
 	// Allow lets a request see what the node says about itself: /metrics, with
 	// the scope admin; nil: everybody may.
 	Allow   func(r *http.Request, scope string) error
@@ -85,6 +100,9 @@ func (c Config) withDefaults() Config {
 	if c.AllowedHosts == nil {
 		c.AllowedHosts = func() []string { return nil }
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	if c.Allow == nil {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
@@ -97,6 +115,7 @@ func (c Config) withDefaults() Config {
 // concurrent use and starts nothing of its own.
 type Room struct {
 	log     Log
+	actions status.Actions
 	feed    *stream.Feed
 	cfg     Config
 	events  *stream.Events
@@ -113,7 +132,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 	}
 	cfg = cfg.withDefaults()
 	return &Room{
-		log: log, feed: feed, cfg: cfg,
+		log: log, actions: actions, feed: feed, cfg: cfg,
 		events:  stream.NewEvents(feed, cfg.HTTP),
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
 		index:   index.New(log, actions, feed, cfg.Index),

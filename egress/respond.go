@@ -9,6 +9,7 @@ import (
 
 	"weir/egress/executor"
 	"weir/egress/plans"
+	"weir/egress/rules"
 	"weir/egress/runs"
 	"weir/egress/stream"
 	"weir/internal/fault"
@@ -50,6 +51,8 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		e.settled(w, r, ref, end.Settled)
 	case r.Context().Err() != nil:
 		// Nobody is left to answer.
+	case ref.Kind == schemas.KindRule && wait < 0 && errors.Is(err, stream.ErrClosed):
+		refuse(w, r, ref, errNotWaited())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, stream.ErrClosed):
 		accepted(w, r, ref, receipt)
 	default:
@@ -59,16 +62,23 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 
 // refuse answers with an error in the words of the action's kind.
 func refuse(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error) {
-	if ref.Kind == schemas.KindRun {
+	switch ref.Kind {
+	case schemas.KindRun:
 		problem.WriteRun(w, ref.ID, err)
-		return
+	case schemas.KindRule:
+		problem.WriteAgent(w, r, err)
+	default:
+		problem.Write(w, r, err)
 	}
-	problem.Write(w, r, err)
 }
 
 // accepted is the answer that leaves the rest to the action's own routes.
 func accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt) {
 	w.Header().Set("Location", stream.ActionURL(ref.ID))
+	if ref.Kind == schemas.KindRule {
+		acceptedRule(w, r, receipt)
+		return
+	}
 	stream.WriteJSON(w, r, http.StatusAccepted, receipt)
 }
 
@@ -79,7 +89,7 @@ func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		refuse(w, r, ref, err)
 		return
 	}
-	status, body, err := render(ref, s, doc)
+	status, body, err := render(r.Context(), ref, s, doc)
 	if err != nil {
 		refuse(w, r, ref, err)
 		return
@@ -87,7 +97,7 @@ func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 	stream.WriteBody(w, status, "application/json", body)
 }
 
-func render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
+func render(ctx context.Context, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
 	switch ref.Kind {
 	case schemas.KindPlan:
 		body, err := plans.Render(ref, s, doc)
@@ -95,6 +105,9 @@ func render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 	case schemas.KindRun:
 		body, err := runs.Render(ref, s, doc)
 		return http.StatusOK, body, err
+	case schemas.KindRule:
+		id, operation := problem.Agent(ctx)
+		return rules.Render(rules.Asked{RequestID: id, Operation: operation}, s, doc)
 	default:
 		return executor.Render(ref, s, doc)
 	}
@@ -124,6 +137,8 @@ func publicResult(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json
 		return doc
 	case schemas.KindRun:
 		return runs.Result(ref, s, doc)
+	case schemas.KindRule:
+		return rules.Result(s, doc)
 	default:
 		return executor.Result(ref, s, doc)
 	}

@@ -22,6 +22,7 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	read(engine, "/v1/dead-letters", e.scoped(schemas.ScopeActionsRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
 		e.records.ServeDead(w, r, tenant)
 	}))
+	e.mountRules(engine)
 	e.mountPolicy(engine)
 	e.mountTokens(engine)
 }

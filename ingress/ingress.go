@@ -35,6 +35,12 @@ type Responder interface {
 	Resume(r *http.Request) (after uint64, err error)
 	// Stream answers for a run with its events, from behind a position to its end.
 	Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64)
+	// ReadRules answers an operation of the agent API that changes nothing. Its
+	// arguments have the types that they should.
+	ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest)
+	// RecordRules answers with rules that give the answers again which an action
+	// of the tenant got. Principal is the id of the token that asks.
+	RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest)
 }
 
 // Metrics counts what happens at the door.
@@ -52,10 +58,17 @@ type Config struct {
 	// Authenticate says who sent a request. nil is open mode: everybody is the
 	// tenant "default" with every scope, which only a loopback listener may be.
 	Authenticate func(r *http.Request) (Identity, error)
-	// Within is the policy without all but some entries, for tokens that are
-	// limited to these. Absent: the door judges by the whole policy, and only
-	// the worker by the part.
-	Within func(entries []string) executor.Policy
+	// Judge is what decides about the calls of somebody at the door: the policy as
+	// far as its entries go, of the calls as the tenant's traffic rules leave them.
+	// Absent: the policy that New was given, whoever asks.
+	Judge func(who Asker) executor.Policy
+	// NoAgentAPI refuses every operation of POST /v1/agent-api.
+	NoAgentAPI bool
+	// PolicyVersion is the version of the policy in force: the same write of the
+	// rules under another policy is another one. Default: it is never looked at.
+	PolicyVersion func() string
+	// Previewer says what would become of a call; absent: it is not served.
+	Previewer Previewer
 	// Nudge tells the worker of a running action that its cancel is on the
 	// log; absent: the worker finds out by itself.
 	Nudge func(ref schemas.Ref)
@@ -95,6 +108,12 @@ func (c Config) withDefaults() Config {
 	if c.MaxRun <= 0 || c.MaxRun > schemas.MaxRunTimeout {
 		c.MaxRun = schemas.MaxRunTimeout
 	}
+	if c.PolicyVersion == nil {
+		c.PolicyVersion = func() string { return "" }
+	}
+	if c.Accept.Now == nil {
+		c.Accept.Now = time.Now
+	}
 	if c.Metrics == nil {
 		c.Metrics = silent{}
 	}
@@ -120,20 +139,33 @@ func New(l Ledger, p executor.Policy, r Responder, cfg Config) *Room {
 		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Nudge: cfg.Nudge, StoreTimeout: cfg.Accept.StoreTimeout}),
 	}
 	if cfg.Dead != nil {
-		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall, entries []string) schemas.Class {
-			_, class := in.policyFor(entries).Judge(call)
+		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall, by actions.Asker) schemas.Class {
+			who := Asker{Tenant: by.Tenant, Kind: schemas.KindHTTP, Principal: by.Principal, Entries: by.Entries}
+			_, class := in.policyFor(who).Judge(call)
 			return class
 		})
 	}
 	return in
 }
 
-// policyFor is the policy as a token limited to entries is judged by.
-func (in *Room) policyFor(entries []string) executor.Policy {
-	if len(entries) == 0 || in.cfg.Within == nil {
+// policyFor is what decides about somebody's calls.
+func (in *Room) policyFor(who Asker) executor.Policy {
+	if in.cfg.Judge == nil {
 		return in.policy
 	}
-	return in.cfg.Within(entries)
+	return in.cfg.Judge(who)
+}
+
+// Asker is who asks for a call, as far as the policy and the traffic rules look at it.
+type Asker struct {
+	Tenant string
+	Kind   schemas.Kind
+	// TaskType is set for kind run.
+	TaskType string
+	// Principal is the id of the token; empty in open mode.
+	Principal string
+	// Entries are the only entries of the policy that may be used; empty: all.
+	Entries []string
 }
 
 // Identity is who sent a request.
@@ -148,6 +180,11 @@ type Identity struct {
 	Entries []string
 	// ExpiresAt is when the token ends; zero: never.
 	ExpiresAt time.Time
+}
+
+// asks is an identity as the one who asks for calls of a kind.
+func (i Identity) asks(kind schemas.Kind, taskType string) Asker {
+	return Asker{Tenant: i.Tenant, Kind: kind, TaskType: taskType, Principal: i.ID, Entries: i.Entries}
 }
 
 func open(*http.Request) (Identity, error) {

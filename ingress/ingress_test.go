@@ -123,6 +123,18 @@ func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas
 	_, _ = io.WriteString(w, "data: "+taskType+"\n\n")
 }
 
+// ReadRules answers with what was asked.
+func (r *responder) ReadRules(w http.ResponseWriter, _ *http.Request, tenant string, req schemas.AgentRequest) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "tenant": tenant, "request_id": req.RequestID, "operation": req.Operation, "args": req.Args}) //nolint:errchkjson // checked JSON, and the recorder takes all
+}
+
+// RecordRules answers with what was asked.
+func (r *responder) RecordRules(w http.ResponseWriter, _ *http.Request, tenant, principal string, req schemas.RecordRequest) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"tenant": tenant, "principal": principal, "request": req}) //nolint:errchkjson // as above
+}
+
 // last is the newest call.
 func (r *responder) last(t *testing.T) call {
 	t.Helper()
@@ -247,6 +259,8 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 		switch {
 		case a.body["outputs"] != nil:
 			refusal(t, a)
+		case strings.HasPrefix(r.URL.Path, schemas.RouteAgentAPI):
+			envelope(t, a)
 		case a.body["error"] != nil:
 			require.Equal(t, "application/json", h.Get("Content-Type"))
 			require.NotEmpty(t, a.field("error", "variant"))
@@ -271,6 +285,18 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 		require.Zero(t, n, "an expectation was not released: %v", ref)
 	}
 	return a
+}
+
+// envelope checks what must hold for every error of the agent API.
+func envelope(t *testing.T, a answer) {
+	t.Helper()
+	require.Equal(t, "application/json", a.Header().Get("Content-Type"))
+	require.Equal(t, false, a.body["ok"])
+	require.NotContains(t, a.body, "data")
+	require.NotEmpty(t, a.field("error", "code"))
+	require.NotEmpty(t, a.field("error", "message"))
+	require.IsType(t, "", a.body["request_id"])
+	require.IsType(t, "", a.body["operation"])
 }
 
 func post(path, body string, headers ...string) *http.Request {

@@ -148,8 +148,8 @@ func surface(name, dialect string) gin.HandlerFunc {
 
 const keyIdentity = "weir.identity"
 
-// authorize asks who sent the request and whether that one has the scope.
-func (in *Room) authorize(scope string) gin.HandlerFunc {
+// authorize asks who sent the request and whether that one has one of the scopes.
+func (in *Room) authorize(scopes ...string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		who, err := in.cfg.Authenticate(c.Request)
 		if err != nil {
@@ -157,7 +157,7 @@ func (in *Room) authorize(scope string) gin.HandlerFunc {
 			return
 		}
 		c.Set(keyTenant, who.Tenant)
-		if err := fault.Scope(who.Scopes, scope); err != nil {
+		if err := fault.Scope(who.Scopes, scopes...); err != nil {
 			in.fail(c, err)
 			return
 		}

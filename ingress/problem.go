@@ -27,10 +27,11 @@ const (
 const (
 	dialectExecutor = "executor" // the executor's envelope
 	dialectRuns     = "runs"     // the run contract's refusal
+	dialectRules    = "rules"    // the agent API's envelope
 )
 
 // dialect is that of the route, or, before a route was reached, of its path: the
-// run contract has its refusals for every method.
+// run contract and the agent API have theirs for every method.
 func dialect(c *gin.Context) string {
 	if d := c.GetString(keyDialect); d != "" {
 		return d
@@ -38,6 +39,8 @@ func dialect(c *gin.Context) string {
 	switch c.Request.URL.EscapedPath() {
 	case schemas.RouteRunSync, schemas.RouteRunStream:
 		return dialectRuns
+	case schemas.RouteAgentAPI:
+		return dialectRules
 	default:
 		return ""
 	}
@@ -57,6 +60,8 @@ func fail(c *gin.Context, metrics Metrics, err error) {
 		p.Code = failExecutor(c, p, err)
 	case dialectRuns:
 		failRun(c, p, err)
+	case dialectRules:
+		problem.WriteAgent(c.Writer, c.Request, err)
 	default:
 		problem.Write(c.Writer, c.Request, err)
 	}

@@ -27,6 +27,7 @@ func (in *Room) Mount(e *gin.Engine) {
 	if in.redriver != nil {
 		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(schemas.ScopeAdmin), in.redrive)
 	}
+	in.mountRules(e)
 	in.mountPolicy(e)
 	in.mountTokens(e)
 }
@@ -82,7 +83,7 @@ func (in *Room) write(route string, translate func(who Identity, body []byte) (o
 }
 
 func (in *Room) execute(who Identity, body []byte) (order, error) {
-	req, err := executor.Translate(body, in.policyFor(who.Entries), in.cfg.Checker)
+	req, err := executor.Translate(body, in.policyFor(who.asks(schemas.KindHTTP, "")), in.cfg.Checker)
 	if err == nil {
 		err = grant.Call(req.Call, who.Entries)
 	}

@@ -31,6 +31,7 @@ func contextOf(*testscript.TestScript) context.Context { return context.Backgrou
 //	/later      503, to be tried again in a minute
 //	/text       200 with a text body
 //	/echo       200 with the request's headers
+//	/header     200 with the request's X-Story
 //	/wait…      answers when somebody calls /open
 type storyUpstream struct {
 	*httptest.Server
@@ -118,6 +119,9 @@ func (u *storyUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case path == "/echo":
 		answer(w, http.StatusOK, "application/json", fmt.Sprintf("%q", r.Header.Get("Authorization")))
+		return
+	case path == "/header":
+		answer(w, http.StatusOK, "application/json", fmt.Sprintf("%q", r.Header.Get("X-Story")))
 		return
 	case strings.HasPrefix(path, "/wait"):
 		select {

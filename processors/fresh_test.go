@@ -23,6 +23,7 @@ import (
 	"weir/internal/secrets"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/upstream"
 	"weir/processors"
 	"weir/processors/admit"
@@ -42,10 +43,13 @@ type site struct {
 	log    *memlog.Log
 	guard  *guard.Guard
 	policy atomic.Pointer[policy.Policy]
+	book   rulebook.Book
 	server *upstream.Server
 
 	pipeline *processors.Pipeline
 	ledger   *ledger.Ledger
+
+	sensitive bool // of the next action
 
 	// The points of a call's way at which a test may act; each runs once. offering
 	// is a connection's first write, and known on pipes only.
@@ -71,7 +75,7 @@ func newSite(t *testing.T, behaviours ...upstream.Behaviour) *site {
 // build makes everything over one network.
 func (s *site) build(t *testing.T, network outbound.Config) {
 	t.Helper()
-	s.guard = guard.New(s.policy.Load)
+	s.guard = guard.New(s.policy.Load, &s.book)
 	s.log = memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
 		var ev schemas.Event
 		if json.Unmarshal(m.Data, &ev) == nil && ev.Type == schemas.EventAttempt {
@@ -135,7 +139,7 @@ func (s *site) claim(t *testing.T, c schemas.HTTPCall, only ...string) schemas.R
 	payload, err := ledger.Encode(c)
 	require.NoError(t, err)
 	_, _, err = s.ledger.Claim(t.Context(), schemas.Action{
-		ID: first.ID, Tenant: first.Tenant, Kind: first.Kind, Fingerprint: "f", Principal: "token1", Entries: only,
+		ID: first.ID, Tenant: first.Tenant, Kind: first.Kind, Fingerprint: "f", Principal: "token1", Entries: only, Sensitive: s.sensitive,
 		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
 	})
 	require.NoError(t, err)

@@ -20,6 +20,8 @@ import (
 // Ledger is what the pipeline itself asks of the log.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	// Nudge has an action looked at again at once.
+	Nudge(ctx context.Context, ref schemas.Ref) error
 }
 
 // Waker has an action looked at again later.
@@ -46,11 +48,12 @@ type Pipeline struct {
 	waker   Waker
 	worker  string
 	running *running
+	resting *resting
 }
 
 // NewPipeline returns a pipeline whose attempts bear the worker's name.
 func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
-	return &Pipeline{Stages: s, ledger: l, waker: w, worker: worker, running: newRunning()}
+	return &Pipeline{Stages: s, ledger: l, waker: w, worker: worker, running: newRunning(), resting: newResting(l.Nudge)}
 }
 
 // busyDelay is how long a message rests that came again while its action is
@@ -64,23 +67,33 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	if err != nil {
 		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
 	}
-	stop, ok := p.running.begin(ref)
+	w, ok := p.running.begin(ref)
 	if !ok {
 		return &fault.Later{After: busyDelay}
 	}
-	defer p.running.end(ref)
+	p.resting.forget(ref)
+	defer p.leave(ctx, w)
 
 	st, err := p.admission(ctx, rec, ref, first)
 	if err == nil {
-		err = p.work(ctx, st, stop)
+		err = p.work(ctx, st, w)
 	}
 	if errors.Is(err, fault.ErrFenced) {
 		// Somebody wrote since we read: what they wrote decides what to do now.
 		if st, err = p.Admit.Again(ctx, ref); err == nil {
-			err = p.work(ctx, st, stop)
+			err = p.work(ctx, st, w)
 		}
 	}
-	return p.conclude(ctx, rec, st, err)
+	return p.conclude(ctx, rec, st, w, err)
+}
+
+// leave ends the work on an action. One that a traffic rule holds back can be woken
+// from now on: before, its message would have found it under way.
+func (p *Pipeline) leave(ctx context.Context, w *work) {
+	p.running.end(w.ref)
+	if r := w.rest; r != nil {
+		p.resting.put(ctx, w.ref, r.Until, r.Replaced)
+	}
 }
 
 func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, ref schemas.Ref, first bool) (*ledger.State, error) {
@@ -128,14 +141,14 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, performer Perf
 }
 
 // conclude turns the end of the work into the message's disposition.
-func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, err error) error {
+func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
 	var rest *call.Rest
 	var parked *fault.Parked
 	switch {
 	case err == nil, errors.Is(err, admit.ErrDone):
 		return nil
 	case errors.As(err, &rest):
-		return p.rest(ctx, st, rest)
+		return p.rest(ctx, st, w, rest)
 	case errors.As(err, &parked):
 		return p.parkMessage(ctx, rec, st, parked)
 	case errors.Is(err, fault.ErrFenced):
@@ -149,15 +162,18 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 
 // rest gives the slot back and has the action woken when it is due. The attempt
 // of another worker is not disturbed by an event of ours: its fence must hold.
-func (p *Pipeline) rest(ctx context.Context, st *ledger.State, r *call.Rest) error {
+func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
 	if r.For != schemas.WaitInFlight {
-		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC()}}
+		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step}}
 		if err := p.ledger.Append(ctx, st, ev); err != nil {
 			return err
 		}
 	}
 	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
 		return err
+	}
+	if r.For == schemas.WaitRule {
+		w.rest = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up
 }
@@ -193,3 +209,7 @@ func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.P
 // Stop asks for the action to stop, if it is under way in this process. The
 // durable word is the cancel event on the log; this makes it heard at once.
 func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
+
+// RulesChanged is called when other traffic rules of a tenant have come into force,
+// and wakes what the ones before held back. It does not wait for that.
+func (p *Pipeline) RulesChanged(tenant string) { p.resting.rouse(tenant) }

@@ -18,6 +18,8 @@ type running struct {
 
 // work is one action under way. Its context ends when somebody asks for a stop.
 type work struct {
+	ref    schemas.Ref
+	rest   *call.Rest      // set where a traffic rule holds the action back, which now rests
 	ctx    context.Context //nolint:containedctx // it is the stop signal, not a scope
 	cancel context.CancelFunc
 }
@@ -31,7 +33,7 @@ func (r *running) begin(ref schemas.Ref) (w *work, ok bool) {
 	if _, busy := r.works[ref]; busy {
 		return nil, false
 	}
-	w = &work{}
+	w = &work{ref: ref}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	r.works[ref] = w
 	return w, true

@@ -84,6 +84,7 @@ func (w *Worker) Start(ctx context.Context) error {
 func (w *Worker) Stop() error {
 	err := w.router.Close()
 	<-w.done
+	w.pipeline.resting.close()
 	return err
 }
 

@@ -14,10 +14,11 @@ const (
 	KindHTTP Kind = "http" // one outbound request: the executor surface
 	KindPlan Kind = "plan" // an ordered list of decisions: the plans surface
 	KindRun  Kind = "run"  // one run of an agent: the runs surface
+	KindRule Kind = "rule" // one write of the rule set: the rules surface
 )
 
 // Kinds lists every kind that a worker serves.
-func Kinds() []Kind { return []Kind{KindHTTP, KindPlan, KindRun} }
+func Kinds() []Kind { return []Kind{KindHTTP, KindPlan, KindRun, KindRule} }
 
 // Class says what may be done with a call that was begun and whose result
 // nobody knows. It is fixed when the action is accepted.
@@ -82,7 +83,7 @@ type Action struct {
 	Entries []string `json:"entries,omitempty"`
 	// Supersedes names the action that this one was made from by redrive or resolve.
 	Supersedes string `json:"supersedes,omitempty"`
-	// Payload is the kind's own document (HTTPCall, PlanRequest, Run). It is empty when
+	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder). It is empty when
 	// PayloadBlob names an object that holds it.
 	Payload     json.RawMessage `json:"payload,omitempty"`
 	PayloadBlob string          `json:"payload_blob,omitempty"`

@@ -60,6 +60,14 @@ const (
 	TaskFailed       Code = "TASK_FAILED"       // the agent says so, or did not say how it ended
 )
 
+// How a write of the rule set came to a bad end, beside VALIDATION_ERROR and
+// NOT_FOUND.
+const (
+	EtagMismatch      Code = "ETAG_MISMATCH"       // the set is another one than the writer had read
+	RuleLimitExceeded Code = "RULE_LIMIT_EXCEEDED" // the set would be too large
+	InternalError     Code = "INTERNAL_ERROR"      // the agent API's word for what is not the caller's fault
+)
+
 // What the door answers. These stand in problem bodies only.
 const (
 	InvalidRequest       Code = "INVALID_REQUEST"
@@ -106,7 +114,7 @@ func SettleCodes() []Code {
 	codes := append(DenyCodes(), UpstreamCodes()...)
 	return append(codes, HTTPFailure, RetriesExhausted, ResponseNotJSON, ResponseSchemaInvalid, PostconditionFailed,
 		OutcomeUnknownCode, Canceled, DeadlineExceeded, Poison, Interrupted, SecretUnavailable,
-		AgentUnavailable, TaskFailed)
+		AgentUnavailable, TaskFailed, EtagMismatch, RuleLimitExceeded, ValidationError, NotFound, InternalError)
 }
 
 // DoorCodes lists what the door answers.

@@ -91,6 +91,9 @@ type Decision struct {
 	// Shadow is what the policy would have said with its shadow entries
 	// enforced, where that differs. It changes nothing.
 	Shadow *Shadow `json:"shadow,omitempty"`
+	// Traffic is what the traffic rules made of the call before policy saw it;
+	// absent where the tenant has none.
+	Traffic *Traffic `json:"traffic,omitempty"`
 }
 
 // Shadow is the decision that was not made.
@@ -114,6 +117,10 @@ type Attempt struct {
 	Decision Decision `json:"decision"`
 	// Digest is the hex SHA-256 of the canonical request.
 	Digest string `json:"digest"`
+	// Method and URL are the call's as the action asks for it, before traffic rules
+	// and without what the entry adds. They are the owner's, and are in no evidence.
+	Method string `json:"method,omitempty"`
+	URL    string `json:"url,omitempty"`
 	// ExpiresAt is when the worker will have given the call up; nobody else
 	// touches the action before.
 	ExpiresAt time.Time `json:"expires_at"`
@@ -145,8 +152,10 @@ type Attempted struct {
 
 // Waiting says why an action rests and until when.
 type Waiting struct {
-	For   string    `json:"for"` // delay, in_flight, capacity, approval, input or paused
+	For   string    `json:"for"` // delay, in_flight, capacity, rule, approval, input or paused
 	Until time.Time `json:"until,omitzero"`
+	// Step is whose call a traffic rule holds back.
+	Step int `json:"step,omitempty"`
 }
 
 // The reasons to wait.
@@ -154,10 +163,11 @@ const (
 	WaitDelay    = "delay"     // a retry is due later
 	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
 	WaitCapacity = "capacity"  // the agent has as many runs as it may have
+	WaitRule     = "rule"      // a traffic rule holds the next call back
 )
 
 // Settled is the terminal event's word. Result is the kind's own document
-// (HTTPResult, PlanResult, RunResult) and is set for every outcome that has one.
+// (HTTPResult, PlanResult, RunResult, RuleResult) and is set for every outcome that has one.
 type Settled struct {
 	Outcome    Outcome         `json:"outcome"`
 	Code       Code            `json:"code,omitempty"`

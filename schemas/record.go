@@ -31,6 +31,7 @@ const (
 	EvidenceConnector = "builtin.http_connector" // a plan's call that was answered, and a plan's closing record
 	EvidenceAttempt   = "http.attempt"           // an executor's call, and a plan's call that was not answered
 	EvidenceDecision  = "policy.decision"        // a denial
+	EvidenceRuleWrite = "rule.write"             // a write of the rule set, made or refused: RuleAudit
 )
 
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat
@@ -51,6 +52,8 @@ type Evidence struct {
 	Principal string `json:"principal,omitempty"`
 	// Shadow is what the policy's shadow entries would have changed.
 	Shadow *Shadow `json:"shadow,omitempty"`
+	// Traffic is what the traffic rules made of the call.
+	Traffic *Traffic `json:"traffic,omitempty"`
 }
 
 // DeadLetter is a message that no retry can help, as it is parked.

@@ -12,6 +12,7 @@ const (
 	DeadStream      = "WEIR_DEAD"
 	BlobBucket      = "WEIR_BLOBS"
 	TokenBucket     = "WEIR_TOKENS"
+	RuleBucket      = "WEIR_RULES"
 	KeyBucket       = "WEIR_KEYS" // the key that evidence of sensitive actions is hashed with
 
 	LogRoot      = "weir.log"
@@ -21,6 +22,8 @@ const (
 	DeadRoot     = "weir.dead"
 	// CancelRoot carries nudges without a store: the durable word is on the log.
 	CancelRoot = "weir.cancel"
+	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
+	AgentAPIRoot = "weir.rpc.agent-api"
 )
 
 // InlineLimit is the size of a body, in bytes, over which it goes to BlobBucket.

@@ -18,8 +18,10 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
+	"weir/internal/rules"
 	"weir/internal/telemetry"
 	"weir/internal/token"
+	"weir/processors"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -62,6 +64,9 @@ type App struct {
 	newAdmin   bool          // one is asked for, whoever is there
 	firstAdmin bool          // one was made at this start
 
+	rules   *rules.Keeper
+	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
+
 	server   *embedded.Server
 	broker   *broker.Broker
 	ledger   *ledger.Ledger
@@ -85,7 +90,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 			err = errors.Join(err, a.teardown.unwind(context.WithoutCancel(ctx)))
 		}
 	}()
-	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openPolicy, a.openEgress, a.openProcessors, a.openHTTP} {
+	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openRules, a.openPolicy, a.openEgress, a.openProcessors, a.openHTTP} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -100,6 +105,9 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.startHTTP()
+	if err := a.openRPC(a.broker); err != nil {
+		return err
+	}
 	a.watchFile(ctx)
 	a.metrics.StartupDone(time.Since(began))
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),

@@ -63,7 +63,7 @@ func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	if err == nil && scope != "" {
 		err = fault.Scope(who.Scopes, scope)
 	}
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries}, err
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes}, err
 }
 
 // allow lets whoever has the scope see what the node says about itself. An

@@ -80,6 +80,7 @@ func routes() []struct{ method, path, body, scope string } {
 		{"GET", "/v1/policy", "", schemas.ScopeActionsRead},
 		{"POST", "/v1/policy/explain", `{"url":"http://nobody.example/"}`, schemas.ScopeActionsRead},
 		{"POST", "/v1/policy/reload", "", schemas.ScopeAdmin},
+		{"POST", "/v1/rules/record", `{"action_id":"{id}"}`, schemas.ScopeActionsRead},
 	}
 }
 

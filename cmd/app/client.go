@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -93,7 +94,7 @@ func (e *environment) lookup(name, other string) string {
 func (c *client) do(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
-		data, err := json.Marshal(body)
+		data, err := ledger.Encode(body) // what it holds of documents goes as it is written
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +113,16 @@ func (c *client) do(ctx context.Context, method, path string, header http.Header
 	}
 	resp, err := c.http.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("nobody answers at %s: start one with `weir serve`, or name another with --server", c.base)
+		return nil, nobodyError{c.base}
 	}
 	return resp, err
+}
+
+// nobodyError says that nothing listens where a Weir should be: nothing was sent.
+type nobodyError struct{ base string }
+
+func (e nobodyError) Error() string {
+	return fmt.Sprintf("nobody answers at %s: start one with `weir serve`, or name another with --server", e.base)
 }
 
 // call sends one request and reads the JSON document that answers it. A problem

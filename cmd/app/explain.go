@@ -69,12 +69,17 @@ Exit 1 if the call is denied.`,
 	cmd.Flags().Lookup("server").DefValue = "" // without it, no server is asked
 	cmd.Flags().Lookup("server").Usage = "ask the Weir at this URL instead of the local configuration"
 	cmd.Flags().StringVar(&f.config, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	f.callFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("config", "server")
+	return cmd
+}
+
+// callFlags describe the call that is asked about.
+func (f *explainFlags) callFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
 	cmd.Flags().StringVarP(&f.data, "data", "d", "", "the body: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.key, "key", "", "the allowlist entry to go by")
 	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
-	cmd.MarkFlagsMutuallyExclusive("config", "server")
-	return cmd
 }
 
 func (f *explainFlags) request(env *environment, method, target string) (schemas.ExplainRequest, error) {

@@ -18,6 +18,7 @@ import (
 	"weir/processors/executor"
 	"weir/processors/park"
 	"weir/processors/plans"
+	"weir/processors/rules"
 	"weir/processors/runs"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -58,6 +59,7 @@ func (a *App) openProcessors(ctx context.Context) error {
 			schemas.KindHTTP: calls,
 			schemas.KindPlan: planned,
 			schemas.KindRun:  ran,
+			schemas.KindRule: rules.New(a.rules, a.policy.Load, recorder, rules.Config{Limit: a.cfg.Rules.Limit}),
 		},
 		Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
@@ -73,6 +75,7 @@ func (a *App) openProcessors(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.resting.Store(pipeline)
 	a.work = workRoom{pipeline: pipeline, worker: worker, runs: ran, start: a.startWork}
 	return nil
 }

@@ -64,7 +64,7 @@ func (a *App) openPolicy(context.Context) error {
 	if err != nil {
 		return usageError{err}
 	}
-	a.guard = guard.New(a.policy.Load)
+	a.guard = guard.New(a.policy.Load, a.rules)
 	a.reload.last = a.cfg
 	a.enforce(p, a.cfg, time.Now())
 	return nil

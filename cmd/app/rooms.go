@@ -13,10 +13,8 @@ import (
 	ingressexecutor "weir/ingress/executor"
 	"weir/internal/jsonschema"
 	"weir/internal/openapi"
-	"weir/internal/policy"
 	"weir/internal/postcondition"
 	"weir/internal/telemetry"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -47,6 +45,7 @@ func (a *App) openEgress(context.Context) error {
 		},
 		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
 		HTTP:   stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
+		Rules:  a.rules,
 		Policy: a.policyView, Tokens: a.listTokens(), Allow: a.allow,
 	})
 	a.egress = egressRoom{feed: feed, room: room}
@@ -63,28 +62,9 @@ func (a *App) accepting(context.Context) error {
 	return nil
 }
 
-// judge is the policy in force, as ingress asks it.
-type judge struct {
-	current func() *policy.Policy
-	timeout time.Duration
-	only    []string // the entries that may be used; empty: all
-}
-
-// Judge decides without resolving anything. The decision that counts is made
-// again right before dispatch.
-func (j judge) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	d := j.current().Decide(guard.Request(call, guard.Scope{Only: j.only}))
-	permit, _ := d.Permit()
-	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "", permit)
-}
-
-// MaxTimeout is the longest that one attempt may take.
-func (j judge) MaxTimeout() time.Duration { return j.timeout }
-
 func (a *App) newIngress() *ingress.Room {
 	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
-	judged := judge{current: a.policy.Load, timeout: a.cfg.Policy.Timeout}
-	return ingress.New(a.ledger, judged, a.egress.room, ingress.Config{
+	return ingress.New(a.ledger, a.judge(ingress.Asker{}), a.egress.room, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
 			Deadlines: map[schemas.Kind]time.Duration{
@@ -98,12 +78,11 @@ func (a *App) newIngress() *ingress.Room {
 			},
 			Postcondition: checkPostcondition,
 		},
-		Within: func(entries []string) ingressexecutor.Policy {
-			some := judged
-			some.only = entries
-			return some
-		},
-		Authenticate: a.authenticate, Issuer: a.issuer(), Policies: a,
+		Judge:         a.judge,
+		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
+		Previewer:     a,
+		PolicyVersion: func() string { return a.policy.Load().Version() },
+		Authenticate:  a.authenticate, Issuer: a.issuer(), Policies: a,
 		Serves:  a.serves,
 		MaxRun:  a.cfg.Log.History, // whatever goes on for longer would be forgotten before it ends
 		Nudge:   a.nudge,

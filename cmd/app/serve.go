@@ -22,7 +22,7 @@ func serveFlags() []struct{ flag, key, help string } {
 		{"auth", "auth.mode", "who may ask: open (everybody on this machine) or tokens (default: open on a loopback address)"},
 		{"data", "data", "the directory of the log (default ./weir-data)"},
 		{"durability", "log.durability", "what an acknowledged action survives: disk (a power cut) or process (kill -9)"},
-		{"nats-listen", "nats.listen", "open the embedded NATS server on this address, for followers of the evidence"},
+		{"nats-listen", "nats.listen", "open the embedded NATS server on this address, for followers of the evidence and the agent API"},
 		{"log-level", "telemetry.log_level", "debug, info, warn or error"},
 		{"log-format", "telemetry.log_format", "json or text"},
 	}
@@ -99,6 +99,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	}
 	if addr := a.NATS(); addr != "" {
 		fmt.Fprintf(out, "weir: nats on nats://%s, credentials in %s\n", addr, embedded.CredentialsFile(a.cfg.Data))
+		fmt.Fprintf(out, "weir: the agent API is on it too, with the credentials in %s\n", embedded.AgentCredentialsFile(a.cfg.Data))
 	}
 	if a.firstAdmin {
 		fmt.Fprintf(out, "weir: an admin token was made and is in %s\n", a.cfg.AdminTokenFile())

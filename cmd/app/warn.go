@@ -39,7 +39,7 @@ func (a *App) warnings(c config.Config) []string {
 	}
 	if host, _, err := net.SplitHostPort(a.NATS()); err == nil {
 		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsLoopback() {
-			all = append(all, fmt.Sprintf("nats.listen: %s can be reached from other machines, and there is no TLS on it: whoever reads its traffic reads the evidence", a.NATS()))
+			all = append(all, fmt.Sprintf("nats.listen: %s can be reached from other machines, and there is no TLS on it: whoever reads its traffic reads the evidence, and the tokens of those who use the agent API there", a.NATS()))
 		}
 	}
 	return all

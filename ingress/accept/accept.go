@@ -33,7 +33,7 @@ type Config struct {
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from acceptance to
-	// its end. Defaults: http 2 min, plan and run 10 min.
+	// its end. Defaults: http 2 min, plan and run 10 min, rule 30 s.
 	Deadlines map[schemas.Kind]time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 	if c.Durability == "" {
 		c.Durability = schemas.DurabilityProcess
 	}
-	deadlines := map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute}
+	deadlines := map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute, schemas.KindRule: 30 * time.Second}
 	for k, d := range c.Deadlines {
 		if d > 0 {
 			deadlines[k] = d

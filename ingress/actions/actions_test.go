@@ -61,8 +61,12 @@ func (w *world) plant(f func(schemas.Append) error) { w.mu.Lock(); defer w.mu.Un
 // put accepts an action and writes events after it.
 func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schemas.Event) schemas.Ref {
 	t.Helper()
+	payload := json.RawMessage(`{"method":"POST","url":"http://h/"}`)
+	if kind == schemas.KindRule {
+		payload = json.RawMessage(`{"operation":"global.off","request_id":"r","caller":"open","if_match":"e"}`)
+	}
 	out, err := w.accept.Accept(t.Context(), accept.Request{
-		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: kind, Payload: json.RawMessage(`{"method":"POST","url":"http://h/"}`),
+		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: kind, Payload: payload,
 	})
 	require.NoError(t, err)
 	w.write(t, out.Ref, events...)
@@ -115,6 +119,9 @@ func TestCancelBeforeTheStart(t *testing.T) {
 				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
 				require.Equal(t, string(schemas.TaskFailed), result.Error.Code)
 				require.JSONEq(t, `{"code":"CANCELED"}`, string(result.Error.Details))
+			}
+			if kind == schemas.KindRule {
+				require.JSONEq(t, `{"operation":"global.off","request_id":"r","error":{"code":"INTERNAL_ERROR","message":"`+st.Settled.Message+`","detail":"CANCELED"}}`, string(st.Settled.Result))
 			}
 			_, err = w.Cancel(t.Context(), "t", "x")
 			require.Equal(t, schemas.Conflict, code(t, err))

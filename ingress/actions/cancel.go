@@ -36,21 +36,27 @@ func cancel(st *ledger.State) (schemas.Event, error) {
 	default:
 		settled := &schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled, Message: canceledMessage}
 		var err error
-		settled.Result, err = canceled(st.Kind)
+		settled.Result, err = canceled(st)
 		return schemas.Event{Type: schemas.EventSettled, Settled: settled}, err
 	}
 }
 
 // canceled is the result document of a kind whose actions have one for every
 // outcome.
-func canceled(kind schemas.Kind) (json.RawMessage, error) {
-	switch kind {
+func canceled(st *ledger.State) (json.RawMessage, error) {
+	switch st.Kind {
 	case schemas.KindHTTP:
 		return json.Marshal(schemas.HTTPResult{Variant: schemas.VariantCanceled, Message: canceledMessage})
 	case schemas.KindRun:
 		return json.Marshal(schemas.RunResult{Error: &schemas.RunError{
 			Code: string(schemas.TaskFailed), Message: canceledMessage,
 			Details: json.RawMessage(`{"code":"` + string(schemas.Canceled) + `"}`),
+		}})
+	case schemas.KindRule:
+		var order schemas.RuleOrder
+		_ = json.Unmarshal(st.Action.Payload, &order) // where it lies aside, the answer repeats what its request said
+		return ledger.Encode(schemas.RuleResult{Operation: order.Operation, RequestID: order.RequestID, Error: &schemas.AgentError{
+			Code: schemas.InternalError, Message: canceledMessage, Detail: string(schemas.Canceled),
 		}})
 	default:
 		return nil, nil

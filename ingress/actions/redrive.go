@@ -23,9 +23,8 @@ type Acceptor interface {
 	Accept(ctx context.Context, r accept.Request) (accept.Accepted, error)
 }
 
-// Classify says the class that policy gives a call today, if only some entries
-// may be used; none stand for all.
-type Classify func(call schemas.HTTPCall, entries []string) schemas.Class
+// Classify says the class that policy gives a call of somebody today.
+type Classify func(call schemas.HTTPCall, by Asker) schemas.Class
 
 // Asker is who wants something done.
 type Asker struct {
@@ -80,6 +79,9 @@ func (r *Redriver) Redrive(ctx context.Context, by Asker, sequence uint64) (acce
 	if st.Settled == nil {
 		return accept.Accepted{}, fault.New(schemas.InFlight, "the parked action has not ended yet; redrive it once it has")
 	}
+	if st.Kind == schemas.KindRule { // it stood on rules that may be others now
+		return accept.Accepted{}, fault.New(schemas.Conflict, "a write of the rules is not redriven; read the rules, and send it anew with their etag")
+	}
 	if len(st.Action.Payload) == 0 && st.Action.PayloadBlob == "" {
 		return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
 	}
@@ -113,7 +115,7 @@ func (r *Redriver) anew(req *accept.Request) error {
 		if err := json.Unmarshal(req.Payload, &call); err != nil {
 			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 		}
-		req.Class = r.classify(call, req.Entries)
+		req.Class = r.classify(call, Asker{Tenant: req.Tenant, Principal: req.Principal, Entries: req.Entries})
 	case schemas.KindRun:
 		var run schemas.Run
 		if err := json.Unmarshal(req.Payload, &run); err != nil {
@@ -121,6 +123,7 @@ func (r *Redriver) anew(req *accept.Request) error {
 		}
 		req.TaskType, req.Sensitive, req.Timeout = run.TaskType, run.Sensitive(), run.Timeout()
 	case schemas.KindPlan: // says it all by itself
+	case schemas.KindRule: // is not made anew, see Redrive
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (w *world) redriver() *actions.Redriver {
-	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, []string) schemas.Class { return schemas.ClassKeyed })
+	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, actions.Asker) schemas.Class { return schemas.ClassKeyed })
 }
 
 func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
@@ -77,6 +77,10 @@ func TestRedriveRefuses(t *testing.T) {
 	poison := w.park(t, letter("poison"))
 	garbled, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(letter("garbled")), Data: []byte("?")})
 	require.NoError(t, err)
+	w.put(t, "write", schemas.KindRule, started(), settled(schemas.OutcomeFailed))
+	write := letter("write")
+	write.Kind = schemas.KindRule
+	rule := w.park(t, write)
 	other := letter("x")
 	other.Tenant = "u"
 	foreign := w.park(t, other)
@@ -88,6 +92,7 @@ func TestRedriveRefuses(t *testing.T) {
 		"dropped":        {dropped, schemas.StreamGone},
 		"poison":         {poison, schemas.Conflict},
 		"garbled letter": {garbled, schemas.Conflict},
+		"of the rules":   {rule, schemas.Conflict},
 		"other tenant's": {foreign, schemas.NotFound},
 		"none":           {999, schemas.NotFound},
 	} {

@@ -87,6 +87,8 @@ func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error
 			return errPayload(err)
 		}
 		return Run(run, entries)
+	case kind == schemas.KindRule: // they steer the calls of every entry
+		return fault.New(schemas.Forbidden, "a token that is limited to entries of the policy may not write rules")
 	default:
 		return errEntry()
 	}

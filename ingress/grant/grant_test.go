@@ -53,9 +53,11 @@ func TestPayload(t *testing.T) {
 	require.NoError(t, grant.Payload(schemas.KindPlan, document, []string{"b"}))
 	require.Error(t, grant.Payload("other", document, entries), "what is not known is not let through")
 	var parked *fault.Parked
-	for _, kind := range schemas.Kinds() {
+	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan, schemas.KindRun} {
 		require.ErrorAs(t, grant.Payload(kind, json.RawMessage(`{`), entries), &parked)
 	}
+	require.Error(t, grant.Payload(schemas.KindRule, json.RawMessage(`{}`), entries), "rules steer the calls of every entry")
+	require.NoError(t, grant.Payload(schemas.KindRule, json.RawMessage(`{}`), nil))
 }
 
 func TestBoth(t *testing.T) {

@@ -239,3 +239,23 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+func TestSpelling(t *testing.T) {
+	t.Parallel()
+	type known struct {
+		IfMatch string `json:"if_match"`
+		ID      string `json:"id,omitempty"`
+	}
+	for object, at := range map[string]string{
+		`{}`: "", `{"if_match":1,"id":2}`: "", `{"other":1,"OTHER":2}`: "", `[{"ID":1}]`: "", `"ID"`: "", `{"more":{"ID":1}}`: "",
+		`{"ID":1}`: "/args/ID", `{"id":1,"Id":2}`: "/args/Id", `{"if_match":1,"\u0131d":2,"If_Match":3}`: "/args/If_Match", `{"IF_MATCH":1}`: "/args/IF_MATCH",
+	} {
+		require.NoError(t, strict.Check([]byte(object), strict.Limits{}))
+		err := strict.Spelling("/args", []byte(object), known{})
+		if at == "" {
+			require.NoError(t, err, object)
+			continue
+		}
+		require.ErrorContains(t, err, "INVALID_REQUEST: at "+at+": ", object)
+	}
+}

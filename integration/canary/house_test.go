@@ -61,6 +61,10 @@ const (
 	privateAddr = "10.1.2.3"
 )
 
+// maxRules is how many a tenant may have, a few more than the rules that this
+// test makes on purpose.
+const maxRules = 48
+
 // ample is a deadline that nothing comes near.
 const ample = "60s"
 
@@ -114,7 +118,8 @@ log: {durability: process}
 telemetry: {log_level: debug}
 limits: {body: 256KiB, response: 64KiB, response_headers: 8KiB}
 deadline: {http: %s, plan: 20s}
-%s`, h.dir, deadline, extra)
+rules: {limit: %d}
+%s`, h.dir, deadline, maxRules, extra)
 	cfg, err := config.Parse("weir.yaml", []byte(text), nil, nil)
 	require.NoError(h.t, err)
 	return cfg

@@ -22,6 +22,7 @@ func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, proce
 	hasty.expired()
 	h.reached()
 	h.runsReached()
+	h.rulesReached()
 	h.sealed()
 	ended(t, h, hasty)
 	sinks := append(h.running(), h.after()...)
@@ -83,7 +84,7 @@ func received(s *upstream.Server) string {
 // bring about in this process, each with its reason.
 func undriven() map[schemas.Code]string {
 	return map[schemas.Code]string{
-		schemas.DenySchema: "no entry has schemas yet", schemas.DenyRule: "there are no rules yet", schemas.DenyApproval: "there are no approvals yet",
+		schemas.DenySchema: "no entry has schemas yet", schemas.InternalError: "it takes a store that is broken", schemas.DenyApproval: "there are no approvals yet",
 		schemas.DenyBudget: "there are no budgets yet", schemas.DenyKilled: "there is no kill switch yet",
 		schemas.Interrupted: "TestNothingLeaksFromACrash brings it about", schemas.UpstreamTLS: "it is repeated: RETRIES_EXHAUSTED",
 		schemas.UpstreamConnect: "it is repeated: RETRIES_EXHAUSTED",

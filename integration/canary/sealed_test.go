@@ -33,6 +33,9 @@ func checkSealed(record []byte) (bad []string) {
 	if s := e.Shadow; s != nil && s.Reason != "" {
 		bad = append(bad, "a reason")
 	}
+	if r := e.Traffic; r != nil && !sealedText.MatchString(r.Target) {
+		bad = append(bad, "where a rule has led")
+	}
 	var look func(member string, v any)
 	look = func(member string, v any) {
 		switch v := v.(type) {

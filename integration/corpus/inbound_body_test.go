@@ -40,6 +40,12 @@ var bodyMakers = map[string]func(spec map[string]any) string{
 		}
 		return b.String() + "}"
 	},
+	// A text with something long in one place.
+	"template": func(s map[string]any) string {
+		text, _ := s["text"].(string)
+		unit, _ := s["unit"].(string)
+		return strings.ReplaceAll(text, "BIG", strings.Repeat(unit, count(s, "count")))
+	},
 	// A bomb is refused for its coding, before a byte of it is read. A smaller
 	// one shows the same.
 	"gzip_bomb": func(s map[string]any) string {
@@ -86,6 +92,9 @@ func (r *inboundRow) bytes(t *testing.T, g *gateway) string {
 		return r.placeRaw(g.fill(t, r, r.Raw))
 	}
 	body := r.adapt(r.text(t, r.Body), g.upstream.URL)
+	if r.Surface == rulesSurface {
+		body = g.fill(t, r, body)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: gw.test\r\n", r.Method, r.place(r.Method, g.fill(t, r, r.Path)))
 	sized := false

@@ -80,6 +80,7 @@ func (h heard) code(t *testing.T) string {
 		Code    string          `json:"code"`
 		Status  json.RawMessage `json:"status"`
 		Outputs json.RawMessage `json:"outputs"`
+		OK      *bool           `json:"ok"`
 		Error   *struct {
 			Variant string `json:"variant"`
 			Message string `json:"message"`
@@ -101,6 +102,9 @@ func (h heard) code(t *testing.T) string {
 		require.NotEmpty(t, refused.Error.Message)
 		require.NotContains(t, h.body, "null")
 		return string(refused.Code)
+	}
+	if doc.OK != nil {
+		return h.agent(t).Error.code()
 	}
 	if doc.Error != nil {
 		require.Equal(t, "application/json", h.header.Get("Content-Type"))

@@ -221,6 +221,12 @@ func (g *gateway) value(t *testing.T, r *inboundRow, name string) (string, bool)
 	if own := g.get(name + " of " + r.ID); own != "" {
 		return own, true
 	}
+	if r.Surface == rulesSurface {
+		if v, ok := g.ruleValue(t, r, name); ok {
+			g.set(name+" of "+r.ID, v)
+			return v, true
+		}
+	}
 	if v := g.get(name); v != "" {
 		return v, true
 	}

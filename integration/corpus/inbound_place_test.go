@@ -63,6 +63,9 @@ func (r *inboundRow) place(method, path string) string {
 	if strings.HasPrefix(path, schemas.RouteRunStream) {
 		return path
 	}
+	if method == http.MethodPost && path == "/v1/rules" {
+		return routeAgentAPI
+	}
 	if method == http.MethodPost && strings.HasPrefix(path, "/v1/actions") && !strings.HasPrefix(path, "/v1/actions/") {
 		return "/v1/execute" + strings.TrimPrefix(path, "/v1/actions")
 	}
@@ -93,7 +96,10 @@ var budget = regexp.MustCompile(`"budgets":\{"tokens":([^}]*)\}`)
 // adapt makes what the route takes of a body that says what it says to
 // the corpus. What is not a whole body of it goes out as it is.
 func (r *inboundRow) adapt(body, upstream string) string {
-	if r.via == viaExecute {
+	switch {
+	case r.Surface == rulesSurface:
+		return body
+	case r.via == viaExecute:
 		return r.call(body, upstream)
 	}
 	var doc struct {

@@ -69,11 +69,11 @@ func readInbound(t *testing.T) []inboundRow {
 // servedSurfaces are those that Weir has, or has another of its own kind for.
 var servedSurfaces = []string{
 	"http-protocol", "auth", "json-body", "content-type-encoding", "limits", "slow-clients",
-	"routing-and-paths", "idempotency", "sse", "ops-surfaces", "envelope-and-ids",
+	"routing-and-paths", "idempotency", "sse", "ops-surfaces", "envelope-and-ids", rulesSurface,
 }
 
 // unserved begin the paths of surfaces that are still to come.
-var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/v1/rules", "/chat/", "/git/", "/agent/task/complete", "/agent/task/fail", "/agent/inquiry"}
+var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/chat/", "/git/", "/agent/task/complete", "/agent/task/fail", "/agent/inquiry"}
 
 // inboundAsserts are the sentences that the harness can check; see assertions.
 var inboundAsserts = []string{
@@ -81,6 +81,7 @@ var inboundAsserts = []string{
 	"max_wall_s=", "max_rss_mb=", "connection closed", "GOAWAY or close", "other clients served", "closed <= ", "write deadline",
 	"audit peer is the socket address", "equal ids", "no duplicate terminal", "parsed by a WHATWG parser", "bounded buffer", "heartbeat",
 	"canary absent from body", contractShaped, traceDropped,
+	assertDetail, assertHas, assertUnread, assertOneWins,
 }
 
 // Two sentences about runs.
@@ -101,7 +102,7 @@ func (r *inboundRow) runs() string {
 	switch {
 	case !slices.Contains(servedSurfaces, r.Surface) || has(unserved):
 		return "the surface of " + r.Surface
-	case r.Concurrent != nil || r.With != nil || r.Disconnect > 0 || r.Upstream != nil || r.Resolver != nil:
+	case r.Concurrent != nil && r.Surface != rulesSurface || r.With != nil || r.Disconnect > 0 || r.Upstream != nil || r.Resolver != nil:
 		return "a second request, or an upstream of the row's own"
 	case r.Setup != "" && inboundSetups[r.Setup] == nil:
 		return "the setup " + r.Setup

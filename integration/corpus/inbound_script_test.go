@@ -220,6 +220,21 @@ var inboundSetups = map[string]func(t *testing.T, r *inboundRow, g *gateway) *ga
 		return g
 	},
 	"nats_down": natsDown,
+	"rule_a_exists": func(t *testing.T, r *inboundRow, g *gateway) *gateway {
+		t.Helper()
+		g.changeRules(t, r, operatorOf(r), g.mock("a"))
+		return g
+	},
+	"redirect_a_exists": func(t *testing.T, r *inboundRow, g *gateway) *gateway {
+		t.Helper()
+		g.changeRules(t, r, operatorOf(r), g.redirect("a", "/v1/x", "/v1/y"))
+		return g
+	},
+	"other_tenant_has_rules": func(t *testing.T, r *inboundRow, g *gateway) *gateway {
+		t.Helper()
+		g.changeRules(t, r, neighbourOf(r), g.mock("foreign"))
+		return g
+	},
 }
 
 // used makes the action that the row's Idempotency-Key already names.

@@ -68,7 +68,7 @@ func TestInbound(t *testing.T) {
 func (g *gateway) warm(t *testing.T, rows []inboundRow) {
 	t.Helper()
 	for _, r := range rows {
-		if r.runs() == "" && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
+		if r.runs() == "" && r.Surface != rulesSurface && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
 			r.bytes(t, g)
 		}
 	}
@@ -80,6 +80,10 @@ func (r *inboundRow) run(t *testing.T, g *gateway) {
 	t.Helper()
 	if setup := inboundSetups[r.Setup]; setup != nil {
 		g = setup(t, r, g)
+	}
+	if r.Surface == rulesSurface {
+		r.rule(t, g)
+		return
 	}
 	began := grown()
 	var h heard
@@ -183,6 +187,7 @@ func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64)
 			}
 		}
 	}
+	r.ruleAssertions(t, g, h)
 	if r.Code == "RATE_LIMITED" {
 		assert.NotEmpty(t, h.header.Get("Retry-After"))
 	}

@@ -94,7 +94,8 @@ func elsewhere(*testing.T, *trial, json.RawMessage) {}
 // outboundChecks are the further assertions. A row with another one cannot run.
 var outboundChecks = map[string]outboundCheck{
 	"secret_value": elsewhere, "canary": elsewhere, "insecure_field": elsewhere, "crash_at": elsewhere,
-	"policy_reload": elsewhere, "after_requests": elsewhere, "max_rss_mb": elsewhere,
+	"policy_reload": elsewhere, "after_requests": elsewhere, "max_rss_mb": elsewhere, "rule": elsewhere,
+	"mocked": checkMocked, "ruled": checkRuled, "wire_header": checkWireHeader, "answer_has": checkAnswerHas,
 	"lookups":             checkLookups,
 	"dialed":              checkDialed,
 	"never_dial":          checkNeverDial,

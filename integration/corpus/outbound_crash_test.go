@@ -244,7 +244,7 @@ func (w *site) worker(t *testing.T, r *outboundRow, authority *upstream.Authorit
 	metrics, l := telemetry.NewMetrics(), ledger.New(w.log, crashLayout, time.Now)
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return r.secret(), true }})
 	recorder := settle.NewRecorder(sinkhole{}, w.log, metrics)
-	caller := call.New(l, guard.New(func() *policy.Policy { return p }), direct.New(client, store, redact.New(nil)), call.Config{
+	caller := call.New(l, guard.New(func() *policy.Policy { return p }, nil), direct.New(client, store, redact.New(nil)), call.Config{
 		Worker: name, Barrier: w.barrier,
 	})
 	answers := call.Answers{Blobs: l}

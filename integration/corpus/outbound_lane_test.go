@@ -43,7 +43,13 @@ const patience = 150 * time.Second
 // newLane starts a Weir with a row's policy and secret.
 func newLane(t *testing.T, r *outboundRow, authority *upstream.Authority) *lane {
 	t.Helper()
-	l := &lane{dir: t.TempDir(), client: &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}}
+	return newLaneIn(t, t.TempDir(), r, authority)
+}
+
+// newLaneIn starts it on a directory.
+func newLaneIn(t *testing.T, dir string, r *outboundRow, authority *upstream.Authority) *lane {
+	t.Helper()
+	l := &lane{dir: dir, client: &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}}
 	l.configure(r, r.Policy)
 	cfg, err := l.load()
 	require.NoError(t, err)

@@ -21,9 +21,6 @@ const pendingOutbound = "testdata/pending_outbound.txt"
 
 // runs says whether the harness has all that a row needs, or what is missing.
 func (r *outboundRow) runs() string {
-	if r.asserts("rule") {
-		return "traffic rules"
-	}
 	if _, ok := behaviours(r.Upstream); !ok {
 		return "the behaviour " + r.Upstream.Behaviour
 	}
@@ -81,6 +78,8 @@ func TestOutbound(t *testing.T) { //nolint:paralleltest,tparallel // as said
 	for _, r := range readOutbound(t) {
 		switch {
 		case r.runs() != "":
+		case r.asserts("rule"):
+			others = append(others, &r)
 		case r.asserts("max_rss_mb"):
 			heavy = append(heavy, &r)
 		case r.Static && !r.slow():
@@ -106,7 +105,11 @@ func TestOutbound(t *testing.T) { //nolint:paralleltest,tparallel // as said
 	for _, r := range others {
 		t.Run(r.ID, func(t *testing.T) {
 			t.Parallel()
-			if r.asserts("crash_at") {
+			switch {
+			case r.asserts("rule"):
+				ruled(t, r, authority)
+				return
+			case r.asserts("crash_at"):
 				crash(t, r, authority)
 				return
 			}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -24,22 +22,6 @@ const (
 // would have equal contents leave different hashes from then on, unnoticed.
 var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " is damaged: restore it, or delete the bucket for a new one, " +
 	"whose hashes cannot be compared with those that are stored")
-
-// makeKeys makes the bucket of keys. Unlike that of tokens it is republished to
-// nobody, and it is no part of what observers are given.
-func (b *Broker) makeKeys(ctx context.Context) error {
-	err := made(ctx, func(ctx context.Context) error {
-		_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: schemas.KeyBucket, Description: "what the evidence of sensitive actions is hashed with: never for those who read evidence",
-			History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", schemas.KeyBucket, wrap(err))
-	}
-	return nil
-}
 
 // SealKey is the log's key for the evidence of sensitive actions. The first call
 // of all nodes makes it; nodes that call at once agree. It is as durable as

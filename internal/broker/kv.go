@@ -15,69 +15,123 @@ import (
 	"weir/schemas"
 )
 
-// Tokens lie in an ordinary NATS key-value bucket, so that any NATS tool can
-// read them, but are written and read here: the client's own watcher says
-// nothing when it has lost its place, and its reads may be answered by a replica
-// that has not seen the newest write.
+// What is replaced as a whole lies in ordinary NATS key-value buckets, so that any
+// NATS tool can read it, but is written and read here: the client's own watcher
+// says nothing when it has lost its place, and its reads may be answered by a
+// replica that has not seen the newest write.
 const (
-	tokenStream = "KV_" + schemas.TokenBucket
-	tokenKeys   = "$KV." + schemas.TokenBucket + "."
-	tokenLive   = schemas.LiveRoot + ".tokens."
+	tokenLive = schemas.LiveRoot + ".tokens."
+	ruleLive  = schemas.LiveRoot + ".rules."
+
+	// ruleHistory is how many sets of a tenant are kept. A worker that comes back to a
+	// write whose end it does not know finds the set that replaced what it had read,
+	// unless so many others were written since.
+	ruleHistory = 16
 )
 
-// makeTokens makes the bucket of tokens. It forgets nothing by itself.
-func (b *Broker) makeTokens(ctx context.Context) error {
-	err := made(ctx, func(ctx context.Context) error {
-		_, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: schemas.TokenBucket, Description: "who may ask: hashes of tokens and what they grant",
-			History: 1, Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
-			RePublish: &jetstream.RePublish{Source: tokenKeys + ">", Destination: tokenLive + ">"},
+func keysOf(bucket string) string { return "$KV." + bucket + "." }
+
+// makeBuckets makes what is missing of the buckets. They forget nothing by
+// themselves. That of keys is republished to nobody, and no part of what observers
+// are given.
+func (b *Broker) makeBuckets(ctx context.Context) error {
+	for _, w := range []struct {
+		name, description, live string
+		history                 uint8
+	}{
+		{schemas.TokenBucket, "who may ask: hashes of tokens and what they grant", tokenLive, 1},
+		{schemas.RuleBucket, "the traffic rules of each tenant", ruleLive, ruleHistory},
+		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1},
+	} {
+		cfg := jetstream.KeyValueConfig{
+			Bucket: w.name, Description: w.description, History: w.history,
+			Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
+		}
+		if w.live != "" {
+			cfg.RePublish = &jetstream.RePublish{Source: keysOf(w.name) + ">", Destination: w.live + ">"}
+		}
+		err := made(ctx, func(ctx context.Context) error {
+			_, err := b.js.CreateOrUpdateKeyValue(ctx, cfg)
+			return err
 		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", schemas.TokenBucket, wrap(err))
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", w.name, wrap(err))
+		}
 	}
 	return nil
 }
 
-// TokenBucket holds one value a key. In the records that it gives out Subject is
-// the key and Seq the revision, which grows over all keys. A record without
-// data is a key that was deleted with other tools. It is safe for concurrent use.
-type TokenBucket struct{ b *Broker }
+// Bucket holds one value a key, and some of those before it. In the records that
+// it gives out Subject is the key and Seq the revision, which grows over all keys.
+// A record without data is a key that was deleted with other tools. It is safe for
+// concurrent use.
+type Bucket struct {
+	b      *Broker
+	stream string
+	keys   string // what stands before a key in its subject
+	live   string // the same, where it is republished
+	// write stores one value.
+	write func(context.Context, schemas.Append) (uint64, error)
+}
 
-// Tokens is the bucket of tokens.
-func (b *Broker) Tokens() *TokenBucket { return &TokenBucket{b: b} }
+// Tokens is the bucket of tokens. A log that is full takes no new keys.
+func (b *Broker) Tokens() *Bucket { return b.bucket(schemas.TokenBucket, tokenLive, b.Append) }
+
+// Rules is the bucket of rule sets. What is written to it was accepted as an action,
+// so that a log that is full still takes it.
+func (b *Broker) Rules() *Bucket { return b.bucket(schemas.RuleBucket, ruleLive, b.write) }
+
+func (b *Broker) bucket(name, live string, write func(context.Context, schemas.Append) (uint64, error)) *Bucket {
+	return &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name), live: live, write: write}
+}
 
 // Put stores a value if the newest revision of its key is last, 0 for a key that
 // never was, and returns the new one. fault.ErrFenced says that it is not; of
 // the other errors Append tells.
-func (k *TokenBucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
-	subject := tokenKeys + key
-	return k.b.Append(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
+func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
+	subject := k.keys + key
+	return k.write(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
+}
+
+// Get is the newest record of a key, as the stream's leader has it: no write that
+// was acknowledged before the call is missing. fault.ErrNotFound: there is none.
+func (k *Bucket) Get(ctx context.Context, key string) (schemas.Record, error) {
+	return k.ask(ctx, directGet{Last: k.keys + key})
+}
+
+// Next is the first record of a key behind a revision that is still kept, as the
+// stream's leader has it. fault.ErrNotFound: there is none.
+func (k *Bucket) Next(ctx context.Context, key string, after uint64) (schemas.Record, error) {
+	return k.ask(ctx, directGet{Next: k.keys + key, Seq: after + 1})
+}
+
+// ask has the leader answer.
+func (k *Bucket) ask(ctx context.Context, get directGet) (schemas.Record, error) {
+	r, err := k.b.lead(ctx, k.stream, get)
+	return k.keyed(r), err
 }
 
 // Forget drops what is stored of a key up to a revision, and leaves nothing of
 // it: no mark, and no record for whoever watches. It may be called again.
-func (k *TokenBucket) Forget(ctx context.Context, key string, revision uint64) error {
-	s, err := k.b.js.Stream(ctx, tokenStream)
+func (k *Bucket) Forget(ctx context.Context, key string, revision uint64) error {
+	s, err := k.b.js.Stream(ctx, k.stream)
 	if err != nil {
 		return wrap(err)
 	}
-	return wrap(s.Purge(ctx, jetstream.WithPurgeSubject(tokenKeys+key), jetstream.WithPurgeSequence(revision+1)))
+	return wrap(s.Purge(ctx, jetstream.WithPurgeSubject(k.keys+key), jetstream.WithPurgeSequence(revision+1)))
 }
 
 // Barrier returns once every Put that has returned would survive what the
 // durability promises.
-func (k *TokenBucket) Barrier(ctx context.Context) error { return k.b.Barrier(ctx) }
+func (k *Bucket) Barrier(ctx context.Context) error { return k.b.Barrier(ctx) }
 
 // Read returns up to limit records behind a revision, oldest first. Fewer than
 // limit says that there were no more when it was called: the stream's leader
 // was asked.
-func (k *TokenBucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
+func (k *Bucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
 	var all []schemas.Record
 	for len(all) < limit {
-		next, err := k.next(ctx, after)
+		next, err := k.ask(ctx, directGet{Next: k.keys + ">", Seq: after + 1})
 		if errors.Is(err, fault.ErrNotFound) {
 			break
 		}
@@ -87,22 +141,16 @@ func (k *TokenBucket) Read(ctx context.Context, after uint64, limit int) ([]sche
 		all = append(all, next)
 		// A replica may answer this, from the past. What it knows is not asked
 		// of the leader one by one.
-		more, err := k.b.Range(ctx, tokenStream, tokenKeys+">", next.Seq+1, limit-len(all))
+		more, err := k.b.Range(ctx, k.stream, k.keys+">", next.Seq+1, limit-len(all))
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range more {
-			all = append(all, keyed(r))
+			all = append(all, k.keyed(r))
 		}
 		after = all[len(all)-1].Seq
 	}
 	return all, nil
-}
-
-// next asks the leader for the first record behind a revision.
-func (k *TokenBucket) next(ctx context.Context, after uint64) (schemas.Record, error) {
-	r, err := k.b.lead(ctx, tokenStream, directGet{Next: tokenKeys + ">", Seq: after + 1})
-	return keyed(r), err
 }
 
 // lead asks a stream's leader, who has seen every write, for one message. There
@@ -158,11 +206,11 @@ func led(m *nats.Msg) (schemas.Record, error) {
 
 // Watch calls fn for every record that is stored from now on, on one goroutine
 // at a time. When some may be missing it calls lost, and the caller reads.
-func (k *TokenBucket) Watch(fn func(schemas.Record), lost func()) (stop func(), err error) {
-	return k.b.Live(tokenLive+">", func(r schemas.Record) { fn(keyed(r)) }, lost)
+func (k *Bucket) Watch(fn func(schemas.Record), lost func()) (stop func(), err error) {
+	return k.b.Live(k.live+">", func(r schemas.Record) { fn(k.keyed(r)) }, lost)
 }
 
-func keyed(r schemas.Record) schemas.Record {
-	r.Subject = strings.TrimPrefix(r.Subject, tokenKeys)
+func (k *Bucket) keyed(r schemas.Record) schemas.Record {
+	r.Subject = strings.TrimPrefix(r.Subject, k.keys)
 	return r
 }

@@ -91,10 +91,7 @@ func (b *Broker) provision(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", schemas.BlobBucket, wrap(err))
 	}
-	if err := b.makeTokens(ctx); err != nil {
-		return err
-	}
-	return b.makeKeys(ctx)
+	return b.makeBuckets(ctx)
 }
 
 func (b *Broker) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {

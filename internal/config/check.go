@@ -33,6 +33,7 @@ func (r *reader) check(c *Config) {
 	between(r, "deadline.http", duration(c.Deadline.HTTP), duration(time.Second), duration(24*time.Hour))
 	between(r, "deadline.plan", duration(c.Deadline.Plan), duration(time.Second), duration(24*time.Hour))
 	between(r, "deadline.run", duration(c.Deadline.Run), duration(time.Second), duration(24*time.Hour))
+	between(r, "rules.limit", c.Rules.Limit, 1, schemas.MaxRules)
 	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
 	r.checkPolicy(c)
 	r.checkSecrets(c.Secrets)

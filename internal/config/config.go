@@ -36,6 +36,8 @@ type Config struct {
 	Deadline Deadline `yaml:"deadline"`
 	// Who may ask.
 	Auth Auth `yaml:"auth"`
+	// The traffic rules.
+	Rules Rules `yaml:"rules"`
 	// What may leave.
 	Policy Policy `yaml:"policy"`
 	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE,
@@ -157,6 +159,16 @@ type Deadline struct {
 	Plan time.Duration `yaml:"plan"`
 	// A run that names no budgets.timeout_ms, 1s to 24h. Default 10m.
 	Run time.Duration `yaml:"run"`
+}
+
+// Rules is how traffic rules are written.
+type Rules struct {
+	// Whether the agent API takes operations, over HTTP and over NATS: true or
+	// false. Default true. Without it nobody can write rules; those that are there
+	// stay in force.
+	AgentAPI bool `yaml:"agent_api"`
+	// Rules that one tenant may have, 1 to 1000. Default 1000.
+	Limit int `yaml:"limit"`
 }
 
 // Policy says what may leave. Nothing else does.

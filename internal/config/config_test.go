@@ -44,6 +44,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Auth:     config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
 		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute},
+		Rules:    config.Rules{AgentAPI: true, Limit: 1000},
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
@@ -75,6 +76,7 @@ workers: {slots: 64, drain: 20m}
 limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, stream: 1MiB, connections: 100, connections_per_peer: 20}
 auth: {mode: tokens, admin_token_file: /run/admin.token, rate: 100/m, streams: 5}
 deadline: {http: 90s, plan: 5m, run: 1h}
+rules: {agent_api: false, limit: 50}
 policy:
   timeout: 10s
   allowed_hosts: [localhost, .example.com]
@@ -124,6 +126,7 @@ func TestEveryKey(t *testing.T) {
 		},
 		Auth:     config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},
 		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute, Run: time.Hour},
+		Rules:    config.Rules{Limit: 50},
 		Policy: config.Policy{
 			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
 			Allowlist: []policy.Entry{
@@ -242,7 +245,7 @@ func TestEveryVariable(t *testing.T) {
 		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
-		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
+		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
@@ -257,6 +260,7 @@ func TestEveryVariable(t *testing.T) {
 		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Connections: 99, ConnectionsPerPeer: 98},
 		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
 		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second},
+		Rules:         config.Rules{Limit: 96},
 		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},

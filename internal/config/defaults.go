@@ -19,6 +19,7 @@ func Defaults() Config {
 		},
 		Auth:      Auth{Rate: "500/s", Streams: 1000},
 		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute},
+		Rules:     Rules{AgentAPI: true, Limit: schemas.MaxRules},
 		Policy:    Policy{Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Telemetry: Telemetry{LogLevel: "info", LogFormat: "json"},
 	}

@@ -9,10 +9,11 @@ import (
 
 // The environment variables that are not made from a key.
 const (
-	envFile         = "WEIR_CONFIG"  // where the file is
-	envToken        = "WEIR_TOKEN"   // what the client commands send
-	envURL          = "WEIR_URL"     // where they send it
-	envSecret       = "WEIR_SECRET_" // a secret's value, by name
+	envFile         = "WEIR_CONFIG"      // where the file is
+	envToken        = "WEIR_TOKEN"       // what the client commands send
+	envURL          = "WEIR_URL"         // where they send it
+	envRelay        = "WEIR_RELAY_TOKEN" // what the relay is told
+	envSecret       = "WEIR_SECRET_"     // a secret's value, by name
 	envBindAddr     = "HTTP_EXECUTOR_BIND_ADDR"
 	envAllowedHosts = "HTTP_EXECUTOR_ALLOWED_HOSTS"
 	envPrefix       = "WEIR_"
@@ -60,7 +61,7 @@ func envName(f reflect.StructField, path string) string {
 // counts as not set, except for a list, where it means the empty one.
 func (r *reader) environment(environ []string, c *Config) {
 	vars := lookup(environ)
-	known := map[string]bool{envFile: true, envToken: true, envURL: true}
+	known := map[string]bool{envFile: true, envToken: true, envURL: true, envRelay: true}
 	for _, s := range settings(c) {
 		known[s.env] = true
 		r.override(s, s.env, vars)

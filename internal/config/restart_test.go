@@ -25,6 +25,7 @@ func TestNeedsRestart(t *testing.T) {
 		"listen: 127.0.0.1:1\npolicy: {allowed_hosts: [a.example], allowlist: [{name: a, url_prefix: 'https://a.example/'}]}\n": nil,
 		"listen: 127.0.0.1:1\nagents: {T: {url: 'https://a.example', token: x}}\n":                                              nil,
 		"listen: 127.0.0.1:1\ndeadline: {run: 1m}\nlimits: {stream: 1MiB}\n":                                                    {"limits.stream", "deadline.run"},
+		"listen: 127.0.0.1:1\nrules: {agent_api: false, limit: 1}\n":                                                            {"rules.agent_api", "rules.limit"},
 		"listen: 127.0.0.1:2\n": {"listen"},
 		"listen: 127.0.0.1:1\nredact_headers: [x]\npolicy: {timeout: 3s}\nworkers: {slots: 7}\n": {"workers.slots", "policy.timeout", "redact_headers"},
 	} {

@@ -91,11 +91,10 @@ func setText(v reflect.Value, text string) error {
 	case v.Kind() == reflect.String:
 		v.SetString(text)
 	case v.Kind() == reflect.Bool:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
+		if text != "true" && text != "false" {
 			return errBool
 		}
-		v.SetBool(b)
+		v.SetBool(text == "true")
 	case v.CanInt():
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {

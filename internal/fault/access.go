@@ -1,13 +1,19 @@
 package fault
 
-import "weir/schemas"
+import (
+	"strings"
 
-// Scope is nil for whoever has a scope, and FORBIDDEN for everybody else.
-func Scope(granted []string, scope string) error {
-	if schemas.Grants(granted, scope) {
-		return nil
+	"weir/schemas"
+)
+
+// Scope is nil for whoever has one of the scopes, and FORBIDDEN for everybody else.
+func Scope(granted []string, scopes ...string) error {
+	for _, s := range scopes {
+		if schemas.Grants(granted, s) {
+			return nil
+		}
 	}
-	return New(schemas.Forbidden, "the token lacks the scope "+scope)
+	return New(schemas.Forbidden, "the token lacks the scope "+strings.Join(scopes, " or "))
 }
 
 // Operator is nil for an admin of the operator's tenant, and FORBIDDEN for one

@@ -21,6 +21,17 @@ func TestScope(t *testing.T) {
 	}
 }
 
+func TestOneOfTwoScopes(t *testing.T) {
+	t.Parallel()
+	for _, granted := range [][]string{{"a"}, {"b"}, {"c", "b"}, {schemas.ScopeAdmin}} {
+		require.NoError(t, fault.Scope(granted, "a", "b"), granted)
+	}
+	for _, granted := range [][]string{nil, {"c"}, {""}} {
+		require.Equal(t, fault.New(schemas.Forbidden, "the token lacks the scope a or b"), fault.Scope(granted, "a", "b"))
+	}
+	require.Error(t, fault.Scope([]string{"a"}), "no scope is nobody's")
+}
+
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, fault.Operator(schemas.Operator, "fly"))

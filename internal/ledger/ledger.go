@@ -116,6 +116,13 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 	return nil
 }
 
+// Nudge has an action's worker look at it at once, beside the wake-up that may be
+// pending.
+func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
+	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.TailWake)})
+	return err
+}
+
 // reconcile reads the log back after an append that was refused or not
 // acknowledged. The event may be there already (its acknowledgement was lost),
 // or nothing may have come in between that the event could not follow, in which

@@ -64,6 +64,12 @@ func (t Try) LastWord() schemas.Decision {
 	return t.Decision
 }
 
+// Mocked reports whether a traffic rule answered in the target's place.
+func (t Try) Mocked() bool {
+	d := t.LastWord()
+	return d.Traffic != nil && d.Traffic.Mocked != ""
+}
+
 // Fold builds the state from an action's messages in order. The first must be
 // its accepted event; if history has dropped that, the error is fault.ErrGone.
 // A record that cannot be decoded is passed over and marks the state as damaged,

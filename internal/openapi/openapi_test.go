@@ -32,10 +32,11 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	want := []string{
 		"GET /health", "GET /health/ready", "GET /healthz", "GET /metrics", "GET /openapi.json", "GET /ready", "GET /readyz", "GET /sandbox",
 		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/dead-letters", "GET /v1/evidence",
-		"GET /v1/policy", "GET /v1/tokens",
+		"GET /v1/policy", "GET /v1/rules", "GET /v1/tokens",
 		"POST /agents/run/stream", "POST /agents/run/sync",
-		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
-		"POST /v1/policy/explain", "POST /v1/policy/reload", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
+		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/agent-api", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
+		"POST /v1/policy/explain", "POST /v1/policy/reload",
+		"POST /v1/rules/preview", "POST /v1/rules/record", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
 	}
 	var got []string
 	ids := map[string]bool{}
@@ -93,7 +94,7 @@ func TestErrorsAreProblems(t *testing.T) {
 					continue
 				}
 				want := "application/problem+json"
-				if path == "/v1/execute" || strings.HasPrefix(path, "/agents/") {
+				if path == "/v1/execute" || path == "/v1/agent-api" || strings.HasPrefix(path, "/agents/") {
 					want = "application/json"
 				}
 				require.Equal(t, []string{want}, slices.Collect(maps.Keys(r.Value.Content)), "%s %s %s", method, path, status)
@@ -120,6 +121,7 @@ func TestHeadersAreDescribed(t *testing.T) {
 	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/execute", http.MethodPost))
 	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/plans", http.MethodPost))
 	require.Equal(t, []string{"Prefer"}, sent("/agents/run/sync", http.MethodPost))
+	require.Equal(t, []string{"Prefer"}, sent("/v1/agent-api", http.MethodPost))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/agents/run/stream", http.MethodPost))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/actions/{id}/events", http.MethodGet))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/evidence", http.MethodGet))

@@ -31,7 +31,9 @@ type Error struct {
 	RetryAfter time.Duration
 	// Details is an object for the bodies that have room for one; a problem has none.
 	Details json.RawMessage
-	Cause   error
+	// Word is the finer word that stands in the detail of the agent API's errors.
+	Word  string
+	Cause error
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Detail }

@@ -138,3 +138,85 @@ func TestWriteRun(t *testing.T) {
 		}, body)
 	}
 }
+
+func TestWriteAgent(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("dial tcp 10.1.2.3:443: secret")
+	type want struct {
+		status     int
+		code       schemas.Code
+		detail     string
+		retryAfter string
+	}
+	own := func(status int, code schemas.Code, word string) error {
+		return &problem.Error{Problem: schemas.Problem{Code: code, Status: status, Detail: "no"}, Word: word, Cause: secret}
+	}
+	for name, tc := range map[string]struct {
+		err error
+		want
+	}{
+		"unknown":        {secret, want{500, schemas.InternalError, "", ""}},
+		"nil":            {nil, want{500, schemas.InternalError, "", ""}},
+		"invalid":        {fault.New(schemas.InvalidRequest, "no"), want{400, schemas.InvalidRequest, "", ""}},
+		"if_match":       {own(0, schemas.InvalidRequest, schemas.DetailIfMatchRequired), want{400, schemas.InvalidRequest, "IF_MATCH_REQUIRED", ""}},
+		"validation":     {fault.New(schemas.ValidationError, "no"), want{422, schemas.ValidationError, "", ""}},
+		"unauthorized":   {fault.New(schemas.Unauthorized, "no"), want{401, schemas.Unauthorized, "AUTH_REQUIRED", ""}},
+		"disabled":       {own(403, schemas.Unauthorized, schemas.DetailAPIDisabled), want{403, schemas.Unauthorized, "AGENT_API_DISABLED", ""}},
+		"no scope":       {own(403, schemas.Unauthorized, schemas.DetailScopeRequired), want{403, schemas.Unauthorized, "SCOPE_REQUIRED", ""}},
+		"forbidden":      {fault.New(schemas.Forbidden, "no"), want{403, schemas.Unauthorized, "FORBIDDEN", ""}},
+		"not found":      {fault.ErrNotFound, want{404, schemas.NotFound, "", ""}},
+		"etag":           {fault.New(schemas.EtagMismatch, "no"), want{412, schemas.EtagMismatch, "", ""}},
+		"limit":          {fault.New(schemas.RuleLimitExceeded, "no"), want{409, schemas.RuleLimitExceeded, "", ""}},
+		"method":         {fault.New(schemas.MethodNotAllowed, "no"), want{405, schemas.InvalidRequest, "METHOD_NOT_ALLOWED", ""}},
+		"media type":     {fault.New(schemas.UnsupportedMediaType, "no"), want{415, schemas.InvalidRequest, "UNSUPPORTED_MEDIA_TYPE", ""}},
+		"encoding":       {fault.New(schemas.UnsupportedEncoding, "no"), want{415, schemas.InvalidRequest, "UNSUPPORTED_ENCODING", ""}},
+		"too large":      {fault.ErrTooLarge, want{413, schemas.InvalidRequest, "PAYLOAD_TOO_LARGE", ""}},
+		"slow":           {fault.New(schemas.RequestTimeout, "no"), want{408, schemas.InvalidRequest, "REQUEST_TIMEOUT", ""}},
+		"conflict":       {fault.ErrConflict, want{409, schemas.InvalidRequest, "CONFLICT", ""}},
+		"rate":           {&problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited}, RetryAfter: 1500 * time.Millisecond}, want{429, schemas.RateLimited, "", "2"}},
+		"unavailable":    {fault.ErrUnavailable, want{503, schemas.InternalError, "UNAVAILABLE", "1"}},
+		"full":           {fault.ErrFull, want{503, schemas.InternalError, "LOG_FULL", "60"}},
+		"expired":        {fault.New(schemas.DeadlineExceeded, "no"), want{504, schemas.InternalError, "DEADLINE_EXCEEDED", ""}},
+		"something else": {fault.New(schemas.Poison, "no"), want{500, schemas.InternalError, "POISON", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, asked := range []struct{ id, operation string }{{}, {"<id> \u00e9", "rules.list"}} {
+				ctx := t.Context()
+				if asked.id != "" {
+					ctx = problem.WithAgent(ctx, asked.id, asked.operation)
+				}
+				w := httptest.NewRecorder()
+				problem.WriteAgent(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody), tc.err)
+				require.Equal(t, tc.status, w.Code)
+				require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+				require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+				require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))
+				require.Equal(t, tc.status == 401, w.Header().Get("WWW-Authenticate") != "")
+				require.NotContains(t, w.Body.String(), "secret")
+				var body schemas.AgentResponse
+				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+				require.NotNil(t, body.Error)
+				require.NotEmpty(t, body.Error.Message)
+				require.Equal(t, schemas.AgentResponse{
+					RequestID: asked.id, Operation: asked.operation,
+					Error: &schemas.AgentError{Code: tc.code, Message: body.Error.Message, Detail: tc.detail},
+				}, body)
+			}
+		})
+	}
+}
+
+// TestEveryCodeHasAWordForAgents: what the agent API says is one of few words.
+func TestEveryCodeHasAWordForAgents(t *testing.T) {
+	t.Parallel()
+	known := []schemas.Code{
+		schemas.InvalidRequest, schemas.Unauthorized, schemas.NotFound, schemas.EtagMismatch, schemas.ValidationError,
+		schemas.RuleLimitExceeded, schemas.InternalError, schemas.RateLimited,
+	}
+	for _, c := range append(schemas.SettleCodes(), schemas.DoorCodes()...) {
+		code, detail := problem.AgentCode(c)
+		require.Contains(t, known, code, "%s", c)
+		require.True(t, code == c || c == schemas.Internal || detail == string(c), "%s", c)
+	}
+}

@@ -24,10 +24,12 @@ func Status(c schemas.Code) int {
 		return http.StatusNotAcceptable
 	case schemas.RequestTimeout:
 		return http.StatusRequestTimeout
-	case schemas.Conflict, schemas.InFlight, schemas.Canceled:
+	case schemas.Conflict, schemas.InFlight, schemas.Canceled, schemas.RuleLimitExceeded:
 		return http.StatusConflict
 	case schemas.StreamGone:
 		return http.StatusGone
+	case schemas.EtagMismatch:
+		return http.StatusPreconditionFailed
 	case schemas.PayloadTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case schemas.HeadersTooLarge:

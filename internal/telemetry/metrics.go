@@ -36,6 +36,7 @@ type Metrics struct {
 	parked      map[schemas.Code]prometheus.Counter
 	redelivered map[schemas.Kind]prometheus.Counter
 	evidence    map[string]prometheus.Counter
+	traffic     map[string]prometheus.Counter // by the rule's type
 
 	duration *prometheus.HistogramVec
 	retries  *prometheus.CounterVec
@@ -128,6 +129,9 @@ func (m *Metrics) calls() {
 	m.attempts = perValue(m.counters("weir_attempts_total",
 		"Outbound attempts by result: ok for any complete answer, whatever its status.", "code"), codes)
 
+	m.traffic = perValue(m.counters("weir_traffic_rules_total",
+		"Attempts that traffic rules had an effect on, by the type of the rules.", "type"), append(schemas.RuleTypes(), other))
+
 	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "executor_http_attempt_duration_seconds",
 		Help:    "Time of one outbound attempt, resolution and connect included.",
@@ -186,5 +190,5 @@ func perValue[T ~string](vec *prometheus.CounterVec, values []T) map[T]prometheu
 }
 
 func evidenceKinds() []string {
-	return []string{schemas.EvidenceConnector, schemas.EvidenceAttempt, schemas.EvidenceDecision}
+	return []string{schemas.EvidenceConnector, schemas.EvidenceAttempt, schemas.EvidenceDecision, schemas.EvidenceRuleWrite}
 }

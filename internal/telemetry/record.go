@@ -75,6 +75,9 @@ func (m *Metrics) Barrier(d time.Duration) { m.barrier.Observe(d.Seconds()) }
 // EvidenceWritten counts a stored evidence record.
 func (m *Metrics) EvidenceWritten(kind string) { pick(m.evidence, kind).Inc() }
 
+// RuleApplied counts an attempt that traffic rules of a type had an effect on.
+func (m *Metrics) RuleApplied(ruleType string) { pick(m.traffic, ruleType).Inc() }
+
 // ConnectionRefused counts a connection over a cap: total or peer.
 func (m *Metrics) ConnectionRefused(limit string) { pick(m.connections, limit).Inc() }
 

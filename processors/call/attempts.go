@@ -43,8 +43,10 @@ type Result struct {
 
 // Run makes a task's attempts until it has a result. What the log already holds
 // of them is not done again, so that Run may be called on the state of an
-// action that another worker began. The error is the log's or ctx's.
+// action that another worker began. The error is the log's or ctx's, or says when to
+// come back.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
+	var held time.Time // since when traffic rules hold the next attempt back
 	for {
 		tries := t.State.Tries(t.Step)
 		number := 1
@@ -60,7 +62,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			case wait > c.cfg.Inline:
 				return c.rest(Result{Again: last.Result.RetryAt}, tries), nil
 			default:
-				if err := c.pause(ctx, t.Stop, wait); err != nil {
+				if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
 					return Result{}, err
 				}
 			}
@@ -78,10 +80,17 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if c.draining() {
 			return Result{}, errDraining
 		}
+		if waited, err := c.hold(ctx, t, p, &held, c.cfg.Inline); err != nil {
+			return Result{}, err
+		} else if waited {
+			continue
+		}
 		err := c.follow(ctx, t, p, number)
 		var denial *revoked
 		switch {
 		case err == nil:
+			held = time.Time{}
+		case errors.Is(err, errReshaped): // nothing was sent, and no attempt was made
 		case errors.As(err, &denial):
 			return c.refused(denial.decision, t.State.Tries(t.Step)), nil
 		case errors.Is(err, errNoRepeat):
@@ -112,11 +121,12 @@ func (c *Caller) stopped(t *Task, tries []ledger.Try) Result {
 
 // inDoubt reports whether a call may have had an effect that nobody knows of,
 // and that is not harmless to bring about twice. An attempt that never left says
-// nothing of the one before; an answer ends the doubt about all of them.
+// nothing of the one before; an answer of the target's ends the doubt about all of
+// them, and one of a traffic rule's does not.
 func inDoubt(tries []ledger.Try) bool {
 	for _, t := range slices.Backward(tries) {
 		switch {
-		case t.Result.Status != 0:
+		case t.Result.Status != 0 && t.Result.Sent:
 			return false
 		case t.Result.Sent && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
 			return true
@@ -140,67 +150,25 @@ func (c *Caller) draining() bool {
 
 // mayRepeat asks once more, right before it happens, whether a call may be sent
 // beside the tries that were sent before: the entry may have changed since the
-// retry was planned, and the key may have run out while it waited.
+// retry was planned, and the key may have run out while it waited. A key is kept
+// with the request that it came with: what traffic rules have changed since is
+// another one, perhaps to somebody who has never seen the key. A call that they
+// answer themselves is sent to nobody, but says nothing of one that is in doubt.
 func (c *Caller) mayRepeat(p guard.Pass, tries []ledger.Try) bool {
+	if p.Mocked() {
+		return !inDoubt(tries)
+	}
 	for _, t := range tries {
 		switch {
 		case !t.Result.Sent:
 		case !p.Class().Repeatable() || !t.Class.Repeatable():
 			return false
-		case t.Class == schemas.ClassKeyed && (p.Class() != schemas.ClassKeyed || !c.cfg.Now().Before(t.KeyExpiresAt)):
+		case t.Class != schemas.ClassKeyed:
+		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p.Call()) != t.Digest:
 			return false
 		}
 	}
 	return true
-}
-
-// follow makes one attempt and the redirects that its entry allows, each
-// decided, dialled and written down by itself.
-func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) error {
-	var last made
-	for hop := 0; ; hop++ {
-		done, err := c.do(ctx, t, p, number, hop)
-		var denial *revoked
-		switch {
-		case hop > 0 && errors.As(err, &denial):
-			return c.refuseHop(ctx, t, last.try, denial.decision)
-		case err != nil:
-			return err
-		case !follows(done.pass, done.try) || done.try.Result.RetryAt.IsZero():
-			return nil
-		case c.draining():
-			return errDraining
-		}
-		next, decision := c.guard.Hop(done.pass, done.reply.Location, done.reply.Answer.Status, hop+1)
-		if !next.Valid() {
-			return c.refuseHop(ctx, t, done.try, decision)
-		}
-		p, last = next, done
-	}
-}
-
-// follows reports whether the answer is a redirect that the entry may allow.
-func follows(p guard.Pass, t ledger.Try) bool {
-	return t.Result.Code == "" && p.Permit().Redirects() > 0 && policy.IsRedirect(t.Result.Status)
-}
-
-// refuseHop records that a redirect was not followed: nothing was sent for it.
-func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Try, d schemas.Decision) error {
-	a := from.Attempt
-	a.Hop, a.Decision = a.Hop+1, d
-	code := d.Code
-	if code == "" {
-		code = schemas.DenyRedirect
-	}
-	res := schemas.Attempted{
-		Step: a.Step, Number: a.Number, Hop: a.Hop, Code: code,
-		Status: from.Result.Status, Answer: from.Result.Answer, AnswerBlob: from.Result.AnswerBlob,
-	}
-	ev := schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}
-	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
-		return err
-	}
-	return t.Record(ctx, ledger.Try{Attempt: a, Result: &res})
 }
 
 // ends is what next needs to know of how an attempt ended, besides its result.

@@ -16,6 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/rulebook"
 	"weir/processors/call"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -30,6 +31,7 @@ type end struct {
 	renewErr error
 	status   int
 	wish     time.Duration
+	location string // of a redirect
 	during   func() // runs while the request is out
 	endless  bool   // no whole answer comes; the request ends with its context
 }
@@ -39,9 +41,16 @@ type target struct {
 	script []end
 	opened int
 	sent   int
+	urls   []string // of what was sent
+	mocked int      // answers of traffic rules
+	// mocking runs while one is read, and its error is what becomes of it
+	mocking func() error
 }
 
-func (t *target) Open(context.Context, guard.Pass) (call.Exchange, error) {
+func (t *target) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
+	if p.Mocked() {
+		return &exchange{target: t, pass: p, begun: make(chan struct{})}, nil
+	}
 	e := t.script[min(t.opened, len(t.script)-1)]
 	t.opened++
 	if e.opening != nil {
@@ -50,11 +59,12 @@ func (t *target) Open(context.Context, guard.Pass) (call.Exchange, error) {
 	if e.openErr != nil {
 		return nil, e.openErr
 	}
-	return &exchange{target: t, end: e, begun: make(chan struct{})}, nil
+	return &exchange{target: t, pass: p, end: e, begun: make(chan struct{})}, nil
 }
 
 type exchange struct {
 	target *target
+	pass   guard.Pass
 	end    end
 	begun  chan struct{}
 	once   sync.Once
@@ -64,13 +74,26 @@ func (x *exchange) Close() { x.once.Do(func() { close(x.begun) }) }
 
 func (x *exchange) Begun() <-chan struct{} { return x.begun }
 
-func (x *exchange) Renew(guard.Pass) error { return x.end.renewErr }
+func (x *exchange) Renew(p guard.Pass) error {
+	x.pass = p
+	return x.end.renewErr
+}
 
 func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
 	}
+	if x.pass.Mocked() {
+		x.target.mocked++
+		if x.target.mocking != nil {
+			if err := x.target.mocking(); err != nil {
+				return call.Reply{}, err
+			}
+		}
+		return call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
+	}
 	x.target.sent++
+	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
 	if x.end.during != nil {
 		x.end.during()
 	}
@@ -85,7 +108,10 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if x.end.sendErr != nil {
 		return call.Reply{}, x.end.sendErr
 	}
-	return call.Reply{Answer: schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish}}, nil
+	return call.Reply{
+		Answer:   schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish},
+		Location: x.end.location,
+	}, nil
 }
 
 // stopper is a call.Stop that a test can pull.
@@ -107,6 +133,7 @@ func (s *stopper) AfterFunc(f func()) func() bool { return context.AfterFunc(s.c
 
 // bench is one action with a call on an in-memory log.
 type bench struct {
+	t      *testing.T
 	ledger *ledger.Ledger
 	caller *call.Caller
 	task   *call.Task
@@ -115,6 +142,10 @@ type bench struct {
 	left   []ledger.Try // evidence, in order
 	rules  atomic.Pointer[policy.Policy]
 	guard  *guard.Guard
+	book   *rulebook.Book
+	start  time.Time
+	// counted are the metrics, where a test asks for them
+	counted map[string]int
 	// barrier runs in the caller's, where a test asks for it
 	barrier func()
 }
@@ -130,6 +161,13 @@ type benchConfig struct {
 	script   []end
 }
 
+// counter is metrics in a map.
+type counter map[string]int
+
+func (c counter) AttemptDone(string, string, schemas.Code, time.Duration) { c["attempts"]++ }
+func (c counter) Retry(string, string, int, string, string)               { c["retries"]++ }
+func (c counter) RuleApplied(ruleType string)                             { c[ruleType]++ }
+
 func newBench(t *testing.T, cfg benchConfig) *bench {
 	t.Helper()
 	layout := schemas.Layout{Partitions: 1, Lanes: 8}
@@ -144,14 +182,14 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 	}
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{entry}})
 	require.NoError(t, err)
-	b := &bench{ledger: l, target: &target{script: cfg.script}, stop: newStopper(t)}
+	b := &bench{t: t, ledger: l, target: &target{script: cfg.script}, stop: newStopper(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
 	if cfg.barrier == nil {
 		cfg.barrier = func(context.Context) error { return nil }
 	}
 	b.rules.Store(p)
-	b.guard = guard.New(b.rules.Load)
+	b.guard = guard.New(b.rules.Load, b.book)
 	b.caller = call.New(l, b.guard, b.target, call.Config{
-		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining,
+		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Metrics: counter(b.counted),
 	})
 	if cfg.deadline == 0 {
 		cfg.deadline = 2 * time.Minute
@@ -423,7 +461,9 @@ func TestAbandon(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, tt.benchConfig)
 				p, _ := guardOf(t, b, tt.benchConfig)
-				attempt := schemas.Attempt{Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), ExpiresAt: time.Now()}
+				attempt := schemas.Attempt{
+					Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p.Call()), ExpiresAt: time.Now(),
+				}
 				if attempt.Class == schemas.ClassKeyed {
 					attempt.KeyExpiresAt = time.Now().Add(time.Hour)
 				}
@@ -448,7 +488,7 @@ func guardOf(t *testing.T, b *bench, cfg benchConfig) (guard.Pass, schemas.Decis
 	}
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{entry}})
 	require.NoError(t, err)
-	return guard.New(func() *policy.Policy { return p }).Check(b.task.Call, guard.Scope{})
+	return guard.New(func() *policy.Policy { return p }, nil).Check(b.task.Call, guard.Scope{})
 }
 
 func TestKeyOutlived(t *testing.T) {

@@ -30,7 +30,8 @@ type Ledger interface {
 type Adapter interface {
 	// Open makes everything ready that can be made ready before the request:
 	// it resolves, dials and finishes TLS, and sends nothing. Its errors are
-	// *fault.Call that was not sent.
+	// *fault.Call that was not sent. Of a mocked pass it dials nothing, and the
+	// exchange reads the rule's answer as it would read the target's.
 	Open(ctx context.Context, p guard.Pass) (Exchange, error)
 }
 
@@ -60,6 +61,8 @@ type Reply struct {
 type Metrics interface {
 	AttemptDone(host, method string, code schemas.Code, took time.Duration)
 	Retry(host, method string, attempt int, kind, status string)
+	// RuleApplied counts an attempt that traffic rules of a type had an effect on.
+	RuleApplied(ruleType string)
 }
 
 // Config is what a Caller needs besides its collaborators.
@@ -143,9 +146,10 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Time) schemas.Attempt {
 	a := schemas.Attempt{
 		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker,
-		Decision: p.Decision(), Digest: digest(p.Call()), ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
+		Decision: p.Decision(), Digest: digest(p.Call()), Method: t.Call.Method, URL: t.Call.URL,
+		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
 	}
-	if a.Class == schemas.ClassKeyed {
+	if a.Class == schemas.ClassKeyed && !p.Mocked() { // the target has not seen the key
 		a.KeyExpiresAt = t.keyExpiry(p, c.cfg.Now())
 	}
 	return a
@@ -164,7 +168,8 @@ type ending struct {
 
 // finish writes down what came of an attempt, with the time of the next one if
 // there is to be one. A call that failed before anything was written down goes
-// on the log as one event that holds both.
+// on the log as one event that holds both, and so does one that a traffic rule
+// answered: it was not sent, whatever the adapter makes of the answer.
 func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, callErr error) (made, error) {
 	a, now := e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
@@ -182,7 +187,8 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
 		res.Code, res.Sent = failed.Code, failed.Sent
 	}
-	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Permit().Redirects()})
+	res.Sent = res.Sent && !e.pass.Mocked()
+	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
 	if e.undeclared {
 		ev.Attempt = &a
@@ -216,6 +222,12 @@ func (c *Caller) stow(ctx context.Context, res *schemas.Attempted, a schemas.Ans
 func (c *Caller) measure(p guard.Pass, t ledger.Try) {
 	if c.cfg.Metrics == nil {
 		return
+	}
+	for _, ruleType := range p.RuleTypes() {
+		c.cfg.Metrics.RuleApplied(ruleType)
+	}
+	if p.Mocked() {
+		return // no target was tried
 	}
 	host, method := p.Permit().Host(), p.Call().Method
 	c.cfg.Metrics.AttemptDone(host, method, t.Result.Code, t.Result.Duration)

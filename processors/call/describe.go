@@ -36,6 +36,8 @@ func Describe(code schemas.Code) string {
 		return "an address that the target's name resolves to is not permitted for its entry"
 	case schemas.DenyRedirect:
 		return "the target answered with a redirect that its entry does not allow"
+	case schemas.DenyRule:
+		return "policy denies what the tenant's traffic rules make of the call"
 	default:
 		return string(code)
 	}

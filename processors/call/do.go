@@ -28,10 +28,15 @@ func (*revoked) Error() string { return "policy does not let the call pass any m
 // force the call may not be sent a second time.
 var errNoRepeat = errors.New("the call may not be repeated any more")
 
+// errReshaped ends an attempt before it was written down: the traffic rules now
+// make something else of the call.
+var errReshaped = errors.New("the traffic rules have changed")
+
 // do makes one attempt at one hop: dial, write the attempt down, send, write
-// the result down. Policy is asked again after what takes time, and for the last
-// time right before the first byte leaves. The error is the log's, ctx's, *revoked
-// or errNoRepeat; what the upstream did is in the try.
+// the result down. Rules and policy are asked again after what takes time, and
+// policy for the last time right before the first byte leaves. The error is the
+// log's, ctx's, *revoked, errNoRepeat or errReshaped; what the upstream did is in
+// the try.
 func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (made, error) {
 	if !p.Valid() {
 		return made{}, ErrNoPass
@@ -51,6 +56,9 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		return c.finish(ctx, t, e, Reply{}, err)
 	}
 	defer ex.Close()
+	if c.guard.Reshaped(p) {
+		return made{}, errReshaped
+	}
 	if fresh, decision := c.guard.Renew(p); !fresh.SamePolicy(p) {
 		switch {
 		case !fresh.Valid():
@@ -62,6 +70,12 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		if err := ex.Renew(fresh); err != nil {
 			return c.finish(ctx, t, e, Reply{}, err)
 		}
+	}
+	if e.pass.Mocked() {
+		// Nothing is sent, so nothing is written down before: a worker that dies here
+		// leaves nothing in doubt, and the next one begins anew.
+		reply, err := ex.Do(sendCtx)
+		return c.finish(ctx, t, e, reply, err)
 	}
 	if err := c.declare(ctx, t, &e); err != nil {
 		return made{}, err

@@ -9,13 +9,18 @@ import (
 // hold a worker's slot for it.
 type Rest struct {
 	Until time.Time
-	For   string // schemas.WaitDelay, schemas.WaitInFlight or schemas.WaitCapacity
+	For   string // schemas.WaitDelay, schemas.WaitInFlight, schemas.WaitCapacity or schemas.WaitRule
+	// Step is whose call a traffic rule holds back, and Replaced is closed when
+	// other rules come into force, which may not.
+	Step     int
+	Replaced <-chan struct{}
 }
 
 func (r *Rest) Error() string { return "waiting for " + r.For }
 
-// pause waits, unless somebody asks for the action or the worker to stop.
-func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration) error {
+// pause waits, unless somebody asks for the action or the worker to stop, or what
+// is waited for has changed.
+func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration, changed <-chan struct{}) error {
 	if d <= 0 {
 		return nil
 	}
@@ -23,6 +28,7 @@ func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-changed:
 	case <-stop.Done():
 	case <-c.cfg.Draining:
 		return errDraining

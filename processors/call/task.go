@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
+	"weir/internal/traffic"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -51,9 +52,14 @@ type Task struct {
 	Record func(ctx context.Context, t ledger.Try) error
 }
 
-// scope is what policy is asked within.
+// scope is what rules and policy are asked within.
 func (t *Task) scope() guard.Scope {
-	return guard.Scope{KeyRequired: t.KeyRequired, Only: t.State.Action.Entries, Agent: t.Agent}
+	a := &t.State.Action
+	return guard.Scope{
+		Tenant:      t.State.Tenant,
+		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, ActionID: t.State.ID},
+		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent,
+	}
 }
 
 // over reports whether there is no point in waiting: the action is to stop, or
@@ -81,13 +87,15 @@ func (t *Task) expired(try *ledger.Try) bool {
 func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }
 
 // keyExpiry is when a repeat with the call's key must not start any more: the
-// entry's time to live after the first attempt.
+// entry's time to live after the first attempt. It never moves back, whichever
+// target a later one goes to.
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
+	ttl, _ := p.Permit().IdempotencyTTL()
+	expiry := now.Add(ttl).UTC()
 	for _, try := range t.State.Tries(t.Step) {
-		if !try.KeyExpiresAt.IsZero() {
-			return try.KeyExpiresAt
+		if at := try.KeyExpiresAt; !at.IsZero() && at.Before(expiry) {
+			expiry = at
 		}
 	}
-	ttl, _ := p.Permit().IdempotencyTTL()
-	return now.Add(ttl).UTC()
+	return expiry
 }

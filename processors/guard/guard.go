@@ -1,15 +1,22 @@
-// Package guard asks policy about one call, right before it is made, and hands
-// out the Pass without which nothing can be sent. A Pass is good for as long as
-// the policy that gave it: whoever holds one for any time asks again.
+// Package guard asks about one call, right before it is made: first the traffic
+// rules of its tenant what they make of it, then policy about what they leave. It
+// hands out the Pass without which nothing can be sent. A Pass is good for as long
+// as the policy and the rules that gave it: whoever holds one for any time asks again.
 package guard
 
 import (
 	"weir/internal/policy"
+	"weir/internal/traffic"
 	"weir/schemas"
 )
 
-// Scope bounds what a call may use, beyond what the call itself names.
+// Scope bounds what a call may use, beyond what the call itself names, and says
+// for whom it is made.
 type Scope struct {
+	// Tenant is whose traffic rules the call goes by.
+	Tenant string
+	// Facts are what the rules' own scopes are held against.
+	Facts traffic.Facts
 	// KeyRequired: a call without allowlist key is denied.
 	KeyRequired bool
 	// Only are the entries that the asker may use; empty: all of them.
@@ -19,74 +26,36 @@ type Scope struct {
 	Agent bool
 }
 
-// Pass is the permission to make one call. Only Guard makes one that is valid;
-// the zero Pass is refused by everything that sends.
-type Pass struct {
-	under    *policy.Policy
-	permit   policy.Permit
-	decision schemas.Decision
-	call     schemas.HTTPCall
-	scope    Scope
-	class    schemas.Class
-	added    added
-	hop      bool
-	valid    bool
-}
-
-// added is what an entry adds to a call, with its placeholders.
-type added struct{ headers, query, body map[string]string }
-
-// Valid reports whether the pass was given by a Guard.
-func (p Pass) Valid() bool { return p.valid }
-
-// Permit is what policy matched, and so what will be sent.
-func (p Pass) Permit() policy.Permit { return p.permit }
-
-// Decision is what policy said.
-func (p Pass) Decision() schemas.Decision { return p.decision }
-
-// Call is the call that was asked about.
-func (p Pass) Call() schemas.HTTPCall { return p.call }
-
-// Headers are what the entry adds, with their placeholders. A hop sends none of
-// them, and has them all the same: what it leads to may know their secrets.
-func (p Pass) Headers() map[string]string { return p.added.headers }
-
-// Query are the parameters that the entry adds, on the same terms as Headers.
-func (p Pass) Query() map[string]string { return p.added.query }
-
-// Body are the members that the entry adds to a JSON object in the body, on the
-// same terms as Headers.
-func (p Pass) Body() map[string]string { return p.added.body }
-
-// Class is what may be done if the call's result is lost.
-func (p Pass) Class() schemas.Class { return p.class }
-
-// Hop reports whether this call follows a redirect: it carries no credentials.
-func (p Pass) Hop() bool { return p.hop }
-
-// SamePolicy reports whether one policy gave both passes.
-func (p Pass) SamePolicy(other Pass) bool { return p.under == other.under }
-
-// Guard decides by the policy in force at the moment of the question. It is
-// safe for concurrent use.
+// Guard decides by the rules and the policy in force at the moment of the
+// question. It is safe for concurrent use.
 type Guard struct {
 	policy func() *policy.Policy
+	rules  Rules
 	gate   gate
 }
 
-// New returns a guard that reads the policy in force from current.
-func New(current func() *policy.Policy) *Guard { return &Guard{policy: current} }
+// New returns a guard that reads the policy in force from current, and the traffic
+// rules from rules; nil: there are none.
+func New(current func() *policy.Policy, rules Rules) *Guard {
+	return &Guard{policy: current, rules: rules}
+}
 
 // Check asks about a call. The Pass is valid only if the decision allows.
 func (g *Guard) Check(call schemas.HTTPCall, s Scope) (Pass, schemas.Decision) {
 	current := g.policy()
-	d := current.Decide(Request(call, s))
+	sh, err := g.shape(call, s)
+	if err != nil {
+		return Pass{}, unreadable(current)
+	}
+	shaped := sh.applied(call)
+	d := decide(current, sh.effect, call, shaped, s)
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	return pass(current, permit, d.Decision, call, s), d.Decision
+	p := pass(current, permit, d.Decision, shaped, s)
+	p.asked, p.shaping = asked{call.URL, call.Headers}, sh
+	return p, d.Decision
 }
 
 func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s Scope) Pass {
@@ -97,29 +66,37 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 	}
 }
 
-// Renew asks about p's call again if another policy is in force than the one
-// that gave p; if not, it gives p back. The fresh Pass may go by another entry,
-// send other credentials and be of another class.
+// Renew asks policy about p's call again if another policy is in force than the
+// one that gave p; if not, it gives p back. The fresh Pass may go by another entry,
+// send other credentials and be of another class. The traffic rules are not asked
+// again: see Reshaped.
 func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	current := g.policy()
 	if !p.valid || current == p.under {
 		return p, p.decision
 	}
 	d := current.Renew(p.permit, Request(p.call, p.scope))
-	permit, ok := d.Permit()
-	if !ok {
-		return Pass{}, d.Decision
+	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(Request(p.unshaped(), p.scope)).Allowed {
+		d = byRules(d, p.effect)
 	}
-	if p.hop { // it sends nothing of the entry's, and must still know what was sent before it
+	d.Traffic = p.decision.Traffic
+	permit, ok := d.Permit()
+	switch {
+	case !ok:
+		return Pass{}, d.Decision
+	case p.hop: // it sends nothing of the entry's, and must still know what was sent before it
 		p.under, p.permit, p.decision = current, permit, d.Decision
 		return p, d.Decision
 	}
-	return pass(current, permit, d.Decision, p.call, p.scope), d.Decision
+	fresh := pass(current, permit, d.Decision, p.call, p.scope)
+	fresh.asked, fresh.shaping = p.asked, p.shaping
+	return fresh, d.Decision
 }
 
 // Hop asks about following a redirect that answered p's call, by the policy in
 // force now. The hop carries the call's own headers but no body and no
-// credentials of the entry's.
+// credentials of the entry's. What policy lets be followed goes by the traffic
+// rules as a call of its own, and where they lead it policy must follow as well.
 func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Decision) {
 	fresh, d := g.Renew(p)
 	if !fresh.valid {
@@ -127,14 +104,26 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	}
 	next := fresh.permit.Hop(location, status, hop)
 	permit, ok := next.Permit()
+	call := p.unshaped()
+	call.URL, call.Body, call.TextBody = permit.URL(), nil, false
+	sh, err := g.shape(call, p.scope)
+	if err != nil {
+		return Pass{}, unreadable(fresh.under)
+	}
 	if !ok {
+		next.Traffic = version(sh.effect)
 		return Pass{}, next.Decision
 	}
-	call := p.call
-	call.URL, call.Body, call.TextBody = permit.URL(), nil, false
+	shaped := sh.applied(call)
+	next = fresh.decideHop(next, sh.effect, shaped, status, hop)
+	next.Traffic = mark(sh.effect, p.scope)
+	if permit, ok = next.Permit(); !ok {
+		return Pass{}, next.Decision
+	}
 	return Pass{
-		under: fresh.under, permit: permit, decision: next.Decision, call: call, scope: p.scope,
+		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
 		class: p.class, added: p.added, hop: true, valid: true,
+		asked: asked{call.URL, call.Headers}, shaping: sh,
 	}, next.Decision
 }
 

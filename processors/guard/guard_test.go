@@ -36,7 +36,7 @@ func setup(t *testing.T, entries ...policy.Entry) (*rules, *guard.Guard) {
 	t.Helper()
 	r := &rules{}
 	r.set(t, entries...)
-	return r, guard.New(r.now.Load)
+	return r, guard.New(r.now.Load, nil)
 }
 
 func get(key string) schemas.HTTPCall {

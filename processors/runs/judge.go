@@ -60,6 +60,8 @@ func broken(last *ledger.Try) (settle.Verdict, error) {
 	switch {
 	case strings.HasPrefix(string(res.Code), "DENY_"):
 		return refused(res.Code)
+	case last.Mocked():
+		return failed(schemas.OutcomeFailed, res.Code, task(describe(res)+"; a traffic rule answered in the agent's place"), details{Code: res.Code})
 	case !res.Sent:
 		return unavailable(call.Describe(res.Code), details{Code: res.Code})
 	default:

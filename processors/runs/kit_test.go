@@ -54,6 +54,7 @@ type room struct {
 type options struct {
 	hooks memlog.Hooks
 	entry *policy.Entry // an ordinary one
+	rules guard.Rules
 	// reading hears that the agents or the policy in force are about to be read for
 	// the n-th time, from 1.
 	reading func(what string, n int)
@@ -71,7 +72,7 @@ func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return "", false }})
 	r.make = func(draining chan struct{}) *runs.Runs {
 		recorder := settle.NewRecorder(publisher{r.log}, r.log, uncounted{})
-		caller := call.New(r.ledger, guard.New(r.inForce), direct.New(client, store, redact.New(nil)), call.Config{
+		caller := call.New(r.ledger, guard.New(r.inForce, o.rules), direct.New(client, store, redact.New(nil)), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Draining: draining,
 			Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 		})

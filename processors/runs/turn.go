@@ -52,10 +52,11 @@ func (t *turn) answering(status int) {
 }
 
 // learn hears how the call came out. That the run's own time was up is no fault of
-// the agent's, and an attempt of an earlier turn says nothing of it now.
+// the agent's, and an attempt of an earlier turn says nothing of it now, nor does
+// one that a traffic rule answered.
 func (t *turn) learn(r call.Result) {
 	switch {
-	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired:
+	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired || r.Last.Mocked():
 	case faulty(r.Last.Result):
 		t.breaker.failure(t.probe)
 		t.probe = false

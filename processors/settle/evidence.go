@@ -150,7 +150,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 	}{step, method, target, d.Code, d.Reason, d.Entry})
 	return schemas.Evidence{
 		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow,
+		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow, Traffic: d.Traffic,
 	}, err
 }
 
@@ -227,6 +227,6 @@ func Attempt(st *ledger.State, t ledger.Try, method, target string) (schemas.Evi
 	})
 	return schemas.Evidence{
 		ID: AttemptID(st.ID, t.Attempt), Tenant: st.Tenant, ActionID: st.ID,
-		Kind: schemas.EvidenceAttempt, Entry: d.Entry, Code: r.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow,
+		Kind: schemas.EvidenceAttempt, Entry: d.Entry, Code: r.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow, Traffic: d.Traffic,
 	}, err
 }

@@ -3,6 +3,7 @@ package settle
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"weir/schemas"
 )
@@ -24,11 +25,13 @@ const (
 func ruleOf(member string) rule {
 	switch member {
 	case "step", "attempt", "hop", "effects", "duration_ms", "sent",
-		"status", "method", "class", "code", "worker", "allowlist", "entry":
+		"status", "method", "class", "code", "worker", "allowlist", "entry",
+		"timestamp", "operation", "result":
 		return keep
 	case "request_fingerprint", "fingerprint", "target", "url",
 		"request_digest", "response_hash", "execution_hash",
-		"effect_ref", "idempotency_key", "error", "reason":
+		"effect_ref", "idempotency_key", "error", "reason",
+		"caller", "request_id", "rule_id", "rules_etag_before", "rules_etag_after":
 		return hashed
 	case "artifact_refs":
 		return effects
@@ -75,6 +78,13 @@ func (w *sealing) word(member, text string) bool {
 		return schemas.ValidID(text)
 	case "allowlist", "entry":
 		return text == w.entry
+	case "timestamp":
+		_, err := time.Parse(time.RFC3339Nano, text)
+		return err == nil
+	case "operation":
+		return slices.Contains(schemas.AgentWrites(), text)
+	case "result":
+		return text == schemas.RuleWritten || w.word("code", text)
 	default:
 		return false
 	}

@@ -19,7 +19,7 @@ const SealPrefix = "hmac-sha256:"
 
 // Seal takes the content out of the evidence of sensitive actions. What is of
 // Weir's own making stays as it is: numbers, codes, the words of closed sets, the
-// names of entries and of workers. Snippets are left out. Of everything else there
+// names of entries and of workers, the ids of traffic rules. Snippets are left out. Of everything else there
 // is a hash under a key, the same for the same content in one tenant, so that
 // records can be compared, and nobody without the key can try a guess.
 //
@@ -71,6 +71,11 @@ func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
 		shadow := *e.Shadow // the log's own keeps its words
 		shadow.Reason = ""
 		e.Shadow = &shadow
+	}
+	if e.Traffic != nil && e.Traffic.Target != "" {
+		traffic := *e.Traffic
+		traffic.Target = w.hash(traffic.Target)
+		e.Traffic = &traffic
 	}
 	return e, nil
 }

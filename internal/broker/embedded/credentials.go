@@ -16,17 +16,21 @@ import (
 
 const (
 	credentialsName = "nats-credentials.json"
+	agentFile       = "nats-agent-credentials.json"
 
 	observerUser    = "observer"
 	observerAccount = "OBSERVERS"
+	agentUser       = "agent"
+	agentAccount    = "AGENTS"
 
 	// ownerInbox is where the replies to Weir's own requests arrive. It is not
-	// the default prefix, which observers may listen to.
+	// the default prefix, which others may listen to.
 	ownerInbox = "_WEIR"
 )
 
-// Credentials is the content of nats-credentials.json: what a program needs
-// to follow the evidence with any NATS client.
+// Credentials is the content of nats-credentials.json, with which any NATS client
+// follows the evidence, and of nats-agent-credentials.json, with which it asks the
+// agent API.
 type Credentials struct {
 	URL      string `json:"url"`
 	User     string `json:"user"`
@@ -35,44 +39,54 @@ type Credentials struct {
 
 type login struct{ User, Password string }
 
-// access is who may connect when a port is open. Only the observer's password
-// is ever written down; the others are new at each start and stay in memory.
+// access is who may connect when a port is open. Only the passwords of the observer
+// and of the agent are ever written down; the others are new at each start and stay
+// in memory.
 type access struct {
 	owner    login // Weir itself, in its own account
 	gate     login // Weir's ear in the observers' account
 	observer login
+	agent    login
 }
 
-// openAccess makes the users. An observer's password survives restarts.
-func openAccess(d *dataDir) (access, error) {
-	a := access{
-		owner:    login{"weir", rand.Text()},
-		gate:     login{"gate", rand.Text()},
-		observer: login{observerUser, rand.Text()},
+// openAccess makes the users. The passwords in files survive restarts.
+func openAccess(d *dataDir) (a access, err error) {
+	a = access{owner: login{"weir", rand.Text()}, gate: login{"gate", rand.Text()}}
+	if a.observer, err = readLogin(d.file(credentialsName), observerUser); err != nil {
+		return a, err
 	}
-	raw, err := os.ReadFile(d.file(credentialsName))
+	a.agent, err = readLogin(d.file(agentFile), agentUser)
+	return a, err
+}
+
+// readLogin has a user's password from its file, or makes one.
+func readLogin(file, user string) (login, error) {
+	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
+		return login{user, rand.Text()}, nil
 	}
 	if err != nil {
-		return a, refuse("%s cannot be read, repair it or delete it for a new password: %w", d.file(credentialsName), err)
+		return login{}, refuse("%s cannot be read, repair it or delete it for a new password: %w", file, err)
 	}
 	var c Credentials
-	if err := json.Unmarshal(raw, &c); err != nil || c.User != observerUser || c.Password == "" {
-		return a, refuse("%s is damaged: delete it for a new password", d.file(credentialsName))
+	if err := json.Unmarshal(raw, &c); err != nil || c.User != user || c.Password == "" {
+		return login{}, refuse("%s is damaged: delete it for a new password", file)
 	}
-	a.observer.Password = c.Password
-	return a, nil
+	return login{user, c.Password}, nil
 }
 
-// write puts the observer's credentials where only this user can read them.
+// write puts the credentials where only this user can read them.
 func (a access) write(d *dataDir, addr string) error {
-	raw, err := json.Marshal(Credentials{URL: "nats://" + addr, User: a.observer.User, Password: a.observer.Password}) //nolint:gosec // writing it down is the file's purpose
+	return errors.Join(a.observer.write(d.file(credentialsName), addr), a.agent.write(d.file(agentFile), addr))
+}
+
+func (l login) write(file, addr string) error {
+	raw, err := json.Marshal(Credentials{URL: "nats://" + addr, User: l.User, Password: l.Password}) //nolint:gosec // writing it down is the file's purpose
 	if err != nil {
 		return err
 	}
-	if err := writeFile(d.file(credentialsName), append(raw, '\n')); err != nil {
-		return refuse("%s cannot be written, repair it or name another directory: %w", d.file(credentialsName), err)
+	if err := writeFile(file, append(raw, '\n')); err != nil {
+		return refuse("%s cannot be written, repair it or name another directory: %w", file, err)
 	}
 	return nil
 }
@@ -80,14 +94,17 @@ func (a access) write(d *dataDir, addr string) error {
 // apply puts the users into their accounts. Observers have an account of their
 // own: in Weir's, permissions would not be enough, because the server writes
 // its answer to any reply subject a request names, and a consumer delivers to
-// any subject its creator names; both could be subjects of the log.
+// any subject its creator names; both could be subjects of the log. Agents have
+// another: the answers to them go to whatever subjects they name, which in the
+// observers' could be a request there, or an observer's inbox.
 func (a access) apply(o *server.Options) {
-	observers := server.NewAccount(observerAccount)
-	o.Accounts = []*server.Account{observers}
+	observers, agents := server.NewAccount(observerAccount), server.NewAccount(agentAccount)
+	o.Accounts = []*server.Account{observers, agents}
 	o.Users = []*server.User{
 		{Username: a.owner.User, Password: a.owner.Password},
 		{Username: a.gate.User, Password: a.gate.Password, Account: observers},
 		{Username: a.observer.User, Password: a.observer.Password, Account: observers, Permissions: observerPermissions()},
+		{Username: a.agent.User, Password: a.agent.Password, Account: agents, Permissions: agentPermissions()},
 	}
 }
 
@@ -106,6 +123,9 @@ const (
 
 	storedEvidence = schemas.EvidenceRoot + ".>"
 	liveEvidence   = schemas.LiveRoot + ".evidence.>"
+
+	agentAPI = schemas.AgentAPIRoot + ".>"
+	inbox    = "_INBOX.>"
 )
 
 func observerPermissions() *server.Permissions {
@@ -113,17 +133,40 @@ func observerPermissions() *server.Permissions {
 		Publish: &server.SubjectPermission{Allow: []string{
 			apiStreamInfo, apiConsumerInfo, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate,
 		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, "_INBOX.>"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, inbox}},
 	}
 }
 
-// share opens, between the accounts, what observers may use and no more.
+// agentPermissions let agents ask and hear the answers. As they are one user, each
+// can hear those that the others get.
+func agentPermissions() *server.Permissions {
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: []string{agentAPI}},
+		Subscribe: &server.SubjectPermission{Allow: []string{inbox}},
+	}
+}
+
+// share opens, between the accounts, what others may use and no more.
 func share(ns *server.Server) error {
 	own := ns.GlobalAccount()
 	observers, err := ns.LookupAccount(observerAccount)
 	if err != nil {
 		return fmt.Errorf("the observers' account: %w", err)
 	}
+	if err := shareEvidence(own, observers); err != nil {
+		return fmt.Errorf("the observers' account: %w", err)
+	}
+	agents, err := ns.LookupAccount(agentAccount)
+	if err == nil {
+		err = errors.Join(own.AddServiceExport(agentAPI, []*server.Account{agents}), agents.AddServiceImport(own, agentAPI, agentAPI))
+	}
+	if err != nil {
+		return fmt.Errorf("the agents' account: %w", err)
+	}
+	return nil
+}
+
+func shareEvidence(own, observers *server.Account) error {
 	to := []*server.Account{observers}
 	var errs []error
 	for _, subject := range []string{storedEvidence, liveEvidence} {
@@ -138,12 +181,12 @@ func share(ns *server.Server) error {
 	// One request for messages is answered by many.
 	errs = append(errs, own.AddServiceExportWithResponse(apiConsumerNext, server.Streamed, to),
 		observers.AddServiceImport(own, apiConsumerNext, apiConsumerNext))
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("the observers' account: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // CredentialsFile is where the observer's credentials lie for a server on dir
 // that listens.
 func CredentialsFile(dir string) string { return filepath.Join(dir, credentialsName) }
+
+// AgentCredentialsFile is where the credentials for the agent API lie.
+func AgentCredentialsFile(dir string) string { return filepath.Join(dir, agentFile) }

@@ -173,8 +173,8 @@ func (s *Server) options() (*server.Options, error) {
 	return o, nil
 }
 
-// admit lets observers in: their credentials are written down, and the gate
-// that answers their wish for a consumer is opened.
+// admit lets observers and agents in: their credentials are written down, and the
+// gate that answers an observer's wish for a consumer is opened.
 func (s *Server) admit() (err error) {
 	if err := s.access.write(s.dir, s.Addr()); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (s *Server) admit() (err error) {
 }
 
 // Connect opens a connection to the server through memory, with full rights.
-// Its replies lie on subjects that no observer may listen to. The caller
+// Its replies lie on subjects that nobody else may listen to. The caller
 // closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
@@ -227,7 +227,7 @@ func (s *Server) SyncsEach() bool {
 	return s.cfg.Durability == schemas.DurabilityDisk && s.group == nil
 }
 
-// Addr is where observers connect; empty when no port is open.
+// Addr is where observers and agents connect; empty when no port is open.
 func (s *Server) Addr() string {
 	if a := s.ns.Addr(); s.cfg.Listen != "" && a != nil {
 		return a.String()

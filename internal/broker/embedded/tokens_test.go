@@ -40,6 +40,9 @@ func TestReplicatedTokens(t *testing.T) {
 		}
 		rev, err := here.Put(t.Context(), key, []byte(strconv.Itoa(i)), before)
 		require.NoError(t, err, "what was read is the newest")
+		got, err := there.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, rev, got.Seq)
 		next, err := there.Read(t.Context(), last, 10)
 		require.NoError(t, err)
 		require.Len(t, next, 1)

@@ -92,8 +92,12 @@ type exchange struct {
 }
 
 // Do asks the agent and listens until its end. The secrets of its entry are read
-// as late as can be.
+// as late as can be. Where a traffic rule answers, the agent is not asked, and
+// nobody is told of its answering.
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+	if e.Pass.Mocked() {
+		return e.mocked(ctx, e.Mock())
+	}
 	own, err := added.Read(e.secrets, e.Pass)
 	if err != nil {
 		return call.Reply{}, err
@@ -117,15 +121,30 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.talk.Answering != nil {
 		e.talk.Answering(s.Status)
 	}
-	l := &listener{exchange: e, stream: s, scrub: own.Scrubber(), asked: asked}
+	l := &listener{exchange: e, head: head{s.Status, s.Headers, s.RetryAfter}, stream: s, scrub: own.Scrubber(), asked: asked}
 	l.reader.talk = e.talk
 	return l.listen(ctx)
+}
+
+// head is what an answer begins with.
+type head struct {
+	status     int
+	headers    []schemas.Header
+	retryAfter time.Duration
+}
+
+// stream is an answer's body as it comes; see outbound.Stream.
+type stream interface {
+	io.Reader
+	ReadAll(limit int64) ([]byte, error)
+	Close()
 }
 
 // listener is one answer while it is read.
 type listener struct {
 	*exchange
-	stream *outbound.Stream
+	head
+	stream stream
 	scrub  *redact.Scrubber
 	reader ends
 	// last takes the newest event that may be the end; nil: there was none.
@@ -139,10 +158,10 @@ type listener struct {
 
 // listen reads an answer of any kind.
 func (l *listener) listen(ctx context.Context) (call.Reply, error) {
-	if l.stream.Status < 200 || l.stream.Status > 299 {
+	if l.status < 200 || l.status > 299 {
 		return l.refused()
 	}
-	switch mediaType(l.stream.Headers) {
+	switch mediaType(l.headers) {
 	case streamType:
 		return l.events(ctx, l.stream)
 	case jsonType:

@@ -50,7 +50,7 @@ func newLine(t *testing.T, base string) *line {
 	return &line{
 		// Small limits, so that what is endless ends.
 		adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: grace}),
-		guard:   guard.New(func() *policy.Policy { return p }), url: base,
+		guard:   guard.New(func() *policy.Policy { return p }, nil), url: base,
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/outbound"
 	"weir/schemas"
 )
 
@@ -85,7 +84,7 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}}
+			l := &listener{exchange: &exchange{}, head: head{status: 200}}
 			l.talk = Talk{RequestID: "r-1", TaskType: "T"}
 			l.reader.talk = l.talk
 			for _, s := range tt.said {
@@ -113,7 +112,7 @@ func FuzzEnd(f *testing.F) {
 		f.Add("final", []byte(seed), "error", []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, n1 string, d1 []byte, n2 string, d2 []byte) {
-		l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}}
+		l := &listener{exchange: &exchange{}, head: head{status: 200}}
 		l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: discard}
 		l.reader.talk = l.talk
 		for _, s := range []sentence{{n1, string(d1)}, {n2, string(d2)}} {

@@ -240,7 +240,7 @@ func (l *listener) reply(r schemas.RunResult, hash string) (call.Reply, error) {
 		return call.Reply{}, l.failure(schemas.UpstreamProtocol, err)
 	}
 	return call.Reply{Answer: schemas.Answer{
-		Status: l.stream.Status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: l.stream.RetryAfter,
+		Status: l.status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: l.retryAfter,
 	}}, nil
 }
 
@@ -253,7 +253,7 @@ func (l *listener) broken(err error) error {
 }
 
 func (l *listener) failure(code schemas.Code, cause error) *fault.Call {
-	return &fault.Call{Code: code, Sent: true, Status: l.stream.Status, Cause: cause}
+	return &fault.Call{Code: code, Sent: true, Status: l.status, Cause: cause}
 }
 
 // hash is the hex SHA-256 of what came; empty of nothing.

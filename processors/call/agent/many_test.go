@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/outbound"
 	"weir/schemas"
 )
 
@@ -39,7 +38,7 @@ func TestTooManyEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			given := 0
-			l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}, given: maxEvents - 1}
+			l := &listener{exchange: &exchange{}, head: head{status: 200}, given: maxEvents - 1}
 			l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
 			l.reader.talk = l.talk
 			for _, s := range tt.said {
@@ -58,7 +57,7 @@ func TestTooManyEvents(t *testing.T) {
 // TestEventsAreCounted from the first on, those whose data is not kept too.
 func TestEventsAreCounted(t *testing.T) {
 	t.Parallel()
-	l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}}
+	l := &listener{exchange: &exchange{}, head: head{status: 200}}
 	l.talk = Talk{RequestID: "r-1", Progress: discard}
 	for _, ev := range []sseEvent{
 		{name: "progress", data: []byte("1"), size: 1},

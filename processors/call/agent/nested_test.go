@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/outbound"
 	"weir/schemas"
 )
 
 // heard has a listener take what was said, to the end of the stream.
 func heard(t *testing.T, said ...sentence) (events []schemas.RunProgress, end string, code schemas.Code) {
 	t.Helper()
-	l := &listener{exchange: &exchange{}, stream: &outbound.Stream{Status: 200}}
+	l := &listener{exchange: &exchange{}, head: head{status: 200}}
 	l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
 		p.Data = append(json.RawMessage(nil), p.Data...)
 		events = append(events, p)

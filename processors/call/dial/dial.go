@@ -1,5 +1,5 @@
 // Package dial is what an exchange has whatever it speaks: a guarded connection
-// and the pass that it goes by.
+// and the pass that it goes by, or the answer of a traffic rule and no connection.
 package dial
 
 import (
@@ -15,14 +15,18 @@ import (
 // Line is a connection to the target of a pass. It is every part of a
 // call.Exchange but Do.
 type Line struct {
-	Conn *outbound.Conn
-	Pass guard.Pass // the one in force
+	Conn *outbound.Conn // nil of a mocked pass
+	Pass guard.Pass     // the one in force
 }
 
-// Open dials the target of a pass.
+// Open dials the target of a pass. For a mocked one nothing is resolved, dialled or
+// sent, whatever becomes of the line.
 func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
 	if !p.Valid() {
 		return nil, call.ErrNoPass
+	}
+	if p.Mocked() {
+		return &Line{nil, p}, nil
 	}
 	conn, err := c.Open(ctx, p.Permit())
 	if err != nil {
@@ -34,8 +38,12 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) 
 // Renew has the exchange go by a fresh pass for the same call: what it adds,
 // where it may lead.
 func (l *Line) Renew(p guard.Pass) error {
-	if !p.Valid() {
+	switch {
+	case !p.Valid(), p.Mocked() != (l.Conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
+	case p.Mocked():
+		l.Pass = p
+		return nil
 	}
 	if err := l.Conn.Recheck(p.Permit()); err != nil {
 		return err
@@ -46,7 +54,18 @@ func (l *Line) Renew(p guard.Pass) error {
 
 // Begun is closed when the request's first bytes were handed to the network, or
 // when they never will be.
-func (l *Line) Begun() <-chan struct{} { return l.Conn.Begun() }
+func (l *Line) Begun() <-chan struct{} {
+	if l.Conn == nil {
+		never := make(chan struct{})
+		close(never)
+		return never
+	}
+	return l.Conn.Begun()
+}
 
 // Close ends the connection.
-func (l *Line) Close() { l.Conn.Close() }
+func (l *Line) Close() {
+	if l.Conn != nil {
+		l.Conn.Close()
+	}
+}

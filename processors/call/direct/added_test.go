@@ -46,7 +46,7 @@ func newHouse(t *testing.T, entries ...policy.Entry) *house {
 	require.NoError(t, err)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
-	h := &house{known: known, guard: guard.New(func() *policy.Policy { return p })}
+	h := &house{known: known, guard: guard.New(func() *policy.Policy { return p }, nil)}
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := h.known[name]; return v, ok }})
 	h.adapter = direct.New(client, store, redact.New(nil))
 	return h

@@ -9,19 +9,25 @@ import (
 
 	"weir/internal/outbound"
 	"weir/internal/redact"
+	"weir/internal/traffic"
 	"weir/processors/call"
 	"weir/processors/call/kept"
 	"weir/schemas"
 )
 
-// answer is the response as it is kept: secrets taken out by value, headers by
-// name, and only then cut. A Location that holds a secret is none for following:
+// answer is the response as it is kept: secrets taken out by value, the headers
+// changed that traffic rules change, then headers taken out by name, and only then
+// cut. A Location that holds a secret is none for following:
 // a redirect carries no credentials, whoever wrote them into it.
 func (e *exchange) answer(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
 	clean := scrub.Bytes(r.Body)
 	body, isJSON := kept.Document(r.Body, clean, scrub)
+	headers := scrubbed(r.Headers, scrub)
+	if changes := e.Pass.ResponseChanges(); len(changes) > 0 {
+		headers = traffic.EditHeaders(headers, changes)
+	}
 	reply := call.Reply{Answer: schemas.Answer{
-		Status: r.Status, Headers: e.adapter.redactor.Headers(scrubbed(r.Headers, scrub)),
+		Status: r.Status, Headers: e.adapter.redactor.Headers(headers),
 		Body: body, JSON: isJSON, Snippet: kept.Snippet(clean, scrub), RetryAfter: r.RetryAfter,
 	}}
 	if scrub.String(r.Location) == r.Location {

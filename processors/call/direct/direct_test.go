@@ -43,7 +43,7 @@ func newBench(t *testing.T, base string) *bench {
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return secret, name == "WEIR_SECRET_TOKEN" }})
 	return &bench{
 		adapter: direct.New(client, store, redact.New([]string{"X-Internal"})),
-		guard:   guard.New(func() *policy.Policy { return p }), url: base,
+		guard:   guard.New(func() *policy.Policy { return p }, nil), url: base,
 	}
 }
 

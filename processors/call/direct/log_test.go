@@ -110,7 +110,7 @@ func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) 
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	s := &spy{books: b, up: up, Secrets: secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := known[name]; return v, ok }})}
-	caller := call.New(l, guard.New(func() *policy.Policy { return p }), direct.New(client, s, redact.New(nil)), call.Config{
+	caller := call.New(l, guard.New(func() *policy.Policy { return p }, nil), direct.New(client, s, redact.New(nil)), call.Config{
 		Worker: "w1", Barrier: func(context.Context) error { return nil },
 		Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})

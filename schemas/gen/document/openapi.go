@@ -25,6 +25,7 @@ func openAPI(components object) object {
 		"tags": []any{
 			object{"name": "write", "description": "Have something done"},
 			object{"name": "runs", "description": "Have an agent do something"},
+			object{"name": "rules", "description": "Rehearse, steer and hold back what is called"},
 			object{"name": "actions", "description": "See what is being done, and what was"},
 			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
 			object{"name": "policy", "description": "See what may leave, and change it"},
@@ -36,6 +37,10 @@ func openAPI(components object) object {
 			"/v1/plans":                object{"post": plans()},
 			schemas.RouteRunSync:       object{"post": runSync()},
 			schemas.RouteRunStream:     object{"post": runStream()},
+			schemas.RouteAgentAPI:      object{"post": agentAPI()},
+			"/v1/rules":                object{"get": listRules()},
+			"/v1/rules/preview":        object{"post": previewRules()},
+			"/v1/rules/record":         object{"post": recordRules()},
 			"/v1/actions":              object{"get": listActions()},
 			"/v1/actions/{id}":         object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
@@ -156,6 +161,7 @@ func headers() object {
 		"Idempotency-Replayed": text("true where the stored answer of an earlier request with this key is given.", "true"),
 		"Preference-Applied":   text("What of Prefer was followed.", "respond-async"),
 		"Retry-After":          text("Seconds after which a repeat may succeed.", "1"),
+		"ETag":                 text("The version of the rule set.", `"`+rulesEtag+`"`),
 		"Link":                 text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
 	}
 }

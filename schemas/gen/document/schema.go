@@ -24,6 +24,7 @@ type object = map[string]any
 type public struct {
 	name, title string
 	types       []reflect.Type // more than one: any of them
+	lenient     bool           // a request whose unknown members are ignored
 }
 
 // published lists the public documents.
@@ -39,6 +40,15 @@ func published() []public {
 		one("run.response", "The answer of POST /agents/run/sync", reflect.TypeFor[schemas.RunResponse]()),
 		one("run.refusal", "The answer to a run that was not accepted", reflect.TypeFor[schemas.RunRefusal]()),
 		one("run.event", "The data of an event of POST /agents/run/stream", reflect.TypeFor[schemas.RunEvent]()),
+		{name: "agent.request", title: "The body of POST /v1/agent-api", types: []reflect.Type{reflect.TypeFor[schemas.AgentEnvelope](), reflect.TypeFor[schemas.AgentRequest]()}, lenient: true},
+		one("agent.response", "The answer of POST /v1/agent-api", reflect.TypeFor[schemas.AgentResponse]()),
+		one("rule", "A traffic rule", reflect.TypeFor[schemas.Rule]()),
+		one("rule.page", "The answer of GET /v1/rules", reflect.TypeFor[schemas.RulePage]()),
+		one("rule.preview.request", "The body of POST /v1/rules/preview", reflect.TypeFor[schemas.PreviewRequest]()),
+		one("rule.preview", "The answer of POST /v1/rules/preview", reflect.TypeFor[schemas.Preview]()),
+		one("rule.record.request", "The body of POST /v1/rules/record", reflect.TypeFor[schemas.RecordRequest]()),
+		one("rule.recording", "The answer of POST /v1/rules/record", reflect.TypeFor[schemas.Recording]()),
+		one("rule.audit", "The payload of the evidence of a write of the rules", reflect.TypeFor[schemas.RuleAudit]()),
 		one("receipt", "A receipt: what was accepted, and where to look for it", reflect.TypeFor[schemas.Receipt]()),
 		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
@@ -131,7 +141,8 @@ func (s *source) describe(p public) (doc, defs object, err error) {
 	wireNames(defs)
 	if strings.HasSuffix(p.name, ".request") {
 		tolerateNull(defs)
-	} else {
+	}
+	if p.lenient || !strings.HasSuffix(p.name, ".request") {
 		tolerateMore(defs)
 	}
 	doc = object{"$schema": jsonschema.Version, "title": p.title, "$defs": defs}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"weir/cmd/app/relay"
+	"weir/schemas"
+)
+
+// relayFlags are what `weir rules relay` takes.
+type relayFlags struct {
+	clientFlags
+	url            string
+	session        string
+	relayTokenFile string
+	lend           bool
+}
+
+func newRulesRelay(env *environment) *cobra.Command {
+	var f relayFlags
+	cmd := &cobra.Command{
+		Use:   "relay --url ws://HOST",
+		Short: "serve the agent API to agents that reach it through a WebSocket relay",
+		Long: `Connect out to a WebSocket relay and carry what the agents of a session ask to the
+agent API of a running Weir, until interrupted. When the connection is lost it
+connects again. It ends with exit 1 when the relay does not take the token or the
+session, and when another relay client takes the session over.
+
+The relay's own token comes from --relay-token-file or $WEIR_RELAY_TOKEN. An agent's
+token travels in its request, and Weir judges it. The token of $WEIR_TOKEN or
+--token-file is used for nothing, unless --lend-token gives it to requests that have
+none: then whoever reaches the session may do what that token may, as everybody may
+whose requests reach a Weir that is open and asks for no token.`,
+		Example: `  weir rules relay --url ws://127.0.0.1:8787 --session s1
+  WEIR_RELAY_TOKEN=… weir rules relay --url wss://relay.example.com --json`,
+		Args: exactly(0, "no arguments, but --url"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), env) },
+	}
+	f.register(cmd, env)
+	cmd.Flags().StringVar(&f.url, "url", "", "the relay, a ws or wss URL")
+	cmd.Flags().StringVar(&f.session, "session", "", "the session to serve (default a new one, which is printed)")
+	cmd.Flags().StringVar(&f.relayTokenFile, "relay-token-file", "", "a file with the relay's token (default $WEIR_RELAY_TOKEN)")
+	cmd.Flags().BoolVar(&f.lend, "lend-token", false, "send this client's own token with requests that have none")
+	return cmd
+}
+
+func (f *relayFlags) run(ctx context.Context, env *environment) error {
+	cfg, err := f.config(env)
+	if err != nil {
+		return err
+	}
+	c, err := f.client(env)
+	if err != nil {
+		return err
+	}
+	if f.lend && c.token == "" {
+		return usageError{errors.New("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")}
+	}
+	if cfg.URL.Scheme == "ws" && !loopbackHost(cfg.URL) {
+		fmt.Fprintln(env.Err, "weir: warning: tokens go over the network in clear; use a wss URL")
+	}
+	log := &relayLog{env: env, session: f.session, host: cfg.URL.Host, asJSON: f.asJSON}
+	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
+	r := relay.New(cfg)
+	err = r.Run(ctx)
+	log.total(r.Counts())
+	return relayEnded(err)
+}
+
+// config is what the flags say of the relay.
+func (f *relayFlags) config(env *environment) (cfg relay.Config, err error) {
+	if f.url == "" {
+		return cfg, usageError{errors.New("--url names the relay, such as ws://127.0.0.1:8787; see `weir rules relay --help`")}
+	}
+	if cfg.URL, err = relay.Address(f.url); err != nil {
+		return cfg, usageError{fmt.Errorf("--url: %w", err)}
+	}
+	if cfg.Token, err = f.relayToken(env); err != nil {
+		return cfg, err
+	}
+	if f.session == "" {
+		f.session = "weir-" + rand.Text()
+	}
+	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return cfg, usageError{errors.New("--session is up to 256 bytes of text")}
+	}
+	cfg.Session = f.session
+	return cfg, nil
+}
+
+// relayToken is the relay's token. Weir's own is never sent there.
+func (f *relayFlags) relayToken(env *environment) (string, error) {
+	if f.relayTokenFile == "" {
+		return env.lookup("WEIR_RELAY_TOKEN", ""), nil
+	}
+	data, err := os.ReadFile(f.relayTokenFile)
+	if err != nil {
+		return "", usageError{fmt.Errorf("--relay-token-file: %w", err)}
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsAny(token, "\r\n") {
+		return "", usageError{fmt.Errorf("%s does not hold one token", f.relayTokenFile)}
+	}
+	return token, nil
+}
+
+// relayWait is how long the agent API has for one request, and relayAnswer how
+// large its answer may be, in bytes.
+const (
+	relayWait   = 45 * time.Second
+	relayAnswer = 16 << 20
+)
+
+// carry sends a request of an agent's, as it came, and returns the answer. The
+// client's own token goes along only where it is lent and the agent has none.
+func (c *client) carry(lend bool) func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
+	return func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, relayWait)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+schemas.RouteAgentAPI, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json")
+		if lend && !tokened {
+			req.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		resp, err := c.http.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		doc, err := io.ReadAll(io.LimitReader(resp.Body, relayAnswer+1))
+		if err == nil && len(doc) > relayAnswer {
+			err = errors.New("the answer is too large")
+		}
+		return doc, err
+	}
+}
+
+// relayEnded adds to a final error what to do about it.
+func relayEnded(err error) error {
+	refused, ok := errors.AsType[*relay.RefusedError](err)
+	switch {
+	case ok && refused.Denied():
+		return fmt.Errorf("%w: set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file", err)
+	case ok:
+		return fmt.Errorf("%w: see --url and --session", err)
+	case errors.Is(err, relay.ErrReplaced):
+		return fmt.Errorf("%w: each has a --session of its own", err)
+	default:
+		return err
+	}
+}
+
+func loopbackHost(u *url.URL) bool {
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err == nil && addr.IsLoopback()
+}

@@ -1,0 +1,209 @@
+package relay_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/cmd/app/relay"
+	double "weir/internal/weirtest/relay"
+)
+
+func TestRequestsAndAnswers(t *testing.T) {
+	t.Parallel()
+	r, a := double.New(t, double.Config{Token: "shared & secret"}), &api{}
+	e := begin(t, r.URL()+"/at?keep=1", a, token("shared & secret"))
+	r.Wait("s1", 1)
+	agent := r.Agent("s1")
+
+	got := agent.Ask(`{"request":{"request_id":"r<1>","operation":"status","auth_token":"T","args":{"x":1.50}}}`)
+	want := `{"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"r<1>",` +
+		`"response":{"ok":true,"request_id":"r","operation":"status","data":{"x":"<&>","n":1.50}}}`
+	assert.Equal(t, []byte(want), got, "byte for byte")
+	ev := e.await(relay.Served)
+	assert.Equal(t, [2]string{"status", "ok"}, [2]string{ev.Operation, ev.Result})
+
+	agent.Ask(`{"request_id":"r2","operation":"rules.\u001b[2J","auth_token":null}`)
+	ev = e.await(relay.Served)
+	assert.Equal(t, "other", ev.Operation, "what an agent writes is not shown")
+	assert.Equal(t, []string{
+		`{"type":"AGENT_API_REQUEST","request":{"request_id":"r<1>","operation":"status","auth_token":"T","args":{"x":1.50}}}`,
+		`{"type":"AGENT_API_REQUEST","request":{"request_id":"r2","operation":"rules.\u001b[2J","auth_token":null}}`,
+	}, a.asked())
+	assert.Equal(t, []bool{true, false}, a.tokens)
+
+	got = agent.Ask(`{"request":{"request_id":"p","operation":"bridge.ping"}}`)
+	assert.JSONEq(t, `{"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"p",
+		"response":{"ok":true,"request_id":"p","operation":"bridge.ping","data":{"pong":true}}}`, string(got))
+	assert.Len(t, a.asked(), 2, "a ping is answered on the spot")
+
+	require.NotEmpty(t, r.Ledger())
+	assert.Equal(t, "shared & secret", r.Ledger()[0].Token)
+	e.stop()
+	require.NoError(t, e.over())
+	r.WaitGone("s1")
+	assert.Equal(t, relay.Counts{Served: 3}, e.Counts())
+}
+
+// TestBadMessages: what names itself is refused, what does not is dropped, and
+// nothing of either reaches the API.
+func TestBadMessages(t *testing.T) {
+	t.Parallel()
+	r, a := double.New(t, double.Config{}), &api{}
+	e := begin(t, r.URL(), a, func(c *relay.Config) { c.MaxMessage = 64 << 10 })
+	r.Wait("s1", 1)
+	agent := r.Agent("s1")
+	for id, message := range map[string]string{
+		"twice":  `{"request":{"request_id":"twice","operation":"bridge.ping","operation":"global.off"}}`,
+		"token":  `{"request":{"request_id":"token","operation":"global.off","auth_token":"x","auth_token":null}}`,
+		"deep":   `{"request":{"request_id":"deep","operation":"status","args":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}}`,
+		"no-op":  `{"request_id":"no-op","args":{}}`,
+		"string": `{"request":"global.off","request_id":"string"}`,
+		"null":   `{"request":null,"request_id":"null"}`,
+	} {
+		var got struct {
+			RequestID string `json:"request_id"`
+			Response  struct {
+				OK        bool   `json:"ok"`
+				RequestID string `json:"request_id"`
+				Error     struct {
+					Code    string `json:"code"`
+					Message string `json:"message"`
+				} `json:"error"`
+			} `json:"response"`
+		}
+		require.NoError(t, json.Unmarshal(agent.Ask(message), &got), id)
+		assert.False(t, got.Response.OK, id)
+		assert.Equal(t, [2]string{id, id}, [2]string{got.RequestID, got.Response.RequestID})
+		assert.Equal(t, "INVALID_REQUEST", got.Response.Error.Code, id)
+		assert.NotEmpty(t, got.Response.Error.Message, id)
+	}
+	dropped := []string{
+		`not json`, `[]`, `null`, `7`, `{}`, `{"request":{"operation":"status"}}`, `{"request":{"request_id":7,"operation":"status"}}`,
+		`{"request":{"request_id":"","operation":"status"}}`, `{"request":{"request_id":"` + strings.Repeat("x", 257) + `","operation":"status"}}`,
+		`{"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"x","response":{"ok":true}}`,
+		`{"direction":"extension-to-page","request":{"request_id":"x","operation":"status"}}`,
+		`{"request_id":"x","operation":"status","response":{}}`,
+		`{"request":{"request_id":"big","operation":"status","args":{"x":"` + strings.Repeat("x", 64<<10) + `"}}}`,
+	}
+	for _, message := range dropped {
+		agent.Send(message)
+	}
+	agent.SendBinary(`{"request":{"request_id":"binary","operation":"status"}}`)
+	// The connection has survived all of it.
+	assert.NotEmpty(t, agent.Ask(`{"request":{"request_id":"last","operation":"bridge.ping"}}`))
+	assert.Equal(t, uint64(len(dropped)+1), e.Counts().Dropped)
+	assert.Len(t, agent.Ledger(), 7, "one answer each, and none to what was dropped")
+	assert.Empty(t, a.asked())
+	assert.Len(t, r.Ledger(), 2, "one connection of each role")
+}
+
+// TestWhatIsNoAnswer: an agent gets an envelope, whatever answers behind the relay.
+func TestWhatIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	r, a := double.New(t, double.Config{}), &api{}
+	begin(t, r.URL(), a)
+	r.Wait("s1", 1)
+	agent := r.Agent("s1")
+	for n, reply := range []func(context.Context, string) (string, error){
+		func(context.Context, string) (string, error) { return "", errors.New("dial tcp 10.0.0.1: secret") },
+		func(context.Context, string) (string, error) { return "<html>secret</html>", nil },
+		func(context.Context, string) (string, error) { return `{"id":"secret","status":"accepted"}`, nil },
+		func(context.Context, string) (string, error) { return "{\"ok\":true,\"x\":\"\xffsecret\"}", nil },
+	} {
+		a.mu.Lock()
+		a.reply = reply
+		a.mu.Unlock()
+		got := string(agent.Ask(fmt.Sprintf(`{"request":{"request_id":"r%d","operation":"global.off"}}`, n)))
+		assert.Contains(t, got, `"code":"INTERNAL_ERROR"`)
+		assert.Contains(t, got, `"detail":"UNAVAILABLE"`)
+		assert.Contains(t, got, `"operation":"global.off"`)
+		assert.NotContains(t, got, "secret")
+	}
+}
+
+// TestSlots: no more requests than the slots are carried at once, and the rest are
+// told so at once.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	hold, begun := make(chan struct{}), make(chan struct{}, 10)
+	a := &api{reply: func(context.Context, string) (string, error) {
+		begun <- struct{}{}
+		<-hold
+		return `{"ok":true,"request_id":"r","operation":"status","data":{}}`, nil
+	}}
+	r := double.New(t, double.Config{})
+	begin(t, r.URL(), a, func(c *relay.Config) { c.Slots = 2 })
+	r.Wait("s1", 1)
+	agent := r.Agent("s1")
+	agent.Send(`{"request":{"request_id":"r1","operation":"status"}}`)
+	agent.Send(`{"request":{"request_id":"r2","operation":"status"}}`)
+	<-begun
+	<-begun
+	assert.Contains(t, string(agent.Ask(`{"request":{"request_id":"r3","operation":"status"}}`)), `"code":"RATE_LIMITED"`)
+	assert.Contains(t, string(agent.Ask(`{"request":{"request_id":"p","operation":"bridge.ping"}}`)), `"pong":true`)
+	close(hold)
+	assert.Contains(t, string(agent.Answer("r1")), `"ok":true`)
+	assert.Contains(t, string(agent.Answer("r2")), `"ok":true`)
+	assert.Contains(t, string(agent.Ask(`{"request":{"request_id":"r4","operation":"status"}}`)), `"ok":true`)
+	assert.Len(t, a.asked(), 3)
+}
+
+// TestOneFrameAMessage: relays need not know how to put fragments together, and
+// the one in the wild closes on the first.
+func TestOneFrameAMessage(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	large := strings.Repeat("x", 3<<20)
+	a := &api{reply: func(context.Context, string) (string, error) { return `{"ok":true,"data":"` + large + `"}`, nil }}
+	begin(t, "ws://"+listener.Addr().String(), a)
+	conn, err := listener.Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	req, err := http.ReadRequest(in)
+	require.NoError(t, err)
+	sum := sha1.Sum([]byte(req.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	_, err = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+		base64.StdEncoding.EncodeToString(sum[:]))
+	require.NoError(t, err)
+	message := `{"request":{"request_id":"r","operation":"status"}}`
+	_, err = conn.Write(append([]byte{0x81, byte(len(message))}, message...))
+	require.NoError(t, err)
+
+	head := make([]byte, 2+8+4)
+	_, err = io.ReadFull(in, head)
+	require.NoError(t, err)
+	assert.Equal(t, byte(0x81), head[0], "final, text, not compressed")
+	require.Equal(t, byte(0x80|127), head[1], "masked, with a length of eight bytes")
+	assert.Greater(t, binary.BigEndian.Uint64(head[2:10]), uint64(len(large)))
+}
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"ws://127.0.0.1:8787", "wss://relay.example.com/at?x=1"} {
+		_, err := relay.Address(good)
+		require.NoError(t, err, good)
+	}
+	for _, bad := range []string{
+		"", "127.0.0.1:8787", "http://h", "ws://", "ws://u:p@h", "ws://h#f", "ws://h?token=t", "ws://h?role=agent", "ws://h?sessionId=s", "ws://h:port", "ws://h\n",
+	} {
+		_, err := relay.Address(bad)
+		require.Error(t, err, bad)
+	}
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"weir/cmd/app/envelope"
+	"weir/ingress"
+	"weir/internal/broker"
+	"weir/schemas"
+)
+
+// agentAPIQueue is the name under which all nodes serve the agent API over NATS.
+const agentAPIQueue = "weir-agent-api"
+
+// rpcTimeout is how long a request may take that came over NATS. It is longer than
+// a write has unless its action waits for a worker.
+const rpcTimeout = 45 * time.Second
+
+// replier serves requests that come over NATS; see broker.Serve.
+type replier interface {
+	Serve(subject, queue string, fn func(ctx context.Context, subject string, data []byte) []byte) (stop func(), err error)
+}
+
+// openRPC serves the agent API over NATS, through the handler that serves it over
+// HTTP. Its teardown comes before the worker's: what is being asked is answered.
+func (a *App) openRPC(from replier) error {
+	r := rpc{handler: a.http.server.Handler, log: a.log, timeout: rpcTimeout}
+	stop, err := from.Serve(schemas.AgentAPIRoot+".*", agentAPIQueue, r.answer)
+	if err != nil {
+		return fmt.Errorf("agent API over NATS: %w", err)
+	}
+	a.teardown.push(func(context.Context) error { stop(); return nil })
+	return nil
+}
+
+// rpc answers the agent API's requests with what the HTTP handler says to them.
+type rpc struct {
+	handler http.Handler
+	log     *slog.Logger
+	timeout time.Duration
+}
+
+// answer answers one request, with an envelope whatever happens. The token in the
+// request says who asks; it must be one of the tenant that the subject names. A
+// node that is open to everybody has one tenant.
+func (r rpc) answer(ctx context.Context, subject string, data []byte) []byte {
+	names := func() envelope.Names { return envelope.NamesOf(envelope.Find(data)) }
+	if errors.Is(context.Cause(ctx), broker.ErrBusy) {
+		return envelope.Refuse(names(), schemas.RateLimited, "", "too many requests are being answered; wait and send it again")
+	}
+	word, ok := strings.CutPrefix(subject, schemas.AgentAPIRoot+".")
+	tenant, err := schemas.UnescapeToken(word)
+	if !ok || err != nil {
+		return envelope.Refuse(names(), schemas.InvalidRequest, "", "the subject does not end in a tenant")
+	}
+	ctx, cancel := context.WithTimeout(ingress.ForTenant(ctx, tenant), r.timeout)
+	defer cancel()
+	doc := r.serve(ctx, data)
+	if envelope.Result(doc) == "" {
+		return envelope.Unavailable(names(), "the request was not answered in time; send it again under the same request_id")
+	}
+	return doc
+}
+
+// serve has the handler answer. What panics there must not end the node.
+func (r rpc) serve(ctx context.Context, data []byte) (doc []byte) {
+	defer func() {
+		if recover() != nil {
+			r.log.LogAttrs(ctx, slog.LevelError, "panic", slog.String("err_kind", "panic"))
+			doc = nil
+		}
+	}()
+	w := &inMemory{header: http.Header{}}
+	r.handler.ServeHTTP(w, agentRequest(ctx, data))
+	return w.body.Bytes()
+}
+
+// agentRequest is a request as an HTTP server would have read it, from this machine.
+func agentRequest(ctx context.Context, body []byte) *http.Request {
+	req := &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: schemas.RouteAgentAPI}, RequestURI: schemas.RouteAgentAPI,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Host: "localhost", RemoteAddr: "127.0.0.1:0",
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	return req.WithContext(ctx)
+}
+
+// inMemory is the answer to a request that has no connection.
+type inMemory struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (w *inMemory) Header() http.Header         { return w.header }
+func (w *inMemory) Write(p []byte) (int, error) { return w.body.Write(p) }
+func (*inMemory) WriteHeader(int)               {} // the envelope says it
+
+// Flush does nothing: there is nobody to see a part of an answer.
+func (*inMemory) Flush() {}

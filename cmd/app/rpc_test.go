@@ -1,0 +1,253 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/relay"
+	"weir/schemas"
+)
+
+// reply is what the agent API answers, by whichever way.
+type reply struct {
+	OK        bool   `json:"ok"`
+	RequestID string `json:"request_id"`
+	Operation string `json:"operation"`
+	Data      struct {
+		Pong         bool           `json:"pong"`
+		GlobalActive bool           `json:"global_active"`
+		RuleCount    int            `json:"rule_count"`
+		RulesEtag    string         `json:"rules_etag"`
+		Rule         *schemas.Rule  `json:"rule"`
+		Rules        []schemas.Rule `json:"rules"`
+	} `json:"data"`
+	Error schemas.AgentError `json:"error"`
+}
+
+func replyOf(t *testing.T, doc []byte) (r reply) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(doc, &r), string(doc))
+	return r
+}
+
+// TestAnswersOfRPC: whatever the handler does, who asks gets an envelope, and the
+// node goes on.
+func TestAnswersOfRPC(t *testing.T) {
+	t.Parallel()
+	const ask = `{"request":{"request_id":"r<1>","operation":"global.off","args":{}}}`
+	subject := schemas.AgentAPISubject("a.b")
+	busy, refuse := context.WithCancelCause(t.Context())
+	refuse(broker.ErrBusy)
+	for name, tc := range map[string]struct {
+		subject string
+		ctx     context.Context
+		handler http.HandlerFunc
+		code    schemas.Code
+		detail  string
+	}{
+		"an envelope": {subject, nil, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			_, _ = io.WriteString(w, `{"ok":false,"request_id":"r<1>","operation":"global.off","error":{"code":"ETAG_MISMATCH","message":"m"}}`)
+		}, schemas.EtagMismatch, ""},
+		"nothing":         {subject, nil, func(http.ResponseWriter, *http.Request) {}, schemas.InternalError, "UNAVAILABLE"},
+		"a receipt":       {subject, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"id":"a"}`) }, schemas.InternalError, "UNAVAILABLE"},
+		"a panic":         {subject, nil, func(http.ResponseWriter, *http.Request) { panic("x") }, schemas.InternalError, "UNAVAILABLE"},
+		"an abort":        {subject, nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, schemas.InternalError, "UNAVAILABLE"},
+		"no end":          {subject, nil, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, schemas.InternalError, "UNAVAILABLE"},
+		"too many":        {subject, busy, nil, schemas.RateLimited, ""},
+		"another subject": {"weir.rpc.agent-api", nil, nil, schemas.InvalidRequest, ""},
+		"a bad tenant":    {schemas.AgentAPIRoot + ".%2e", nil, nil, schemas.InvalidRequest, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
+			got := replyOf(t, r.answer(ctx, tc.subject, []byte(ask)))
+			assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
+			assert.Equal(t, tc.detail, got.Error.Detail)
+			assert.False(t, got.OK)
+		})
+	}
+}
+
+// broken is a broker that does not serve.
+type broken struct{}
+
+func (broken) Serve(string, string, func(context.Context, string, []byte) []byte) (func(), error) {
+	return nil, errors.New("no connection")
+}
+
+func TestRPCThatDoesNotOpenIsSaid(t *testing.T) {
+	t.Parallel()
+	a := &App{http: &httpServer{server: &http.Server{}}}
+	require.ErrorContains(t, a.openRPC(broken{}), "no connection")
+	assert.Empty(t, a.teardown.undo)
+}
+
+// natsAgent is a NATS client with the credentials that are for agents.
+func natsAgent(t *testing.T, a *App) *nats.Conn {
+	t.Helper()
+	raw, err := os.ReadFile(embedded.AgentCredentialsFile(a.cfg.Data))
+	require.NoError(t, err)
+	var c embedded.Credentials
+	require.NoError(t, json.Unmarshal(raw, &c))
+	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// demoSequence is what the protocol's own demo does: it makes a group's first rule,
+// lists, patches and disables it, and expects another etag of each write.
+func demoSequence(t *testing.T, ask func(operation, args string) reply) {
+	t.Helper()
+	assert.True(t, ask(schemas.OpPing, `{}`).Data.Pong)
+	first := ask(schemas.OpStatus, `{}`)
+	require.True(t, first.OK, "%+v", first)
+	assert.True(t, first.Data.GlobalActive)
+	etags := []string{first.Data.RulesEtag}
+	write := func(operation, args string) reply {
+		t.Helper()
+		got := ask(operation, fmt.Sprintf(`{"if_match":%q,%s}`, etags[len(etags)-1], args))
+		require.True(t, got.OK, "%+v", got)
+		assert.NotContains(t, etags, got.Data.RulesEtag)
+		etags = append(etags, got.Data.RulesEtag)
+		return got
+	}
+	write(schemas.OpRulesCreate, `"group":"demo","create_group_if_missing":true,"rule":{"id":"checkout-delay-01","type":"delay","enabled":true,
+		"match":{"url_pattern":"https://api.example.com/checkout/*","method":"POST"},"action":{"delay_ms":1200}}`)
+	listed := ask(schemas.OpRulesList, `{"group":"demo"}`)
+	require.Len(t, listed.Data.Rules, 1)
+	assert.Equal(t, etags[1], listed.Data.RulesEtag)
+	write(schemas.OpRulesPatch, `"id":"checkout-delay-01","patch":{"action":{"delay_ms":300}}`)
+	disabled := write(schemas.OpRulesDisable, `"id":"checkout-delay-01"`)
+	require.NotNil(t, disabled.Data.Rule)
+	assert.False(t, disabled.Data.Rule.Enabled)
+
+	late := ask(schemas.OpGlobalOff, fmt.Sprintf(`{"if_match":%q}`, etags[0]))
+	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
+}
+
+// TestAgentAPIOverNATS drives the demo sequence by request-reply, as any NATS client
+// with the credentials for agents may.
+func TestAgentAPIOverNATS(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
+	nc := natsAgent(t, a)
+	n := 0
+	ask := func(tenant, request string) reply {
+		m, err := nc.Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
+		require.NoError(t, err)
+		return replyOf(t, m.Data)
+	}
+	demoSequence(t, func(operation, args string) reply {
+		n++
+		got := ask(schemas.Operator, fmt.Sprintf(`{"type":"AGENT_API_REQUEST","request":{"request_id":"<nats %d>","operation":%q,"args":%s}}`, n, operation, args))
+		assert.Equal(t, fmt.Sprintf("<nats %d>", n), got.RequestID)
+		assert.Equal(t, operation, got.Operation)
+		return got
+	})
+	for _, bad := range []struct {
+		tenant, request string
+		code            schemas.Code
+	}{
+		{"acme", `{"request_id":"r","operation":"status"}`, schemas.Unauthorized}, // an open node has one tenant
+		{schemas.Operator, `not json`, schemas.InvalidRequest},
+		{schemas.Operator, ``, schemas.InvalidRequest},
+		{schemas.Operator, `{"request_id":"r","operation":"status","args":"` + strings.Repeat("x", 1<<20) + `"}`, schemas.InvalidRequest},
+		{schemas.Operator, `{"request_id":"r","operation":"rules.delete","args":{}}`, schemas.InvalidRequest},
+	} {
+		got := ask(bad.tenant, bad.request)
+		assert.False(t, got.OK)
+		assert.Equal(t, bad.code, got.Error.Code, bad.request[:min(len(bad.request), 60)])
+	}
+}
+
+// TestTheSubjectNamesTheTenant: a good token of another tenant is no good there.
+func TestTheSubjectNamesTheTenant(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\nauth: {mode: tokens}\n")
+	raw, err := os.ReadFile(a.cfg.AdminTokenFile())
+	require.NoError(t, err)
+	admin := strings.TrimSpace(string(raw))
+	status, body, _ := a.ask(t, http.MethodPost, "/v1/tokens", `{"name":"x","tenant":"acme.inc","scopes":["rules:write"]}`, "Authorization", "Bearer "+admin)
+	require.Equal(t, http.StatusCreated, status, body)
+	var made schemas.NewToken
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	nc := natsAgent(t, a)
+	ask := func(tenant, token string) reply {
+		request := `{"request_id":"r","operation":"status","args":{}`
+		if token != "" {
+			request += fmt.Sprintf(`,"auth_token":%q`, token)
+		}
+		m, err := nc.Request(schemas.AgentAPISubject(tenant), []byte(request+"}"), 20*time.Second)
+		require.NoError(t, err)
+		return replyOf(t, m.Data)
+	}
+	assert.True(t, ask("default", admin).OK)
+	assert.True(t, ask("acme.inc", made.Secret).OK)
+	for _, no := range [][2]string{{"default", made.Secret}, {"acme.inc", admin}, {"acme", made.Secret}, {"", made.Secret}, {"default", ""}, {"default", "wrong"}} {
+		got := ask(no[0], no[1])
+		assert.Equal(t, schemas.Unauthorized, got.Error.Code, no[0])
+		assert.Equal(t, "r", got.RequestID)
+	}
+}
+
+// TestAgentAPIThroughARelay drives the demo sequence the whole way: an agent, a
+// relay, `weir rules relay` and a Weir that asks for tokens.
+func TestAgentAPIThroughARelay(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\nauth: {mode: tokens}\n")
+	raw, err := os.ReadFile(a.cfg.AdminTokenFile())
+	require.NoError(t, err)
+	at := relay.New(t, relay.Config{Token: "shared"})
+	relayed(t, []string{"WEIR_URL=" + a.URL(), "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
+	at.Wait("s1", 1)
+	agent, n := at.Agent("s1"), 0
+	ask := func(operation, args, token string) reply {
+		n++
+		doc := agent.Ask(fmt.Sprintf(`{"request":{"request_id":"<ws %d>","operation":%q,"auth_token":%q,"args":%s}}`, n, operation, token, args))
+		var frame struct {
+			Namespace string          `json:"namespace"`
+			Direction string          `json:"direction"`
+			RequestID string          `json:"request_id"`
+			Response  json.RawMessage `json:"response"`
+		}
+		require.NoError(t, json.Unmarshal(doc, &frame), string(doc))
+		assert.Equal(t, [3]string{"modinet-agent-relay-v1", "extension-to-page", fmt.Sprintf("<ws %d>", n)}, [3]string{frame.Namespace, frame.Direction, frame.RequestID})
+		return replyOf(t, frame.Response)
+	}
+	demoSequence(t, func(operation, args string) reply { return ask(operation, args, strings.TrimSpace(string(raw))) })
+	assert.Equal(t, schemas.Unauthorized, ask(schemas.OpStatus, `{}`, "wrong").Error.Code)
+	at.Cut("s1")
+	at.Wait("s1", 2)
+	assert.True(t, ask(schemas.OpPing, `{}`, strings.TrimSpace(string(raw))).OK, "it has come back")
+}
+
+// TestTheAgentAPIMayBeOff by every way.
+func TestTheAgentAPIMayBeOff(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
+	m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(schemas.Operator), []byte(`{"request_id":"r","operation":"ping"}`), 20*time.Second)
+	require.NoError(t, err)
+	got := replyOf(t, m.Data)
+	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail})
+}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// recordFlags are those of `weir rules record`.
+type recordFlags struct {
+	writeFlags
+	scopeFlags
+	group     string
+	expiresIn time.Duration
+	dryRun    bool
+	replace   bool
+}
+
+// recordedFor is how long recorded rules answer unless something else is said: one
+// that is forgotten must not answer in the target's place for ever.
+const recordedFor = 24 * time.Hour
+
+func newRulesRecord(env *environment) *cobra.Command {
+	var f recordFlags
+	cmd := &cobra.Command{
+		Use:   "record ACTION",
+		Short: "make mock rules of what an action was answered",
+		Long: `Make mock rules that give the answers again which an action got, so that it can be
+rehearsed without any effect. The action must be over. Without --kind, --agent,
+--task-id or --request-id they answer every call that fits; name the rehearsal with
+one of these to keep all others out of it. Each call that cannot be recorded is told
+on standard error, and does go out in a rehearsal.`,
+		Example: `  weir rules record 01890a5d-… --request-id rehearsal-1
+  weir rules record 01890a5d-… --group rehearsal --expires-in 1h
+  weir rules record 01890a5d-… --dry-run --json | jq .rules`,
+		Args: exactly(1, "the id of an action"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.expiresIn < 0 {
+				return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
+			}
+			return f.run(env, func(c *client) error { return f.record(cmd, env, c, args[0]) })
+		},
+	}
+	f.register(cmd, env)
+	f.bind(cmd, "the actions that are answered")
+	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rules go to; it is made if there is none (default default)")
+	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")
+	cmd.Flags().BoolVar(&f.replace, "replace", false, "where the action was recorded before, put its answers back")
+	return cmd
+}
+
+func (f *recordFlags) record(cmd *cobra.Command, env *environment, c *client, action string) error {
+	req := schemas.RecordRequest{ActionID: action, Group: f.group, Scope: f.scope()}
+	if f.expiresIn > 0 {
+		req.ExpiresAt = time.Now().Add(f.expiresIn).UTC().Truncate(time.Second)
+	}
+	var rec schemas.Recording
+	if err := c.call(cmd.Context(), http.MethodPost, "/v1/rules/record", req, &rec); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return f.print(env, rec)
+	}
+	for _, s := range rec.Skipped {
+		fmt.Fprintf(env.Err, "weir: step %d is not recorded: %s\n", s.Step, printable(s.Reason))
+	}
+	w := f.writer(c)
+	for _, r := range rec.Rules {
+		done, err := f.keep(cmd, w, r)
+		if err != nil {
+			return err
+		}
+		if err := f.say(env, done, fmt.Sprintf("rule %s answers %s %s", r.ID, r.Match.Method, printable(r.Match.URLPattern))); err != nil {
+			return err
+		}
+	}
+	if len(rec.Rules) == 0 {
+		return errors.New("the action was answered nothing that a rule could give again; no rule was made")
+	}
+	return nil
+}
+
+// keep makes a rule, or with --replace puts it in the place of the one with its id.
+func (f *recordFlags) keep(cmd *cobra.Command, w *ruleWriter, r schemas.Rule) (written, error) {
+	args := map[string]any{"rule": r}
+	if f.group != "" {
+		args["group"], args["create_group_if_missing"] = f.group, true
+	}
+	done, err := w.write(cmd.Context(), schemas.OpRulesCreate, args)
+	no, refused := errors.AsType[*agentError](err)
+	if !refused || !no.is("", schemas.DetailRuleExists) {
+		return done, err
+	}
+	if !f.replace {
+		no.advice = "the action was recorded before: --replace puts its answers back"
+		return done, no
+	}
+	patch, err := replacement(r)
+	if err != nil {
+		return done, err
+	}
+	return w.write(cmd.Context(), schemas.OpRulesPatch, map[string]any{"id": r.ID, "patch": patch})
+}
+
+// replacement is the patch that makes what became of a mock into r again.
+func replacement(r schemas.Rule) (map[string]any, error) {
+	action := map[string]json.RawMessage{"status": nil, "headers": nil, "body_mode": nil, "body": nil} // what r has not is taken away
+	text, err := ledger.Encode(r.Action)
+	if err == nil {
+		err = json.Unmarshal(text, &action)
+	}
+	patch := map[string]any{
+		"type": r.Type, "enabled": r.Enabled, "priority": r.Priority, "match": r.Match, "action": action,
+		"scope": r.Scope, "name": nil, "expires_at": nil,
+	}
+	if r.Name != "" {
+		patch["name"] = r.Name
+	}
+	if !r.ExpiresAt.IsZero() {
+		patch["expires_at"] = r.ExpiresAt
+	}
+	return patch, err
+}
+
+func (f *recordFlags) print(env *environment, rec schemas.Recording) error {
+	if f.asJSON {
+		text, err := ledger.Encode(rec)
+		return printData(env.Out, text, err)
+	}
+	for _, s := range rec.Skipped {
+		fmt.Fprintf(env.Err, "weir: step %d is not recorded: %s\n", s.Step, printable(s.Reason))
+	}
+	return printRules(env.Out, rec.Rules, time.Now())
+}

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/ingress"
+	ingressexecutor "weir/ingress/executor"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/rules"
+	"weir/internal/traffic"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// openRules copies the tenants' traffic rules and begins to follow them.
+func (a *App) openRules(ctx context.Context) error {
+	k := rules.New(a.broker.Rules(), rules.Config{Changed: a.rulesChanged, Logger: a.log})
+	if err := k.Start(ctx); err != nil {
+		return fmt.Errorf("rules: %w", err)
+	}
+	a.teardown.push(func(context.Context) error { k.Stop(); return nil })
+	a.rules = k
+	return nil
+}
+
+// rulesChanged has what the rules before held back looked at again, once there is
+// somebody who works.
+func (a *App) rulesChanged(tenant string) {
+	if p := a.resting.Load(); p != nil {
+		p.RulesChanged(tenant)
+	}
+}
+
+// judge is the rules and the policy in force, as ingress asks them about the calls
+// of somebody.
+type judge struct {
+	app   *App
+	scope guard.Scope
+}
+
+// judge is what decides about somebody's calls at the door. The id of the action is
+// not known yet, so that rules for one request alone are left to the worker.
+func (a *App) judge(who ingress.Asker) ingressexecutor.Policy {
+	return judge{a, guard.Scope{
+		Tenant: who.Tenant, Only: who.Entries,
+		Facts: traffic.Facts{Kind: who.Kind, TaskType: who.TaskType, Principal: who.Principal},
+	}}
+}
+
+// Judge decides without resolving anything. The decision that counts is made
+// again right before dispatch.
+func (j judge) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	keyed := call.IdempotencyKey != ""
+	set, _, err := j.app.rules.InForce(j.scope.Tenant)
+	if err != nil {
+		_, d := j.app.guard.Check(call, j.scope) // it says so
+		return d, policy.Class(call.Method, keyed, policy.Permit{})
+	}
+	_, d := guard.Judge(j.app.policy.Load(), set, call, j.scope, time.Now())
+	permit, _ := d.Permit()
+	return d.Decision, policy.Class(call.Method, keyed, permit)
+}
+
+// MaxTimeout is the longest that one attempt may take.
+func (j judge) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
+
+// Preview says what the traffic rules of the asker's tenant and the policy in force
+// would make of a call.
+func (a *App) Preview(ctx context.Context, who ingress.Asker, q ingress.Question) (schemas.Preview, error) {
+	scope := guard.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
+	now, err := a.rules.Newest(ctx, who.Tenant)
+	if err == nil && q.Rule != nil {
+		now.Set, err = now.Set.With(*q.Rule)
+	}
+	if errors.Is(err, rules.ErrUnreadable) {
+		_, d := a.guard.Check(q.Call, scope) // it says so
+		return schemas.Preview{Result: schemas.PreviewDenied, Method: q.Call.Method, URL: q.Call.URL, Decision: d, Rules: []schemas.RuleVerdict{}}, nil
+	}
+	if err != nil {
+		return schemas.Preview{}, err
+	}
+	return preview(a.policy.Load(), now, q.Call, scope, time.Now())
+}
+
+// preview says what a set and a policy make of a call.
+func preview(under *policy.Policy, s rules.Snapshot, call schemas.HTTPCall, scope guard.Scope, now time.Time) (schemas.Preview, error) {
+	effect, d := guard.Judge(under, s.Set, call, scope, now)
+	p := schemas.Preview{
+		GlobalActive: s.Doc.GlobalActive, RulesEtag: s.Etag, Result: schemas.PreviewSent,
+		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: effect.Headers, DelayMS: effect.Delay.Milliseconds(),
+		ResponseHeaders: effect.Response, Decision: d.Decision,
+		Rules: s.Set.Verdicts(traffic.Call{
+			Method: call.Method, URL: call.URL, DropFragment: scope.KeyRequired, Headers: call.Headers, Facts: scope.Facts,
+		}, now),
+	}
+	if p.Rules == nil {
+		p.Rules = []schemas.RuleVerdict{}
+	}
+	var err error
+	switch {
+	case !d.Allowed:
+		p.Result = schemas.PreviewDenied
+	case effect.Answer != nil:
+		p.Result = schemas.PreviewMocked
+		p.Mock, err = previewAnswer(*effect.Answer)
+	}
+	return p, err
+}
+
+// previewAnswer is a mock's answer, its body as JSON: a text as a string.
+func previewAnswer(a traffic.Answer) (*schemas.PreviewAnswer, error) {
+	shown := &schemas.PreviewAnswer{Status: a.Status, Headers: a.Headers}
+	switch {
+	case len(a.Body) == 0:
+		return shown, nil
+	case isJSON(a.Headers) && json.Valid(a.Body):
+		shown.Body = a.Body
+		return shown, nil
+	}
+	text, err := ledger.Encode(string(a.Body))
+	shown.Body = text
+	return shown, err
+}
+
+func isJSON(headers []schemas.Header) bool {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "content-type") {
+			kind, _, _ := strings.Cut(h.Value, ";")
+			kind = strings.ToLower(strings.TrimSpace(kind))
+			return kind == "application/json" || strings.HasSuffix(kind, "+json")
+		}
+	}
+	return false
+}

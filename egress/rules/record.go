@@ -1,0 +1,166 @@
+package rules
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// Blobs reads what was too large to lie on the log.
+type Blobs interface {
+	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+}
+
+// Record makes mock rules of what an action that has ended was answered: one for
+// each of its steps, with the last answer that the step got. Where a step was led
+// on by redirects, its rule gives the answer at their end, at the URL that it began
+// with. What is recorded can be created: what no rule could be is skipped, with the
+// reason.
+func Record(ctx context.Context, st *ledger.State, blobs Blobs, req schemas.RecordRequest, now time.Time) (schemas.Recording, error) {
+	rec := recorder{blobs: blobs, req: req, now: now, st: st, seen: map[string]int{}}
+	rec.out = schemas.Recording{Rules: []schemas.Rule{}, Skipped: []schemas.Unrecorded{}}
+	var steps []int
+	for _, t := range st.Attempts {
+		steps = append(steps, t.Step)
+	}
+	slices.Sort(steps)
+	for _, step := range slices.Compact(steps) {
+		if err := rec.step(ctx, step); err != nil {
+			return schemas.Recording{}, err
+		}
+	}
+	return rec.out, nil
+}
+
+type recorder struct {
+	blobs Blobs
+	req   schemas.RecordRequest
+	now   time.Time
+	st    *ledger.State
+	seen  map[string]int // the calls that have a rule, and the step that it was made of
+	out   schemas.Recording
+}
+
+func (r *recorder) skip(step int, why string) {
+	r.out.Skipped = append(r.out.Skipped, schemas.Unrecorded{Step: step, Reason: why})
+}
+
+// step records one step.
+func (r *recorder) step(ctx context.Context, step int) error {
+	first, last := answered(r.st.Tries(step))
+	if last == nil {
+		r.skip(step, "no answer came")
+		return nil
+	}
+	if first.URL == "" || first.Method == "" {
+		r.skip(step, "the log does not say where the call went")
+		return nil
+	}
+	answer, err := r.answer(ctx, last.Result)
+	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
+		r.skip(step, "the answer is not kept any more")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rule := r.rule(step, first)
+	call := rule.Match.Method + " " + rule.Match.URLPattern
+	if other, ok := r.seen[call]; ok {
+		r.skip(step, "it made the same call as step "+strconv.Itoa(other)+", whose answer a rule gives already")
+		return nil
+	}
+	action, why := r.mock(answer)
+	if why == "" {
+		rule.Action = action
+		rule, why = r.creatable(rule)
+	}
+	if why != "" {
+		r.skip(step, why)
+		return nil
+	}
+	r.seen[call] = step
+	r.out.Rules = append(r.out.Rules, rule)
+	return nil
+}
+
+// answered is the last attempt that was answered, and the one that it is a hop of.
+func answered(tries []ledger.Try) (first, last *ledger.Try) {
+	for i := range slices.Backward(tries) {
+		res := tries[i].Result
+		if res == nil || res.Code != "" || res.Answer == nil && res.AnswerBlob == "" {
+			continue
+		}
+		last = &tries[i]
+		break
+	}
+	if last == nil {
+		return nil, nil
+	}
+	for i := range tries {
+		if tries[i].Number == last.Number && tries[i].Hop == 0 {
+			return &tries[i], last
+		}
+	}
+	return last, last
+}
+
+func (r *recorder) answer(ctx context.Context, res *schemas.Attempted) (*schemas.Answer, error) {
+	if res.AnswerBlob == "" {
+		return res.Answer, nil
+	}
+	doc, err := r.blobs.Blob(ctx, nil, res.AnswerBlob)
+	if err != nil {
+		return nil, err
+	}
+	var answer schemas.Answer
+	if err := json.Unmarshal(doc, &answer); err != nil {
+		return nil, &fault.Error{Code: schemas.Internal, Message: "a stored answer cannot be read", Cause: err}
+	}
+	return &answer, nil
+}
+
+// rule is one without its action.
+func (r *recorder) rule(step int, t *ledger.Try) schemas.Rule {
+	sum := sha256.Sum256([]byte(r.st.ID))
+	url, _, _ := strings.Cut(t.URL, "#") // never sent
+	group := r.req.Group
+	if group == "" {
+		group = schemas.DefaultGroup
+	}
+	return schemas.Rule{
+		ID:    "rec-" + hex.EncodeToString(sum[:4]) + "-" + strconv.Itoa(step),
+		Name:  "step " + strconv.Itoa(step) + " of " + r.st.ID,
+		Group: group, Type: schemas.RuleMock, Enabled: true,
+		Match: schemas.RuleMatch{URLPattern: url, Method: t.Method, IncludeQuery: strings.Contains(url, "?")},
+		Scope: r.req.Scope, ExpiresAt: r.req.ExpiresAt,
+	}
+}
+
+// creatable is a rule as it would be created, or why it would not.
+func (r *recorder) creatable(rule schemas.Rule) (schemas.Rule, string) {
+	raw, err := ledger.Encode(rule)
+	if err != nil {
+		return rule, "the answer is no JSON that a rule can hold"
+	}
+	made, err := traffic.Read(raw, r.now)
+	if bad, ok := errors.AsType[*traffic.Invalid](err); ok {
+		return rule, "no rule can be made of it: at " + bad.Pointer + ": " + bad.Message
+	}
+	if err != nil {
+		return rule, "no rule can be made of it"
+	}
+	made.Group = rule.Group
+	return made, ""
+}

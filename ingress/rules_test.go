@@ -1,0 +1,439 @@
+package ingress_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress"
+	"weir/ingress/executor"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// api is a request of the agent API.
+func api(id, operation, args string) string {
+	return `{"type":"AGENT_API_REQUEST","request":{"request_id":"` + id + `","operation":"` + operation + `","args":` + args + `}}`
+}
+
+const off = `{"if_match":"etag-1-x"}`
+
+// agents are who may ask in these tests, by their bearer.
+func agents(r *http.Request) (ingress.Identity, error) {
+	fields := r.Header.Values("Authorization")
+	if len(fields) != 1 {
+		return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
+	}
+	who := map[string]ingress.Identity{
+		"Bearer rules":   {ID: "id-rules", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}},
+		"Bearer reader":  {ID: "id-reader", Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}},
+		"Bearer writer":  {ID: "id-writer", Tenant: "a", Scopes: []string{schemas.ScopeActionsWrite}},
+		"Bearer chief":   {ID: "id-chief", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}},
+		"Bearer limited": {ID: "id-limited", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}, Entries: []string{"orders"}},
+		"Bearer other":   {ID: "id-other", Tenant: "b", Scopes: []string{schemas.ScopeRulesWrite}},
+	}
+	if fields[0] == "Bearer busy" {
+		return ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "wait"}, RetryAfter: 3 * time.Second}
+	}
+	if i, ok := who[fields[0]]; ok {
+		return i, nil
+	}
+	return ingress.Identity{}, fault.New(schemas.Unauthorized, "no")
+}
+
+func authenticated(c *ingress.Config) { c.Authenticate = agents }
+
+func TestAReadOfTheAgentAPI(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, op := range schemas.AgentReads() {
+		a := w.do(t, post("/v1/agent-api", api("r <1>", op, `{"id":"a","group":"g","more":[1]}`)))
+		require.Equal(t, http.StatusOK, a.Code)
+		require.Equal(t, map[string]any{
+			"ok": true, "tenant": "default", "request_id": "r <1>", "operation": op,
+			"args": map[string]any{"id": "a", "group": "g", "more": []any{1.0}},
+		}, a.body)
+		require.Empty(t, a.Header().Get("Weir-Action-Id"))
+	}
+	require.Zero(t, w.records(t))
+	require.Contains(t, w.logs.String(), `"surface":"rules"`)
+	require.NotContains(t, w.logs.String(), "r <1>")
+}
+
+func TestAWriteOfTheRulesIsAnAction(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated)
+	body := api("create \u00fc 1", schemas.OpRulesCreate, `{"group":"g","create_group_if_missing":true,"rule":{"id":"a","priority":1.50},"if_match":"etag-1-x","unknown":true}`)
+	a := w.do(t, post("/v1/agent-api", body, "Authorization", "Bearer rules"))
+	c := w.responder.last(t)
+	require.Equal(t, schemas.KindRule, c.ref.Kind)
+	require.Negative(t, c.wait)
+	require.True(t, c.held)
+	require.True(t, schemas.ValidID(c.ref.ID))
+	require.True(t, strings.HasPrefix(c.ref.ID, "rul-"))
+	require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
+	st, err := w.ledger.Find(t.Context(), "a", c.ref.ID)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"operation":"rules.create","request_id":"create ü 1","caller":"id-rules","if_match":"etag-1-x","group":"g","create_group_if_missing":true,"rule":{"id":"a","priority":1.50}}`, string(st.Action.Payload))
+	require.Contains(t, string(st.Action.Payload), "1.50")
+	require.Equal(t, "id-rules", st.Action.Principal)
+	require.Equal(t, 30*time.Second, st.Action.Deadline.Sub(st.Action.AcceptedAt))
+	require.Empty(t, st.Action.Class)
+	require.False(t, st.Action.Sensitive)
+	require.Equal(t, 1, w.metrics.accepted[schemas.KindRule])
+	require.NotContains(t, w.logs.String(), "create \u00fc 1")
+
+	w = setup(t) // open
+	w.do(t, post("/v1/agent-api", api("r", schemas.OpGlobalOff, off)))
+	st, err = w.ledger.Find(t.Context(), "default", w.responder.last(t).ref.ID)
+	require.NoError(t, err)
+	require.Contains(t, string(st.Action.Payload), `"caller":"open"`)
+	require.Empty(t, st.Action.Principal)
+}
+
+// TestTheSameWriteJoins: nothing else does.
+func TestTheSameWriteJoins(t *testing.T) {
+	t.Parallel()
+	version := "v1"
+	w := setup(t, authenticated, func(c *ingress.Config) { c.PolicyVersion = func() string { return version } })
+	id := func(bearer, body string) string {
+		return w.do(t, post("/v1/agent-api", body, "Authorization", "Bearer "+bearer)).Header().Get("Weir-Action-Id")
+	}
+	first := id("rules", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`))
+	require.NotEmpty(t, first)
+	for _, same := range []string{
+		api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`),
+		`{"operation":"rules.enable","request_id":"r","args":{"if_match":"e","more":1,"id":"a"}}`,
+	} {
+		require.Equal(t, first, id("rules", same))
+		require.True(t, w.responder.last(t).receipt.Duplicate)
+	}
+	a := w.do(t, post("/v1/agent-api", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`), "Authorization", "Bearer rules", "Idempotency-Key", "k"))
+	require.Equal(t, first, a.Header().Get("Weir-Action-Id"), "its request_id names it")
+	require.EqualValues(t, 1, w.records(t))
+	seen := map[string]bool{first: true}
+	for i, other := range []string{
+		id("rules", api("s", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`)),
+		id("rules", api("r", schemas.OpRulesDisable, `{"id":"a","if_match":"e"}`)),
+		id("rules", api("r", schemas.OpRulesEnable, `{"id":"b","if_match":"e"}`)),
+		id("rules", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"f"}`)),
+		id("chief", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`)),
+		id("other", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`)),
+	} {
+		require.NotEmpty(t, other)
+		require.False(t, seen[other], i)
+		seen[other] = true
+	}
+	version = "v2"
+	require.False(t, seen[id("rules", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`))], "another policy may judge it otherwise")
+}
+
+func TestAWriteMayBePreferredNotToBeWaitedFor(t *testing.T) {
+	t.Parallel()
+	for prefer, wait := range map[string]time.Duration{"respond-async": 0, "wait=7": 7 * time.Second, "": -1} {
+		w := setup(t)
+		w.do(t, post("/v1/agent-api", api("r", schemas.OpGlobalOff, off), "Prefer", prefer))
+		require.Equal(t, wait, w.responder.last(t).wait, prefer)
+	}
+}
+
+// refused checks an error of the agent API.
+func refused(t *testing.T, a answer, status int, code, detail, id, operation string) {
+	t.Helper()
+	require.Equal(t, status, a.Code, a.Body)
+	require.Equal(t, code, a.field("error", "code"), a.Body)
+	if detail == "" {
+		require.NotContains(t, a.field("error"), "detail")
+	} else {
+		require.Equal(t, detail, a.field("error", "detail"))
+	}
+	require.Equal(t, id, a.body["request_id"])
+	require.Equal(t, operation, a.body["operation"])
+	require.Empty(t, a.Header().Get("Weir-Action-Id"))
+}
+
+func TestRefusalsOfTheAgentAPI(t *testing.T) {
+	t.Parallel()
+	const on = `{"if_match":"e"}`
+	for name, tc := range map[string]struct {
+		bearer, body string
+		status       int
+		code, detail string
+		id, op       string
+	}{
+		"no JSON":                {"rules", `{`, 400, "INVALID_REQUEST", "", "", ""},
+		"no JSON, no token":      {"", `{`, 400, "INVALID_REQUEST", "", "", ""},
+		"a name twice":           {"rules", `{"request_id":"r","operation":"ping","operation":"status"}`, 400, "INVALID_REQUEST", "", "", ""},
+		"no operation":           {"rules", `{"request_id":"r"}`, 400, "INVALID_REQUEST", "", "r", ""},
+		"no request":             {"", `{"type":"AGENT_API_REQUEST"}`, 400, "INVALID_REQUEST", "", "", ""},
+		"no token":               {"", api("r", "ping", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "ping"},
+		"a bad token":            {"x", api("r", "global.off", on), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "global.off"},
+		"before its arguments":   {"x", api("r", "global.off", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "global.off"},
+		"before its operation":   {"", api("r", "nope", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "nope"},
+		"too many":               {"busy", api("r", "status", `{}`), 429, "RATE_LIMITED", "", "r", "status"},
+		"no such operation":      {"rules", api("r", "rules.delete", on), 400, "INVALID_REQUEST", "", "r", "rules.delete"},
+		"the relay's own":        {"rules", api("r", "bridge.ping", on), 400, "INVALID_REQUEST", "", "r", "bridge.ping"},
+		"a read by a writer":     {"writer", api("r", "status", `{}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "status"},
+		"a write by a reader":    {"reader", api("r", "global.off", on), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "global.off"},
+		"before its if_match":    {"reader", api("r", "global.off", `{}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "global.off"},
+		"a write by a limited":   {"limited", api("r", "rules.create", `{"rule":{},"if_match":"e"}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "rules.create"},
+		"no if_match":            {"rules", api("r", "rules.create", `{"rule":{"id":"a"}}`), 400, "INVALID_REQUEST", "IF_MATCH_REQUIRED", "r", "rules.create"},
+		"an empty if_match":      {"rules", api("r", "global.on", `{"if_match":""}`), 400, "INVALID_REQUEST", "IF_MATCH_REQUIRED", "r", "global.on"},
+		"no rule":                {"rules", api("r", "rules.create", on), 400, "INVALID_REQUEST", "", "r", "rules.create"},
+		"no id":                  {"rules", api("r", "rules.get", `{}`), 400, "INVALID_REQUEST", "", "r", "rules.get"},
+		"a group that is a list": {"rules", api("r", "rules.list", `{"group":[]}`), 400, "INVALID_REQUEST", "", "r", "rules.list"},
+		"arguments in a list":    {"rules", api("r", "rules.list", `[]`), 400, "INVALID_REQUEST", "", "r", "rules.list"},
+		"hostile words":          {"rules", api(`<b>\u202e`, "rules.list", `{"group":[]}`), 400, "INVALID_REQUEST", "", "<b>\u202e", "rules.list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, authenticated)
+			var headers []string
+			if tc.bearer != "" {
+				headers = []string{"Authorization", "Bearer " + tc.bearer}
+			}
+			a := w.do(t, post("/v1/agent-api", tc.body, headers...))
+			refused(t, a, tc.status, tc.code, tc.detail, tc.id, tc.op)
+			require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") != "")
+			require.Zero(t, w.records(t), "nothing is stored")
+			require.Empty(t, w.responder.calls)
+			if tc.status == 429 {
+				require.Equal(t, "3", a.Header().Get("Retry-After"))
+			}
+		})
+	}
+}
+
+// TestTheDoorOfTheAgentAPI: its refusals have the envelope too, whatever the method.
+func TestTheDoorOfTheAgentAPI(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *ingress.Config) { c.MaxBody = 300 })
+	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`), "Content-Type", "text/plain")), 415, "INVALID_REQUEST", "UNSUPPORTED_MEDIA_TYPE", "", "")
+	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`), "Content-Encoding", "gzip")), 415, "INVALID_REQUEST", "UNSUPPORTED_ENCODING", "", "")
+	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{"pattern":"`+strings.Repeat("*", 300)+`"}`))), 413, "INVALID_REQUEST", "PAYLOAD_TOO_LARGE", "", "")
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+		a := w.do(t, httptest.NewRequest(method, "/v1/agent-api", http.NoBody))
+		refused(t, a, 405, "INVALID_REQUEST", "METHOD_NOT_ALLOWED", "", "")
+		require.Equal(t, "POST", a.Header().Get("Allow"))
+	}
+	refused(t, w.do(t, httptest.NewRequest(http.MethodTrace, "/v1/agent-api", http.NoBody)), 405, "INVALID_REQUEST", "METHOD_NOT_ALLOWED", "", "")
+
+	w = setupPolicy(t, door{}, func(c *ingress.Config) {
+		c.Authenticate = func(*http.Request) (ingress.Identity, error) { panic("AGWCANARY-PANIC") }
+	})
+	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`))), 500, "INTERNAL_ERROR", "", "r", "ping")
+	require.NotContains(t, w.logs.String(), "AGWCANARY")
+}
+
+func TestTheLogIsAwayFromTheRules(t *testing.T) {
+	t.Parallel()
+	for word, tc := range map[string]struct {
+		before error
+		named  bool
+		after  string
+	}{"LOG_FULL": {fault.ErrFull, false, "60"}, "UNAVAILABLE": {fault.ErrUnavailable, true, "1"}} {
+		w := setup(t)
+		w.plant(tc.before, nil)
+		a := w.do(t, post("/v1/agent-api", api("r", "global.off", off)))
+		require.Equal(t, http.StatusServiceUnavailable, a.Code)
+		require.Equal(t, "INTERNAL_ERROR", a.field("error", "code"))
+		require.Equal(t, word, a.field("error", "detail"))
+		require.Equal(t, "r", a.body["request_id"])
+		require.Equal(t, tc.after, a.Header().Get("Retry-After"))
+		require.Equal(t, tc.named, a.Header().Get("Weir-Action-Id") != "")
+	}
+}
+
+func TestADisabledAgentAPI(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated, func(c *ingress.Config) { c.NoAgentAPI = true })
+	for _, op := range append(schemas.AgentReads(), append(schemas.AgentWrites(), "rules.delete")...) {
+		for _, bearer := range []string{"chief", "x"} {
+			a := w.do(t, post("/v1/agent-api", api("r", op, `{"if_match":"e"}`), "Authorization", "Bearer "+bearer))
+			refused(t, a, 403, "UNAUTHORIZED", "AGENT_API_DISABLED", "r", op)
+		}
+	}
+	refused(t, w.do(t, post("/v1/agent-api", `{}`)), 400, "INVALID_REQUEST", "", "", "")
+	require.Zero(t, w.records(t))
+}
+
+// TestTheTokenInTheBody counts like one in the header.
+func TestTheTokenInTheBody(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated)
+	body := func(token string) string {
+		return `{"request_id":"r","operation":"status","auth_token":` + token + `}`
+	}
+	for name, tc := range map[string]struct {
+		token  string
+		header []string
+		status int
+	}{
+		"in the body":             {`"rules"`, nil, 200},
+		"in both":                 {`"rules"`, []string{"Authorization", "Bearer rules"}, 200},
+		"in both, other case":     {`"rules"`, []string{"Authorization", "bearer rules"}, 401}, // this Authenticate knows one case
+		"in the header":           {`null`, []string{"Authorization", "Bearer rules"}, 200},
+		"empty in the body":       {`""`, []string{"Authorization", "Bearer rules"}, 200},
+		"another one":             {`"reader"`, []string{"Authorization", "Bearer rules"}, 401},
+		"another scheme":          {`"rules"`, []string{"Authorization", "Basic rules"}, 401},
+		"an unknown one":          {`"nobody"`, nil, 401},
+		"with the scheme":         {`"Bearer rules"`, nil, 401},
+		"two, in one":             {`"rules, Bearer chief"`, nil, 401},
+		"without the scope":       {`"writer"`, nil, 403},
+		"an empty header":         {`"rules"`, []string{"Authorization", ""}, 401},
+		"nothing":                 {`null`, nil, 401},
+		"a header that is a list": {`"rules"`, []string{"Authorization", "Bearer rules, Bearer chief"}, 401},
+	} {
+		a := w.do(t, post("/v1/agent-api", body(tc.token), tc.header...))
+		require.Equal(t, tc.status, a.Code, name)
+	}
+	r := post("/v1/agent-api", body(`"rules"`), "Authorization", "Bearer rules")
+	r.Header.Add("Authorization", "Bearer rules")
+	require.Equal(t, 401, w.do(t, r).Code, "twice is once too often")
+	require.NotContains(t, w.logs.String(), "nobody")
+}
+
+// TestForTenant: a way that names a tenant serves no other.
+func TestForTenant(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated)
+	for tenant, status := range map[string]int{"a": 200, "b": 401, "": 401, "default": 401} {
+		r := post("/v1/agent-api", api("r", "status", `{}`), "Authorization", "Bearer rules")
+		a := w.do(t, r.WithContext(ingress.ForTenant(context.Background(), tenant)))
+		require.Equal(t, status, a.Code, tenant)
+		if status != 200 {
+			require.Equal(t, "UNAUTHORIZED", a.field("error", "code"))
+		}
+	}
+	w = setup(t)
+	for tenant, status := range map[string]int{"default": 200, "a": 401} {
+		r := post("/v1/agent-api", api("r", "status", `{}`))
+		require.Equal(t, status, w.do(t, r.WithContext(ingress.ForTenant(context.Background(), tenant))).Code)
+	}
+}
+
+func TestScopesOfTheReads(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated)
+	for _, tc := range []struct {
+		bearer, op string
+		status     int
+	}{
+		{"writer", "ping", 200},
+		{"limited", "ping", 200},
+		{"limited", "rules.list", 200},
+		{"reader", "rules.list", 200},
+		{"rules", "status", 200},
+		{"chief", "status", 200},
+		{"writer", "rules.get", 403},
+	} {
+		a := w.do(t, post("/v1/agent-api", api("r", tc.op, `{"id":"a"}`), "Authorization", "Bearer "+tc.bearer))
+		require.Equal(t, tc.status, a.Code, tc)
+	}
+}
+
+// previewer remembers what it was asked.
+type previewer struct {
+	mu  sync.Mutex
+	who ingress.Asker
+	q   ingress.Question
+}
+
+func (p *previewer) Preview(_ context.Context, who ingress.Asker, q ingress.Question) (schemas.Preview, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.who, p.q = who, q
+	if q.Call.URL == "http://down/" {
+		return schemas.Preview{}, fault.ErrUnavailable
+	}
+	return schemas.Preview{Result: schemas.PreviewSent, Method: q.Call.Method, URL: q.Call.URL, Rules: []schemas.RuleVerdict{}}, nil
+}
+
+func TestPreview(t *testing.T) {
+	t.Parallel()
+	p := &previewer{}
+	w := setup(t, authenticated, func(c *ingress.Config) { c.Previewer = p })
+	ask := func(bearer, body string) answer {
+		return w.do(t, post("/v1/rules/preview", body, "Authorization", "Bearer "+bearer))
+	}
+	a := ask("limited", `{"method":"post","url":"http://h/","body":{"n":1.50},"scope":{"action_kind":"run","agent":"A","request_id":"r"},"rule":{"id":"d","type":"delay","enabled":false,"match":{"url_pattern":"http://h/"},"action":{"delay_ms":1}}}`)
+	require.Equal(t, http.StatusOK, a.Code, a.Body)
+	require.Equal(t, "sent", a.body["result"])
+	require.Equal(t, ingress.Asker{Tenant: "a", Kind: schemas.KindRun, TaskType: "A", Principal: "id-limited", Entries: []string{"orders"}}, p.who)
+	require.Equal(t, schemas.HTTPCall{Method: "POST", URL: "http://h/", Body: json.RawMessage(`{"n":1.50}`)}, p.q.Call)
+	require.Equal(t, traffic.Facts{Kind: schemas.KindRun, TaskType: "A", Principal: "A", ActionID: "r"}, p.q.Facts)
+	require.Equal(t, "d", p.q.Rule.ID)
+	require.True(t, p.q.Rule.Enabled)
+	require.Equal(t, http.StatusOK, ask("reader", `{"url":"http://h/"}`).Code)
+	require.Nil(t, p.q.Rule)
+	require.Equal(t, "id-reader", p.q.Facts.Principal)
+	require.Zero(t, w.records(t))
+	for _, tc := range []struct {
+		bearer, body string
+		status       int
+	}{
+		{"writer", `{"url":"http://h/"}`, 403},
+		{"nobody", `{"url":"http://h/"}`, 401},
+		{"rules", `{}`, 422},
+		{"rules", `{`, 400},
+		{"rules", `{"url":"http://h/","rule":{"id":"d"}}`, 422},
+		{"rules", `{"url":"http://down/"}`, 503},
+	} {
+		a := ask(tc.bearer, tc.body)
+		require.Equal(t, tc.status, a.Code, a.Body)
+		require.NotEmpty(t, a.body["detail"], "a problem")
+	}
+	require.Equal(t, http.StatusNotFound, setup(t).do(t, post("/v1/rules/preview", `{"url":"http://h/"}`)).Code, "not without a previewer")
+}
+
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated)
+	a := w.do(t, post("/v1/rules/record", `{"action_id":"x","group":"g"}`, "Authorization", "Bearer reader"))
+	require.Equal(t, http.StatusOK, a.Code)
+	require.Equal(t, "a", a.body["tenant"])
+	require.Equal(t, "id-reader", a.body["principal"])
+	require.Equal(t, "x", a.field("request", "action_id"))
+	for _, tc := range []struct {
+		bearer, body string
+		status       int
+	}{
+		{"rules", `{"action_id":"x"}`, 403},
+		{"writer", `{"action_id":"x"}`, 403},
+		{"nobody", `{"action_id":"x"}`, 401},
+		{"reader", `{}`, 422},
+		{"reader", `[]`, 400},
+		{"reader", `{"action_id":"x","more":1}`, 422},
+	} {
+		a := w.do(t, post("/v1/rules/record", tc.body, "Authorization", "Bearer "+tc.bearer))
+		require.Equal(t, tc.status, a.Code, a.Body)
+		require.NotEmpty(t, a.body["detail"], "a problem")
+	}
+}
+
+// TestTheDoorKnowsWhoAsks: the rules that a call is judged under are its tenant's.
+func TestTheDoorKnowsWhoAsks(t *testing.T) {
+	t.Parallel()
+	var asked []ingress.Asker
+	w := setup(t, func(c *ingress.Config) {
+		served(c)
+		c.Authenticate = people
+		c.Judge = func(who ingress.Asker) executor.Policy { asked = append(asked, who); return door{} }
+	})
+	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer limited"))
+	w.do(t, post("/agents/run/sync", fmt.Sprintf(`{"request_id":"r","task_type":"HTTP_EXECUTE","inputs":%s}`, okGet), "Authorization", "Bearer writer"))
+	require.Equal(t, []ingress.Asker{
+		{Tenant: "a", Kind: schemas.KindHTTP, Principal: "id-limited", Entries: []string{"orders", "stock"}},
+		{Tenant: "a", Kind: schemas.KindRun, TaskType: schemas.TaskHTTPExecute, Principal: "id-writer"},
+	}, asked)
+}

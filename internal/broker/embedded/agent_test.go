@@ -1,0 +1,239 @@
+package embedded_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
+	"weir/schemas"
+)
+
+// outside is a node with a port, and what came to the agent API.
+type outside struct {
+	*broker.Broker
+	server *embedded.Server
+	dir    string
+	asked  chan string // subjects
+}
+
+func (o *outside) dial(t *testing.T, file string) (nc *nats.Conn, denied chan error) {
+	t.Helper()
+	st, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var c embedded.Credentials
+	require.NoError(t, json.Unmarshal(raw, &c))
+	denied = make(chan error, 64)
+	nc, err = nats.Connect(c.URL, nats.UserInfo(c.User, c.Password),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc, denied
+}
+
+func expose(t *testing.T) *outside {
+	t.Helper()
+	o := &outside{dir: t.TempDir(), asked: make(chan string, 64)}
+	var err error
+	o.server, err = embedded.Start(embedded.Config{Dir: o.dir, Layout: layout, Listen: "127.0.0.1:0", Durability: schemas.DurabilityProcess})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, o.server.Stop()) })
+	o.Broker, err = broker.Open(t.Context(), broker.Config{Server: o.server, Layout: layout, AttemptTimeout: 5 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { o.Close(context.Background()) })
+	stop, err := o.Serve(schemas.AgentAPIRoot+".*", "q", func(_ context.Context, subject string, data []byte) []byte {
+		o.asked <- subject
+		return append([]byte("answer to "), data...)
+	})
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	return o
+}
+
+// held is how many messages lie in a stream.
+func (o *outside) held(t *testing.T, stream string) uint64 {
+	t.Helper()
+	first, last, err := o.Bounds(t.Context(), stream)
+	require.NoError(t, err)
+	if last == 0 {
+		return 0
+	}
+	return last + 1 - first
+}
+
+func TestAgentAsks(t *testing.T) {
+	t.Parallel()
+	o := expose(t)
+	nc, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
+	for range 2 { // the way back is open for each
+		m, err := nc.Request(schemas.AgentAPISubject("acme.inc"), []byte("ping"), 5*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, "answer to ping", string(m.Data))
+		require.Equal(t, "weir.rpc.agent-api.acme%2Einc", <-o.asked)
+	}
+	require.Empty(t, denied)
+	_, err := nc.Request(schemas.AgentAPIRoot+".t.more", nil, 200*time.Millisecond)
+	require.Error(t, err, "what nobody serves is answered by nobody")
+	require.Empty(t, o.asked)
+}
+
+// TestAgentIsDeniedTheRest: it reads no evidence, no log and no bucket, writes
+// none, and has no API.
+func TestAgentIsDeniedTheRest(t *testing.T) {
+	t.Parallel()
+	o := expose(t)
+	nc, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
+	for _, subject := range []string{
+		"weir.log.0.0.t.rule.id.accepted", "weir.evidence.t.k.e.id", "weir.cancel.t.http.x", "weir.sched.0.x", "weir.rpc", "weir.rpc.other.t", "anything",
+		"weir.live.rules.t", "_INBOX.x", "_WEIR.x", "_R_.x",
+		"$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence",
+		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.INFO.WEIR_EVIDENCE",
+		"$JS.API.STREAM.MSG.GET.KV_WEIR_RULES", "$JS.API.DIRECT.GET.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.KV_WEIR_RULES",
+		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x", "$JS.ACK.WEIR_EVIDENCE.x.1.1.1.1.0",
+		"$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO",
+	} {
+		require.NoError(t, nc.Publish(subject, []byte("{}")))
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
+	heard := make(chan *nats.Msg, 64)
+	for _, subject := range []string{
+		">", "weir.>", "weir.evidence.>", "weir.live.evidence.>", "weir.live.>", "weir.log.>", "$KV.>", "$JS.>", "$SYS.>", "_WEIR.>", "_R_.>", "*.>",
+		"weir.rpc.agent-api.>", // else it could answer in Weir's place
+	} {
+		_, err := nc.ChanSubscribe(subject, heard)
+		require.NoError(t, err)
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
+	_, err := o.Rules().Put(t.Context(), "t", []byte("rules"), 0)
+	require.NoError(t, err)
+	_, err = nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
+	require.NoError(t, err)
+	require.Empty(t, heard)
+	require.EqualValues(t, 1, o.held(t, "KV_"+schemas.RuleBucket))
+	for _, stream := range []string{schemas.LogStream(0), schemas.EvidenceStream, "KV_" + schemas.TokenBucket} {
+		require.Zero(t, o.held(t, stream), stream)
+	}
+}
+
+// TestAgentCannotWriteThroughReplies: answers go to subjects that it names.
+func TestAgentCannotWriteThroughReplies(t *testing.T) {
+	t.Parallel()
+	o := expose(t)
+	observer, _ := o.dial(t, embedded.CredentialsFile(o.dir))
+	js, err := jetstream.New(observer)
+	require.NoError(t, err)
+	_, err = o.Append(t.Context(), schemas.Append{Subject: "weir.evidence.t.k.e.id", Data: []byte("e")})
+	require.NoError(t, err)
+	c, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
+		jetstream.ConsumerConfig{Durable: "audit", AckPolicy: jetstream.AckExplicitPolicy})
+	require.NoError(t, err)
+	m, err := c.Next()
+	require.NoError(t, err)
+	ack := m.Reply()
+	require.True(t, strings.HasPrefix(ack, "$JS.ACK.WEIR_EVIDENCE.audit."))
+
+	heard := make(chan *nats.Msg, 64)
+	_, err = observer.ChanSubscribe("_INBOX.>", heard)
+	require.NoError(t, err)
+	require.NoError(t, observer.Flush())
+	agent, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
+	require.NoError(t, agent.PublishRequest(schemas.AgentAPISubject("t"), ack, nil))
+	require.NoError(t, agent.Flush())
+	require.ErrorIs(t, <-denied, nats.ErrPermissionViolation)
+	targets := []string{
+		"weir.log.0.0.t.http.forged.accepted", "weir.evidence.t.k.e.forged", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.x", "weir.cancel.t.http.x",
+		"$JS.API.STREAM.PURGE.KV_WEIR_RULES", "$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.forged", "$JS.API.STREAM.CREATE.MINE", "_INBOX.observer",
+		schemas.AgentAPISubject("t"), // a circle
+	}
+	for _, to := range targets {
+		require.NoError(t, agent.PublishRequest(schemas.AgentAPISubject("t"), to, []byte(`{"durable_name":"forged"}`)))
+		<-o.asked
+	}
+	last, err := agent.Request(schemas.AgentAPISubject("t"), []byte("last"), 5*time.Second)
+	require.NoError(t, err, "what was answered before has arrived wherever it goes")
+	require.Equal(t, "answer to last", string(last.Data))
+	<-o.asked
+	require.Empty(t, denied)
+	require.NoError(t, o.Ready(t.Context()))
+	require.NoError(t, observer.Flush())
+	require.Empty(t, heard, "nothing is sent to observers")
+
+	_, err = js.Consumer(t.Context(), schemas.EvidenceStream, "forged")
+	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
+	info, err := c.Info(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, info.NumAckPending, "nor acknowledged in their place")
+	require.Empty(t, o.asked, "an answer is no request")
+	require.EqualValues(t, 1, o.held(t, schemas.EvidenceStream))
+	for _, stream := range []string{schemas.LogStream(0), "KV_" + schemas.RuleBucket, "KV_" + schemas.TokenBucket} {
+		require.Zero(t, o.held(t, stream), stream)
+	}
+}
+
+// TestObserverCannotAsk the agent API, nor hear who does.
+func TestObserverCannotAsk(t *testing.T) {
+	t.Parallel()
+	o := expose(t)
+	agent, _ := o.dial(t, embedded.AgentCredentialsFile(o.dir))
+	observer, denied := o.dial(t, embedded.CredentialsFile(o.dir))
+	heard := make(chan *nats.Msg, 64)
+	_, err := observer.ChanSubscribe("_INBOX.>", heard)
+	require.NoError(t, err)
+	require.NoError(t, observer.Publish(schemas.AgentAPISubject("t"), nil))
+	require.NoError(t, observer.Flush())
+	require.ErrorIs(t, <-denied, nats.ErrPermissionViolation)
+	_, err = observer.ChanSubscribe("weir.rpc.>", heard)
+	require.NoError(t, err)
+	require.NoError(t, observer.Flush())
+	require.ErrorIs(t, <-denied, nats.ErrPermissionViolation)
+	_, err = agent.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, observer.Flush())
+	require.Empty(t, heard)
+}
+
+func TestAgentPasswordSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := embedded.Config{Dir: dir, Layout: layout, Listen: "127.0.0.1:0"}
+	file := embedded.AgentCredentialsFile(dir)
+	read := func() (c, observer embedded.Credentials) {
+		s, err := embedded.Start(cfg)
+		require.NoError(t, err)
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, &c))
+		raw, err = os.ReadFile(embedded.CredentialsFile(dir))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, &observer))
+		require.NoError(t, s.Stop())
+		return c, observer
+	}
+	before, observer := read()
+	require.Equal(t, "agent", before.User)
+	require.NotEqual(t, observer.Password, before.Password)
+	after, _ := read()
+	require.Equal(t, before.Password, after.Password)
+	require.NoError(t, os.Remove(file))
+	fresh, same := read()
+	require.NotEqual(t, before.Password, fresh.Password, "who deletes the file gets a new one")
+	require.Equal(t, observer.Password, same.Password)
+
+	require.NoError(t, os.WriteFile(file, []byte(`{"user":"observer","password":"x"}`), 0o600))
+	_, err := embedded.Start(cfg)
+	require.ErrorIs(t, err, embedded.ErrDataDir)
+	require.ErrorContains(t, err, "delete it for a new password")
+}

@@ -1,0 +1,201 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/schemas"
+)
+
+const asked = schemas.AgentAPIRoot + ".*"
+
+// service is a node, and a client beside it that asks.
+func askable(t *testing.T) (*node, *nats.Conn) {
+	t.Helper()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	nc, err := n.server.Connect()
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return n, nc
+}
+
+func TestServeAnswers(t *testing.T) {
+	t.Parallel()
+	n, nc := askable(t)
+	stop, err := n.Serve(asked, "q", func(_ context.Context, subject string, data []byte) []byte {
+		if string(data) == "silence" {
+			return nil
+		}
+		return []byte(subject + " " + string(data))
+	})
+	require.NoError(t, err)
+	defer stop()
+	require.NoError(t, nc.Publish(schemas.AgentAPISubject("t"), []byte("to nobody")))
+	m, err := nc.Request(schemas.AgentAPISubject("a.b"), []byte("hello"), 5*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "weir.rpc.agent-api.a%2Eb hello", string(m.Data))
+	_, err = nc.Request(schemas.AgentAPISubject("t"), []byte("silence"), 50*time.Millisecond)
+	require.ErrorIs(t, err, nats.ErrTimeout)
+	m, err = nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "weir.rpc.agent-api.t ", string(m.Data))
+}
+
+// TestServeGivesARequestToOneNode of all that serve under one name.
+func TestServeGivesARequestToOneNode(t *testing.T) {
+	t.Parallel()
+	n, nc := askable(t)
+	var mu sync.Mutex
+	got := map[string]int{}
+	for _, b := range []*Broker{n.Broker, n.second(t), n.second(t)} {
+		stop, err := b.Serve(asked, "q", func(_ context.Context, _ string, data []byte) []byte {
+			mu.Lock()
+			defer mu.Unlock()
+			got[string(data)]++
+			return data
+		})
+		require.NoError(t, err)
+		defer stop()
+	}
+	for i := range 100 {
+		_, err := nc.Request(schemas.AgentAPISubject("t"), []byte(strconv.Itoa(i)), 5*time.Second)
+		require.NoError(t, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, got, 100)
+	for data, times := range got {
+		require.Equal(t, 1, times, data)
+	}
+}
+
+// TestServeIsBounded: one too many is told so while the others run, and there is
+// room again when they have ended.
+func TestServeIsBounded(t *testing.T) {
+	t.Parallel()
+	n, nc := askable(t)
+	release, began := make(chan struct{}), make(chan struct{}, serveSlots)
+	stop, err := n.Serve(asked, "q", func(ctx context.Context, _ string, data []byte) []byte {
+		if ctx.Err() != nil {
+			return []byte(context.Cause(ctx).Error())
+		}
+		began <- struct{}{}
+		<-release
+		return data
+	})
+	require.NoError(t, err)
+	defer stop()
+	answers := make(chan *nats.Msg, serveSlots)
+	inbox := nc.NewInbox()
+	_, err = nc.ChanSubscribe(inbox, answers)
+	require.NoError(t, err)
+	for range serveSlots {
+		require.NoError(t, nc.PublishRequest(schemas.AgentAPISubject("t"), inbox, []byte("slow")))
+	}
+	for range serveSlots {
+		<-began
+	}
+	for range 3 {
+		m, err := nc.Request(schemas.AgentAPISubject("t"), []byte("more"), 5*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, ErrBusy.Error(), string(m.Data))
+	}
+	close(release)
+	for range serveSlots {
+		require.Equal(t, "slow", string((<-answers).Data))
+	}
+	require.Eventually(t, func() bool {
+		m, err := nc.Request(schemas.AgentAPISubject("t"), []byte("again"), 5*time.Second)
+		return err == nil && string(m.Data) == "again"
+	}, 10*time.Second, time.Millisecond)
+}
+
+// TestServeStops: what runs is answered, what comes is not taken.
+func TestServeStops(t *testing.T) {
+	t.Parallel()
+	n, nc := askable(t)
+	began, release := make(chan struct{}, serveSlots), make(chan struct{})
+	stop, err := n.Serve(asked, "q", func(ctx context.Context, _ string, data []byte) []byte {
+		began <- struct{}{}
+		<-release
+		if ctx.Err() != nil {
+			return []byte("cut off")
+		}
+		return data
+	})
+	require.NoError(t, err)
+	answered := make(chan string, 1)
+	go func() {
+		m, err := nc.Request(schemas.AgentAPISubject("t"), []byte("x"), 10*time.Second)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		answered <- string(m.Data)
+	}()
+	<-began
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	// Nobody listens any more, while the first still runs.
+	require.Eventually(t, func() bool {
+		_, err := nc.Request(schemas.AgentAPISubject("t"), nil, 100*time.Millisecond)
+		return err != nil && strings.Contains(err.Error(), nats.ErrNoResponders.Error())
+	}, 10*time.Second, 5*time.Millisecond)
+	select {
+	case <-stopped:
+		t.Fatal("it did not wait")
+	default:
+	}
+	close(release)
+	require.Equal(t, "x", <-answered)
+	<-stopped
+	stop()
+}
+
+// TestServeEndsWithItsBroker: a request that runs when the broker closes is told.
+func TestServeEndsWithItsBroker(t *testing.T) {
+	t.Parallel()
+	n, nc := askable(t)
+	b := n.second(t)
+	began, ended := make(chan struct{}), make(chan struct{})
+	stop, err := b.Serve(asked, "q", func(ctx context.Context, _ string, _ []byte) []byte {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return []byte("late")
+	})
+	require.NoError(t, err)
+	require.NoError(t, nc.PublishRequest(schemas.AgentAPISubject("t"), nc.NewInbox(), nil))
+	<-began
+	b.Close(t.Context())
+	<-ended
+	stop()
+	_, err = b.Serve(asked, "q", nil)
+	require.Error(t, err)
+}
+
+// TestServeTooLargeAnAnswer says so: nobody waits in vain.
+func TestServeTooLargeAnAnswer(t *testing.T) {
+	t.Parallel()
+	n, nc := askable(t)
+	stop, err := n.Serve(asked, "q", func(context.Context, string, []byte) []byte {
+		return make([]byte, n.nc.MaxPayload()+1)
+	})
+	require.NoError(t, err)
+	defer stop()
+	m, err := nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "413", m.Header.Get("Nats-Service-Error-Code"))
+	require.Empty(t, m.Data)
+}

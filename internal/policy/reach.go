@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Reaches reports whether a call could be permitted whose URL begins with prefix,
+// or is prefix where whole holds, with a method; with any where that is empty. It
+// is for what is to write the URLs of calls that nobody makes yet. False is
+// certain under this policy. True is no decision: the rest of the URL, headers,
+// body, the entry that a key names and the addresses of a name are for Decide and
+// the Permit. Shadow entries and those of agents lead nowhere.
+func (p *Policy) Reaches(method, prefix string, whole bool) bool {
+	bits := methodsAll
+	if method != "" {
+		_, bits = parseMethod(method)
+	}
+	if p == nil || bits == 0 {
+		return false
+	}
+	leads := p.leadsOn
+	if whole {
+		leads = p.leadsTo
+	}
+	s, ok := begin(prefix, bits)
+	return ok && slices.ContainsFunc(p.enforced.entries, func(e *entry) bool { return leads(e, s) })
+}
+
+// beginning is how a URL begins.
+type beginning struct {
+	text    string
+	methods methods
+	// scheme is empty where the text ends before it does. Behind it and its slashes
+	// stands authority, and closed says that there is something behind that: rest.
+	scheme    string
+	authority string
+	closed    bool
+	rest      string
+}
+
+// begin is false for what no URL begins with that Decide might permit.
+func begin(text string, m methods) (beginning, bool) {
+	b := beginning{text: text, methods: m}
+	for i := range len(text) {
+		if !urlByte(text[i]) {
+			return b, false
+		}
+	}
+	for _, scheme := range []string{schemeHTTP, schemeHTTPS} {
+		head := scheme + "://"
+		if len(text) < len(head) || !equalLower(text[:len(head)], head) {
+			continue
+		}
+		b.scheme, b.authority = scheme, text[len(head):]
+		if i := strings.IndexAny(b.authority, "/?"); i >= 0 {
+			b.authority, b.rest, b.closed = b.authority[:i], b.authority[i:], true
+		}
+		return b, len(text) <= maxURL
+	}
+	return b, b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)
+}
+
+// inScheme reports whether the text ends before the slashes behind a scheme do.
+func (b beginning) inScheme(scheme string) bool {
+	head := scheme + "://"
+	return len(b.text) < len(head) && equalLower(b.text, head[:len(b.text)])
+}
+
+// leadsTo reports whether an entry covers the URL that is all there is.
+func (p *Policy) leadsTo(e *entry, b beginning) bool {
+	u, f := parseURL(b.text, false)
+	return f == flawNone && p.leads(e, &question{url: u, pathForm: checkPath(u.path), bit: b.methods})
+}
+
+// leadsOn reports whether an entry may cover a URL that begins so.
+func (p *Policy) leadsOn(e *entry, b beginning) bool {
+	switch {
+	case e.methods&b.methods == 0:
+		return false
+	case b.scheme == "":
+		return e.scheme == "" && (b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)) || e.scheme != "" && b.inScheme(e.scheme)
+	case e.scheme != "" && e.scheme != b.scheme:
+		return false
+	case !b.closed:
+		return e.mayHold(b.authority)
+	}
+	u, f := splitURL(b.scheme + "://" + b.authority)
+	if f != flawNone {
+		return false
+	}
+	path, _, fixed := strings.Cut(b.rest, "?")
+	q := question{url: u, bit: b.methods}
+	q.url.path, q.pathForm = e.further(path, fixed)
+	return p.leads(e, &q)
+}
+
+// further is a path that begins with what is known of one and is the entry's, if there
+// is such a path, and what is wrong with the part that is known.
+func (e *entry) further(path string, fixed bool) (string, flaw) {
+	if path == "" {
+		path = "/" // the query follows the host
+	}
+	whole := path
+	if !fixed { // the segment that has begun may become any other
+		whole = path[:strings.LastIndexByte(path, '/')+1]
+	}
+	if !validEscapes(whole) {
+		return path, flawEscape
+	}
+	f := checkPath(whole)
+	if !fixed {
+		if i := strings.LastIndexByte(path, '%'); i > 0 && i >= len(path)-2 {
+			path = path[:i] // the escape that has begun as well
+		}
+		if len(path) < len(e.prefix) && sameWritten(path, e.prefix[:len(path)]) {
+			path = e.prefix
+		}
+	}
+	return path, f
+}
+
+// mayHold reports whether an entry's host and port may be what an authority
+// becomes that has begun so, or that ends here.
+func (e *entry) mayHold(s string) bool {
+	if strings.HasPrefix(s, "[") { // one address has many spellings
+		return e.any || strings.Contains(e.host, ":")
+	}
+	host, port, hasPort := strings.Cut(s, ":")
+	for i := range len(host) {
+		if !hostByte(host[i]) && host[i] != '.' {
+			return false
+		}
+	}
+	if hasPort {
+		name, _, odd, bad := parseHost(host)
+		return odd == flawNone && bad == flawNone && e.coversHost(name) && e.mayListen(port)
+	}
+	switch {
+	case e.any, e.host[0] == '.', s == "":
+		return true
+	case strings.Contains(e.host, ":"):
+		return false
+	default:
+		return len(host) <= len(e.host) && equalLower(host, e.host[:len(host)])
+	}
+}
+
+// mayListen reports whether an entry's port may begin with these digits.
+func (e *entry) mayListen(digits string) bool {
+	switch {
+	case e.port != 0:
+		return strings.HasPrefix(strconv.Itoa(int(e.port)), digits)
+	case e.any:
+		return slices.ContainsFunc([]string{"80", "443"}, func(port string) bool { return strings.HasPrefix(port, digits) })
+	default:
+		_, ok := parsePort(digits)
+		return ok || digits == ""
+	}
+}

@@ -1,0 +1,60 @@
+package problem
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"weir/schemas"
+)
+
+type agentKey struct{}
+
+type agentWords struct{ requestID, operation string }
+
+// WithAgent makes the answers of the agent API repeat the request_id and the
+// operation of a request, as far as they could be read.
+func WithAgent(ctx context.Context, requestID, operation string) context.Context {
+	return context.WithValue(ctx, agentKey{}, agentWords{requestID, operation})
+}
+
+// Agent is what WithAgent set, or twice "".
+func Agent(ctx context.Context) (requestID, operation string) {
+	w, _ := ctx.Value(agentKey{}).(agentWords)
+	return w.requestID, w.operation
+}
+
+// WriteAgent is Write in the words of the agent API. Statuses stay those of the
+// error, except where the document has a word and a status of its own.
+func WriteAgent(w http.ResponseWriter, r *http.Request, err error) {
+	e := Of(err)
+	id, operation := Agent(r.Context())
+	e.answer(w, "application/json", schemas.AgentResponse{RequestID: id, Operation: operation, Error: e.agent()})
+}
+
+// agent is the error in the words that agents know. What it was called before
+// becomes the detail.
+func (e *Error) agent() *schemas.AgentError {
+	code, detail := AgentCode(e.Code)
+	return &schemas.AgentError{Code: code, Message: cmp.Or(e.Detail, e.Title), Detail: cmp.Or(e.Word, detail)}
+}
+
+// AgentCode is the agent API's word for a code, and the finer word beside it.
+func AgentCode(c schemas.Code) (code schemas.Code, detail string) {
+	switch c {
+	case schemas.InvalidRequest, schemas.ValidationError, schemas.NotFound, schemas.EtagMismatch,
+		schemas.RuleLimitExceeded, schemas.RateLimited, schemas.InternalError:
+		return c, ""
+	case schemas.Unauthorized:
+		return c, schemas.DetailAuthRequired
+	case schemas.Forbidden:
+		return schemas.Unauthorized, string(c)
+	case schemas.MethodNotAllowed, schemas.NotAcceptable, schemas.UnsupportedMediaType, schemas.UnsupportedEncoding,
+		schemas.PayloadTooLarge, schemas.HeadersTooLarge, schemas.RequestTimeout, schemas.Conflict:
+		return schemas.InvalidRequest, string(c)
+	case schemas.Internal:
+		return schemas.InternalError, ""
+	default:
+		return schemas.InternalError, string(c)
+	}
+}

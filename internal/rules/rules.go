@@ -1,0 +1,200 @@
+// Package rules keeps the rule sets of all tenants: it follows the store that they
+// lie in, compiles each set as it changes, and writes a new one in the place of the
+// one that the writer had read, or not at all.
+package rules
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// Store holds one value a key and numbers the writes to all of them. In its
+// records Subject is the key and Seq the number of the write; without Data the
+// key is gone.
+type Store interface {
+	// Put stores a value if the key's newest write is last, 0 for none.
+	// fault.ErrFenced says that it is not; fault.ErrTooLarge that no message can
+	// hold it.
+	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
+	// Get is the key's newest write, as the store's leader has it;
+	// fault.ErrNotFound: there is none.
+	Get(ctx context.Context, key string) (schemas.Record, error)
+	// Next is the first write of the key behind a write that is still kept;
+	// fault.ErrNotFound: there is none.
+	Next(ctx context.Context, key string, after uint64) (schemas.Record, error)
+	// Read returns up to limit records behind a write, oldest first. Fewer
+	// than limit says that there were no more when it was called.
+	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
+	// Watch calls fn for what is stored from now on, and lost when some of
+	// that may be missing.
+	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
+	// Barrier returns once what was put would survive.
+	Barrier(ctx context.Context) error
+}
+
+// Config of a Keeper. All have defaults.
+type Config struct {
+	// Check is how often the store is asked whether the copy is whole, beside
+	// being followed; default 500 ms.
+	Check time.Duration
+	// Changed is called after another set of a tenant has come into force; it must
+	// not block. Default: nobody hears of it.
+	Changed func(tenant string)
+	// Now is the clock; default time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger // default: none
+}
+
+func (c Config) withDefaults() Config {
+	if c.Check <= 0 {
+		c.Check = 500 * time.Millisecond
+	}
+	if c.Changed == nil {
+		c.Changed = func(string) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Snapshot is a tenant's set at one time.
+type Snapshot struct {
+	// Doc is never changed; a tenant without a stored set has an empty one in which
+	// GlobalActive holds.
+	Doc schemas.RuleSet
+	// Revision is 0 for a set that was never written.
+	Revision uint64
+	Etag     string
+	Set      *traffic.Set
+}
+
+// Keeper knows every tenant's rule set. It is safe for concurrent use.
+type Keeper struct {
+	store Store
+	cfg   Config
+
+	learning sync.Mutex // one record is taken over at a time, and compiled once
+
+	mu    sync.RWMutex
+	held  map[string]*held // by tenant
+	whole bool             // the store was read to its end at least once
+
+	read uint64 // everything up to here was read from the store; only of catchUp
+
+	kick chan struct{}
+	stop func()
+	done sync.WaitGroup
+}
+
+// held is what is known of a tenant's set. It is replaced, never changed.
+type held struct {
+	snapshot Snapshot
+	err      error // why it cannot be read
+	stored   bool  // the key has a value
+	replaced chan struct{}
+}
+
+// New returns a Keeper over a store. Before Start nothing is in force: InForce
+// gives an error.
+func New(s Store, cfg Config) *Keeper {
+	return &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, kick: make(chan struct{}, 1), stop: func() {}}
+}
+
+// errUnread: whether a tenant has rules cannot be told yet.
+var errUnread = errors.New("the rule sets were not read yet")
+
+// InForce is the set that calls of a tenant go by now, nil for a tenant without
+// one, and a channel that is closed when another comes into force; nil without a
+// set. An error says that the stored set cannot be read: calls must not go out as if
+// there were none. It asks memory alone.
+func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error) {
+	k.mu.RLock()
+	h, whole := k.held[tenant], k.whole
+	k.mu.RUnlock()
+	switch {
+	case !whole:
+		return nil, nil, errUnread
+	case h == nil:
+		return nil, nil, nil
+	case h.err != nil:
+		return nil, nil, h.err
+	case !h.stored:
+		return nil, nil, nil
+	}
+	return h.snapshot.Set, h.replaced, nil
+}
+
+// Newest is the tenant's set as the store's leader has it. What it finds is in
+// force on this node when it returns. ErrUnreadable says that nobody may write over
+// what is stored.
+func (k *Keeper) Newest(ctx context.Context, tenant string) (Snapshot, error) {
+	key := schemas.EscapeToken(tenant)
+	r, err := k.store.Get(ctx, key)
+	if errors.Is(err, fault.ErrNotFound) {
+		r, err = schemas.Record{Subject: key}, nil
+	}
+	if err != nil {
+		return Snapshot{}, err
+	}
+	h := k.learn(ctx, tenant, r)
+	return h.snapshot, h.err
+}
+
+// After is the first set that was written behind a revision and is still kept;
+// fault.ErrNotFound: there is none.
+func (k *Keeper) After(ctx context.Context, tenant string, revision uint64) (Snapshot, error) {
+	for {
+		r, err := k.store.Next(ctx, schemas.EscapeToken(tenant), revision)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		if len(r.Data) > 0 { // else somebody deleted the set: that is none
+			h := k.learn(ctx, tenant, r)
+			return h.snapshot, h.err
+		}
+		revision = r.Seq
+	}
+}
+
+// Put writes doc in the place of the set with a revision, and fills in V, Tenant and
+// Previous, and At where it is zero. fault.ErrFenced: another was written meanwhile;
+// fault.ErrTooLarge: it is over schemas.MaxRuleSet, or no message can hold it;
+// ErrUnreadable: it would not compile. Nothing was written then. After any other
+// error it may have been. When it returns without an error the set would survive
+// what the durability promises, and is in force on this node.
+func (k *Keeper) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (Snapshot, error) {
+	doc.V, doc.Tenant, doc.Previous = schemas.RuleSetVersion, tenant, revision
+	if doc.At.IsZero() {
+		doc.At = k.cfg.Now().UTC()
+	}
+	value, err := encode(doc)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if len(value) > schemas.MaxRuleSet {
+		return Snapshot{}, fault.ErrTooLarge
+	}
+	r := schemas.Record{Subject: schemas.EscapeToken(tenant), Data: value}
+	if _, err := open(tenant, r); err != nil {
+		return Snapshot{}, err // what nobody can read stops every call of the tenant
+	}
+	if r.Seq, err = k.store.Put(ctx, r.Subject, value, revision); err != nil {
+		return Snapshot{}, err
+	}
+	h := k.learn(ctx, tenant, r)
+	if err := k.store.Barrier(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	return h.snapshot, h.err
+}

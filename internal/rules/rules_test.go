@@ -1,0 +1,200 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func TestNoSet(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	set, replaced, err := k.InForce("t")
+	require.NoError(t, err)
+	require.Nil(t, set)
+	require.Nil(t, replaced)
+	first, err := k.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Zero(t, first.Revision)
+	require.Regexp(t, "^etag-0-", first.Etag)
+	require.Equal(t, schemas.RuleSet{V: 1, Tenant: "t", GlobalActive: true, Groups: []string{}, Rules: []schemas.Rule{}}, first.Doc)
+	require.Equal(t, first.Etag, first.Set.Etag(), "it can be asked what a rule would do")
+	require.Empty(t, k.force(t, "t"), "to have been asked for makes no set")
+	_, err = k.After(t.Context(), "t", 0)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	revision, ok := Revision(first.Etag)
+	require.True(t, ok)
+	require.Equal(t, uint64(1), k.put(t, "t", doc(rule("a")), revision).Revision)
+}
+
+// TestPut is in force, would survive, and is what anybody reads, when it returns.
+func TestPut(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	var changed []string
+	k := node(t, s, Config{Changed: func(tenant string) { changed = append(changed, tenant) }})
+	s.set(func(s *shelf) { s.deaf = true })
+	one := k.put(t, "t", doc(rule("a")), 0)
+	require.Equal(t, one.Etag, k.force(t, "t"))
+	require.Equal(t, 1, s.barriers)
+	require.Equal(t, []string{"t"}, changed)
+	require.Equal(t, uint64(0), one.Doc.Previous)
+	require.Equal(t, "action", one.Doc.By)
+	require.Equal(t, doc().At, one.Doc.At)
+	_, replaced, err := k.InForce("t")
+	require.NoError(t, err)
+	_, untouched, err := k.InForce("u")
+	require.NoError(t, err)
+
+	two := k.put(t, "t", schemas.RuleSet{GlobalActive: false, Rules: one.Doc.Rules}, one.Revision)
+	<-replaced
+	require.Nil(t, untouched)
+	require.Equal(t, two.Etag, k.force(t, "t"))
+	require.Equal(t, one.Revision, two.Doc.Previous)
+	require.NotZero(t, two.Doc.At)
+	require.False(t, two.Doc.GlobalActive)
+	require.Equal(t, []string{"t", "t"}, changed)
+
+	for range 2 {
+		_, err = k.Put(t.Context(), "t", doc(), one.Revision)
+		require.ErrorIs(t, err, fault.ErrFenced)
+	}
+	_, err = k.Put(t.Context(), "t", doc(), 0)
+	require.ErrorIs(t, err, fault.ErrFenced)
+	require.Equal(t, two.Etag, k.force(t, "t"))
+	newest, err := k.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, two, newest)
+	require.Equal(t, []string{"t", "t"}, changed, "an equal revision is not taken over again")
+}
+
+// TestPutWithoutAnEnd: whether it was written is what After tells.
+func TestPutWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	broken := errors.New("the disk is gone")
+	s.set(func(s *shelf) { s.barrier = broken })
+	_, err := k.Put(t.Context(), "t", doc(rule("a")), 0)
+	require.ErrorIs(t, err, broken)
+	next, err := k.After(t.Context(), "t", 0)
+	require.NoError(t, err)
+	require.Equal(t, "action", next.Doc.By)
+	require.Zero(t, next.Doc.Previous)
+	require.Equal(t, next.Etag, k.force(t, "t"))
+	s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+	_, err = k.Put(t.Context(), "t", doc(), next.Revision)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	_, err = k.Newest(t.Context(), "t")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	_, err = k.After(t.Context(), "t", 0)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.Equal(t, next.Etag, k.force(t, "t"), "memory alone is asked")
+}
+
+// TestAfter gives the successor, as long as it is kept.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	var all []Snapshot
+	var last uint64
+	for i := range 20 {
+		d := doc(many(i % 3)...)
+		d.By = strconv.Itoa(i)
+		all = append(all, k.put(t, "t", d, last))
+		k.put(t, "other"+strconv.Itoa(i), doc(), 0)
+		last = all[i].Revision
+	}
+	for i, was := range all[4:19] {
+		next, err := k.After(t.Context(), "t", was.Revision)
+		require.NoError(t, err)
+		require.Equal(t, all[4+i+1], next)
+		require.Equal(t, was.Revision, next.Doc.Previous)
+	}
+	next, err := k.After(t.Context(), "t", all[0].Revision)
+	require.NoError(t, err)
+	require.NotEqual(t, all[0].Revision, next.Doc.Previous, "its own is no longer kept")
+	_, err = k.After(t.Context(), "t", last)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	require.Equal(t, all[19].Etag, k.force(t, "t"), "an old set is not put in force")
+}
+
+// TestDeleted with other tools: the tenant has no rules, and may write new ones.
+func TestDeleted(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	one := k.put(t, "t", doc(rule("a")), 0)
+	_, replaced, err := k.InForce("t")
+	require.NoError(t, err)
+	s.set(func(s *shelf) { s.store("t", nil) })
+	<-replaced
+	set, replaced, err := k.InForce("t")
+	require.NoError(t, err)
+	require.Nil(t, set)
+	require.Nil(t, replaced)
+	none, err := k.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, one.Revision+1, none.Revision)
+	require.Empty(t, none.Doc.Rules)
+	require.True(t, none.Doc.GlobalActive)
+	_, err = k.After(t.Context(), "t", one.Revision)
+	require.ErrorIs(t, err, fault.ErrNotFound, "a mark is no set")
+	two := k.put(t, "t", doc(rule("b")), none.Revision)
+	next, err := k.After(t.Context(), "t", one.Revision)
+	require.NoError(t, err)
+	require.Equal(t, two, next)
+	// Without a mark it takes the next write to hear of it.
+	s.set(func(s *shelf) { s.records = nil })
+	none, err = k.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Zero(t, none.Revision)
+	require.Empty(t, none.Doc.Rules)
+	require.Equal(t, two.Etag, k.force(t, "t"))
+	three := k.put(t, "t", doc(rule("c")), 0)
+	require.Equal(t, three.Etag, k.force(t, "t"))
+}
+
+// TestOneWriterWins of a hundred on as many nodes as there are, and every answer
+// says the truth.
+func TestOneWriterWins(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	nodes := []*Keeper{node(t, s, Config{}), node(t, s, Config{}), node(t, s, Config{})}
+	for round := range uint64(3) {
+		var all sync.WaitGroup
+		results := make([]error, 100)
+		for i := range results {
+			all.Go(func() {
+				d := doc(rule("a" + strconv.Itoa(i)))
+				d.By = strconv.Itoa(i)
+				_, results[i] = nodes[i%3].Put(context.WithoutCancel(t.Context()), "t", d, round)
+			})
+		}
+		all.Wait()
+		won := slices.Index(results, nil)
+		require.GreaterOrEqual(t, won, 0)
+		for i, err := range results {
+			if i != won {
+				require.ErrorIs(t, err, fault.ErrFenced)
+			}
+		}
+		for _, k := range nodes {
+			newest, err := k.Newest(t.Context(), "t")
+			require.NoError(t, err)
+			require.Equal(t, strconv.Itoa(won), newest.Doc.By)
+			require.Equal(t, newest.Etag, k.force(t, "t"))
+		}
+	}
+	require.Len(t, s.records, 3)
+}

@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// TestEtagCoversTheSet and the switch, and nothing that is said about the write.
+func TestEtagCoversTheSet(t *testing.T) {
+	t.Parallel()
+	tag := func(tenant string, change func(*schemas.RuleSet)) string {
+		d := doc(rule("a"), rule("b"))
+		d.V, d.Tenant, d.Groups = schemas.RuleSetVersion, tenant, []string{"g"}
+		change(&d)
+		value, err := encode(d)
+		require.NoError(t, err)
+		s, err := open(tenant, schemas.Record{Seq: 7, Data: value})
+		require.NoError(t, err)
+		require.Equal(t, s.Etag, s.Set.Etag())
+		return s.Etag
+	}
+	same := tag("t", func(*schemas.RuleSet) {})
+	require.Regexp(t, `^etag-7-[0-9a-f]{16}$`, same)
+	for name, change := range map[string]func(*schemas.RuleSet){
+		"by": func(d *schemas.RuleSet) { d.By = "x" }, "previous": func(d *schemas.RuleSet) { d.Previous = 9 },
+		"at": func(d *schemas.RuleSet) { d.At = d.At.Add(1) },
+	} {
+		require.Equal(t, same, tag("t", change), name)
+	}
+	seen := map[string]string{same: "same"}
+	for name, change := range map[string]func(*schemas.RuleSet){
+		"switch": func(d *schemas.RuleSet) { d.GlobalActive = false }, "groups": func(d *schemas.RuleSet) { d.Groups = nil },
+		"rule": func(d *schemas.RuleSet) { d.Rules[1].Priority++ }, "fewer": func(d *schemas.RuleSet) { d.Rules = d.Rules[:1] },
+		"order": func(d *schemas.RuleSet) { d.Rules[0], d.Rules[1] = d.Rules[1], d.Rules[0] },
+	} {
+		got := tag("t", change)
+		require.NotContains(t, seen, got, name)
+		seen[got] = name
+	}
+	require.NotContains(t, seen, tag("other", func(*schemas.RuleSet) {}))
+}
+
+// TestEtagOfWhatIsStored: a later program's members count, white space does not.
+func TestEtagOfWhatIsStored(t *testing.T) {
+	t.Parallel()
+	tag := func(value string) string {
+		s, err := open("t", schemas.Record{Seq: 7, Data: []byte(value)})
+		require.NoError(t, err)
+		return s.Etag
+	}
+	same := tag(`{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[]}`)
+	require.Equal(t, same, tag(`{ "rules": [ ], "groups": [ ], "v": 1, "tenant": "t", "global_active": true, "by": "x" }`))
+	with := func(more string) string {
+		r, err := json.Marshal(rule("a"))
+		require.NoError(t, err)
+		return tag(`{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[` + strings.TrimSuffix(string(r), "}") + more + `}]}`)
+	}
+	require.NotEqual(t, with(""), with(`,"later":true`))
+}
+
+func TestRevision(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]uint64{
+		"etag-0-0123456789abcdef": 0, "etag-18446744073709551615-ffffffffffffffff": 1<<64 - 1, "etag-42-0000000000000000": 42,
+	} {
+		got, ok := Revision(text)
+		require.True(t, ok, text)
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{
+		"", "*", "etag-", "etag-1", "etag-1-", "etag-01-0123456789abcdef", "etag-+1-0123456789abcdef", "etag--1-0123456789abcdef",
+		"etag-1-0123456789ABCDEF", "etag-1-0123456789abcde", "etag-1-0123456789abcdef0", `"etag-1-0123456789abcdef"`, "W/etag-1-0123456789abcdef",
+		"etag-1-0123456789abcdef, etag-2-0123456789abcdef", " etag-1-0123456789abcdef", "ETAG-1-0123456789abcdef",
+		"etag-18446744073709551616-0123456789abcdef", "etag-1-0123456789abcdeg",
+	} {
+		_, ok := Revision(text)
+		require.False(t, ok, text)
+	}
+}
+
+func FuzzRevision(f *testing.F) {
+	f.Add("etag-7-0123456789abcdef")
+	f.Fuzz(func(t *testing.T, text string) {
+		n, ok := Revision(text)
+		if !ok {
+			return
+		}
+		again, ok := Revision(text)
+		require.True(t, ok)
+		require.Equal(t, n, again)
+		require.Len(t, strings.Split(text, "-"), 3)
+	})
+}
+
+// TestUnreadable sets are told apart from none, and from each other for the log.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	bad, err := json.Marshal(schemas.Rule{ID: "a", Type: "no such type"})
+	require.NoError(t, err)
+	for value, want := range map[string]error{
+		`x`:                       errDamaged,
+		`null`:                    errVersion,
+		`{}`:                      errVersion,
+		`{"v":2,"tenant":"t"}`:    errVersion,
+		`{"v":"1","tenant":"t"}`:  errDamaged,
+		`{"v":1,"tenant":"u"}`:    errTenant,
+		`{"v":1,"tenant":"T"}`:    errTenant,
+		`{"v":1}`:                 errTenant,
+		`{"v":1,"tenant":"t"}{}`:  errDamaged,
+		`{"v":1,"rules":"","x":`:  errDamaged,
+		`{"v":1,"rules":"rules"}`: errDamaged,
+		`{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[` + string(bad) + `]}`: errRule,
+	} {
+		_, err := open("t", schemas.Record{Seq: 1, Data: []byte(value)})
+		require.Equal(t, want, err, value)
+		require.ErrorIs(t, err, ErrUnreadable)
+	}
+}
+
+// TestStoredBytesStay as the caller wrote them.
+func TestStoredBytesStay(t *testing.T) {
+	t.Parallel()
+	d := doc(rule("a"))
+	value, err := encode(d)
+	require.NoError(t, err)
+	require.Contains(t, string(value), `"body":{"n":1.50,"s":"<&>"}`)
+	require.Contains(t, string(value), `"groups":[]`)
+	value, err = encode(schemas.RuleSet{})
+	require.NoError(t, err)
+	require.Contains(t, string(value), `"rules":[]`)
+}
+
+func TestPutRefusesWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	r := rule("a")
+	r.Action.Body = json.RawMessage(`"` + strings.Repeat("x", schemas.MaxRuleSet) + `"`)
+	_, err := k.Put(t.Context(), "t", doc(r), 0)
+	require.ErrorIs(t, err, fault.ErrTooLarge)
+	r.Type = "no such type"
+	r.Action = schemas.RuleAction{}
+	_, err = k.Put(t.Context(), "t", doc(r), 0)
+	require.ErrorIs(t, err, ErrUnreadable, "what nobody can read is not written")
+	require.Empty(t, s.records)
+	require.Empty(t, k.force(t, "t"))
+}

@@ -1,0 +1,160 @@
+package traffic
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/schemas"
+)
+
+// rule is one rule, ready to be asked.
+type rule struct {
+	schemas.Rule
+
+	pattern pattern
+	target  template // of a redirect
+	answer  *Answer  // of a mock
+}
+
+// Compile makes a Set of what is stored under an etag. A rule that Read would
+// refuse is an error, whatever its expires_at, and so is an id that stands twice:
+// calls must not go out as if a rule were not there. The set is read here and
+// not kept an eye on: it must not be changed afterwards.
+func Compile(doc schemas.RuleSet, etag string) (*Set, error) {
+	s := &Set{etag: etag, doc: doc, rules: make([]rule, 0, len(doc.Rules))}
+	ids := make(map[string]bool, len(doc.Rules))
+	for i := range doc.Rules {
+		r, err := prepare(&doc.Rules[i])
+		if err == nil && ids[r.ID] {
+			err = &Invalid{Pointer: "/id", Message: "stands twice in the set"}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rule %d of the set: %w", i, err)
+		}
+		ids[r.ID] = true
+		s.rules = append(s.rules, r)
+	}
+	slices.SortFunc(s.rules, precedence)
+	s.index = newIndex(s.rules)
+	return s, nil
+}
+
+// prepare checks a rule and parses what it consists of.
+func prepare(r *schemas.Rule) (rule, error) {
+	if err := check(r); err != nil {
+		return rule{}, err
+	}
+	out := rule{Rule: *r}
+	var err error
+	if out.pattern, err = parsePattern(r.Match.URLPattern, r.Match.IncludeQuery); err != nil {
+		return rule{}, err
+	}
+	switch r.Type {
+	case schemas.RuleRedirect:
+		if out.target, err = parseTemplate(r.Action.ToURL, &out.pattern); err != nil {
+			return rule{}, err
+		}
+		if len(out.specimens()) == 0 {
+			return rule{}, badTarget("is no URL that can be called, whatever its wildcards stand for")
+		}
+	case schemas.RuleMock:
+		out.answer = answer(&r.Action)
+	}
+	return out, nil
+}
+
+// precedence orders rules: the greater priority, then the more specific, then the
+// smaller id.
+func precedence(a, b rule) int {
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority),
+		cmp.Compare(b.narrowness(), a.narrowness()),
+		compareBool(b.named(), a.named()),
+		cmp.Compare(b.pattern.literal, a.pattern.literal),
+		strings.Compare(a.ID, b.ID),
+	)
+}
+
+// narrowness counts the members of the scope.
+func (r *rule) narrowness() int {
+	if r.Scope == nil {
+		return 0
+	}
+	n := 0
+	for _, set := range []bool{r.Scope.ActionKind != "", r.Scope.Agent != "", r.Scope.TaskID != "", r.Scope.RequestID != ""} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *rule) named() bool { return r.Match.Method != anyMethod }
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// fits reports whether the pattern and the method match a URL whose host the
+// pattern is known to match.
+func (r *rule) fits(method string, at *site) bool {
+	return (r.Match.Method == method || r.Match.Method == anyMethod) && r.pattern.fits(at)
+}
+
+// decides reports whether the rule says where a call goes.
+func (r *rule) decides() bool { return r.Type == schemas.RuleRedirect || r.Type == schemas.RuleMock }
+
+// idle says why the rule has no effect on the calls that it fits; empty: it has one.
+func (r *rule) idle(f *Facts, now time.Time) string {
+	switch {
+	case !r.Enabled:
+		return "the rule is disabled"
+	case r.expired(now):
+		return "the rule has expired"
+	default:
+		return misses(r.Scope, f)
+	}
+}
+
+func (r *rule) expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
+
+// misses says which member of a scope does not hold; empty: all do.
+func misses(s *schemas.RuleScope, f *Facts) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.ActionKind != "" && s.ActionKind != f.Kind:
+		return "the rule's scope is another action_kind"
+	case s.Agent != "" && s.Agent != f.TaskType && s.Agent != f.Principal:
+		return "the rule's scope is another agent"
+	case s.TaskID != "" && s.TaskID != f.TaskID:
+		return "the rule's scope is another task_id"
+	case s.RequestID != "" && s.RequestID != f.ActionID:
+		return "the rule's scope is another request_id"
+	default:
+		return ""
+	}
+}
+
+// redirect is where the rule sends a call that it fits.
+func (r *rule) redirect(at *site) string {
+	query := ""
+	if at.HasQuery && !r.pattern.query && !r.target.hasQuery {
+		query = at.tail[len(at.Path):]
+	}
+	if len(r.target.refs) == 0 {
+		return r.target.fill(nil, query)
+	}
+	var buf [schemas.MaxRuleWildcards]string
+	return r.target.fill(r.pattern.capture(buf[:0], at), query)
+}

@@ -1,0 +1,159 @@
+package traffic_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"weir/internal/policy"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// FuzzPattern: whatever the pattern, the target and the call, nothing panics; a
+// redirect is made only of calls that policy could read, and what it makes of one
+// has no raw control byte; the order of the rules does not matter.
+func FuzzPattern(f *testing.F) {
+	for _, s := range [][3]string{
+		{"https://a.example/*", "https://b.example/$1", "https://a.example/x?y=1"},
+		{"*://*.a.example:*/*", "$1://$2.b.example:$3/$4", "http://eu.a.example:81/x"},
+		{"*", "https://b.example/?u=$1", "HTTPS://[::1]:444?x"},
+		{"<all_urls>", "https://b.example/$x", "https://a.example/"},
+		{"http://*a*a*/*a*a*b", "http://$1$2$3$4$5$6/", "http://aaaaaaaa.a:8080/aaaaaaaaaa?b"},
+		{"https://a.example/*/*", "https://a.example/$2/$1", "https://a.example/1/2"},
+		{"https://[::1]:8080/?*", "https://b.example/$01", "https://[::1]:8080?"},
+		{"https://a.example?*", "https://b.example:$1/", "https://a.example?99999"},
+		{"https://u@a.example/#", "https://u@b.example/#", "https://u@a.example/#"},
+	} {
+		f.Add(s[0], s[1], s[2], true)
+		f.Add(s[0], s[1], s[2], false)
+	}
+	f.Fuzz(func(t *testing.T, pattern, to, url string, query bool) {
+		r := redirect("r", pattern, to)
+		r.Match.IncludeQuery = query
+		slow := delay("d", 1)
+		slow.Match = r.Match
+		_, err := traffic.Compile(schemas.RuleSet{Rules: []schemas.Rule{slow}}, "e")
+		if err != nil {
+			require.Equal(t, "/match/url_pattern", asRefusal(t, err).Pointer)
+			return
+		}
+		rules := []schemas.Rule{slow}
+		doc := schemas.RuleSet{GlobalActive: true, Rules: append(rules, r)}
+		s, err := traffic.Compile(doc, "e")
+		if err != nil {
+			require.Equal(t, "/action/to_url", asRefusal(t, err).Pointer)
+			s, err = traffic.Compile(schemas.RuleSet{GlobalActive: true, Rules: rules}, "e")
+			require.NoError(t, err)
+		} else {
+			specimens(t, r)
+			_ = s.Circular(r)
+		}
+		c := get(url)
+		e := s.Shape(c, noon())
+		_, readable := policy.Split(url, false)
+		require.True(t, readable || len(e.Rules) == 0)
+		for i := range len(e.URL) {
+			require.True(t, e.URL[i] > ' ' && e.URL[i] < 0x7f, "%q", e.URL)
+		}
+		if err == nil && e.URL != "" {
+			require.Equal(t, []string{"r", "d"}, e.Rules)
+			slices.Reverse(doc.Rules)
+			require.True(t, e.Same(compile(t, doc).Shape(c, noon())))
+		}
+	})
+}
+
+// specimens are URLs, and begin with what they say.
+func specimens(t *testing.T, r schemas.Rule) {
+	t.Helper()
+	urls, literal := traffic.Specimens(r)
+	require.NotEmpty(t, urls)
+	for _, u := range urls {
+		require.True(t, strings.HasPrefix(u, literal))
+		_, ok := policy.Split(u, false)
+		require.True(t, ok, u)
+	}
+}
+
+func seeds(f *testing.F, kinds ...string) [][]byte {
+	f.Helper()
+	var out [][]byte
+	for _, kind := range kinds {
+		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		require.NoError(f, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(f, err)
+			out = append(out, txtar.Parse(text).Files[0].Data)
+		}
+	}
+	return out
+}
+
+// FuzzRead: nothing panics; what is accepted compiles, survives being stored, and
+// shapes a call without a panic; what is refused says where.
+func FuzzRead(f *testing.F) {
+	for _, seed := range seeds(f, "valid", "invalid") {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		before := slices.Clone(raw)
+		r, err := traffic.Read(raw, noon())
+		require.Equal(t, before, raw)
+		if err != nil {
+			bad, ok := errors.AsType[*traffic.Invalid](err)
+			require.True(t, ok, "%v", err)
+			require.NotEmpty(t, bad.Message)
+			return
+		}
+		survives(t, r)
+		s := setOf(t, r)
+		for _, url := range []string{here, "http://localhost:8080/?x", ""} {
+			e := s.Shape(get(url), noon())
+			require.True(t, e.Same(s.Shape(get(url), noon())))
+			require.Subset(t, []string{r.ID}, e.Rules)
+			require.LessOrEqual(t, len(e.Rules), 1)
+		}
+	})
+}
+
+// FuzzPatch: nothing panics; what a patch makes of a rule is a rule of the same id
+// and group that compiles, and the same patch again changes nothing more.
+func FuzzPatch(f *testing.F) {
+	for i, seed := range seeds(f, "valid", "invalid") {
+		f.Add(uint8(i), seed)
+	}
+	for _, patch := range []string{`{}`, `{"enabled":false}`, `{"type":"delay","action":{"delay_ms":1}}`, `{"action":{"headers":{"x":null,"X-A":"2"}}}`, `{"match":{"method":null}}`, `{"scope":{"agent":null}}`} {
+		f.Add(uint8(0), []byte(patch))
+	}
+	var rules []schemas.Rule
+	for _, raw := range seeds(f, "valid") {
+		r, err := traffic.Read(raw, noon())
+		require.NoError(f, err)
+		rules = append(rules, r)
+	}
+	f.Fuzz(func(t *testing.T, which uint8, patch []byte) {
+		r := rules[int(which)%len(rules)]
+		before := encode(t, r)
+		got, err := traffic.Patch(r, json.RawMessage(patch), noon())
+		require.Equal(t, before, encode(t, r))
+		if err != nil {
+			asRefusal(t, err)
+			return
+		}
+		require.Equal(t, r.ID, got.ID)
+		require.Equal(t, r.Group, got.Group)
+		survives(t, got)
+		again, err := traffic.Patch(got, json.RawMessage(patch), noon())
+		require.NoError(t, err)
+		require.Equal(t, encode(t, got), encode(t, again))
+	})
+}

@@ -1,0 +1,257 @@
+package traffic
+
+import (
+	"strconv"
+	"strings"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// allURLs is the pattern of every URL that has no wildcard of its own; anyURL is
+// the one whose only wildcard is the whole URL.
+const (
+	allURLs = "<all_urls>"
+	anyURL  = "*"
+)
+
+// pattern says which URLs a rule is for. It is held against the parts of a URL as
+// policy reads them.
+type pattern struct {
+	every   bool   // every URL; the rest is not looked at
+	whole   bool   // every, with one wildcard that is the URL
+	scheme  string // empty: either, and a wildcard
+	host    glob   // lower case
+	port    uint16 // 0: see anyPort and the host
+	anyPort bool   // the port is a wildcard
+	path    glob
+	query   bool // the path's text is path and query
+	literal int  // bytes that are no wildcard, as it was written
+}
+
+// site is where a call goes: its parts, and path and query together.
+type site struct {
+	policy.Parts
+
+	tail string
+}
+
+// readSite is false for a URL that policy denies for its form.
+func readSite(url string, dropFragment bool) (site, bool) {
+	p, ok := policy.Split(url, dropFragment)
+	if !ok {
+		return site{}, false
+	}
+	at := site{Parts: p, tail: p.Path}
+	if !p.HasQuery {
+		return at, true
+	}
+	if dropFragment {
+		url, _, _ = strings.Cut(url, "#")
+	}
+	// The path and the query lie side by side in the URL, unless the path was empty.
+	if n := len(url) - len(p.Path) - 1 - len(p.Query); url[n] == '/' {
+		at.tail = url[n:]
+	} else {
+		at.tail = p.Path + "?" + p.Query
+	}
+	return at, true
+}
+
+func ownPort(scheme string) uint16 {
+	if scheme == "http" {
+		return 80
+	}
+	return 443
+}
+
+// text is the URL as it is called, without the query where that is not wanted.
+func (s site) text(query bool) string {
+	host := s.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if s.Port != ownPort(s.Scheme) {
+		host += ":" + strconv.Itoa(int(s.Port))
+	}
+	if query {
+		return s.Scheme + "://" + host + s.tail
+	}
+	return s.Scheme + "://" + host + s.Path
+}
+
+func badPattern(message string) error {
+	return &Invalid{Pointer: "/match/url_pattern", Message: message}
+}
+
+// parsePattern reads scheme://host[:port][/path]. Its errors are *Invalid.
+func parsePattern(s string, includeQuery bool) (pattern, error) {
+	switch {
+	case s == "":
+		return pattern{}, badPattern("is missing")
+	case len(s) > schemas.MaxRulePattern:
+		return pattern{}, badPattern("is longer than " + strconv.Itoa(schemas.MaxRulePattern) + " bytes")
+	case s == allURLs:
+		return pattern{every: true, query: includeQuery}, nil
+	case s == anyURL:
+		return pattern{every: true, whole: true, query: includeQuery}, nil
+	}
+	if err := checkPatternText(s, includeQuery); err != nil {
+		return pattern{}, err
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		return pattern{}, badPattern("must be scheme://host[:port]/path, with * for any characters, or * alone")
+	}
+	p := pattern{query: includeQuery, literal: len(s) - strings.Count(s, "*")}
+	switch scheme = strings.ToLower(scheme); scheme {
+	case "http", "https":
+		p.scheme = scheme
+	case "*":
+	default:
+		return pattern{}, badPattern("the scheme must be http, https or *")
+	}
+	authority, path := rest, "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	if path[0] == '?' {
+		path = "/" + path
+	}
+	p.path = newGlob(path)
+	if err := p.setAuthority(authority); err != nil {
+		return pattern{}, err
+	}
+	if p.stars() > schemas.MaxRuleWildcards {
+		return pattern{}, badPattern("has more than " + strconv.Itoa(schemas.MaxRuleWildcards) + " wildcards")
+	}
+	return p, nil
+}
+
+func checkPatternText(s string, includeQuery bool) error {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '#':
+			return badPattern("has a fragment, which is never sent")
+		case c == '?' && !includeQuery:
+			return badPattern("holds a question mark, and include_query is not set")
+		case c <= ' ', c >= 0x7f, strings.IndexByte("\"<>\\^`{|}", c) >= 0:
+			return badPattern("holds a character that no URL has; percent-encode it, and write a host in other scripts as A-labels")
+		}
+	}
+	return nil
+}
+
+// setAuthority reads host[:port].
+func (p *pattern) setAuthority(s string) error {
+	if strings.Contains(s, "@") {
+		return badPattern("holds a user; a URL that has one is never called")
+	}
+	host := s
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
+		host = s[:i]
+		if err := p.setPort(s[i+1:]); err != nil {
+			return err
+		}
+	}
+	if !strings.Contains(host, "*") {
+		parts, ok := policy.Split("http://"+host+"/", false)
+		if !ok || parts.Port != 80 { // a second port
+			return badPattern("the host is no host name")
+		}
+		p.host = glob{chunks: []string{parts.Host}}
+		return nil
+	}
+	host = strings.ToLower(host)
+	for i := range len(host) {
+		if c := host[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("-._*", c) < 0 {
+			return badPattern("the host is no host name with wildcards")
+		}
+	}
+	p.host = newGlob(host)
+	return nil
+}
+
+func (p *pattern) setPort(s string) error {
+	if s == "*" {
+		p.anyPort = true
+		return nil
+	}
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 || s[0] == '0' || s[0] == '+' {
+		return badPattern("the port must be a number from 1 to 65535, or *")
+	}
+	p.port = uint16(n)
+	return nil
+}
+
+// stars counts the wildcards.
+func (p *pattern) stars() int {
+	if p.every {
+		if p.whole {
+			return 1
+		}
+		return 0
+	}
+	n := p.host.stars() + p.path.stars()
+	if p.scheme == "" {
+		n++
+	}
+	if p.anyPort {
+		n++
+	}
+	return n
+}
+
+// subject is what the path's text is held against.
+func (p *pattern) subject(at *site) string {
+	if p.query {
+		return at.tail
+	}
+	return at.Path
+}
+
+// fits reports whether the pattern matches a URL whose host it is known to match.
+func (p *pattern) fits(at *site) bool {
+	if p.every {
+		return true
+	}
+	if p.scheme != "" && p.scheme != at.Scheme {
+		return false
+	}
+	return p.fitsPort(at) && p.path.match(p.subject(at))
+}
+
+// fitsPort: without a port it is the scheme's own, but a wildcard at the end of
+// the host goes on to the next slash.
+func (p *pattern) fitsPort(at *site) bool {
+	switch {
+	case p.anyPort:
+		return true
+	case p.port != 0:
+		return p.port == at.Port
+	default:
+		return at.Port == ownPort(at.Scheme) || p.host.open()
+	}
+}
+
+// capture appends what the wildcards matched, from the left to the right.
+func (p *pattern) capture(out []string, at *site) []string {
+	if p.every {
+		if p.whole {
+			out = append(out, at.text(p.query))
+		}
+		return out
+	}
+	if p.scheme == "" {
+		out = append(out, at.Scheme)
+	}
+	out = p.host.capture(out, at.Host)
+	if p.port == 0 && !p.anyPort && at.Port != ownPort(at.Scheme) {
+		out[len(out)-1] += ":" + strconv.Itoa(int(at.Port))
+	}
+	if p.anyPort {
+		out = append(out, strconv.Itoa(int(at.Port)))
+	}
+	return p.path.capture(out, p.subject(at))
+}

@@ -1,0 +1,311 @@
+package traffic_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+func set(name, value string) schemas.HeaderChange {
+	return schemas.HeaderChange{Op: schemas.HeaderSet, Name: name, Value: value}
+}
+
+func add(name, value string) schemas.HeaderChange {
+	return schemas.HeaderChange{Op: schemas.HeaderAppend, Name: name, Value: value}
+}
+
+func remove(name string) schemas.HeaderChange {
+	return schemas.HeaderChange{Op: schemas.HeaderRemove, Name: name}
+}
+
+const here = "https://a.example/x"
+
+func with(r schemas.Rule, change func(*schemas.Rule)) schemas.Rule {
+	change(&r)
+	return r
+}
+
+func priority(r schemas.Rule, n int) schemas.Rule {
+	return with(r, func(r *schemas.Rule) { r.Priority = n })
+}
+
+func TestNoRulesNoEffect(t *testing.T) {
+	t.Parallel()
+	var none *traffic.Set
+	c := get(here)
+	c.Headers = []schemas.Header{{Name: "Accept", Value: "*/*"}}
+	require.Equal(t, traffic.Effect{Headers: c.Headers}, none.Shape(c, noon()))
+	require.Empty(t, none.Etag())
+	require.Empty(t, none.Verdicts(c, noon()))
+	require.Empty(t, none.Circular(redirect("r", "https://a.example/*", "https://b.example/")))
+	one, err := none.With(mock("m", "*", `1`))
+	require.NoError(t, err)
+	require.Equal(t, "m", one.Shape(c, noon()).Mock)
+
+	empty := setOf(t)
+	require.Equal(t, traffic.Effect{Etag: "etag-1-x", Headers: c.Headers}, empty.Shape(c, noon()))
+	require.False(t, empty.Shape(c, noon()).Changes())
+	off := compile(t, schemas.RuleSet{Rules: []schemas.Rule{mock("m", "*", `1`)}})
+	require.Equal(t, traffic.Effect{Etag: "etag-1-x", Headers: c.Headers}, off.Shape(c, noon()))
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	long := mock("z", "https://a.example/*", `1`)
+	for name, c := range map[string]struct{ first, second schemas.Rule }{
+		"priority":         {priority(mock("z", "*", `1`), 1), mock("a", here, `1`)},
+		"priority below 0": {mock("z", "*", `1`), priority(mock("a", here, `1`), -1)},
+		"scope": {
+			with(mock("z", "*", `1`), func(r *schemas.Rule) { r.Scope = &schemas.RuleScope{ActionKind: schemas.KindHTTP, Agent: "A"} }),
+			with(mock("a", here, `1`), func(r *schemas.Rule) {
+				r.Scope, r.Match.Method = &schemas.RuleScope{RequestID: "x"}, "GET"
+			}),
+		},
+		"method":   {with(mock("z", "*", `1`), func(r *schemas.Rule) { r.Match.Method = "GET" }), mock("a", here, `1`)},
+		"literal":  {long, mock("a", "https://*/*", `1`)},
+		"id":       {mock("a", "https://a.example/*", `1`), long},
+		"redirect": {redirect("a", "https://a.example/*", "https://b.example/"), long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			call := get(here)
+			call.Facts = traffic.Facts{Kind: schemas.KindHTTP, TaskType: "A", ActionID: "x"}
+			for _, rules := range [][]schemas.Rule{{c.first, c.second}, {c.second, c.first}} {
+				s := setOf(t, rules...)
+				require.Equal(t, []string{c.first.ID}, s.Shape(call, noon()).Rules)
+				verdicts := s.Verdicts(call, noon())
+				require.Equal(t, schemas.RuleVerdict{ID: c.first.ID, Type: c.first.Type, Applies: true}, verdicts[0])
+				require.Equal(t, c.second.ID, verdicts[1].ID)
+				require.Contains(t, verdicts[1].Reason, "rule "+c.first.ID+" comes first")
+			}
+		})
+	}
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	facts := traffic.Facts{Kind: schemas.KindRun, TaskType: "LIT", Principal: "t-1", TaskID: "task", ActionID: "a-1"}
+	for name, c := range map[string]struct {
+		scope schemas.RuleScope
+		want  string
+	}{
+		"kind":            {schemas.RuleScope{ActionKind: schemas.KindRun}, ""},
+		"task type":       {schemas.RuleScope{Agent: "LIT"}, ""},
+		"principal":       {schemas.RuleScope{Agent: "t-1"}, ""},
+		"all":             {schemas.RuleScope{ActionKind: schemas.KindRun, Agent: "t-1", TaskID: "task", RequestID: "a-1"}, ""},
+		"another kind":    {schemas.RuleScope{ActionKind: schemas.KindPlan}, "the rule's scope is another action_kind"},
+		"another agent":   {schemas.RuleScope{Agent: "lit"}, "the rule's scope is another agent"},
+		"another task":    {schemas.RuleScope{TaskID: "a-1"}, "the rule's scope is another task_id"},
+		"another request": {schemas.RuleScope{RequestID: "task"}, "the rule's scope is another request_id"},
+		"one of all":      {schemas.RuleScope{ActionKind: schemas.KindRun, Agent: "t-1", TaskID: "task", RequestID: "a-2"}, "the rule's scope is another request_id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setOf(t, with(delay("d", 5), func(r *schemas.Rule) { r.Scope = &c.scope }))
+			call := get(here)
+			call.Facts = facts
+			require.Equal(t, c.want == "", s.Shape(call, noon()).Delay == 5*time.Millisecond)
+			require.Equal(t, []schemas.RuleVerdict{{ID: "d", Type: "delay", Applies: c.want == "", Reason: c.want}}, s.Verdicts(call, noon()))
+			require.Empty(t, setOf(t, with(delay("d", 5), func(r *schemas.Rule) { r.Scope = &c.scope })).Shape(get(here), noon()).Rules, "no facts, no scope")
+		})
+	}
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	s := setOf(t, with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Match.Method = "POST" }))
+	c := get(here)
+	require.Empty(t, s.Shape(c, noon()).Mock)
+	require.Empty(t, s.Verdicts(c, noon()))
+	c.Method = "POST"
+	require.Equal(t, "m", s.Shape(c, noon()).Mock)
+}
+
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	s := setOf(t, with(mock("m", "*", `1`), func(r *schemas.Rule) { r.ExpiresAt = noon() }))
+	require.Equal(t, "m", s.Shape(get(here), noon().Add(-time.Nanosecond)).Mock)
+	require.Empty(t, s.Shape(get(here), noon()).Mock)
+	require.Equal(t, "the rule has expired", s.Verdicts(get(here), noon())[0].Reason)
+}
+
+func TestVerdictsSayWhyNot(t *testing.T) {
+	t.Parallel()
+	rules := []schemas.Rule{
+		with(mock("disabled", "*", `1`), func(r *schemas.Rule) { r.Enabled, r.Priority = false, 9 }),
+		priority(mock("first", "*", `1`), 8), priority(redirect("second", "*", "https://b.example/"), 7), delay("slow", 1), mock("elsewhere", "https://b.example/", `1`),
+	}
+	s := setOf(t, rules...)
+	require.Equal(t, []schemas.RuleVerdict{
+		{ID: "disabled", Type: "mock", Reason: "the rule is disabled"},
+		{ID: "first", Type: "mock", Applies: true},
+		{ID: "second", Type: "redirect", Reason: "rule first comes first, and one redirect or mock alone says where a call goes"},
+		{ID: "slow", Type: "delay", Applies: true},
+	}, s.Verdicts(get(here), noon()))
+	require.Equal(t, []string{"first", "slow"}, s.Shape(get(here), noon()).Rules)
+	require.Empty(t, s.Verdicts(get("nowhere"), noon()))
+
+	off := compile(t, schemas.RuleSet{Rules: rules})
+	for _, v := range off.Verdicts(get(here), noon()) {
+		require.Equal(t, "all rules are off", v.Reason)
+		require.False(t, v.Applies)
+	}
+}
+
+func TestMocksAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		action schemas.RuleAction
+		want   traffic.Answer
+	}{
+		"nothing": {schemas.RuleAction{}, traffic.Answer{Status: 200}},
+		"json": {
+			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`{"n":1.50}`), Status: 201, Headers: map[string]string{"X-B": "2", "x-a": "1"}},
+			traffic.Answer{
+				Status: 201, Body: []byte(`{"n":1.50}`),
+				Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}, {Name: "x-a", Value: "1"}, {Name: "x-b", Value: "2"}},
+			},
+		},
+		"text": {
+			schemas.RuleAction{BodyMode: "text", Body: json.RawMessage(`"h\u00e9\n"`)},
+			traffic.Answer{Status: 200, Body: []byte("hé\n"), Headers: []schemas.Header{{Name: "content-type", Value: "text/plain; charset=utf-8"}}},
+		},
+		"raw": {schemas.RuleAction{BodyMode: "raw", Body: json.RawMessage(`"<x/>"`)}, traffic.Answer{Status: 200, Body: []byte("<x/>")}},
+		"own type": {
+			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`1`), Headers: map[string]string{"Content-Type": "application/x"}},
+			traffic.Answer{Status: 200, Body: []byte("1"), Headers: []schemas.Header{{Name: "content-type", Value: "application/x"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := base("m", schemas.RuleMock, "*")
+			r.Action = c.action
+			e := setOf(t, r).Shape(get(here), noon())
+			require.Equal(t, "m", e.Mock)
+			require.Equal(t, &c.want, e.Answer)
+			require.Equal(t, []string{"m"}, e.Rules)
+			require.Empty(t, e.URL)
+			require.False(t, e.Changes(), "policy sees the call as it was")
+		})
+	}
+}
+
+func TestEffectsCompose(t *testing.T) {
+	t.Parallel()
+	s := setOf(t,
+		priority(headers("h-high", "*", []schemas.HeaderChange{set("X-Who", "high"), add("Accept", "a/high")}, []schemas.HeaderChange{set("x-who", "high")}), 5),
+		headers("h-low", "*", []schemas.HeaderChange{set("x-who", "low"), add("accept", "a/low"), remove("X-Gone")}, []schemas.HeaderChange{set("x-who", "low")}),
+		priority(headers("h-answer", "*", nil, []schemas.HeaderChange{remove("server")}), 1),
+		priority(delay("d-high", 30), 3), delay("d-low", 12),
+		redirect("r", "https://a.example/*", "https://b.example/$1"),
+	)
+	c := get(here)
+	c.Headers = []schemas.Header{{Name: "ACCEPT", Value: "a/own"}, {Name: "X-Gone", Value: "1"}, {Name: "X-Who", Value: "me"}}
+	e := s.Shape(c, noon())
+	require.Equal(t, []string{"r", "h-low", "h-high", "d-low", "d-high", "h-answer"}, e.Rules)
+	require.Equal(t, []schemas.Header{{Name: "ACCEPT", Value: "a/own, a/low, a/high"}, {Name: "X-Who", Value: "high"}}, e.Headers)
+	require.Equal(t, []schemas.HeaderChange{set("x-who", "low"), remove("server"), set("x-who", "high")}, e.Response)
+	require.Equal(t, 42*time.Millisecond, e.Delay)
+	require.Equal(t, "https://b.example/x", e.URL)
+	require.True(t, e.Changes())
+	require.Equal(t, "me", c.Headers[2].Value, "the call is not changed")
+	require.Equal(t, e, s.Shape(c, noon()))
+}
+
+func TestChangesAndSame(t *testing.T) {
+	t.Parallel()
+	shape := func(rules ...schemas.Rule) traffic.Effect { return setOf(t, rules...).Shape(get(here), noon()) }
+	base := []traffic.Effect{
+		shape(), shape(mock("m", "*", `1`)), shape(mock("m", "*", `2`)), shape(mock("n", "*", `1`)), shape(delay("d", 1)), shape(delay("d", 2)),
+		shape(redirect("r", "*", "https://b.example/")), shape(redirect("r", "*", "https://c.example/")),
+		shape(headers("h", "*", []schemas.HeaderChange{set("X", "1")}, nil)), shape(headers("h", "*", []schemas.HeaderChange{set("X", "2")}, nil)),
+		shape(headers("h", "*", nil, []schemas.HeaderChange{set("X", "1")})), shape(headers("h", "*", nil, []schemas.HeaderChange{set("X", "2")})),
+	}
+	for i, a := range base {
+		for j, b := range base {
+			require.Equal(t, i == j, a.Same(b), "%d %d", i, j)
+		}
+	}
+	again := shape(mock("m", "*", `1`))
+	again.Etag = "etag-2-y"
+	require.True(t, again.Same(base[1]), "whatever the version")
+
+	require.False(t, base[4].Changes())
+	require.False(t, base[10].Changes())
+	require.True(t, base[8].Changes())
+	require.False(t, shape(headers("h", "*", []schemas.HeaderChange{remove("X")}, nil)).Changes(), "there was none to remove")
+}
+
+func TestEditHeaders(t *testing.T) {
+	t.Parallel()
+	given := []schemas.Header{{Name: "a", Value: "1"}, {Name: "link", Value: "<1>"}, {Name: "link", Value: "<2>"}, {Name: "z", Value: ""}}
+	for name, c := range map[string]struct {
+		changes []schemas.HeaderChange
+		want    []schemas.Header
+	}{
+		"none":           {nil, given},
+		"set":            {[]schemas.HeaderChange{set("Link", "<3>")}, []schemas.Header{{Name: "a", Value: "1"}, {Name: "link", Value: "<3>"}, {Name: "z", Value: ""}}},
+		"set new":        {[]schemas.HeaderChange{set("B", "")}, []schemas.Header{given[0], {Name: "b", Value: ""}, given[1], given[2], given[3]}},
+		"append":         {[]schemas.HeaderChange{add("LINK", "<3>")}, []schemas.Header{given[0], given[1], {Name: "link", Value: "<2>, <3>"}, given[3]}},
+		"append new":     {[]schemas.HeaderChange{add("zz", "1")}, append(given[:4:4], schemas.Header{Name: "zz", Value: "1"})},
+		"append to none": {[]schemas.HeaderChange{add("z", "1")}, []schemas.Header{given[0], given[1], given[2], {Name: "z", Value: "1"}}},
+		"remove":         {[]schemas.HeaderChange{remove("Link"), remove("none")}, []schemas.Header{given[0], given[3]}},
+		"in order":       {[]schemas.HeaderChange{remove("a"), add("a", "2"), set("link", "1"), remove("link")}, []schemas.Header{{Name: "a", Value: "2"}, given[3]}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, traffic.EditHeaders(given, c.changes))
+			require.Equal(t, "<2>", given[2].Value)
+		})
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	t.Parallel()
+	bad := mock("b", "https://a.example/#", `1`)
+	broken := mock("b", "*", `{`)
+	late := with(mock("b", "*", `1`), func(r *schemas.Rule) { r.ExpiresAt = time.Unix(1, 0) })
+	for name, c := range map[string]struct {
+		rules []schemas.Rule
+		want  string
+	}{
+		"twice":      {[]schemas.Rule{priority(mock("a", "*", `1`), 4), mock("c", "*", `1`), mock("a", "*", `1`)}, "rule 2 of the set: at /id: stands twice in the set"},
+		"pattern":    {[]schemas.Rule{bad}, "at /match/url_pattern"},
+		"body":       {[]schemas.Rule{broken}, "at /action/body"},
+		"to_url":     {[]schemas.Rule{redirect("r", "*", "https://b.example/$2")}, "at /action/to_url"},
+		"type":       {[]schemas.Rule{base("x", "block", "*")}, "at /type"},
+		"group":      {[]schemas.Rule{with(delay("d", 1), func(r *schemas.Rule) { r.Group = "" })}, "at /group"},
+		"method":     {[]schemas.Rule{with(delay("d", 1), func(r *schemas.Rule) { r.Match.Method = "" })}, "at /match/method"},
+		"scope":      {[]schemas.Rule{with(delay("d", 1), func(r *schemas.Rule) { r.Scope = &schemas.RuleScope{Agent: "a b"} })}, "at /scope/agent"},
+		"priority":   {[]schemas.Rule{priority(delay("d", 1), 1_000_001)}, "at /priority"},
+		"delay":      {[]schemas.Rule{delay("d", -1)}, "at /action/delay_ms"},
+		"no delay":   {[]schemas.Rule{base("d", schemas.RuleDelay, "*")}, "at /action/delay_ms"},
+		"status":     {[]schemas.Rule{with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.Status = 600 })}, "at /action/status"},
+		"no mode":    {[]schemas.Rule{with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.BodyMode = "" })}, "at /action/body_mode"},
+		"remove":     {[]schemas.Rule{headers("h", "*", []schemas.HeaderChange{{Op: "remove", Name: "x", Value: "1"}}, nil)}, "at /action/request_headers/0/value"},
+		"large body": {[]schemas.Rule{mock("m", "*", `"`+longText(256<<10)+`"`)}, "is larger than 262144 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := traffic.Compile(schemas.RuleSet{GlobalActive: true, Rules: c.rules}, "e")
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := traffic.Compile(schemas.RuleSet{Rules: []schemas.Rule{late}}, "e")
+	require.NoError(t, err, "an expired rule is still a rule")
+	_, err = traffic.Compile(schemas.RuleSet{Rules: []schemas.Rule{mock("m", "*", `"`+longText(256<<10-2)+`"`)}}, "e")
+	require.NoError(t, err, "the largest body")
+}
+
+func longText(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 'a'
+	}
+	return string(b)
+}

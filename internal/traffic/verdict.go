@@ -1,0 +1,54 @@
+package traffic
+
+import (
+	"slices"
+	"time"
+
+	"weir/schemas"
+)
+
+// Verdicts say of each rule whose pattern and method match a call whether it
+// applies, and why not, in the order of precedence.
+func (s *Set) Verdicts(c Call, now time.Time) []schemas.RuleVerdict {
+	out := []schemas.RuleVerdict{}
+	if s == nil {
+		return out
+	}
+	at, ok := readSite(c.URL, c.DropFragment)
+	if !ok {
+		return out
+	}
+	won := ""
+	for _, i := range s.matching(nil, c.Method, &at) {
+		r := &s.rules[i]
+		v := schemas.RuleVerdict{ID: r.ID, Type: r.Type, Reason: r.idle(&c.Facts, now)}
+		switch {
+		case !s.doc.GlobalActive:
+			v.Reason = "all rules are off"
+		case v.Reason != "" || !r.decides():
+		case won != "":
+			v.Reason = "rule " + won + " comes first, and one redirect or mock alone says where a call goes"
+		default:
+			won = r.ID
+		}
+		v.Applies = v.Reason == ""
+		out = append(out, v)
+	}
+	return out
+}
+
+// With is the set with one more rule, or with one in the place of the rule with its
+// id. Its errors are those of Compile.
+func (s *Set) With(r schemas.Rule) (*Set, error) {
+	doc := schemas.RuleSet{GlobalActive: true}
+	if s != nil {
+		doc = s.doc
+	}
+	doc.Rules = slices.Clone(doc.Rules)
+	if i := slices.IndexFunc(doc.Rules, func(o schemas.Rule) bool { return o.ID == r.ID }); i >= 0 {
+		doc.Rules[i] = r
+	} else {
+		doc.Rules = append(doc.Rules, r)
+	}
+	return Compile(doc, s.Etag())
+}

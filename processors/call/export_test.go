@@ -1,0 +1,4 @@
+package call
+
+// Digest is what an attempt says of its request.
+var Digest = digest

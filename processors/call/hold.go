@@ -1,0 +1,59 @@
+package call
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// hold waits for as long as traffic rules hold a step's next call back, counted from
+// since, which it sets when they begin to. It waits in the worker's slot, and where
+// that is for longer than inline the error is *Rest. It reports whether it has
+// waited: then everything is to be asked anew, because it ends as well when other
+// rules come into force, at a stop and at the action's deadline.
+func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
+	wait := c.heldFor(t, p, since)
+	switch {
+	case wait <= 0:
+		return false, nil
+	case wait > inline:
+		return false, &Rest{Until: c.cfg.Now().Add(wait), For: schemas.WaitRule, Step: t.Step, Replaced: p.Replaced()}
+	}
+	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
+}
+
+// heldFor is how long a call is still held back; never past the action's deadline.
+func (c *Caller) heldFor(t *Task, p guard.Pass, since *time.Time) time.Duration {
+	if p.Delay() <= 0 {
+		return 0
+	}
+	now := c.cfg.Now()
+	if since.IsZero() {
+		*since = t.heldSince()
+	}
+	if since.IsZero() {
+		*since = now
+	}
+	due := since.Add(p.Delay())
+	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(due) {
+		due = d
+	}
+	return due.Sub(now)
+}
+
+// heldSince is when rules began to hold the step's next call back, as the log has
+// it; zero: it knows of nothing.
+func (t *Task) heldSince() (since time.Time) {
+	for _, ev := range slices.Backward(t.State.Events) {
+		switch {
+		case ev.Attempt != nil && ev.Attempt.Step == t.Step:
+			return since
+		case ev.Waiting != nil && ev.Waiting.For == schemas.WaitRule && ev.Waiting.Step == t.Step:
+			since = ev.Time
+		}
+	}
+	return since
+}

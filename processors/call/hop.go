@@ -1,0 +1,91 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// follow makes one attempt and the redirects that its entry allows, each
+// decided, dialled and written down by itself.
+func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) error {
+	var last made
+	var held time.Time // since when traffic rules may hold the hop back
+	for hop := 0; ; {
+		done, err := c.do(ctx, t, p, number, hop)
+		var denial *revoked
+		switch {
+		case hop > 0 && errors.As(err, &denial):
+			return c.refuseHop(ctx, t, last.try, denial.decision)
+		case hop > 0 && errors.Is(err, errReshaped): // what it leads to is asked about anew
+		case err != nil:
+			return err
+		case !follows(done.pass, done.try) || done.try.Result.RetryAt.IsZero():
+			return nil
+		default:
+			last, hop, held = done, hop+1, c.cfg.Now()
+		}
+		var decision schemas.Decision
+		p, decision, err = c.nextHop(ctx, t, last, hop, &held)
+		switch {
+		case errors.Is(err, errOver):
+			return nil // Run says how it ends
+		case err != nil:
+			return err
+		case !p.Valid():
+			return c.refuseHop(ctx, t, last.try, decision)
+		}
+	}
+}
+
+// nextHop asks about the redirect that a call was answered with, once traffic rules
+// do not hold it back any more. That is waited for in the worker's slot however long
+// it is: what was redirected so far is not on the log, and would be asked for again.
+func (c *Caller) nextHop(ctx context.Context, t *Task, from made, hop int, held *time.Time) (guard.Pass, schemas.Decision, error) {
+	for {
+		if c.draining() {
+			return guard.Pass{}, schemas.Decision{}, errDraining
+		}
+		p, d := c.guard.Hop(from.pass, from.reply.Location, from.reply.Answer.Status, hop)
+		waited, err := c.hold(ctx, t, p, held, math.MaxInt64)
+		switch {
+		case err != nil || !waited:
+			return p, d, err
+		case t.over(c.cfg.Now()):
+			return guard.Pass{}, schemas.Decision{}, errOver
+		}
+	}
+}
+
+// errOver ends a wait: the action is to stop, or its time is up.
+var errOver = errors.New("the action is over")
+
+// follows reports whether the answer is a redirect that the entry may allow.
+func follows(p guard.Pass, t ledger.Try) bool {
+	return t.Result.Code == "" && p.Redirects() > 0 && policy.IsRedirect(t.Result.Status)
+}
+
+// refuseHop records that a redirect was not followed: nothing was sent for it.
+func (c *Caller) refuseHop(ctx context.Context, t *Task, from ledger.Try, d schemas.Decision) error {
+	a := from.Attempt
+	a.Hop, a.Decision = a.Hop+1, d
+	code := d.Code
+	if code == "" {
+		code = schemas.DenyRedirect
+	}
+	res := schemas.Attempted{
+		Step: a.Step, Number: a.Number, Hop: a.Hop, Code: code,
+		Status: from.Result.Status, Answer: from.Result.Answer, AnswerBlob: from.Result.AnswerBlob,
+	}
+	ev := schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}
+	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
+		return err
+	}
+	return t.Record(ctx, ledger.Try{Attempt: a, Result: &res})
+}

@@ -1,0 +1,126 @@
+package guard
+
+import (
+	"slices"
+	"time"
+
+	"weir/internal/policy"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// Pass is the permission to make one call. Only Guard makes one that is valid;
+// the zero Pass is refused by everything that sends.
+type Pass struct {
+	under    *policy.Policy
+	permit   policy.Permit
+	decision schemas.Decision
+	call     schemas.HTTPCall // as the rules leave it
+	asked    asked
+	scope    Scope
+	class    schemas.Class
+	added    added
+	shaping
+	hop   bool
+	valid bool
+}
+
+// added is what an entry adds to a call, with its placeholders.
+type added struct{ headers, query, body map[string]string }
+
+// asked is what of a call the rules may have changed, as it was before.
+type asked struct {
+	url     string
+	headers []schemas.Header
+}
+
+// Valid reports whether the pass was given by a Guard.
+func (p Pass) Valid() bool { return p.valid }
+
+// Permit is what policy matched, and so what will be sent. Of a call that a traffic
+// rule answers for it is the zero one: there is nothing that it could be sent with.
+func (p Pass) Permit() policy.Permit {
+	if p.Mocked() {
+		return policy.Permit{}
+	}
+	return p.permit
+}
+
+// Redirects is how many redirects are followed behind the call.
+func (p Pass) Redirects() int { return p.permit.Redirects() }
+
+// Decision is what policy said.
+func (p Pass) Decision() schemas.Decision { return p.decision }
+
+// Call is the call that was asked about, as the traffic rules leave it.
+func (p Pass) Call() schemas.HTTPCall { return p.call }
+
+// unshaped is the call before the rules.
+func (p Pass) unshaped() schemas.HTTPCall {
+	c := p.call
+	c.URL, c.Headers = p.asked.url, p.asked.headers
+	return c
+}
+
+// Mocked reports whether a traffic rule answers for the target, and nothing is sent.
+func (p Pass) Mocked() bool { return p.effect.Mock != "" }
+
+// Answer is what that rule answers.
+func (p Pass) Answer() traffic.Answer {
+	if p.effect.Answer == nil {
+		return traffic.Answer{}
+	}
+	return *p.effect.Answer
+}
+
+// Delay is how long the rules hold the call back.
+func (p Pass) Delay() time.Duration { return p.effect.Delay }
+
+// Replaced is closed when other rules come into force than those that were asked;
+// nil where there are none.
+func (p Pass) Replaced() <-chan struct{} { return p.replaced }
+
+// ResponseChanges are what the rules change in the headers of the answer.
+func (p Pass) ResponseChanges() []schemas.HeaderChange { return p.effect.Response }
+
+// RuleTypes are the types of the rules that have an effect on the call.
+func (p Pass) RuleTypes() []string {
+	if len(p.effect.Rules) == 0 {
+		return nil
+	}
+	var types []string
+	for _, t := range []struct {
+		name string
+		has  bool
+	}{
+		{schemas.RuleMock, p.Mocked()},
+		{schemas.RuleDelay, p.effect.Delay > 0},
+		{schemas.RuleRedirect, p.effect.Redirect != ""},
+		{schemas.RuleHeaders, len(p.effect.Response) > 0 || !slices.Equal(p.call.Headers, p.asked.headers)},
+	} {
+		if t.has {
+			types = append(types, t.name)
+		}
+	}
+	return types
+}
+
+// Headers are what the entry adds, with their placeholders. A hop sends none of
+// them, and has them all the same: what it leads to may know their secrets.
+func (p Pass) Headers() map[string]string { return p.added.headers }
+
+// Query are the parameters that the entry adds, on the same terms as Headers.
+func (p Pass) Query() map[string]string { return p.added.query }
+
+// Body are the members that the entry adds to a JSON object in the body, on the
+// same terms as Headers.
+func (p Pass) Body() map[string]string { return p.added.body }
+
+// Class is what may be done if the call's result is lost.
+func (p Pass) Class() schemas.Class { return p.class }
+
+// Hop reports whether this call follows a redirect: it carries no credentials.
+func (p Pass) Hop() bool { return p.hop }
+
+// SamePolicy reports whether one policy gave both passes.
+func (p Pass) SamePolicy(other Pass) bool { return p.under == other.under }

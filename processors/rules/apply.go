@@ -1,0 +1,160 @@
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/internal/ledger"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// keepExpired is how long a rule is kept that has expired. The next write drops it
+// then, and it does not count any more.
+const keepExpired = 24 * time.Hour
+
+// apply is the set that the order makes of one, or why it makes none. The set that
+// was is not changed.
+func (w *write) apply(was schemas.RuleSet, now time.Time) (schemas.RuleSet, *schemas.AgentError) {
+	doc := schemas.RuleSet{GlobalActive: was.GlobalActive, Groups: append([]string{}, was.Groups...), Rules: []schemas.Rule{}}
+	for _, r := range was.Rules {
+		// What the write is about is not dropped under its hands.
+		if r.ExpiresAt.IsZero() || now.Sub(r.ExpiresAt) <= keepExpired || w.order.Operation != schemas.OpRulesCreate && r.ID == w.order.ID {
+			doc.Rules = append(doc.Rules, r)
+		}
+	}
+	switch w.order.Operation {
+	case schemas.OpGlobalOn, schemas.OpGlobalOff:
+		doc.GlobalActive = w.order.Operation == schemas.OpGlobalOn
+		return doc, nil
+	case schemas.OpRulesCreate:
+		return w.create(doc, now)
+	default:
+		return w.change(doc, now)
+	}
+}
+
+// create adds a rule, and its group if that is wanted.
+func (w *write) create(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *schemas.AgentError) {
+	group := cmp.Or(w.order.Group, schemas.DefaultGroup)
+	known := group == schemas.DefaultGroup || slices.Contains(doc.Groups, group)
+	switch {
+	case !known && !w.order.CreateGroup:
+		return doc, missing("there is no such group; name one that rules have, or send create_group_if_missing with true")
+	case !schemas.ValidID(group):
+		return doc, invalid("", "at /group: must be 1 to 128 letters, digits, dots, underscores, colons and hyphens")
+	case find(doc.Rules, idOf(w.order.Rule)) >= 0:
+		return doc, invalid(schemas.DetailRuleExists, "at /id: a rule has this id already; patch that one, or take another id")
+	case !object(w.order.Rule):
+		return doc, invalid("", "the rule must be a JSON object")
+	}
+	r, err := traffic.Read(w.order.Rule, now)
+	if err != nil {
+		return doc, flawed(err)
+	}
+	r.Group = group
+	doc.Rules = append(doc.Rules, r)
+	if refusal := w.checkRedirect(doc, nil, r, now); refusal != nil {
+		return doc, refusal
+	}
+	if !known {
+		doc.Groups = append(doc.Groups, group)
+		slices.Sort(doc.Groups)
+	}
+	switch limit := strconv.Itoa(w.cfg.Limit); {
+	case len(doc.Rules) > w.cfg.Limit:
+		return doc, exceeded("the tenant has " + limit + " rules, which is as many as it may have; patch one that nobody needs, or give rules expires_at: one that expired a day ago does not count")
+	case !known && len(doc.Groups) > w.cfg.Limit:
+		return doc, exceeded("the tenant has " + limit + " groups, which is as many as it may have; use one of them")
+	}
+	return doc, nil
+}
+
+// change puts another rule in the place of the one with its id.
+func (w *write) change(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *schemas.AgentError) {
+	i := find(doc.Rules, w.order.ID)
+	if i < 0 {
+		return doc, missing("no rule has this id; rules.list shows those that there are")
+	}
+	was := doc.Rules[i]
+	r := was
+	switch w.order.Operation {
+	case schemas.OpRulesEnable:
+		r.Enabled = true
+	case schemas.OpRulesDisable:
+		r.Enabled = false
+	default:
+		if !object(w.order.Patch) {
+			return doc, invalid("", "the patch must be a JSON object")
+		}
+		var err error
+		if r, err = traffic.Patch(was, w.order.Patch, now); err != nil {
+			return doc, flawed(err)
+		}
+	}
+	doc.Rules[i] = r
+	return doc, w.checkRedirect(doc, &was, r, now)
+}
+
+// roomToTurn is what a new rule leaves free of schemas.MaxRuleSet, so that rules can
+// be turned on and off whatever their number.
+const roomToTurn = 8 << 10
+
+// fits refuses a set that a rule has made larger than is stored.
+func (w *write) fits(doc schemas.RuleSet) *schemas.AgentError {
+	if w.order.Operation != schemas.OpRulesCreate && w.order.Operation != schemas.OpRulesPatch {
+		return nil
+	}
+	data, err := ledger.Encode(doc)
+	if err != nil { // a rule holds JSON that is none: the door lets no such through
+		return invalid("", "the rule cannot be stored; send it as JSON")
+	}
+	if len(data) > schemas.MaxRuleSet-roomToTurn {
+		return tooLarge()
+	}
+	return nil
+}
+
+// find is where the rule with an id stands; -1 for nowhere.
+func find(list []schemas.Rule, id string) int {
+	return slices.IndexFunc(list, func(r schemas.Rule) bool { return r.ID == id })
+}
+
+// idOf is the id of a rule as a caller gives it, if it has one.
+func idOf(raw json.RawMessage) string {
+	var r struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return ""
+	}
+	return r.ID
+}
+
+func missing(message string) *schemas.AgentError {
+	return &schemas.AgentError{Code: schemas.NotFound, Message: message}
+}
+
+func invalid(detail, message string) *schemas.AgentError {
+	return &schemas.AgentError{Code: schemas.ValidationError, Message: message, Detail: detail}
+}
+
+// flawed is what is wrong in a rule or a patch.
+func flawed(err error) *schemas.AgentError {
+	if flaw, ok := errors.AsType[*traffic.Invalid](err); ok {
+		return invalid("", flaw.Error())
+	}
+	return invalid("", "the rule cannot be read; send it as the protocol has it")
+}
+
+func exceeded(message string) *schemas.AgentError {
+	return &schemas.AgentError{Code: schemas.RuleLimitExceeded, Message: message}
+}
+
+func tooLarge() *schemas.AgentError {
+	return exceeded("the rules would be larger than " + strconv.Itoa(schemas.MaxRuleSet) + " bytes together, which is all that a tenant may have; make the bodies of mocks smaller")
+}

@@ -1,0 +1,429 @@
+package rules_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/rules"
+	writes "weir/processors/rules"
+	"weir/schemas"
+)
+
+// others makes so many writes of somebody else.
+func (r *room) others(n int) {
+	for range n {
+		r.do(on(schemas.OpGlobalOff, ""))
+	}
+}
+
+// TestCrash: a worker dies over a write, and the next one finds out what became of
+// it. No write is made twice, and none is told of that was not made.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	const died, before = "died", "before"
+	for name, tt := range map[string]struct {
+		// at is where the first worker died: before its write, or behind it; empty:
+		// there was none.
+		at    string
+		other int // writes of others since
+		// prior are writes of others before the first worker read.
+		prior   int
+		outcome schemas.Outcome
+		code    schemas.Code
+	}{
+		"nobody was there":                     {"", 0, 0, schemas.OutcomeSucceeded, ""},
+		"nobody was there, another was":        {"", 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"nobody was there, many were":          {"", 20, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"before the write":                     {before, 0, 0, schemas.OutcomeSucceeded, ""},
+		"before the write, then another":       {before, 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"before the write, then a history":     {before, 16, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"before the write, then many":          {before, 20, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
+		"behind the write":                     {died, 0, 0, schemas.OutcomeSucceeded, ""},
+		"behind the write, then another":       {died, 1, 0, schemas.OutcomeSucceeded, ""},
+		"behind the write, then nearly all":    {died, 15, 0, schemas.OutcomeSucceeded, ""},
+		"behind the write, then many":          {died, 20, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
+		"behind the write of a longer history": {died, 2, 30, schemas.OutcomeSucceeded, ""},
+		"before the write of a longer history": {before, 2, 30, schemas.OutcomeFailed, schemas.EtagMismatch},
+	} {
+		for _, o := range []schemas.RuleOrder{create(delay("n")), patch("a", `{"priority":5}`), on(schemas.OpRulesDisable, "a"), on(schemas.OpGlobalOff, "")} {
+			t.Run(name+", "+o.Operation, func(t *testing.T) {
+				t.Parallel()
+				r := newRoom(t)
+				r.do(create(delay("a")))
+				r.others(tt.prior)
+				o.IfMatch = r.etag()
+				st := r.claim(o)
+				want := ""
+				switch tt.at {
+				case before:
+					r.start(st)
+				case died: // its write is in, and no word of it anywhere else
+					r.start(st)
+					r.sets = mute{r.keeper}
+					require.ErrorIs(t, r.perform(st).err, errDied)
+					r.sets = r.keeper
+					want = r.etag()
+				}
+				r.others(tt.other)
+				rev := r.newest().Revision
+				if tt.at != "" {
+					st = r.again(st)
+				} else {
+					r.start(st)
+				}
+				e := r.perform(st)
+				require.NoError(t, e.err)
+				require.Equal(t, tt.outcome, e.Outcome)
+				require.Equal(t, tt.code, e.Code)
+				made := 0
+				for _, rec := range r.bucket.records {
+					var doc schemas.RuleSet
+					require.NoError(t, json.Unmarshal(rec.Data, &doc))
+					if doc.By == st.ID {
+						made++
+					}
+				}
+				if e.Outcome != schemas.OutcomeSucceeded {
+					require.Equal(t, rev, r.newest().Revision)
+					require.NotNil(t, e.result.Error)
+					require.Equal(t, r.etag(), e.result.RulesEtag)
+					return
+				}
+				require.Equal(t, 1, made)
+				if want != "" {
+					require.Equal(t, want, e.result.RulesEtag, "the etag of the write, not of what came after it")
+				}
+				if o.Operation == schemas.OpRulesCreate {
+					require.Equal(t, "n", e.result.Rule.ID)
+				} else if o.ID != "" {
+					require.Equal(t, "a", e.result.Rule.ID)
+				}
+				all := r.evidence(st.ID)
+				require.Len(t, all, 1)
+				var audit schemas.RuleAudit
+				require.NoError(t, json.Unmarshal(all[0].Payload, &audit))
+				require.Equal(t, []string{"ok", o.IfMatch, e.result.RulesEtag, r.now.Format(time.RFC3339Nano)},
+					[]string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter, audit.Timestamp})
+			})
+		}
+	}
+}
+
+var errDied = errors.New("the worker died")
+
+// mute stores, and never says so.
+type mute struct{ *rules.Keeper }
+
+func (m mute) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error) {
+	if _, err := m.Keeper.Put(ctx, tenant, doc, revision); err != nil {
+		return rules.Snapshot{}, err
+	}
+	return rules.Snapshot{}, errDied
+}
+
+// TestFirstWrite of a tenant: there is no set before it.
+func TestFirstWrite(t *testing.T) {
+	t.Parallel()
+	for _, others := range []int{0, 1, 20} {
+		r := newRoom(t)
+		o := create(delay("n"))
+		o.IfMatch = r.etag()
+		st := r.claim(o)
+		r.start(st)
+		r.sets = mute{r.keeper}
+		require.ErrorIs(t, r.perform(st).err, errDied)
+		r.sets = r.keeper
+		r.others(others)
+		e := r.perform(r.again(st))
+		require.NoError(t, e.err)
+		if others == 20 {
+			require.Equal(t, schemas.OutcomeUnknown, e.Outcome)
+			continue
+		}
+		require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+	}
+}
+
+// TestRevisionOfAnotherTenant: an etag that never was this tenant's is refused,
+// whoever had begun, however many have written.
+func TestRevisionOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.do(create(delay("a")))
+	other, err := r.keeper.Put(t.Context(), "other", schemas.RuleSet{GlobalActive: true}, 0)
+	require.NoError(t, err)
+	r.others(1)
+	o := create(delay("n"))
+	o.IfMatch = other.Etag
+	st := r.claim(o)
+	r.start(st)
+	e := r.perform(r.again(st))
+	require.NoError(t, e.err)
+	require.Equal(t, schemas.EtagMismatch, e.Code)
+}
+
+// TestUnknownAck: the write may be in, and the next delivery finds out.
+func TestUnknownAck(t *testing.T) {
+	t.Parallel()
+	for _, stored := range []bool{true, false} {
+		for _, told := range []error{fault.ErrUnavailable, fault.ErrFull, context.Canceled} {
+			r := newRoom(t)
+			r.do(create(delay("a")))
+			r.bucket.hook(func() (error, bool) { return told, stored })
+			o := patch("a", `{"priority":5}`)
+			o.IfMatch = r.etag()
+			st := r.claim(o)
+			r.start(st)
+			e := r.perform(st)
+			later, ok := errors.AsType[*fault.Later](e.err)
+			require.True(t, ok)
+			require.ErrorIs(t, later, told)
+			require.Empty(t, r.evidence(st.ID))
+			r.bucket.hook(nil)
+			e = r.perform(r.again(st))
+			require.NoError(t, e.err)
+			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+			require.Equal(t, uint64(2), r.newest().Revision)
+			require.Equal(t, r.etag(), e.result.RulesEtag)
+		}
+	}
+}
+
+// TestOvertaken: another is first between the reading and the write.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	for _, others := range []int{1, 20} {
+		r := newRoom(t)
+		r.do(create(delay("a")))
+		o := patch("a", `{"priority":5}`)
+		o.IfMatch = r.etag()
+		once := func() (error, bool) {
+			r.bucket.hook(nil)
+			for range others {
+				_, err := r.keeper.Put(t.Context(), tenant, r.newest().Doc, r.newest().Revision)
+				assert.NoError(t, err)
+			}
+			return nil, true
+		}
+		r.bucket.hook(once)
+		e := r.try(o)
+		require.NoError(t, e.err)
+		require.Equal(t, schemas.EtagMismatch, e.Code)
+		require.Equal(t, r.etag(), e.result.RulesEtag)
+	}
+	r := newRoom(t)
+	r.bucket.hook(func() (error, bool) { return fault.ErrFenced, false })
+	o := on(schemas.OpGlobalOff, "")
+	o.IfMatch = r.etag()
+	e := r.try(o)
+	later, ok := errors.AsType[*fault.Later](e.err)
+	require.True(t, ok, "a store that contradicts itself is asked again later")
+	require.NotErrorIs(t, later, fault.ErrFenced, "the pipeline would take it for the action's own fence")
+}
+
+// TestStopped: what was not made is not made any more, and what was made is.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		stop    func(r *room, st *ledger.State)
+		outcome schemas.Outcome
+		code    schemas.Code
+	}{
+		"canceled": {func(r *room, st *ledger.State) {
+			require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+		}, schemas.OutcomeCanceled, schemas.Canceled},
+		"expired": {func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) }, schemas.OutcomeExpired, schemas.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, begun := range []bool{true, false} {
+				r := newRoom(t)
+				o := create(delay("n"))
+				o.IfMatch = r.etag()
+				st := r.claim(o)
+				if begun {
+					r.start(st)
+				}
+				tt.stop(r, st)
+				e := r.perform(r.again(st))
+				require.NoError(t, e.err)
+				require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
+				require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
+				require.Zero(t, r.newest().Revision)
+				_, audit := r.audit()
+				require.Equal(t, string(tt.code), audit.Result)
+			}
+			r := newRoom(t)
+			o := create(delay("n"))
+			o.IfMatch = r.etag()
+			st := r.claim(o)
+			r.start(st)
+			r.sets = mute{r.keeper}
+			require.ErrorIs(t, r.perform(st).err, errDied)
+			r.sets = r.keeper
+			tt.stop(r, st)
+			require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome, "it is in")
+		})
+	}
+	r := newRoom(t)
+	o := create(delay("n"))
+	o.IfMatch = r.etag()
+	st := r.claim(o)
+	r.start(st)
+	v, err := r.performer().Perform(t.Context(), st, asked{})
+	require.NoError(t, err)
+	require.Equal(t, schemas.OutcomeCanceled, v.Outcome)
+}
+
+// TestOutOfReach: without the store nothing is said.
+func TestOutOfReach(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.do(create(delay("a")))
+	o := create(delay("n"))
+	o.IfMatch = r.etag()
+	st := r.claim(o)
+	r.start(st)
+	r.bucket.reading = fault.ErrUnavailable
+	e := r.perform(st)
+	_, ok := errors.AsType[*fault.Later](e.err)
+	require.True(t, ok)
+	require.ErrorIs(t, e.err, fault.ErrUnavailable)
+	r.bucket.reading = nil
+	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
+}
+
+// TestNoSuccessor: what replaced the set cannot be asked about, or is gone.
+func TestNoSuccessor(t *testing.T) {
+	t.Parallel()
+	for told, want := range map[error][2]schemas.Code{ // for a first worker, for another
+		fault.ErrUnavailable: {}, // it is asked again
+		fault.ErrNotFound:    {schemas.EtagMismatch, schemas.OutcomeUnknownCode},
+		rules.ErrUnreadable:  {schemas.EtagMismatch, schemas.OutcomeUnknownCode},
+	} {
+		r := newRoom(t)
+		o := create(delay("n"))
+		o.IfMatch = r.etag()
+		r.others(1)
+		r.sets = blind{r.keeper, told}
+		st := r.claim(o)
+		r.start(st)
+		for i, code := range want {
+			e := r.perform(st)
+			require.Equal(t, code, e.Code)
+			if code == "" {
+				require.ErrorIs(t, e.err, told)
+			}
+			if i == 0 {
+				st = r.again(st)
+			}
+		}
+	}
+}
+
+// blind cannot say what came behind a set.
+type blind struct {
+	*rules.Keeper
+
+	err error
+}
+
+func (b blind) After(context.Context, string, uint64) (rules.Snapshot, error) {
+	return rules.Snapshot{}, b.err
+}
+
+// TestUnreadable: nobody writes over a set that this program does not understand,
+// and what is known all the same is told.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	for _, begun := range []bool{false, true} {
+		for _, made := range []bool{false, true} {
+			r := newRoom(t)
+			r.do(create(delay("a")))
+			o := create(delay("n"))
+			o.IfMatch = r.etag()
+			st := r.claim(o)
+			r.start(st)
+			if made {
+				r.sets = mute{r.keeper}
+				require.ErrorIs(t, r.perform(st).err, errDied)
+				r.sets = r.keeper
+			}
+			r.bucket.overwrite(`{"v":99}`)
+			if begun || made {
+				st = r.again(st)
+			}
+			e := r.perform(st)
+			require.NoError(t, e.err)
+			name := fmt.Sprintf("begun %v, made %v", begun, made)
+			switch {
+			case made:
+				assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome, name)
+			case begun: // what replaced the set may have been this write, as another version makes it
+				assert.Equal(t, schemas.OutcomeUnknown, e.Outcome, name)
+			default:
+				assert.Equal(t, schemas.OutcomeFailed, e.Outcome, name)
+				assert.Equal(t, schemas.InternalError, e.result.Error.Code, name)
+			}
+			newest, err := r.bucket.Get(t.Context(), tenant)
+			require.NoError(t, err)
+			assert.JSONEq(t, `{"v":99}`, string(newest.Data), name)
+		}
+	}
+}
+
+// TestRefusedThenMade: what a worker refused, whose word nobody heard, the next may
+// find right. The write has a record of its own then.
+func TestRefusedThenMade(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	o := create(redirect("n", "https://old.test/*", "https://new.test/"))
+	o.IfMatch = r.etag()
+	st := r.claim(o)
+	r.start(st)
+	require.Equal(t, schemas.ValidationError, r.perform(st).Code)
+	r.enforce(policy.Entry{Name: "new", URLPrefix: "https://new.test/"})
+	for range 2 { // however often
+		require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
+	}
+	var results []string
+	for _, e := range r.evidence(st.ID) {
+		var audit schemas.RuleAudit
+		require.NoError(t, json.Unmarshal(e.Payload, &audit))
+		results = append(results, strings.TrimPrefix(e.ID, st.ID)+" "+audit.Result)
+	}
+	require.Equal(t, []string{".rule.refused VALIDATION_ERROR", ".rule ok"}, results)
+}
+
+// TestEvidenceFirst: without its record a write has no verdict.
+func TestEvidenceFirst(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	o := on(schemas.OpGlobalOff, "")
+	o.IfMatch = r.etag()
+	st := r.claim(o)
+	r.start(st)
+	v, err := writes.New(r.keeper, r.inForce, deaf{}, r.cfg).Perform(t.Context(), st, still{})
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.Empty(t, v)
+	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
+	require.Len(t, r.evidence(st.ID), 1)
+}
+
+// deaf takes no records.
+type deaf struct{}
+
+func (deaf) Leave(context.Context, *ledger.State, ...schemas.Evidence) error {
+	return fault.ErrUnavailable
+}

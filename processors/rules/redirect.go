@@ -1,0 +1,77 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/internal/policy"
+	"weir/internal/traffic"
+	"weir/schemas"
+)
+
+// checkRedirect refuses a redirect that policy could never let pass, and one that
+// leads in a circle. Policy says its word about each call all the same: this is to
+// tell early. Was is the rule before; nil for a new one. A redirect that is only
+// renamed or turned off is not asked about, whatever policy says of it by now.
+func (w *write) checkRedirect(doc schemas.RuleSet, was *schemas.Rule, r schemas.Rule, now time.Time) *schemas.AgentError {
+	if r.Type != schemas.RuleRedirect {
+		return nil
+	}
+	if was == nil || rerouted(*was, r) || r.Enabled && !was.Enabled {
+		if reason, ok := allowed(w.policy(), r); !ok {
+			return invalid(string(schemas.DenyRule), "at /action/to_url: policy permits no call there: "+reason)
+		}
+	}
+	if was == nil || r.Enabled {
+		return circle(doc, r, now)
+	}
+	return nil
+}
+
+// rerouted reports whether a rule leads somewhere else than before.
+func rerouted(was, r schemas.Rule) bool {
+	return was.Type != r.Type || was.Match != r.Match || was.Action.ToURL != r.Action.ToURL
+}
+
+// allowed reports whether some call that a redirect made could be permitted, and
+// what policy says of one if not.
+func allowed(p *policy.Policy, r schemas.Rule) (reason string, ok bool) {
+	method := r.Match.Method
+	if method == anyMethod {
+		method = ""
+	}
+	urls, literal := traffic.Specimens(r)
+	if p.Reaches(method, literal, literal == r.Action.ToURL) {
+		return "", true
+	}
+	for _, url := range urls {
+		if d := p.Decide(policy.Request{Method: cmp.Or(method, "GET"), URL: url}); !d.Allowed {
+			return d.Reason, false
+		}
+	}
+	return "no entry and no allowed host leads there; ask the operator to add one", false
+}
+
+// anyMethod is the method of a rule for every one.
+const anyMethod = "ANY"
+
+// circle refuses a redirect that leads back to where it, or a redirect before it,
+// was asked to go.
+func circle(doc schemas.RuleSet, r schemas.Rule, now time.Time) *schemas.AgentError {
+	doc.Rules = slices.DeleteFunc(slices.Clone(doc.Rules), func(r schemas.Rule) bool {
+		return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
+	})
+	set, err := traffic.Compile(doc, "")
+	if err != nil {
+		return flawed(err)
+	}
+	switch id := set.Circular(r); id {
+	case "":
+		return nil
+	case r.ID:
+		return invalid(string(schemas.DenyRule), "at /action/to_url: it leads back to what the rule matches; no call could go there")
+	default:
+		return invalid(string(schemas.DenyRule), "at /action/to_url: it leads in a circle with the redirect "+id+"; no call could go there")
+	}
+}

@@ -1,0 +1,117 @@
+// Package rules performs actions of kind rule: each is one write of a tenant's rule
+// set, in the place of the one that its asker had read, or not at all.
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/rules"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Sets is where the rule sets are kept; see internal/rules for what each promises.
+type Sets interface {
+	Newest(ctx context.Context, tenant string) (rules.Snapshot, error)
+	After(ctx context.Context, tenant string, revision uint64) (rules.Snapshot, error)
+	Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error)
+}
+
+// Recorder leaves evidence.
+type Recorder interface {
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Config is what Rules needs besides its collaborators. All have defaults.
+type Config struct {
+	// Limit is how many rules a tenant may have, and how many groups; default
+	// schemas.MaxRules. A set that has more already can be changed, but not grow.
+	Limit int
+	Now   func() time.Time // default time.Now
+}
+
+// Rules performs kind rule. It is safe for concurrent use.
+type Rules struct {
+	sets     Sets
+	policy   func() *policy.Policy
+	recorder Recorder
+	cfg      Config
+}
+
+// New returns a performer of writes. Current gives the policy in force, which a
+// redirect is held against.
+func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
+	cfg.Limit = cmp.Or(cfg.Limit, schemas.MaxRules)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg}
+}
+
+// Perform makes the write, unless an earlier worker had made it already.
+func (p *Rules) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	order, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	w := &write{Rules: p, st: st, order: order, begun: begun(st)}
+	e, err := w.carry(ctx, stop)
+	if errors.Is(err, fault.ErrFenced) { // another was first: what it wrote says what to do
+		e, err = w.carry(ctx, stop)
+	}
+	switch {
+	case errors.Is(err, fault.ErrFenced): // it is not the action's own fence, so it is not told on
+		return settle.Verdict{}, &fault.Later{Cause: errOvertaken}
+	case err != nil:
+		return settle.Verdict{}, &fault.Later{Cause: err}
+	}
+	record, err := w.evidence(e)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	if err := p.recorder.Leave(ctx, st, record); err != nil {
+		return settle.Verdict{}, err
+	}
+	return w.verdict(e), nil
+}
+
+// Evidence is empty: whether a write is in is not on the log. Whoever performs the
+// action again finds that out, and leaves what is missing.
+func (p *Rules) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
+
+var errOvertaken = errors.New("the set was replaced, and the newest is not the one that replaced it")
+
+// payload reads the order of an action.
+func payload(st *ledger.State) (schemas.RuleOrder, error) {
+	var o schemas.RuleOrder
+	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
+	}
+	if !slices.Contains(schemas.AgentWrites(), o.Operation) {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no operation that writes"}
+	}
+	return o, nil
+}
+
+// begun reports whether another delivery of the action came so far that it may
+// have made the write.
+func begun(st *ledger.State) bool {
+	return slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
+		return ev.Type == schemas.EventStarted && ev.N <= st.Inherited
+	})
+}
+
+// object reports whether JSON is one.
+func object(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
+}

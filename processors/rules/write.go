@@ -1,0 +1,126 @@
+package rules
+
+import (
+	"context"
+	"errors"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/rules"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// write is one write of a set. It belongs to one goroutine.
+type write struct {
+	*Rules
+
+	st    *ledger.State
+	order schemas.RuleOrder
+	// begun: an earlier worker may have made the write.
+	begun bool
+}
+
+// carry makes the write, or says why it is not made. An error is that of the sets,
+// and says that nobody knows yet; fault.ErrFenced says that the write is not in, or
+// that of an earlier worker is.
+//
+// What has become of the write comes before anything else: once it is in, nothing
+// can refuse it any more.
+func (w *write) carry(ctx context.Context, stop call.Stop) (end, error) {
+	expected, readable := rules.Revision(w.order.IfMatch)
+	cur, err := w.sets.Newest(ctx, w.st.Tenant)
+	damaged := errors.Is(err, rules.ErrUnreadable)
+	switch {
+	case err != nil && !damaged:
+		return end{}, err
+	case readable && (cur.Revision > expected || damaged && w.begun):
+		e, settled, err := w.fate(ctx, cur, expected)
+		if err != nil || settled {
+			return e, err
+		}
+	}
+	canceled, over := w.ended(stop)
+	switch {
+	case over:
+		return stopped(cur.Etag, canceled), nil
+	case damaged:
+		return internal("", "the stored rule set cannot be read; nothing was changed, and the operator has to see to it"), nil
+	case cur.Etag != w.order.IfMatch:
+		return mismatch(cur.Etag), nil
+	}
+	return w.put(ctx, cur)
+}
+
+// put writes what the order makes of a set in its place.
+func (w *write) put(ctx context.Context, cur rules.Snapshot) (end, error) {
+	now := w.cfg.Now().UTC()
+	doc, refusal := w.apply(cur.Doc, now)
+	if refusal != nil {
+		return refused(cur.Etag, refusal), nil
+	}
+	doc.V, doc.Tenant = schemas.RuleSetVersion, w.st.Tenant
+	doc.By, doc.Previous, doc.At = w.st.ID, cur.Revision, now
+	if refusal := w.fits(doc); refusal != nil {
+		return refused(cur.Etag, refusal), nil
+	}
+	next, err := w.sets.Put(ctx, w.st.Tenant, doc, cur.Revision)
+	switch {
+	case errors.Is(err, fault.ErrTooLarge):
+		return refused(cur.Etag, tooLarge()), nil
+	case errors.Is(err, rules.ErrUnreadable):
+		return internal(cur.Etag, "the rules with this one cannot be put in force; nothing was changed"), nil
+	case err != nil:
+		return end{}, err
+	}
+	return w.written(next), nil
+}
+
+// fate reads off the set that replaced the expected one whether this action wrote
+// it. Settled is false where it did not, or where it had not begun: then the write
+// is refused, if for no other reason then for this one.
+func (w *write) fate(ctx context.Context, cur rules.Snapshot, expected uint64) (e end, settled bool, err error) {
+	next, err := w.sets.After(ctx, w.st.Tenant, expected)
+	var lost bool // what replaced it, if anything did
+	switch {
+	case errors.Is(err, rules.ErrUnreadable):
+		lost = true
+	case errors.Is(err, fault.ErrNotFound):
+		lost = cur.Revision > expected
+	case err != nil:
+		return e, false, err
+	case next.Doc.Previous == expected && next.Doc.By == w.st.ID:
+		return w.written(next), true, nil
+	default: // what replaced an earlier set says that the expected one was never this tenant's
+		lost = next.Doc.Previous > expected
+	}
+	if lost && w.begun {
+		return unknown(cur.Etag), true, nil
+	}
+	return e, false, nil
+}
+
+// written is the end of a write that is in.
+func (w *write) written(next rules.Snapshot) end {
+	e := end{outcome: schemas.OutcomeSucceeded, before: w.order.IfMatch, after: next.Etag, at: next.Doc.At}
+	list := next.Doc.Rules
+	switch w.order.Operation {
+	case schemas.OpRulesCreate: // it stands last
+		if len(list) > 0 {
+			e.rule = &list[len(list)-1]
+		}
+	case schemas.OpRulesPatch, schemas.OpRulesEnable, schemas.OpRulesDisable:
+		if i := find(list, w.order.ID); i >= 0 {
+			e.rule = &list[i]
+		}
+	}
+	return e
+}
+
+// ended reports whether nothing more is to be begun: the write is to stop, or its
+// time is up.
+func (w *write) ended(stop call.Stop) (canceled, over bool) {
+	canceled = w.st.CancelRequested || stop.Requested()
+	deadline := w.st.Action.Deadline
+	return canceled, canceled || !deadline.IsZero() && !w.cfg.Now().Before(deadline)
+}
