@@ -83,6 +83,21 @@ func TestStatusOfAnAction(t *testing.T) {
 	require.Positive(t, h.barrier.Load(), "nothing is shown before it is durable")
 }
 
+// TestEventOfAMock: what was answered without having been written down before says
+// which rule it was.
+func TestEventOfAMock(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(httpRef("a"))
+	mocked := schemas.Decision{Allowed: true, Entry: "up", Traffic: &schemas.Traffic{RulesEtag: "etag-1-x", Rules: []string{"m"}, Mocked: "m"}}
+	h.append(st, schemas.Event{
+		Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Number: 1, Decision: mocked}, Attempted: &schemas.Attempted{Number: 1, Status: 200},
+	})
+	w := h.get("/v1/actions/a/events?live=long-poll")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"traffic":{"rules_etag":"etag-1-x","rules":["m"],"mocked":"m"}`)
+}
+
 func TestStatusOfAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	h := build(t)

@@ -38,7 +38,7 @@ func (e *Room) mountRules(engine *gin.Engine) {
 }
 
 func (e *Room) rulePage(r *http.Request, tenant string) (schemas.RulePage, error) {
-	now, err := e.cfg.Rules.Newest(r.Context(), tenant)
+	now, err := e.newestRules(r.Context(), tenant)
 	if err != nil {
 		return schemas.RulePage{}, err
 	}
@@ -48,15 +48,7 @@ func (e *Room) rulePage(r *http.Request, tenant string) (schemas.RulePage, error
 // ReadRules answers an operation of the agent API that changes nothing. The
 // request was checked.
 func (e *Room) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {
-	data := rules.Pong()
-	var err error
-	if req.Operation != schemas.OpPing {
-		var now snapshots.Snapshot
-		now, err = e.newestRules(r.Context(), tenant)
-		if err == nil {
-			data, err = rules.Read(req, now)
-		}
-	}
+	data, err := rules.Read(req, func() (snapshots.Snapshot, error) { return e.newestRules(r.Context(), tenant) })
 	var body []byte
 	if err == nil {
 		body, err = rules.Answer(rules.Asked{RequestID: req.RequestID, Operation: req.Operation}, data)
@@ -72,7 +64,23 @@ func (e *Room) newestRules(ctx context.Context, tenant string) (snapshots.Snapsh
 	if e.cfg.Rules == nil {
 		return snapshots.Snapshot{}, fault.New(schemas.Unavailable, "this node does not serve rules")
 	}
-	return e.cfg.Rules.Newest(ctx, tenant)
+	now, err := e.cfg.Rules.Newest(ctx, tenant)
+	if errors.Is(err, snapshots.ErrUnreadable) {
+		err = errUnreadable(err)
+	}
+	return now, err
+}
+
+// errUnreadable is what a read of rules is answered that this node cannot read. It
+// says what to do, for the tenant's calls are denied until that is done.
+func errUnreadable(cause error) error {
+	return &problem.Error{
+		Problem: schemas.Problem{
+			Code:   schemas.Internal,
+			Detail: "the stored rules cannot be read here, and the tenant's calls are denied: run the version that wrote them, or newer, or have an admin give them up with `weir rules reset`",
+		},
+		Word: schemas.DetailRulesUnreadable, Cause: cause,
+	}
 }
 
 // acceptedRule answers a write whose end nobody waits for. The answer's own words say

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -28,6 +29,8 @@ func (shelf) Newest(_ context.Context, tenant string) (rules.Snapshot, error) {
 		return rules.Snapshot{}, fault.ErrUnavailable
 	case "odd":
 		return rules.Snapshot{}, errors.New("dial 10.0.0.1: odd")
+	case "torn":
+		return rules.Snapshot{}, fmt.Errorf("%w: version 10.0.0.1", rules.ErrUnreadable)
 	case "acme":
 		s := rules.Snapshot{Etag: "etag-3-00000000000000aa", Revision: 3, Doc: schemas.RuleSet{GlobalActive: true}}
 		for _, id := range []string{"a", "b", "c"} {
@@ -59,6 +62,7 @@ func TestTheListOfTheRules(t *testing.T) {
 		{"busy", "", 429, ""},
 		{"down", "", 503, ""},
 		{"odd", "", 500, ""},
+		{"torn", "", 500, ""},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			w := h.ask(method, "/v1/rules"+tc.query, tc.tenant)
@@ -70,6 +74,9 @@ func TestTheListOfTheRules(t *testing.T) {
 			} else {
 				require.Equal(t, problem.MediaType, w.Header().Get("Content-Type"))
 				require.Empty(t, w.Header().Get("ETag"))
+			}
+			if tc.tenant == "torn" && method == http.MethodGet {
+				require.Contains(t, decode[schemas.Problem](t, w.Body).Detail, "`weir rules reset`", "what to do")
 			}
 		}
 	}
@@ -95,6 +102,9 @@ func TestReadsOfTheAgentAPI(t *testing.T) {
 		{"acme", schemas.OpRulesGet, `{"id":"z"}`, 404, `{"ok":false,"request_id":"r <1>","operation":"rules.get","error":{"code":"NOT_FOUND","message":"there is no rule with this id"}}` + "\n"},
 		{"down", schemas.OpStatus, `{}`, 503, `{"ok":false,"request_id":"r <1>","operation":"status","error":{"code":"INTERNAL_ERROR","message":"the log did not answer; try again","detail":"UNAVAILABLE"}}` + "\n"},
 		{"odd", schemas.OpRulesList, `{}`, 500, `{"ok":false,"request_id":"r <1>","operation":"rules.list","error":{"code":"INTERNAL_ERROR","message":"something went wrong on our side"}}` + "\n"},
+		{"torn", schemas.OpPing, `{}`, 200, `{"ok":true,"request_id":"r <1>","operation":"ping","data":{"pong":true}}`},
+		{"torn", schemas.OpStatus, `{}`, 500, `{"ok":false,"request_id":"r <1>","operation":"status","error":{"code":"INTERNAL_ERROR","message":"the stored rules cannot be read here, and the tenant's calls are denied: ` +
+			"run the version that wrote them, or newer, or have an admin give them up with `weir rules reset`" + `","detail":"RULES_UNREADABLE"}}` + "\n"},
 	} {
 		h := build(t, shelved)
 		w := httptest.NewRecorder()

@@ -13,6 +13,7 @@ import (
 	"weir/ingress/accept"
 	"weir/ingress/actions"
 	"weir/ingress/executor"
+	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/schemas"
 )
@@ -139,8 +140,7 @@ func New(l Ledger, p executor.Policy, r Responder, cfg Config) *Room {
 		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Nudge: cfg.Nudge, StoreTimeout: cfg.Accept.StoreTimeout}),
 	}
 	if cfg.Dead != nil {
-		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall, by actions.Asker) schemas.Class {
-			who := Asker{Tenant: by.Tenant, Kind: schemas.KindHTTP, Principal: by.Principal, Entries: by.Entries}
+		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall, who Asker) schemas.Class {
 			_, class := in.policyFor(who).Judge(call)
 			return class
 		})
@@ -156,17 +156,8 @@ func (in *Room) policyFor(who Asker) executor.Policy {
 	return in.cfg.Judge(who)
 }
 
-// Asker is who asks for a call, as far as the policy and the traffic rules look at it.
-type Asker struct {
-	Tenant string
-	Kind   schemas.Kind
-	// TaskType is set for kind run.
-	TaskType string
-	// Principal is the id of the token; empty in open mode.
-	Principal string
-	// Entries are the only entries of the policy that may be used; empty: all.
-	Entries []string
-}
+// Asker is who asks for a call.
+type Asker = grant.Asker
 
 // Identity is who sent a request.
 type Identity struct {

@@ -259,7 +259,7 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 		switch {
 		case a.body["outputs"] != nil:
 			refusal(t, a)
-		case strings.HasPrefix(r.URL.Path, schemas.RouteAgentAPI):
+		case strings.HasPrefix(r.URL.Path, schemas.RouteAgentAPI), r.URL.Path == schemas.RouteRulesReset:
 			envelope(t, a)
 		case a.body["error"] != nil:
 			require.Equal(t, "application/json", h.Get("Content-Type"))

@@ -39,7 +39,7 @@ func dialect(c *gin.Context) string {
 	switch c.Request.URL.EscapedPath() {
 	case schemas.RouteRunSync, schemas.RouteRunStream:
 		return dialectRuns
-	case schemas.RouteAgentAPI:
+	case schemas.RouteAgentAPI, schemas.RouteRulesReset:
 		return dialectRules
 	default:
 		return ""

@@ -160,7 +160,7 @@ func (in *Room) redrive(c *gin.Context) {
 		return
 	}
 	who := identity(c)
-	out, err := in.redriver.Redrive(c.Request.Context(), actions.Asker{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, sequence)
+	out, err := in.redriver.Redrive(c.Request.Context(), who.asks("", ""), sequence)
 	in.answer(c, out, err, 0)
 }
 

@@ -1,7 +1,9 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -23,6 +25,7 @@ func (in *Room) mountRules(e *gin.Engine) {
 	}
 	// What an action was answered is for those who may see actions.
 	e.POST("/v1/rules/record", surface("rules", ""), in.authorize(schemas.ScopeActionsRead), in.record)
+	e.POST(schemas.RouteRulesReset, surface("rules", dialectRules), in.resetRules)
 }
 
 type tenantKey struct{}
@@ -78,6 +81,10 @@ func (in *Room) agent(c *gin.Context, req schemas.AgentRequest) (Identity, error
 		return Identity{}, err
 	}
 	who, err := in.cfg.Authenticate(r)
+	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized {
+		// Whoever authenticates knows of the header alone, which not every way here has.
+		err = &fault.Error{Code: schemas.Unauthorized, Message: "send a token that is in force, as request.auth_token or in one header, Authorization: Bearer", Cause: err}
+	}
 	if err != nil {
 		return Identity{}, err
 	}
@@ -113,10 +120,23 @@ func may(who Identity, operation string) error {
 	if len(scopes) == 0 {
 		return nil
 	}
+	if err := holds(who, scopes...); err != nil || rules.Reads(operation) {
+		return err
+	}
+	return unlimited(who)
+}
+
+// holds refuses somebody whose token has none of the scopes.
+func holds(who Identity, scopes ...string) error {
 	if fault.Scope(who.Scopes, scopes...) != nil {
 		return disallowed("the token lacks the scope "+strings.Join(scopes, " or "), schemas.DetailScopeRequired)
 	}
-	if !rules.Reads(operation) && len(who.Entries) > 0 {
+	return nil
+}
+
+// unlimited refuses somebody whose token is for some entries alone.
+func unlimited(who Identity) error {
+	if len(who.Entries) > 0 {
 		return disallowed("a token that is limited to entries of the policy may not write rules", schemas.DetailScopeRequired)
 	}
 	return nil
@@ -129,16 +149,14 @@ func disallowed(why, word string) error {
 	}
 }
 
-// anyone stands for the caller where there are no tokens.
-const anyone = "open"
+// caller is who writes, on the record: the id of the token, or a word where there
+// are none.
+func caller(who Identity) string { return cmp.Or(who.ID, "open") }
 
 // writeRules stores a write. Its id is made of all that says what it is, so that
 // the same request joins it, and only that.
 func (in *Room) writeRules(c *gin.Context, who Identity, req schemas.AgentRequest) {
-	caller := who.ID
-	if caller == "" {
-		caller = anyone
-	}
+	caller := caller(who)
 	var payload []byte
 	var fingerprint string
 	order, err := rules.Order(req, caller)

@@ -40,6 +40,7 @@ func agents(r *http.Request) (ingress.Identity, error) {
 		"Bearer writer":  {ID: "id-writer", Tenant: "a", Scopes: []string{schemas.ScopeActionsWrite}},
 		"Bearer chief":   {ID: "id-chief", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}},
 		"Bearer limited": {ID: "id-limited", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}, Entries: []string{"orders"}},
+		"Bearer some":    {ID: "id-some", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}},
 		"Bearer other":   {ID: "id-other", Tenant: "b", Scopes: []string{schemas.ScopeRulesWrite}},
 	}
 	if fields[0] == "Bearer busy" {
@@ -182,6 +183,7 @@ func TestRefusalsOfTheAgentAPI(t *testing.T) {
 		"before its operation":   {"", api("r", "nope", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "nope"},
 		"too many":               {"busy", api("r", "status", `{}`), 429, "RATE_LIMITED", "", "r", "status"},
 		"no such operation":      {"rules", api("r", "rules.delete", on), 400, "INVALID_REQUEST", "", "r", "rules.delete"},
+		"what is Weir's own":     {"chief", api("r", schemas.OpRulesReset, on), 400, "INVALID_REQUEST", "", "r", "rules.reset"},
 		"the relay's own":        {"rules", api("r", "bridge.ping", on), 400, "INVALID_REQUEST", "", "r", "bridge.ping"},
 		"a read by a writer":     {"writer", api("r", "status", `{}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "status"},
 		"a write by a reader":    {"reader", api("r", "global.off", on), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "global.off"},
@@ -205,6 +207,9 @@ func TestRefusalsOfTheAgentAPI(t *testing.T) {
 			a := w.do(t, post("/v1/agent-api", tc.body, headers...))
 			refused(t, a, tc.status, tc.code, tc.detail, tc.id, tc.op)
 			require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") != "")
+			if tc.status == 401 {
+				require.Contains(t, a.field("error", "message"), "request.auth_token", "both places for a token")
+			}
 			require.Zero(t, w.records(t), "nothing is stored")
 			require.Empty(t, w.responder.calls)
 			if tc.status == 429 {
@@ -340,6 +345,54 @@ func TestScopesOfTheReads(t *testing.T) {
 		a := w.do(t, post("/v1/agent-api", api("r", tc.op, `{"id":"a"}`), "Authorization", "Bearer "+tc.bearer))
 		require.Equal(t, tc.status, a.Code, tc)
 	}
+}
+
+// TestAResetIsAnAction of its admin's own tenant, without an etag.
+func TestAResetIsAnAction(t *testing.T) {
+	t.Parallel()
+	w := setup(t, authenticated, func(c *ingress.Config) { c.NoAgentAPI = true })
+	reset := func(bearer, body string, headers ...string) answer {
+		headers = append(headers, "Authorization", "Bearer "+bearer)
+		r := post(schemas.RouteRulesReset, body, headers...)
+		if body == "" {
+			r.Header.Del("Content-Type")
+		}
+		return w.do(t, r)
+	}
+	a := reset("chief", "", "X-Request-ID", "trace-1")
+	c := w.responder.last(t)
+	require.Equal(t, schemas.KindRule, c.ref.Kind)
+	require.Negative(t, c.wait)
+	require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
+	st, err := w.ledger.Find(t.Context(), "a", c.ref.ID)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"operation":"rules.reset","request_id":"trace-1","caller":"id-chief","if_match":""}`, string(st.Action.Payload))
+	require.Equal(t, "id-chief", st.Action.Principal)
+	require.Equal(t, 30*time.Second, st.Action.Deadline.Sub(st.Action.AcceptedAt))
+
+	once := reset("chief", `{}`, "Idempotency-Key", "k").Header().Get("Weir-Action-Id")
+	require.NotEqual(t, a.Header().Get("Weir-Action-Id"), once)
+	require.Equal(t, once, reset("chief", "", "Idempotency-Key", "k", "X-Request-ID", "trace-2").Header().Get("Weir-Action-Id"))
+	require.True(t, w.responder.last(t).receipt.Duplicate, "it joins the first")
+	stored := w.records(t)
+	for _, tc := range []struct {
+		bearer, body string
+		status       int
+		detail       string
+	}{
+		{"rules", "", 403, "SCOPE_REQUIRED"},
+		{"limited", "", 403, "SCOPE_REQUIRED"},
+		{"some", "", 403, "SCOPE_REQUIRED"},
+		{"x", "", 401, "AUTH_REQUIRED"},
+		{"x", `{"more":1}`, 401, "AUTH_REQUIRED"},
+	} {
+		refused(t, reset(tc.bearer, tc.body, "X-Request-ID", "r"), tc.status, "UNAUTHORIZED", tc.detail, "r", "rules.reset")
+	}
+	refused(t, reset("chief", `{"more":1}`, "X-Request-ID", "r"), 422, "VALIDATION_ERROR", "", "r", "rules.reset")
+	refused(t, reset("chief", `{`, "X-Request-ID", "r"), 400, "INVALID_REQUEST", "", "r", "rules.reset")
+	refused(t, reset("chief", "", "X-Request-ID", "r", "Idempotency-Key", "a b"), 400, "INVALID_REQUEST", "", "r", "rules.reset")
+	refused(t, w.do(t, httptest.NewRequest(http.MethodGet, schemas.RouteRulesReset, http.NoBody)), 405, "INVALID_REQUEST", "METHOD_NOT_ALLOWED", "", "")
+	require.Equal(t, stored, w.records(t), "nothing more is stored")
 }
 
 // previewer remembers what it was asked.

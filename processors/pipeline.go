@@ -6,6 +6,7 @@ package processors
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -72,15 +73,15 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 		return &fault.Later{After: busyDelay}
 	}
 	p.resting.forget(ref)
-	defer p.leave(ctx, w)
+	defer p.leave(w) //nolint:contextcheck // whom it wakes is woken whatever becomes of this message
 
-	st, err := p.admission(ctx, rec, ref, first)
+	st, err := p.admission(ctx, rec, first)
 	if err == nil {
 		err = p.work(ctx, st, w)
 	}
 	if errors.Is(err, fault.ErrFenced) {
 		// Somebody wrote since we read: what they wrote decides what to do now.
-		if st, err = p.Admit.Again(ctx, ref); err == nil {
+		if st, err = p.Admit.Again(ctx, rec); err == nil {
 			err = p.work(ctx, st, w)
 		}
 	}
@@ -89,18 +90,18 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 
 // leave ends the work on an action. One that a traffic rule holds back can be woken
 // from now on: before, its message would have found it under way.
-func (p *Pipeline) leave(ctx context.Context, w *work) {
+func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
 	if r := w.rest; r != nil {
-		p.resting.put(ctx, w.ref, r.Until, r.Replaced)
+		p.resting.put(w.ref, r.Until, r.Replaced)
 	}
 }
 
-func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, ref schemas.Ref, first bool) (*ledger.State, error) {
+func (p *Pipeline) admission(ctx context.Context, rec schemas.Record, first bool) (*ledger.State, error) {
 	if first {
 		return p.Admit.First(ctx, rec)
 	}
-	return p.Admit.Again(ctx, ref)
+	return p.Admit.Again(ctx, rec)
 }
 
 // work carries an admitted action to its verdict.
@@ -161,10 +162,12 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 }
 
 // rest gives the slot back and has the action woken when it is due. The attempt
-// of another worker is not disturbed by an event of ours: its fence must hold.
+// of another worker is not disturbed by an event of ours: its fence must hold. What
+// waits for what it has waited for already writes nothing more; it is woken anew all
+// the same, for its pending wake-up, which that replaces, may be the one that came.
 func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
-	if r.For != schemas.WaitInFlight {
-		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step}}
+	if r.For != schemas.WaitInFlight && !waits(st, r) {
+		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}}
 		if err := p.ledger.Append(ctx, st, ev); err != nil {
 			return err
 		}
@@ -176,6 +179,13 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 		w.rest = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up
+}
+
+// waits reports whether the log says already that an action rests like this. A
+// moment more or less is none; it is woken when it is due.
+func waits(st *ledger.State, r *call.Rest) bool {
+	w := st.Waiting
+	return w != nil && w.For == r.For && w.Step == r.Step && slices.Equal(w.Rules, r.Rules) && w.Until.Sub(r.Until).Abs() < time.Second
 }
 
 // parkMessage puts the message aside and settles its action, if it has one.
@@ -192,11 +202,10 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 // Condemn parks a message that the pipeline cannot survive, and settles its
 // action as failed if the action can be read.
 func (p *Pipeline) Condemn(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
-	ref, _, err := schemas.ParseSubject(rec.Subject)
-	if err != nil {
+	if _, _, err := schemas.ParseSubject(rec.Subject); err != nil {
 		return p.parkMessage(ctx, rec, nil, why)
 	}
-	st, err := p.Admit.Again(ctx, ref)
+	st, err := p.Admit.Again(ctx, rec)
 	switch {
 	case errors.Is(err, admit.ErrDone):
 		return nil

@@ -46,6 +46,7 @@ type house struct {
 	kept bool // whether the append it dies on is stored
 	sent int  // requests that reached the target
 
+	during func()                     // runs while the first request is out
 	refuse func(schemas.Append) error // what the log says to an append; nil: it takes all
 
 	book rulebook.Book // the traffic rules
@@ -133,6 +134,12 @@ var begun = func() <-chan struct{} {
 func (x exchange) Do(context.Context) (call.Reply, error) {
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
+	if during := x.h.during; during != nil {
+		x.h.during = nil
+		x.h.mu.Unlock()
+		during()
+		x.h.mu.Lock()
+	}
 	if x.h.dead {
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset}
 	}

@@ -16,7 +16,7 @@ type resting struct {
 
 	mu       sync.Mutex
 	byTenant map[string]*sleepers
-	closed   bool
+	closing  chan struct{} // nobody is roused any more
 	rousing  sync.WaitGroup
 }
 
@@ -26,20 +26,32 @@ type sleepers struct {
 	sweep int // how many there are when those that others have woken are looked for
 }
 
-// rouseTimeout bounds the waking of a tenant's actions.
-const rouseTimeout = 10 * time.Second
+// rouseTimeout bounds one round of waking a tenant's actions. Those that it did not
+// reach are woken in the next one, which comes between firstPause and lastPause later.
+const (
+	rouseTimeout = 10 * time.Second
+	firstPause   = time.Second
+	lastPause    = 10 * time.Second
+)
 
 // fewest is how many sleepers are not worth a sweep.
 const fewest = 64
 
 func newResting(nudge func(context.Context, schemas.Ref) error) *resting {
-	return &resting{nudge: nudge, byTenant: make(map[string]*sleepers)}
+	return &resting{nudge: nudge, byTenant: make(map[string]*sleepers), closing: make(chan struct{})}
 }
 
 // put notes an action that rests until a time, or wakes it if the rules that
 // hold it back have been replaced since they were asked.
-func (r *resting) put(ctx context.Context, ref schemas.Ref, until time.Time, replaced <-chan struct{}) {
+func (r *resting) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-replaced: // by rules whose coming was told before the action was here
+		r.wake(map[schemas.Ref]time.Time{ref: until})
+		return
+	default:
+	}
 	s := r.byTenant[ref.Tenant]
 	if s == nil {
 		s = &sleepers{until: make(map[schemas.Ref]time.Time), sweep: fewest}
@@ -47,12 +59,6 @@ func (r *resting) put(ctx context.Context, ref schemas.Ref, until time.Time, rep
 	}
 	s.until[ref] = until
 	s.tidy(time.Now())
-	r.mu.Unlock()
-	select {
-	case <-replaced: // by rules whose coming was told before the action was here
-		_ = r.nudge(ctx, ref) // else it wakes when it is due
-	default:
-	}
 }
 
 // tidy drops those that must have woken by now, if there are many.
@@ -84,25 +90,53 @@ func (r *resting) rouse(tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.byTenant[tenant]
-	if s == nil || r.closed {
+	if s == nil {
 		return
 	}
 	delete(r.byTenant, tenant)
+	r.wake(s.until)
+}
+
+// wake nudges actions until each of them is awake, or due. The caller holds the lock.
+func (r *resting) wake(until map[schemas.Ref]time.Time) {
+	select {
+	case <-r.closing:
+		return
+	default:
+	}
 	r.rousing.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), rouseTimeout)
-		defer cancel()
-		for ref := range s.until {
-			if r.nudge(ctx, ref) != nil {
-				return // the log does not answer: they wake when they are due
+		for pause := firstPause; r.round(until); pause = min(2*pause, lastPause) {
+			select {
+			case <-r.closing:
+				return // they wake when they are due
+			case <-time.After(pause):
 			}
 		}
 	})
 }
 
+// round nudges actions and drops those that need no more of it. It reports whether
+// there are others: the log does not answer, or there are many.
+func (r *resting) round(until map[schemas.Ref]time.Time) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), rouseTimeout)
+	defer cancel()
+	for ref, at := range until {
+		if time.Now().Before(at) && r.nudge(ctx, ref) != nil {
+			return true
+		}
+		delete(until, ref)
+	}
+	return false
+}
+
 // close ends the waking, and waits for what is under way.
 func (r *resting) close() {
 	r.mu.Lock()
-	r.closed = true
+	select {
+	case <-r.closing: // a second time
+	default:
+		close(r.closing)
+	}
 	r.mu.Unlock()
 	r.rousing.Wait()
 }

@@ -3,8 +3,10 @@ package processors
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,12 +20,12 @@ func TestRestingIsBounded(t *testing.T) {
 	r := newResting(func(context.Context, schemas.Ref) error { return nil })
 	past := time.Now().Add(-time.Second)
 	for i := range 100 * fewest {
-		r.put(t.Context(), schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, past, nil)
+		r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, past, nil)
 	}
 	assert.LessOrEqual(t, len(r.byTenant["t"].until), fewest)
 	later := time.Now().Add(time.Hour)
 	for i := range 10 * fewest {
-		r.put(t.Context(), schemas.Ref{Tenant: "t", ID: "l" + strconv.Itoa(i)}, later, nil)
+		r.put(schemas.Ref{Tenant: "t", ID: "l" + strconv.Itoa(i)}, later, nil)
 	}
 	assert.GreaterOrEqual(t, len(r.byTenant["t"].until), 10*fewest)
 }
@@ -40,8 +42,8 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 		return nil
 	})
 	later := time.Now().Add(time.Hour)
-	r.put(t.Context(), schemas.Ref{Tenant: "t", ID: "1"}, later, nil)
-	r.put(t.Context(), schemas.Ref{Tenant: "u", ID: "2"}, later, nil)
+	r.put(schemas.Ref{Tenant: "t", ID: "1"}, later, nil)
+	r.put(schemas.Ref{Tenant: "u", ID: "2"}, later, nil)
 	r.rouse("t")
 	<-begun
 	go close(free)
@@ -50,4 +52,64 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 	r.rouse("u")
 	r.close()
 	assert.Equal(t, int32(1), woken.Load())
+}
+
+// TestWhoWasNotReachedIsWokenLater: a log that does not answer, or not to all in one
+// round, is asked again, but not for those whose time has come.
+func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]bool{"roused": false, "told before it rested": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var down atomic.Bool
+				start, woken := time.Now(), map[string]int{}
+				down.Store(true)
+				r := newResting(func(ctx context.Context, ref schemas.Ref) error {
+					if down.Load() {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					woken[ref.ID]++
+					return nil
+				})
+				count := func() int {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(woken)
+				}
+				replaced := make(chan struct{})
+				if told {
+					close(replaced)
+				}
+				r.put(schemas.Ref{Tenant: "t", ID: "soon"}, start.Add(15*time.Second), replaced)
+				for i := range 10 {
+					r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, start.Add(time.Hour), replaced)
+				}
+				if !told {
+					r.rouse("t")
+				}
+				time.Sleep(20 * time.Second)
+				assert.Zero(t, count())
+				down.Store(false)
+				time.Sleep(20 * time.Second)
+				assert.Equal(t, 10, count())
+				mu.Lock()
+				for id, n := range woken {
+					assert.Equal(t, 1, n, id)
+				}
+				assert.NotContains(t, woken, "soon")
+				mu.Unlock()
+				down.Store(true)
+				r.put(schemas.Ref{Tenant: "t", ID: "never"}, start.Add(time.Hour), nil)
+				r.rouse("t")
+				time.Sleep(time.Second)
+				r.close() // nobody waits for a log that does not answer
+				assert.Equal(t, 10, count())
+			})
+		})
+	}
 }

@@ -1,6 +1,9 @@
 package schemas
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // RouteAgentAPI is the route of the agent API. It is part of the ids of its
 // writes, and must never change.
@@ -9,8 +12,19 @@ const RouteAgentAPI = "/v1/agent-api"
 // AgentAPIType is the type of an agent request's envelope.
 const AgentAPIType = "AGENT_API_REQUEST"
 
+// RouteRulesReset is where a rule set is given up that nobody can read. It is part
+// of the ids of its writes, and must never change.
+const RouteRulesReset = "/v1/rules/reset"
+
 // AgentAPISubject is where the agent API is served over NATS, for one tenant.
 func AgentAPISubject(tenant string) string { return AgentAPIRoot + "." + EscapeToken(tenant) }
+
+// ParseAgentAPI reads what AgentAPISubject wrote, and nothing else.
+func ParseAgentAPI(subject string) (tenant string, ok bool) {
+	word, found := strings.CutPrefix(subject, AgentAPIRoot+".")
+	tenant, err := UnescapeToken(word)
+	return tenant, found && err == nil
+}
 
 // The operations of the agent API. There is none that deletes.
 const (
@@ -25,6 +39,13 @@ const (
 	OpGlobalOn     = "global.on"
 	OpGlobalOff    = "global.off"
 )
+
+// OpRulesReset is Weir's own and no operation of the agent API: it puts an empty
+// set in the place of one that cannot be read.
+const OpRulesReset = "rules.reset"
+
+// AgentPong is the data of a ping.
+const AgentPong = `{"pong":true}`
 
 // AgentReads lists the operations that change nothing.
 func AgentReads() []string { return []string{OpPing, OpStatus, OpRulesList, OpRulesGet} }
@@ -77,6 +98,8 @@ const (
 	DetailScopeRequired   = "SCOPE_REQUIRED"
 	DetailIfMatchRequired = "IF_MATCH_REQUIRED"
 	DetailRuleExists      = "RULE_EXISTS"
+	// DetailRulesUnreadable: what is stored makes no sense to this version.
+	DetailRulesUnreadable = "RULES_UNREADABLE"
 )
 
 // RuleOrder is the payload of kind rule: one write of the rule set.

@@ -115,10 +115,14 @@ type Attempt struct {
 	Class    Class    `json:"class"`
 	Worker   string   `json:"worker"`
 	Decision Decision `json:"decision"`
+	// Message is the sequence of the message that the worker was at: when that is
+	// delivered again, the worker has it no more.
+	Message uint64 `json:"message,omitempty"`
 	// Digest is the hex SHA-256 of the canonical request.
 	Digest string `json:"digest"`
 	// Method and URL are the call's as the action asks for it, before traffic rules
-	// and without what the entry adds. They are the owner's, and are in no evidence.
+	// and without what the entry adds. They are the owner's, and are in no evidence. Of
+	// a call to an agent the URL is its route alone.
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
 	// ExpiresAt is when the worker will have given the call up; nobody else
@@ -156,6 +160,8 @@ type Waiting struct {
 	Until time.Time `json:"until,omitzero"`
 	// Step is whose call a traffic rule holds back.
 	Step int `json:"step,omitempty"`
+	// Rules are the ids of the traffic rules that hold it back.
+	Rules []string `json:"rules,omitempty"`
 }
 
 // The reasons to wait.

@@ -24,7 +24,7 @@ const (
 	MaxRuleHeaders   = 32        // changes of headers, and headers of a mock
 	MaxMockBody      = 256 << 10 // bytes of a mock's body as it is answered
 	MaxRules         = 1000      // rules of a tenant, unless the node says otherwise
-	MaxRuleSet       = 2 << 20   // bytes of a tenant's rules, as they are stored
+	MaxRuleSet       = 960 << 10 // bytes of a tenant's rules, as they are stored: fits the messages of any NATS server
 	MaxRulePriority  = 1_000_000 // to both sides of 0
 )
 
@@ -130,7 +130,9 @@ type RuleSet struct {
 	At       time.Time `json:"at"`
 }
 
-// RuleSetVersion is the version of the sets that this program writes.
+// RuleSetVersion is the version of the sets that this program writes. Any change of
+// their members makes another one: a node that does not know a member would apply a
+// rule more widely than it was meant.
 const RuleSetVersion = 1
 
 // Traffic is what the rules made of one call.
@@ -173,10 +175,10 @@ type Preview struct {
 	// Result is one of sent, mocked and denied.
 	Result string `json:"result"`
 	// Method, URL and Headers are the call as policy would see it.
-	Method  string   `json:"method"`
-	URL     string   `json:"url"`
-	Headers []Header `json:"headers,omitempty"`
-	DelayMS int64    `json:"delay_ms,omitempty"`
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers,omitempty"`
+	DelayMS int64             `json:"delay_ms,omitempty"`
 	// Mock is the answer that would be given.
 	Mock *PreviewAnswer `json:"mock,omitempty"`
 	// ResponseHeaders are the changes that the answer's headers would undergo.
@@ -197,9 +199,9 @@ const (
 
 // PreviewAnswer is what a mock would answer.
 type PreviewAnswer struct {
-	Status  int             `json:"status"`
-	Headers []Header        `json:"headers,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"`
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    json.RawMessage   `json:"body,omitempty"`
 }
 
 // RuleVerdict is what becomes of one rule for one call.
@@ -225,12 +227,15 @@ type RecordRequest struct {
 // that the action got. They are not stored: create them.
 type Recording struct {
 	Rules []Rule `json:"rules"`
-	// Skipped are the calls without a rule, and why.
+	// Skipped are the steps without a rule of their own, and why.
 	Skipped []Unrecorded `json:"skipped"`
 }
 
-// Unrecorded is a call that no rule can answer for.
+// Unrecorded is a step without a rule of its own.
 type Unrecorded struct {
 	Step   int    `json:"step"`
 	Reason string `json:"reason"`
+	// Rule is the one of another step that answers its call as well. Without it the
+	// call goes out in a rehearsal.
+	Rule string `json:"rule,omitempty"`
 }

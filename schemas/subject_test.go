@@ -41,6 +41,19 @@ func TestUnescapeTokenRefusesOtherSpellings(t *testing.T) {
 	}
 }
 
+func TestAgentAPISubjects(t *testing.T) {
+	t.Parallel()
+	for _, tenant := range []string{"default", "acme.inc:1", ""} {
+		got, ok := schemas.ParseAgentAPI(schemas.AgentAPISubject(tenant))
+		require.True(t, ok, tenant)
+		require.Equal(t, tenant, got)
+	}
+	for _, subject := range []string{"", "weir.rpc.agent-api", "weir.rpc.agent-api.", "weir.rpc.agent-api.%2e", "weir.rpc.agent-api.a.b", "weir.rpc.other.a"} {
+		_, ok := schemas.ParseAgentAPI(subject)
+		require.False(t, ok, subject)
+	}
+}
+
 func FuzzEscapeToken(f *testing.F) {
 	for _, s := range []string{"", "%", "a.b", "*.>", "é\x00\xff", "%2E", " "} {
 		f.Add(s, s)

@@ -153,6 +153,9 @@ type EventViewAttempted struct {
 	DurationMS float64 `json:"duration_ms"`
 	// RetryAt is when the next attempt is due, if there is to be one.
 	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Traffic is what traffic rules made of the call, where no attempt event came
+	// before: what a mock answered, say.
+	Traffic *Traffic `json:"traffic,omitempty"`
 }
 
 // EventViewSettled is how the action ended: the last event of its life.

@@ -32,10 +32,23 @@ func (c *client) operate(ctx context.Context, operation string, args map[string]
 	}
 	body := schemas.AgentEnvelope{
 		Type:    schemas.AgentAPIType,
-		Request: schemas.AgentRequest{RequestID: "weir-" + rand.Text(), Operation: operation, Args: text},
+		Request: schemas.AgentRequest{RequestID: newAgentID(), Operation: operation, Args: text},
 	}
+	return c.agent(ctx, schemas.RouteAgentAPI, http.Header{}, body)
+}
+
+// resetRules gives up a rule set that the server cannot read.
+func (c *client) resetRules(ctx context.Context) (json.RawMessage, error) {
+	return c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil)
+}
+
+func newAgentID() string { return "weir-" + rand.Text() }
+
+// agent sends a request that is answered in the words of the agent API, again
+// where it is cut off, and returns the data of the answer.
+func (c *client) agent(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
 	for try := 1; ; try++ {
-		data, err := c.operateOnce(ctx, body)
+		data, err := c.agentOnce(ctx, path, header, body)
 		if err == nil || !cutOff(err, try) {
 			return data, err
 		}
@@ -66,8 +79,9 @@ func cutOff(err error, try int) bool {
 	return !usage && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-func (c *client) operateOnce(ctx context.Context, body schemas.AgentEnvelope) (json.RawMessage, error) {
-	resp, err := c.do(ctx, http.MethodPost, schemas.RouteAgentAPI, http.Header{"Accept": {"application/json"}}, body)
+func (c *client) agentOnce(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
+	header.Set("Accept", "application/json")
+	resp, err := c.do(ctx, http.MethodPost, path, header, body)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +95,7 @@ func (c *client) operateOnce(ctx context.Context, body schemas.AgentEnvelope) (j
 	}
 	var answer schemas.AgentResponse
 	if len(raw) > maxAgentDoc || json.Unmarshal(raw, &answer) != nil || answer.OK == (answer.Error != nil) {
-		return nil, &refusal{resp.StatusCode, fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status)}
+		return nil, &refusal{status: resp.StatusCode, text: fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status)}
 	}
 	if !answer.OK {
 		return nil, &agentError{status: resp.StatusCode, answer: answer, raw: raw, token: tokenHint(resp, answer.Error.Code)}
@@ -124,6 +138,8 @@ func (r *agentError) remedy() string {
 		return r.advice
 	case e.Detail == schemas.DetailAPIDisabled:
 		return "the server's configuration has rules.agent_api: false; remove that and restart it"
+	case e.Detail == schemas.DetailScopeRequired && r.answer.Operation == schemas.OpRulesReset:
+		return "an admin of the tenant may, with a token that is limited to no entries"
 	case e.Detail == schemas.DetailScopeRequired:
 		return "an admin makes a token that may with `weir token create --scope rules:write`, without --entry"
 	case e.Code == schemas.Unauthorized:
@@ -153,7 +169,16 @@ type ruleWriter struct {
 	etag string
 	// pinned: the caller has read that set, so that no other will do.
 	pinned bool
+	// tries is how often a change is tried whose set has become another.
+	tries int
 }
+
+// A change is looked at anew, and made once more, on a set that has changed
+// meanwhile. What means the same on every set may be tried until it is made.
+const (
+	ruleTries   = 2
+	switchTries = 10
+)
 
 // written is what the agent API says of a change.
 type written struct {
@@ -164,16 +189,20 @@ type written struct {
 }
 
 // write makes one change. Where nobody has named the set that it is for, it is
-// made to the newest, and once more if that has changed meanwhile.
+// made to the newest, and again if that has changed meanwhile.
 func (w *ruleWriter) write(ctx context.Context, operation string, args map[string]any) (written, error) {
+	return w.again(func() (written, error) { return w.once(ctx, operation, args) })
+}
+
+func (w *ruleWriter) again(change func() (written, error)) (written, error) {
 	for try := 1; ; try++ {
-		done, err := w.once(ctx, operation, args)
+		done, err := change()
 		if err == nil {
 			w.etag = done.RulesEtag
 			return done, nil
 		}
 		no, refused := errors.AsType[*agentError](err)
-		if !refused || w.pinned || try > 1 || !no.is(schemas.EtagMismatch, "") {
+		if !refused || w.pinned || try >= w.tries || !no.is(schemas.EtagMismatch, "") {
 			return written{}, err
 		}
 		w.etag = ""
@@ -189,7 +218,11 @@ func (w *ruleWriter) once(ctx context.Context, operation string, args map[string
 		w.etag = s.RulesEtag
 	}
 	args["if_match"] = w.etag
-	data, err := w.c.operate(ctx, operation, args)
+	return writtenOf(w.c.operate(ctx, operation, args))
+}
+
+// writtenOf reads the data of an answer to a change.
+func writtenOf(data json.RawMessage, err error) (written, error) {
 	if err != nil {
 		return written{}, err
 	}
@@ -198,6 +231,19 @@ func (w *ruleWriter) once(ctx context.Context, operation string, args map[string
 		return written{}, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	return done, nil
+}
+
+// rule reads one rule, and the etag of the set that it is in.
+func (c *client) rule(ctx context.Context, id string) (r schemas.Rule, etag string, err error) {
+	data, err := c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id})
+	if err != nil {
+		return r, "", err
+	}
+	var one written
+	if err := json.Unmarshal(data, &one); err != nil || one.Rule == nil {
+		return r, "", errors.Join(errors.New("the server's answer holds no rule that can be read"), err)
+	}
+	return *one.Rule, one.RulesEtag, nil
 }
 
 // rulesStatus is the data of the operation status.

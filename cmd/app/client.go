@@ -143,6 +143,7 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 type refusal struct {
 	status int
 	text   string
+	raw    json.RawMessage // the answer itself, if it is a problem
 }
 
 func (r *refusal) Error() string { return r.text }
@@ -150,8 +151,9 @@ func (r *refusal) Error() string { return r.text }
 // problemOf reads an error answer, and says it to a person.
 func problemOf(resp *http.Response) error {
 	var p schemas.Problem
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p); err != nil || p.Title == "" {
-		return &refusal{resp.StatusCode, "the server answered " + resp.Status}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil || json.Unmarshal(raw, &p) != nil || p.Title == "" {
+		return &refusal{status: resp.StatusCode, text: "the server answered " + resp.Status}
 	}
 	if p.Detail == "" {
 		p.Detail = p.Title
@@ -159,7 +161,7 @@ func problemOf(resp *http.Response) error {
 	if hint := tokenHint(resp, p.Code); hint != "" {
 		p.Detail += "; " + hint
 	}
-	return &refusal{resp.StatusCode, fmt.Sprintf("%s (%s)", p.Detail, p.Code)}
+	return &refusal{resp.StatusCode, fmt.Sprintf("%s (%s)", p.Detail, p.Code), raw}
 }
 
 // tokenHint says what to do about a token that is missing or does not suffice.

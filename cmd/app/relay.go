@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -118,18 +117,11 @@ func (f *relayFlags) relayToken(env *environment) (string, error) {
 	return token, nil
 }
 
-// relayWait is how long the agent API has for one request, and relayAnswer how
-// large its answer may be, in bytes.
-const (
-	relayWait   = 45 * time.Second
-	relayAnswer = 16 << 20
-)
-
 // carry sends a request of an agent's, as it came, and returns the answer. The
 // client's own token goes along only where it is lent and the agent has none.
 func (c *client) carry(lend bool) func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
 	return func(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(ctx, relayWait)
+		ctx, cancel := context.WithTimeout(ctx, agentWait)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+schemas.RouteAgentAPI, bytes.NewReader(body))
 		if err != nil {
@@ -145,8 +137,8 @@ func (c *client) carry(lend bool) func(ctx context.Context, body []byte, tokened
 			return nil, err
 		}
 		defer resp.Body.Close()
-		doc, err := io.ReadAll(io.LimitReader(resp.Body, relayAnswer+1))
-		if err == nil && len(doc) > relayAnswer {
+		doc, err := io.ReadAll(io.LimitReader(resp.Body, maxAgentDoc+1))
+		if err == nil && len(doc) > maxAgentDoc {
 			err = errors.New("the answer is too large")
 		}
 		return doc, err

@@ -9,21 +9,21 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"weir/cmd/app/envelope"
 	"weir/ingress"
 	"weir/internal/broker"
+	"weir/internal/config"
 	"weir/schemas"
 )
 
 // agentAPIQueue is the name under which all nodes serve the agent API over NATS.
 const agentAPIQueue = "weir-agent-api"
 
-// rpcTimeout is how long a request may take that came over NATS. It is longer than
-// a write has unless its action waits for a worker.
-const rpcTimeout = 45 * time.Second
+// agentWait is how long a request of the agent API may take that came another way
+// than over HTTP. It is longer than a write has unless its action waits for a worker.
+const agentWait = 45 * time.Second
 
 // replier serves requests that come over NATS; see broker.Serve.
 type replier interface {
@@ -31,15 +31,26 @@ type replier interface {
 }
 
 // openRPC serves the agent API over NATS, through the handler that serves it over
-// HTTP. Its teardown comes before the worker's: what is being asked is answered.
+// HTTP, where it may be. Its teardown comes before the worker's: what is being asked
+// is answered.
 func (a *App) openRPC(from replier) error {
-	r := rpc{handler: a.http.server.Handler, log: a.log, timeout: rpcTimeout}
+	if !a.servesRPC() {
+		return nil
+	}
+	r := rpc{handler: a.http.server.Handler, log: a.log, timeout: agentWait}
 	stop, err := from.Serve(schemas.AgentAPIRoot+".*", agentAPIQueue, r.answer)
 	if err != nil {
 		return fmt.Errorf("agent API over NATS: %w", err)
 	}
 	a.teardown.push(func(context.Context) error { stop(); return nil })
 	return nil
+}
+
+// servesRPC reports whether the agent API is served over NATS. Without tokens that
+// would let everybody write the rules who reaches the server, so that it must be our
+// own, and be reached from this machine alone.
+func (a *App) servesRPC() bool {
+	return a.tokens != nil || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
 }
 
 // rpc answers the agent API's requests with what the HTTP handler says to them.
@@ -57,9 +68,8 @@ func (r rpc) answer(ctx context.Context, subject string, data []byte) []byte {
 	if errors.Is(context.Cause(ctx), broker.ErrBusy) {
 		return envelope.Refuse(names(), schemas.RateLimited, "", "too many requests are being answered; wait and send it again")
 	}
-	word, ok := strings.CutPrefix(subject, schemas.AgentAPIRoot+".")
-	tenant, err := schemas.UnescapeToken(word)
-	if !ok || err != nil {
+	tenant, ok := schemas.ParseAgentAPI(subject)
+	if !ok {
 		return envelope.Refuse(names(), schemas.InvalidRequest, "", "the subject does not end in a tenant")
 	}
 	ctx, cancel := context.WithTimeout(ingress.ForTenant(ctx, tenant), r.timeout)

@@ -19,6 +19,8 @@ import (
 
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
+	"weir/internal/config"
+	"weir/internal/token"
 	"weir/internal/weirtest/relay"
 	"weir/schemas"
 )
@@ -146,39 +148,33 @@ func demoSequence(t *testing.T, ask func(operation, args string) reply) {
 	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
 }
 
-// TestAgentAPIOverNATS drives the demo sequence by request-reply, as any NATS client
-// with the credentials for agents may.
-func TestAgentAPIOverNATS(t *testing.T) {
+// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS
+// server could write the rules.
+func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
-	nc := natsAgent(t, a)
-	n := 0
-	ask := func(tenant, request string) reply {
-		m, err := nc.Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
-		require.NoError(t, err)
-		return replyOf(t, m.Data)
+	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
+	require.NoError(t, foreign.openRPC(broken{}), "it is not served")
+	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node asks for no token")
+	foreign.tokens = &token.Keeper{}
+	require.ErrorContains(t, foreign.openRPC(broken{}), "no connection")
+	assert.Empty(t, foreign.natsWarnings())
+
+	ask := func(a *App) error {
+		_, err := natsAgent(t, a).Request(schemas.AgentAPISubject(schemas.Operator), []byte(`{"request_id":"r","operation":"ping"}`), 20*time.Second)
+		return err
 	}
-	demoSequence(t, func(operation, args string) reply {
-		n++
-		got := ask(schemas.Operator, fmt.Sprintf(`{"type":"AGENT_API_REQUEST","request":{"request_id":"<nats %d>","operation":%q,"args":%s}}`, n, operation, args))
-		assert.Equal(t, fmt.Sprintf("<nats %d>", n), got.RequestID)
-		assert.Equal(t, operation, got.Operation)
-		return got
-	})
-	for _, bad := range []struct {
-		tenant, request string
-		code            schemas.Code
-	}{
-		{"acme", `{"request_id":"r","operation":"status"}`, schemas.Unauthorized}, // an open node has one tenant
-		{schemas.Operator, `not json`, schemas.InvalidRequest},
-		{schemas.Operator, ``, schemas.InvalidRequest},
-		{schemas.Operator, `{"request_id":"r","operation":"status","args":"` + strings.Repeat("x", 1<<20) + `"}`, schemas.InvalidRequest},
-		{schemas.Operator, `{"request_id":"r","operation":"rules.delete","args":{}}`, schemas.InvalidRequest},
-	} {
-		got := ask(bad.tenant, bad.request)
-		assert.False(t, got.OK)
-		assert.Equal(t, bad.code, got.Error.Code, bad.request[:min(len(bad.request), 60)])
-	}
+	near := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
+	require.NoError(t, ask(near))
+	assert.Empty(t, near.natsWarnings())
+	far := newApp(t, "log: {durability: process}\nnats: {listen: 0.0.0.0:0}\n")
+	require.ErrorIs(t, ask(far), nats.ErrNoResponders)
+	told := strings.Join(far.natsWarnings(), "\n")
+	assert.Contains(t, told, "reads the evidence\n")
+	assert.Contains(t, told, "not over NATS")
+	assert.NotContains(t, told, "the tokens of", "there are none")
+	far = newApp(t, "log: {durability: process}\nnats: {listen: 0.0.0.0:0}\nauth: {mode: tokens}\n")
+	require.NoError(t, ask(far))
+	assert.Contains(t, strings.Join(far.natsWarnings(), "\n"), "the tokens of those who use the agent API there")
 }
 
 // TestTheSubjectNamesTheTenant: a good token of another tenant is no good there.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -21,10 +22,14 @@ effect on the next attempt of every call that it matches. Policy is asked about 
 the rules have made of a call, so that no rule lets out what policy denies.
 
 A change is made to the newest rules, and tried once more if somebody else has
-changed them meanwhile. With --if-match it is made to the set with that etag or not
-at all. A rule or a patch is given as JSON, as FILE or @FILE that holds it, or as -
-for standard input. With --json, standard output has the data of the answer, and
-standard error the answer itself where it is an error. Exit 1 on a refusal.`,
+changed them meanwhile; on and off, which mean the same whatever the rules are, up
+to ten times. With --if-match it is made to the set with that etag or not at all. A
+rule or a patch is given as JSON, as FILE or @FILE that holds it, or as - for standard
+input. With --json, standard output has the data of the answer, and standard error
+the answer itself where it is an error. Exit 1 on a refusal.
+
+A change takes a token with the scope rules:write, a look at the rules that one or
+actions:read, and reset admin.`,
 		Example: `  weir rules create '{"id":"no-pay","type":"mock","match":{"url_pattern":"https://pay.example.com/*"},
                       "action":{"body_mode":"json","body":{"paid":true}}}'
   weir rules preview POST https://pay.example.com/charge
@@ -33,7 +38,7 @@ standard error the answer itself where it is an error. Exit 1 on a refusal.`,
   weir rules disable no-pay
   weir rules off                     # none has any effect now
   weir rules record 01890a5d-… --request-id rehearsal-1`,
-		Args: exactly(0, "one of list, get, create, patch, enable, disable, on, off, status, preview, record, relay"),
+		Args: exactly(0, "one of list, get, create, patch, enable, disable, on, off, status, preview, record, reset, relay"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
@@ -42,7 +47,7 @@ standard error the answer itself where it is an error. Exit 1 on a refusal.`,
 		newRuleSwitch(env, "disable ID", "keep a rule from taking effect", schemas.OpRulesDisable, "is disabled"),
 		newGlobalSwitch(env, "on", "let the rules take effect that are enabled", schemas.OpGlobalOn, "the rules are on"),
 		newGlobalSwitch(env, "off", "keep all rules from taking effect, at once", schemas.OpGlobalOff, "all rules are off"),
-		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesRelay(env),
+		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesReset(env), newRulesRelay(env),
 	)
 	return cmd
 }
@@ -50,21 +55,31 @@ standard error the answer itself where it is an error. Exit 1 on a refusal.`,
 // rulesFlags are what the subcommands of `weir rules` have in common.
 type rulesFlags struct{ clientFlags }
 
-// run has do talk to the server, and says a refusal in the form that was asked for.
 func (f *rulesFlags) run(env *environment, do func(c *client) error) error {
+	return f.asking(env, do)
+}
+
+// asking has do talk to the server, and says a refusal in the form that was asked
+// for.
+func (f *clientFlags) asking(env *environment, do func(c *client) error) error {
 	c, err := f.client(env)
 	if err != nil {
 		return err
 	}
 	err = do(c)
-	no, refused := errors.AsType[*agentError](err)
-	if !refused {
-		return err
+	var raw json.RawMessage
+	if no, refused := errors.AsType[*agentError](err); refused {
+		raw = no.raw
+	} else if no, refused := errors.AsType[*refusal](err); refused {
+		raw = no.raw
 	}
-	if f.asJSON {
-		fmt.Fprintf(env.Err, "%s\n", no.raw)
-	} else {
-		fmt.Fprintf(env.Err, "weir: %s\n", printable(no.Error()))
+	switch {
+	case raw == nil:
+		return err
+	case f.asJSON:
+		fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
+	default:
+		fmt.Fprintf(env.Err, "weir: %s\n", printable(err.Error()))
 	}
 	return quietError{}
 }
@@ -91,7 +106,7 @@ func (f *writeFlags) register(cmd *cobra.Command, env *environment) {
 
 // writer makes the changes.
 func (f *writeFlags) writer(c *client) *ruleWriter {
-	return &ruleWriter{c: c, etag: f.ifMatch, pinned: f.ifMatch != ""}
+	return &ruleWriter{c: c, etag: f.ifMatch, pinned: f.ifMatch != "", tries: ruleTries}
 }
 
 // say prints what was done: for a program the data, for a person a line.
@@ -130,15 +145,42 @@ func newGlobalSwitch(env *environment, use, short, operation, done string) *cobr
 		Use: use, Short: short, Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(env, func(c *client) error {
-				w, err := f.writer(c).write(cmd.Context(), operation, map[string]any{})
+				w := f.writer(c)
+				w.tries = switchTries
+				made, err := w.write(cmd.Context(), operation, map[string]any{})
 				if err != nil {
 					return err
 				}
-				return f.say(env, w, done)
+				return f.say(env, made, done)
 			})
 		},
 	}
 	f.register(cmd, env)
+	return cmd
+}
+
+func newRulesReset(env *environment) *cobra.Command {
+	var f writeFlags
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "give up rules that cannot be read, for an empty set",
+		Long: `Put an empty set of rules, which is on, in the place of one that the running Weir
+cannot read: a newer version has written it, or it is damaged. Until then all calls
+of the tenant are denied. What was stored is lost; where a newer version has written
+it, run that one instead. Rules that can be read are left as they are, and the
+command is refused.`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(env, func(c *client) error {
+				done, err := writtenOf(c.resetRules(cmd.Context()))
+				if err != nil {
+					return err
+				}
+				return f.say(env, done, "the rules are given up; there are none now, and calls go out again")
+			})
+		},
+	}
+	f.rulesFlags.register(cmd, env)
 	return cmd
 }
 

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
+	"weir/internal/traffic"
 	"weir/schemas"
 )
 
@@ -135,6 +137,29 @@ func TestRulesRetryOnceOnMismatch(t *testing.T) {
 	assert.Equal(t, "etag-0-x", s.args(t, 0)["if_match"])
 }
 
+// TestRulesSwitchedAmongWriters: on and off mean the same on every set, so that they
+// are tried until they are in.
+func TestRulesSwitchedAmongWriters(t *testing.T) {
+	t.Parallel()
+	var busy []string
+	for range 9 {
+		busy = append(busy, status1, "global.off ETAG_MISMATCH|")
+	}
+	s := script(t, append(busy, status2, `global.off {"rules_etag":"etag-9-x"}`)...)
+	code, out, errs := s.run(t, "", "off")
+	assert.Equal(t, exitOK, code, errs)
+	assert.Equal(t, "all rules are off; etag-9-x\n", out)
+
+	s = script(t, append(busy, status1, "global.off ETAG_MISMATCH|")...)
+	code, _, errs = s.run(t, "", "off")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errs, "ETAG_MISMATCH")
+
+	s = script(t, "global.on ETAG_MISMATCH|")
+	code, _, _ = s.run(t, "", "on", "--if-match", "etag-1-a")
+	assert.Equal(t, exitFailed, code, "the set was named")
+}
+
 // TestRulesSentAgain: a request that is cut off goes out again as it was.
 func TestRulesSentAgain(t *testing.T) {
 	t.Parallel()
@@ -249,6 +274,14 @@ func TestRulesShown(t *testing.T) {
 	code, out, errs = s.run(t, "", "list", "--json")
 	assert.Equal(t, exitOK, code, errs)
 	assert.JSONEq(t, rules, out)
+	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\uFFFD; `weir rules list`"} {
+		none := script(t, `rules.list {"rules":[],"rules_etag":"etag-0-z"}`, `status {"global_active":true,"rule_count":0,"rules_etag":"etag-0-z"}`)
+		code, out, told := none.run(t, "", "list", "--group", group)
+		assert.Equal(t, exitOK, code, told)
+		assert.Empty(t, out)
+		assert.Contains(t, told, "there are no rules")
+		assert.Contains(t, told, next)
+	}
 	assert.Empty(t, errs)
 
 	s = script(t, `rules.get {"rule":`+rule1+`,"rules_etag":"etag-9-z"}`, status1)
@@ -287,11 +320,36 @@ func TestRulesStrangers(t *testing.T) {
 	}
 }
 
+// TestRulesProblems: preview and record are refused with a problem, and --json has
+// that too.
+func TestRulesProblems(t *testing.T) {
+	t.Parallel()
+	const problem = `{"type":"about:blank","title":"Conflict","status":409,"code":"IN_FLIGHT","detail":"not \u001b[2Jyet","retryable":true}`
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, problem+"\n")
+	}))
+	defer srv.Close()
+	for _, args := range [][]string{{"rules", "record", "a1"}, {"rules", "preview", "GET", "http://a/"}} {
+		args = append(args, "--server", srv.URL)
+		code, out, errs := command(t, args...)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.Equal(t, "weir: not \uFFFD[2Jyet (IN_FLIGHT)\n", errs)
+		code, out, errs = command(t, append(args, "--json")...)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.JSONEq(t, problem, errs)
+		assert.Equal(t, 1, strings.Count(errs, "\n"), "one document, on a line")
+	}
+}
+
 // TestRulesRecordedAgain: with --replace what was recorded comes back.
 func TestRulesRecordedAgain(t *testing.T) {
 	t.Parallel()
 	const recording = `{"rules":[{"id":"rec-1-1","group":"g","type":"mock","enabled":true,"priority":0,"match":{"url_pattern":"http://a/","method":"GET","include_query":true},"action":{"status":200}}],` +
-		`"skipped":[{"step":2,"reason":"it was never answered"}]}`
+		`"skipped":[{"step":2,"reason":"it is the same","rule":"rec-1-1"}]}`
 	front := func(s *scripted, requests *[]string) *httptest.Server {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/v1/rules/record" {
@@ -307,18 +365,25 @@ func TestRulesRecordedAgain(t *testing.T) {
 		return srv
 	}
 	var requests []string
-	s := script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", `rules.patch {"rules_etag":"e"}`)
+	const old = `rules.get {"rule":{"id":"rec-1-1","group":"g","type":"mock","action":{"headers":{"X-Old":"1"}}},"rules_etag":"etag-4-d"}`
+	s := script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old, "rules.patch ETAG_MISMATCH|", old, `rules.patch {"rules_etag":"e"}`)
 	code, out, errs := command(t, "rules", "record", "a1", "--replace", "--group", "g", "--request-id", "r1", "--server", front(s, &requests).URL)
 	assert.Equal(t, exitOK, code, errs)
 	assert.Equal(t, "rule rec-1-1 answers GET http://a/; e\n", out)
-	assert.Equal(t, "weir: step 2 is not recorded: it was never answered\n", errs)
+	assert.Equal(t, "weir: step 2 is not recorded: it is the same\n", errs)
 	assert.Contains(t, requests[0], `"action_id":"a1","group":"g","scope":{"request_id":"r1"},"expires_at":"`)
 	assert.Equal(t, true, s.args(t, 1)["create_group_if_missing"])
-	patch, ok := s.args(t, 2)["patch"].(map[string]any)
+	assert.Equal(t, "etag-4-d", s.args(t, 5)["if_match"], "the patch is for the set that the old rule was read from")
+	patch, ok := s.args(t, 5)["patch"].(map[string]any)
 	require.True(t, ok)
 	assert.Equal(t, map[string]any{"status": 200.0, "headers": nil, "body_mode": nil, "body": nil}, patch["action"])
 	assert.Contains(t, patch, "scope")
 	assert.Nil(t, patch["scope"])
+
+	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old)
+	code, _, errs = command(t, "rules", "record", "a1", "--replace", "--group", "other", "--server", front(s, new([]string)).URL)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errs, "rule rec-1-1 is in group g and stays there")
 
 	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS")
 	code, _, errs = command(t, "rules", "record", "a1", "--expires-in", "0", "--server", front(s, &requests).URL)
@@ -335,12 +400,56 @@ func TestRulesRecordedAgain(t *testing.T) {
 	assert.Contains(t, out, "rec-1-1  mock  enabled")
 }
 
+// TestReplacement: the patch, merged into what there was, is what was recorded.
+func TestReplacement(t *testing.T) {
+	t.Parallel()
+	mock := func(headers map[string]string, scope *schemas.RuleScope) schemas.Rule {
+		return schemas.Rule{
+			ID: "rec-1-0", Group: "g", Type: schemas.RuleMock, Enabled: true, Match: schemas.RuleMatch{URLPattern: "http://h/", Method: "GET"},
+			Action: schemas.RuleAction{Status: 201, Headers: headers}, Scope: scope,
+		}
+	}
+	now := time.Now()
+	old := mock(map[string]string{"X-Old": "1", "X-Both": "old"}, &schemas.RuleScope{ActionKind: schemas.KindHTTP, Agent: "A", TaskID: "t", RequestID: "r1"})
+	old.Name, old.ExpiresAt, old.Enabled, old.Priority = "n", now.Add(time.Hour).UTC(), false, 7
+	old.Action.BodyMode, old.Action.Body, old.Match.IncludeQuery = "json", json.RawMessage(`1`), true
+	for _, want := range []schemas.Rule{
+		mock(map[string]string{"x-both": "new", "x-new": "2"}, &schemas.RuleScope{RequestID: "r2"}),
+		mock(nil, &schemas.RuleScope{Agent: "B"}),
+		mock(map[string]string{"x-new": "2"}, nil),
+	} {
+		patch, err := replacement(old, want)
+		require.NoError(t, err)
+		text, err := ledger.Encode(patch)
+		require.NoError(t, err)
+		got, err := traffic.Patch(old, text, now)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+// TestAnIncompleteRecordingFails: who rehearses must know that a call goes out.
+func TestAnIncompleteRecordingFails(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"rules":[`+rule1+`],"skipped":[{"step":1,"reason":"same","rule":"slow"},{"step":2,"reason":"no answer came"}]}`)
+	}))
+	defer srv.Close()
+	for _, format := range []string{"--json=false", "--json"} {
+		code, out, errs := command(t, "rules", "record", "a1", "--dry-run", format, "--server", srv.URL)
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, out, "slow")
+		assert.Equal(t, "weir: step 1 is not recorded: same\nweir: step 2 is not recorded: no answer came\nweir: a rehearsal is not without effect: calls of its that go out: 1\n", errs)
+	}
+}
+
 func TestPreviewed(t *testing.T) {
 	t.Parallel()
 	mocked := previewed(schemas.Preview{
 		GlobalActive: true, RulesEtag: "e", Result: schemas.PreviewMocked, Method: "GET", URL: "http://a/", DelayMS: 1500,
-		Headers:         []schemas.Header{{Name: "x-a", Value: "1"}},
-		Mock:            &schemas.PreviewAnswer{Status: 204, Headers: []schemas.Header{{Name: "x-b", Value: "2"}}},
+		Headers:         map[string]string{"x-a": "1"},
+		Mock:            &schemas.PreviewAnswer{Status: 204, Headers: map[string]string{"x-b": "2"}},
 		ResponseHeaders: []schemas.HeaderChange{{Op: "remove", Name: "x-c"}},
 		Rules:           []schemas.RuleVerdict{{ID: "m", Type: "mock", Applies: true}, {ID: "other", Type: "redirect", Reason: "m comes first"}},
 	})

@@ -3,7 +3,9 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,6 @@ func (f *scopeFlags) bind(cmd *cobra.Command, who string) {
 	flags := cmd.Flags()
 	flags.StringVar((*string)(&f.ActionKind), "kind", "", "the kind of "+who+", such as http, plan or run")
 	flags.StringVar(&f.Agent, "agent", "", "the task type or the token's id of "+who)
-	flags.StringVar(&f.TaskID, "task-id", "", "the task of "+who)
 	flags.StringVar(&f.RequestID, "request-id", "", "the id of "+who)
 }
 
@@ -45,7 +46,10 @@ func newRulesPreview(env *environment) *cobra.Command {
 		Short: "say what the rules and the policy would make of a call, and why",
 		Long: `Say what the rules of a running Weir would make of a call, what its policy would
 say of that, and what becomes of each rule that matches. Nothing is sent. With --rule
-as if that rule were there as well, enabled. Exit 1 if the call would be denied.`,
+as if that rule were there as well, enabled. With --kind run and the task type of a
+remote agent in --agent the call is one to that agent, and goes by the agent's own
+entry. It takes a token with the scope actions:read or rules:write. Exit 1 if the
+call would be denied.`,
 		Example: `  weir rules preview GET https://api.example.com/orders
   weir rules preview POST https://pay.example.com/charge -d '{"sum":7}' --rule mock.json
   weir rules preview GET https://api.example.com/ --kind run --agent SUMMARY --json`,
@@ -55,15 +59,13 @@ as if that rule were there as well, enabled. Exit 1 if the call would be denied.
 			if err != nil {
 				return err
 			}
-			c, err := f.client(env)
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			if err := c.call(cmd.Context(), http.MethodPost, "/v1/rules/preview", req, &raw); err != nil {
-				return err
-			}
-			return f.tell(env, raw)
+			return f.asking(env, func(c *client) error {
+				var raw json.RawMessage
+				if err := c.call(cmd.Context(), http.MethodPost, "/v1/rules/preview", req, &raw); err != nil {
+					return err
+				}
+				return f.tell(env, raw)
+			})
 		},
 	}
 	f.register(cmd, env)
@@ -120,16 +122,16 @@ func previewed(p schemas.Preview) string {
 		fmt.Fprintf(&b, "sent, allowed by %s\n", p.Decision.Entry)
 	}
 	line("call", strings.TrimSpace(p.Method+" "+p.URL))
-	for _, h := range p.Headers {
-		line("header", h.Name+": "+h.Value)
+	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
+		line("header", name+": "+p.Headers[name])
 	}
 	if p.DelayMS > 0 {
 		line("delay", (time.Duration(p.DelayMS) * time.Millisecond).String())
 	}
 	if p.Mock != nil {
 		line("answer", strings.TrimSpace(fmt.Sprintf("%d %s", p.Mock.Status, cut(compact(p.Mock.Body), 200))))
-		for _, h := range p.Mock.Headers {
-			line("", h.Name+": "+h.Value)
+		for _, name := range slices.Sorted(maps.Keys(p.Mock.Headers)) {
+			line("", name+": "+p.Mock.Headers[name])
 		}
 	}
 	for _, c := range p.ResponseHeaders {

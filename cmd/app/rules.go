@@ -74,14 +74,19 @@ func (j judge) MaxTimeout() time.Duration { return j.app.cfg.Policy.Timeout }
 // Preview says what the traffic rules of the asker's tenant and the policy in force
 // would make of a call.
 func (a *App) Preview(ctx context.Context, who ingress.Asker, q ingress.Question) (schemas.Preview, error) {
-	scope := guard.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
+	scope := a.previewed(who, &q)
 	now, err := a.rules.Newest(ctx, who.Tenant)
 	if err == nil && q.Rule != nil {
 		now.Set, err = now.Set.With(*q.Rule)
 	}
 	if errors.Is(err, rules.ErrUnreadable) {
-		_, d := a.guard.Check(q.Call, scope) // it says so
-		return schemas.Preview{Result: schemas.PreviewDenied, Method: q.Call.Method, URL: q.Call.URL, Decision: d, Rules: []schemas.RuleVerdict{}}, nil
+		return schemas.Preview{
+			Result: schemas.PreviewDenied, Method: q.Call.Method, URL: q.Call.URL, Rules: []schemas.RuleVerdict{},
+			Decision: schemas.Decision{
+				Code: schemas.DenyRule, Version: a.policy.Load().Version(),
+				Reason: "the tenant's traffic rules cannot be read: run the version that wrote them, or newer, or have an admin give them up with `weir rules reset`",
+			},
+		}, nil
 	}
 	if err != nil {
 		return schemas.Preview{}, err
@@ -89,12 +94,23 @@ func (a *App) Preview(ctx context.Context, who ingress.Asker, q ingress.Question
 	return preview(a.policy.Load(), now, q.Call, scope, time.Now())
 }
 
+// previewed is what the call of a question is asked within. One to a remote agent goes
+// by the entry of that agent, as the worker has it, whatever the question names.
+func (a *App) previewed(who ingress.Asker, q *ingress.Question) guard.Scope {
+	s := guard.Scope{Tenant: who.Tenant, Facts: q.Facts, KeyRequired: q.Facts.Kind == schemas.KindPlan, Only: who.Entries}
+	if q.Facts.Kind == schemas.KindRun && a.serves(q.Facts.TaskType) {
+		s.KeyRequired, s.Agent = true, true
+		q.Call.AllowlistKey = schemas.AgentEntry(q.Facts.TaskType)
+	}
+	return s
+}
+
 // preview says what a set and a policy make of a call.
 func preview(under *policy.Policy, s rules.Snapshot, call schemas.HTTPCall, scope guard.Scope, now time.Time) (schemas.Preview, error) {
 	effect, d := guard.Judge(under, s.Set, call, scope, now)
 	p := schemas.Preview{
 		GlobalActive: s.Doc.GlobalActive, RulesEtag: s.Etag, Result: schemas.PreviewSent,
-		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: effect.Headers, DelayMS: effect.Delay.Milliseconds(),
+		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: named(effect.Headers), DelayMS: effect.Delay.Milliseconds(),
 		ResponseHeaders: effect.Response, Decision: d.Decision,
 		Rules: s.Set.Verdicts(traffic.Call{
 			Method: call.Method, URL: call.URL, DropFragment: scope.KeyRequired, Headers: call.Headers, Facts: scope.Facts,
@@ -116,7 +132,7 @@ func preview(under *policy.Policy, s rules.Snapshot, call schemas.HTTPCall, scop
 
 // previewAnswer is a mock's answer, its body as JSON: a text as a string.
 func previewAnswer(a traffic.Answer) (*schemas.PreviewAnswer, error) {
-	shown := &schemas.PreviewAnswer{Status: a.Status, Headers: a.Headers}
+	shown := &schemas.PreviewAnswer{Status: a.Status, Headers: named(a.Headers)}
 	switch {
 	case len(a.Body) == 0:
 		return shown, nil
@@ -127,6 +143,24 @@ func previewAnswer(a traffic.Answer) (*schemas.PreviewAnswer, error) {
 	text, err := ledger.Encode(string(a.Body))
 	shown.Body = text
 	return shown, err
+}
+
+// named are headers by their names, as the questions and the rules have them; the
+// values of a name that stands more than once in one. It is nil where there are none.
+func named(all []schemas.Header) map[string]string {
+	var out map[string]string
+	for _, h := range all {
+		name := strings.ToLower(h.Name)
+		if out == nil {
+			out = map[string]string{}
+		}
+		if before, ok := out[name]; ok {
+			out[name] = before + ", " + h.Value
+		} else {
+			out[name] = h.Value
+		}
+	}
+	return out
 }
 
 func isJSON(headers []schemas.Header) bool {

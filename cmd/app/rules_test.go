@@ -190,6 +190,14 @@ func TestRulesRehearse(t *testing.T) {
 	assert.Contains(t, a.ruled(t, "record", "p1", "--replace", "--request-id", "p4"), " answers ")
 	plan("p4")
 	assert.EqualValues(t, 4, calls.Load())
+	// Nothing of the scope before is left, which would keep the rules from answering.
+	a.ruled(t, "record", "p1", "--replace", "--kind", "http", "--agent", "nobody", "--task-id", "none")
+	a.ruled(t, "record", "p1", "--replace", "--request-id", "p5", "--group", "rehearsal")
+	plan("p5")
+	assert.EqualValues(t, 4, calls.Load(), "nothing was sent")
+	code, _, errs = command(t, "rules", "record", "p1", "--replace", "--request-id", "p6", "--group", "other", "--server", a.URL())
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errs, "is in group rehearsal and stays there")
 	code, _, errs = command(t, "rules", "record", "nobody", "--server", a.URL())
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, errs, "NOT_FOUND")
@@ -282,6 +290,9 @@ func TestRulesAskForAToken(t *testing.T) {
 	code, _, errs = run("other", "get", "mine")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, errs, "NOT_FOUND")
+	code, _, errs = run("writer", "reset")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errs, "(UNAUTHORIZED, SCOPE_REQUIRED)\nan admin of the tenant may")
 	code, _, errs = run("limited", "off")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, errs, "(UNAUTHORIZED, SCOPE_REQUIRED)\nan admin makes a token that may")
@@ -362,8 +373,32 @@ func TestRulesPreviewWithARule(t *testing.T) {
 	assert.Zero(t, calls.Load())
 }
 
+// TestRulesPreviewOfAnAgentsCall: a call to a remote agent goes by that agent's entry,
+// as it does when it is made, and no other call does.
+func TestRulesPreviewOfAnAgentsCall(t *testing.T) {
+	t.Parallel()
+	target, calls := counted(t, `{}`)
+	a := newApp(t, quick+fmt.Sprintf("agents: {T: {url: %q}}\npolicy: {allowed_hosts: []}\n", target))
+	look := func(want int, args ...string) (p schemas.Preview) {
+		t.Helper()
+		code, out, errs := command(t, append([]string{"rules", "preview", "--json", "--server", a.URL()}, args...)...)
+		require.Equal(t, want, code, errs)
+		require.NoError(t, json.Unmarshal([]byte(out), &p))
+		return p
+	}
+	run := target + schemas.RouteRunStream
+	p := look(exitOK, "POST", run, "-d", "{}", "-H", "Accept: text/event-stream", "--kind", "run", "--agent", "T", "--key", "other")
+	assert.Equal(t, schemas.AgentEntry("T"), p.Decision.Entry)
+	assert.Equal(t, map[string]string{"accept": "text/event-stream"}, p.Headers, "in the form of the question")
+	for _, args := range [][]string{{}, {"--kind", "run"}, {"--kind", "run", "--agent", "U"}, {"--kind", "http", "--agent", "T"}} {
+		assert.Equal(t, schemas.PreviewDenied, look(exitFailed, append([]string{"POST", run}, args...)...).Result, args)
+	}
+	assert.Equal(t, schemas.PreviewDenied, look(exitFailed, "POST", "http://elsewhere.example/", "--kind", "run", "--agent", "T").Result)
+	assert.Zero(t, calls.Load())
+}
+
 // TestRulesThatNobodyCanRead: with a set that this program does not know, nothing
-// goes out as if there were none, and nothing is written over it.
+// goes out as if there were none, and nothing is written over it but by a reset.
 func TestRulesThatNobodyCanRead(t *testing.T) {
 	t.Parallel()
 	target, calls := counted(t, `{}`)
@@ -382,7 +417,24 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	assert.Contains(t, errs, "nothing was changed")
 	code, _, errs = command(t, "rules", "list", "--server", a.URL())
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, errs, "INTERNAL_ERROR")
+	assert.Contains(t, errs, "(INTERNAL_ERROR, RULES_UNREADABLE)")
+	assert.Contains(t, errs, "`weir rules reset`")
+	_, out, _ = command(t, "rules", "preview", "GET", target+"/", "--json", "--server", a.URL())
+	var p schemas.Preview
+	require.NoError(t, json.Unmarshal([]byte(out), &p))
+	assert.Equal(t, a.policy.Load().Version(), p.Decision.Version)
+	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
+
+	assert.Regexp(t, `^the rules are given up; there are none now, and calls go out again; etag-\d+-[0-9a-f]{16}\n$`, a.ruled(t, "reset"))
+	status, body, _ = a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/"}`, target))
+	assert.Equal(t, http.StatusOK, status, body)
+	assert.EqualValues(t, 1, calls.Load())
+	_, evidence, _ := a.ask(t, http.MethodGet, "/v1/evidence?kind=rule.write", "", "Accept", "application/json")
+	assert.Contains(t, evidence, `"operation":"rules.reset"`)
+	code, out, errs = command(t, "rules", "reset", "--json", "--server", a.URL())
+	assert.Equal(t, exitFailed, code, "it can be read now")
+	assert.Empty(t, out)
+	assert.Contains(t, errs, `"operation":"rules.reset","error":{"code":"VALIDATION_ERROR"`)
 }
 
 func TestPreviewAnswer(t *testing.T) {
@@ -398,6 +450,9 @@ func TestPreviewAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, tt.want, string(got.Body))
 	}
+	twice, err := previewAnswer(traffic.Answer{Status: 200, Headers: []schemas.Header{{Name: "X-A", Value: "1"}, {Name: "x-a", Value: "2"}}})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"x-a": "1, 2"}, twice.Headers)
 	got, err := previewAnswer(traffic.Answer{Status: 204})
 	require.NoError(t, err)
 	assert.Nil(t, got.Body)

@@ -43,7 +43,9 @@ func newRulesList(env *environment) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := printRules(env.Out, all.Rules, time.Now()); err != nil {
+				if len(all.Rules) == 0 {
+					fmt.Fprintln(env.Err, noRules(group))
+				} else if err := printRules(env.Out, all.Rules, time.Now()); err != nil {
 					return err
 				}
 				if !s.GlobalActive {
@@ -57,6 +59,14 @@ func newRulesList(env *environment) *cobra.Command {
 	f.register(cmd, env)
 	cmd.Flags().StringVar(&group, "group", "", "only those of a group")
 	return cmd
+}
+
+// noRules says that there are none, and what to do.
+func noRules(group string) string {
+	if group != "" {
+		return "there are no rules in group " + printable(group) + "; `weir rules list` shows those of all groups"
+	}
+	return "there are no rules yet; `weir rules create --help` shows how to make one"
 }
 
 func newRulesGet(env *environment) *cobra.Command {

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/schemas"
 )
 
 // serveFlags map a flag to the configuration's key.
@@ -99,7 +100,9 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	}
 	if addr := a.NATS(); addr != "" {
 		fmt.Fprintf(out, "weir: nats on nats://%s, credentials in %s\n", addr, embedded.CredentialsFile(a.cfg.Data))
-		fmt.Fprintf(out, "weir: the agent API is on it too, with the credentials in %s\n", embedded.AgentCredentialsFile(a.cfg.Data))
+		if a.servesRPC() {
+			fmt.Fprintf(out, "weir: the agent API is on it too, at %s and so on, with the credentials in %s\n", schemas.AgentAPISubject(schemas.Operator), embedded.AgentCredentialsFile(a.cfg.Data))
+		}
 	}
 	if a.firstAdmin {
 		fmt.Fprintf(out, "weir: an admin token was made and is in %s\n", a.cfg.AdminTokenFile())

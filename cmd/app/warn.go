@@ -3,8 +3,6 @@ package app
 import (
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"slices"
 
 	"weir/internal/config"
@@ -37,10 +35,20 @@ func (a *App) warnings(c config.Config) []string {
 			all = append(all, fmt.Sprintf("agent %s: token: %s", taskType, w))
 		}
 	}
-	if host, _, err := net.SplitHostPort(a.NATS()); err == nil {
-		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsLoopback() {
-			all = append(all, fmt.Sprintf("nats.listen: %s can be reached from other machines, and there is no TLS on it: whoever reads its traffic reads the evidence, and the tokens of those who use the agent API there", a.NATS()))
+	return append(all, a.natsWarnings()...)
+}
+
+// natsWarnings are about what goes over NATS in the clear, and what does not go.
+func (a *App) natsWarnings() (all []string) {
+	if at := a.NATS(); at != "" && !config.Loopback(at) {
+		text := fmt.Sprintf("nats.listen: %s can be reached from other machines, and there is no TLS on it: whoever reads its traffic reads the evidence", at)
+		if a.servesRPC() {
+			text += ", and the tokens of those who use the agent API there"
 		}
+		all = append(all, text)
+	}
+	if !a.servesRPC() {
+		all = append(all, "the agent API is served over HTTP and not over NATS: this node asks for no token, and whoever reaches the NATS server could change the rules; set auth.mode to tokens to have it there")
 	}
 	return all
 }

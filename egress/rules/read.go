@@ -31,11 +31,16 @@ type one struct {
 	RulesEtag string        `json:"rules_etag"`
 }
 
-// Pong is the data of a ping, which looks at nothing.
-func Pong() json.RawMessage { return json.RawMessage(`{"pong":true}`) }
-
-// Read is the data of an operation that changes nothing.
-func Read(req schemas.AgentRequest, now rules.Snapshot) (json.RawMessage, error) {
+// Read is the data of an operation that changes nothing. A ping looks at nothing:
+// newest is not asked for it.
+func Read(req schemas.AgentRequest, newest func() (rules.Snapshot, error)) (json.RawMessage, error) {
+	if req.Operation == schemas.OpPing {
+		return json.RawMessage(schemas.AgentPong), nil
+	}
+	now, err := newest()
+	if err != nil {
+		return nil, err
+	}
 	var args struct {
 		Group string `json:"group"`
 		ID    string `json:"id"`
@@ -46,8 +51,6 @@ func Read(req schemas.AgentRequest, now rules.Snapshot) (json.RawMessage, error)
 		}
 	}
 	switch req.Operation {
-	case schemas.OpPing:
-		return Pong(), nil
 	case schemas.OpStatus:
 		return ledger.Encode(status{GlobalActive: now.Doc.GlobalActive, RuleCount: len(now.Doc.Rules), RulesEtag: now.Etag})
 	case schemas.OpRulesList:

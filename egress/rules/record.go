@@ -28,7 +28,7 @@ type Blobs interface {
 // with. What is recorded can be created: what no rule could be is skipped, with the
 // reason.
 func Record(ctx context.Context, st *ledger.State, blobs Blobs, req schemas.RecordRequest, now time.Time) (schemas.Recording, error) {
-	rec := recorder{blobs: blobs, req: req, now: now, st: st, seen: map[string]int{}}
+	rec := recorder{blobs: blobs, req: req, now: now, st: st, seen: map[string]made{}}
 	rec.out = schemas.Recording{Rules: []schemas.Rule{}, Skipped: []schemas.Unrecorded{}}
 	var steps []int
 	for _, t := range st.Attempts {
@@ -48,8 +48,14 @@ type recorder struct {
 	req   schemas.RecordRequest
 	now   time.Time
 	st    *ledger.State
-	seen  map[string]int // the calls that have a rule, and the step that it was made of
+	seen  map[string]made // the calls that have a rule
 	out   schemas.Recording
+}
+
+// made is the step that a rule was made of, and the rule's id.
+type made struct {
+	step int
+	rule string
 }
 
 func (r *recorder) skip(step int, why string) {
@@ -76,9 +82,17 @@ func (r *recorder) step(ctx context.Context, step int) error {
 		return err
 	}
 	rule := r.rule(step, first)
+	if agent, ok := strings.CutPrefix(first.LastWord().Entry, schemas.AgentEntryPrefix); ok {
+		rule = toAgent(rule, agent)
+	} else if strings.Contains(rule.Match.URLPattern, "*") {
+		r.skip(step, "its URL has a *, which would stand for anything in a pattern; make a rule for it by hand")
+		return nil
+	}
 	call := rule.Match.Method + " " + rule.Match.URLPattern
 	if other, ok := r.seen[call]; ok {
-		r.skip(step, "it made the same call as step "+strconv.Itoa(other)+", whose answer a rule gives already")
+		r.out.Skipped = append(r.out.Skipped, schemas.Unrecorded{
+			Step: step, Reason: "it made the same call as step " + strconv.Itoa(other.step) + ", whose answer a rule gives already", Rule: other.rule,
+		})
 		return nil
 	}
 	action, why := r.mock(answer)
@@ -90,7 +104,7 @@ func (r *recorder) step(ctx context.Context, step int) error {
 		r.skip(step, why)
 		return nil
 	}
-	r.seen[call] = step
+	r.seen[call] = made{step, rule.ID}
 	r.out.Rules = append(r.out.Rules, rule)
 	return nil
 }
@@ -146,6 +160,19 @@ func (r *recorder) rule(step int, t *ledger.Try) schemas.Rule {
 		Match: schemas.RuleMatch{URLPattern: url, Method: t.Method, IncludeQuery: strings.Contains(url, "?")},
 		Scope: r.req.Scope, ExpiresAt: r.req.ExpiresAt,
 	}
+}
+
+// toAgent is a rule for a call to an agent, wherever that is: its address is the
+// configuration's, and none of the tenant's.
+func toAgent(rule schemas.Rule, agent string) schemas.Rule {
+	scope := schemas.RuleScope{}
+	if rule.Scope != nil {
+		scope = *rule.Scope
+	}
+	scope.Agent = agent
+	route := strings.TrimPrefix(schemas.RunRoute(rule.Match.URLPattern), "/")
+	rule.Scope, rule.Match = &scope, schemas.RuleMatch{URLPattern: "*://*:*/*" + route, Method: rule.Match.Method}
+	return rule
 }
 
 // creatable is a rule as it would be created, or why it would not.

@@ -130,7 +130,7 @@ func TestARecordedCallIsAnsweredAgain(t *testing.T) {
 	st := state(
 		schemas.KindPlan,
 		answered(0, "GET", "http://localhost:9000", jsonAnswer(200, `{"step":0}`)),
-		answered(1, "GET", "http://localhost:9000/a?q=1&r=*", jsonAnswer(404, `{"step":1}`)),
+		answered(1, "GET", "http://localhost:9000/a?q=1&r=%2A", jsonAnswer(404, `{"step":1}`)),
 		answered(2, "GET", "http://localhost:9000/a", textAnswer("<p>2</p>", schemas.Header{Name: "content-type", Value: "text/html"})),
 		answered(3, "DELETE", "http://[::1]:9000/a", &schemas.Answer{Status: 204, Body: json.RawMessage(`null`)}),
 		answered(4, "GET", "http://localhost:9000/raw", textAnswer("plain")),
@@ -173,18 +173,19 @@ func TestWhatIsSkipped(t *testing.T) {
 		try    ledger.Try
 		reason string
 	}{
-		"no result":          {ledger.Try{Attempt: schemas.Attempt{Number: 1, Method: "GET", URL: "http://h/"}}, "no answer came"},
-		"a failure":          {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), "no answer came"},
-		"half an answer":     {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamTruncated, Sent: true, Answer: jsonAnswer(200, `{}`)}), "no answer came"},
-		"an older log":       {answered(0, "", "", jsonAnswer(200, `{}`)), "does not say where"},
-		"a lost blob":        {try(0, "GET", "http://h/", schemas.Attempted{Sent: true, AnswerBlob: "lost"}), "not kept any more"},
-		"too large":          {answered(0, "GET", "http://h/", jsonAnswer(200, huge)), "larger than"},
-		"too large a text":   {answered(0, "GET", "http://h/", textAnswer(huge)), "larger than"},
-		"no text":            {answered(0, "GET", "http://h/", textAnswer("\x89PNG\xff")), "no text"},
-		"no form":            {answered(0, "GET", "http://h/", &schemas.Answer{Status: 200, Body: json.RawMessage(`{}`)}), "not kept in a form"},
-		"no status":          {answered(0, "GET", "http://h/", jsonAnswer(101, `{}`)), "at /action/status"},
-		"an odd URL":         {answered(0, "GET", "ftp://h/", jsonAnswer(200, `{}`)), "at /match/url_pattern"},
-		"too many wildcards": {answered(0, "GET", "http://h/"+strings.Repeat("*", 17), jsonAnswer(200, `{}`)), "at /match/url_pattern"},
+		"no result":        {ledger.Try{Attempt: schemas.Attempt{Number: 1, Method: "GET", URL: "http://h/"}}, "no answer came"},
+		"a failure":        {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), "no answer came"},
+		"half an answer":   {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamTruncated, Sent: true, Answer: jsonAnswer(200, `{}`)}), "no answer came"},
+		"an older log":     {answered(0, "", "", jsonAnswer(200, `{}`)), "does not say where"},
+		"a lost blob":      {try(0, "GET", "http://h/", schemas.Attempted{Sent: true, AnswerBlob: "lost"}), "not kept any more"},
+		"too large":        {answered(0, "GET", "http://h/", jsonAnswer(200, huge)), "larger than"},
+		"too large a text": {answered(0, "GET", "http://h/", textAnswer(huge)), "larger than"},
+		"no text":          {answered(0, "GET", "http://h/", textAnswer("\x89PNG\xff")), "no text"},
+		"no form":          {answered(0, "GET", "http://h/", &schemas.Answer{Status: 200, Body: json.RawMessage(`{}`)}), "not kept in a form"},
+		"no status":        {answered(0, "GET", "http://h/", jsonAnswer(101, `{}`)), "at /action/status"},
+		"an odd URL":       {answered(0, "GET", "ftp://h/", jsonAnswer(200, `{}`)), "at /match/url_pattern"},
+		"a wildcard":       {answered(0, "GET", "http://h/files/*", jsonAnswer(200, `{}`)), "has a *"},
+		"one in the query": {answered(0, "GET", "http://h/?q=a*b", jsonAnswer(200, `{}`)), "has a *"},
 	} {
 		out := record(t, state(schemas.KindHTTP, tc.try), schemas.RecordRequest{})
 		require.Empty(t, out.Rules, name)
@@ -205,6 +206,7 @@ func TestWhatIsSkipped(t *testing.T) {
 	require.Len(t, out.Skipped, 1)
 	require.Equal(t, 7, out.Skipped[0].Step)
 	require.Contains(t, out.Skipped[0].Reason, "step 3")
+	require.Equal(t, out.Rules[0].ID, out.Skipped[0].Rule, "the rule that answers it all the same")
 
 	require.Empty(t, record(t, state(schemas.KindRule), schemas.RecordRequest{}).Skipped)
 }
@@ -258,4 +260,30 @@ func TestManyHeaders(t *testing.T) {
 	require.Contains(t, got, "a-30")
 	require.NotContains(t, got, "a-31")
 	require.NotContains(t, got, "z")
+}
+
+// TestRecordARun: a rule for a call to an agent answers wherever the agent is, and
+// does not say where that was, though an older log does.
+func TestRecordARun(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"as it is kept": "/agents/run/stream", "by an older version": "http://10.0.0.7:9000/base/agents/run/stream"} {
+		run := answered(0, "POST", url, jsonAnswer(200, `{"request_id":"r","status":"ok"}`))
+		run.Decision.Entry = schemas.AgentEntry("billing")
+		scope := &schemas.RuleScope{RequestID: "again", Agent: "another"}
+		out := record(t, state(schemas.KindRun, run), schemas.RecordRequest{Scope: scope})
+		require.Empty(t, out.Skipped, name)
+		require.Len(t, out.Rules, 1, name)
+		r := out.Rules[0]
+		require.Equal(t, schemas.RuleMatch{URLPattern: "*://*:*/*agents/run/stream", Method: "POST"}, r.Match, name)
+		require.Equal(t, &schemas.RuleScope{RequestID: "again", Agent: "billing"}, r.Scope, name)
+		require.Equal(t, "another", scope.Agent, "the request is not changed")
+		set, err := traffic.Compile(schemas.RuleSet{GlobalActive: true, Rules: out.Rules}, "e")
+		require.NoError(t, err)
+		for _, at := range []string{"http://10.0.0.7:9000/base/agents/run/stream", "https://agent.example/agents/run/stream"} {
+			call := traffic.Call{Method: "POST", URL: at, Facts: traffic.Facts{Kind: schemas.KindRun, TaskType: "billing", ActionID: "again"}}
+			require.Equal(t, r.ID, set.Shape(call, now).Mock, at)
+			call.Facts.TaskType = "other"
+			require.Empty(t, set.Shape(call, now).Mock, at)
+		}
+	}
 }

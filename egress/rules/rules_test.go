@@ -132,7 +132,7 @@ func code(t *testing.T, err error) schemas.Code {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	read := func(s snapshots.Snapshot, operation, args string) (string, error) {
-		data, err := rules.Read(schemas.AgentRequest{Operation: operation, Args: json.RawMessage(args)}, s)
+		data, err := rules.Read(schemas.AgentRequest{Operation: operation, Args: json.RawMessage(args)}, func() (snapshots.Snapshot, error) { return s, nil })
 		return string(data), err
 	}
 	text := func(data string, err error) string {

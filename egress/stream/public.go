@@ -47,6 +47,9 @@ func (it *Item) public() schemas.EventView {
 				Step: a.Step, Number: a.Number, Hop: a.Hop, Code: a.Code, Sent: a.Sent,
 				Status: a.Status, DurationMS: Milliseconds(a.Duration), RetryAt: a.RetryAt,
 			}
+			if declared := ev.Attempt; declared != nil { // here alone, and so no event before this one says it
+				p.Attempted.Traffic = declared.Decision.Traffic
+			}
 		}
 	case schemas.EventSettled:
 		p.Settled = it.settled()

@@ -24,15 +24,7 @@ type Acceptor interface {
 }
 
 // Classify says the class that policy gives a call of somebody today.
-type Classify func(call schemas.HTTPCall, by Asker) schemas.Class
-
-// Asker is who wants something done.
-type Asker struct {
-	Tenant string
-	// Principal and Entries are those of the token, see accept.Request.
-	Principal string
-	Entries   []string
-}
+type Classify func(call schemas.HTTPCall, by grant.Asker) schemas.Class
 
 // Redriver makes new actions of parked ones. It is safe for concurrent use.
 type Redriver struct {
@@ -66,7 +58,7 @@ func ReadRedrive(body []byte) (uint64, error) {
 // names, and names that one in Supersedes. The new id is derived from the dead
 // letter: redriving it twice makes one action. The old action must have ended.
 // The new one may use what both the old one and the asker may.
-func (r *Redriver) Redrive(ctx context.Context, by Asker, sequence uint64) (accept.Accepted, error) {
+func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64) (accept.Accepted, error) {
 	tenant := by.Tenant
 	letter, err := r.letter(ctx, tenant, sequence)
 	if err != nil {
@@ -115,7 +107,7 @@ func (r *Redriver) anew(req *accept.Request) error {
 		if err := json.Unmarshal(req.Payload, &call); err != nil {
 			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 		}
-		req.Class = r.classify(call, Asker{Tenant: req.Tenant, Principal: req.Principal, Entries: req.Entries})
+		req.Class = r.classify(call, grant.Asker{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries})
 	case schemas.KindRun:
 		var run schemas.Run
 		if err := json.Unmarshal(req.Payload, &run); err != nil {

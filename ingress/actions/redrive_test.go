@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/actions"
+	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/schemas"
 )
 
 func (w *world) redriver() *actions.Redriver {
-	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, actions.Asker) schemas.Class { return schemas.ClassKeyed })
+	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, grant.Asker) schemas.Class { return schemas.ClassKeyed })
 }
 
 func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
@@ -47,7 +48,7 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	w := setup(t)
 	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
 	seq := w.park(t, letter("x"))
-	out, err := w.redriver().Redrive(t.Context(), actions.Asker{Tenant: "t"}, seq)
+	out, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, seq)
 	require.NoError(t, err)
 	require.NotEqual(t, old.ID, out.ID)
 	require.False(t, out.Receipt.Duplicate)
@@ -56,7 +57,7 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	require.Equal(t, "x", st.Action.Supersedes)
 	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
 	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
-	again, err := w.redriver().Redrive(t.Context(), actions.Asker{Tenant: "t"}, seq)
+	again, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, seq)
 	require.NoError(t, err)
 	require.Equal(t, out.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
@@ -96,7 +97,7 @@ func TestRedriveRefuses(t *testing.T) {
 		"other tenant's": {foreign, schemas.NotFound},
 		"none":           {999, schemas.NotFound},
 	} {
-		_, err := w.redriver().Redrive(t.Context(), actions.Asker{Tenant: "t"}, tc.seq)
+		_, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, tc.seq)
 		require.Equal(t, tc.code, code(t, err), name)
 	}
 }

@@ -11,6 +11,20 @@ import (
 	"weir/schemas"
 )
 
+// Asker is who asks for something, as far as the policy and the traffic rules look
+// at it.
+type Asker struct {
+	Tenant string
+	// Kind is that of the action which would make a call.
+	Kind schemas.Kind
+	// TaskType is set for kind run.
+	TaskType string
+	// Principal is the id of the token; empty in open mode.
+	Principal string
+	// Entries are the only entries of the policy that may be used; empty: all.
+	Entries []string
+}
+
 // Call refuses a call that names an entry which is not among entries. No
 // entries stand for all.
 func Call(call schemas.HTTPCall, entries []string) error {

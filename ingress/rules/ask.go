@@ -55,7 +55,7 @@ func Facts(scope *schemas.RuleScope, principal string) traffic.Facts {
 			f.TaskType = scope.Agent
 		}
 	}
-	f.TaskID, f.ActionID = scope.TaskID, scope.RequestID
+	f.ActionID = scope.RequestID // and no action belongs to a task, whatever is asked
 	return f
 }
 

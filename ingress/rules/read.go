@@ -27,34 +27,35 @@ const (
 // alone. Members that it does not know are ignored, but for those that are one of
 // its own in another spelling. What it could read of request_id and operation
 // stands in the request beside an error, too. Its errors are *fault.Error with
-// INVALID_REQUEST, and show no value of the body.
+// INVALID_REQUEST, show no value of the body, and name places in the request, be it in
+// an envelope or not.
 func Read(body []byte) (schemas.AgentRequest, error) {
 	var req schemas.AgentRequest
 	if strict.Kind(body) != '{' {
 		return req, refuse("", "the body must be a JSON object")
 	}
-	raw, base, err := inner(body)
+	raw, err := inner(body)
 	if raw == nil {
 		return req, err
 	}
 	m := membersOf(raw)
 	req.RequestID, req.Operation = repeated(m["request_id"], maxRequestID), repeated(m["operation"], maxRequestID)
 	if err == nil {
-		err = strict.Spelling(base, raw, schemas.AgentRequest{})
+		err = strict.Spelling("", raw, schemas.AgentRequest{})
 	}
 	if err != nil {
 		return req, err
 	}
 	if id, ok := strict.String(m["request_id"]); !ok || id == "" || len(id) > maxRequestID || strings.ContainsFunc(id, unicode.IsControl) {
-		return req, refuse(base+"/request_id", "must be a string of 1 to "+strconv.Itoa(maxRequestID)+" bytes without control characters")
+		return req, refuse("/request_id", "must be a string of 1 to "+strconv.Itoa(maxRequestID)+" bytes without control characters")
 	}
 	if op, ok := strict.String(m["operation"]); !ok || op == "" || len(op) > maxOperation {
-		return req, refuse(base+"/operation", "must be the name of an operation, such as "+schemas.OpStatus)
+		return req, refuse("/operation", "must be the name of an operation, such as "+schemas.OpStatus)
 	}
 	if token := m["auth_token"]; !strict.Absent(token) {
 		var ok bool
 		if req.AuthToken, ok = strict.String(token); !ok {
-			return req, refuse(base+"/auth_token", "must be a string")
+			return req, refuse("/auth_token", "must be a string")
 		}
 	}
 	args := m["args"]
@@ -62,30 +63,30 @@ func Read(body []byte) (schemas.AgentRequest, error) {
 		args = jsontext.Value(`{}`)
 	}
 	if strict.Kind(args) != '{' {
-		return req, refuse(base+"/args", "must be an object")
+		return req, refuse("/args", "must be an object")
 	}
 	req.Args = stdjson.RawMessage(args)
 	return req, nil
 }
 
 // inner finds the request in a body. It is nil where there is none.
-func inner(body []byte) (raw jsontext.Value, base string, err error) {
+func inner(body []byte) (raw jsontext.Value, err error) {
 	m := membersOf(body)
 	if err := strict.Spelling("", body, schemas.AgentEnvelope{}); err != nil {
-		return m["request"], "", err
+		return m["request"], err
 	}
 	typed := !strict.Absent(m["type"])
 	if _, enveloped := m["request"]; !typed && !enveloped {
-		return body, "", nil
+		return body, nil
 	}
 	raw = m["request"]
 	if strict.Kind(raw) != '{' {
-		return nil, "", refuse("/request", "must be an object; send it as {\"type\":\""+schemas.AgentAPIType+"\",\"request\":{…}}, or alone")
+		return nil, refuse("/request", "must be an object; send it as {\"type\":\""+schemas.AgentAPIType+"\",\"request\":{…}}, or alone")
 	}
 	if kind, ok := strict.String(m["type"]); typed && (!ok || kind != schemas.AgentAPIType) {
 		err = refuse("/type", "must be "+schemas.AgentAPIType)
 	}
-	return raw, "/request", err
+	return raw, err
 }
 
 // membersOf reads an object; of anything else it gives none.

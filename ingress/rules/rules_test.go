@@ -92,6 +92,23 @@ func TestWhatIsNoRequest(t *testing.T) {
 		require.Equal(t, want, [2]string{got.RequestID, got.Operation}, body)
 		require.NotContains(t, err.Error(), long)
 	}
+	for request, place := range map[string]string{
+		`{"operation":"ping"}`: "at /request_id: ",
+		`{"request_id":"r"}`:   "at /operation: ",
+		`{"request_id":"r","operation":"ping","auth_token":7}`:       "at /auth_token: ",
+		`{"request_id":"r","operation":"ping","Auth_Token":""}`:      "at /Auth_Token: ",
+		`{"request_id":"r","operation":"ping","args":[]}`:            "at /args: ",
+		`{"request_id":"r","operation":"rules.get","args":{}}`:       "at /args/id: ",
+		`{"request_id":"r","operation":"rules.get","args":{"ID":1}}`: "at /args/ID: ",
+	} {
+		for _, body := range []string{request, `{"request":` + request + `}`} {
+			req, err := rules.Read([]byte(body))
+			if err == nil {
+				err = rules.CheckRead(req)
+			}
+			require.ErrorContains(t, err, place, body)
+		}
+	}
 	most := strings.Repeat("\u00fc", 128)
 	got, err := rules.Read([]byte(`{"request_id":"` + most + `","operation":"ping"}`))
 	require.NoError(t, err)
@@ -218,7 +235,7 @@ func TestReadPreview(t *testing.T) {
 	require.Equal(t, schemas.ExplainRequest{Method: "POST", URL: "http://h/a", Headers: map[string]string{"a": "b"}, Body: json.RawMessage(`{"n":1.50}`), AllowlistKey: "k"}, req.ExplainRequest)
 	require.Equal(t, "d", rule.ID)
 	require.True(t, rule.Enabled, "as if it were enabled")
-	require.Equal(t, traffic.Facts{Kind: schemas.KindRun, TaskType: "A", Principal: "A", TaskID: "t", ActionID: "r"}, rules.Facts(req.Scope, "me"))
+	require.Equal(t, traffic.Facts{Kind: schemas.KindRun, TaskType: "A", Principal: "A", ActionID: "r"}, rules.Facts(req.Scope, "me"))
 	require.Equal(t, traffic.Facts{Kind: schemas.KindHTTP, Principal: "me"}, rules.Facts(nil, "me"))
 	require.Equal(t, traffic.Facts{Kind: schemas.KindHTTP, Principal: "A"}, rules.Facts(&schemas.RuleScope{Agent: "A"}, "me"))
 

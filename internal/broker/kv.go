@@ -25,8 +25,8 @@ const (
 
 	// ruleHistory is how many sets of a tenant are kept. A worker that comes back to a
 	// write whose end it does not know finds the set that replaced what it had read,
-	// unless so many others were written since.
-	ruleHistory = 16
+	// unless so many others were written since. It is the most that a bucket keeps.
+	ruleHistory = jetstream.KeyValueMaxHistory
 )
 
 func keysOf(bucket string) string { return "$KV." + bucket + "." }

@@ -18,6 +18,9 @@ type State struct {
 	Seq uint64
 	// N is the ordinal of the newest event.
 	N int
+	// Message is the sequence of the message that a worker is at the action for; 0
+	// for whoever only reads.
+	Message uint64
 	// Inherited is how many events were there when the state was read; what
 	// goes beyond the accepted one is the work of an earlier worker.
 	Inherited int

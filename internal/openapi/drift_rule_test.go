@@ -55,11 +55,11 @@ func TestRulesFitTheirSchemas(t *testing.T) {
 	doc, err := json.Marshal(list)
 	require.NoError(t, err)
 	require.Empty(t, page.Validate(doc), "%s", doc)
-	recording, err := json.Marshal(schemas.Recording{Rules: list.Items, Skipped: []schemas.Unrecorded{{Step: 1, Reason: "r"}}})
+	recording, err := json.Marshal(schemas.Recording{Rules: list.Items, Skipped: []schemas.Unrecorded{{Step: 1, Reason: "r"}, {Step: 2, Reason: "r", Rule: "rec-1"}}})
 	require.NoError(t, err)
 	require.Empty(t, compiled(t, "rule.recording.json").Validate(recording))
 	for _, op := range schemas.AgentReads() {
-		data, err := rules.Read(schemas.AgentRequest{Operation: op, Args: json.RawMessage(`{"id":"` + list.Items[0].ID + `"}`)}, now)
+		data, err := rules.Read(schemas.AgentRequest{Operation: op, Args: json.RawMessage(`{"id":"` + list.Items[0].ID + `"}`)}, func() (snapshots.Snapshot, error) { return now, nil })
 		require.NoError(t, err)
 		body, err := rules.Answer(rules.Asked{RequestID: "r", Operation: op}, data)
 		require.NoError(t, err)

@@ -36,7 +36,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		"POST /agents/run/stream", "POST /agents/run/sync",
 		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/agent-api", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
 		"POST /v1/policy/explain", "POST /v1/policy/reload",
-		"POST /v1/rules/preview", "POST /v1/rules/record", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
+		"POST /v1/rules/preview", "POST /v1/rules/record", "POST /v1/rules/reset", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
 	}
 	var got []string
 	ids := map[string]bool{}
@@ -94,7 +94,7 @@ func TestErrorsAreProblems(t *testing.T) {
 					continue
 				}
 				want := "application/problem+json"
-				if path == "/v1/execute" || path == "/v1/agent-api" || strings.HasPrefix(path, "/agents/") {
+				if path == "/v1/execute" || path == "/v1/agent-api" || path == "/v1/rules/reset" || strings.HasPrefix(path, "/agents/") {
 					want = "application/json"
 				}
 				require.Equal(t, []string{want}, slices.Collect(maps.Keys(r.Value.Content)), "%s %s %s", method, path, status)

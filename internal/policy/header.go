@@ -7,8 +7,10 @@ import (
 	"weir/schemas"
 )
 
+// MaxHeaders is how many headers a caller may give.
+const MaxHeaders = 64
+
 const (
-	maxHeaders     = 64
 	maxHeaderName  = 256
 	maxHeaderValue = 8 << 10
 	maxKey         = 255
@@ -29,7 +31,7 @@ const (
 // checkHeaders holds the caller's headers against the closed list, and against
 // the names that the entry sets itself.
 func checkHeaders(e *entry, headers []schemas.Header) flaw {
-	if len(headers) > maxHeaders {
+	if len(headers) > MaxHeaders {
 		return flawHeaderCount
 	}
 	for i, h := range headers {

@@ -13,19 +13,42 @@ import (
 // body, the entry that a key names and the addresses of a name are for Decide and
 // the Permit. Shadow entries and those of agents lead nowhere.
 func (p *Policy) Reaches(method, prefix string, whole bool) bool {
-	bits := methodsAll
-	if method != "" {
-		_, bits = parseMethod(method)
-	}
-	if p == nil || bits == 0 {
+	b, ok := begin(prefix, reached(method))
+	if p == nil || !ok {
 		return false
 	}
-	leads := p.leadsOn
-	if whole {
-		leads = p.leadsTo
+	return slices.ContainsFunc(p.enforced.entries, p.reach(b, whole))
+}
+
+// AgentReaches is Reaches for calls to agents, by their entries alone. Where agents
+// are is not for everybody to know: a host that has begun may become any of theirs,
+// so that nobody finds one out letter by letter.
+func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
+	b, ok := begin(prefix, reached(method))
+	switch {
+	case p == nil || !ok:
+		return false
+	case !whole && !b.closed:
+		return slices.ContainsFunc(p.agents.entries, func(e *entry) bool { return e.methods&b.methods != 0 })
 	}
-	s, ok := begin(prefix, bits)
-	return ok && slices.ContainsFunc(p.enforced.entries, func(e *entry) bool { return leads(e, s) })
+	return slices.ContainsFunc(p.agents.entries, p.reach(b, whole))
+}
+
+// reached are the methods that one stands for; all where it is empty.
+func reached(method string) methods {
+	if method == "" {
+		return methodsAll
+	}
+	_, bit := parseMethod(method)
+	return bit
+}
+
+// reach is what tells whether an entry leads where a URL begins so, or to the URL.
+func (p *Policy) reach(b beginning, whole bool) func(*entry) bool {
+	if whole {
+		return func(e *entry) bool { return p.leadsTo(e, b) }
+	}
+	return func(e *entry) bool { return p.leadsOn(e, b) }
 }
 
 // beginning is how a URL begins.
@@ -57,7 +80,7 @@ func begin(text string, m methods) (beginning, bool) {
 		if i := strings.IndexAny(b.authority, "/?"); i >= 0 {
 			b.authority, b.rest, b.closed = b.authority[:i], b.authority[i:], true
 		}
-		return b, len(text) <= maxURL
+		return b, len(text) <= MaxURL
 	}
 	return b, b.inScheme(schemeHTTP) || b.inScheme(schemeHTTPS)
 }

@@ -133,6 +133,38 @@ func TestReaches(t *testing.T) {
 	assert.False(t, shop(t).Reaches("GET", "https://127.0.0.1/", false))
 }
 
+func TestAgentReaches(t *testing.T) {
+	t.Parallel()
+	p := narrow(t)
+	for _, c := range []struct {
+		method, url string
+		whole, want bool
+	}{
+		{"", "", false, true},
+		{"POST", "https://agent.test", true, true},
+		{"post", "https://agent.test/", false, true},
+		{"", "https://AGENT.test:443/x/", false, true},
+		{"POST", "https://agent.test/x?y", true, true},
+		{"POST", "https://agent", false, true},
+		{"POST", "https://other", false, true}, // nobody learns how a host begins
+		{"POST", "http://agent.test:8", false, true},
+		{"POST", "ftp://", false, false},
+		{"GET", "https://agent", false, false},
+		{"GET", "https://agent.test/", true, false},
+		{"TRACE", "", false, false},
+		{"POST", "https://agent", true, false},
+		{"POST", "https://other.test/", false, false},
+		{"POST", "https://other.test/", true, false},
+		{"POST", "http://agent.test/", false, false},
+		{"POST", "https://api.test/v1/", false, false},
+		{"POST", "https://u@agent.test/", true, false},
+	} {
+		assert.Equal(t, c.want, p.AgentReaches(c.method, c.url, c.whole), "%+v", c)
+	}
+	assert.False(t, shop(t).AgentReaches("", "", false), "no agents")
+	assert.False(t, (*policy.Policy)(nil).AgentReaches("", "", false))
+}
+
 // FuzzReaches: whatever is permitted is reached from each of its beginnings.
 func FuzzReaches(f *testing.F) {
 	for _, url := range []string{

@@ -11,7 +11,7 @@ func (m *remedy) url(f flaw) string {
 	s := m.r.URL
 	switch f {
 	case flawURLLength:
-		return fmt.Sprintf("shorten the url by %d bytes, or send what is long in the body", len(s)-maxURL)
+		return fmt.Sprintf("shorten the url by %d bytes, or send what is long in the body", len(s)-MaxURL)
 	case flawURLCharacter:
 		return urlCharacter(s)
 	case flawEscape:

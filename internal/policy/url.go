@@ -2,12 +2,11 @@ package policy
 
 import (
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
-// maxURL bounds a URL, in bytes, merged parameters included.
-const maxURL = 8 << 10
+// MaxURL bounds a URL, in bytes, merged parameters included.
+const MaxURL = 8 << 10
 
 // The schemes. Every target has one of these two very strings.
 const (
@@ -39,7 +38,7 @@ type parts struct {
 // ["?" query], in printable ASCII. It accepts less than RFC 3986, and nothing
 // that two parsers are known to read in two ways.
 func parseURL(s string, dropFragment bool) (parts, flaw) {
-	if len(s) > maxURL {
+	if len(s) > MaxURL {
 		return parts{}, flawURLLength
 	}
 	fragment := -1
@@ -187,16 +186,7 @@ func validEscapes(s string) bool {
 }
 
 // authority is host[:port] as the Host header has it: no default port.
-func (t *target) authority() string {
-	host := t.host
-	if t.addr.Is6() {
-		host = "[" + host + "]"
-	}
-	if (t.scheme == schemeHTTP && t.port == 80) || (t.scheme == schemeHTTPS && t.port == 443) {
-		return host
-	}
-	return host + ":" + strconv.Itoa(int(t.port))
-}
+func (t *target) authority() string { return t.parts().Authority() }
 
 // requestTarget is the path and query for the request line.
 func (t *target) requestTarget() string {

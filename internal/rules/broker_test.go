@@ -97,7 +97,7 @@ func TestSetsOutliveARestart(t *testing.T) {
 	k := rules.New(b.Rules(), rules.Config{})
 	require.NoError(t, k.Start(t.Context()))
 	var last rules.Snapshot
-	for i := range 20 {
+	for i := range 68 {
 		last, err = k.Put(t.Context(), "t", set(strconv.Itoa(i), "a"), last.Revision)
 		require.NoError(t, err)
 	}
@@ -111,8 +111,8 @@ func TestSetsOutliveARestart(t *testing.T) {
 	require.Equal(t, last.Etag, got.Etag())
 	oldest, err := k.After(t.Context(), "t", 0)
 	require.NoError(t, err)
-	require.Equal(t, "4", oldest.Doc.By, "sixteen are kept")
-	next, err := k.Put(t.Context(), "t", set("20"), last.Revision)
+	require.Equal(t, "4", oldest.Doc.By, "sixty-four are kept")
+	next, err := k.Put(t.Context(), "t", set("68"), last.Revision)
 	require.NoError(t, err)
 	require.Greater(t, next.Revision, last.Revision)
 }

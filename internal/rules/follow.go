@@ -1,8 +1,8 @@
 package rules
 
 import (
+	"bytes"
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,8 +11,8 @@ import (
 
 const (
 	// page is how many records are read at once. It is small because one may hold
-	// schemas.MaxRuleSet bytes.
-	page = 64
+	// schemas.MaxRuleSet bytes, and many are read: all that are kept of each tenant.
+	page = 8
 	// patience bounds one look at the store.
 	patience = 5 * time.Second
 )
@@ -20,17 +20,25 @@ const (
 // Start copies the store and begins to follow it. It returns when the copy is
 // whole; on an error nothing runs.
 func (k *Keeper) Start(ctx context.Context) error {
-	// Before the first read, so that nothing falls between.
-	unwatch, err := k.store.Watch(func(r schemas.Record) { k.hear(ctx, r) }, k.hurry)
-	if err != nil {
-		return err
-	}
-	if err := k.catchUp(ctx); err != nil {
-		unwatch()
-		return err
-	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	k.stop = sync.OnceFunc(func() { unwatch(); end(); k.done.Wait() })
+	// Before the first read, so that nothing falls between.
+	unwatch, err := k.store.Watch(func(r schemas.Record) { k.hear(life, r) }, k.hurry)
+	if err != nil {
+		end()
+		return err
+	}
+	stop := sync.OnceFunc(func() {
+		unwatch()
+		k.mu.Lock() // so that whoever still hears something has begun its goroutine, or begins none
+		end()
+		k.mu.Unlock()
+		k.done.Wait()
+	})
+	if err := k.catchUp(ctx, func(r schemas.Record) { k.copy(ctx, r) }); err != nil {
+		stop()
+		return err
+	}
+	k.stop = stop
 	k.done.Go(func() { k.follow(life) })
 	return nil
 }
@@ -59,7 +67,7 @@ func (k *Keeper) follow(ctx context.Context) {
 			return
 		}
 		bounded, cancel := context.WithTimeout(ctx, patience)
-		err := k.catchUp(bounded)
+		err := k.catchUp(bounded, func(r schemas.Record) { k.hear(ctx, r) })
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -79,13 +87,20 @@ func (k *Keeper) tell(ctx context.Context, failed bool) {
 	k.cfg.Logger.InfoContext(ctx, "rules in reach", "component", "rules")
 }
 
-// catchUp reads what was stored since the last time. Of each key only the newest is
-// compiled. What was read before an error counts.
-func (k *Keeper) catchUp(ctx context.Context) error {
+// catchUp reads what was stored since the last time, and has the newest of each key
+// taken over. What was read before an error counts.
+func (k *Keeper) catchUp(ctx context.Context, take func(schemas.Record)) error {
 	newest := map[string]schemas.Record{}
+	if k.anew.Swap(false) {
+		k.read = 0
+		for _, tenant := range k.known() { // what is not found is asked for: it may be gone
+			key := schemas.EscapeToken(tenant)
+			newest[key] = schemas.Record{Subject: key}
+		}
+	}
 	after, err := k.readOn(ctx, newest)
 	for _, r := range newest {
-		k.hear(ctx, r)
+		take(r)
 	}
 	k.read = after
 	if err == nil {
@@ -94,6 +109,13 @@ func (k *Keeper) catchUp(ctx context.Context) error {
 		k.mu.Unlock()
 	}
 	return err
+}
+
+// copy takes one record over before it returns.
+func (k *Keeper) copy(ctx context.Context, r schemas.Record) {
+	if tenant, ok := k.owner(ctx, r); ok {
+		k.adopt(ctx, tenant, r, false)
+	}
 }
 
 // readOn collects the newest record of each key, to the store's end.
@@ -113,50 +135,49 @@ func (k *Keeper) readOn(ctx context.Context, newest map[string]schemas.Record) (
 	}
 }
 
-// hear takes one record over as it comes from the store.
+// hear has one record taken over as it comes from the store, on a goroutine of its
+// tenant's: a large set of one delays no other's. Of what is heard meanwhile only
+// the newest is taken over.
 func (k *Keeper) hear(ctx context.Context, r schemas.Record) {
-	tenant, err := schemas.UnescapeToken(r.Subject)
-	if err != nil { // no tenant's
-		k.cfg.Logger.WarnContext(ctx, "rule set of nobody", "component", "rules", "seq", r.Seq)
+	tenant, ok := k.owner(ctx, r)
+	if !ok {
 		return
 	}
-	k.learn(ctx, tenant, r)
-}
-
-// learn puts a record in force unless a newer one of its key is, and says what is
-// in it. It never goes back: an answer may be older than what was heard meanwhile.
-func (k *Keeper) learn(ctx context.Context, tenant string, r schemas.Record) *held {
-	h, replaced := k.take(ctx, tenant, r)
-	if replaced {
-		k.cfg.Changed(tenant)
-	}
-	return h
-}
-
-func (k *Keeper) take(ctx context.Context, tenant string, r schemas.Record) (h *held, replaced bool) {
-	k.learning.Lock()
-	defer k.learning.Unlock()
-	k.mu.RLock()
-	old := k.held[tenant]
-	k.mu.RUnlock()
-	if old != nil && old.snapshot.Revision == r.Seq {
-		return old, false
-	}
-	h = &held{stored: len(r.Data) > 0, replaced: make(chan struct{})}
-	h.snapshot, h.err = open(tenant, r)
-	h.snapshot.Revision = r.Seq
-	if r.Seq == 0 || old != nil && old.snapshot.Revision > r.Seq {
-		return h, false
-	}
-	if h.err != nil {
-		_, kind, _ := strings.Cut(h.err.Error(), ": ")
-		k.cfg.Logger.WarnContext(ctx, "rule set not readable", "component", "rules", "tenant", tenant, "seq", r.Seq, "err_kind", kind)
-	}
 	k.mu.Lock()
-	k.held[tenant] = h
-	k.mu.Unlock()
-	if old != nil {
-		close(old.replaced)
+	defer k.mu.Unlock()
+	s := k.seat(tenant)
+	switch {
+	case s.heard == nil || s.heard.Seq < r.Seq:
+		s.heard = &r
+	case s.heard.Seq > r.Seq || !bytes.Equal(s.heard.Data, r.Data):
+		s.ask = true
 	}
-	return h, true
+	if !s.busy && ctx.Err() == nil {
+		s.busy = true
+		k.done.Go(func() { k.attend(ctx, tenant, s) })
+	}
+}
+
+// attend takes over what is heard of a tenant until nothing is left.
+func (k *Keeper) attend(ctx context.Context, tenant string, s *seat) {
+	for {
+		k.mu.Lock()
+		r, ask := s.heard, s.ask
+		s.heard, s.ask = nil, false
+		s.busy = r != nil && ctx.Err() == nil
+		k.mu.Unlock()
+		if r == nil || ctx.Err() != nil {
+			return
+		}
+		k.adopt(ctx, tenant, *r, ask)
+	}
+}
+
+// owner is the tenant that a record is of.
+func (k *Keeper) owner(ctx context.Context, r schemas.Record) (tenant string, ok bool) {
+	tenant, err := schemas.UnescapeToken(r.Subject)
+	if err != nil {
+		k.cfg.Logger.WarnContext(ctx, "rule set of nobody", "component", "rules", "seq", r.Seq)
+	}
+	return tenant, err == nil
 }

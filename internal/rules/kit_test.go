@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -34,7 +35,12 @@ type shelf struct {
 	deaf     bool // watchers hear nothing
 	barriers int
 	reads    int
-	pages    int // how many pages may be read before down; 0: all
+	pages    int    // how many pages may be read before down; 0: all
+	read     uint64 // the newest record that was read
+	most     int    // records that were asked for at once
+	mute     bool   // the leader gives no answer
+	// asked is called behind each Get, without the lock, before it returns.
+	asked func()
 }
 
 type watcher struct {
@@ -42,7 +48,7 @@ type watcher struct {
 	lost func()
 }
 
-func newShelf() *shelf { return &shelf{keeps: 16, watchers: map[int]watcher{}} }
+func newShelf() *shelf { return &shelf{keeps: 64, watchers: map[int]watcher{}} }
 
 func (s *shelf) set(change func(*shelf)) {
 	s.mu.Lock()
@@ -94,16 +100,24 @@ func (s *shelf) store(key string, value []byte) uint64 {
 }
 
 func (s *shelf) Get(_ context.Context, key string) (schemas.Record, error) {
+	r, asked, err := s.newest(key)
+	if asked != nil {
+		asked()
+	}
+	return r, err
+}
+
+func (s *shelf) newest(key string) (schemas.Record, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down != nil {
-		return schemas.Record{}, s.down
+	if s.down != nil || s.mute {
+		return schemas.Record{}, s.asked, cmp.Or(s.down, fault.ErrUnavailable)
 	}
 	all := s.of(key)
 	if len(all) == 0 {
-		return schemas.Record{}, fault.ErrNotFound
+		return schemas.Record{}, s.asked, fault.ErrNotFound
 	}
-	return all[len(all)-1], nil
+	return all[len(all)-1], s.asked, nil
 }
 
 func (s *shelf) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
@@ -126,6 +140,7 @@ func (s *shelf) Read(ctx context.Context, after uint64, limit int) ([]schemas.Re
 	if s.down != nil || ctx.Err() != nil {
 		return nil, s.down
 	}
+	s.most = max(s.most, limit)
 	if s.reads++; s.pages > 0 && s.reads > s.pages {
 		return nil, fault.ErrUnavailable
 	}
@@ -135,7 +150,11 @@ func (s *shelf) Read(ctx context.Context, after uint64, limit int) ([]schemas.Re
 			all = append(all, r)
 		}
 	}
-	return all[:min(len(all), limit)], nil
+	all = all[:min(len(all), limit)]
+	if len(all) > 0 {
+		s.read = max(s.read, all[len(all)-1].Seq)
+	}
+	return all, nil
 }
 
 func (s *shelf) Watch(fn func(schemas.Record), lost func()) (func(), error) {
@@ -191,6 +210,19 @@ func (k *Keeper) force(t *testing.T, tenant string) string {
 	set, _, err := k.InForce(tenant)
 	require.NoError(t, err)
 	return set.Etag()
+}
+
+// opens counts the sets of each tenant that a keeper opens from now on.
+func (k *Keeper) opens() (of func(tenant string) int) {
+	var mu sync.Mutex
+	n := map[string]int{}
+	k.open = func(tenant string, r schemas.Record) (Snapshot, error) {
+		mu.Lock()
+		n[tenant]++
+		mu.Unlock()
+		return open(tenant, r)
+	}
+	return func(tenant string) int { mu.Lock(); defer mu.Unlock(); return n[tenant] }
 }
 
 func many(n int) (all []schemas.Rule) {

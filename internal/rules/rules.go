@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/fault"
@@ -84,31 +85,24 @@ type Keeper struct {
 	store Store
 	cfg   Config
 
-	learning sync.Mutex // one record is taken over at a time, and compiled once
-
 	mu    sync.RWMutex
-	held  map[string]*held // by tenant
+	seats map[string]*seat // by tenant
 	whole bool             // the store was read to its end at least once
 
-	read uint64 // everything up to here was read from the store; only of catchUp
+	read uint64      // everything up to here was read from the store; only of catchUp
+	anew atomic.Bool // the store is no longer the one that was read
+
+	open func(tenant string, r schemas.Record) (Snapshot, error)
 
 	kick chan struct{}
 	stop func()
 	done sync.WaitGroup
 }
 
-// held is what is known of a tenant's set. It is replaced, never changed.
-type held struct {
-	snapshot Snapshot
-	err      error // why it cannot be read
-	stored   bool  // the key has a value
-	replaced chan struct{}
-}
-
 // New returns a Keeper over a store. Before Start nothing is in force: InForce
 // gives an error.
 func New(s Store, cfg Config) *Keeper {
-	return &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, kick: make(chan struct{}, 1), stop: func() {}}
+	return &Keeper{store: s, cfg: cfg.withDefaults(), seats: map[string]*seat{}, open: open, kick: make(chan struct{}, 1), stop: func() {}}
 }
 
 // errUnread: whether a tenant has rules cannot be told yet.
@@ -120,7 +114,7 @@ var errUnread = errors.New("the rule sets were not read yet")
 // there were none. It asks memory alone.
 func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error) {
 	k.mu.RLock()
-	h, whole := k.held[tenant], k.whole
+	h, whole := k.seats[tenant].set(), k.whole
 	k.mu.RUnlock()
 	switch {
 	case !whole:
@@ -136,10 +130,11 @@ func (k *Keeper) InForce(tenant string) (set *traffic.Set, replaced <-chan struc
 }
 
 // Newest is the tenant's set as the store's leader has it. What it finds is in
-// force on this node when it returns. ErrUnreadable says that nobody may write over
-// what is stored.
+// force on this node when it returns, unless a newer one is: also where it is older
+// than what was, as in a store that was restored from a backup. ErrUnreadable says
+// that nobody may write over what is stored.
 func (k *Keeper) Newest(ctx context.Context, tenant string) (Snapshot, error) {
-	key := schemas.EscapeToken(tenant)
+	key, was := schemas.EscapeToken(tenant), k.holds(tenant)
 	r, err := k.store.Get(ctx, key)
 	if errors.Is(err, fault.ErrNotFound) {
 		r, err = schemas.Record{Subject: key}, nil
@@ -147,7 +142,7 @@ func (k *Keeper) Newest(ctx context.Context, tenant string) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	h := k.learn(ctx, tenant, r)
+	h, _ := k.learn(ctx, tenant, r, was)
 	return h.snapshot, h.err
 }
 
@@ -160,7 +155,7 @@ func (k *Keeper) After(ctx context.Context, tenant string, revision uint64) (Sna
 			return Snapshot{}, err
 		}
 		if len(r.Data) > 0 { // else somebody deleted the set: that is none
-			h := k.learn(ctx, tenant, r)
+			h, _ := k.learn(ctx, tenant, r, nil)
 			return h.snapshot, h.err
 		}
 		revision = r.Seq
@@ -186,13 +181,16 @@ func (k *Keeper) Put(ctx context.Context, tenant string, doc schemas.RuleSet, re
 		return Snapshot{}, fault.ErrTooLarge
 	}
 	r := schemas.Record{Subject: schemas.EscapeToken(tenant), Data: value}
-	if _, err := open(tenant, r); err != nil {
+	opened, err := k.open(tenant, r)
+	if err != nil {
 		return Snapshot{}, err // what nobody can read stops every call of the tenant
 	}
+	defer k.expect(tenant, value, opened)()
+	was := k.holds(tenant)
 	if r.Seq, err = k.store.Put(ctx, r.Subject, value, revision); err != nil {
 		return Snapshot{}, err
 	}
-	h := k.learn(ctx, tenant, r)
+	h, _ := k.learn(ctx, tenant, r, was)
 	if err := k.store.Barrier(ctx); err != nil {
 		return Snapshot{}, err
 	}

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"weir/internal/traffic"
 	"weir/schemas"
@@ -27,13 +29,33 @@ var (
 	errRule    = fmt.Errorf("%w: rule", ErrUnreadable)
 )
 
-// content is what an etag covers, as it is stored. Members that only a later
-// version knows count too, so that all nodes give one set one etag.
+// content is what an etag covers, as it is stored.
 type content struct {
 	Tenant       string          `json:"tenant"`
 	GlobalActive bool            `json:"global_active"`
 	Groups       json.RawMessage `json:"groups"`
 	Rules        json.RawMessage `json:"rules"`
+}
+
+// stored is a set as it is stored. All of it has to be there, and nothing else: what
+// lost a part, or was given one, must not be read as if it had none.
+type stored struct {
+	V            int             `json:"v"`
+	Tenant       string          `json:"tenant"`
+	GlobalActive *bool           `json:"global_active"`
+	Groups       json.RawMessage `json:"groups"`
+	Rules        json.RawMessage `json:"rules"`
+	By           *string         `json:"by"`
+	Previous     *uint64         `json:"previous"`
+	At           *time.Time      `json:"at"`
+}
+
+// storedRule is a rule as it is stored. Of its members only enabled could be missing
+// without traffic.Compile's word, and have calls go out as if the rule were not there.
+type storedRule struct {
+	schemas.Rule
+
+	Enabled *bool `json:"enabled"`
 }
 
 // open reads a stored set and compiles it. Without a value it is the empty set.
@@ -57,21 +79,64 @@ func open(tenant string, r schemas.Record) (Snapshot, error) {
 	return s, nil
 }
 
+// at is the same set under another revision.
+func (s Snapshot) at(revision uint64) Snapshot {
+	s.Revision = revision
+	s.Etag = tag(revision, s.Etag[len(s.Etag)-etagDigits:])
+	s.Set = s.Set.As(s.Etag)
+	return s
+}
+
 func decode(tenant string, data []byte) (doc schemas.RuleSet, c content, err error) {
+	var in stored
+	var rules []storedRule
+	switch {
+	case strict(data, &in) != nil || in.V != schemas.RuleSetVersion:
+		return doc, c, blame(data)
+	case in.Tenant != tenant:
+		return doc, c, errTenant
+	case in.GlobalActive == nil || in.By == nil || in.Previous == nil || in.At == nil:
+		return doc, c, errDamaged
+	case json.Unmarshal(in.Groups, &doc.Groups) != nil || doc.Groups == nil:
+		return doc, c, errDamaged
+	case strict(in.Rules, &rules) != nil || rules == nil:
+		return doc, c, errDamaged
+	}
+	doc.Rules = make([]schemas.Rule, len(rules))
+	for i := range rules {
+		if rules[i].Enabled == nil {
+			return doc, c, errDamaged
+		}
+		doc.Rules[i] = rules[i].Rule
+		doc.Rules[i].Enabled = *rules[i].Enabled
+	}
+	doc.V, doc.Tenant, doc.GlobalActive = in.V, in.Tenant, *in.GlobalActive
+	doc.By, doc.Previous, doc.At = *in.By, *in.Previous, *in.At
+	return doc, content{Tenant: in.Tenant, GlobalActive: *in.GlobalActive, Groups: in.Groups, Rules: in.Rules}, nil
+}
+
+// blame says why data is no set of this version.
+func blame(data []byte) error {
 	var version struct {
 		V int `json:"v"`
 	}
-	switch {
-	case json.Unmarshal(data, &version) != nil:
-		return doc, c, errDamaged
-	case version.V != schemas.RuleSetVersion:
-		return doc, c, errVersion
-	case json.Unmarshal(data, &doc) != nil || json.Unmarshal(data, &c) != nil:
-		return doc, c, errDamaged
-	case doc.Tenant != tenant:
-		return doc, c, errTenant
+	if json.Unmarshal(data, &version) == nil && version.V != schemas.RuleSetVersion {
+		return errVersion
 	}
-	return doc, c, nil
+	return errDamaged
+}
+
+// strict reads one JSON value without a member that v does not have.
+func strict(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errDamaged
+	}
+	return nil
 }
 
 // encode writes a set so that its rules' own bytes stay what they are.
@@ -107,7 +172,11 @@ func etag(revision uint64, c content) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(raw)
-	return etagPrefix + strconv.FormatUint(revision, 10) + "-" + hex.EncodeToString(sum[:])[:etagDigits], nil
+	return tag(revision, hex.EncodeToString(sum[:])[:etagDigits]), nil
+}
+
+func tag(revision uint64, digits string) string {
+	return etagPrefix + strconv.FormatUint(revision, 10) + "-" + digits
 }
 
 // Revision reads the revision out of an etag; ok is false for what is none. It says

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -46,23 +47,21 @@ func TestEtagCoversTheSet(t *testing.T) {
 	require.NotContains(t, seen, tag("other", func(*schemas.RuleSet) {}))
 }
 
-// TestEtagOfWhatIsStored: a later program's members count, white space does not.
+// TestEtagOfWhatIsStored: neither the order of the members counts nor white space.
 func TestEtagOfWhatIsStored(t *testing.T) {
 	t.Parallel()
 	tag := func(value string) string {
 		s, err := open("t", schemas.Record{Seq: 7, Data: []byte(value)})
 		require.NoError(t, err)
+		require.Equal(t, s, s.at(6).at(7))
 		return s.Etag
 	}
-	same := tag(`{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[]}`)
-	require.Equal(t, same, tag(`{ "rules": [ ], "groups": [ ], "v": 1, "tenant": "t", "global_active": true, "by": "x" }`))
-	with := func(more string) string {
-		r, err := json.Marshal(rule("a"))
-		require.NoError(t, err)
-		return tag(`{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[` + strings.TrimSuffix(string(r), "}") + more + `}]}`)
-	}
-	require.NotEqual(t, with(""), with(`,"later":true`))
+	same := tag(whole)
+	require.Equal(t, same, tag(`{ "rules": [ ], "groups": [ ], "at":"1970-01-01T00:00:02Z", "v": 1, "tenant": "t", "global_active": true, "previous": 2, "by": "x" }`))
 }
+
+// whole is the set of a tenant t without rules.
+const whole = `{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[],"by":"a","previous":0,"at":"1970-01-01T00:00:01Z"}`
 
 func TestRevision(t *testing.T) {
 	t.Parallel()
@@ -104,22 +103,80 @@ func TestUnreadable(t *testing.T) {
 	bad, err := json.Marshal(schemas.Rule{ID: "a", Type: "no such type"})
 	require.NoError(t, err)
 	for value, want := range map[string]error{
-		`x`:                       errDamaged,
-		`null`:                    errVersion,
-		`{}`:                      errVersion,
-		`{"v":2,"tenant":"t"}`:    errVersion,
-		`{"v":"1","tenant":"t"}`:  errDamaged,
-		`{"v":1,"tenant":"u"}`:    errTenant,
-		`{"v":1,"tenant":"T"}`:    errTenant,
-		`{"v":1}`:                 errTenant,
-		`{"v":1,"tenant":"t"}{}`:  errDamaged,
-		`{"v":1,"rules":"","x":`:  errDamaged,
-		`{"v":1,"rules":"rules"}`: errDamaged,
-		`{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[` + string(bad) + `]}`: errRule,
+		`x`:                      errDamaged,
+		`null`:                   errVersion,
+		`{}`:                     errVersion,
+		`{"v":2,"tenant":"t"}`:   errVersion,
+		`{"v":"1","tenant":"t"}`: errDamaged,
+		`{"v":1,"tenant":"u"}`:   errTenant,
+		`{"v":1,"tenant":"T"}`:   errTenant,
+		`{"v":1}`:                errTenant,
+		`{"v":1,"tenant":"t"}{}`: errDamaged,
+		`{"v":1,"rules":"","x":`: errDamaged,
+		`{"v":2,"later":true}`:   errVersion,
+		ruled(string(bad)):       errRule,
+		ruled(`null`):            errDamaged,
+		ruled(`{"x":1}`):         errDamaged,
+		whole + whole:            errDamaged,
+		strings.Replace(whole, `"rules":[]`, `"rules":"rules"`, 1):        errDamaged,
+		strings.Replace(whole, `"groups":[]`, `"groups":[1]`, 1):          errDamaged,
+		strings.Replace(whole, `{"v":1`, `{"v":1,"later":true`, 1):        errDamaged,
+		strings.Replace(whole, `{"v":1`, `{"v":2,"later":true`, 1):        errVersion,
+		strings.Replace(whole, `"tenant":"t"`, `"tenant":null`, 1):        errTenant,
+		strings.Replace(whole, `"rules":[]`, `"rules":[`+"]}]", 1):        errDamaged,
+		strings.Replace(whole, `"groups":[]`, `"groups":["g"],"x":[]`, 1): errDamaged,
 	} {
 		_, err := open("t", schemas.Record{Seq: 1, Data: []byte(value)})
 		require.Equal(t, want, err, value)
 		require.ErrorIs(t, err, ErrUnreadable)
+	}
+}
+
+// ruled is a set of a tenant t with one rule.
+func ruled(rule string) string {
+	return strings.Replace(whole, `"rules":[]`, `"rules":[`+rule+`]`, 1)
+}
+
+// TestEachMemberHasToBeThere, and none may be that this program does not know: what
+// lost its rules, or a limit to one of them, is no set without.
+func TestEachMemberHasToBeThere(t *testing.T) {
+	t.Parallel()
+	read := func(value string) error {
+		_, err := open("t", schemas.Record{Seq: 1, Data: []byte(value)})
+		return err
+	}
+	require.NoError(t, read(whole))
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(whole), &members))
+	require.Len(t, members, reflect.TypeFor[schemas.RuleSet]().NumField())
+	for name, value := range members {
+		for what, without := range map[string]func(){
+			"missing": func() { delete(members, name) },
+			"null":    func() { members[name] = json.RawMessage("null") },
+		} {
+			without()
+			changed, err := json.Marshal(members)
+			require.NoError(t, err)
+			require.ErrorIs(t, read(string(changed)), ErrUnreadable, "%s %s", name, what)
+			members[name] = value
+		}
+	}
+	raw, err := json.Marshal(rule("a"))
+	require.NoError(t, err)
+	good := string(raw)
+	require.NoError(t, read(ruled(good)))
+	for _, change := range [][2]string{
+		{`"enabled":true,`, ``},
+		{`"enabled":true`, `"enabled":null`},
+		{`"group":"default",`, ``},
+		{`"type":"mock",`, ``},
+		{`"enabled":true`, `"enabled":true,"later":1`},
+		{`"match":{`, `"match":{"later":1,`},
+		{`"action":{`, `"action":{"later":1,`},
+		{`"enabled":true`, `"enabled":true,"scope":{"later":"x"}`},
+	} {
+		require.Contains(t, good, change[0])
+		require.ErrorIs(t, read(ruled(strings.Replace(good, change[0], change[1], 1))), ErrUnreadable, change[1])
 	}
 }
 

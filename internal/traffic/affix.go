@@ -91,13 +91,19 @@ func (b affixBuilder[T]) build() affixes[T] {
 	return affixes[T]{newChain(heads, false)}
 }
 
-// each calls fn for the values whose glob s may match.
-func (x affixes[T]) each(s string, fn func(T)) {
+// each calls fn for the values whose glob s may match. Those under one first and one
+// last chunk come in the order they were added in; where fn is false, the others of
+// these are left out. Looks counts what is looked at.
+func (x affixes[T]) each(s string, looks *int, fn func(T) bool) {
 	for i := x.last(s); i >= 0; i = x.inner[i] {
+		*looks++
 		tails := x.values[i]
 		for j := tails.last(s); j >= 0; j = tails.inner[j] {
 			for _, value := range tails.values[j] {
-				fn(value)
+				*looks++
+				if !fn(value) {
+					break
+				}
 			}
 		}
 	}

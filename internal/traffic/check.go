@@ -14,9 +14,10 @@ import (
 	"weir/schemas"
 )
 
-const (
-	anyMethod = "ANY"
+// AnyMethod is the method of a rule for every one.
+const AnyMethod = "ANY"
 
+const (
 	minStatus = 200
 	maxStatus = 599
 
@@ -48,7 +49,7 @@ func check(r *schemas.Rule) error {
 		return invalid("/priority", "must be a whole number from -1000000 to 1000000")
 	case r.Match.URLPattern == "":
 		return badPattern("is missing")
-	case r.Match.Method != anyMethod && !schemas.KnownMethod(r.Match.Method):
+	case r.Match.Method != AnyMethod && !schemas.KnownMethod(r.Match.Method):
 		return invalid("/match/method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or ANY")
 	case !readable(r.Match.ResourceType, maxResourceType):
 		return invalid("/match/resource_type", "must be at most "+strconv.Itoa(maxResourceType)+" characters, none of them a control or formatting character")
@@ -63,8 +64,9 @@ func checkScope(s *schemas.RuleScope) error {
 	if s == nil {
 		return nil
 	}
-	if s.ActionKind != "" && !slices.Contains(schemas.Kinds(), s.ActionKind) {
-		return invalid("/scope/action_kind", "is no kind of action")
+	// Kind rule makes no calls.
+	if s.ActionKind != "" && (s.ActionKind == schemas.KindRule || !slices.Contains(schemas.Kinds(), s.ActionKind)) {
+		return invalid("/scope/action_kind", "is no kind of action that makes calls; those are http, plan and run")
 	}
 	for _, id := range []struct{ name, value string }{{"agent", s.Agent}, {"task_id", s.TaskID}, {"request_id", s.RequestID}} {
 		if id.value != "" && !schemas.ValidID(id.value) {
@@ -156,6 +158,9 @@ func checkChange(at string, c schemas.HeaderChange) error {
 			return invalid(at+"/value", "must not be empty")
 		}
 	case schemas.HeaderSet:
+		if c.Value == "" {
+			return invalid(at+"/value", "must not be empty; to have none, use remove")
+		}
 	default:
 		return invalid(at+"/op", "must be set, append or remove")
 	}

@@ -35,6 +35,7 @@ func Compile(doc schemas.RuleSet, etag string) (*Set, error) {
 			return nil, fmt.Errorf("rule %d of the set: %w", i, err)
 		}
 		ids[r.ID] = true
+		s.expires = s.expires || !r.ExpiresAt.IsZero()
 		s.rules = append(s.rules, r)
 	}
 	slices.SortFunc(s.rules, precedence)
@@ -92,7 +93,7 @@ func (r *rule) narrowness() int {
 	return n
 }
 
-func (r *rule) named() bool { return r.Match.Method != anyMethod }
+func (r *rule) named() bool { return r.Match.Method != AnyMethod }
 
 func compareBool(a, b bool) int {
 	switch {
@@ -108,7 +109,7 @@ func compareBool(a, b bool) int {
 // fits reports whether the pattern and the method match a URL whose host the
 // pattern is known to match.
 func (r *rule) fits(method string, at *site) bool {
-	return (r.Match.Method == method || r.Match.Method == anyMethod) && r.pattern.fits(at)
+	return (r.Match.Method == method || r.Match.Method == AnyMethod) && r.pattern.fits(at)
 }
 
 // decides reports whether the rule says where a call goes.

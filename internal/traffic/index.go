@@ -56,29 +56,34 @@ func newIndex(rules []rule) index {
 	return x
 }
 
+// near calls fn with the ranks of the rules that may match a URL, as each does.
+func (s *Set) near(at *site, looks *int, fn func(rank int32) bool) {
+	if h := s.index.hosts[at.host]; h != nil {
+		h.near(at, looks, fn)
+	}
+	s.index.globs.each(at.host, looks, func(h *hostRules) bool {
+		if h.host.match(at.host) {
+			h.near(at, looks, fn)
+		}
+		return true
+	})
+}
+
+func (h *hostRules) near(at *site, looks *int, fn func(rank int32) bool) {
+	h.paths.each(at.normalPath, looks, fn)
+	h.tails.each(at.normalTail, looks, fn)
+}
+
 // matching appends the ranks of the rules whose pattern and method match, in the
 // order of precedence.
 func (s *Set) matching(ranks []int32, method string, at *site) []int32 {
-	if h := s.index.hosts[at.Host]; h != nil {
-		ranks = s.fitting(ranks, h, method, at)
-	}
-	s.index.globs.each(at.Host, func(h *hostRules) {
-		if h.host.match(at.Host) {
-			ranks = s.fitting(ranks, h, method, at)
-		}
-	})
-	slices.Sort(ranks)
-	return ranks
-}
-
-// fitting appends the ranks of those that match among the rules of one host.
-func (s *Set) fitting(ranks []int32, h *hostRules, method string, at *site) []int32 {
-	add := func(rank int32) {
+	looks := 0
+	s.near(at, &looks, func(rank int32) bool {
 		if s.rules[rank].fits(method, at) {
 			ranks = append(ranks, rank)
 		}
-	}
-	h.paths.each(at.Path, add)
-	h.tails.each(at.tail, add)
+		return true
+	})
+	slices.Sort(ranks)
 	return ranks
 }

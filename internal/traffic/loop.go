@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -47,42 +48,110 @@ func circle(from *site, url string, far reach, next func(*site) *rule) bool {
 	return false
 }
 
+// How much is looked at in search of circles: behind a call, and for a rule that is
+// written. Beyond it none is seen.
+const (
+	callLooks = 10_000
+	ruleLooks = 200_000
+)
+
+// search asks a set where calls go, until it has looked at so much.
+type search struct {
+	set         *Set
+	looks, most int
+}
+
+func (x *search) spent() bool { return x.looks > x.most }
+
+// decider is the rule that says where a call goes; nil for none, and where the
+// search is spent.
+func (x *search) decider(method string, at *site, f *Facts, now time.Time) *rule {
+	if x.spent() {
+		return nil
+	}
+	best := len(x.set.rules)
+	x.set.near(at, &x.looks, func(rank int32) bool {
+		if int(rank) > best || x.spent() {
+			return false // and so are those behind it
+		}
+		if r := &x.set.rules[rank]; r.decides() && r.fits(method, at) && r.idle(f, now) == "" && !r.stays(at) {
+			best = int(rank)
+			return false
+		}
+		return true
+	})
+	if best == len(x.set.rules) || x.spent() {
+		return nil
+	}
+	return &x.set.rules[best]
+}
+
 // Circular is the id of a redirect of the set that leads in a circle with rule r
 // in it, as far as that can be seen without a call; empty: none is seen. It takes
-// r for enabled, no rule for expired and the rules for active.
+// r for enabled, no rule for expired and the rules for active. A redirect that only
+// ever leads a call to where it was going counts as one.
 func (s *Set) Circular(r schemas.Rule) string {
+	id, _ := s.circular(r)
+	return id
+}
+
+// circular counts as well what it has looked at.
+func (s *Set) circular(r schemas.Rule) (id string, looks int) {
 	with, err := s.With(r)
 	if err != nil || r.Type != schemas.RuleRedirect {
-		return ""
+		return "", 0
 	}
-	self := slices.IndexFunc(with.rules, func(o rule) bool { return o.ID == r.ID })
-	with.rules[self].Enabled = true
+	self := &with.rules[slices.IndexFunc(with.rules, func(o rule) bool { return o.ID == r.ID })]
+	self.Enabled = true
+	if self.idles() {
+		return self.ID, 0
+	}
+	x := &search{set: with, most: ruleLooks}
+	id = x.circleFrom(self, self, ruleReach())
 	for i := range with.rules {
 		start := &with.rules[i]
-		if start.Type != schemas.RuleRedirect || !start.Enabled {
-			continue
+		if id != "" || x.spent() {
+			break
 		}
-		far := otherReach()
-		if i == self {
-			far = ruleReach()
-		}
-		if id := with.circleFrom(start, &with.rules[self], far); id != "" {
-			return id
+		if start != self && start.Type == schemas.RuleRedirect && start.Enabled {
+			id = x.circleFrom(start, self, otherReach())
 		}
 	}
-	return ""
+	return id, x.looks
+}
+
+// stays reports whether a redirect with wildcards leads a call to where it is going:
+// the call is there already, and the rule has nothing to say of it.
+func (r *rule) stays(at *site) bool {
+	if r.Type != schemas.RuleRedirect || r.pattern.stars() == 0 {
+		return false
+	}
+	to, ok := readSite(r.redirect(at), false)
+	return ok && to.Parts == at.Parts
+}
+
+// idles reports whether the redirect stays wherever a call goes, as far as that can
+// be seen without one.
+func (r *rule) idles() bool {
+	all := r.pattern.specimens()
+	for i := range all {
+		if !r.stays(&all[i]) {
+			return false
+		}
+	}
+	return len(all) > 0
 }
 
 // circleFrom looks for a circle with the rule self in it, beginning at URLs that
 // the rule start is for.
-func (s *Set) circleFrom(start, self *rule, far reach) string {
+func (x *search) circleFrom(start, self *rule, far reach) string {
 	facts, ok := meet(start.Scope, self.Scope)
 	if !ok {
 		return ""
 	}
-	for _, method := range s.methods(start, self) {
+	for _, method := range x.set.methods(start, self) {
 		for _, at := range start.pattern.specimens() {
-			if id := s.circleAt(&at, method, &facts, self, far); id != "" {
+			if id := x.circleAt(&at, method, &facts, self, far); id != "" {
 				return id
 			}
 		}
@@ -90,10 +159,10 @@ func (s *Set) circleFrom(start, self *rule, far reach) string {
 	return ""
 }
 
-func (s *Set) circleAt(at *site, method string, facts *Facts, self *rule, far reach) string {
+func (x *search) circleAt(at *site, method string, facts *Facts, self *rule, far reach) string {
 	var way []*rule
 	next := func(at *site) *rule {
-		r := s.winner(s.live(nil, method, at, facts, time.Time{}))
+		r := x.decider(method, at, facts, time.Time{})
 		way = append(way, r)
 		return r
 	}
@@ -137,16 +206,9 @@ func meet(a, b *schemas.RuleScope) (Facts, bool) {
 			continue
 		}
 		f = Facts{
-			Kind: or(f.Kind, s.ActionKind), TaskType: or(f.TaskType, s.Agent), TaskID: or(f.TaskID, s.TaskID), ActionID: or(f.ActionID, s.RequestID),
-			Principal: or(s.Agent, f.Principal),
+			Kind: cmp.Or(f.Kind, s.ActionKind), TaskType: cmp.Or(f.TaskType, s.Agent), TaskID: cmp.Or(f.TaskID, s.TaskID), ActionID: cmp.Or(f.ActionID, s.RequestID),
+			Principal: cmp.Or(s.Agent, f.Principal),
 		}
 	}
 	return f, misses(a, &f) == "" && misses(b, &f) == ""
-}
-
-func or[T ~string](a, b T) T {
-	if a != "" {
-		return a
-	}
-	return b
 }

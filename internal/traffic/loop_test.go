@@ -2,6 +2,7 @@ package traffic_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,14 +46,17 @@ func TestLoops(t *testing.T) {
 		"two":             {rules: []schemas.Rule{redirect("r1", x, y), redirect("r2", y, x)}, loop: true, circular: "r1"},
 		"identity":        {rules: []schemas.Rule{redirect("r", x, x)}, loop: true, circular: "r"},
 		"identity dress":  {rules: []schemas.Rule{redirect("r", x, "HTTPS://A.example:443/x")}, loop: true, circular: "r"},
-		"identity filled": {rules: []schemas.Rule{redirect("r", "https://a.example/*", "https://a.example/$1")}, loop: true, circular: "r"},
-		"to https":        {rules: []schemas.Rule{redirect("r", "*://a.example/*", "https://a.example/$2")}, url: "http://a.example/x", loop: true, circular: "r"},
+		"identity filled": {rules: []schemas.Rule{redirect("r", "https://a.example/*", "https://a.example/$1")}, circular: "r"},
+		"to https":        {rules: []schemas.Rule{redirect("r", "*://a.example/*", "https://a.example/$2")}, url: "http://a.example/x"},
+		"to one place":    {rules: []schemas.Rule{redirect("r", "http://*/*", "http://sandbox.example/$2")}, url: "http://a.example/x"},
+		"there already":   {rules: []schemas.Rule{redirect("r", "http://*/*", "http://sandbox.example/$2")}, url: "http://sandbox.example/x"},
+		"all in one":      {rules: []schemas.Rule{redirect("r", "https://a.example/*", "https://a.example/")}, url: "https://a.example/"},
 		"http to https":   {rules: []schemas.Rule{redirect("r", "http://a.example/*", "https://a.example/$1")}, url: "http://a.example/x"},
 		"grows":           {rules: []schemas.Rule{redirect("r", "https://a.example/*", "https://a.example/v2/$1")}},
 		"grows and ends":  {rules: []schemas.Rule{redirect("r1", "https://a.example/*", "https://a.example/v2/$1"), priority(redirect("r2", "https://a.example/v2/v2/*", "https://a.example/$1"), 1)}, loop: true, circular: "r1"},
 		"swap":            {rules: []schemas.Rule{redirect("r", "https://a.example/*/*", "https://a.example/$2/$1")}, url: "https://a.example/1/2", loop: true, circular: "r"},
-		"doubled":         {rules: []schemas.Rule{redirect("r", "https://a.example/*/*", "https://a.example/$2/$2")}, url: "https://a.example/1/2", loop: true, circular: "r"},
-		"equal by chance": {rules: []schemas.Rule{redirect("r", "https://a.example/v1/*/*", "https://a.example/$2/$1/$2")}, url: "https://a.example/v1/1/v1", loop: true},
+		"doubled":         {rules: []schemas.Rule{redirect("r", "https://a.example/*/*", "https://a.example/$2/$2")}, url: "https://a.example/1/2"},
+		"equal by chance": {rules: []schemas.Rule{redirect("r", "https://a.example/v1/*/*", "https://a.example/$2/$1/$2")}, url: "https://a.example/v1/1/v1"},
 		"with the query":  {rules: []schemas.Rule{redirect("r1", x, y), redirect("r2", y, x)}, url: x + "?q=1", loop: true, circular: "r1"},
 		"another query":   {rules: []schemas.Rule{redirect("r1", x, y), redirect("r2", y, x+"?q=2")}, url: x + "?q=1", loop: true, circular: "r1"},
 		"leads into one":  {rules: []schemas.Rule{redirect("r1", "https://a.example/1", "https://a.example/2"), redirect("r2", "https://a.example/2", "https://a.example/1"), redirect("r3", x, "https://a.example/1")}, loop: true, circular: "r1"},
@@ -65,7 +69,7 @@ func TestLoops(t *testing.T) {
 		"method of a third": {
 			rules:    []schemas.Rule{method(redirect("r1", "https://a.example/z", x), "GET"), redirect("r2", y, "https://a.example/z"), redirect("r3", x, y)},
 			loop:     true,
-			circular: "r1",
+			circular: "r2",
 		},
 		"scopes apart": {rules: []schemas.Rule{scope(redirect("r1", x, y), schemas.RuleScope{TaskID: "1"}), scope(redirect("r2", y, x), schemas.RuleScope{TaskID: "2"})}},
 		"scopes meet": {
@@ -114,6 +118,44 @@ func TestCircularIsBounded(t *testing.T) {
 	require.Empty(t, s.Circular(rules[0]))
 	rules[schemas.MaxRules-1].Action.ToURL = "https://a.example/0"
 	require.NotEmpty(t, setOf(t, rules[1:]...).Circular(rules[0]))
+}
+
+// What is looked at in search of circles is bounded, whatever the rules, and where
+// the strongest rule fits no weaker one is asked. Counted: time would tell less.
+func TestCircularLooksAtSoMuch(t *testing.T) {
+	t.Parallel()
+	crowd := func(from, to string) []schemas.Rule {
+		var rules []schemas.Rule
+		for i := range schemas.MaxRules {
+			rules = append(rules, redirect(fmt.Sprintf("r%d", i), from, to))
+		}
+		return rules
+	}
+	bomb := crowd("https://h.com/*x*", "https://h.com/$1xx$2")
+	for i := range bomb[1:] { // no rule but the first says anything, and all are asked
+		bomb[i+1].Match.URLPattern = fmt.Sprintf("https://h.com/*x*%d*", i)
+	}
+	hosts := crowd("", "https://h.com/x")
+	for i := range hosts {
+		hosts[i].Match.URLPattern = fmt.Sprintf("https://*h*%d*.*/", i)
+	}
+	heads := crowd("", "https://h.com/"+strings.Repeat("a", schemas.MaxRules))
+	for i := range heads {
+		heads[i].Match.URLPattern = "https://h.com/" + strings.Repeat("a", i) + "*z"
+	}
+	heads[0].Match.URLPattern = "https://h.com/*"
+	for name, rules := range map[string][]schemas.Rule{"paths": bomb, "hosts": hosts, "beginnings": heads} {
+		looks := traffic.Looks(setOf(t, rules[1:]...), rules[0])
+		require.LessOrEqual(t, looks, 200_000+3*schemas.MaxRules, name)
+		require.Greater(t, looks, schemas.MaxRules, "%s: each is counted", name)
+	}
+	require.Greater(t, traffic.Looks(setOf(t, bomb[1:]...), bomb[0]), 200_000, "it would be more")
+	require.Empty(t, setOf(t, bomb[1:]...).Circular(bomb[0]), "beyond the bound none is seen")
+
+	same := crowd("https://h.com/x", "https://h.com/y")
+	self := priority(redirect("self", "https://h.com/x", "https://h.com/y"), 1)
+	require.LessOrEqual(t, traffic.Looks(setOf(t, same[1:]...), self), 8*schemas.MaxRules)
+	require.Equal(t, "self", setOf(t, bomb[2:]...).Circular(redirect("self", "https://h.com/self", "https://h.com/self")), "the rule itself comes first")
 }
 
 func TestSpecimens(t *testing.T) {

@@ -53,7 +53,7 @@ func (m *members) match(match *schemas.RuleMatch, raw json.RawMessage) {
 	o := m.object("/match", raw, "url_pattern", "method", "resource_type", "include_query")
 	m.required(o, "url_pattern")
 	m.text(o, "url_pattern", "", &match.URLPattern)
-	m.word(o, "method", anyMethod, &match.Method)
+	m.word(o, "method", AnyMethod, &match.Method)
 	match.Method = upper(match.Method)
 	m.text(o, "resource_type", "", &match.ResourceType)
 	m.flag(o, "include_query", false, &match.IncludeQuery)
@@ -190,7 +190,7 @@ func (m *members) changes(o object, name string, into *[]schemas.HeaderChange) {
 		switch has := ok && !isNull; {
 		case has && change.Op == schemas.HeaderRemove:
 			m.refuse(c.at+"/value", "does not go with remove")
-		case !has && change.Op != schemas.HeaderRemove:
+		case !has && (change.Op == schemas.HeaderSet || change.Op == schemas.HeaderAppend): // another is told as no operation
 			m.refuse(c.at+"/value", "is missing")
 		}
 		*into = append(*into, change)

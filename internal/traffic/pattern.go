@@ -16,12 +16,16 @@ const (
 )
 
 // pattern says which URLs a rule is for. It is held against the parts of a URL as
-// policy reads them.
+// policy reads them. Of the path and the query, the pattern's and the URL's normal
+// forms are compared: an escape of a character that needs none is that character,
+// and the hex digits of the others are in upper case. A target reads both alike, and
+// a rule must not miss a call for its dress. Wildcards take what they match from the
+// normal form.
 type pattern struct {
 	every   bool   // every URL; the rest is not looked at
 	whole   bool   // every, with one wildcard that is the URL
 	scheme  string // empty: either, and a wildcard
-	host    glob   // lower case
+	host    glob   // lower case; an IPv6 address in brackets
 	port    uint16 // 0: see anyPort and the host
 	anyPort bool   // the port is a wildcard
 	path    glob
@@ -29,11 +33,14 @@ type pattern struct {
 	literal int  // bytes that are no wildcard, as it was written
 }
 
-// site is where a call goes: its parts, and path and query together.
+// site is where a call goes: its parts, and what of them patterns are held against.
 type site struct {
 	policy.Parts
 
-	tail string
+	host string // an IPv6 address in brackets
+	tail string // path and query, as they were written
+	// The path, and path and query, in their normal form.
+	normalPath, normalTail string
 }
 
 // readSite is false for a URL that policy denies for its form.
@@ -42,20 +49,27 @@ func readSite(url string, dropFragment bool) (site, bool) {
 	if !ok {
 		return site{}, false
 	}
-	at := site{Parts: p, tail: p.Path}
+	at := site{Parts: p, host: p.HostText(), tail: written(url, dropFragment, &p), normalPath: normal(p.Path)}
+	at.normalTail = at.normalPath
+	if p.HasQuery {
+		at.normalTail = normal(at.tail)
+	}
+	return at, true
+}
+
+// written is path and query of a URL that was split into p.
+func written(url string, dropFragment bool, p *policy.Parts) string {
 	if !p.HasQuery {
-		return at, true
+		return p.Path
 	}
 	if dropFragment {
 		url, _, _ = strings.Cut(url, "#")
 	}
 	// The path and the query lie side by side in the URL, unless the path was empty.
 	if n := len(url) - len(p.Path) - 1 - len(p.Query); url[n] == '/' {
-		at.tail = url[n:]
-	} else {
-		at.tail = p.Path + "?" + p.Query
+		return url[n:]
 	}
-	return at, true
+	return p.Path + "?" + p.Query
 }
 
 func ownPort(scheme string) uint16 {
@@ -67,17 +81,10 @@ func ownPort(scheme string) uint16 {
 
 // text is the URL as it is called, without the query where that is not wanted.
 func (s site) text(query bool) string {
-	host := s.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if s.Port != ownPort(s.Scheme) {
-		host += ":" + strconv.Itoa(int(s.Port))
-	}
 	if query {
-		return s.Scheme + "://" + host + s.tail
+		return s.Scheme + "://" + s.Authority() + s.tail
 	}
-	return s.Scheme + "://" + host + s.Path
+	return s.Scheme + "://" + s.Authority() + s.Path
 }
 
 func badPattern(message string) error {
@@ -118,7 +125,7 @@ func parsePattern(s string, includeQuery bool) (pattern, error) {
 	if path[0] == '?' {
 		path = "/" + path
 	}
-	p.path = newGlob(path)
+	p.path = newGlob(normal(path))
 	if err := p.setAuthority(authority); err != nil {
 		return pattern{}, err
 	}
@@ -155,16 +162,21 @@ func (p *pattern) setAuthority(s string) error {
 		}
 	}
 	if !strings.Contains(host, "*") {
-		parts, ok := policy.Split("http://"+host+"/", false)
-		if !ok || parts.Port != 80 { // a second port
+		parts, ok := policy.Split("http://"+host+":1/", false) // with a port, it cannot bring a second one
+		if !ok {
 			return badPattern("the host is no host name")
 		}
-		p.host = glob{chunks: []string{parts.Host}}
+		p.host = glob{chunks: []string{parts.HostText()}}
 		return nil
 	}
 	host = strings.ToLower(host)
 	for i := range len(host) {
 		if c := host[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("-._*", c) < 0 {
+			return badPattern("the host is no host name with wildcards")
+		}
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
 			return badPattern("the host is no host name with wildcards")
 		}
 	}
@@ -206,9 +218,9 @@ func (p *pattern) stars() int {
 // subject is what the path's text is held against.
 func (p *pattern) subject(at *site) string {
 	if p.query {
-		return at.tail
+		return at.normalTail
 	}
-	return at.Path
+	return at.normalPath
 }
 
 // fits reports whether the pattern matches a URL whose host it is known to match.
@@ -246,7 +258,7 @@ func (p *pattern) capture(out []string, at *site) []string {
 	if p.scheme == "" {
 		out = append(out, at.Scheme)
 	}
-	out = p.host.capture(out, at.Host)
+	out = p.host.capture(out, at.host)
 	if p.port == 0 && !p.anyPort && at.Port != ownPort(at.Scheme) {
 		out[len(out)-1] += ":" + strconv.Itoa(int(at.Port))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/policy"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
@@ -18,11 +19,11 @@ func TestPatterns(t *testing.T) {
 	}{
 		"https://api.example.com/v1/*": {
 			fit: []string{
-				"https://api.example.com/v1/", "https://api.example.com/v1/a/b", "HTTPS://API.example.com:443/v1/x?q=1", "https://api.example.com/v1/%2e%2E",
+				"https://api.example.com/v1/", "https://api.example.com/v1/a/b", "HTTPS://API.example.com:443/v1/x?q=1", "https://api.example.com/%761/a",
 			},
 			miss: []string{
 				"https://api.example.com/v1", "https://api.example.com/V1/a", "http://api.example.com/v1/a", "https://api.example.com:8443/v1/a",
-				"https://api.example.com.evil.example/v1/a", "https://eapi.example.com/v1/a", "https://api.example.com/x?/v1/a", "https://api.example.com/%761/a",
+				"https://api.example.com.evil.example/v1/a", "https://eapi.example.com/v1/a", "https://api.example.com/x?/v1/a", "https://api.example.com/v1/%2e%2E",
 			},
 		},
 		"https://api.example.com":   {fit: []string{"https://api.example.com", "https://api.example.com/", "https://api.example.com/?a"}, miss: []string{"https://api.example.com/a"}},
@@ -43,14 +44,21 @@ func TestPatterns(t *testing.T) {
 		"http://a*b*.example/":       {fit: []string{"http://ab.example/", "http://a-x-b-y.example/"}, miss: []string{"http://ba.example/", "http://a.example/"}},
 		"http://[0:0:0:0:0:0:0:1]/x": {fit: []string{"http://[::1]/x", "http://[::1]:80/x"}, miss: []string{"http://[::2]/x"}},
 		"http://a.example/*a*a*":     {fit: []string{"http://a.example/aa", "http://a.example/xaxax"}, miss: []string{"http://a.example/xax"}},
-		"http://a.example/*/end":     {fit: []string{"http://a.example/x/end", "http://a.example//end", "http://a.example/x/end?q"}, miss: []string{"http://a.example/end", "http://a.example/x/end/"}},
+		"http://a.example/*/end":     {fit: []string{"http://a.example/x/end", "http://a.example/x/y/end", "http://a.example/x/end?q"}, miss: []string{"http://a.example//end", "http://a.example/end", "http://a.example/x/end/"}},
 		"http://a.example/aba*ba":    {fit: []string{"http://a.example/ababa", "http://a.example/abaxba"}, miss: []string{"http://a.example/aba"}},
 		"http://a.example/**":        {fit: []string{"http://a.example/", "http://a.example/x"}},
 		"http://a.example/x":         {fit: []string{"http://a.example/x?y", "http://a.example/x?"}, miss: []string{"http://a.example/x/", "http://a.example/xy"}},
 		"http://a.example/x*y=1": {
 			query: true, fit: []string{"http://a.example/x?y=1", "http://a.example/x/z?a&y=1"}, miss: []string{"http://a.example/x?y=2", "http://a.example/x"},
 		},
-		"http://a.example/x?y=*": {query: true, fit: []string{"http://a.example/x?y="}, miss: []string{"http://a.example/xy=", "http://a.example/x/?y="}},
+		"https://a.example/caf%C3%A9/%7e*":   {fit: []string{"https://a.example/caf%c3%a9/~x", "https://a.example/%63af%C3%a9/%7ex"}, miss: []string{"https://a.example/caf%C3%A8/~", "https://a.example/cafC3A9/~"}},
+		"https://a.example/v1/charges":       {fit: []string{"https://a.example/v1/%63harges", "https://a.example/v1/%63%68arges?q"}, miss: []string{"https://a.example/v1/%43harges"}},
+		"https://a.example/v1/%63harges":     {fit: []string{"https://a.example/v1/charges"}},
+		"https://a.example/x%3d%41":          {fit: []string{"https://a.example/x%3DA"}, miss: []string{"https://a.example/x=A"}},
+		"https://a.example/x?q=%c3%A9&%61=*": {query: true, fit: []string{"https://a.example/x?q=%C3%a9&a=1"}, miss: []string{"https://a.example/x?q=%C3%a9&A=1"}},
+		"http://*:*/":                        {fit: []string{"http://[::1]/", "http://[::1]:81/", "http://a.example/"}},
+		"http://*1/":                         {fit: []string{"http://10.0.0.1/", "http://a1/"}, miss: []string{"http://[::1]/"}},
+		"http://a.example/x?y=*":             {query: true, fit: []string{"http://a.example/x?y="}, miss: []string{"http://a.example/xy=", "http://a.example/x/?y="}},
 	} {
 		t.Run(pattern, func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +97,11 @@ func TestRedirects(t *testing.T) {
 		{from: "http://*/*", to: "http://b.example/$1/$2", url: "http://a.example:80/x", want: "http://b.example/a.example/x"},
 		{from: "*", to: "http://b.example/?u=$1", url: "HTTP://A.example:81/x?y", want: "http://b.example/?u=http://a.example:81/x"},
 		{from: "*", to: "http://b.example/?u=$1", query: true, url: "http://[::1]/x?y", want: "http://b.example/?u=http://[::1]/x?y"},
+		{from: "http://*/*", to: "http://$1/y/$2", url: "http://[::1]/x", want: "http://[::1]/y/x"},
+		{from: "http://*/*", to: "http://$1/y/$2", url: "http://[::1]:81/x", want: "http://[::1]:81/y/x"},
+		{from: "http://*:*/*", to: "https://$1:$2/$3", url: "http://[0::1]:81/x", want: "https://[::1]:81/x"},
+		{from: "https://a.example/*", to: "https://b.example/$1", url: "https://a.example/%63%c3%a9?q=%63%c3", want: "https://b.example/c%C3%A9?q=%63%c3"},
+		{from: "https://a.example/%63*", to: "https://b.example?x=@$1", query: true, url: "https://a.example/c?%61", want: "https://b.example?x=@?a"},
 		{from: "<all_urls>", to: "http://b.example/", url: "https://a.example/x?y", want: "http://b.example/?y"},
 		{from: "http://a.example/*/*", to: "http://b.example/$2/$1$1", url: "http://a.example/1/2/3", want: "http://b.example/2/3/11"},
 		{from: "http://a.example/**", to: "http://b.example/-$1-$2", url: "http://a.example/x", want: "http://b.example/--x"},
@@ -104,6 +117,41 @@ func TestRedirects(t *testing.T) {
 			require.Equal(t, "r", e.Redirect)
 			require.True(t, e.Changes())
 		})
+	}
+}
+
+// What Decide denies for its form, whatever the policy, no rule sends elsewhere.
+func TestRulesLeaveWhatPolicyDeniesForItsForm(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "any", URLPrefix: policy.AnyHost}}})
+	require.NoError(t, err)
+	for url, code := range map[string]schemas.Code{
+		"https://a.example/x":        "",
+		"https://u:p@a.example/x":    schemas.DenyUserinfo,
+		"https://@a.example/x":       schemas.DenyUserinfo,
+		"https://a.example./x":       schemas.DenyHost,
+		"https://-a.example/x":       schemas.DenyHost,
+		"https://2130706433/x":       schemas.DenyHost,
+		"https://127.1/x":            schemas.DenyHost,
+		"https://0x7f.0.0.1/x":       schemas.DenyHost,
+		"https://a.example/../x":     schemas.DenyPath,
+		"https://a.example/%2e%2e/x": schemas.DenyPath,
+		"https://a.example/x%2fy":    schemas.DenyPath,
+		"https://a.example//x":       schemas.DenyPath,
+		"https://a.example/x%0a":     schemas.DenyPath,
+		"https://a.example/%ff":      schemas.DenyPath,
+		"https://a.example:0/x":      schemas.DenyURLInvalid,
+		"https://a.example/x#y":      schemas.DenyURLInvalid,
+		"https://a.example/%zz":      schemas.DenyURLInvalid,
+	} {
+		for _, pattern := range []string{"*", "<all_urls>", "https://*/*", "https://*a*/*x*"} {
+			e := setOf(t, redirect("r", pattern, "https://b.example/")).Shape(get(url), noon())
+			if e.URL != "" {
+				require.Empty(t, code, url)
+				url = e.URL
+			}
+			require.Equal(t, code, p.Decide(policy.Request{Method: "GET", URL: url}).Code, "%s %s", pattern, url)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (e *Invalid) Error() string {
 // enabled the rule is. Now is the time that expires_at must be behind. Its errors
 // are *Invalid.
 func Read(raw json.RawMessage, now time.Time) (schemas.Rule, error) {
-	r := schemas.Rule{Enabled: true, Group: schemas.DefaultGroup, Match: schemas.RuleMatch{Method: anyMethod}}
+	r := schemas.Rule{Enabled: true, Group: schemas.DefaultGroup, Match: schemas.RuleMatch{Method: AnyMethod}}
 	return merge(r, raw, now)
 }
 

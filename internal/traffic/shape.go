@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/policy"
 	"weir/schemas"
 )
 
@@ -31,7 +32,7 @@ func (s *Set) Shape(c Call, now time.Time) Effect {
 		return e
 	}
 	e.Rules = make([]string, 0, len(ranks))
-	if w := s.winner(ranks); w != nil {
+	if w := s.winner(ranks, &at); w != nil {
 		e.Rules = append(e.Rules, w.ID)
 		s.steer(&e, w, c, &at, now)
 	}
@@ -55,9 +56,9 @@ func (s *Set) live(ranks []int32, method string, at *site, f *Facts, now time.Ti
 }
 
 // winner is the rule that says where the call goes; nil for none.
-func (s *Set) winner(ranks []int32) *rule {
+func (s *Set) winner(ranks []int32, at *site) *rule {
 	for _, i := range ranks {
-		if r := &s.rules[i]; r.decides() {
+		if r := &s.rules[i]; r.decides() && !r.stays(at) {
 			return r
 		}
 	}
@@ -71,31 +72,58 @@ func (s *Set) steer(e *Effect, w *rule, c Call, at *site, now time.Time) {
 		return
 	}
 	e.Redirect, e.URL = w.ID, w.redirect(at)
-	e.Loop = circle(at, e.URL, callReach(), func(at *site) *rule {
-		var buf [16]int32
-		return s.winner(s.live(buf[:0], c.Method, at, &c.Facts, now))
-	})
+	x := search{set: s, most: callLooks}
+	e.Loop = circle(at, e.URL, callReach(), func(at *site) *rule { return x.decider(c.Method, at, &c.Facts, now) })
 }
 
-// apply lets the header rules and the delays take effect, in the order of ranks.
+// MaxChanges is how many changes of headers the rules may make of one call and its
+// answer together.
+const MaxChanges = 1024
+
+// excessive reports whether the rules make more.
+func (s *Set) excessive(ranks []int32) bool {
+	n := 0
+	for _, i := range ranks {
+		n += len(s.rules[i].Action.RequestHeaders) + len(s.rules[i].Action.ResponseHeaders)
+	}
+	return n > MaxChanges
+}
+
+// apply lets the header rules and the delays take effect, in the order of ranks. No
+// header is changed where the changes are too many, nor any more once there are
+// more headers than policy lets pass.
 func (s *Set) apply(e *Effect, ranks []int32) {
+	e.Excess = s.excessive(ranks)
 	before := e.Headers
 	for _, i := range ranks {
-		if r := &s.rules[i]; len(r.Action.RequestHeaders) > 0 {
-			e.Headers = edit(e.Headers, r.Action.RequestHeaders, false)
-			e.Rules = append(e.Rules, r.ID)
+		r := &s.rules[i]
+		if len(r.Action.RequestHeaders) == 0 {
+			continue
 		}
+		if !e.Excess && len(e.Headers) <= policy.MaxHeaders {
+			e.Headers = edit(e.Headers, r.Action.RequestHeaders, false)
+		}
+		e.Rules = append(e.Rules, r.ID)
 	}
 	e.edited = !slices.Equal(e.Headers, before)
+	held := len(e.Rules)
 	for _, i := range ranks {
 		if r := &s.rules[i]; r.Type == schemas.RuleDelay {
 			e.Delay += time.Duration(*r.Action.DelayMS) * time.Millisecond
+			if at := r.ExpiresAt; !at.IsZero() && (e.Until.IsZero() || at.Before(e.Until)) {
+				e.Until = at
+			}
 			e.Rules = append(e.Rules, r.ID)
 		}
 	}
+	if e.Delay > 0 {
+		e.Delays = e.Rules[held:len(e.Rules):len(e.Rules)]
+	}
 	for _, i := range ranks {
 		r := &s.rules[i]
-		e.Response = append(e.Response, r.Action.ResponseHeaders...)
+		if !e.Excess {
+			e.Response = append(e.Response, r.Action.ResponseHeaders...)
+		}
 		if len(r.Action.ResponseHeaders) > 0 && len(r.Action.RequestHeaders) == 0 {
 			e.Rules = append(e.Rules, r.ID)
 		}

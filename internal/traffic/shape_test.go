@@ -2,11 +2,13 @@ package traffic_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/policy"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
@@ -211,6 +213,7 @@ func TestEffectsCompose(t *testing.T) {
 	require.Equal(t, []schemas.Header{{Name: "ACCEPT", Value: "a/own, a/low, a/high"}, {Name: "X-Who", Value: "high"}}, e.Headers)
 	require.Equal(t, []schemas.HeaderChange{set("x-who", "low"), remove("server"), set("x-who", "high")}, e.Response)
 	require.Equal(t, 42*time.Millisecond, e.Delay)
+	require.Equal(t, []string{"d-low", "d-high"}, e.Delays)
 	require.Equal(t, "https://b.example/x", e.URL)
 	require.True(t, e.Changes())
 	require.Equal(t, "me", c.Headers[2].Value, "the call is not changed")
@@ -265,6 +268,61 @@ func TestEditHeaders(t *testing.T) {
 	}
 }
 
+// Header rules that together would make more of a call than any call needs do
+// nothing to it, and say so.
+func TestChangesOfHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	flood := func(n int, request bool) []schemas.Rule {
+		var rules []schemas.Rule
+		for i := range n {
+			var changes []schemas.HeaderChange
+			for j := range schemas.MaxRuleHeaders {
+				changes = append(changes, set(fmt.Sprintf("X-%d-%d", i, j), "1"))
+			}
+			if request {
+				rules = append(rules, headers(fmt.Sprintf("h%d", i), "*", changes, nil))
+			} else {
+				rules = append(rules, headers(fmt.Sprintf("h%d", i), "*", nil, changes))
+			}
+		}
+		return rules
+	}
+	c := get(here)
+	c.Headers = []schemas.Header{{Name: "Accept", Value: "*/*"}}
+	most := traffic.MaxChanges / schemas.MaxRuleHeaders
+	for _, request := range []bool{true, false} {
+		e := setOf(t, flood(most, request)...).Shape(c, noon())
+		require.False(t, e.Excess)
+		require.Len(t, e.Rules, most)
+		if request {
+			require.Greater(t, len(e.Headers), policy.MaxHeaders, "policy denies the call")
+			require.LessOrEqual(t, len(e.Headers), policy.MaxHeaders+schemas.MaxRuleHeaders, "and no more are made")
+		} else {
+			require.Len(t, e.Response, traffic.MaxChanges)
+		}
+		for _, n := range []int{most + 1, schemas.MaxRules} {
+			more := setOf(t, flood(n, request)...).Shape(c, noon())
+			require.True(t, more.Excess)
+			require.Equal(t, c.Headers, more.Headers)
+			require.Empty(t, more.Response)
+			require.Len(t, more.Rules, n)
+			require.False(t, more.Same(e))
+		}
+	}
+	few := flood(most+1, true)
+	for i := range few {
+		few[i].Action.RequestHeaders = []schemas.HeaderChange{remove("x")}
+	}
+	more, less := setOf(t, flood(most+1, true)...).Shape(c, noon()), setOf(t, few...).Shape(c, noon())
+	require.False(t, more.Same(less), "though they leave the same call")
+	both := append(flood(most/2, true), flood(most/2, false)...)
+	for i := range both {
+		both[i].ID = fmt.Sprintf("b%d", i)
+	}
+	require.False(t, setOf(t, both...).Shape(c, noon()).Excess)
+	require.True(t, setOf(t, append(both, headers("one", "*", nil, []schemas.HeaderChange{remove("x")}))...).Shape(c, noon()).Excess)
+}
+
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	bad := mock("b", "https://a.example/#", `1`)
@@ -288,6 +346,7 @@ func TestCompileRefuses(t *testing.T) {
 		"status":     {[]schemas.Rule{with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.Status = 600 })}, "at /action/status"},
 		"no mode":    {[]schemas.Rule{with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.BodyMode = "" })}, "at /action/body_mode"},
 		"remove":     {[]schemas.Rule{headers("h", "*", []schemas.HeaderChange{{Op: "remove", Name: "x", Value: "1"}}, nil)}, "at /action/request_headers/0/value"},
+		"set empty":  {[]schemas.Rule{headers("h", "*", nil, []schemas.HeaderChange{set("x", "")})}, "at /action/response_headers/0/value"},
 		"large body": {[]schemas.Rule{mock("m", "*", `"`+longText(256<<10)+`"`)}, "is larger than 262144 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,11 +4,9 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/policy"
 	"weir/schemas"
 )
-
-// maxURL is more than policy lets pass: what is longer need not be spelled out.
-const maxURL = 8 << 10
 
 // template is a redirect's to_url: texts, and between them the numbers of the
 // wildcards that stand there.
@@ -55,7 +53,11 @@ func parseTemplate(s string, p *pattern) (template, error) {
 	if !t.absolute(p) {
 		return template{}, badTarget("must begin with http:// or https://")
 	}
-	if authority, _, _ := strings.Cut(s[strings.Index(s, "://")+3:], "/"); strings.Contains(authority, "@") {
+	authority := s[strings.Index(s, "://")+3:]
+	if i := strings.IndexAny(authority, "/?"); i >= 0 {
+		authority = authority[:i]
+	}
+	if strings.Contains(authority, "@") {
 		return template{}, badTarget("holds a user; the entry's headers are the place for a credential")
 	}
 	return t, nil
@@ -81,12 +83,12 @@ func (t *template) fill(words []string, query string) string {
 		size += len(words[n]) + len(t.texts[i+1])
 	}
 	var b strings.Builder
-	b.Grow(min(size, 2*maxURL))
+	b.Grow(min(size, 2*policy.MaxURL))
 	b.WriteString(t.texts[0])
 	for i, n := range t.refs {
 		b.WriteString(words[n])
 		b.WriteString(t.texts[i+1])
-		if b.Len() > maxURL {
+		if b.Len() > policy.MaxURL {
 			break
 		}
 	}

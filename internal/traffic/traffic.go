@@ -17,7 +17,9 @@ type Set struct {
 	doc  schemas.RuleSet
 	// rules are in the order of precedence: the first word is the strongest.
 	rules []rule
-	index index
+	// expires: the time of one of them can run out.
+	expires bool
+	index   index
 }
 
 // Etag is the version of the set; empty for none.
@@ -27,6 +29,10 @@ func (s *Set) Etag() string {
 	}
 	return s.etag
 }
+
+// Expires reports whether what the set makes of a call can be something else later:
+// the time of one of its rules can run out.
+func (s *Set) Expires() bool { return s != nil && s.expires }
 
 // Call is the call as an action asks for it.
 type Call struct {
@@ -63,6 +69,10 @@ type Effect struct {
 	Answer *Answer
 	// Delay is how long the call is held back before it is made.
 	Delay time.Duration
+	// Delays are the ids of the rules that it comes of, those of no time included.
+	Delays []string
+	// Until is when the first of them expires; zero: none does.
+	Until time.Time
 	// Response are the changes to the headers of the answer, in order.
 	Response []schemas.HeaderChange
 	// Rules are the ids of the rules that apply, in the order of their effects.
@@ -70,6 +80,9 @@ type Effect struct {
 	// Loop: the redirects of the set lead back to where the call, or one of its
 	// redirects, was going. The call must be denied.
 	Loop bool
+	// Excess: the rules change headers more than MaxChanges times, and none of these
+	// changes is made. The call must be denied.
+	Excess bool
 
 	edited bool // Headers are not the call's own
 }
@@ -86,7 +99,7 @@ func (e Effect) Changes() bool { return e.URL != "" || e.edited }
 
 // Same reports whether two effects make the same of a call, whatever the versions.
 func (e Effect) Same(o Effect) bool {
-	return e.URL == o.URL && e.Redirect == o.Redirect && e.Mock == o.Mock && e.Delay == o.Delay && e.Loop == o.Loop &&
+	return e.URL == o.URL && e.Redirect == o.Redirect && e.Mock == o.Mock && e.Delay == o.Delay && e.Loop == o.Loop && e.Excess == o.Excess &&
 		slices.Equal(e.Headers, o.Headers) && slices.Equal(e.Response, o.Response) && slices.Equal(e.Rules, o.Rules) && e.Answer.same(o.Answer)
 }
 

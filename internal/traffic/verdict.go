@@ -26,6 +26,8 @@ func (s *Set) Verdicts(c Call, now time.Time) []schemas.RuleVerdict {
 		case !s.doc.GlobalActive:
 			v.Reason = "all rules are off"
 		case v.Reason != "" || !r.decides():
+		case r.stays(&at):
+			v.Reason = "the call is at the redirect's target already"
 		case won != "":
 			v.Reason = "rule " + won + " comes first, and one redirect or mock alone says where a call goes"
 		default:

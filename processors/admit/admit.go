@@ -58,17 +58,25 @@ func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State
 		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
 	}
 	if tail != schemas.TailAccepted {
-		return a.Again(ctx, ref)
+		return a.load(ctx, ref, rec)
 	}
 	st, err := ledger.Fold(ref, []schemas.Record{rec})
 	if err != nil {
 		return nil, err
 	}
-	return a.admit(ctx, st)
+	return a.admit(ctx, st, rec)
 }
 
 // Again is First with all of the action's events, read from the log.
-func (a *Admitter) Again(ctx context.Context, ref schemas.Ref) (*ledger.State, error) {
+func (a *Admitter) Again(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil {
+		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
+	}
+	return a.load(ctx, ref, rec)
+}
+
+func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record) (*ledger.State, error) {
 	st, err := a.ledger.Load(ctx, ref)
 	switch {
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
@@ -76,17 +84,18 @@ func (a *Admitter) Again(ctx context.Context, ref schemas.Ref) (*ledger.State, e
 	case err != nil:
 		return nil, err
 	}
-	return a.admit(ctx, st)
+	return a.admit(ctx, st, rec)
 }
 
-func (a *Admitter) admit(ctx context.Context, st *ledger.State) (*ledger.State, error) {
+func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Record) (*ledger.State, error) {
+	st.Message = rec.Seq
 	switch {
 	case st.Settled != nil:
 		return st, ErrDone
 	case st.Damaged != nil:
 		return st, st.Damaged
 	}
-	if open := st.Open(); open != nil && a.mayBeUnderWay(open.Attempt) {
+	if open := st.Open(); open != nil && a.mayBeUnderWay(open.Attempt, rec) {
 		return st, &call.Rest{Until: open.ExpiresAt, For: schemas.WaitInFlight}
 	}
 	payload, err := a.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
@@ -98,11 +107,18 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State) (*ledger.State, 
 }
 
 // mayBeUnderWay reports whether a worker that wrote an attempt down may still be
-// making it. A safe call is not waited for: to make it again harms nobody. This
-// process works on an action once at a time, so its own attempt is over.
-func (a *Admitter) mayBeUnderWay(t schemas.Attempt) bool {
-	if t.Class == schemas.ClassSafe || t.Worker == a.cfg.Worker || a.cfg.Alone {
+// making it. This process works on an action once at a time, so its own attempt is
+// over. A safe call is not waited for where the message that it was made for has
+// come again: its worker is most likely gone, and to make it again harms nobody. Any
+// other message says nothing of that worker: a wake-up that was planned before the
+// action was taken up still comes.
+func (a *Admitter) mayBeUnderWay(t schemas.Attempt, rec schemas.Record) bool {
+	switch {
+	case t.Worker == a.cfg.Worker, a.cfg.Alone:
 		return false
+	case t.Class == schemas.ClassSafe && t.Message == rec.Seq:
+		return false
+	default:
+		return a.cfg.Now().Before(t.ExpiresAt)
 	}
-	return a.cfg.Now().Before(t.ExpiresAt)
 }

@@ -80,7 +80,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if c.draining() {
 			return Result{}, errDraining
 		}
-		if waited, err := c.hold(ctx, t, p, &held, c.cfg.Inline); err != nil {
+		if waited, err := c.hold(ctx, t, p, &held, c.cfg.Hold); err != nil {
 			return Result{}, err
 		} else if waited {
 			continue
@@ -135,6 +135,21 @@ func inDoubt(tries []ledger.Try) bool {
 	return false
 }
 
+// unanswered is the newest try that was sent with a class by which it may be repeated
+// but changes its target, and that no answer of a target's has followed; nil: none.
+func unanswered(tries []ledger.Try) *ledger.Try {
+	for i, t := range slices.Backward(tries) {
+		switch {
+		case !t.Result.Sent:
+		case t.Result.Code == "":
+			return nil
+		case t.Class == schemas.ClassIdempotent:
+			return &tries[i]
+		}
+	}
+	return nil
+}
+
 // errDraining gives a message back: this worker begins nothing new, and whoever
 // takes it up goes on from the log.
 var errDraining = &fault.Later{Cause: errors.New("the worker is draining")}
@@ -152,11 +167,17 @@ func (c *Caller) draining() bool {
 // beside the tries that were sent before: the entry may have changed since the
 // retry was planned, and the key may have run out while it waited. A key is kept
 // with the request that it came with: what traffic rules have changed since is
-// another one, perhaps to somebody who has never seen the key. A call that they
-// answer themselves is sent to nobody, but says nothing of one that is in doubt.
+// another one, perhaps to somebody who has never seen the key. A PUT or DELETE that
+// nobody has answered is repeated as it was, for the same reason: two targets might
+// have heard it. A call that they answer themselves is sent to nobody, but says
+// nothing of one that is in doubt.
 func (c *Caller) mayRepeat(p guard.Pass, tries []ledger.Try) bool {
+	open := unanswered(tries)
 	if p.Mocked() {
-		return !inDoubt(tries)
+		return open == nil && !inDoubt(tries)
+	}
+	if open != nil && digest(p.Call()) != open.Digest {
+		return false
 	}
 	for _, t := range tries {
 		switch {

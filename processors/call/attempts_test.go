@@ -158,6 +158,7 @@ type benchConfig struct {
 	deadline time.Duration
 	barrier  func(context.Context) error
 	plan     bool
+	hold     time.Duration // call.Config's; zero: the default
 	script   []end
 }
 
@@ -189,7 +190,7 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 	b.rules.Store(p)
 	b.guard = guard.New(b.rules.Load, b.book)
 	b.caller = call.New(l, b.guard, b.target, call.Config{
-		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Metrics: counter(b.counted),
+		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Hold: cfg.hold, Metrics: counter(b.counted),
 	})
 	if cfg.deadline == 0 {
 		cfg.deadline = 2 * time.Minute

@@ -78,7 +78,11 @@ type Config struct {
 	Margin time.Duration
 	// Inline is the longest delay spent waiting in a worker's slot; a longer
 	// one becomes a wake-up on the log. Default 3 s.
-	Inline   time.Duration
+	Inline time.Duration
+	// Hold is the same of what traffic rules hold back. It is shorter, since a tenant's
+	// rules hold back any number of its calls at once, and the slots are everybody's.
+	// Default 500 ms.
+	Hold     time.Duration
 	Schedule retry.Schedule
 	// Draining is closed when no new attempt is to begin; nil never is.
 	Draining <-chan struct{}
@@ -97,6 +101,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Inline == 0 {
 		c.Inline = 3 * time.Second
+	}
+	if c.Hold == 0 {
+		c.Hold = 500 * time.Millisecond
 	}
 	if c.Schedule.Attempts == 0 {
 		c.Schedule = retry.Default()
@@ -145,9 +152,12 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 // describe is the record of an attempt.
 func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Time) schemas.Attempt {
 	a := schemas.Attempt{
-		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker,
+		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
 		Decision: p.Decision(), Digest: digest(p.Call()), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
+	}
+	if t.Agent {
+		a.URL = schemas.RunRoute(a.URL) // where the agent is, is not its owner's to know
 	}
 	if a.Class == schemas.ClassKeyed && !p.Mocked() { // the target has not seen the key
 		a.KeyExpiresAt = t.keyExpiry(p, c.cfg.Now())
@@ -187,7 +197,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
 		res.Code, res.Sent = failed.Code, failed.Sent
 	}
-	res.Sent = res.Sent && !e.pass.Mocked()
+	if e.pass.Mocked() {
+		res.Sent = false // and yet failed says what it would have been of the target's, for next
+	}
 	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
 	if e.undeclared {

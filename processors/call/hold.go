@@ -20,12 +20,13 @@ func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, since *time.Ti
 	case wait <= 0:
 		return false, nil
 	case wait > inline:
-		return false, &Rest{Until: c.cfg.Now().Add(wait), For: schemas.WaitRule, Step: t.Step, Replaced: p.Replaced()}
+		return false, &Rest{Until: c.cfg.Now().Add(wait), For: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced()}
 	}
 	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
 }
 
-// heldFor is how long a call is still held back; never past the action's deadline.
+// heldFor is how long a call is still held back: never past the action's deadline,
+// nor past the end of a rule that holds it back, when it is to be asked about anew.
 func (c *Caller) heldFor(t *Task, p guard.Pass, since *time.Time) time.Duration {
 	if p.Delay() <= 0 {
 		return 0
@@ -38,8 +39,10 @@ func (c *Caller) heldFor(t *Task, p guard.Pass, since *time.Time) time.Duration 
 		*since = now
 	}
 	due := since.Add(p.Delay())
-	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(due) {
-		due = d
+	for _, end := range []time.Time{t.State.Action.Deadline, p.DelayEnds()} {
+		if !end.IsZero() && end.Before(due) {
+			due = end
+		}
 	}
 	return due.Sub(now)
 }

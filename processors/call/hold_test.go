@@ -3,6 +3,7 @@ package call_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ func (b *bench) rested(t *testing.T) *call.Rest {
 	rest, ok := errors.AsType[*call.Rest](err)
 	require.True(t, ok, "%v", err)
 	require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{
-		Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until, Step: rest.Step},
+		Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until, Step: rest.Step, Rules: rest.Rules},
 	}))
 	st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
 	require.NoError(t, err)
@@ -117,6 +118,7 @@ func TestDelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
+				tt.hold = 3 * time.Second
 				b := newBench(t, tt.benchConfig)
 				b.book.Put(b.t, second)
 				if tt.act != nil {
@@ -128,6 +130,46 @@ func TestDelay(t *testing.T) {
 				assert.Equal(t, tt.sent, b.target.sent)
 				assert.Equal(t, tt.took, b.elapsed())
 				checkLog(t, b)
+			})
+		})
+	}
+}
+
+// TestWhatRulesHoldBackRests from half a second on: the slots are everybody's. A retry
+// of the call's own may wait there for longer.
+func TestWhatRulesHoldBackRests(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		delays []int64
+		rests  []string
+	}{
+		"half a second":   {delays: []int64{500}},
+		"several, as one": {delays: []int64{250, 250}},
+		"more":            {delays: []int64{501}, rests: []string{"d0"}},
+		"more, together":  {delays: []int64{250, 251}, rests: []string{"d1", "d0"}},
+		"much more":       {delays: []int64{2990}, rests: []string{"d0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, benchConfig{method: "GET", script: []end{{status: 503, wish: time.Second}, {status: 200}}})
+				rules := []schemas.Rule{rulebook.SetHeader("h", all, "X-A", "1")}
+				for i, ms := range tt.delays {
+					rules = append(rules, rulebook.Delay(fmt.Sprintf("d%d", i), all, ms))
+				}
+				b.book.Put(b.t, rules...)
+				if tt.rests == nil {
+					r, err := b.caller.Run(t.Context(), b.task)
+					require.NoError(t, err)
+					assert.True(t, r.Answered)
+					assert.Equal(t, 2*time.Second, b.elapsed())
+					return
+				}
+				rest := b.rested(t)
+				assert.Equal(t, tt.rests, rest.Rules)
+				assert.Zero(t, b.elapsed())
+				assert.Zero(t, b.target.opened)
+				assert.Equal(t, tt.rests, b.task.State.Waiting.Rules)
 			})
 		})
 	}
@@ -146,7 +188,7 @@ func TestLongDelayRests(t *testing.T) {
 		"in time":        {woken: time.Minute, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, took: time.Minute},
 		"late":           {woken: 70 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, took: 70 * time.Second},
 		"early":          {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, again: time.Minute},
-		"a little early": {woken: 58 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, took: time.Minute},
+		"a little early": {woken: 59_600 * time.Millisecond, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, took: time.Minute},
 		"by its end":     {woken: 10 * time.Second, took: 10 * time.Second},
 		"by a shorter":   {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, 5000)}, took: 10 * time.Second},
 		"by a longer":    {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute), rulebook.Delay("e", all, 30_000)}, again: 90 * time.Second},
@@ -227,21 +269,64 @@ func TestDelayAndDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		draining := make(chan struct{})
 		b := newBench(t, benchConfig{method: "POST", draining: draining, script: status(200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, 2000))
-		time.AfterFunc(time.Second, func() { close(draining) })
+		b.book.Put(b.t, rulebook.Delay("d", all, 400))
+		time.AfterFunc(200*time.Millisecond, func() { close(draining) })
 		_, err := b.caller.Run(t.Context(), b.task)
 		_, later := errors.AsType[*fault.Later](err)
 		assert.True(t, later, "%v", err)
-		assert.Equal(t, time.Second, b.elapsed())
+		assert.Equal(t, 200*time.Millisecond, b.elapsed())
 		assert.Zero(t, b.target.opened)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, benchConfig{method: "POST", script: status(200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, 2000))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		b.book.Put(b.t, rulebook.Delay("d", all, 400))
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, err := b.caller.Run(ctx, b.task)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Zero(t, b.target.opened)
 	})
+}
+
+// TestDelayEndsWithItsRule: what a rule holds back goes on when the rule expires, and
+// waits no longer for the others than they say.
+func TestDelayEndsWithItsRule(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ms    int64
+		ends  time.Duration
+		other int64
+		rests time.Duration
+		took  time.Duration
+	}{
+		"in the slot":                 {ms: 2000, ends: time.Second, took: time.Second},
+		"at rest":                     {ms: minute, ends: 5 * time.Second, rests: 5 * time.Second, took: 5 * time.Second},
+		"and another goes on":         {ms: minute, ends: 5 * time.Second, other: 7000, rests: 5 * time.Second, took: 7 * time.Second},
+		"and another has held it too": {ms: minute, ends: 5 * time.Second, other: 3000, rests: 5 * time.Second, took: 5 * time.Second},
+		"too late":                    {ms: 2000, ends: time.Minute, took: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, benchConfig{method: "POST", hold: 3 * time.Second, script: status(200)})
+				d := rulebook.Delay("d", all, tt.ms)
+				d.ExpiresAt = b.start.Add(tt.ends).UTC()
+				rules := []schemas.Rule{d}
+				if tt.other > 0 {
+					rules = append(rules, rulebook.Delay("e", all, tt.other))
+				}
+				b.book.Put(b.t, rules...)
+				if tt.rests > 0 {
+					assert.Equal(t, b.start.Add(tt.rests), b.rested(t).Until)
+					time.Sleep(tt.rests)
+				}
+				r, err := b.caller.Run(t.Context(), b.task)
+				require.NoError(t, err)
+				assert.True(t, r.Answered)
+				assert.Equal(t, tt.took, b.elapsed())
+				assert.Equal(t, 1, b.target.sent)
+				checkLog(t, b)
+			})
+		})
+	}
 }

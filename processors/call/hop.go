@@ -3,9 +3,9 @@ package call
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
+	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/processors/guard"
@@ -36,6 +36,10 @@ func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) 
 		switch {
 		case errors.Is(err, errOver):
 			return nil // Run says how it ends
+		case errors.Is(err, errHeld):
+			e := ending{attempt: c.describe(t, p, number, hop, c.limit(t, p, held)), pass: p, start: held, undeclared: true}
+			_, err = c.finish(ctx, t, e, Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err})
+			return err
 		case err != nil:
 			return err
 		case !p.Valid():
@@ -45,15 +49,24 @@ func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) 
 }
 
 // nextHop asks about the redirect that a call was answered with, once traffic rules
-// do not hold it back any more. That is waited for in the worker's slot however long
-// it is: what was redirected so far is not on the log, and would be asked for again.
+// do not hold it back any more. That is waited for in the worker's slot, for as long
+// as an attempt may take: what was redirected so far is not on the log, and would be
+// asked for again. The error is errHeld where that is not enough.
 func (c *Caller) nextHop(ctx context.Context, t *Task, from made, hop int, held *time.Time) (guard.Pass, schemas.Decision, error) {
 	for {
 		if c.draining() {
 			return guard.Pass{}, schemas.Decision{}, errDraining
 		}
 		p, d := c.guard.Hop(from.pass, from.reply.Location, from.reply.Answer.Status, hop)
-		waited, err := c.hold(ctx, t, p, held, math.MaxInt64)
+		left := c.limit(t, p, *held).Sub(c.cfg.Now())
+		waited, err := c.hold(ctx, t, p, held, left)
+		if _, long := errors.AsType[*Rest](err); long {
+			if left <= 0 {
+				return p, d, errHeld
+			}
+			// Other rules may come meanwhile, and hold it back for less.
+			waited, err = true, c.pause(ctx, t.Stop, left, p.Replaced())
+		}
 		switch {
 		case err != nil || !waited:
 			return p, d, err
@@ -62,6 +75,9 @@ func (c *Caller) nextHop(ctx context.Context, t *Task, from made, hop int, held 
 		}
 	}
 }
+
+// errHeld ends a hop that traffic rules hold back for longer than an attempt may take.
+var errHeld = errors.New("traffic rules hold the call back for too long")
 
 // errOver ends a wait: the action is to stop, or its time is up.
 var errOver = errors.New("the action is over")

@@ -10,9 +10,10 @@ import (
 type Rest struct {
 	Until time.Time
 	For   string // schemas.WaitDelay, schemas.WaitInFlight, schemas.WaitCapacity or schemas.WaitRule
-	// Step is whose call a traffic rule holds back, and Replaced is closed when
-	// other rules come into force, which may not.
+	// Step is whose call the traffic rules Rules hold back, and Replaced is closed
+	// when other rules come into force, which may not.
 	Step     int
+	Rules    []string
 	Replaced <-chan struct{}
 }
 

@@ -44,9 +44,58 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 			func(r call.Result) bool { return r.Answered && r.Last.Decision.Traffic.Redirected == "r" },
 			[]string{"/x", "/y"},
 		},
-		"a PUT is redirected": {
+		"a PUT that was answered is redirected": {
+			benchConfig{method: "PUT"},
+			end{status: 503},
+			[]schemas.Rule{other},
+			func(r call.Result) bool { return r.Answered && !r.Exhausted },
+			[]string{"/x", "/y"},
+		},
+		"a PUT that nobody answered is shown to no other": {
 			benchConfig{method: "PUT"},
 			slow,
+			[]schemas.Rule{other},
+			func(r call.Result) bool { return r.Failed && r.Exhausted && len(r.Tries) == 1 },
+			[]string{"/x"},
+		},
+		"an answer that was cut off says too little": {
+			benchConfig{method: "DELETE"},
+			cutOff,
+			[]schemas.Rule{other},
+			func(r call.Result) bool { return r.Failed && len(r.Tries) == 1 },
+			[]string{"/x"},
+		},
+		"a DELETE goes again as it was": {
+			benchConfig{method: "DELETE"},
+			slow,
+			[]schemas.Rule{rulebook.SetHeader("h", all, "X-A", "1")},
+			func(r call.Result) bool { return r.Failed && len(r.Tries) == 1 },
+			[]string{"/x"},
+		},
+		"a DELETE, and nothing is changed": {
+			benchConfig{method: "DELETE"},
+			slow,
+			[]schemas.Rule{rulebook.Delay("d", all, 10)},
+			func(r call.Result) bool { return r.Answered },
+			[]string{"/x", "/x"},
+		},
+		"a mock is no answer to a PUT": {
+			benchConfig{method: "PUT"},
+			slow,
+			[]schemas.Rule{mock},
+			func(r call.Result) bool { return r.Failed && r.Exhausted && len(r.Tries) == 1 },
+			[]string{"/x"},
+		},
+		"a mock behind a PUT that was answered": {
+			benchConfig{method: "PUT"},
+			end{status: 503},
+			[]schemas.Rule{mock},
+			func(r call.Result) bool { return r.Answered && r.Last.Mocked() },
+			[]string{"/x"},
+		},
+		"a PUT that never left": {
+			benchConfig{method: "PUT"},
+			unsent,
 			[]schemas.Rule{other},
 			func(r call.Result) bool { return r.Answered },
 			[]string{"/x", "/y"},
@@ -174,10 +223,10 @@ func TestRulesWhileItDials(t *testing.T) {
 			0,
 		},
 		"a delay": {
-			func(b *bench) { b.book.Put(b.t, rulebook.Delay("d", all, 700)) },
+			func(b *bench) { b.book.Put(b.t, rulebook.Delay("d", all, 400)) },
 			func(r call.Result) bool { return r.Answered }, 2,
 			[]string{"http://up.example/x"},
-			700 * time.Millisecond,
+			400 * time.Millisecond,
 		},
 		"rules that nobody can read": {
 			func(b *bench) { b.book.Break(errors.New("torn")) },
@@ -281,6 +330,13 @@ func TestHopUnderRules(t *testing.T) {
 			[]string{"/x", "/y"},
 			time.Second,
 		},
+		"held back for too long, then not": {
+			[]schemas.Rule{rulebook.Delay("d", y, minute)},
+			func(b *bench) { time.AfterFunc(10*time.Second, func() { b.book.Put(b.t) }) },
+			func(r call.Result) bool { return r.Answered && len(r.Tries) == 2 },
+			[]string{"/x", "/y"},
+			10 * time.Second,
+		},
 		"stopped meanwhile": {
 			[]schemas.Rule{rulebook.Delay("d", y, minute/2)},
 			func(b *bench) { time.AfterFunc(time.Second, b.stop.pull) },
@@ -290,7 +346,7 @@ func TestHopUnderRules(t *testing.T) {
 		},
 		"the deadline comes": {
 			[]schemas.Rule{rulebook.Delay("d", y, minute), rulebook.Delay("e", y, minute), rulebook.Delay("f", y, minute)},
-			nil,
+			func(b *bench) { b.task.Timeout = 3 * time.Minute },
 			func(r call.Result) bool { return r.Expired && len(r.Tries) == 1 },
 			[]string{"/x"},
 			2 * time.Minute,
@@ -330,6 +386,34 @@ func TestHopUnderRules(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHopHeldForTooLong: a redirect is waited for no longer than an attempt may take,
+// and was not followed then.
+func TestHopHeldForTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, benchConfig{method: "GET", deadline: 10 * time.Minute, script: []end{{status: 302, location: "/y"}}})
+		b.enforce(b.t, policy.Entry{Name: "up", URLPrefix: "http://up.example/", Redirects: 1})
+		b.book.Put(b.t, rulebook.Delay("d", "http://up.example/y", minute))
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Failed && r.Exhausted, "%+v", r)
+		require.Len(t, r.Tries, 6)
+		for i, try := range r.Tries {
+			assert.Equal(t, i/2+1, try.Number)
+			assert.Equal(t, i%2, try.Hop)
+			if try.Hop == 1 {
+				assert.Equal(t, schemas.UpstreamTimeout, try.Result.Code)
+				assert.False(t, try.Result.Sent)
+				assert.Equal(t, 30*time.Second, try.Result.Duration)
+				assert.Equal(t, []string{"d"}, try.Decision.Traffic.Rules)
+			}
+		}
+		assert.Equal(t, []string{"http://up.example/x", "http://up.example/x", "http://up.example/x"}, b.target.urls)
+		assert.Equal(t, 90*time.Second+600*time.Millisecond, b.elapsed())
+		checkLog(t, b)
+	})
 }
 
 // TestRulesAreCounted by their types, once an attempt.

@@ -54,7 +54,7 @@ func (g *Guard) Check(call schemas.HTTPCall, s Scope) (Pass, schemas.Decision) {
 		return Pass{}, d.Decision
 	}
 	p := pass(current, permit, d.Decision, shaped, s)
-	p.asked, p.shaping = asked{call.URL, call.Headers}, sh
+	p.shaping = sh
 	return p, d.Decision
 }
 
@@ -89,7 +89,7 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 		return p, d.Decision
 	}
 	fresh := pass(current, permit, d.Decision, p.call, p.scope)
-	fresh.asked, fresh.shaping = p.asked, p.shaping
+	fresh.shaping = p.shaping
 	return fresh, d.Decision
 }
 
@@ -123,7 +123,7 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	return Pass{
 		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
 		class: p.class, added: p.added, hop: true, valid: true,
-		asked: asked{call.URL, call.Headers}, shaping: sh,
+		shaping: sh,
 	}, next.Decision
 }
 

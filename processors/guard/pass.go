@@ -16,7 +16,6 @@ type Pass struct {
 	permit   policy.Permit
 	decision schemas.Decision
 	call     schemas.HTTPCall // as the rules leave it
-	asked    asked
 	scope    Scope
 	class    schemas.Class
 	added    added
@@ -75,6 +74,13 @@ func (p Pass) Answer() traffic.Answer {
 
 // Delay is how long the rules hold the call back.
 func (p Pass) Delay() time.Duration { return p.effect.Delay }
+
+// DelayedBy are the ids of the rules that do.
+func (p Pass) DelayedBy() []string { return p.effect.Delays }
+
+// DelayEnds is when the first of the rules that hold the call back expires, and it is
+// to be asked about anew; zero: none does.
+func (p Pass) DelayEnds() time.Time { return p.effect.Until }
 
 // Replaced is closed when other rules come into force than those that were asked;
 // nil where there are none.

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -311,4 +312,59 @@ func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	require.InDelta(t, 1, testing.AllocsPerRun(100, check), 0)
 	p, _ := g.Check(call, scope)
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }))
+	b.Put(t, rulebook.SetHeader("h", "*", "X-A", "1"), rulebook.Delay("d", "*", 10))
+	p, _ = g.Check(call, scope)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }), "nothing has changed since")
+}
+
+// TestHopCarriesNothingOfTheEntrys: a header that rules have taken from the call goes
+// on no hop of it unasked, whether rules are there for that or not.
+func TestHopCarriesNothingOfTheEntrys(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	call := get("")
+	call.Headers = []schemas.Header{{Name: "x-key", Value: "mine"}}
+	_, d := g.Check(call, guard.Scope{})
+	require.Equal(t, schemas.DenyHeader, d.Code)
+	remove := rulebook.SetHeader("h", "https://up.example/a", "x-key", "")
+	remove.Action.RequestHeaders = []schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x-key"}}
+	b.Put(t, remove)
+	p, d := g.Check(call, guard.Scope{})
+	require.True(t, p.Valid(), d.Reason)
+	hop, d := g.Hop(p, "/b", 302, 1)
+	assert.False(t, hop.Valid())
+	assert.Equal(t, schemas.DenyHeader, d.Code, "the rules are not why")
+	remove.Match.URLPattern = "https://up.example/*"
+	b.Put(t, remove)
+	p, _ = g.Check(call, guard.Scope{})
+	hop, d = g.Hop(p, "/b", 302, 1)
+	require.True(t, hop.Valid(), d.Reason)
+	assert.Empty(t, hop.Call().Headers)
+}
+
+// TestTooManyChanges of headers deny the call, and a hop.
+func TestTooManyChanges(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	many := func(pattern string) (rules []schemas.Rule) {
+		for i := range traffic.MaxChanges/schemas.MaxRuleHeaders + 1 {
+			r := rulebook.Rule("h"+strconv.Itoa(i), schemas.RuleHeaders, pattern)
+			for range schemas.MaxRuleHeaders {
+				r.Action.ResponseHeaders = append(r.Action.ResponseHeaders, schemas.HeaderChange{Op: schemas.HeaderRemove, Name: "x-a"})
+			}
+			rules = append(rules, r)
+		}
+		return rules
+	}
+	b.Put(t, many("https://up.example/b")...)
+	p, d := g.Check(get(""), guard.Scope{})
+	require.True(t, p.Valid(), d.Reason)
+	hop, d := g.Hop(p, "/b", 302, 1)
+	assert.False(t, hop.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	b.Put(t, many("*")...)
+	p, d = g.Check(get(""), guard.Scope{})
+	assert.False(t, p.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	assert.Contains(t, d.Reason, "1024")
 }

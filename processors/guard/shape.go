@@ -19,15 +19,19 @@ type Rules interface {
 	InForce(tenant string) (set *traffic.Set, replaced <-chan struct{}, err error)
 }
 
-// shaping is what the rules in force at one time make of a call.
+// shaping is what the rules in force at one time make of a call, and what of it they
+// may have changed, as it was before.
 type shaping struct {
 	effect   traffic.Effect
 	replaced <-chan struct{}
+	// lasting: until other rules come, these make the same of the call.
+	lasting bool
+	asked   asked
 }
 
 // shape asks the rules of the scope's tenant.
 func (g *Guard) shape(call schemas.HTTPCall, s Scope) (shaping, error) {
-	none := shaping{effect: traffic.Effect{Headers: call.Headers}}
+	none := shaping{effect: traffic.Effect{Headers: call.Headers}, asked: asked{call.URL, call.Headers}}
 	if g.rules == nil {
 		return none, nil
 	}
@@ -35,7 +39,7 @@ func (g *Guard) shape(call schemas.HTTPCall, s Scope) (shaping, error) {
 	if err != nil || set == nil {
 		return none, err
 	}
-	return shaping{shape(set, call, s, time.Now()), replaced}, nil
+	return shaping{shape(set, call, s, time.Now()), replaced, !set.Expires(), none.asked}, nil
 }
 
 func shape(set *traffic.Set, call schemas.HTTPCall, s Scope, now time.Time) traffic.Effect {
@@ -64,6 +68,13 @@ func applied(e traffic.Effect, call schemas.HTTPCall) schemas.HTTPCall {
 // did when they were asked, or cannot be read any more: then p is good for nothing,
 // and the call is to be asked about anew.
 func (g *Guard) Reshaped(p Pass) bool {
+	if p.lasting {
+		select {
+		case <-p.replaced:
+		default:
+			return false
+		}
+	}
 	sh, err := g.shape(p.unshaped(), p.scope)
 	return err != nil || !sh.effect.Same(p.effect)
 }
@@ -82,8 +93,8 @@ func Judge(p *policy.Policy, set *traffic.Set, call schemas.HTTPCall, s Scope, n
 // decide asks policy about a call as the rules leave it. Where they alone are why
 // it is denied, the decision says so.
 func decide(p *policy.Policy, e traffic.Effect, call, shaped schemas.HTTPCall, s Scope) policy.Decision {
-	if e.Loop {
-		return circle(p, e, s)
+	if d, ok := impossible(p, e, s); ok {
+		return d
 	}
 	d := p.Decide(Request(shaped, s))
 	if !d.Allowed && e.Changes() && p.Decide(Request(call, s)).Allowed {
@@ -95,30 +106,39 @@ func decide(p *policy.Policy, e traffic.Effect, call, shaped schemas.HTTPCall, s
 
 // decideHop asks about a redirect of p's call that policy lets be followed, as the
 // rules leave it. They can lead it elsewhere under the same entry, and to no other.
+// Policy is asked about the headers whether they change any or not: it has seen those
+// of the call before it, of which rules may have taken some away.
 func (p Pass) decideHop(d policy.Decision, e traffic.Effect, shaped schemas.HTTPCall, status, hop int) policy.Decision {
-	switch {
-	case e.Loop:
-		return circle(p.under, e, p.scope)
-	case !e.Changes():
+	if d, ok := impossible(p.under, e, p.scope); ok {
 		return d
-	case e.URL != "":
+	}
+	if e.URL != "" {
 		d = p.permit.Hop(e.URL, status, hop)
 	}
 	if permit, ok := d.Permit(); ok {
 		d = permit.Carry(shaped.Headers)
 	}
-	if !d.Allowed {
+	if !d.Allowed && e.Changes() {
 		d = byRules(d, e)
 	}
 	return d
 }
 
-// circle is the decision about a call that the rules would redirect for ever.
-func circle(p *policy.Policy, e traffic.Effect, s Scope) policy.Decision {
+// impossible is the decision about a call of which the rules make nothing that could
+// be sent: they would redirect it for ever, or change more of it than they may.
+func impossible(p *policy.Policy, e traffic.Effect, s Scope) (policy.Decision, bool) {
+	var reason string
+	switch {
+	case e.Loop:
+		reason = "the redirects among the tenant's traffic rules lead in a circle; change or disable one of them"
+	case e.Excess:
+		reason = "the tenant's traffic rules change headers of the call more than " + strconv.Itoa(traffic.MaxChanges) + " times; disable some of them"
+	default:
+		return policy.Decision{}, false
+	}
 	return policy.Decision{Decision: schemas.Decision{
-		Code: schemas.DenyRule, Version: p.Version(), Traffic: mark(e, s),
-		Reason: "the redirects among the tenant's traffic rules lead in a circle; change or disable one of them" + naming(e.Rules),
-	}}
+		Code: schemas.DenyRule, Version: p.Version(), Traffic: mark(e, s), Reason: reason + naming(e.Rules),
+	}}, true
 }
 
 // unreadable is the decision about a call whose rules nobody knows.

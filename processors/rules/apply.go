@@ -38,19 +38,21 @@ func (w *write) apply(was schemas.RuleSet, now time.Time) (schemas.RuleSet, *sch
 	}
 }
 
-// create adds a rule, and its group if that is wanted.
+// create adds a rule, and its group if that is wanted. The rule itself may name the
+// group as well.
 func (w *write) create(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *schemas.AgentError) {
-	group := cmp.Or(w.order.Group, schemas.DefaultGroup)
+	own := member(w.order.Rule, "group")
+	group := cmp.Or(w.order.Group, own, schemas.DefaultGroup)
 	known := group == schemas.DefaultGroup || slices.Contains(doc.Groups, group)
 	switch {
 	case !known && !w.order.CreateGroup:
 		return doc, missing("there is no such group; name one that rules have, or send create_group_if_missing with true")
+	case own != "" && own != group:
+		return doc, invalid("", "at /rule/group: is another group than the argument group; leave one of them out")
 	case !schemas.ValidID(group):
 		return doc, invalid("", "at /group: must be 1 to 128 letters, digits, dots, underscores, colons and hyphens")
 	case find(doc.Rules, idOf(w.order.Rule)) >= 0:
 		return doc, invalid(schemas.DetailRuleExists, "at /id: a rule has this id already; patch that one, or take another id")
-	case !object(w.order.Rule):
-		return doc, invalid("", "the rule must be a JSON object")
 	}
 	r, err := traffic.Read(w.order.Rule, now)
 	if err != nil {
@@ -88,9 +90,6 @@ func (w *write) change(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *sc
 	case schemas.OpRulesDisable:
 		r.Enabled = false
 	default:
-		if !object(w.order.Patch) {
-			return doc, invalid("", "the patch must be a JSON object")
-		}
 		var err error
 		if r, err = traffic.Patch(was, w.order.Patch, now); err != nil {
 			return doc, flawed(err)
@@ -125,14 +124,16 @@ func find(list []schemas.Rule, id string) int {
 }
 
 // idOf is the id of a rule as a caller gives it, if it has one.
-func idOf(raw json.RawMessage) string {
-	var r struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(raw, &r) != nil {
+func idOf(raw json.RawMessage) string { return member(raw, "id") }
+
+// member is a text in a rule as a caller gives it; empty where there is none.
+func member(raw json.RawMessage, name string) string {
+	var rule map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(raw, &rule) != nil || json.Unmarshal(rule[name], &text) != nil {
 		return ""
 	}
-	return r.ID
+	return text
 }
 
 func missing(message string) *schemas.AgentError {

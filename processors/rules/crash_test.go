@@ -22,8 +22,13 @@ import (
 
 // others makes so many writes of somebody else.
 func (r *room) others(n int) {
+	r.t.Helper()
 	for range n {
-		r.do(on(schemas.OpGlobalOff, ""))
+		was := r.newest()
+		doc := was.Doc
+		doc.By = "other"
+		_, err := r.keeper.Put(r.t.Context(), tenant, doc, was.Revision)
+		require.NoError(r.t, err)
 	}
 }
 
@@ -44,17 +49,17 @@ func TestCrash(t *testing.T) {
 	}{
 		"nobody was there":                     {"", 0, 0, schemas.OutcomeSucceeded, ""},
 		"nobody was there, another was":        {"", 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"nobody was there, many were":          {"", 20, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"nobody was there, many were":          {"", history + 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
 		"before the write":                     {before, 0, 0, schemas.OutcomeSucceeded, ""},
 		"before the write, then another":       {before, 1, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"before the write, then a history":     {before, 16, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
-		"before the write, then many":          {before, 20, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
+		"before the write, then a history":     {before, history, 0, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"before the write, then many":          {before, history + 1, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
 		"behind the write":                     {died, 0, 0, schemas.OutcomeSucceeded, ""},
 		"behind the write, then another":       {died, 1, 0, schemas.OutcomeSucceeded, ""},
-		"behind the write, then nearly all":    {died, 15, 0, schemas.OutcomeSucceeded, ""},
-		"behind the write, then many":          {died, 20, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
-		"behind the write of a longer history": {died, 2, 30, schemas.OutcomeSucceeded, ""},
-		"before the write of a longer history": {before, 2, 30, schemas.OutcomeFailed, schemas.EtagMismatch},
+		"behind the write, then nearly all":    {died, history - 1, 0, schemas.OutcomeSucceeded, ""},
+		"behind the write, then many":          {died, history + 1, 0, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
+		"behind the write of a longer history": {died, 2, history + 6, schemas.OutcomeSucceeded, ""},
+		"before the write of a longer history": {before, 2, history + 6, schemas.OutcomeFailed, schemas.EtagMismatch},
 	} {
 		for _, o := range []schemas.RuleOrder{create(delay("n")), patch("a", `{"priority":5}`), on(schemas.OpRulesDisable, "a"), on(schemas.OpGlobalOff, "")} {
 			t.Run(name+", "+o.Operation, func(t *testing.T) {
@@ -98,6 +103,12 @@ func TestCrash(t *testing.T) {
 					require.Equal(t, rev, r.newest().Revision)
 					require.NotNil(t, e.result.Error)
 					require.Equal(t, r.etag(), e.result.RulesEtag)
+					_, audit := r.audit()
+					after := r.etag()
+					if e.Outcome == schemas.OutcomeUnknown {
+						after = "" // nobody knows
+					}
+					require.Equal(t, []string{string(tt.code), r.etag(), after}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
 					return
 				}
 				require.Equal(t, 1, made)
@@ -135,7 +146,7 @@ func (m mute) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revis
 // TestFirstWrite of a tenant: there is no set before it.
 func TestFirstWrite(t *testing.T) {
 	t.Parallel()
-	for _, others := range []int{0, 1, 20} {
+	for _, others := range []int{0, 1, history + 1} {
 		r := newRoom(t)
 		o := create(delay("n"))
 		o.IfMatch = r.etag()
@@ -147,7 +158,7 @@ func TestFirstWrite(t *testing.T) {
 		r.others(others)
 		e := r.perform(r.again(st))
 		require.NoError(t, e.err)
-		if others == 20 {
+		if others > history {
 			require.Equal(t, schemas.OutcomeUnknown, e.Outcome)
 			continue
 		}
@@ -203,7 +214,7 @@ func TestUnknownAck(t *testing.T) {
 // TestOvertaken: another is first between the reading and the write.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
-	for _, others := range []int{1, 20} {
+	for _, others := range []int{1, history + 1} {
 		r := newRoom(t)
 		r.do(create(delay("a")))
 		o := patch("a", `{"priority":5}`)
@@ -260,9 +271,15 @@ func TestStopped(t *testing.T) {
 				require.NoError(t, e.err)
 				require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
 				require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
-				require.Zero(t, r.newest().Revision)
+				set := r.newest()
+				require.Empty(t, set.Doc.Rules)
+				require.True(t, set.Doc.GlobalActive)
+				// Where another worker had begun, the set stands in its own place: the
+				// other's write cannot arrive any more.
+				require.Equal(t, begun, set.Revision > 0)
+				require.Equal(t, set.Etag, e.result.RulesEtag)
 				_, audit := r.audit()
-				require.Equal(t, string(tt.code), audit.Result)
+				require.Equal(t, []string{string(tt.code), o.IfMatch, set.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
 			}
 			r := newRoom(t)
 			o := create(delay("n"))
@@ -281,7 +298,7 @@ func TestStopped(t *testing.T) {
 	o.IfMatch = r.etag()
 	st := r.claim(o)
 	r.start(st)
-	v, err := r.performer().Perform(t.Context(), st, asked{})
+	v, err := r.performer().Perform(t.Context(), st, asked{yes: true})
 	require.NoError(t, err)
 	require.Equal(t, schemas.OutcomeCanceled, v.Outcome)
 }
@@ -308,7 +325,7 @@ func TestOutOfReach(t *testing.T) {
 func TestNoSuccessor(t *testing.T) {
 	t.Parallel()
 	for told, want := range map[error][2]schemas.Code{ // for a first worker, for another
-		fault.ErrUnavailable: {}, // it is asked again
+		fault.ErrUnavailable: {schemas.EtagMismatch, ""}, // a first worker does not ask, another asks again
 		fault.ErrNotFound:    {schemas.EtagMismatch, schemas.OutcomeUnknownCode},
 		rules.ErrUnreadable:  {schemas.EtagMismatch, schemas.OutcomeUnknownCode},
 	} {
@@ -414,7 +431,7 @@ func TestEvidenceFirst(t *testing.T) {
 	o.IfMatch = r.etag()
 	st := r.claim(o)
 	r.start(st)
-	v, err := writes.New(r.keeper, r.inForce, deaf{}, r.cfg).Perform(t.Context(), st, still{})
+	v, err := writes.New(r.keeper, r.inForce, deaf{}, r.cfg).Perform(t.Context(), st, asked{})
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.Empty(t, v)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)

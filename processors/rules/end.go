@@ -13,20 +13,29 @@ import (
 type end struct {
 	outcome schemas.Outcome
 	code    schemas.Code // empty where it is in
-	// before and after are the etags around the write; the same where there is none.
+	// before and after are the etags around the write; the same where nothing was
+	// written.
 	before, after string
 	rule          *schemas.Rule // what was written, where it is one
 	at            time.Time     // when; zero: now
 	refusal       *schemas.AgentError
 }
 
-// refused is the end of a write that changed nothing.
+// refused is the end of a write that is not made.
 func refused(etag string, e *schemas.AgentError) end {
 	return end{outcome: schemas.OutcomeFailed, code: e.Code, before: etag, after: etag, refusal: e}
 }
 
 func internal(etag, message string) end {
 	return refused(etag, &schemas.AgentError{Code: schemas.InternalError, Message: message})
+}
+
+// unreadable is the end of a write on a set that this version cannot read.
+func unreadable() end {
+	return refused("", &schemas.AgentError{
+		Code: schemas.InternalError, Detail: schemas.DetailRulesUnreadable,
+		Message: "the stored rules cannot be read here; nothing was changed: run the version that wrote them, or newer, or have an admin give them up with `weir rules reset`",
+	})
 }
 
 func mismatch(etag string) end {
@@ -49,7 +58,7 @@ func stopped(etag string, canceled bool) end {
 // any more.
 func unknown(etag string) end {
 	return other(etag, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode,
-		"the worker was lost over the write, and so many others were made since that nobody knows whether it is in; read the rules before it is sent again")
+		"a worker was lost over the write, and nothing tells whether it is in; read the rules before it is sent again")
 }
 
 // other is an end for which the agent API has no word of its own.
@@ -87,9 +96,13 @@ func (w *write) evidence(e end) (schemas.Evidence, error) {
 	if e.refusal != nil {
 		id = w.st.ID + refusalID
 	}
+	after := e.after
+	if e.outcome == schemas.OutcomeUnknown { // what was found may be what the write made, or not
+		after = ""
+	}
 	payload, err := ledger.Encode(schemas.RuleAudit{
 		Timestamp: at.UTC().Format(time.RFC3339Nano), Caller: w.order.Caller, RequestID: w.order.RequestID, Operation: w.order.Operation,
-		RuleID: w.ruleID(e), Result: cmp.Or(string(e.code), schemas.RuleWritten), RulesEtagBefore: e.before, RulesEtagAfter: e.after,
+		RuleID: w.ruleID(e), Result: cmp.Or(string(e.code), schemas.RuleWritten), RulesEtagBefore: e.before, RulesEtagAfter: after,
 	})
 	return schemas.Evidence{
 		ID: id, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRuleWrite, Code: e.code, Payload: payload,

@@ -15,13 +15,18 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/telemetry"
 	"weir/internal/weirtest/memlog"
+	"weir/processors/call"
 	writes "weir/processors/rules"
 	"weir/processors/settle"
 	"weir/schemas"
 )
 
 const tenant = "acme"
+
+// history is how many sets of a tenant the bucket keeps, as the broker's does.
+const history = 64
 
 // room is a worker without its pipeline: the performer of writes over the real
 // keeper, a bucket and a log in memory.
@@ -43,7 +48,7 @@ type room struct {
 func newRoom(t *testing.T) *room {
 	t.Helper()
 	layout := schemas.Layout{Partitions: 1, Lanes: 8}
-	r := &room{t: t, bucket: &bucket{history: 16}, log: memlog.New(layout, time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
+	r := &room{t: t, bucket: &bucket{history: history}, log: memlog.New(layout, time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
 	r.ledger = ledger.New(r.log, layout, time.Now)
 	r.keeper = rules.New(r.bucket, rules.Config{})
 	r.sets = r.keeper
@@ -120,12 +125,12 @@ type ended struct {
 }
 
 func (r *room) performer() *writes.Rules {
-	recorder := settle.NewRecorder(publisher{r.log}, r.log, uncounted{})
+	recorder := settle.NewRecorder(publisher{log: r.log}, r.log, telemetry.NewMetrics())
 	return writes.New(r.sets, r.inForce, recorder, r.cfg)
 }
 
 func (r *room) perform(st *ledger.State) ended {
-	v, err := r.performer().Perform(r.t.Context(), st, still{})
+	v, err := r.performer().Perform(r.t.Context(), st, asked{})
 	e := ended{Verdict: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e
@@ -177,6 +182,11 @@ func (r *room) audit() (schemas.Evidence, schemas.RuleAudit) {
 // delay is a rule that holds every call to api.test back.
 func delay(id string) json.RawMessage {
 	return json.RawMessage(`{"id":"` + id + `","type":"delay","match":{"url_pattern":"https://api.test/*"},"action":{"delay_ms":1}}`)
+}
+
+// inGroup is a rule that names its group itself.
+func inGroup(rule json.RawMessage, group string) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"group":%q,%s`, group, rule[1:]))
 }
 
 func redirect(id, from, to string) json.RawMessage {
@@ -308,6 +318,10 @@ func (h *heap) After(context.Context, string, uint64) (rules.Snapshot, error) {
 	return rules.Snapshot{}, fault.ErrNotFound
 }
 
+func (h *heap) Reset(context.Context, string, string) (rules.Snapshot, error) {
+	return rules.Snapshot{}, fault.ErrFenced
+}
+
 func (h *heap) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error) {
 	data, err := ledger.Encode(doc)
 	switch {
@@ -324,7 +338,12 @@ func (h *heap) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revi
 	return h.Newest(ctx, tenant)
 }
 
-type publisher struct{ log *memlog.Log }
+// publisher writes what is published into the log.
+type publisher struct {
+	message.Publisher
+
+	log *memlog.Log
+}
 
 func (p publisher) Publish(topic string, messages ...*message.Message) error {
 	for _, m := range messages {
@@ -335,21 +354,11 @@ func (p publisher) Publish(topic string, messages ...*message.Message) error {
 	return nil
 }
 
-func (publisher) Close() error { return nil }
+// asked says whether a request to stop has come.
+type asked struct {
+	call.Stop
 
-type uncounted struct{}
+	yes bool
+}
 
-func (uncounted) EvidenceWritten(string) {}
-func (uncounted) Denied(schemas.Code)    {}
-func (uncounted) Shadowed(string, bool)  {}
-
-type still struct{}
-
-func (still) Requested() bool              { return false }
-func (still) Done() <-chan struct{}        { return nil }
-func (still) AfterFunc(func()) func() bool { return func() bool { return true } }
-
-// asked is a request to stop that has come.
-type asked struct{ still }
-
-func (asked) Requested() bool { return true }
+func (a asked) Requested() bool { return a.yes }

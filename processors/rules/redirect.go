@@ -38,11 +38,12 @@ func rerouted(was, r schemas.Rule) bool {
 // what policy says of one if not.
 func allowed(p *policy.Policy, r schemas.Rule) (reason string, ok bool) {
 	method := r.Match.Method
-	if method == anyMethod {
+	if method == traffic.AnyMethod {
 		method = ""
 	}
 	urls, literal := traffic.Specimens(r)
-	if p.Reaches(method, literal, literal == r.Action.ToURL) {
+	whole := literal == r.Action.ToURL
+	if p.Reaches(method, literal, whole) || ofRuns(r.Scope) && p.AgentReaches(method, literal, whole) {
 		return "", true
 	}
 	for _, url := range urls {
@@ -53,8 +54,10 @@ func allowed(p *policy.Policy, r schemas.Rule) (reason string, ok bool) {
 	return "no entry and no allowed host leads there; ask the operator to add one", false
 }
 
-// anyMethod is the method of a rule for every one.
-const anyMethod = "ANY"
+// ofRuns reports whether a call to an agent may be in the scope.
+func ofRuns(s *schemas.RuleScope) bool {
+	return s == nil || s.ActionKind == "" || s.ActionKind == schemas.KindRun
+}
 
 // circle refuses a redirect that leads back to where it, or a redirect before it,
 // was asked to go.

@@ -3,7 +3,6 @@
 package rules
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -25,6 +24,7 @@ type Sets interface {
 	Newest(ctx context.Context, tenant string) (rules.Snapshot, error)
 	After(ctx context.Context, tenant string, revision uint64) (rules.Snapshot, error)
 	Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error)
+	Reset(ctx context.Context, tenant, by string) (rules.Snapshot, error)
 }
 
 // Recorder leaves evidence.
@@ -46,6 +46,7 @@ type Rules struct {
 	policy   func() *policy.Policy
 	recorder Recorder
 	cfg      Config
+	turns    *turns
 }
 
 // New returns a performer of writes. Current gives the policy in force, which a
@@ -55,7 +56,7 @@ func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg}
+	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTurns()}
 }
 
 // Perform makes the write, unless an earlier worker had made it already.
@@ -65,10 +66,7 @@ func (p *Rules) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (
 		return settle.Verdict{}, err
 	}
 	w := &write{Rules: p, st: st, order: order, begun: begun(st)}
-	e, err := w.carry(ctx, stop)
-	if errors.Is(err, fault.ErrFenced) { // another was first: what it wrote says what to do
-		e, err = w.carry(ctx, stop)
-	}
+	e, err := w.make(ctx, stop)
 	switch {
 	case errors.Is(err, fault.ErrFenced): // it is not the action's own fence, so it is not told on
 		return settle.Verdict{}, &fault.Later{Cause: errOvertaken}
@@ -85,6 +83,24 @@ func (p *Rules) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (
 	return w.verdict(e), nil
 }
 
+// make makes the write in its tenant's turn. Its errors are those of carry.
+func (w *write) make(ctx context.Context, stop call.Stop) (end, error) {
+	over, err := w.turns.take(ctx, w.st.Tenant)
+	if err != nil {
+		return end{}, err
+	}
+	defer over()
+	carry := w.carry
+	if w.order.Operation == schemas.OpRulesReset {
+		carry = w.reset
+	}
+	e, err := carry(ctx, stop)
+	if errors.Is(err, fault.ErrFenced) { // another was first: what it wrote says what to do
+		e, err = carry(ctx, stop)
+	}
+	return e, err
+}
+
 // Evidence is empty: whether a write is in is not on the log. Whoever performs the
 // action again finds that out, and leaves what is missing.
 func (p *Rules) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
@@ -97,7 +113,7 @@ func payload(st *ledger.State) (schemas.RuleOrder, error) {
 	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
 		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
 	}
-	if !slices.Contains(schemas.AgentWrites(), o.Operation) {
+	if o.Operation != schemas.OpRulesReset && !slices.Contains(schemas.AgentWrites(), o.Operation) {
 		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no operation that writes"}
 	}
 	return o, nil
@@ -109,9 +125,4 @@ func begun(st *ledger.State) bool {
 	return slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
 		return ev.Type == schemas.EventStarted && ev.N <= st.Inherited
 	})
-}
-
-// object reports whether JSON is one.
-func object(raw json.RawMessage) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
 }

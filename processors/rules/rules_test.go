@@ -43,9 +43,19 @@ func TestOperations(t *testing.T) {
 		{schemas.RuleOrder{Operation: schemas.OpRulesCreate, Group: "an", CreateGroup: true, Rule: delay("c")}, func(doc schemas.RuleSet, _ *schemas.Rule) {
 			assert.Equal(t, []string{"an", "checkout"}, doc.Groups)
 		}},
+		{create(inGroup(delay("e"), "checkout")), func(_ schemas.RuleSet, rule *schemas.Rule) {
+			assert.Equal(t, "checkout", rule.Group, "it names the group itself")
+		}},
+		{schemas.RuleOrder{Operation: schemas.OpRulesCreate, Group: "checkout", Rule: inGroup(delay("f"), "checkout")}, func(_ schemas.RuleSet, rule *schemas.Rule) {
+			assert.Equal(t, "checkout", rule.Group)
+		}},
+		{schemas.RuleOrder{Operation: schemas.OpRulesCreate, CreateGroup: true, Rule: inGroup(delay("g"), "all")}, func(doc schemas.RuleSet, rule *schemas.Rule) {
+			assert.Equal(t, "all", rule.Group)
+			assert.Equal(t, []string{"all", "an", "checkout"}, doc.Groups)
+		}},
 		{create(delay("d")), func(doc schemas.RuleSet, rule *schemas.Rule) {
 			assert.Equal(t, schemas.DefaultGroup, rule.Group)
-			assert.Equal(t, []string{"an", "checkout"}, doc.Groups)
+			assert.Equal(t, []string{"all", "an", "checkout"}, doc.Groups)
 		}},
 		{patch("a", `{"priority":7,"action":{"delay_ms":9}}`), func(doc schemas.RuleSet, rule *schemas.Rule) {
 			assert.Equal(t, "a", doc.Rules[0].ID, "it stays where it stood")
@@ -149,6 +159,11 @@ func TestRefusals(t *testing.T) {
 		"no group":                   {grouped(create(json.RawMessage(`[]`)), "none", false), missing, ""},
 		"group's name":               {grouped(create(delay("n")), "a b", true), invalid, ""},
 		"group's name, none to make": {grouped(create(delay("n")), "a b", false), missing, ""},
+		"rule's group":               {create(inGroup(delay("n"), "none")), missing, ""},
+		"rule's group's name":        {grouped(create(inGroup(delay("n"), "a b")), "", true), invalid, ""},
+		"rule's group is no text":    {create(json.RawMessage(strings.Replace(string(delay("n")), "{", `{"group":1,`, 1))), invalid, ""},
+		"two groups":                 {grouped(create(inGroup(delay("n"), "g")), schemas.DefaultGroup, true), invalid, ""},
+		"two groups, one unknown":    {grouped(create(inGroup(delay("n"), schemas.DefaultGroup)), "none", false), missing, ""},
 		"no object":                  {create(json.RawMessage(`[{}]`)), invalid, ""},
 		"nothing":                    {create(nil), invalid, ""},
 		"null":                       {create(json.RawMessage(`null`)), invalid, ""},
@@ -183,6 +198,9 @@ func TestRefusals(t *testing.T) {
 		assert.Equal(t, tt.detail, e.result.Error.Detail, "%s: %s", name, e.result.Error.Message)
 		assert.Equal(t, []any{schemas.OutcomeFailed, tt.code, e.result.Error.Message}, []any{e.Outcome, e.Code, e.Message}, name)
 		assert.NotContains(t, e.Message, "AGWCANARY", name)
+		if name == "two groups" {
+			assert.Contains(t, e.Message, "at /rule/group: ")
+		}
 		assert.Nil(t, e.result.Rule, name)
 		assert.Equal(t, newest, e.result.RulesEtag, name)
 		now, err := r.bucket.Get(t.Context(), tenant)
@@ -245,6 +263,43 @@ func TestRedirects(t *testing.T) {
 	assert.Contains(t, e.Message, "the redirect x")
 	r.now = r.now.Add(time.Hour)
 	r.do(back)
+}
+
+// TestRedirectOfRuns: where agents' entries lead, rules may lead that calls to agents
+// may have, and none else; where an agent is, nobody finds out letter by letter.
+func TestRedirectOfRuns(t *testing.T) {
+	t.Parallel()
+	const inside = "http://agent.test:9000/base/v2/"
+	for _, tt := range []struct {
+		scope, method, to string
+		ok                bool
+	}{
+		{`null`, "ANY", inside, true},
+		{`{"action_kind":"run"}`, "POST", inside, true},
+		{`{"agent":"A"}`, "ANY", inside + "$1", true},
+		{`{"action_kind":"run"}`, "ANY", "http://ag$1", true},
+		{`{"action_kind":"run"}`, "ANY", "http://zz$1", true},
+		{`{"action_kind":"http"}`, "ANY", inside, false},
+		{`{"action_kind":"plan","agent":"A"}`, "POST", inside, false},
+		{`{"action_kind":"http"}`, "ANY", "http://ag$1", false},
+		{`{"action_kind":"run"}`, "GET", inside, false},
+		{`{"action_kind":"run"}`, "ANY", "http://agent.test:9000/other", false},
+		{`{"action_kind":"run"}`, "ANY", "http://evil.test/$1", false},
+	} {
+		r := newRoom(t)
+		r.enforce(policy.Entry{Name: "agent:A", URLPrefix: "http://agent.test:9000/base/", Methods: []string{"POST"}, Agent: true})
+		o := create(json.RawMessage(fmt.Sprintf(
+			`{"id":"n","type":"redirect","match":{"url_pattern":"*://*/v1/*","method":%q},"action":{"to_url":%q},"scope":%s}`, tt.method, tt.to, tt.scope)))
+		o.IfMatch = r.etag()
+		e := r.try(o)
+		require.NoError(t, e.err)
+		if tt.ok {
+			assert.Nil(t, e.result.Error, "%+v", tt)
+			continue
+		}
+		require.NotNil(t, e.result.Error, "%+v", tt)
+		assert.Equal(t, string(schemas.DenyRule), e.result.Error.Detail, "%+v", tt)
+	}
 }
 
 // TestExpired: what expired a day ago is dropped by the next write, unless that is
@@ -336,16 +391,17 @@ func TestBytes(t *testing.T) {
 	mock := func(id string, n int) json.RawMessage {
 		return json.RawMessage(`{"id":"` + id + `","type":"mock","match":{"url_pattern":"https://api.test/*"},"action":{"body_mode":"text","body":"` + strings.Repeat("x", n) + `"}}`)
 	}
-	require.Equal(t, schemas.OutcomeSucceeded, try(create(mock("m0", 220<<10))).Outcome)
-	for i := range 8 {
+	const size = 220 << 10
+	require.Equal(t, schemas.OutcomeSucceeded, try(create(mock("m0", size))).Outcome)
+	for i := range schemas.MaxRuleSet/size - 1 {
 		more := heap.doc.Rules[0]
 		more.ID = fmt.Sprint("m", i+1)
 		heap.doc.Rules = append(heap.doc.Rules, more)
 	}
-	require.Equal(t, schemas.RuleLimitExceeded, try(create(mock("n", 220<<10))).Code)
+	require.Equal(t, schemas.RuleLimitExceeded, try(create(mock("n", size))).Code)
 	require.Equal(t, schemas.OutcomeSucceeded, try(create(mock("n", 1<<10))).Outcome)
 	// Up to the very brink, where no rule would be taken any more.
-	last := &heap.doc.Rules[9]
+	last := &heap.doc.Rules[len(heap.doc.Rules)-1]
 	last.Action.Body = json.RawMessage(`"` + strings.Repeat("x", 1<<10+schemas.MaxRuleSet-heap.size-100) + `"`)
 	require.Equal(t, schemas.RuleLimitExceeded, try(patch("m0", `{"priority":1}`)).Code)
 	for _, o := range []schemas.RuleOrder{on(schemas.OpRulesDisable, "m0"), on(schemas.OpRulesDisable, "n"), on(schemas.OpGlobalOff, "")} {

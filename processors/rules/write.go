@@ -19,6 +19,8 @@ type write struct {
 	order schemas.RuleOrder
 	// begun: an earlier worker may have made the write.
 	begun bool
+	// sent: this worker has sent it, and may have been told wrongly that it is not in.
+	sent bool
 }
 
 // carry makes the write, or says why it is not made. An error is that of the sets,
@@ -26,7 +28,8 @@ type write struct {
 // that of an earlier worker is.
 //
 // What has become of the write comes before anything else: once it is in, nothing
-// can refuse it any more.
+// can refuse it any more. But a write that nobody can have made is held against the
+// newest etag alone, for the losers of a race are many.
 func (w *write) carry(ctx context.Context, stop call.Stop) (end, error) {
 	expected, readable := rules.Revision(w.order.IfMatch)
 	cur, err := w.sets.Newest(ctx, w.st.Tenant)
@@ -34,22 +37,51 @@ func (w *write) carry(ctx context.Context, stop call.Stop) (end, error) {
 	switch {
 	case err != nil && !damaged:
 		return end{}, err
-	case readable && (cur.Revision > expected || damaged && w.begun):
+	case readable && (w.begun || w.sent) && (cur.Revision > expected || damaged):
 		e, settled, err := w.fate(ctx, cur, expected)
 		if err != nil || settled {
 			return e, err
 		}
 	}
+	e, err := w.attempt(ctx, stop, cur, damaged)
+	if err == nil && e.refusal != nil && w.begun && !damaged && cur.Etag == w.order.IfMatch {
+		return w.void(ctx, cur, e)
+	}
+	return e, err
+}
+
+// attempt makes the write unless something speaks against it.
+func (w *write) attempt(ctx context.Context, stop call.Stop, cur rules.Snapshot, damaged bool) (end, error) {
 	canceled, over := w.ended(stop)
 	switch {
 	case over:
 		return stopped(cur.Etag, canceled), nil
 	case damaged:
-		return internal("", "the stored rule set cannot be read; nothing was changed, and the operator has to see to it"), nil
+		return unreadable(), nil
 	case cur.Etag != w.order.IfMatch:
 		return mismatch(cur.Etag), nil
 	}
 	return w.put(ctx, cur)
+}
+
+// voided follows an action's id in the By of a set that was put in its own place.
+const voided = ".void"
+
+// void makes a refusal final: what an earlier worker may have sent, and has not
+// arrived, would still find the set that it expects. So the set is put in its own
+// place, under another revision, before anybody is told that the write is not made.
+func (w *write) void(ctx context.Context, cur rules.Snapshot, e end) (end, error) {
+	doc := cur.Doc
+	doc.By, doc.At = w.st.ID+voided, w.cfg.Now().UTC()
+	next, err := w.sets.Put(ctx, w.st.Tenant, doc, cur.Revision)
+	switch {
+	case errors.Is(err, fault.ErrTooLarge), errors.Is(err, rules.ErrUnreadable):
+		return unknown(cur.Etag), nil // it stays as it is, whatever may still arrive
+	case err != nil:
+		return end{}, err
+	}
+	e.after = next.Etag
+	return e, nil
 }
 
 // put writes what the order makes of a set in its place.
@@ -64,6 +96,7 @@ func (w *write) put(ctx context.Context, cur rules.Snapshot) (end, error) {
 	if refusal := w.fits(doc); refusal != nil {
 		return refused(cur.Etag, refusal), nil
 	}
+	w.sent = true
 	next, err := w.sets.Put(ctx, w.st.Tenant, doc, cur.Revision)
 	switch {
 	case errors.Is(err, fault.ErrTooLarge):
@@ -86,7 +119,7 @@ func (w *write) fate(ctx context.Context, cur rules.Snapshot, expected uint64) (
 	case errors.Is(err, rules.ErrUnreadable):
 		lost = true
 	case errors.Is(err, fault.ErrNotFound):
-		lost = cur.Revision > expected
+		lost = cur.Revision >= expected // equal where it cannot be read: the earlier worker's write may still arrive
 	case err != nil:
 		return e, false, err
 	case next.Doc.Previous == expected && next.Doc.By == w.st.ID:

@@ -65,6 +65,7 @@ func TestMockedRun(t *testing.T) {
 					attempts++
 					assert.False(t, ev.Attempted.Sent)
 					assert.NotEmpty(t, ev.Attempt.Decision.Traffic.Mocked)
+					assert.Equal(t, schemas.RunRoute(ev.Attempt.URL), ev.Attempt.URL, "and not where the agent is")
 				case schemas.EventAttempt:
 					assert.Fail(t, "it was written down before")
 				case schemas.EventProgress:

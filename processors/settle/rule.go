@@ -82,7 +82,7 @@ func (w *sealing) word(member, text string) bool {
 		_, err := time.Parse(time.RFC3339Nano, text)
 		return err == nil
 	case "operation":
-		return slices.Contains(schemas.AgentWrites(), text)
+		return text == schemas.OpRulesReset || slices.Contains(schemas.AgentWrites(), text)
 	case "result":
 		return text == schemas.RuleWritten || w.word("code", text)
 	default:

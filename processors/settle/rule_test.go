@@ -30,6 +30,8 @@ func TestSealedRuleWrite(t *testing.T) {
 		assert.Regexp(t, `^hmac-sha256:[0-9a-f]{64}$`, got[name], name)
 	}
 	assert.Len(t, got, 8)
+	audit.Operation = schemas.OpRulesReset
+	assert.Equal(t, audit.Operation, of(audit)["operation"])
 	audit.Result = string(schemas.EtagMismatch)
 	assert.Equal(t, audit.Result, of(audit)["result"])
 	audit.Result, audit.Timestamp, audit.Operation = "CANARY", "CANARY", "CANARY"

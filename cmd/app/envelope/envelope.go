@@ -33,6 +33,9 @@ func NamesOf(request map[string]json.RawMessage) Names {
 	return Names{RequestID: name(request[memberID]), Operation: name(request[memberOperation])}
 }
 
+// IDOf is the request_id of a request whatever its length, or nothing.
+func IDOf(request map[string]json.RawMessage) string { return text(request[memberID]) }
+
 const (
 	memberID        = "request_id"
 	memberOperation = "operation"
@@ -40,11 +43,19 @@ const (
 
 // name is a short string, or nothing.
 func name(raw json.RawMessage) string {
-	var s *string
-	if json.Unmarshal(raw, &s) != nil || s == nil || len(*s) > maxName {
+	s := text(raw)
+	if len(s) > maxName {
 		return ""
 	}
-	return *s
+	return s
+}
+
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
 }
 
 // Find is the request of a document: its member of that name, or the document
@@ -73,7 +84,7 @@ func Unavailable(n Names, message string) []byte {
 
 // Pong is the answer to a ping.
 func Pong(n Names) []byte {
-	return encode(schemas.AgentResponse{OK: true, RequestID: n.RequestID, Operation: n.Operation, Data: json.RawMessage(`{"pong":true}`)})
+	return encode(schemas.AgentResponse{OK: true, RequestID: n.RequestID, Operation: n.Operation, Data: json.RawMessage(schemas.AgentPong)})
 }
 
 func encode(r schemas.AgentResponse) []byte {

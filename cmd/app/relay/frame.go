@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -23,6 +24,9 @@ const opPing = "bridge.ping"
 // frame is one message of an agent.
 type frame struct {
 	envelope.Names
+	// id is what the answer is sent to: the request's own name, or else that of the
+	// message. The API may refuse it.
+	id string
 	// body is the request as the agent API takes it; nil where answer is set.
 	body []byte
 	// tokened: the request has a token of its own, be it a bad one.
@@ -53,14 +57,14 @@ func read(data []byte) (f frame, ok bool) {
 	if inner == nil {
 		f.Names = envelope.NamesOf(outer)
 	}
-	if f.RequestID == "" {
+	if f.id = cmp.Or(envelope.IDOf(inner), envelope.IDOf(outer)); f.id == "" {
 		return f, false
 	}
 	if err := check(data, inner, wrapped); err != nil {
 		f.answer = envelope.Refuse(f.Names, schemas.InvalidRequest, "", message(err))
 		return f, true
 	}
-	if f.Operation == opPing {
+	if f.Operation == opPing && f.RequestID != "" {
 		f.answer = envelope.Pong(f.Names)
 		return f, true
 	}

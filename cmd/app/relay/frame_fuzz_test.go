@@ -16,6 +16,7 @@ func FuzzRead(f *testing.F) {
 		`{"request_id":"r","operation":"bridge.ping"}`,
 		`{"request":{"request_id":"r","operation":"x","auth_token":"t","auth_token":null}}`,
 		`{"request":null,"request_id":"r"}`,
+		`{"request":{"operation":"bridge.ping"},"request_id":"r"}`,
 		`{"request":{"request_id":"\ud800","operation":1}}`,
 		`{"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"r","response":{"ok":true}}`,
 		`{"direction":"page-to-extension","request":{"request_id":"r","operation":"ping"}}`,
@@ -28,7 +29,7 @@ func FuzzRead(f *testing.F) {
 		if !ok {
 			return
 		}
-		if got.RequestID == "" {
+		if got.id == "" {
 			t.Fatal("an answer without a name")
 		}
 		response := got.answer
@@ -48,7 +49,7 @@ func FuzzRead(f *testing.F) {
 		if envelope.Result(response) == "" {
 			t.Fatalf("%q is no answer", response)
 		}
-		message, err := wrap(got.RequestID, response)
+		message, err := wrap(got.id, response)
 		if err != nil || !json.Valid(message) {
 			t.Fatalf("%q cannot be sent: %v", response, err)
 		}

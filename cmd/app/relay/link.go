@@ -186,7 +186,7 @@ func (l *link) carry(ctx context.Context, f frame) []byte {
 // answer sends an answer, as one frame: relays need not know how to put a message
 // together.
 func (l *link) answer(ctx context.Context, f frame, response []byte, began time.Time) {
-	message, err := wrap(f.RequestID, response)
+	message, err := wrap(f.id, response)
 	if err == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, l.relay.cfg.Pong)

@@ -93,7 +93,7 @@ func TestBadMessages(t *testing.T) {
 	}
 	dropped := []string{
 		`not json`, `[]`, `null`, `7`, `{}`, `{"request":{"operation":"status"}}`, `{"request":{"request_id":7,"operation":"status"}}`,
-		`{"request":{"request_id":"","operation":"status"}}`, `{"request":{"request_id":"` + strings.Repeat("x", 257) + `","operation":"status"}}`,
+		`{"request":{"request_id":"","operation":"status"}}`, `{"request":{"request_id":7,"operation":"status"},"request_id":null}`,
 		`{"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"x","response":{"ok":true}}`,
 		`{"direction":"extension-to-page","request":{"request_id":"x","operation":"status"}}`,
 		`{"request_id":"x","operation":"status","response":{}}`,
@@ -109,6 +109,29 @@ func TestBadMessages(t *testing.T) {
 	assert.Len(t, agent.Ledger(), 7, "one answer each, and none to what was dropped")
 	assert.Empty(t, a.asked())
 	assert.Len(t, r.Ledger(), 2, "one connection of each role")
+}
+
+// TestTheServerJudgesNames: what has a name that an answer can be sent to is carried,
+// although the API may refuse it.
+func TestTheServerJudgesNames(t *testing.T) {
+	t.Parallel()
+	r, a := double.New(t, double.Config{}), &api{}
+	e := begin(t, r.URL(), a)
+	r.Wait("s1", 1)
+	agent, long := r.Agent("s1"), strings.Repeat("x", 257)
+	for id, request := range map[string]string{
+		long:      `{"request_id":"` + long + `","operation":"bridge.ping"}`,
+		"outside": `{"operation":"status"}`,
+		"odd":     `{"request_id":7,"operation":"bridge.ping"}`,
+	} {
+		a.mu.Lock()
+		a.bodies = nil
+		a.mu.Unlock()
+		got := string(agent.Ask(`{"request":` + request + `,"request_id":"` + id + `"}`))
+		assert.Contains(t, got, `"direction":"extension-to-page","request_id":"`+id+`","response":{"ok":true`)
+		assert.Equal(t, []string{`{"type":"AGENT_API_REQUEST","request":` + request + `}`}, a.asked())
+	}
+	assert.Zero(t, e.Counts().Dropped)
 }
 
 // TestWhatIsNoAnswer: an agent gets an envelope, whatever answers behind the relay.

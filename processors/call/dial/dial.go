@@ -17,6 +17,8 @@ import (
 type Line struct {
 	Conn *outbound.Conn // nil of a mocked pass
 	Pass guard.Pass     // the one in force
+
+	begun <-chan struct{}
 }
 
 // Open dials the target of a pass. For a mocked one nothing is resolved, dialled or
@@ -26,13 +28,15 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) 
 		return nil, call.ErrNoPass
 	}
 	if p.Mocked() {
-		return &Line{nil, p}, nil
+		never := make(chan struct{})
+		close(never)
+		return &Line{Pass: p, begun: never}, nil
 	}
 	conn, err := c.Open(ctx, p.Permit())
 	if err != nil {
 		return nil, err
 	}
-	return &Line{conn, p}, nil
+	return &Line{conn, p, conn.Begun()}, nil
 }
 
 // Renew has the exchange go by a fresh pass for the same call: what it adds,
@@ -54,14 +58,7 @@ func (l *Line) Renew(p guard.Pass) error {
 
 // Begun is closed when the request's first bytes were handed to the network, or
 // when they never will be.
-func (l *Line) Begun() <-chan struct{} {
-	if l.Conn == nil {
-		never := make(chan struct{})
-		close(never)
-		return never
-	}
-	return l.Conn.Begun()
-}
+func (l *Line) Begun() <-chan struct{} { return l.begun }
 
 // Close ends the connection.
 func (l *Line) Close() {

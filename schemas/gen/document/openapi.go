@@ -41,6 +41,7 @@ func openAPI(components object) object {
 			"/v1/rules":                object{"get": listRules()},
 			"/v1/rules/preview":        object{"post": previewRules()},
 			"/v1/rules/record":         object{"post": recordRules()},
+			schemas.RouteRulesReset:    object{"post": resetRules()},
 			"/v1/actions":              object{"get": listActions()},
 			"/v1/actions/{id}":         object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},

@@ -40,11 +40,16 @@ func mockRule() object {
 	}
 }
 
-func agentAPI() object {
-	receiptOf := receipt("rule")
-	receiptOf["content"] = content(schema("AgentResponse"), object{"receipt": example("A receipt", agentAnswer(schemas.OpGlobalOff, object{
+// agentReceipt is the answer to a write that nobody waits for.
+func agentReceipt(operation string) object {
+	r := receipt("rule")
+	r["content"] = content(schema("AgentResponse"), object{"receipt": example("A receipt", agentAnswer(operation, object{
 		"id": actionID, "status": "accepted", "duplicate": false, "durability": "disk",
 	}))})
+	return r
+}
+
+func agentAPI() object {
 	return object{
 		"operationId": "agentAPI",
 		"summary":     "Read or change the traffic rules",
@@ -75,36 +80,65 @@ func agentAPI() object {
 					"write":  example("A rule that was written", agentAnswer(schemas.OpRulesCreate, object{"rule": delayRule(), "rules_etag": rulesEtag})),
 				}),
 			},
-			"202": receiptOf,
-		}),
+			"202": agentReceipt(schemas.OpGlobalOff),
+		}, agentAPIRefusals()),
 	}
 }
 
-// agentRefusals adds what the agent API answers where it did not do what was asked.
-func agentRefusals(own object) object {
-	for _, r := range []struct {
-		status          int
-		operation       string
-		code            schemas.Code
-		message, detail string
-	}{
+// agentRefusal is one answer of the agent API where it did not do what was asked.
+type agentRefusal struct {
+	status          int
+	operation       string
+	code            schemas.Code
+	message, detail string
+}
+
+func agentAPIRefusals() []agentRefusal {
+	return append(doorRefusals(), []agentRefusal{
 		{400, schemas.OpGlobalOff, schemas.InvalidRequest, "at /args/if_match: must be the rules_etag that status or rules.list gave", schemas.DetailIfMatchRequired},
-		{401, schemas.OpStatus, schemas.Unauthorized, "a bearer token is needed", schemas.DetailAuthRequired},
+		{401, schemas.OpStatus, schemas.Unauthorized, "send a token that is in force, as request.auth_token or in one header, Authorization: Bearer", schemas.DetailAuthRequired},
 		{403, schemas.OpStatus, schemas.Unauthorized, "the agent API is disabled on this node", schemas.DetailAPIDisabled},
 		{404, schemas.OpRulesGet, schemas.NotFound, "there is no rule with this id", ""},
-		{405, "", schemas.InvalidRequest, "this path does not serve this method; Allow names those it does", string(schemas.MethodNotAllowed)},
-		{408, "", schemas.InvalidRequest, "the body did not come in time; send the request again", string(schemas.RequestTimeout)},
 		{409, schemas.OpRulesCreate, schemas.RuleLimitExceeded, "there are as many rules as there may be", ""},
+		{410, schemas.OpGlobalOff, schemas.InternalError, "the history of this record has been dropped", string(schemas.StreamGone)},
 		{412, schemas.OpRulesPatch, schemas.EtagMismatch, "the rules have changed; read them again", ""},
-		{413, "", schemas.InvalidRequest, "the body is larger than is allowed", string(schemas.PayloadTooLarge)},
-		{415, "", schemas.InvalidRequest, "the body must be application/json", string(schemas.UnsupportedMediaType)},
 		{422, schemas.OpRulesCreate, schemas.ValidationError, "there is a rule with this id already", schemas.DetailRuleExists},
 		{424, schemas.OpRulesEnable, schemas.InternalError, "nobody can tell whether the write was made: read the rules", string(schemas.OutcomeUnknownCode)},
 		{429, schemas.OpRulesList, schemas.RateLimited, "too many requests", ""},
-		{500, schemas.OpRulesList, schemas.InternalError, "something went wrong on our side", ""},
+		{500, schemas.OpRulesList, schemas.InternalError, "the stored rules cannot be read here", schemas.DetailRulesUnreadable},
 		{503, schemas.OpGlobalOff, schemas.InternalError, "the log did not answer; try again", string(schemas.Unavailable)},
 		{504, schemas.OpGlobalOff, schemas.InternalError, "the time for the write is over: read the rules", string(schemas.DeadlineExceeded)},
-	} {
+	}...)
+}
+
+func resetRefusals() []agentRefusal {
+	return append(doorRefusals(), []agentRefusal{
+		{400, schemas.OpRulesReset, schemas.InvalidRequest, "this route takes no body", ""},
+		{401, schemas.OpRulesReset, schemas.Unauthorized, "send one header, Authorization: Bearer and a token that is in force", schemas.DetailAuthRequired},
+		{403, schemas.OpRulesReset, schemas.Unauthorized, "the token lacks the scope admin", schemas.DetailScopeRequired},
+		{409, schemas.OpRulesReset, schemas.InternalError, "the write was canceled", string(schemas.Canceled)},
+		{410, schemas.OpRulesReset, schemas.InternalError, "the history of this record has been dropped", string(schemas.StreamGone)},
+		{422, schemas.OpRulesReset, schemas.ValidationError, "the rules can be read; disable them instead", ""},
+		{429, schemas.OpRulesReset, schemas.RateLimited, "too many requests", ""},
+		{500, schemas.OpRulesReset, schemas.InternalError, "something went wrong on our side", ""},
+		{503, schemas.OpRulesReset, schemas.InternalError, "the log did not answer; try again", string(schemas.Unavailable)},
+		{504, schemas.OpRulesReset, schemas.InternalError, "the time for the write is over: read the rules", string(schemas.DeadlineExceeded)},
+	}...)
+}
+
+// doorRefusals are made before a request is read.
+func doorRefusals() []agentRefusal {
+	return []agentRefusal{
+		{405, "", schemas.InvalidRequest, "this path does not serve this method; Allow names those it does", string(schemas.MethodNotAllowed)},
+		{408, "", schemas.InvalidRequest, "the body did not come in time; send the request again", string(schemas.RequestTimeout)},
+		{413, "", schemas.InvalidRequest, "the body is larger than is allowed", string(schemas.PayloadTooLarge)},
+		{415, "", schemas.InvalidRequest, "the body must be application/json", string(schemas.UnsupportedMediaType)},
+	}
+}
+
+// agentRefusals adds refusals to what a route answers otherwise.
+func agentRefusals(own object, refusals []agentRefusal) object {
+	for _, r := range refusals {
 		e := object{"code": string(r.code), "message": r.message}
 		if r.detail != "" {
 			e["detail"] = r.detail
@@ -129,6 +163,27 @@ func agentRefusals(own object) object {
 		}
 	}
 	return own
+}
+
+func resetRules() object {
+	return object{
+		"operationId": "resetRules",
+		"summary":     "Give up a rule set that cannot be read",
+		"description": "Needs the scope admin. An empty set, with the rules on, takes the place of what cannot be read in the asker's own tenant, whose calls are all denied until then. " +
+			"What was stored is lost. A set that can be read is refused. The write becomes an action of kind rule; an Idempotency-Key names it.",
+		"tags":       []any{"rules"},
+		"parameters": []any{parameter("IdempotencyKey"), parameter("Prefer")},
+		"responses": agentRefusals(object{
+			"200": object{
+				"description": "The set is empty now.",
+				"headers":     withHeaders("Weir-Action-Id", "Preference-Applied"),
+				"content": content(schema("AgentResponse"), object{
+					"reset": example("A set that was given up", agentAnswer(schemas.OpRulesReset, object{"rules_etag": rulesEtag})),
+				}),
+			},
+			"202": agentReceipt(schemas.OpRulesReset),
+		}, resetRefusals()),
+	}
 }
 
 func listRules() object {

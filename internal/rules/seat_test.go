@@ -1,0 +1,240 @@
+package rules
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// TestOneTenantDelaysNoOther: while the set of one is opened, those of others come
+// into force, and of what it wrote meanwhile only the newest is opened.
+func TestOneTenantDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	here := node(t, s, Config{})
+	there := New(s, Config{Check: time.Hour})
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	there.open = func(tenant string, r schemas.Record) (Snapshot, error) {
+		if tenant == "slow" {
+			begun <- struct{}{}
+			<-goOn
+		}
+		return open(tenant, r)
+	}
+	require.NoError(t, there.Start(t.Context()))
+	defer there.Stop()
+	var last, quick Snapshot
+	for i := range 6 {
+		last = here.put(t, "slow", doc(many(i)...), last.Revision)
+		if i == 0 {
+			<-begun
+		}
+		quick = here.put(t, "quick", doc(many(i)...), quick.Revision)
+	}
+	require.Eventually(t, func() bool { return there.force(t, "quick") == quick.Etag }, 10*time.Second, time.Millisecond)
+	require.Empty(t, there.force(t, "slow"))
+	close(goOn)
+	require.Eventually(t, func() bool { return there.force(t, "slow") == last.Etag }, 10*time.Second, time.Millisecond)
+	require.Len(t, begun, 1, "those in between are not opened")
+}
+
+// TestPutOpensOnce, although its own write is heard as well.
+func TestPutOpensOnce(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := New(s, Config{Check: time.Hour})
+	opened := k.opens()
+	require.NoError(t, k.Start(t.Context()))
+	one := k.put(t, "t", doc(rule("a")), 0)
+	require.Equal(t, 1, opened("t"))
+	newest, err := k.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, one, newest)
+	k.Stop() // what was heard is taken over
+	require.Equal(t, 1, opened("t"))
+	fresh, err := open("t", s.records[0])
+	require.NoError(t, err)
+	require.Equal(t, fresh, one, "it is what another node reads")
+	require.Equal(t, one.Etag, one.Set.Etag())
+	require.Empty(t, k.seats["t"].expected)
+}
+
+// TestStartReadsLittleAtOnce, and opens no set that was replaced.
+func TestStartReadsLittleAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	writer := node(t, s, Config{})
+	for _, tenant := range []string{"a", "b"} {
+		var last Snapshot
+		for i := range 3 * page {
+			last = writer.put(t, tenant, doc(many(i%3)...), last.Revision)
+		}
+	}
+	s.set(func(s *shelf) { s.most = 0 })
+	k := New(s, Config{Check: time.Hour})
+	opened := k.opens()
+	require.NoError(t, k.Start(t.Context()))
+	defer k.Stop()
+	require.Equal(t, 1, opened("a"))
+	require.Equal(t, 1, opened("b"))
+	require.LessOrEqual(t, s.most*schemas.MaxRuleSet, 8<<20)
+}
+
+// restored is a shelf whose keys have had three sets each, and the keeper that
+// knows them. Then a backup is restored, in which they have one.
+func restored(t *testing.T, cfg Config) (s *shelf, k *Keeper, was map[string]Snapshot) {
+	t.Helper()
+	s, was = newShelf(), map[string]Snapshot{}
+	k = node(t, s, cfg)
+	for _, tenant := range []string{"t", "u"} {
+		was[tenant] = k.put(t, tenant, doc(rule("a")), 0)
+	}
+	backup, last := slices.Clone(s.records), s.last
+	for _, tenant := range []string{"t", "u", "late"} {
+		two := k.put(t, tenant, doc(rule("b")), was[tenant].Revision)
+		three := k.put(t, tenant, doc(rule("c")), two.Revision)
+		require.Equal(t, three.Etag, k.force(t, tenant))
+	}
+	k.hurry()
+	require.Eventually(t, func() (whole bool) {
+		s.set(func(s *shelf) { whole = s.read == s.last })
+		return whole
+	}, 10*time.Second, time.Millisecond)
+	s.set(func(s *shelf) { s.records, s.last = backup, last })
+	return s, k, was
+}
+
+// TestLeadersWordCounts also where it is older than what was heard: the store was
+// restored from a backup. The sets of other tenants follow.
+func TestLeadersWordCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, logged := lines()
+		changed := make(chan string, 100)
+		_, k, was := restored(t, Config{Check: time.Second, Logger: log, Changed: func(tenant string) { changed <- tenant }})
+		defer k.Stop()
+		_, replaced, err := k.InForce("t")
+		require.NoError(t, err)
+		require.Equal(t, was["t"].Revision+3, k.holds("t").snapshot.Revision)
+		for len(changed) > 0 {
+			<-changed
+		}
+		newest, err := k.Newest(t.Context(), "t")
+		require.NoError(t, err)
+		require.Equal(t, was["t"], newest)
+		require.Equal(t, was["t"].Etag, k.force(t, "t"))
+		<-replaced
+		require.Equal(t, "t", <-changed)
+		require.Contains(t, logged(), "rule set older than before")
+		synctest.Wait()
+		require.Equal(t, was["u"].Etag, k.force(t, "u"))
+		require.Empty(t, k.force(t, "late"), "the backup had none")
+		pass(time.Second)
+		require.Len(t, changed, 2)
+	})
+}
+
+// TestWriteToARestoredStore is in force here as well as there, although its number
+// is below that of what was in force, or the same.
+func TestWriteToARestoredStore(t *testing.T) {
+	t.Parallel()
+	for name, number := range map[string]uint64{"below": 3, "the same": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, k, was := restored(t, Config{Check: time.Hour})
+				defer k.Stop()
+				require.EqualValues(t, 4, k.holds("t").snapshot.Revision)
+				other := node(t, s, Config{Check: time.Hour})
+				defer other.Stop()
+				s.set(func(s *shelf) { s.last = number - 1 })
+				next := other.put(t, "t", doc(rule("x")), was["t"].Revision)
+				require.Equal(t, number, next.Revision)
+				synctest.Wait()
+				require.Equal(t, next.Etag, k.force(t, "t"))
+			})
+		})
+	}
+}
+
+// TestOwnWriteToARestoredStore is in force when Put returns.
+func TestOwnWriteToARestoredStore(t *testing.T) {
+	t.Parallel()
+	s, k, was := restored(t, Config{Check: time.Hour})
+	s.set(func(s *shelf) { s.deaf = true })
+	next := k.put(t, "t", doc(rule("x")), was["t"].Revision)
+	require.Less(t, next.Revision, uint64(4))
+	require.Equal(t, next.Etag, k.force(t, "t"))
+}
+
+// TestLateAnswerOfTheLeader: something newer was heard while it was on its way.
+func TestLateAnswerOfTheLeader(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{Check: time.Hour})
+	one := k.put(t, "t", doc(rule("a")), 0)
+	var two Snapshot
+	s.set(func(s *shelf) {
+		s.asked = func() {
+			s.set(func(s *shelf) { s.asked = nil })
+			two = k.put(t, "t", doc(rule("b")), one.Revision)
+		}
+	})
+	newest, err := k.Newest(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, one, newest, "it was when it was asked for")
+	require.Equal(t, two.Etag, k.force(t, "t"))
+	require.False(t, k.anew.Load())
+}
+
+// TestLeaderIsAskedAgain where it gave no answer about a record that came late.
+func TestLeaderIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, k, was := restored(t, Config{Check: time.Second})
+		defer k.Stop()
+		held := k.force(t, "t")
+		s.set(func(s *shelf) {
+			s.mute = true
+			for _, w := range s.watchers {
+				w.fn(s.records[0])
+			}
+		})
+		pass(3 * time.Second)
+		require.Equal(t, held, k.force(t, "t"), "what is known stays in force")
+		s.set(func(s *shelf) { s.mute = false })
+		pass(2 * time.Second)
+		require.Equal(t, was["t"].Etag, k.force(t, "t"))
+	})
+}
+
+// TestHeardOutOfOrder while another is opened: which of those that wait is the
+// newest is the leader's to say.
+func TestHeardOutOfOrder(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	other := node(t, s, Config{})
+	k := New(s, Config{Check: time.Hour})
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	k.open = func(tenant string, r schemas.Record) (Snapshot, error) {
+		begun <- struct{}{}
+		<-goOn
+		return open(tenant, r)
+	}
+	require.NoError(t, k.Start(t.Context()))
+	defer k.Stop()
+	one := other.put(t, "t", doc(rule("a")), 0)
+	<-begun
+	gone := s.records[0]
+	gone.Seq = 9
+	s.set(func(s *shelf) { s.watchers[1].fn(gone) })
+	two := other.put(t, "t", doc(rule("b")), one.Revision)
+	require.Less(t, two.Revision, gone.Seq)
+	close(goOn)
+	require.Eventually(t, func() bool { return k.force(t, "t") == two.Etag }, 10*time.Second, time.Millisecond)
+}

@@ -1,0 +1,229 @@
+package rules_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/rules"
+	"weir/schemas"
+)
+
+// slow is a worker whose write is on its way, and does not arrive before release.
+type slow struct {
+	release chan struct{}
+	ended   chan ended
+}
+
+func (r *room) slow(st *ledger.State) *slow {
+	r.t.Helper()
+	s, sent := &slow{make(chan struct{}), make(chan ended, 1)}, make(chan struct{})
+	r.bucket.hook(func() (error, bool) {
+		close(sent)
+		<-s.release
+		return nil, true
+	})
+	worker := r.performer()
+	go func() {
+		v, err := worker.Perform(r.t.Context(), st, asked{})
+		s.ended <- ended{Verdict: v, err: err}
+	}()
+	<-sent
+	r.bucket.hook(nil)
+	return s
+}
+
+// arrive lets the write through, and waits for the worker's end.
+func (s *slow) arrive() ended {
+	close(s.release)
+	return <-s.ended
+}
+
+// hindrances are what keeps a second worker from the write that the first has sent,
+// by what it says then.
+func hindrances() map[schemas.Code]func(*room, *ledger.State) {
+	return map[schemas.Code]func(*room, *ledger.State){
+		schemas.Canceled: func(r *room, st *ledger.State) {
+			require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+		},
+		schemas.DeadlineExceeded:  func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) },
+		schemas.ValidationError:   func(r *room, _ *ledger.State) { r.enforce() },
+		schemas.RuleLimitExceeded: func(r *room, _ *ledger.State) { r.cfg.Limit = 1 },
+	}
+}
+
+// sent is an action whose first worker has sent its write, as the second has it.
+func sent(t *testing.T, hinder func(*room, *ledger.State)) (*room, *ledger.State, *slow) {
+	t.Helper()
+	r := newRoom(t)
+	r.do(create(delay("a")))
+	r.do(create(delay("b")))
+	o := create(redirect("n", "https://old.test/*", "https://api.test/v1/x"))
+	o.IfMatch = r.etag()
+	st := r.claim(o)
+	r.start(st)
+	s := r.slow(st)
+	next := r.again(st)
+	hinder(r, next)
+	return r, next, s
+}
+
+// TestLate: a write of which its asker was told that it is not made does not arrive
+// afterwards.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	for code, hinder := range hindrances() {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			r, st, s := sent(t, hinder)
+			was := r.newest()
+			e := r.perform(st)
+			require.NoError(t, e.err)
+			require.Equal(t, code, e.Code)
+			told := r.newest()
+			require.Equal(t, told.Etag, e.result.RulesEtag)
+			_, audit := r.audit()
+			require.Equal(t, []string{string(code), was.Etag, told.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
+
+			first := s.arrive()
+			require.NoError(t, first.err)
+			require.NotEqual(t, schemas.OutcomeSucceeded, first.Outcome)
+			require.Equal(t, told, r.newest(), "nothing has arrived")
+			require.Equal(t, was.Doc.Rules, told.Doc.Rules)
+			require.Equal(t, st.ID+".void", told.Doc.By)
+		})
+	}
+}
+
+// TestLateAndFirst: it arrives before the set is in its own place, and is told of.
+func TestLateAndFirst(t *testing.T) {
+	t.Parallel()
+	for code, hinder := range hindrances() {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			r, st, s := sent(t, hinder)
+			r.bucket.hook(func() (error, bool) {
+				r.bucket.hook(nil)
+				s.arrive()
+				return nil, true
+			})
+			e := r.perform(st)
+			require.NoError(t, e.err)
+			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+			require.Equal(t, "n", e.result.Rule.ID)
+			require.Equal(t, r.etag(), e.result.RulesEtag)
+			require.Len(t, r.newest().Doc.Rules, 3)
+		})
+	}
+}
+
+// TestVoidUnheard: whether the set is in its own place is not known, and nothing is
+// said before it is.
+func TestVoidUnheard(t *testing.T) {
+	t.Parallel()
+	for _, stored := range []bool{true, false} {
+		r, st, s := sent(t, hindrances()[schemas.DeadlineExceeded])
+		rev := r.newest().Revision
+		r.bucket.hook(func() (error, bool) { return fault.ErrUnavailable, stored })
+		e := r.perform(st)
+		_, ok := errors.AsType[*fault.Later](e.err)
+		require.True(t, ok)
+		require.ErrorIs(t, e.err, fault.ErrUnavailable)
+		require.Empty(t, r.evidence(st.ID))
+		r.bucket.hook(nil)
+		require.Equal(t, schemas.DeadlineExceeded, r.perform(r.again(st)).Code)
+		s.arrive()
+		require.Equal(t, rev+1, r.newest().Revision, "once, and nothing behind it")
+		require.Len(t, r.newest().Doc.Rules, 2)
+	}
+}
+
+// TestVoidRefused: a set that cannot be put in its own place leaves open what will
+// arrive.
+func TestVoidRefused(t *testing.T) {
+	t.Parallel()
+	for _, told := range []error{fault.ErrTooLarge, rules.ErrUnreadable} {
+		r := newRoom(t)
+		o := create(delay("n"))
+		o.IfMatch = r.etag()
+		st := r.claim(o)
+		r.start(st)
+		r.sets = closed{r.keeper, told}
+		require.Equal(t, schemas.OutcomeFailed, r.perform(st).Outcome, "no other worker had begun")
+		e := r.perform(r.again(st))
+		require.NoError(t, e.err)
+		require.Equal(t, schemas.OutcomeUnknown, e.Outcome)
+	}
+}
+
+// closed takes no sets.
+type closed struct {
+	*rules.Keeper
+
+	err error
+}
+
+func (c closed) Put(context.Context, string, schemas.RuleSet, uint64) (rules.Snapshot, error) {
+	return rules.Snapshot{}, c.err
+}
+
+// TestVoidOnce: a set that another worker cannot have written over stays as it is.
+func TestVoidOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.do(create(delay("a")))
+	newest := r.etag()
+	for name, tt := range map[string]struct {
+		etag  string
+		again bool
+	}{
+		"a first worker":    {newest, false},
+		"stale":             {"etag-0-0123456789abcdef", true},
+		"of the future":     {"etag-99-0123456789abcdef", true},
+		"with another hash": {"etag-1-0123456789abcdef", true},
+		"none":              {"*", true},
+	} {
+		o := create(json.RawMessage(`{"id":"n"}`))
+		o.IfMatch = tt.etag
+		st := r.claim(o)
+		r.start(st)
+		if tt.again {
+			st = r.again(st)
+		}
+		e := r.perform(st)
+		require.NoError(t, e.err, name)
+		require.Equal(t, schemas.OutcomeFailed, e.Outcome, name)
+		require.Equal(t, newest, r.etag(), name)
+	}
+}
+
+// TestUnreadableExpected: the set that the write is for cannot be read by this
+// worker; an earlier one could, and what it sent may still arrive.
+func TestUnreadableExpected(t *testing.T) {
+	t.Parallel()
+	for _, begun := range []bool{false, true} {
+		r := newRoom(t)
+		r.bucket.overwrite(`{"v":99}`)
+		o := create(delay("n"))
+		o.IfMatch = "etag-1-0123456789abcdef"
+		st := r.claim(o)
+		r.start(st)
+		want := schemas.InternalError
+		if begun {
+			st, want = r.again(st), schemas.OutcomeUnknownCode
+		}
+		e := r.perform(st)
+		require.NoError(t, e.err)
+		require.Equal(t, want, e.Code)
+		if !begun {
+			require.Equal(t, schemas.DetailRulesUnreadable, e.result.Error.Detail)
+			require.Contains(t, e.Message, "`weir rules reset`")
+		}
+	}
+}
