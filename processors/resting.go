@@ -121,6 +121,11 @@ func (r *resting) round(until map[schemas.Ref]time.Time) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), rouseTimeout)
 	defer cancel()
 	for ref, at := range until {
+		select {
+		case <-r.closing:
+			return false // they wake when they are due
+		default:
+		}
 		if time.Now().Before(at) && r.nudge(ctx, ref) != nil {
 			return true
 		}

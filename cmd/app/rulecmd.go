@@ -55,10 +55,6 @@ actions:read, and reset admin.`,
 // rulesFlags are what the subcommands of `weir rules` have in common.
 type rulesFlags struct{ clientFlags }
 
-func (f *rulesFlags) run(env *environment, do func(c *client) error) error {
-	return f.asking(env, do)
-}
-
 // asking has do talk to the server, and says a refusal in the form that was asked
 // for.
 func (f *clientFlags) asking(env *environment, do func(c *client) error) error {
@@ -125,7 +121,7 @@ func newRuleSwitch(env *environment, use, short, operation, done string) *cobra.
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(1, "the id of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				w, err := f.writer(c).write(cmd.Context(), operation, map[string]any{"id": args[0]})
 				if err != nil {
 					return err
@@ -144,7 +140,7 @@ func newGlobalSwitch(env *environment, use, short, operation, done string) *cobr
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				w := f.writer(c)
 				w.tries = switchTries
 				made, err := w.write(cmd.Context(), operation, map[string]any{})
@@ -156,31 +152,6 @@ func newGlobalSwitch(env *environment, use, short, operation, done string) *cobr
 		},
 	}
 	f.register(cmd, env)
-	return cmd
-}
-
-func newRulesReset(env *environment) *cobra.Command {
-	var f writeFlags
-	cmd := &cobra.Command{
-		Use:   "reset",
-		Short: "give up rules that cannot be read, for an empty set",
-		Long: `Put an empty set of rules, which is on, in the place of one that the running Weir
-cannot read: a newer version has written it, or it is damaged. Until then all calls
-of the tenant are denied. What was stored is lost; where a newer version has written
-it, run that one instead. Rules that can be read are left as they are, and the
-command is refused.`,
-		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(env, func(c *client) error {
-				done, err := writtenOf(c.resetRules(cmd.Context()))
-				if err != nil {
-					return err
-				}
-				return f.say(env, done, "the rules are given up; there are none now, and calls go out again")
-			})
-		},
-	}
-	f.rulesFlags.register(cmd, env)
 	return cmd
 }
 
@@ -199,7 +170,7 @@ member away, and a list is replaced as a whole. PATCH is JSON, FILE, @FILE or -.
 			if err != nil {
 				return err
 			}
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				done, err := f.writer(c).write(cmd.Context(), schemas.OpRulesPatch, map[string]any{"id": args[0], "patch": patch})
 				if err != nil {
 					return err
@@ -239,7 +210,7 @@ it names itself, or else to "default".`,
 			if len(rules) == 0 {
 				return usageError{errors.New("the list holds no rule")}
 			}
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				w := f.writer(c)
 				for _, rule := range rules {
 					if err := f.create(cmd, env, w, rule); err != nil {

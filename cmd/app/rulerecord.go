@@ -50,7 +50,7 @@ no rule answers: it would go out in a rehearsal. The other rules are made.`,
 			if f.expiresIn < 0 {
 				return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
 			}
-			return f.run(env, func(c *client) error { return f.record(cmd, env, c, args[0]) })
+			return f.asking(env, func(c *client) error { return f.record(cmd, env, c, args[0]) })
 		},
 	}
 	f.register(cmd, env)

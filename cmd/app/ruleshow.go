@@ -23,7 +23,7 @@ func newRulesList(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "list the rules, in the order they were made in", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				args := map[string]any{}
 				if cmd.Flags().Changed("group") {
 					args["group"] = group
@@ -74,7 +74,7 @@ func newRulesGet(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "show one rule", Args: exactly(1, "the id of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				data, err := c.operate(cmd.Context(), schemas.OpRulesGet, map[string]any{"id": args[0]})
 				if err != nil || f.asJSON {
 					return printData(env.Out, data, err)
@@ -106,7 +106,7 @@ func newRulesStatus(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "say whether the rules are on, how many there are, and their etag", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(env, func(c *client) error {
+			return f.asking(env, func(c *client) error {
 				s, err := c.rulesStatus(cmd.Context())
 				if err != nil || f.asJSON {
 					return printData(env.Out, s.data, err)

@@ -83,6 +83,10 @@ func (r *recorder) step(ctx context.Context, step int) error {
 	}
 	rule := r.rule(step, first)
 	if agent, ok := strings.CutPrefix(first.LastWord().Entry, schemas.AgentEntryPrefix); ok {
+		if s := rule.Scope; s != nil && s.Agent != "" && s.Agent != agent {
+			r.skip(step, "it went to the agent "+agent+", and the scope names another; name the rehearsal by its request_id")
+			return nil
+		}
 		rule = toAgent(rule, agent)
 	} else if strings.Contains(rule.Match.URLPattern, "*") {
 		r.skip(step, "its URL has a *, which would stand for anything in a pattern; make a rule for it by hand")

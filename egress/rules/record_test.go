@@ -269,14 +269,16 @@ func TestRecordARun(t *testing.T) {
 	for name, url := range map[string]string{"as it is kept": "/agents/run/stream", "by an older version": "http://10.0.0.7:9000/base/agents/run/stream"} {
 		run := answered(0, "POST", url, jsonAnswer(200, `{"request_id":"r","status":"ok"}`))
 		run.Decision.Entry = schemas.AgentEntry("billing")
-		scope := &schemas.RuleScope{RequestID: "again", Agent: "another"}
-		out := record(t, state(schemas.KindRun, run), schemas.RecordRequest{Scope: scope})
+		scope := &schemas.RuleScope{RequestID: "again"}
+		out := record(t, state(schemas.KindRun, run), schemas.RecordRequest{Scope: &schemas.RuleScope{Agent: "another"}})
+		require.Contains(t, out.Skipped[0].Reason, "names another", name)
+		out = record(t, state(schemas.KindRun, run), schemas.RecordRequest{Scope: scope})
 		require.Empty(t, out.Skipped, name)
 		require.Len(t, out.Rules, 1, name)
 		r := out.Rules[0]
 		require.Equal(t, schemas.RuleMatch{URLPattern: "*://*:*/*agents/run/stream", Method: "POST"}, r.Match, name)
 		require.Equal(t, &schemas.RuleScope{RequestID: "again", Agent: "billing"}, r.Scope, name)
-		require.Equal(t, "another", scope.Agent, "the request is not changed")
+		require.Empty(t, scope.Agent, "the request is not changed")
 		set, err := traffic.Compile(schemas.RuleSet{GlobalActive: true, Rules: out.Rules}, "e")
 		require.NoError(t, err)
 		for _, at := range []string{"http://10.0.0.7:9000/base/agents/run/stream", "https://agent.example/agents/run/stream"} {

@@ -96,6 +96,10 @@ func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64)
 // Get is the newest record of a key, as the stream's leader has it: no write that
 // was acknowledged before the call is missing. fault.ErrNotFound: there is none.
 func (k *Bucket) Get(ctx context.Context, key string) (schemas.Record, error) {
+	if k.b.cfg.Replicas <= 1 { // then nobody but the leader can answer, and a direct answer is not wrapped in JSON
+		r, err := k.b.Last(ctx, k.stream, k.keys+key)
+		return k.keyed(r), err
+	}
 	return k.ask(ctx, directGet{Last: k.keys + key})
 }
 

@@ -149,6 +149,9 @@ func (k *Keeper) replace(ctx context.Context, tenant string, s *seat, h *held, b
 		_, kind, _ := strings.Cut(h.err.Error(), ": ")
 		k.cfg.Logger.WarnContext(ctx, "rule set not readable", "component", "rules", "tenant", tenant, "seq", h.snapshot.Revision, "err_kind", kind)
 	}
+	if old := k.holds(tenant); old != nil && old.stored && !h.stored { // Weir deletes none
+		k.cfg.Logger.WarnContext(ctx, "rule set deleted", "component", "rules", "tenant", tenant, "seq", h.snapshot.Revision)
+	}
 	if back {
 		k.cfg.Logger.WarnContext(ctx, "rule set older than before", "component", "rules", "tenant", tenant, "seq", h.snapshot.Revision)
 	}

@@ -17,6 +17,7 @@ type rule struct {
 	pattern pattern
 	target  template // of a redirect
 	answer  *Answer  // of a mock
+	useless bool     // a redirect that leads each call to where it is going
 }
 
 // Compile makes a Set of what is stored under an etag. A rule that Read would
@@ -61,6 +62,7 @@ func prepare(r *schemas.Rule) (rule, error) {
 		if len(out.specimens()) == 0 {
 			return rule{}, badTarget("is no URL that can be called, whatever its wildcards stand for")
 		}
+		out.useless = out.returnsAlways()
 	case schemas.RuleMock:
 		out.answer = answer(&r.Action)
 	}

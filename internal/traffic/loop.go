@@ -16,7 +16,7 @@ type reach struct{ all, filled int }
 
 // The reaches for a call, for a rule that is written, and for each other redirect
 // of its set.
-func callReach() reach  { return reach{64, 8} }
+func callReach() reach  { return reach{64, 4} }
 func ruleReach() reach  { return reach{schemas.MaxRules + 64, 64} }
 func otherReach() reach { return reach{32, 16} }
 
@@ -74,7 +74,7 @@ func (x *search) decider(method string, at *site, f *Facts, now time.Time) *rule
 		if int(rank) > best || x.spent() {
 			return false // and so are those behind it
 		}
-		if r := &x.set.rules[rank]; r.decides() && r.fits(method, at) && r.idle(f, now) == "" && !r.stays(at) {
+		if r := &x.set.rules[rank]; r.decides() && r.fits(method, at) && r.idle(f, now) == "" && !x.stays(r, at) {
 			best = int(rank)
 			return false
 		}
@@ -84,6 +84,15 @@ func (x *search) decider(method string, at *site, f *Facts, now time.Time) *rule
 		return nil
 	}
 	return &x.set.rules[best]
+}
+
+// stays counts what it takes to make the target and to read it: as much as a look
+// for each so many bytes.
+func (x *search) stays(r *rule, at *site) bool {
+	if r.Type == schemas.RuleRedirect {
+		x.looks += 1 + (len(r.Action.ToURL)+len(at.tail))/32
+	}
+	return r.stays(at)
 }
 
 // Circular is the id of a redirect of the set that leads in a circle with rule r
@@ -103,7 +112,7 @@ func (s *Set) circular(r schemas.Rule) (id string, looks int) {
 	}
 	self := &with.rules[slices.IndexFunc(with.rules, func(o rule) bool { return o.ID == r.ID })]
 	self.Enabled = true
-	if self.idles() {
+	if self.useless {
 		return self.ID, 0
 	}
 	x := &search{set: with, most: ruleLooks}
@@ -120,22 +129,24 @@ func (s *Set) circular(r schemas.Rule) (id string, looks int) {
 	return id, x.looks
 }
 
-// stays reports whether a redirect with wildcards leads a call to where it is going:
-// the call is there already, and the rule has nothing to say of it.
+// stays reports whether a redirect leads a call to where it is going: the call is
+// there already, and the rule has nothing to say of it. One that does so with every
+// call is a mistake, and a circle.
 func (r *rule) stays(at *site) bool {
-	if r.Type != schemas.RuleRedirect || r.pattern.stars() == 0 {
-		return false
-	}
+	return r.Type == schemas.RuleRedirect && !r.useless && r.returns(at)
+}
+
+func (r *rule) returns(at *site) bool {
 	to, ok := readSite(r.redirect(at), false)
 	return ok && to.Parts == at.Parts
 }
 
-// idles reports whether the redirect stays wherever a call goes, as far as that can
-// be seen without one.
-func (r *rule) idles() bool {
+// returnsAlways reports whether a redirect leads each call to where it is going, as
+// far as that can be seen without one.
+func (r *rule) returnsAlways() bool {
 	all := r.pattern.specimens()
 	for i := range all {
-		if !r.stays(&all[i]) {
+		if !r.returns(&all[i]) {
 			return false
 		}
 	}

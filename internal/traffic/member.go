@@ -105,7 +105,7 @@ func (m *members) whole(o object, name string, from, to int64) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
 	if err != nil || n < from || n > to {
-		m.refuse(o.at+"/"+name, "must be a whole number from "+strconv.FormatInt(from, 10)+" to "+strconv.FormatInt(to, 10))
+		m.refuse(o.at+"/"+name, "must be a whole number from "+strconv.FormatInt(from, 10)+" to "+strconv.FormatInt(to, 10)+", written without a fraction or an exponent")
 		return 0, false
 	}
 	return n, true

@@ -243,7 +243,7 @@ func (m *members) expiry(o object, r *schemas.Rule) {
 	m.text(o, "expires_at", "", &text)
 	at, err := time.Parse(time.RFC3339, text)
 	switch {
-	case raw[0] != '"' || err != nil:
+	case raw[0] != '"' || err != nil || at.UTC().Year() > 9999: // a year of five digits cannot be written
 		m.refuse("/expires_at", "must be a time such as 2030-01-31T12:00:00Z")
 	case !at.After(m.now):
 		m.refuse("/expires_at", "must be in the future")

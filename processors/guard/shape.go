@@ -200,13 +200,6 @@ func bare(url string) string {
 	if !ok {
 		return ""
 	}
-	host := u.Host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if u.Port != 80 && u.Scheme == "http" || u.Port != 443 && u.Scheme == "https" {
-		host += ":" + strconv.Itoa(int(u.Port))
-	}
 	var names []string
 	for pair := range strings.SplitSeq(u.Query, "&") {
 		if name, _, _ := strings.Cut(pair, "="); name != "" {
@@ -214,5 +207,5 @@ func bare(url string) string {
 		}
 	}
 	slices.Sort(names)
-	return u.Scheme + "://" + host + u.Path + "?" + strings.Join(slices.Compact(names), ",")
+	return u.Scheme + "://" + u.Authority() + u.Path + "?" + strings.Join(slices.Compact(names), ",")
 }
