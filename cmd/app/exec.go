@@ -118,8 +118,13 @@ func document(env *environment, what, text string) (json.RawMessage, error) {
 			return nil, usageError{err}
 		}
 	}
-	if !json.Valid(data) {
-		return nil, usageError{fmt.Errorf("the %s is not JSON; a plain text needs quotes of its own: '\"text\"'", strings.ReplaceAll(what, "_", " "))}
+	var doc json.RawMessage
+	if err := json.Unmarshal(data, &doc); err != nil {
+		what = strings.ReplaceAll(what, "_", " ")
+		if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
+			return nil, usageError{fmt.Errorf("the %s is not JSON: %w", what, err)}
+		}
+		return nil, usageError{fmt.Errorf("the %s is not JSON; a plain text needs quotes of its own: '\"text\"'", what)}
 	}
 	return data, nil
 }

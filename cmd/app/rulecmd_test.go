@@ -245,6 +245,10 @@ func TestRulesInput(t *testing.T) {
 		assert.Equal(t, exitUsage, code, "%v: %s", args, errs)
 		assert.Empty(t, out)
 	}
+	_, _, errs = nobody.run(t, "", "create", `{"id":"x",`)
+	assert.Contains(t, errs, "the rule is not JSON: unexpected end")
+	_, _, errs = nobody.run(t, "", "preview", "POST", "http://a", "-d", "plain")
+	assert.Contains(t, errs, "a plain text needs quotes of its own")
 	nobody.mu.Lock()
 	defer nobody.mu.Unlock()
 	assert.Empty(t, nobody.asked)

@@ -20,9 +20,9 @@ type turn struct {
 
 func newTurns() *turns { return &turns{of: map[string]*turn{}} }
 
-// take waits for the tenant's turn, which lasts until end is called; or for the end
+// take waits for the tenant's turn, which lasts until over is called; or for the end
 // of ctx, whose error it gives then.
-func (t *turns) take(ctx context.Context, tenant string) (end func(), err error) {
+func (t *turns) take(ctx context.Context, tenant string) (over func(), err error) {
 	t.mu.Lock()
 	own := t.of[tenant]
 	if own == nil {
