@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func TestStreamsCutAnywhere(t *testing.T) {
 			for i := range todo {
 				v := newViewer(nodes, rand.New(rand.NewPCG(seed, uint64(i))), i)
 				if err := v.watch(ctx); err != nil {
-					t.Errorf("stream %d: %v", i, err)
+					t.Errorf("stream %d: %v\n%s", i, err, v.lastSeen(t))
 				}
 				mu.Lock()
 				total.add(v.tally)
@@ -92,7 +93,12 @@ func together(t *testing.T, n int, config string) []*weir {
 	starts.Wait()
 	for _, w := range nodes {
 		if w != nil {
-			t.Cleanup(w.kill)
+			t.Cleanup(func() {
+				w.kill()
+				if t.Failed() {
+					t.Logf("weir's stderr:\n%s", w.stderr())
+				}
+			})
 		}
 	}
 	require.NoError(t, errors.Join(errs...))
@@ -185,6 +191,20 @@ func (v *viewer) pieces(ctx context.Context) ([]frame, error) {
 		}
 		got = append(got, whole...)
 	}
+}
+
+// lastSeen is where a stream has got to that failed: the events that each node has of
+// its action, an end or not.
+func (v *viewer) lastSeen(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	var seen strings.Builder
+	for i, w := range v.nodes {
+		_, text, err := w.try(ctx, http.MethodGet, "/v1/actions/"+v.id+"/events?limit=1000&after=0", "", "Accept", "application/json")
+		fmt.Fprintf(&seen, "node %d: %s %v\n", i, text, err)
+	}
+	return seen.String()
 }
 
 func (v *viewer) count(cut bool, data []byte, whole []frame) {

@@ -41,10 +41,12 @@ type house struct {
 	log *memlog.Log
 
 	mu   sync.Mutex
-	dead bool // the worker at hand has crashed: it can do nothing any more
-	left int  // appends until it does; negative: never
-	kept bool // whether the append it dies on is stored
-	sent int  // requests that reached the target
+	dead bool      // the worker at hand has crashed: it can do nothing any more
+	left int       // appends until it does; negative: never
+	kept bool      // whether the append it dies on is stored
+	sent int       // requests that reached the target
+	deaf bool      // no event is acknowledged, though it is stored
+	late time.Time // until when a replica answers that shows nothing
 
 	during func()                     // runs while the first request is out
 	refuse func(schemas.Append) error // what the log says to an append; nil: it takes all
@@ -74,14 +76,25 @@ func newHouse() *house {
 			}
 			return nil
 		},
-		After: func(schemas.Append, uint64) error {
+		After: func(m schemas.Append, _ uint64) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			if h.left--; h.left < 0 && h.kept && h.left == -1 {
 				h.dead = true
 				return errDead
 			}
+			if h.deaf && strings.HasPrefix(m.Subject, schemas.LogRoot) {
+				return fault.ErrUnavailable
+			}
 			return nil
+		},
+		Late: func() int {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if time.Now().Before(h.late) {
+				return 1000
+			}
+			return 0
 		},
 		Read: func() error {
 			h.mu.Lock()

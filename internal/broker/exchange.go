@@ -39,6 +39,9 @@ type call struct {
 	reply *nats.Msg // the answer of a call without take
 }
 
+// errSilent is a wait that came to its end without an answer.
+var errSilent = errors.New("no answer")
+
 func newExchange(nc *nats.Conn) (*exchange, error) {
 	x := &exchange{nc: nc, prefix: nc.NewInbox() + ".", closed: make(chan struct{}), calls: make(map[string]*call)}
 	var err error
@@ -82,7 +85,7 @@ func (x *exchange) wait(ctx context.Context, c *call, timeout time.Duration) err
 		return nil
 	case <-timer.C:
 		x.drop(c)
-		return fmt.Errorf("%w: no answer in %s", fault.ErrUnavailable, timeout)
+		return fmt.Errorf("%w: %w in %s", fault.ErrUnavailable, errSilent, timeout)
 	case <-ctx.Done():
 		x.drop(c)
 		return ended(ctx)

@@ -96,11 +96,8 @@ func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64)
 // Get is the newest record of a key, as the stream's leader has it: no write that
 // was acknowledged before the call is missing. fault.ErrNotFound: there is none.
 func (k *Bucket) Get(ctx context.Context, key string) (schemas.Record, error) {
-	if k.b.cfg.Replicas <= 1 { // then nobody but the leader can answer, and a direct answer is not wrapped in JSON
-		r, err := k.b.Last(ctx, k.stream, k.keys+key)
-		return k.keyed(r), err
-	}
-	return k.ask(ctx, directGet{Last: k.keys + key})
+	r, err := k.b.Newest(ctx, k.stream, k.keys+key)
+	return k.keyed(r), err
 }
 
 // Next is the first record of a key behind a revision that is still kept, as the
@@ -167,16 +164,36 @@ func (b *Broker) lead(ctx context.Context, stream string, get directGet) (schema
 	if err != nil {
 		return schemas.Record{}, err
 	}
-	c, err := b.reads.send(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, nil)
-	if err != nil {
-		return schemas.Record{}, err
-	}
-	if err := b.reads.wait(ctx, c, readTimeout); err != nil {
-		return schemas.Record{}, err
-	}
-	r, err := led(c.reply)
+	var r schemas.Record
+	err = insist(func(within time.Duration) error {
+		c, err := b.reads.send(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, nil)
+		if err != nil {
+			return err
+		}
+		if err := b.reads.wait(ctx, c, within); err != nil {
+			return err
+		}
+		r, err = led(c.reply)
+		return err
+	})
 	r.Stream = stream
 	return r, err
+}
+
+// leadWithin is how long a leader's first answer is waited for.
+const leadWithin = 500 * time.Millisecond
+
+// insist asks again where no answer comes, for readTimeout or a little longer. What
+// was asked while a leader changes is lost, and it is the one question that nobody
+// else answers.
+func insist(ask func(within time.Duration) error) error {
+	begun := time.Now()
+	for within := leadWithin; ; within *= 2 {
+		err := ask(within)
+		if !errors.Is(err, errSilent) || time.Since(begun) >= readTimeout {
+			return err
+		}
+	}
 }
 
 // led reads the answer of a stream's leader.

@@ -68,8 +68,18 @@ func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Recor
 	return rec, err
 }
 
+// Newest is Last as the stream's leader has it: no message is missing that was
+// stored, for whoever, before the call. Who decides by what is not there asks this.
+func (b *Broker) Newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	if b.cfg.Replicas <= 1 { // then nobody but the leader can answer, and a direct answer is not wrapped in JSON
+		return b.Last(ctx, stream, filter)
+	}
+	return b.lead(ctx, stream, directGet{Last: filter})
+}
+
 // Range returns up to limit messages on the subjects that filter covers whose
-// sequence is at least from, oldest first. None is not an error.
+// sequence is at least from, oldest first. None is not an error: the replica that
+// answers may not have seen the newest writes yet, even where Last has shown them.
 func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error) {
 	var all []schemas.Record
 	for len(all) < limit {

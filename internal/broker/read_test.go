@@ -39,6 +39,11 @@ func TestReads(t *testing.T) {
 
 	rec, err := n.Last(t.Context(), stream, layout.AnyKind("t", "a"))
 	require.NoError(t, err)
+	newest, err := n.Newest(t.Context(), stream, layout.AnyKind("t", "a"))
+	require.NoError(t, err)
+	require.Equal(t, rec, newest)
+	_, err = n.Newest(t.Context(), stream, layout.AnyKind("t", "b"))
+	require.ErrorIs(t, err, fault.ErrNotFound)
 	require.WithinDuration(t, begun, rec.Time, time.Minute)
 	rec.Time = time.Time{}
 	require.Equal(t, schemas.Record{

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -23,19 +22,13 @@ func (l *Ledger) Join(ctx context.Context, a schemas.Action) (*State, error) {
 	return st, nil
 }
 
-// attach finds what stands under a's id after its claim was refused, by the fence
-// or by a full log, or its acknowledgement lost. AcceptedAt tells our own lost write from another's:
-// only the writer of the stored event made that very record.
-func (l *Ledger) attach(ctx context.Context, a schemas.Action, cause error) (*State, bool, error) {
+// attach finds what stands under a's id where its claim could not be written; where
+// there is nothing, it is fault.ErrNotFound. ours says that a copy of the claim may be
+// stored. AcceptedAt tells it from another's: only the writer of the stored event made
+// that very record.
+func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*State, bool, error) {
 	st, err := l.Join(ctx, a)
-	switch {
-	case !errors.Is(err, fault.ErrNotFound):
-	case errors.Is(cause, fault.ErrFull):
-		return nil, false, cause // a full log refuses new actions, and knows the old ones
-	default:
-		return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, cause)
-	}
-	if err == nil && errors.Is(cause, fault.ErrUnavailable) && st.Action.AcceptedAt.Equal(a.AcceptedAt) {
+	if err == nil && ours && st.Action.AcceptedAt.Equal(a.AcceptedAt) {
 		st, err = l.Load(ctx, st.Ref) // our own, and so one to append to
 		return st, false, err
 	}

@@ -20,12 +20,19 @@ type Log interface {
 	// not hold is fault.ErrFenced; fault.ErrUnavailable says that whether it
 	// was stored is unknown.
 	Append(ctx context.Context, m schemas.Append) (uint64, error)
-	// Last returns the newest message under filter, or fault.ErrNotFound.
+	// Last returns the newest message under filter, or fault.ErrNotFound. It may be
+	// late: not have seen yet what others know to be stored. That there is none at
+	// all is certain.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
+	// Newest is Last that is not late.
+	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
 	// Page returns messages under filter with a sequence of at least from, oldest
 	// first: up to limit of them, and none behind the one that makes them as large
-	// as size. more says that there are others.
+	// as size. more says that there are others. It may be late, and another time
+	// later than before.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
+	// Bounds returns the sequences of the oldest and the newest message of a stream.
+	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 	// PutBlob stores a large body under its hash; a repeat stores nothing.
 	PutBlob(ctx context.Context, data []byte) (string, error)
 	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
@@ -56,11 +63,15 @@ func (l *Ledger) Layout() schemas.Layout { return l.layout }
 // Claim writes the accepted event: in one write the id is ours and the work is
 // queued. When the id exists with the same fingerprint, Claim returns that
 // action's state, as Join does, and duplicate; with another fingerprint, fault.ErrConflict.
-// An append whose acknowledgement was lost is settled by reading the log back.
+// A write whose acknowledgement was lost is settled by reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if len(a.Payload) > schemas.InlineLimit {
 		if full := l.log.Accepting(); full != nil {
-			return l.attach(ctx, a, full)
+			st, duplicate, err = l.attach(ctx, a, false)
+			if errors.Is(err, fault.ErrNotFound) {
+				err = full
+			}
+			return st, duplicate, err
 		}
 		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Payload); err != nil {
 			return nil, false, err
@@ -73,19 +84,10 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	if err != nil {
 		return nil, false, err
 	}
-	seq, err := l.log.Append(ctx, schemas.Append{
+	return l.claim(ctx, st, ev, schemas.Append{
 		Subject: l.layout.Subject(st.Ref, schemas.TailAccepted), Data: data,
 		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID),
 	})
-	switch {
-	case err == nil:
-		st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
-		return st, false, nil
-	case errors.Is(err, fault.ErrFenced), errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrFull):
-		return l.attach(ctx, a, err)
-	default:
-		return nil, false, err
-	}
 }
 
 // Append writes the next event of st's action and folds it in. It sets the
@@ -104,11 +106,7 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 		Subject: l.layout.Subject(st.Ref, schemas.TailOf(ev.Type)), Data: data,
 		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
 	}
-	seq, err := l.log.Append(ctx, m)
-	switch {
-	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, fault.ErrFenced):
-		seq, err = l.reconcile(ctx, st, &ev, m, err)
-	}
+	seq, err := l.write(ctx, st, &ev, m)
 	if err != nil {
 		return err
 	}
@@ -123,93 +121,44 @@ func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
 	return err
 }
 
-// reconcile reads the log back after an append that was refused or not
-// acknowledged. The event may be there already (its acknowledgement was lost),
-// or nothing may have come in between that the event could not follow, in which
-// case the fence is moved and the event written again.
-func (l *Ledger) reconcile(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, cause error) (uint64, error) {
-	var newer []schemas.Record
-	err := l.each(ctx, st.Ref, st.Seq, func(r schemas.Record) error {
-		newer = append(newer, r)
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", cause, err)
-	}
-	for _, r := range newer {
-		if string(r.Data) == string(m.Data) && r.Subject == m.Subject {
-			return r.Seq, nil
-		}
-		if !l.yields(st, r, ev.Type) {
-			return 0, fault.ErrFenced
-		}
-		ev.N = st.N + 1
-		if m.Data, err = Encode(ev); err != nil {
-			return 0, err
-		}
-	}
-	if len(newer) == 0 && errors.Is(cause, fault.ErrFenced) {
-		return 0, fault.ErrFenced // the history below the fence was dropped
-	}
-	m.Last = st.Seq
-	seq, err := l.log.Append(ctx, m)
-	if err != nil {
-		return 0, fmt.Errorf("event %d: %w", ev.N, err)
-	}
-	return seq, nil
-}
-
-// yields folds in a message that came between a state and its next event, if the
-// event may stand after it all the same. A wake says nothing. A request to
-// cancel does not unmake what a call brought, so that, its result and the action's
-// end still stand; but nothing new is begun after it by a writer who has not seen it.
-func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
-	_, tail, err := schemas.ParseSubject(r.Subject)
-	if err != nil {
-		return false
-	}
-	if tail == schemas.TailWake {
-		st.Seq = r.Seq
-		return true
-	}
-	between, err := Decode(r.Data)
-	if err != nil || between.Type != schemas.EventCancel {
-		return false
-	}
-	st.apply(r, between)
-	switch next {
-	case schemas.EventAttempted, schemas.EventSettled, schemas.EventProgress, schemas.EventDelta:
-		return true
-	default:
-		return false
-	}
-}
-
 // Find loads an action whose kind is unknown, by one look-up with a wildcard.
 func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
-	_, ref, err := l.newest(ctx, tenant, id)
+	newest, ref, err := l.newest(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}
-	return l.Load(ctx, ref)
+	return l.load(ctx, ref, newest.Seq)
 }
 
-// Load reads and folds an action's events. An id whose first event has been
-// dropped is fault.ErrGone; a record that cannot be decoded marks the state as damaged.
+// Load reads and folds an action's events; none that was stored before the call is
+// missing. An id whose first event has been dropped is fault.ErrGone; a record that
+// cannot be decoded marks the state as damaged.
 func (l *Ledger) Load(ctx context.Context, ref schemas.Ref) (*State, error) {
-	st, found := &State{Ref: ref}, false
-	err := l.each(ctx, ref, 0, func(r schemas.Record) error {
-		found = true
-		return st.fold(r)
-	})
-	switch {
-	case err != nil:
+	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
+	if err != nil {
 		return nil, err
-	case !found:
-		return nil, fault.ErrNotFound
-	default:
-		return st.folded()
 	}
+	return l.load(ctx, ref, newest.Seq)
+}
+
+// load is Load of the events up to one that is known to be there, at least.
+func (l *Ledger) load(ctx context.Context, ref schemas.Ref, known uint64) (*State, error) {
+	st := &State{Ref: ref}
+	if err := l.until(ctx, ref, 0, known, st.fold); err != nil {
+		return nil, err
+	}
+	return st.folded()
+}
+
+// Dropped reports whether the history has dropped a message of an action. That it is
+// not found says less: who has been given it may know more than who is asked.
+func (l *Ledger) Dropped(ctx context.Context, ref schemas.Ref, seq uint64) (bool, error) {
+	first, _, err := l.log.Bounds(ctx, l.stream(ref))
+	return err == nil && seq < first, err
+}
+
+func (l *Ledger) stream(ref schemas.Ref) string {
+	return schemas.LogStream(l.layout.Partition(ref.Tenant, ref.ID))
 }
 
 // A read of the log asks for few messages at first, and then for more and more:
@@ -222,11 +171,34 @@ const (
 	pageSize   = 4 << 20
 )
 
-// each calls fn for the action's messages after a sequence, in order.
+// A replica that is late is asked again after catchUp, and so often in a row. What
+// it still does not show then may have been dropped since.
+const (
+	catchUp  = 10 * time.Millisecond
+	patience = 200
+)
+
+// until is each that goes on until it has shown a message that is known to be there.
+func (l *Ledger) until(ctx context.Context, ref schemas.Ref, after, known uint64, fn func(schemas.Record) error) error {
+	for late := 0; ; late++ {
+		err := l.each(ctx, ref, after, func(r schemas.Record) error {
+			after = r.Seq
+			return fn(r)
+		})
+		if err != nil || after >= known {
+			return err
+		}
+		if late == patience || !rest(ctx, catchUp) {
+			return fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
+		}
+	}
+}
+
+// each calls fn for the action's messages after a sequence, in order. The newest may
+// be missing, and all of them.
 func (l *Ledger) each(ctx context.Context, ref schemas.Ref, after uint64, fn func(schemas.Record) error) error {
-	stream := schemas.LogStream(l.layout.Partition(ref.Tenant, ref.ID))
 	for limit := firstPage; ; limit = min(limit*growth, widestPage) {
-		page, more, err := l.log.Page(ctx, stream, l.layout.All(ref), after+1, limit, pageSize)
+		page, more, err := l.log.Page(ctx, l.stream(ref), l.layout.All(ref), after+1, limit, pageSize)
 		if err != nil {
 			return err
 		}

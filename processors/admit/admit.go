@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"weir/internal/fault"
@@ -17,6 +18,7 @@ import (
 // Ledger is where the action's events are read.
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
+	Dropped(ctx context.Context, ref schemas.Ref, seq uint64) (bool, error)
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
@@ -79,12 +81,28 @@ func (a *Admitter) Again(ctx context.Context, rec schemas.Record) (*ledger.State
 func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record) (*ledger.State, error) {
 	st, err := a.ledger.Load(ctx, ref)
 	switch {
-	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
-		return nil, ErrDone // history has dropped it
+	case errors.Is(err, fault.ErrGone):
+		return nil, ErrDone // history has dropped its beginning
+	case errors.Is(err, fault.ErrNotFound):
+		return nil, a.missing(ctx, ref, rec.Seq)
 	case err != nil:
 		return nil, err
 	}
 	return a.admit(ctx, st, rec)
+}
+
+// missing tells an action that history has dropped from one that the log does not
+// show yet, though it has given out its message: to acknowledge that would lose it.
+func (a *Admitter) missing(ctx context.Context, ref schemas.Ref, seq uint64) error {
+	dropped, err := a.ledger.Dropped(ctx, ref, seq)
+	switch {
+	case err != nil:
+		return err
+	case !dropped:
+		return fmt.Errorf("%w: it does not show what it has given out", fault.ErrUnavailable)
+	default:
+		return ErrDone
+	}
 }
 
 func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Record) (*ledger.State, error) {

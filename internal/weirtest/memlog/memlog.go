@@ -30,8 +30,11 @@ type Hooks struct {
 	// After runs once the message is stored, before the caller hears of it.
 	// Its error is returned instead of the sequence: an acknowledgement lost.
 	After func(m schemas.Append, seq uint64) error
-	// Read runs before Last, Range and GetBlob. Its error is returned.
+	// Read runs before Last, Newest, Range, Page and GetBlob. Its error is returned.
 	Read func() error
+	// Late is how many of a stream's newest messages Last, Range and Page do not show,
+	// as a replica that is late would not. Last shows one where there is no other.
+	Late func() int
 	// Barrier is what Barrier returns.
 	Barrier func() error
 }
@@ -134,6 +137,33 @@ func (l *Log) Last(ctx context.Context, stream, filter string) (schemas.Record, 
 	if err := l.readable(ctx); err != nil {
 		return schemas.Record{}, err
 	}
+	late := l.late()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.streams[stream]
+	if s == nil {
+		return schemas.Record{}, fault.ErrNotFound
+	}
+	r, ok := s.newest(filter)
+	if !ok {
+		return r, fault.ErrNotFound
+	}
+	if late > 0 {
+		s.each(filter, func(shown schemas.Record) bool {
+			if shown.Seq+late <= s.last {
+				r = shown
+			}
+			return shown.Seq+late < s.last
+		})
+	}
+	return r, nil
+}
+
+// Newest is Last that is not late.
+func (l *Log) Newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	if err := l.readable(ctx); err != nil {
+		return schemas.Record{}, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.streams[stream]; s != nil {
@@ -144,11 +174,20 @@ func (l *Log) Last(ctx context.Context, stream, filter string) (schemas.Record, 
 	return schemas.Record{}, fault.ErrNotFound
 }
 
+// late is how many messages are not to be shown.
+func (l *Log) late() uint64 {
+	if l.hooks.Late == nil {
+		return 0
+	}
+	return uint64(max(l.hooks.Late(), 0))
+}
+
 // Range returns messages under filter from a sequence on, as ledger.Log says.
 func (l *Log) Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error) {
 	if err := l.readable(ctx); err != nil {
 		return nil, err
 	}
+	late := l.late()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.streams[stream]
@@ -157,7 +196,7 @@ func (l *Log) Range(ctx context.Context, stream, filter string, from uint64, lim
 	}
 	var out []schemas.Record
 	s.each(filter, func(r schemas.Record) bool {
-		if r.Seq >= from {
+		if r.Seq >= from && r.Seq+late <= s.last {
 			out = append(out, r)
 		}
 		return len(out) < limit

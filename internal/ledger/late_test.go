@@ -1,0 +1,187 @@
+package ledger_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+// late is a log whose replica does not show the newest messages for a while.
+type late struct {
+	*memlog.Log
+	l     *ledger.Ledger
+	until time.Time
+}
+
+// all is more messages than there are.
+const all = 1000
+
+func newLate(by int, hooks memlog.Hooks) *late {
+	w := &late{}
+	hooks.Late = func() int {
+		if time.Now().Before(w.until) {
+			return by
+		}
+		return 0
+	}
+	w.l, w.Log = setup(hooks)
+	return w
+}
+
+// stall has the replica fall behind for less than it is waited for.
+func (w *late) stall() { w.until = time.Now().Add(time.Second) }
+
+// TestLateReplica: an action that a replica does not know is no action that was
+// dropped, and one's own write that it does not show is not another's.
+func TestLateReplica(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]int{"one": 1, "two": 2, "all": all} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { lateReplica(t, by) })
+		})
+	}
+}
+
+func lateReplica(t *testing.T, by int) {
+	t.Helper()
+	lose := false
+	w := newLate(by, memlog.Hooks{After: func(schemas.Append, uint64) error {
+		if lose {
+			return fault.ErrUnavailable
+		}
+		return nil
+	}})
+	st, _, err := w.l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	require.NoError(t, w.l.Append(t.Context(), st, begun))
+	w.stall()
+	old, err := w.l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, st.Events, old.Events)
+	w.stall()
+	found, err := w.l.Find(t.Context(), "t", "a")
+	require.NoError(t, err, "however old it is")
+	assert.Equal(t, st.Action, found.Action)
+
+	_, err = w.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
+	require.NoError(t, err)
+	lose = true
+	w.stall()
+	require.NoError(t, w.l.Append(t.Context(), st, attempt), "it stands behind a wake-up, and its acknowledgement was lost")
+	require.NoError(t, w.l.Append(t.Context(), st, result))
+	w.stall()
+	require.ErrorIs(t, w.l.Append(t.Context(), old, attempt), fault.ErrFenced)
+
+	lose = false
+	loaded, err := w.l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, 4, loaded.N, "each was written once")
+	assert.Equal(t, st.Events, loaded.Events)
+}
+
+// TestReplicaThatStaysLate: nobody takes its word for there being nothing.
+func TestReplicaThatStaysLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newLate(all, memlog.Hooks{})
+		st, _, err := w.l.Claim(t.Context(), action("f"))
+		require.NoError(t, err)
+		w.until = time.Now().Add(time.Hour)
+		_, err = w.l.Load(t.Context(), st.Ref)
+		require.ErrorIs(t, err, fault.ErrUnavailable)
+		_, err = w.l.Load(t.Context(), schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "b"})
+		require.ErrorIs(t, err, fault.ErrNotFound)
+	})
+}
+
+// slow has a log take the next write in, and answer and show it a second later:
+// until then, it refuses whatever has the same guard.
+func slow(t *testing.T) (l *ledger.Ledger, log *memlog.Log, next func()) {
+	t.Helper()
+	var until time.Time
+	var first *schemas.Append
+	l, log = setup(memlog.Hooks{Before: func(m schemas.Append) error {
+		switch {
+		case until.IsZero():
+			return nil
+		case first == nil:
+			first = &m
+			return fault.ErrUnavailable
+		case time.Now().Before(until):
+			return fault.ErrFenced
+		}
+		until = time.Time{}
+		_, err := log.Append(t.Context(), *first)
+		return err
+	}})
+	return l, log, func() { until, first = time.Now().Add(time.Second), nil }
+}
+
+// TestWriteOnItsWay is neither lost nor another's, though the log does not show it yet.
+func TestWriteOnItsWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, _, next := slow(t)
+		next()
+		st, duplicate, err := l.Claim(t.Context(), action("f"))
+		require.NoError(t, err)
+		assert.False(t, duplicate, "it was our own")
+		for _, ev := range []schemas.Event{begun, attempt, result} {
+			next()
+			require.NoError(t, l.Append(t.Context(), st, ev))
+		}
+		loaded, err := l.Load(t.Context(), st.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, 4, loaded.N, "each was written once")
+		assert.Equal(t, st.Events, loaded.Events)
+	})
+}
+
+// TestClaimBesideAnother that is on its way joins it.
+func TestClaimBesideAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, log, next := slow(t)
+		next()
+		a := action("f")
+		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(schemas.Ref{Tenant: "t", Kind: a.Kind, ID: "a"}, schemas.TailAccepted), Data: accepted(t, a)})
+		require.ErrorIs(t, err, fault.ErrUnavailable)
+		_, duplicate, err := l.Claim(t.Context(), action("f"))
+		require.NoError(t, err)
+		assert.True(t, duplicate)
+		_, _, err = l.Claim(t.Context(), action("g"))
+		require.ErrorIs(t, err, fault.ErrConflict)
+	})
+}
+
+func accepted(t *testing.T, a schemas.Action) []byte {
+	t.Helper()
+	data, err := ledger.Encode(schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a})
+	require.NoError(t, err)
+	return data
+}
+
+// TestDoubtfulClaimOfAFullLog: whether a copy of it is stored is unknown, so that
+// nobody is told that nothing was.
+func TestDoubtfulClaimOfAFullLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answers := []error{fault.ErrUnavailable, fault.ErrFull}
+		l, _ := setup(memlog.Hooks{Before: func(schemas.Append) error {
+			err := answers[0]
+			answers = answers[1:]
+			return err
+		}})
+		_, _, err := l.Claim(t.Context(), action("f"))
+		require.ErrorIs(t, err, fault.ErrUnavailable)
+	})
+}
