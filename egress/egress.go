@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/egress/evidence"
+	"weir/egress/git"
 	"weir/egress/index"
 	"weir/egress/status"
 	"weir/egress/stream"
@@ -48,6 +49,14 @@ type Rules interface {
 	Newest(ctx context.Context, tenant string) (rules.Snapshot, error)
 }
 
+// Repos is the table of repositories.
+type Repos interface {
+	// Get is a tenant's repository, or fault.ErrNotFound, also for a name that none may
+	// have; List are all of a tenant's, by name.
+	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
+	List(ctx context.Context, tenant string) ([]schemas.Repo, error)
+}
+
 // Config holds the rest of what the room needs.
 type Config struct {
 	Layout     schemas.Layout     // required
@@ -69,6 +78,13 @@ type Config struct {
 	Tokens func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
 	// Rules are the traffic rules; nil: they are not served.
 	Rules Rules
+	// Repos are the repositories of the tenants; nil: neither they nor tasks are served.
+	Repos Repos
+	// PublicURL is what stands before the paths of this node where a URL has to be
+	// complete, without a slash at its end. Default: nothing.
+	PublicURL func() string
+	// Git serves what git reads; nil: it is not served.
+	Git *git.Config
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Allow lets a request see what the node says about itself: /metrics, with
@@ -99,6 +115,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.AllowedHosts == nil {
 		c.AllowedHosts = func() []string { return nil }
+	}
+	if c.PublicURL == nil {
+		c.PublicURL = func() string { return "" }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -42,6 +42,20 @@ type house struct {
 	reads   atomic.Int64
 	barrier atomic.Int64
 	fail    atomic.Pointer[func() error]
+	late    atomic.Int64 // how many of the newest records a replica does not show
+	deaf    atomic.Bool  // the feed misses what is stored
+}
+
+// ear is what the feed hears of the log.
+type ear struct{ *house }
+
+// Live is the log's, but for what is missed.
+func (e ear) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
+	return e.log.Live(subject, func(r schemas.Record) {
+		if !e.deaf.Load() {
+			fn(r)
+		}
+	}, lost)
 }
 
 // failing has reads of the log answer as f says.
@@ -79,10 +93,10 @@ func build(tb testing.TB, change ...func(*egress.Config)) *house {
 			return (*fail)()
 		}
 		return nil
-	}})
+	}, Late: func() int { return int(h.late.Load()) }})
 	h.led = ledger.New(h.log, layout, nil)
 	var err error
-	h.feed, err = stream.Open(h.log, h.log, stream.Config{
+	h.feed, err = stream.Open(h.log, ear{h}, stream.Config{
 		Layout: layout, Result: egress.Result,
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
 	})

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"weir/egress/executor"
+	"weir/egress/git"
 	"weir/egress/plans"
 	"weir/egress/rules"
 	"weir/egress/runs"
 	"weir/egress/stream"
+	"weir/egress/tasks"
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -33,8 +35,10 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		accepted(w, r, ref, receipt)
 		return
 	}
-	// The deadline of the request's body would end the wait for its answer.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if ref.Kind != schemas.KindPush { // whose body is still read, and has deadlines of its own
+		// The deadline of the request's body would end the wait for its answer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
 	ctx := r.Context()
 	if wait > 0 {
 		var cancel context.CancelFunc
@@ -53,6 +57,8 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		// Nobody is left to answer.
 	case ref.Kind == schemas.KindRule && wait < 0 && errors.Is(err, stream.ErrClosed):
 		refuse(w, r, ref, errNotWaited())
+	case ref.Kind == schemas.KindPush:
+		refuse(w, r, ref, errPush(err))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, stream.ErrClosed):
 		accepted(w, r, ref, receipt)
 	default:
@@ -67,6 +73,8 @@ func refuse(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error) 
 		problem.WriteRun(w, ref.ID, err)
 	case schemas.KindRule:
 		problem.WriteAgent(w, r, err)
+	case schemas.KindPush:
+		git.Refuse(w, r, err)
 	default:
 		problem.Write(w, r, err)
 	}
@@ -88,6 +96,18 @@ func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 	if err != nil {
 		refuse(w, r, ref, err)
 		return
+	}
+	switch ref.Kind {
+	case schemas.KindPush:
+		git.Push(w, r, s, doc)
+		return
+	case schemas.KindRepo:
+		e.madeRepo(w, r, s, doc)
+		return
+	case schemas.KindTask: // as its people see it, its end with all the rest
+		e.Task(w, r, ref, http.StatusOK, "")
+		return
+	default:
 	}
 	status, body, err := render(r.Context(), ref, s, doc)
 	if err != nil {
@@ -133,12 +153,16 @@ func Result(ref schemas.Ref, s *schemas.Settled) json.RawMessage {
 
 func publicResult(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
 	switch ref.Kind {
-	case schemas.KindPlan:
+	case schemas.KindPlan, schemas.KindTask:
 		return doc
+	case schemas.KindRepo:
+		return tasks.RepoResult(s, doc)
 	case schemas.KindRun:
 		return runs.Result(ref, s, doc)
 	case schemas.KindRule:
 		return rules.Result(s, doc)
+	case schemas.KindPush:
+		return git.Result(doc)
 	default:
 		return executor.Result(ref, s, doc)
 	}

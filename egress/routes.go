@@ -25,6 +25,8 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountRules(engine)
 	e.mountPolicy(engine)
 	e.mountTokens(engine)
+	e.mountTasks(engine)
+	e.mountGit(engine)
 }
 
 // scoped serves the records of the reader's tenant.

@@ -88,6 +88,7 @@ func (e *Room) mountHealth(engine *gin.Engine) {
 	}
 	read(engine, "/health/ready", ready)
 	read(engine, "/ready", ready)
+	read(engine, schemas.RouteAPI+"/ready", ready) // for agents, whose base URL ends in it
 }
 
 // ready is 200 when every check passes, else 503 and the names of those that do

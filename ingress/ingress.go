@@ -4,6 +4,7 @@
 package ingress
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -13,8 +14,10 @@ import (
 	"weir/ingress/accept"
 	"weir/ingress/actions"
 	"weir/ingress/executor"
+	"weir/ingress/git"
 	"weir/ingress/grant"
 	"weir/ingress/strict"
+	"weir/ingress/tasks"
 	"weir/schemas"
 )
 
@@ -42,6 +45,25 @@ type Responder interface {
 	// RecordRules answers with rules that give the answers again which an action
 	// of the tenant got. Principal is the id of the token that asks.
 	RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest)
+	// Task answers with a task as its people see it; with a token, which is shown this
+	// once, as schemas.NewTask. The headers that name it are set already.
+	Task(w http.ResponseWriter, r *http.Request, ref schemas.Ref, status int, token string)
+	// AgentTask answers with a task as the holder of a lease reads it, once its branch is
+	// there or the wait for that is over; lease 0 is the task's own token's.
+	AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int)
+	// Leased answers with a task, the lease that was made of it, and its token. Timeout is
+	// after how long without a call the lease is lost. Where given is false nobody has got
+	// the token.
+	Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool)
+	// Inquiry waits for the answer to a task's n-th question while the task is held by the
+	// lease that asks, and answers with that. It calls touch every now and then, which keeps
+	// the lease.
+	Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease, n int, touch func())
+}
+
+// Repos is the table of repositories.
+type Repos interface {
+	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
 }
 
 // Metrics counts what happens at the door.
@@ -85,6 +107,22 @@ type Config struct {
 	Policies Policies
 	// Dead reads the dead letters; absent: redrive is not served.
 	Dead actions.Dead
+	// Git takes pushes; nil: they are not served.
+	Git *git.Config
+	// Tasks is the desk of the tasks; nil: neither tasks nor repositories are served.
+	// With it Repos and Branches are required.
+	Tasks *tasks.Desk
+	// Repos finds a tenant's repository, or says fault.ErrNotFound.
+	Repos Repos
+	// Branches reports whether a repository has a branch. ErrNoRepo of internal/git means
+	// that only another node knows, and an error that is not a public one that nobody
+	// knows just now.
+	Branches func(ctx context.Context, repo schemas.Repo, branch string) (exists bool, err error)
+	// Hosts is nil where a repository of Weir's own can be made, and else says why not;
+	// absent: it can.
+	Hosts func() error
+	// MaxTask is the longest time that a task may ask for; default 7 days.
+	MaxTask time.Duration
 
 	// MaxBody is the largest body in bytes; default 1 MiB.
 	MaxBody int64
@@ -108,6 +146,16 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxRun <= 0 || c.MaxRun > schemas.MaxRunTimeout {
 		c.MaxRun = schemas.MaxRunTimeout
+	}
+	if c.MaxTask <= 0 {
+		c.MaxTask = 7 * 24 * time.Hour
+	}
+	if c.Git != nil {
+		own := c.Git.WithDefaults()
+		c.Git = &own
+	}
+	if c.Hosts == nil {
+		c.Hosts = func() error { return nil }
 	}
 	if c.PolicyVersion == nil {
 		c.PolicyVersion = func() string { return "" }
@@ -169,6 +217,8 @@ type Identity struct {
 	Name string
 	// Entries are the only entries of the policy that it may use; empty: all.
 	Entries []string
+	// Pools are the only pools that it may lease tasks of; empty: all.
+	Pools []string
 	// ExpiresAt is when the token ends; zero: never.
 	ExpiresAt time.Time
 }
@@ -237,7 +287,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	e.UseRawPath = true
 	e.UnescapePathValues = true
 	m := middleware(cfg)
-	e.Use(m.observe, m.recover, m.guard)
+	e.Use(tidy(e), m.observe, m.recover, m.guard)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

@@ -65,12 +65,15 @@ type call struct {
 
 // responder answers 200 with the outcome of an action that has one, else 202.
 type responder struct {
-	ledger *ledger.Ledger
-	mu     sync.Mutex
-	calls  []call
-	held   map[schemas.Ref]int
-	panics bool
-	rest   func() // what is left of a stream
+	ledger  *ledger.Ledger
+	mu      sync.Mutex
+	calls   []call
+	held    map[schemas.Ref]int
+	panics  bool
+	rest    func() // what is left of a stream
+	mute    bool   // nobody is given a lease
+	handing func() // called before a task is handed over
+	asking  func() // what a question waits for
 }
 
 func (r *responder) Expect(ref schemas.Ref) (release func()) {
@@ -133,6 +136,46 @@ func (r *responder) ReadRules(w http.ResponseWriter, _ *http.Request, tenant str
 func (r *responder) RecordRules(w http.ResponseWriter, _ *http.Request, tenant, principal string, req schemas.RecordRequest) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"tenant": tenant, "principal": principal, "request": req}) //nolint:errchkjson // as above
+}
+
+// Task answers with its status, and with the token if there is one.
+func (r *responder) Task(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, status int, token string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"id": ref.ID, "token": token}) //nolint:errchkjson // as above
+}
+
+// AgentTask answers with the task's name, and says no status.
+func (r *responder) AgentTask(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, _ int) {
+	if r.handing != nil {
+		r.handing()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"id":"`+ref.ID+`"}`)
+}
+
+// Leased answers with what was leased, unless it is told not to.
+func (r *responder) Leased(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) bool {
+	if r.handing != nil {
+		r.handing()
+	}
+	if r.mute {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"id": ref.ID, "lease": lease, "token": token, "timeout_ms": timeout.Milliseconds()}) //nolint:errchkjson // as above
+	return true
+}
+
+// Inquiry touches once and answers with the question's number.
+func (r *responder) Inquiry(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, _, n int, touch func()) {
+	touch()
+	if r.asking != nil {
+		r.asking()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"n":`+strconv.Itoa(n)+`}`)
 }
 
 // last is the newest call.

@@ -3,6 +3,7 @@ package ingress
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -28,15 +29,20 @@ const (
 	dialectExecutor = "executor" // the executor's envelope
 	dialectRuns     = "runs"     // the run contract's refusal
 	dialectRules    = "rules"    // the agent API's envelope
+	dialectGit      = "git"      // a sentence, where git asks
 )
 
 // dialect is that of the route, or, before a route was reached, of its path: the
-// run contract and the agent API have theirs for every method.
+// run contract, the agent API and git have theirs for every method.
 func dialect(c *gin.Context) string {
 	if d := c.GetString(keyDialect); d != "" {
 		return d
 	}
-	switch c.Request.URL.EscapedPath() {
+	path := c.Request.URL.EscapedPath()
+	if strings.HasPrefix(path, schemas.RouteGit+"/") {
+		return dialectGit
+	}
+	switch path {
 	case schemas.RouteRunSync, schemas.RouteRunStream:
 		return dialectRuns
 	case schemas.RouteAgentAPI, schemas.RouteRulesReset:
@@ -62,6 +68,8 @@ func fail(c *gin.Context, metrics Metrics, err error) {
 		failRun(c, p, err)
 	case dialectRules:
 		problem.WriteAgent(c.Writer, c.Request, err)
+	case dialectGit:
+		problem.WriteGit(c.Writer, c.Request, err)
 	default:
 		problem.Write(c.Writer, c.Request, err)
 	}

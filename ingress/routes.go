@@ -30,6 +30,8 @@ func (in *Room) Mount(e *gin.Engine) {
 	in.mountRules(e)
 	in.mountPolicy(e)
 	in.mountTokens(e)
+	in.mountGit(e)
+	in.mountTasks(e)
 }
 
 // The routes whose names are part of an id that is derived from an

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // binary is the program under test, built once.
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(observerEnv) != "" {
 		os.Exit(runObserver())
 	}
-	os.Exit(run(m))
+	testscript.Main(runs{m}, map[string]func(){"minion": minion})
 }
 
 func contextWithTimeout(d time.Duration) (context.Context, context.CancelFunc) {

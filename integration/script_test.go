@@ -26,6 +26,9 @@ import (
 //	http METHOD PATH [-d FILE] [-H 'Name: value']…    one request; prints status, some headers, body
 //	sse PATH [-n COUNT] [-after ID] [-d FILE]        read a stream, by POST with a body; prints `id event` a line
 //	ledger                     what the upstream received, in order
+//	asked TASK                 wait until a task's agent asks something
+//	clone TOKENFILE REPO DIR BRANCH    clone a branch with a token
+//	minion METHOD PATH [-d BODY] [MEMBER]    a program: what an agent's shell script speaks HTTP with
 //	agent TASK_TYPE [FAULT]    start an agent; it is added at the end of weir.yaml, $TASK_TYPE points at it
 //	agent-ledger TASK_TYPE     what it was asked, in order, once all of that is over: route, request_id, `answered` or `cut`
 func TestStories(t *testing.T) {
@@ -46,7 +49,7 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "crash": cmdCrash, "drain": cmdDrain, "http": cmdHTTP, "sse": cmdSSE, "ledger": cmdLedger,
-			"agent": cmdAgent, "agent-ledger": cmdAgentLedger,
+			"agent": cmdAgent, "agent-ledger": cmdAgentLedger, "asked": cmdAsked, "clone": cmdClone,
 		},
 	})
 }

@@ -19,3 +19,17 @@ type Performer interface {
 	// should have.
 	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }
+
+// Local is a Performer whose work not every worker can do.
+type Local interface {
+	// Here is nil where this worker can do an action's work, and otherwise says when to
+	// look again (*fault.Later). It is asked before anything is written for the action.
+	Here(st *ledger.State) error
+}
+
+// Teller is a Performer that tells others how its actions ended.
+type Teller interface {
+	// Ended is called once an action's end is durable, and again if a worker may have
+	// died before it returned.
+	Ended(ctx context.Context, st *ledger.State) error
+}

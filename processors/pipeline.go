@@ -110,6 +110,11 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	if !ok {
 		return &fault.Parked{Code: schemas.Poison, Reason: "no worker knows this kind"}
 	}
+	if here, ok := performer.(Local); ok {
+		if err := here.Here(st); err != nil {
+			return err
+		}
+	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, performer); err != nil {
 			return err
@@ -125,7 +130,22 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	if err != nil {
 		return err
 	}
-	return p.Settle.Settle(ctx, st, verdict)
+	return p.settle(ctx, st, verdict)
+}
+
+// settle ends an action, and has its kind tell of that.
+func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {
+	if err := p.Settle.Settle(ctx, st, v); err != nil {
+		return err
+	}
+	return p.ended(ctx, st)
+}
+
+func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
+	if teller, ok := p.Performers[st.Kind].(Teller); ok {
+		return teller.Ended(ctx, st)
+	}
+	return nil
 }
 
 // recover takes over from a worker that is gone: it closes the attempt that was
@@ -146,7 +166,12 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	var rest *call.Rest
 	var parked *fault.Parked
 	switch {
-	case err == nil, errors.Is(err, admit.ErrDone):
+	case err == nil:
+		return nil
+	case errors.Is(err, admit.ErrDone):
+		if st != nil && rec.Seq < st.SettledSeq { // whoever settled it had a message like this, and may not have told
+			return p.ended(ctx, st)
+		}
 		return nil
 	case errors.As(err, &rest):
 		return p.rest(ctx, st, w, rest)
@@ -166,7 +191,7 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 // waits for what it has waited for already writes nothing more; it is woken anew all
 // the same, for its pending wake-up, which that replaces, may be the one that came.
 func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
-	if r.For != schemas.WaitInFlight && !waits(st, r) {
+	if r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, r) {
 		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}}
 		if err := p.ledger.Append(ctx, st, ev); err != nil {
 			return err
@@ -196,7 +221,7 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 	if st == nil {
 		return p.Barrier(ctx)
 	}
-	return p.Settle.Settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
+	return p.settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 
 // Condemn parks a message that the pipeline cannot survive, and settles its

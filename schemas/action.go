@@ -15,10 +15,15 @@ const (
 	KindPlan Kind = "plan" // an ordered list of decisions: the plans surface
 	KindRun  Kind = "run"  // one run of an agent: the runs surface
 	KindRule Kind = "rule" // one write of the rule set: the rules surface
+	KindTask Kind = "task" // one job of a coding agent: the tasks surface
+	KindPush Kind = "push" // one push to a repository: the git surface
+	KindRepo Kind = "repo" // the making of one repository: the git surface
 )
 
 // Kinds lists every kind that a worker serves.
-func Kinds() []Kind { return []Kind{KindHTTP, KindPlan, KindRun, KindRule} }
+func Kinds() []Kind {
+	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo}
+}
 
 // Class says what may be done with a call that was begun and whose result
 // nobody knows. It is fixed when the action is accepted.
@@ -81,9 +86,13 @@ type Action struct {
 	// Entries are the only entries of the policy that the token may use; empty:
 	// all of them.
 	Entries []string `json:"entries,omitempty"`
+	// TokenHash is set for kind task: the hex SHA-256 of the token that it was accepted
+	// with. It is no part of the fingerprint.
+	TokenHash string `json:"token_sha256,omitempty"`
 	// Supersedes names the action that this one was made from by redrive or resolve.
 	Supersedes string `json:"supersedes,omitempty"`
-	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder). It is empty when
+	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
+	// TaskOrder, PushOrder, RepoOrder). It is empty when
 	// PayloadBlob names an object that holds it.
 	Payload     json.RawMessage `json:"payload,omitempty"`
 	PayloadBlob string          `json:"payload_blob,omitempty"`

@@ -60,6 +60,18 @@ const (
 	TaskFailed       Code = "TASK_FAILED"       // the agent says so, or did not say how it ended
 )
 
+// How a push came to a bad end, or what is wrong with a request of git's.
+const (
+	GitRefDenied        Code = "GIT_REF_DENIED"        // the token may not update this ref, or not like this
+	GitRejected         Code = "GIT_REJECTED"          // git, or the upstream, did not take it
+	GitIncomplete       Code = "GIT_INCOMPLETE"        // the pack broke off, or is none
+	GitPackTooLarge     Code = "GIT_PACK_TOO_LARGE"    // the pack, or what it unpacks to
+	GitProtocolRequired Code = "GIT_PROTOCOL_REQUIRED" // a version of the protocol that is not served
+)
+
+// TaskNotRunning says that the task has ended, or nobody holds it.
+const TaskNotRunning Code = "TASK_NOT_RUNNING"
+
 // How a write of the rule set came to a bad end, beside VALIDATION_ERROR and
 // NOT_FOUND.
 const (
@@ -114,7 +126,8 @@ func SettleCodes() []Code {
 	codes := append(DenyCodes(), UpstreamCodes()...)
 	return append(codes, HTTPFailure, RetriesExhausted, ResponseNotJSON, ResponseSchemaInvalid, PostconditionFailed,
 		OutcomeUnknownCode, Canceled, DeadlineExceeded, Poison, Interrupted, SecretUnavailable,
-		AgentUnavailable, TaskFailed, EtagMismatch, RuleLimitExceeded, ValidationError, NotFound, InternalError)
+		AgentUnavailable, TaskFailed, EtagMismatch, RuleLimitExceeded, ValidationError, NotFound, InternalError,
+		Conflict, Unavailable, GitRefDenied, GitRejected, GitIncomplete, GitPackTooLarge)
 }
 
 // DoorCodes lists what the door answers.
@@ -123,5 +136,6 @@ func DoorCodes() []Code {
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
 		StreamGone, RateLimited, Unavailable, LogFull, Internal, UnsupportedTaskType,
+		GitPackTooLarge, GitProtocolRequired, TaskNotRunning,
 	}
 }

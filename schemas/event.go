@@ -18,6 +18,8 @@ const (
 	EventWaiting    EventType = "waiting"
 	EventProgress   EventType = "progress"
 	EventDelta      EventType = "delta"
+	EventSignal     EventType = "signal"     // somebody outside told the action something that its worker has to look at
+	EventStatus     EventType = "status"     // a worker's word on a task
 	EventCancel     EventType = "cancel"     // somebody asked for it to stop
 	EventSettled    EventType = "settled"    // terminal: one an action, the last of its life
 	EventResolution EventType = "resolution" // a person's word on an unknown outcome; stands after settled
@@ -69,6 +71,7 @@ type Event struct {
 	Attempt    *Attempt        `json:"attempt,omitempty"`    // attempt
 	Attempted  *Attempted      `json:"attempted,omitempty"`  // attempted
 	Waiting    *Waiting        `json:"waiting,omitempty"`    // waiting
+	Task       *TaskEvent      `json:"task,omitempty"`       // signal, status
 	Data       json.RawMessage `json:"data,omitempty"`       // progress, delta
 	Settled    *Settled        `json:"settled,omitempty"`    // settled
 	Resolution *Resolution     `json:"resolution,omitempty"` // resolution
@@ -156,7 +159,7 @@ type Attempted struct {
 
 // Waiting says why an action rests and until when.
 type Waiting struct {
-	For   string    `json:"for"` // delay, in_flight, capacity, rule, approval, input or paused
+	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, approval, input or paused
 	Until time.Time `json:"until,omitzero"`
 	// Step is whose call a traffic rule holds back.
 	Step int `json:"step,omitempty"`
@@ -170,10 +173,11 @@ const (
 	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
 	WaitCapacity = "capacity"  // the agent has as many runs as it may have
 	WaitRule     = "rule"      // a traffic rule holds the next call back
+	WaitAgent    = "agent"     // a task waits for an agent, or for what the agent does
 )
 
 // Settled is the terminal event's word. Result is the kind's own document
-// (HTTPResult, PlanResult, RunResult, RuleResult) and is set for every outcome that has one.
+// (HTTPResult, PlanResult, RunResult, RuleResult, TaskResult, PushResult, Repo) and is set for every outcome that has one.
 type Settled struct {
 	Outcome    Outcome         `json:"outcome"`
 	Code       Code            `json:"code,omitempty"`

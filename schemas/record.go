@@ -32,6 +32,9 @@ const (
 	EvidenceAttempt   = "http.attempt"           // an executor's call, and a plan's call that was not answered
 	EvidenceDecision  = "policy.decision"        // a denial
 	EvidenceRuleWrite = "rule.write"             // a write of the rule set, made or refused: RuleAudit
+	EvidenceTask      = "task.status"            // a change of a task's state: TaskAudit
+	EvidencePush      = "git.push"               // a push, made, refused or failed: PushAudit
+	EvidenceRepo      = "repo.create"            // the making of a repository: RepoAudit
 )
 
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat

@@ -80,6 +80,31 @@ func TestAcceptedBodiesFitTheSchemas(t *testing.T) {
 	}
 }
 
+// The surface of tasks has a schema a body, by the first word of a case's name.
+func TestAcceptedBodiesOfTasksFitTheSchemas(t *testing.T) {
+	t.Parallel()
+	documents := map[string]string{
+		"task": "task.request", "answer": "task.answer.request", "lease": "task.lease.request", "repo": "repo.request",
+		"complete": "agent.complete.request", "fail": "agent.fail.request", "inquiry": "agent.inquiry.request",
+	}
+	seen := map[string]bool{}
+	cases, err := filepath.Glob("tasks/testdata/valid/*.txtar")
+	require.NoError(t, err)
+	for _, c := range cases {
+		word, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(c), ".txtar"), "_")
+		require.Contains(t, documents, word, c)
+		seen[word] = true
+		require.Empty(t, schema(t, "json/"+documents[word]+".json").Validate(request(t, c)), c)
+	}
+	require.Len(t, seen, len(documents))
+	for c, file := range map[string]string{
+		"task_unknown_member": "task", "task_case_variant": "task", "task_budget_negative": "task", "answer_missing": "answer", "lease_wait_long": "lease", "repo_unknown": "repo",
+		"repo_name_upper": "repo", "complete_list": "complete", "complete_unknown": "complete", "fail_reason_unknown": "fail", "inquiry_empty": "inquiry",
+	} {
+		require.NotEmpty(t, schema(t, "json/"+documents[file]+".json").Validate(request(t, "tasks/testdata/invalid/"+c+".txtar")), c)
+	}
+}
+
 // request is the body in a case's file.
 func request(t *testing.T, file string) json.RawMessage {
 	t.Helper()
@@ -109,4 +134,15 @@ func TestVocabulariesHaveNoDoubles(t *testing.T) {
 		variants[v] = true
 	}
 	require.Len(t, schemas.Statuses(), 3+len(schemas.Outcomes()))
+	scopes := map[string]bool{}
+	for _, s := range schemas.Scopes() {
+		require.False(t, scopes[s], s)
+		scopes[s] = true
+	}
+	statuses := map[schemas.TaskStatus]bool{}
+	for _, s := range schemas.TaskStatuses() {
+		require.False(t, statuses[s], s)
+		statuses[s] = true
+		require.Equal(t, len(statuses) > 2, s.Final(), s)
+	}
 }

@@ -13,7 +13,9 @@ const (
 	BlobBucket      = "WEIR_BLOBS"
 	TokenBucket     = "WEIR_TOKENS"
 	RuleBucket      = "WEIR_RULES"
-	KeyBucket       = "WEIR_KEYS" // the key that evidence of sensitive actions is hashed with
+	RepoBucket      = "WEIR_REPOS"
+	LeaseBucket     = "WEIR_LEASES" // when the holder of a task was last heard of
+	KeyBucket       = "WEIR_KEYS"   // the key that evidence of sensitive actions is hashed with
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"  // what JetStream republishes of the log
@@ -22,6 +24,8 @@ const (
 	DeadRoot     = "weir.dead"
 	// CancelRoot carries nudges without a store: the durable word is on the log.
 	CancelRoot = "weir.cancel"
+	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
+	StatusRoot = "weir.status"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
 	AgentAPIRoot = "weir.rpc.agent-api"
 )

@@ -15,9 +15,11 @@ const (
 	TailWake     Tail = "wake" // a nudge to look at the action again
 	TailEvent    Tail = "event"
 	TailSettled  Tail = "settled"
+	// TailSignal is an event that wakes the action's worker like a nudge, in one write.
+	TailSignal Tail = "signal"
 )
 
-// TailOf is the subject tail that an event of this type is written under. A
+// TailOf is the subject tail that events of this type belong to; see TailFor. A
 // resolution lies on the event tail, after the terminal event.
 func TailOf(t EventType) Tail {
 	switch t {
@@ -25,9 +27,26 @@ func TailOf(t EventType) Tail {
 		return TailAccepted
 	case EventSettled:
 		return TailSettled
+	case EventSignal:
+		return TailSignal
 	default:
 		return TailEvent
 	}
+}
+
+// TailFor is the tail that an event of this kind is written under. What asks a task
+// to stop wakes its worker, in the same write: nobody else would look at it for hours.
+func TailFor(k Kind, t EventType) Tail {
+	if k == KindTask && t == EventCancel {
+		return TailSignal
+	}
+	return TailOf(t)
+}
+
+// Lies reports whether an event of this kind may lie under a tail. Earlier versions
+// wrote each under that of its type.
+func Lies(k Kind, t EventType, under Tail) bool {
+	return under == TailFor(k, t) || under == TailOf(t)
 }
 
 // Ref names one action on the log.
@@ -73,7 +92,11 @@ func (l Layout) stem(root string, r Ref, kind string) string {
 // WorkFilters are the subjects of a kind's work in one partition.
 func WorkFilters(partition int, k Kind) []string {
 	stem := LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*."
-	return []string{stem + string(TailAccepted), stem + string(TailWake)}
+	filters := []string{stem + string(TailAccepted), stem + string(TailWake)}
+	if k == KindTask { // the other kinds have no signals
+		filters = append(filters, stem+string(TailSignal))
+	}
+	return filters
 }
 
 // TenantAccepted covers the accepted events of a tenant in one partition.
@@ -85,6 +108,17 @@ func (l Layout) TenantAccepted(partition int, tenant string, k Kind) string {
 	}
 	return LogRoot + "." + strconv.Itoa(partition) + "." + strconv.Itoa(l.Lane(tenant)) + "." +
 		EscapeToken(tenant) + "." + kind + ".*." + string(TailAccepted)
+}
+
+// KindFilter covers every message of a kind in one partition, whoever's it is.
+func KindFilter(partition int, k Kind) string {
+	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*.>"
+}
+
+// StatusSubject is where the changes of an action's state are told to whoever
+// listens: weir.status.<tenant>.<kind>.<id>. Nothing of it is stored.
+func StatusSubject(r Ref) string {
+	return StatusRoot + "." + EscapeToken(r.Tenant) + "." + string(r.Kind) + "." + EscapeToken(r.ID)
 }
 
 // ErrSubject says that a subject is not one of the log's.

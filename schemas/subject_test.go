@@ -41,6 +41,30 @@ func TestUnescapeTokenRefusesOtherSpellings(t *testing.T) {
 	}
 }
 
+// TestSubjectsOfTasks: a signal is work of its kind alone, and what is published of a
+// task names it.
+func TestSubjectsOfTasks(t *testing.T) {
+	t.Parallel()
+	l := schemas.Layout{Partitions: 4, Lanes: 8}
+	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a:1"}
+	subject := l.Subject(ref, schemas.TailOf(schemas.EventSignal))
+	require.True(t, strings.HasSuffix(subject, ".acme%2Einc.task.a%3A1.signal"), subject)
+	got, tail, err := schemas.ParseSubject(subject)
+	require.NoError(t, err)
+	require.Equal(t, ref, got)
+	require.Equal(t, schemas.TailSignal, tail)
+	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventStatus))
+	require.Equal(t, "weir.status.acme%2Einc.task.a%3A1", schemas.StatusSubject(ref))
+	require.Equal(t, "weir.log.3.*.*.task.*.>", schemas.KindFilter(3, schemas.KindTask))
+	for _, k := range schemas.Kinds() {
+		want := []string{"weir.log.0.*.*." + string(k) + ".*.accepted", "weir.log.0.*.*." + string(k) + ".*.wake"}
+		if k == schemas.KindTask {
+			want = append(want, "weir.log.0.*.*.task.*.signal")
+		}
+		require.Equal(t, want, schemas.WorkFilters(0, k))
+	}
+}
+
 func TestAgentAPISubjects(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []string{"default", "acme.inc:1", ""} {
@@ -179,6 +203,18 @@ func TestPartitionsAndLanesAreStable(t *testing.T) {
 		used[l.Partition("t", strings.Repeat(string(c), 8))]++
 	}
 	require.Greater(t, len(used), 5)
+}
+
+// TestTailFor: a cancel of a task wakes its worker; one of an earlier version is read.
+func TestTailFor(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindTask, schemas.EventCancel))
+	require.Equal(t, schemas.TailEvent, schemas.TailFor(schemas.KindHTTP, schemas.EventCancel))
+	require.Equal(t, schemas.TailSettled, schemas.TailFor(schemas.KindTask, schemas.EventSettled))
+	require.True(t, schemas.Lies(schemas.KindTask, schemas.EventCancel, schemas.TailSignal))
+	require.True(t, schemas.Lies(schemas.KindTask, schemas.EventCancel, schemas.TailEvent))
+	require.False(t, schemas.Lies(schemas.KindHTTP, schemas.EventCancel, schemas.TailSignal))
+	require.False(t, schemas.Lies(schemas.KindTask, schemas.EventStatus, schemas.TailSignal))
 }
 
 func TestTailOf(t *testing.T) {

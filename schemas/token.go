@@ -17,12 +17,13 @@ const (
 	ScopeEvidenceRead = "evidence:read"
 	ScopeRulesWrite   = "rules:write"
 	ScopeTasksWrite   = "tasks:write"
-	ScopeAdmin        = "admin" // includes every other
+	ScopeTasksWork    = "tasks:work" // the pools' agents and runners
+	ScopeAdmin        = "admin"      // includes every other
 )
 
 // Scopes lists every scope.
 func Scopes() []string {
-	return []string{ScopeActionsWrite, ScopeActionsRead, ScopeEvidenceRead, ScopeRulesWrite, ScopeTasksWrite, ScopeAdmin}
+	return []string{ScopeActionsWrite, ScopeActionsRead, ScopeEvidenceRead, ScopeRulesWrite, ScopeTasksWrite, ScopeTasksWork, ScopeAdmin}
 }
 
 // Grants reports whether a token with these scopes may do what a scope is for.
@@ -41,6 +42,9 @@ type TokenRequest struct {
 	ExpiresIn string `json:"expires_in,omitempty"`
 	// Entries are the only entries of the policy it may use; default all.
 	Entries []string `json:"entries,omitempty"`
+	// Pools are the only pools of tasks that it may lease from; default all of the
+	// tenant's. It needs the scope tasks:work.
+	Pools []string `json:"pools,omitempty"`
 	// Rate is a count of requests a second, minute or hour, such as "10/s";
 	// default the node's.
 	Rate string `json:"rate,omitempty"`
@@ -53,6 +57,7 @@ type Token struct {
 	Tenant    string    `json:"tenant"`
 	Scopes    []string  `json:"scopes"`
 	Entries   []string  `json:"entries,omitempty"`
+	Pools     []string  `json:"pools,omitempty"`
 	Rate      string    `json:"rate,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	// CreatedBy is the id of the token that made it; absent for the first one.

@@ -113,6 +113,7 @@ type EventView struct {
 	Attempt    *EventViewAttempt   `json:"attempt,omitempty"`
 	Attempted  *EventViewAttempted `json:"attempted,omitempty"`
 	Waiting    *Waiting            `json:"waiting,omitempty"`
+	Task       *EventViewTask      `json:"task,omitempty"`
 	Data       json.RawMessage     `json:"data,omitempty"`
 	Settled    *EventViewSettled   `json:"settled,omitempty"`
 	Resolution *Resolution         `json:"resolution,omitempty"`
@@ -228,4 +229,17 @@ func Statuses() []Status {
 		list = append(list, Status(o))
 	}
 	return list
+}
+
+// EventViewTask is what happened to a task.
+type EventViewTask struct {
+	What    TaskWhat     `json:"what"`
+	Status  TaskStatus   `json:"status"`
+	Lease   int          `json:"lease,omitempty"`
+	Holder  string       `json:"holder,omitempty"`
+	Base    string       `json:"base,omitempty"`
+	Head    string       `json:"head,omitempty"`
+	Push    string       `json:"push,omitempty"`
+	Inquiry *TaskInquiry `json:"inquiry,omitempty"`
+	Report  *TaskReport  `json:"report,omitempty"`
 }

@@ -14,15 +14,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/ingress/tasks"
+	"weir/internal/board"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
 	"weir/internal/rules"
+	"weir/internal/secrets"
 	"weir/internal/telemetry"
 	"weir/internal/token"
 	"weir/processors"
 	"weir/processors/guard"
+	"weir/processors/settle"
 	"weir/schemas"
 )
 
@@ -60,9 +64,16 @@ type App struct {
 	network Network
 	worker  string
 
-	tokens     *token.Keeper // nil: open to everybody
+	tokens     *token.Keeper // in open mode for agents and git alone
 	newAdmin   bool          // one is asked for, whoever is there
 	firstAdmin bool          // one was made at this start
+
+	recorder *settle.Recorder
+	secrets  *secrets.Store
+
+	board        *board.Board
+	desk         *tasks.Desk
+	repositories repositories
 
 	rules   *rules.Keeper
 	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
@@ -90,7 +101,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 			err = errors.Join(err, a.teardown.unwind(context.WithoutCancel(ctx)))
 		}
 	}()
-	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openRules, a.openPolicy, a.openEgress, a.openProcessors, a.openHTTP} {
+	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openRules, a.openPolicy, a.openEvidence, a.openTasks, a.openGit, a.openEgress, a.openProcessors, a.openHTTP} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

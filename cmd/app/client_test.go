@@ -41,7 +41,6 @@ func TestRefusalsAreSaid(t *testing.T) {
 		"a problem":      {409, `{"title":"Conflict","detail":"there is one","code":"CONFLICT"}`, []string{"dead", "redrive", "1"}, "there is one (CONFLICT)"},
 		"a title":        {409, `{"title":"Conflict","code":"CONFLICT"}`, []string{"policy", "reload"}, "Conflict (CONFLICT)"},
 		"another server": {502, `<html>`, []string{"policy", "reload"}, "the server answered 502"},
-		"an open node":   {404, `{"title":"Not Found","detail":"nothing","code":"NOT_FOUND"}`, []string{"token", "ls"}, "has no tokens: it is open"},
 		"no such token":  {404, `{"title":"Not Found","detail":"no such token","code":"NOT_FOUND"}`, []string{"token", "revoke", "x"}, "weir: no such token (NOT_FOUND)"},
 		"no document":    {200, `[`, []string{"dead", "ls"}, "unexpected EOF"},
 	} {

@@ -91,7 +91,7 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 	})
 	root.AddCommand(
 		newServe(env), newDemo(env), newExec(env), newTail(env), newDead(env), newCheck(env),
-		newRules(env), newPolicy(env), newToken(env), newSchema(env), newVersion(env),
+		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newToken(env), newSchema(env), newVersion(env),
 	)
 	return root
 }

@@ -32,20 +32,29 @@ type workRoom struct {
 	start    func(context.Context) error
 }
 
-func (a *App) openProcessors(ctx context.Context) error {
+// openEvidence opens what leaves evidence, and the secrets that no evidence may hold.
+func (a *App) openEvidence(ctx context.Context) error {
 	key, err := a.broker.SealKey(ctx)
 	if err != nil {
 		return err
 	}
+	a.secrets = a.secretStore()
+	a.recorder = settle.NewRecorder(a.publisher(), a.broker, a.metrics).Under(settle.NewSeal(key))
+	return nil
+}
+
+func (a *App) publisher() *broker.Publisher {
+	return broker.NewPublisher(a.broker, broker.PublisherConfig{})
+}
+
+func (a *App) openProcessors(context.Context) error {
 	client := outbound.New(a.network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
-	publisher := broker.NewPublisher(a.broker, broker.PublisherConfig{})
-	recorder := settle.NewRecorder(publisher, a.broker, a.metrics).Under(settle.NewSeal(key))
-	store := a.secretStore()
+	recorder, store := a.recorder, a.secrets
 	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining,
@@ -53,17 +62,14 @@ func (a *App) openProcessors(ctx context.Context) error {
 	answers := call.Answers{Blobs: a.ledger}
 	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)
 	ran := a.runs(agentAdapter(a.cfg, client, store), caller, recorder, calls, planned)
+	performers := a.coding(caller, answers)
+	performers[schemas.KindHTTP], performers[schemas.KindPlan], performers[schemas.KindRun] = calls, planned, ran
+	performers[schemas.KindRule] = rules.New(a.rules, a.policy.Load, recorder, rules.Config{Limit: a.cfg.Rules.Limit})
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
-		Admit: admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded()}),
-		Performers: map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: calls,
-			schemas.KindPlan: planned,
-			schemas.KindRun:  ran,
-			schemas.KindRule: rules.New(a.rules, a.policy.Load, recorder, rules.Config{Limit: a.cfg.Rules.Limit}),
-		},
-		Caller: caller, Evidence: recorder,
+		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded()}),
+		Performers: performers, Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
-		Park:   park.New(publisher, a.metrics, a.log), Barrier: a.broker.Barrier,
+		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,

@@ -44,9 +44,10 @@ func (a *App) openEgress(context.Context) error {
 			{Name: "accepting", Run: a.accepting},
 		},
 		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
-		HTTP:   stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
-		Rules:  a.rules,
-		Policy: a.policyView, Tokens: a.listTokens(), Allow: a.allow,
+		HTTP:  stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
+		Rules: a.rules,
+		Repos: a.repositories.table, PublicURL: a.baseURL, Git: a.gitReads(),
+		Policy: a.policyView, Tokens: a.listTokens, Allow: a.allow,
 	})
 	a.egress = egressRoom{feed: feed, room: room}
 	return err
@@ -67,9 +68,7 @@ func (a *App) newIngress() *ingress.Room {
 	return ingress.New(a.ledger, a.judge(ingress.Asker{}), a.egress.room, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
-			Deadlines: map[schemas.Kind]time.Duration{
-				schemas.KindHTTP: a.cfg.Deadline.HTTP, schemas.KindPlan: a.cfg.Deadline.Plan, schemas.KindRun: a.cfg.Deadline.Run,
-			},
+			Deadlines: a.deadlines(),
 		},
 		Checker: ingressexecutor.Checker{
 			Schema: func(doc json.RawMessage) error {
@@ -82,11 +81,13 @@ func (a *App) newIngress() *ingress.Room {
 		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
 		Previewer:     a,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
-		Authenticate:  a.authenticate, Issuer: a.issuer(), Policies: a,
-		Serves:  a.serves,
-		MaxRun:  a.cfg.Log.History, // whatever goes on for longer would be forgotten before it ends
-		Nudge:   a.nudge,
-		Dead:    a.broker,
+		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Policies: a,
+		Serves: a.serves,
+		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
+		Nudge:  a.nudge,
+		Dead:   a.broker,
+		Git:    a.gitWrites(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
+		MaxTask: a.cfg.LongestAction(),
 		MaxBody: int64(a.cfg.Limits.Body),
 		Metrics: a.metrics,
 	})

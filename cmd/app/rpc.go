@@ -50,7 +50,7 @@ func (a *App) openRPC(from replier) error {
 // would let everybody write the rules who reaches the server, so that it must be our
 // own, and be reached from this machine alone.
 func (a *App) servesRPC() bool {
-	return a.tokens != nil || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
+	return !a.open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
 }
 
 // rpc answers the agent API's requests with what the HTTP handler says to them.

@@ -20,7 +20,6 @@ import (
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
-	"weir/internal/token"
 	"weir/internal/weirtest/relay"
 	"weir/schemas"
 )
@@ -155,7 +154,7 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
 	require.NoError(t, foreign.openRPC(broken{}), "it is not served")
 	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node asks for no token")
-	foreign.tokens = &token.Keeper{}
+	foreign.cfg.Auth.Mode = config.AuthTokens
 	require.ErrorContains(t, foreign.openRPC(broken{}), "no connection")
 	assert.Empty(t, foreign.natsWarnings())
 

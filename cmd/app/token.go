@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,12 @@ func newToken(env *environment) *cobra.Command {
 		Use:   "token",
 		Short: "make, list and revoke the tokens of callers",
 		Long: `Make, list and revoke the tokens that a Weir asks for which is not open
-(auth.mode: tokens). It takes an admin's token: from --token-file, $WEIR_TOKEN, or
+(auth.mode: tokens), and that agents with a task and git are always asked for. On a
+Weir that is not open it takes an admin's token: from --token-file, $WEIR_TOKEN, or
 the file that the first start wrote, weir-data/admin.token.`,
 		Example: `  weir token create --name ci --scope actions:write --scope actions:read --expires 24h
   export WEIR_TOKEN=$(weir token create --name agent-7 --scope actions:write --entry orders --rate 10/s)
+  weir token create --name runner --scope tasks:work --pool ci
   weir token ls
   weir token revoke k7m2q9x4v8c3b6n3`,
 		Args: exactly(0, "one of create, ls, revoke"),
@@ -52,7 +55,8 @@ known of it goes to standard error.
 Scopes: ` + strings.Join(schemas.Scopes(), ", ") + `. An admin
 has all of them. A token belongs to its maker's tenant; an admin of the tenant
 default may name another. With --entry it may use these entries of the policy and
-no others, and no host that has no entry.`,
+no others, and no host that has no entry. With --pool it may lease the tasks of
+these pools and no others; it needs the scope tasks:work.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if req.Name == "" || len(req.Scopes) == 0 {
@@ -63,7 +67,7 @@ no others, and no host that has no entry.`,
 				return err
 			}
 			var made schemas.NewToken
-			if err := c.tokens(cmd.Context(), http.MethodPost, "/v1/tokens", req, &made); err != nil {
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/tokens", req, &made); err != nil {
 				return err
 			}
 			if f.asJSON {
@@ -80,6 +84,7 @@ no others, and no host that has no entry.`,
 	cmd.Flags().StringVar(&req.Tenant, "tenant", "", "whose it is (default the maker's)")
 	cmd.Flags().StringVar(&req.ExpiresIn, "expires", "", "how long it is in force, such as 24h (default for ever)")
 	cmd.Flags().StringArrayVar(&req.Entries, "entry", nil, "an entry of the policy that it may use; may be repeated (default all)")
+	cmd.Flags().StringArrayVar(&req.Pools, "pool", nil, "a pool whose tasks it may lease; may be repeated (default all)")
 	cmd.Flags().StringVar(&req.Rate, "rate", "", "how many requests it may send, such as 10/s (default the server's)")
 	return cmd
 }
@@ -116,17 +121,21 @@ func printTokens(out io.Writer, all []schemas.Token, asJSON bool) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES")
+	fmt.Fprintln(table, "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS")
 	for _, t := range all {
 		entries := "all"
 		if len(t.Entries) > 0 {
 			entries = strings.Join(t.Entries, " ")
 		}
+		pools := "none"
+		if schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
+			pools = cmp.Or(strings.Join(t.Pools, " "), "all")
+		}
 		rate := "default"
 		if t.Rate != "" {
 			rate = t.Rate
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Name, t.Tenant, t.Status, ends(t), rate, strings.Join(t.Scopes, " "), entries)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Name, t.Tenant, t.Status, ends(t), rate, strings.Join(t.Scopes, " "), entries, pools)
 	}
 	return table.Flush()
 }
@@ -173,15 +182,6 @@ before is done all the same; cancel those actions if they should not be.`,
 	return cmd
 }
 
-// tokens is call to the routes of tokens, which an open node has not.
-func (c *client) tokens(ctx context.Context, method, path string, body, into any) error {
-	err := c.call(ctx, method, path, body, into)
-	if no, ok := errors.AsType[*refusal](err); ok && no.status == http.StatusNotFound {
-		return fmt.Errorf("%s has no tokens: it is open to everybody on its machine; start it with auth.mode: tokens (%w)", c.base, err)
-	}
-	return err
-}
-
 // listTokens walks all pages.
 func (c *client) listTokens(ctx context.Context, tenant string) ([]schemas.Token, error) {
 	query := url.Values{}
@@ -191,7 +191,7 @@ func (c *client) listTokens(ctx context.Context, tenant string) ([]schemas.Token
 	var all []schemas.Token
 	for {
 		var page schemas.Page[schemas.Token]
-		if err := c.tokens(ctx, http.MethodGet, "/v1/tokens?"+query.Encode(), nil, &page); err != nil {
+		if err := c.call(ctx, http.MethodGet, "/v1/tokens?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)

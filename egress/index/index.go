@@ -105,57 +105,84 @@ func (x *Index) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
 	stream.WriteJSON(w, r, http.StatusOK, page)
 }
 
-// page merges the partitions by the time at which their actions were accepted.
-// It stops where a partition has not been read far enough to know which action
-// is next: what it gives is in order, if short.
+// page is the page of actions that a query asks for.
 func (x *Index) page(ctx context.Context, tenant string, q query) (schemas.Page[schemas.ActionEntry], error) {
 	page := schemas.Page[schemas.ActionEntry]{Items: []schemas.ActionEntry{}}
-	scans, err := x.scans(ctx, tenant, q)
+	var err error
+	page.Next, err = x.walk(ctx, tenant, q.kind, q.cursor, func(ctx context.Context, rec schemas.Record) (seq uint64, more bool, err error) {
+		entry, seq, err := x.entry(ctx, rec)
+		if err != nil || q.status != "" && q.status != entry.Status {
+			return 0, true, err
+		}
+		page.Items = append(page.Items, entry)
+		return seq, len(page.Items) < q.limit, nil
+	})
+	return page, err
+}
+
+// Walk gives the accepted events of a tenant's actions of a kind, the newest first,
+// from behind a cursor on, until take wants no more or as much was looked at as one
+// page may cost. Take says up to which sequence it has read what it shows, which is
+// waited for, or 0; its fault.ErrNotFound and fault.ErrGone pass the action over. Next
+// is where to go on, and empty at the end.
+func (x *Index) Walk(ctx context.Context, tenant string, kind schemas.Kind, cursor string, take func(ctx context.Context, rec schemas.Record) (seq uint64, more bool, err error)) (next string, err error) {
+	var from []uint64
+	if cursor != "" {
+		if from, err = parseCursor(cursor, x.cfg.Layout.Partitions); err != nil {
+			return "", err
+		}
+	}
+	return x.walk(ctx, tenant, kind, from, take)
+}
+
+// walk merges the partitions by the time at which their actions were accepted.
+// It stops where a partition has not been read far enough to know which action
+// is next: what it gives is in order, if short.
+func (x *Index) walk(ctx context.Context, tenant string, kind schemas.Kind, from []uint64, take func(context.Context, schemas.Record) (uint64, bool, error)) (string, error) {
+	scans, err := x.scans(ctx, tenant, kind, from)
 	if err != nil {
-		return page, err
+		return "", err
 	}
 	seen := make([]uint64, len(scans))
-	reads := x.cfg.Reads
-	for looks := x.cfg.Looks; len(page.Items) < q.limit && looks > 0; looks-- {
+	reads, more := x.cfg.Reads, true
+	for looks := x.cfg.Looks; more && looks > 0; looks-- {
 		best, err := newest(ctx, x.log, scans, &reads)
 		if err != nil {
-			return page, err
+			return "", err
 		}
 		if best < 0 {
 			break
 		}
-		entry, seq, err := x.entry(ctx, scans[best].pop())
+		var seq uint64
+		seq, more, err = take(ctx, scans[best].pop())
 		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
-			continue // dropped while the page was read
+			more = true // dropped while the page was read
+			continue
 		}
 		if err != nil {
-			return page, err
+			return "", err
 		}
-		if q.status == "" || q.status == entry.Status {
-			page.Items = append(page.Items, entry)
-			seen[best] = max(seen[best], seq)
-		}
+		seen[best] = max(seen[best], seq)
 	}
 	for p, seq := range seen {
 		if err := x.durable.Durable(ctx, scans[p].stream, seq); err != nil {
-			return page, err
+			return "", err
 		}
 	}
-	page.Next = cursorOf(scans)
-	return page, nil
+	return cursorOf(scans), nil
 }
 
-func (x *Index) scans(ctx context.Context, tenant string, q query) ([]*scan, error) {
+func (x *Index) scans(ctx context.Context, tenant string, kind schemas.Kind, from []uint64) ([]*scan, error) {
 	scans := make([]*scan, x.cfg.Layout.Partitions)
 	for p := range scans {
-		s := &scan{stream: schemas.LogStream(p), filter: x.cfg.Layout.TenantAccepted(p, tenant, q.kind)}
+		s := &scan{stream: schemas.LogStream(p), filter: x.cfg.Layout.TenantAccepted(p, tenant, kind)}
 		first, last, err := x.log.Bounds(ctx, s.stream)
 		if err != nil {
 			return nil, err
 		}
 		s.first, s.before = first, last+1
-		if q.cursor != nil {
-			s.before = min(s.before, q.cursor[p])
+		if from != nil {
+			s.before = min(s.before, from[p])
 		}
 		scans[p] = s
 	}

@@ -40,9 +40,9 @@ func Word(ctx context.Context, log Last, actions Actions, layout schemas.Layout,
 			return Brief{Status: schemas.Status(ev.Settled.Outcome), Code: ev.Settled.Code, Seq: rec.Seq}, nil
 		case schemas.EventWaiting:
 			return Brief{Status: schemas.Status(schemas.EventWaiting), Seq: rec.Seq}, nil
-		case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta:
+		case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta, schemas.EventStatus:
 			return Brief{Status: schemas.Status(schemas.EventStarted), Seq: rec.Seq}, nil
-		case schemas.EventAccepted, schemas.EventCancel, schemas.EventResolution:
+		case schemas.EventAccepted, schemas.EventCancel, schemas.EventSignal, schemas.EventResolution:
 		}
 	}
 	st, err := actions.Load(ctx, ref)

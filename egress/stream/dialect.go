@@ -21,6 +21,9 @@ type Dialect struct {
 	// with the watcher that has it rendered, and for a terminal event with the feed.
 	// After an error, which is the log's, it is asked again.
 	Frame func(ctx context.Context, it *Item) ([]byte, error)
+	// Data is an event as an item of a page; one without is not shown. It is asked for by
+	// ServeAs alone, and like Frame.
+	Data func(ctx context.Context, it *Item) ([]byte, error)
 	// Refuse answers with an error instead of a stream.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// Header is sent with every answer.
@@ -33,6 +36,7 @@ type Dialect struct {
 func views() Dialect {
 	return Dialect{
 		Frame:  func(_ context.Context, it *Item) ([]byte, error) { return it.Frame(), nil },
+		Data:   func(_ context.Context, it *Item) ([]byte, error) { return it.JSON(), nil },
 		Refuse: problem.Write,
 	}
 }
@@ -46,9 +50,32 @@ func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
 	}
+	e.stream(w, r, reader, d.shared())
+}
+
+// shared has the frames of a dialect made once for all watchers of an action.
+func (d Dialect) shared() Dialect {
 	render := d.Frame // and no more of d: it is held for as long as the stream stands
 	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) { return it.in(ctx, render) }
-	e.stream(w, r, reader, d)
+	return d
+}
+
+// ServeAs answers like Serve for the events of one action in a surface's own dialect:
+// as a stream, as pages, or as a page that is waited for. The request says behind which
+// position.
+func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+	maps.Copy(w.Header(), d.Header)
+	q, err := read(r)
+	if err != nil {
+		d.Refuse(w, r, err)
+		return
+	}
+	reader, err := e.feed.Follow(r.Context(), d.Ref, q.after)
+	if err != nil {
+		d.Refuse(w, r, explain(w, d.Ref.ID, err))
+		return
+	}
+	e.answer(w, r, reader, q, d.shared())
 }
 
 // making is a frame that one watcher makes for all.

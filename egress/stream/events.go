@@ -62,15 +62,20 @@ type Events struct {
 // NewEvents serves from feed.
 func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
 
-// Serve answers GET /v1/actions/{id}/events for an action of tenant.
-func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	q := r.URL.Query()
-	after, err := After(r, q)
+// query is what a request of events asks for.
+type query struct {
+	after uint64
+	poll  bool // a page that is waited for
+	form  Form
+}
+
+func read(r *http.Request) (query, error) {
+	params := r.URL.Query()
+	after, err := After(r, params)
 	if err != nil {
-		problem.Write(w, r, err)
-		return
+		return query{}, err
 	}
-	live, poll, err := One(q, "live")
+	live, poll, err := One(params, "live")
 	if err == nil && poll && live != "long-poll" {
 		err = Invalid("the parameter live can be long-poll")
 	}
@@ -78,21 +83,33 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 	if err == nil && form == FormNone {
 		err = fault.New(schemas.NotAcceptable, "events come as text/event-stream or application/json")
 	}
+	return query{after: after, poll: poll, form: form}, err
+}
+
+// Serve answers GET /v1/actions/{id}/events for an action of tenant.
+func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	q, err := read(r)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
 	}
-	reader, err := e.open(r.Context(), tenant, id, after)
+	reader, err := e.open(r.Context(), tenant, id, q.after)
 	if err != nil {
-		refuse(w, r, id, err)
+		problem.Write(w, r, explain(w, id, err))
 		return
 	}
-	if poll || form == FormJSON {
+	e.answer(w, r, reader, q, views())
+}
+
+// answer gives what reader has in the form that was asked for, and takes the reader
+// over.
+func (e *Events) answer(w http.ResponseWriter, r *http.Request, reader *Reader, q query, d Dialect) {
+	if q.poll || q.form == FormJSON {
 		defer reader.Close()
-		e.page(w, r, reader, poll)
+		e.page(w, r, reader, q.poll, d)
 		return
 	}
-	e.stream(w, r, reader, views())
+	e.stream(w, r, reader, d)
 }
 
 // open finds the action's kind, which the path does not name, and follows it.
@@ -114,10 +131,6 @@ func (e *Events) open(ctx context.Context, tenant, id string, after uint64) (*Re
 		return nil, err
 	}
 	return f.Follow(ctx, ref, after)
-}
-
-func refuse(w http.ResponseWriter, r *http.Request, id string, err error) {
-	problem.Write(w, r, explain(w, id, err))
 }
 
 // explain words an error of reading an action for its client.
@@ -146,24 +159,24 @@ func explain(w http.ResponseWriter, id string, err error) error {
 }
 
 // page answers with what there is; with poll it waits for something first.
-func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool) {
+func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool, d Dialect) {
 	q := r.URL.Query()
 	limit, err := Limit(q, 100)
 	if err != nil {
-		problem.Write(w, r, err)
+		d.Refuse(w, r, err)
 		return
 	}
 	wait, err := Seconds(q, "timeout", e.cfg.LongPoll)
 	if err != nil {
-		problem.Write(w, r, err)
+		d.Refuse(w, r, err)
 		return
 	}
 	if !poll {
 		wait = 0
 	}
-	page, err := e.collect(r.Context(), reader, limit, wait)
+	page, err := e.collect(r.Context(), reader, limit, wait, d)
 	if err != nil {
-		refuse(w, r, reader.w.topic.ref.ID, err)
+		d.Refuse(w, r, explain(w, reader.w.topic.ref.ID, err))
 		return
 	}
 	WriteJSON(w, r, http.StatusOK, page)
@@ -172,7 +185,7 @@ func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, po
 // collect fills a page from the reader, waiting up to wait for its first item.
 // next stands for as long as there may be more, so that a client follows an
 // action by asking again.
-func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration) (schemas.Page[json.RawMessage], error) {
+func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration, d Dialect) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
 	ctx, cancel := context.WithTimeout(ctx, wait+logPatience)
 	defer cancel()
@@ -189,8 +202,14 @@ func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait ti
 				page.Next = strconv.FormatUint(last, 10)
 				return page, nil
 			}
-			page.Items = append(page.Items, it.JSON())
-			size, last = size+len(it.JSON()), it.Seq
+			data, err := d.Data(ctx, it)
+			if err != nil {
+				return page, err
+			}
+			if last = it.Seq; len(data) > 0 {
+				page.Items = append(page.Items, data)
+				size += len(data)
+			}
 		}
 		if len(items) == 0 {
 			break // the time is up

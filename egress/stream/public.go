@@ -55,6 +55,12 @@ func (it *Item) public() schemas.EventView {
 		p.Settled = it.settled()
 	case schemas.EventProgress, schemas.EventDelta:
 		p.Data = ev.Data
+	case schemas.EventSignal, schemas.EventStatus:
+		if t := ev.Task; t != nil {
+			p.Task = &schemas.EventViewTask{
+				What: t.What, Status: t.Status, Lease: t.Lease, Holder: t.Holder, Base: t.Base, Head: t.Head, Push: t.Push, Inquiry: t.Inquiry, Report: t.Report,
+			}
+		}
 	case schemas.EventStarted, schemas.EventWaiting, schemas.EventCancel, schemas.EventResolution:
 	}
 	return p

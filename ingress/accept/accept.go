@@ -33,7 +33,8 @@ type Config struct {
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from acceptance to
-	// its end. Defaults: http 2 min, plan and run 10 min, rule 30 s.
+	// its end. Defaults: http 2 min, plan and run 10 min, rule 30 s, task
+	// 8 h, push 15 min, repo 30 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
@@ -51,7 +52,10 @@ func (c Config) withDefaults() Config {
 	if c.Durability == "" {
 		c.Durability = schemas.DurabilityProcess
 	}
-	deadlines := map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute, schemas.KindRule: 30 * time.Second}
+	deadlines := map[schemas.Kind]time.Duration{
+		schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute, schemas.KindRule: 30 * time.Second,
+		schemas.KindTask: 8 * time.Hour, schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute,
+	}
 	for k, d := range c.Deadlines {
 		if d > 0 {
 			deadlines[k] = d
@@ -104,6 +108,8 @@ type Request struct {
 	// Entries are the only entries of the policy that it may use; empty: all.
 	// Who joins an action that exists gets what that one was accepted with.
 	Entries []string
+	// TokenHash is set for kind task, see schemas.Action.
+	TokenHash string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
 	// Refusal, if set, is what a name gets that is new: the request joins an action
@@ -205,7 +211,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: now.Add(r.Timeout),
-		Principal: r.Principal, Entries: r.Entries, Supersedes: r.Supersedes, Payload: r.Payload,
+		Principal: r.Principal, Entries: r.Entries, TokenHash: r.TokenHash, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }
 

@@ -62,6 +62,9 @@ func (w *world) plant(f func(schemas.Append) error) { w.mu.Lock(); defer w.mu.Un
 func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schemas.Event) schemas.Ref {
 	t.Helper()
 	payload := json.RawMessage(`{"method":"POST","url":"http://h/"}`)
+	if kind == schemas.KindPush {
+		payload = json.RawMessage(`{"repo":"r","ref":"refs/heads/b","old":"0","new":"1","task_id":"t","lease":1,"branch":"b","report":true,"side_band":true}`)
+	}
 	if kind == schemas.KindRule {
 		payload = json.RawMessage(`{"operation":"global.off","request_id":"r","caller":"open","if_match":"e"}`)
 	}
@@ -100,6 +103,9 @@ func code(t *testing.T, err error) schemas.Code {
 func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range schemas.Kinds() {
+		if kind == schemas.KindTask {
+			continue // see TestATaskIsAskedToStop
+		}
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
@@ -113,7 +119,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
-			require.Equal(t, kind != schemas.KindPlan, st.Settled.Result != nil)
+			require.Equal(t, kind != schemas.KindPlan && kind != schemas.KindRepo, st.Settled.Result != nil)
 			if kind == schemas.KindRun {
 				var result schemas.RunResult
 				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
@@ -123,9 +129,79 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			if kind == schemas.KindRule {
 				require.JSONEq(t, `{"operation":"global.off","request_id":"r","error":{"code":"INTERNAL_ERROR","message":"`+st.Settled.Message+`","detail":"CANCELED"}}`, string(st.Settled.Result))
 			}
+			if kind == schemas.KindPush {
+				var result schemas.PushResult
+				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
+				require.Equal(t, schemas.PushResult{Repo: "r", Ref: "refs/heads/b", Old: "0", New: "1", TaskID: "t", Reason: st.Settled.Message, Report: true, SideBand: true}, result)
+			}
 			_, err = w.Cancel(t.Context(), "t", "x")
 			require.Equal(t, schemas.Conflict, code(t, err))
 		})
+	}
+}
+
+// TestATaskIsAskedToStop: what was never begun, too, for its worker tells of its end.
+func TestATaskIsAskedToStop(t *testing.T) {
+	t.Parallel()
+	for name, cancel := range map[string]func(w *world) (actions.Status, error){
+		"as an action": func(w *world) (actions.Status, error) { return w.Cancel(t.Context(), "t", "x") },
+		"as a task":    func(w *world) (actions.Status, error) { return w.CancelTask(t.Context(), "t", "x") },
+	} {
+		for _, events := range [][]schemas.Event{nil, {started()}} {
+			w := setup(t)
+			ref := w.put(t, "x", schemas.KindTask, events...)
+			for range 2 {
+				s, err := cancel(w)
+				require.NoError(t, err, name)
+				require.True(t, s.CancelRequested)
+			}
+			require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "its worker hears of it")
+			st, err := w.ledger.Load(t.Context(), ref)
+			require.NoError(t, err)
+			require.Nil(t, st.Settled)
+			require.Equal(t, len(events)+2, st.N, "and is asked once")
+		}
+		w := setup(t)
+		w.put(t, "x", schemas.KindTask, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
+			What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true},
+		}})
+		_, err := cancel(w)
+		require.Equal(t, schemas.Conflict, code(t, err), "nothing undoes what its agent has said")
+		require.ErrorContains(t, err, "Completed")
+		require.Empty(t, w.nudged)
+		w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "x"}, settled(schemas.OutcomeSucceeded))
+		_, err = cancel(w)
+		require.Equal(t, schemas.Conflict, code(t, err))
+	}
+	w := setup(t)
+	w.put(t, "y", schemas.KindHTTP)
+	for _, id := range []string{"y", "z", ""} {
+		s, err := w.CancelTask(t.Context(), "t", id)
+		require.Equal(t, schemas.NotFound, code(t, err))
+		require.ErrorContains(t, err, "no task")
+		require.Empty(t, s)
+	}
+	st, err := w.ledger.Find(t.Context(), "t", "y")
+	require.NoError(t, err)
+	require.Equal(t, 1, st.N)
+}
+
+// TestACancelOfATaskWakesItsWorker in the one write: whoever dies behind it has done all
+// that is to be done. Others are nudged only, for a worker is at them already.
+func TestACancelOfATaskWakesItsWorker(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[schemas.Kind]schemas.Tail{schemas.KindTask: schemas.TailSignal, schemas.KindHTTP: schemas.TailEvent} {
+		w := setup(t)
+		ref := w.put(t, "x", kind, started())
+		_, err := w.Cancel(t.Context(), "t", "x")
+		require.NoError(t, err)
+		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
+		require.NoError(t, err)
+		require.Equal(t, w.ledger.Layout().Subject(ref, want), rec.Subject)
+		st, err := w.ledger.Load(t.Context(), ref)
+		require.NoError(t, err)
+		require.Nil(t, st.Damaged)
+		require.True(t, st.CancelRequested)
 	}
 }
 

@@ -3,17 +3,19 @@ package actions
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
 const canceledMessage = "the action was canceled before it was started; nothing was sent"
 
 // Cancel stops an action. One that nobody has begun is settled canceled at
-// once; a running one is asked to stop, and ends by its worker's word: it may
-// still succeed. A settled one is CONFLICT, with its status.
+// once, unless it is a task; a running one is asked to stop, and ends by its worker's
+// word: it may still succeed. A settled one is CONFLICT, with its status.
 func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error) {
 	s, err := c.do(ctx, tenant, id, cancel)
 	if err == nil && s.CancelRequested {
@@ -22,13 +24,48 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 	return s, err
 }
 
+// CancelTask asks a task to stop; any other action is NOT_FOUND. A task is never
+// settled here, begun or not: that leaves its worker to say everywhere that it has ended.
+func (c *Control) CancelTask(ctx context.Context, tenant, id string) (Status, error) {
+	s, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
+		if st.Kind != schemas.KindTask {
+			return schemas.Event{}, errNoTask()
+		}
+		return cancel(st)
+	})
+	switch {
+	case err == nil:
+		c.cfg.Nudge(s.ref)
+	case isNotFound(err):
+		return Status{}, errNoTask()
+	}
+	return s, err
+}
+
+func errNoTask() error { return fault.New(schemas.NotFound, "there is no task with this id") }
+
+func isNotFound(err error) bool {
+	public, ok := errors.AsType[*fault.Error](err)
+	return ok && public.Code == schemas.NotFound
+}
+
+// decided is how a task ended by its agent's word, or by Weir's own where its time was up or
+// it had no branch; nothing undoes either.
+func decided(st *ledger.State) (schemas.TaskStatus, bool) {
+	t, _ := task.Fold(st.Action, nil, st.History()) // what it is about does not matter here
+	return t.Status, st.Kind == schemas.KindTask && t.Over()
+}
+
 func cancel(st *ledger.State) (schemas.Event, error) {
+	if status, ok := decided(st); ok && st.Settled == nil {
+		return schemas.Event{}, fault.New(schemas.Conflict, "the task has ended already: "+string(status))
+	}
 	switch {
 	case st.Settled != nil:
 		return schemas.Event{}, fault.New(schemas.Conflict, "the action has ended already: "+st.Status())
 	case st.Damaged != nil:
 		return schemas.Event{}, fault.New(schemas.Conflict, "a record of this action cannot be read; a worker will park it and end it")
-	case st.Started:
+	case st.Started, st.Kind == schemas.KindTask:
 		if st.CancelRequested {
 			return schemas.Event{}, errUnchanged
 		}
@@ -58,6 +95,13 @@ func canceled(st *ledger.State) (json.RawMessage, error) {
 		return ledger.Encode(schemas.RuleResult{Operation: order.Operation, RequestID: order.RequestID, Error: &schemas.AgentError{
 			Code: schemas.InternalError, Message: canceledMessage, Detail: string(schemas.Canceled),
 		}})
+	case schemas.KindPush:
+		var order schemas.PushOrder
+		_ = json.Unmarshal(st.Action.Payload, &order) // a few lines, never aside
+		return ledger.Encode(schemas.PushResult{
+			Repo: order.Repo, Ref: order.Ref, Old: order.Old, New: order.New, TaskID: order.TaskID,
+			Reason: canceledMessage, Report: order.Report, SideBand: order.SideBand,
+		})
 	default:
 		return nil, nil
 	}

@@ -71,8 +71,8 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	if st.Settled == nil {
 		return accept.Accepted{}, fault.New(schemas.InFlight, "the parked action has not ended yet; redrive it once it has")
 	}
-	if st.Kind == schemas.KindRule { // it stood on rules that may be others now
-		return accept.Accepted{}, fault.New(schemas.Conflict, "a write of the rules is not redriven; read the rules, and send it anew with their etag")
+	if err := final(st.Kind); err != nil {
+		return accept.Accepted{}, err
 	}
 	if len(st.Action.Payload) == 0 && st.Action.PayloadBlob == "" {
 		return accept.Accepted{}, unreadable(&fault.Parked{Code: schemas.Poison, Reason: "the accepted record cannot be read"})
@@ -99,6 +99,22 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	return r.acceptor.Accept(ctx, req)
 }
 
+// final refuses the kinds whose actions say nothing once they have ended.
+func final(k schemas.Kind) error {
+	switch k {
+	case schemas.KindRule: // it stood on rules that may be others now
+		return fault.New(schemas.Conflict, "a write of the rules is not redriven; read the rules, and send it anew with their etag")
+	case schemas.KindTask: // its tokens are dead, and its branch is there
+		return fault.New(schemas.Conflict, "a task is not redriven; file a new one with POST /v1/tasks, it may begin at this one's branch")
+	case schemas.KindPush: // what was pushed is not on the log
+		return fault.New(schemas.Conflict, "a push is not redriven; its objects are not kept, so push again")
+	case schemas.KindRepo: // somebody else may have the name now
+		return fault.New(schemas.Conflict, "the making of a repository is not redriven; ask for it anew with POST /v1/repos")
+	case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun:
+	}
+	return nil
+}
+
 // anew fills in what follows from the payload.
 func (r *Redriver) anew(req *accept.Request) error {
 	switch req.Kind {
@@ -115,7 +131,7 @@ func (r *Redriver) anew(req *accept.Request) error {
 		}
 		req.TaskType, req.Sensitive, req.Timeout = run.TaskType, run.Sensitive(), run.Timeout()
 	case schemas.KindPlan: // says it all by itself
-	case schemas.KindRule: // is not made anew, see Redrive
+	case schemas.KindRule, schemas.KindTask, schemas.KindPush, schemas.KindRepo: // are not made anew, see final
 	}
 	return nil
 }

@@ -82,6 +82,13 @@ func TestRedriveRefuses(t *testing.T) {
 	write := letter("write")
 	write.Kind = schemas.KindRule
 	rule := w.park(t, write)
+	final := map[schemas.Kind]uint64{}
+	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindPush, schemas.KindRepo} {
+		w.put(t, string(kind), kind, started(), settled(schemas.OutcomeFailed))
+		parked := letter(string(kind))
+		parked.Kind = kind
+		final[kind] = w.park(t, parked)
+	}
 	other := letter("x")
 	other.Tenant = "u"
 	foreign := w.park(t, other)
@@ -94,6 +101,9 @@ func TestRedriveRefuses(t *testing.T) {
 		"poison":         {poison, schemas.Conflict},
 		"garbled letter": {garbled, schemas.Conflict},
 		"of the rules":   {rule, schemas.Conflict},
+		"a task":         {final[schemas.KindTask], schemas.Conflict},
+		"a push":         {final[schemas.KindPush], schemas.Conflict},
+		"a repository":   {final[schemas.KindRepo], schemas.Conflict},
 		"other tenant's": {foreign, schemas.NotFound},
 		"none":           {999, schemas.NotFound},
 	} {

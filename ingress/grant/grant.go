@@ -77,7 +77,12 @@ func Run(run schemas.Run, entries []string) error {
 	}
 }
 
-// Payload is Call, Plan or Run, by the kind of what lies on the log. One that cannot
+// Repo refuses the making of a repository whose upstream goes by such an entry.
+func Repo(order schemas.RepoOrder, entries []string) error {
+	return key(order.AllowlistKey, entries)
+}
+
+// Payload is Call, Plan, Run or Repo, by the kind of what lies on the log. One that cannot
 // be read is a *fault.Parked.
 func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error {
 	switch {
@@ -101,6 +106,14 @@ func Payload(kind schemas.Kind, payload json.RawMessage, entries []string) error
 			return errPayload(err)
 		}
 		return Run(run, entries)
+	case kind == schemas.KindRepo:
+		var repo schemas.RepoOrder
+		if err := json.Unmarshal(payload, &repo); err != nil {
+			return errPayload(err)
+		}
+		return Repo(repo, entries)
+	case kind == schemas.KindTask, kind == schemas.KindPush: // what they may call is their repository's
+		return nil
 	case kind == schemas.KindRule: // they steer the calls of every entry
 		return fault.New(schemas.Forbidden, "a token that is limited to entries of the policy may not write rules")
 	default:
@@ -139,4 +152,18 @@ func Both(a, b []string) (entries []string, ok bool) {
 		}
 	}
 	return entries, len(entries) > 0
+}
+
+// Covers reports whether whoever may use entries may use all of those that something
+// was made with. No entries stand for all.
+func Covers(entries, of []string) bool {
+	if len(entries) == 0 {
+		return true
+	}
+	for _, e := range of {
+		if !slices.Contains(entries, e) {
+			return false
+		}
+	}
+	return len(of) > 0
 }

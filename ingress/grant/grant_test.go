@@ -53,11 +53,33 @@ func TestPayload(t *testing.T) {
 	require.NoError(t, grant.Payload(schemas.KindPlan, document, []string{"b"}))
 	require.Error(t, grant.Payload("other", document, entries), "what is not known is not let through")
 	var parked *fault.Parked
-	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan, schemas.KindRun} {
+	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan, schemas.KindRun, schemas.KindRepo} {
 		require.ErrorAs(t, grant.Payload(kind, json.RawMessage(`{`), entries), &parked)
 	}
 	require.Error(t, grant.Payload(schemas.KindRule, json.RawMessage(`{}`), entries), "rules steer the calls of every entry")
 	require.NoError(t, grant.Payload(schemas.KindRule, json.RawMessage(`{}`), nil))
+	require.NoError(t, grant.Payload(schemas.KindRepo, json.RawMessage(`{"name":"r","allowlist_key":"a"}`), entries))
+	require.Error(t, grant.Payload(schemas.KindRepo, json.RawMessage(`{"name":"r","allowlist_key":"b"}`), entries))
+	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindPush} {
+		require.NoError(t, grant.Payload(kind, json.RawMessage(`{}`), entries), "they name no entry")
+	}
+}
+
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		entries, of []string
+		want        bool
+	}{
+		{nil, nil, true},
+		{nil, []string{"a"}, true},
+		{[]string{"a"}, nil, false}, // it may use all
+		{[]string{"a"}, []string{"a"}, true},
+		{[]string{"a", "b"}, []string{"b"}, true},
+		{[]string{"a"}, []string{"a", "b"}, false},
+	} {
+		require.Equal(t, tc.want, grant.Covers(tc.entries, tc.of), "%v of %v", tc.entries, tc.of)
+	}
 }
 
 func TestBoth(t *testing.T) {

@@ -46,8 +46,11 @@ func Facts(scope *schemas.RuleScope, principal string) traffic.Facts {
 	if scope == nil {
 		return f
 	}
-	if scope.ActionKind != "" {
+	switch {
+	case scope.ActionKind != "":
 		f.Kind = scope.ActionKind
+	case scope.TaskID != "":
+		f.Kind = schemas.KindPush // all that a task has called is its repository
 	}
 	if scope.Agent != "" {
 		f.Principal = scope.Agent
@@ -55,7 +58,10 @@ func Facts(scope *schemas.RuleScope, principal string) traffic.Facts {
 			f.TaskType = scope.Agent
 		}
 	}
-	f.ActionID = scope.RequestID // and no action belongs to a task, whatever is asked
+	f.ActionID = scope.RequestID
+	if f.Kind == schemas.KindPush || f.Kind == schemas.KindTask { // actions of the other kinds belong to no task, whatever is asked
+		f.TaskID = scope.TaskID
+	}
 	return f
 }
 

@@ -238,6 +238,16 @@ func TestReadPreview(t *testing.T) {
 	require.Equal(t, traffic.Facts{Kind: schemas.KindRun, TaskType: "A", Principal: "A", ActionID: "r"}, rules.Facts(req.Scope, "me"))
 	require.Equal(t, traffic.Facts{Kind: schemas.KindHTTP, Principal: "me"}, rules.Facts(nil, "me"))
 	require.Equal(t, traffic.Facts{Kind: schemas.KindHTTP, Principal: "A"}, rules.Facts(&schemas.RuleScope{Agent: "A"}, "me"))
+	for scope, want := range map[schemas.RuleScope]traffic.Facts{
+		{TaskID: "t"}: {Kind: schemas.KindPush, TaskID: "t", Principal: "me"},
+		{TaskID: "t", ActionKind: schemas.KindPush}: {Kind: schemas.KindPush, TaskID: "t", Principal: "me"},
+		{TaskID: "t", ActionKind: schemas.KindTask}: {Kind: schemas.KindTask, TaskID: "t", Principal: "me"},
+		{TaskID: "t", ActionKind: schemas.KindHTTP}: {Kind: schemas.KindHTTP, Principal: "me"},
+		{TaskID: "t", ActionKind: schemas.KindRepo}: {Kind: schemas.KindRepo, Principal: "me"},
+		{Agent: "A", ActionKind: schemas.KindPush}:  {Kind: schemas.KindPush, Principal: "A"},
+	} {
+		require.Equal(t, want, rules.Facts(&scope, "me"), "a task's calls are its own")
+	}
 
 	_, rule, err = rules.ReadPreview([]byte(`{"url":"http://h/","scope":null,"rule":null}`), now)
 	require.NoError(t, err)

@@ -199,6 +199,8 @@ func wanted(t reflect.Type) string {
 		return "true or false"
 	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
 		return "a whole number in range"
+	case reflect.Float64:
+		return "a number"
 	case reflect.Slice:
 		return "an array"
 	case reflect.Struct, reflect.Map:

@@ -24,6 +24,8 @@ import (
 //	                         hash of the answer (response_hash) and of the request
 //	                         (request_digest)
 //	policy.decision          path and names of parameters (target)
+//	git.push                 the ref that was asked for: the task's branch, which is a
+//	                         name, but of a push that was denied any text
 //	rule.write               the agent's request_id, which is any text
 //
 // Of a call that a traffic rule redirected, traffic.target has path and names of
@@ -38,6 +40,8 @@ func content(kind string) []string {
 		return []string{"request_fingerprint", "request_digest", "response_hash"}
 	case schemas.EvidenceDecision:
 		return []string{"target"}
+	case schemas.EvidencePush:
+		return []string{"ref"}
 	case schemas.EvidenceRuleWrite:
 		return []string{"request_id"}
 	default:

@@ -18,11 +18,14 @@ import (
 // every place on the way.
 func (h *house) drive() {
 	h.answers()
+	h.ownRepository()
 	parallel(
 		h.places, h.parameters, h.headers, h.urls, h.everything, h.failures, h.statusCodes, h.denials, h.plans,
 		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.strangers, h.tokens, h.reloads, h.slow,
 	)
 	parallel(h.agents, h.agentPlaces, h.builtins, h.proved, h.runDoor, h.runsCut, h.rules)
+	parallel(h.taskEnds, h.pushes, h.proxied, h.taskDoor, h.gitDoor, h.pooled, h.contested)
+	h.taskStrangers()
 }
 
 func parallel(parts ...func()) {
@@ -64,6 +67,10 @@ func (h *house) surfaces() map[string]surface {
 		"AgentRequest":   {routeAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}},
 		"PreviewRequest": {"/v1/rules/preview", object{"url": "http://plain.example/ok", "method": "GET"}},
 		"RecordRequest":  {"/v1/rules/record", object{"action_id": "none"}},
+		"RepoRequest":    {schemas.RouteRepos, object{"name": "of-the-places"}},
+		"TaskRequest":    {schemas.RouteTasks, object{"repo": ownRepo, "description": "d", "pool": schemas.PoolNone}},
+		"LeaseRequest":   {schemas.RouteTaskLease, object{"pool": "nobodys"}},
+		"AnswerRequest":  {schemas.RouteTasks + "/" + h.asking() + "/answer", object{"answer": "a"}},
 		"TokenRequest":   {"/v1/tokens", object{"name": "n", "scopes": []any{"actions:read"}}},
 	}
 }
@@ -85,6 +92,10 @@ func (h *house) places() {
 				h.runPlaces(places)
 				continue
 			}
+			if route, ok := agentForms()[form]; ok {
+				refusals += h.agentFormPlaces(form, route, places)
+				continue
+			}
 			s, ok := surfaces[form]
 			if !assert.True(h.t, ok, "nothing drives %s", form) {
 				continue
@@ -94,7 +105,7 @@ func (h *house) places() {
 				if identifier(p) {
 					text += " b"
 				}
-				status, body := h.owner.ask(http.MethodPost, s.path, h.jsonOf(p.put(s.base, text)))
+				status, body := h.owner.shown(http.MethodPost, s.path, h.jsonOf(p.put(s.base, text)))
 				// A token has a place in the agent's request, and this is none.
 				assert.Equal(h.t, p.path[len(p.path)-1] == "auth_token", status == http.StatusUnauthorized, "%s %s: %d", form, p, status)
 				if p.bounded {
@@ -111,7 +122,12 @@ func (h *house) places() {
 // planted as what is none.
 func identifier(p place) bool {
 	last := p.path[len(p.path)-1]
-	return last == "request_id" || last == "tenant"
+	switch last {
+	case "request_id", "tenant", "branch", "pool", "default_branch":
+		return !p.name
+	default:
+		return false
+	}
 }
 
 // parameters sends one request a parameter of the published API.
@@ -123,10 +139,10 @@ func (h *house) parameters() {
 	assert.NotContains(h.t, list, `"variant"`)
 	for _, p := range all {
 		text := h.g.plant(p.method + " " + p.path + " " + p.in + " " + p.name)
-		path, header := strings.ReplaceAll(p.path, "{id}", "with-parameters"), []string(nil)
+		path, header := strings.NewReplacer("{id}", "with-parameters", "{name}", ownRepo).Replace(p.path), []string(nil)
 		switch p.in {
 		case "path":
-			path = strings.ReplaceAll(p.path, "{id}", text)
+			path = strings.NewReplacer("{id}", text, "{name}", text).Replace(p.path)
 		case "query":
 			path += "?" + url.Values{p.name: {text}}.Encode()
 		case "header":

@@ -63,7 +63,7 @@ func (g *garden) shapes() map[string]string {
 		"ssn":   fmt.Sprintf("900-%02d-%04d", number(90)+10, number(9000)+1000),
 		"mrn":   fmt.Sprintf("MRN-%d-%d", number(9e8)+1e8, number(9e8)+1e8),
 		"birth": fmt.Sprintf("1%03d-%02d-%02dT%02d:%02d:%02d.%06d", number(800)+100, number(12)+1, number(28)+1, number(24), number(60), number(60), number(1e6)),
-		"mail":  "p" + random(6) + "@example.invalid",
+		"mail":  "p" + random(6) + "@example." + random(4),
 	}
 	for class, text := range shapes {
 		g.add(canary{class: "shape-" + class, text: text})

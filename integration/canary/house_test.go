@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +41,10 @@ type house struct {
 
 	plain, good, bad *upstream.Server // good: TLS as it should be; bad: a certificate nobody trusts
 	agent            *agent.Agent
+	git              *gitUpstream
+	sampled          *sampler            // what is seen of processes while they run
+	told             capture.Buffer      // the changes of tasks' states, as observers hear them
+	heard            *nats.Conn          // what they are heard over
 	hung             chan *agent.Request // the runs that the agent leaves without an answer
 	runs             counter
 	hashes           string // what the evidence of sensitive runs says
@@ -58,6 +63,7 @@ const (
 	badAddr     = "93.184.216.36"
 	refusedAddr = "93.184.216.37"
 	agentAddr   = "93.184.216.38"
+	gitAddr     = "93.184.216.39"
 	privateAddr = "10.1.2.3"
 )
 
@@ -77,11 +83,12 @@ func newHouse(t *testing.T, g *garden, deadline, extra string) *house {
 	h.good = upstream.NewTLS(t, authority.Config("good.example"))
 	h.bad = upstream.NewTLS(t, subjectConfig(t, g.plant("upstream tls subject")))
 	h.agent = agent.New(t, agent.Config{TaskTypes: taskTypes(), Script: []agent.Act{{Answer: h.speak}}})
+	h.git = newGitUpstream(t, g)
 	h.cfg = h.parse(deadline, extra+agentsText())
 	environ := []string{
 		"WEIR_SECRET_HEADER=" + g.secret("header"), "WEIR_SECRET_QUERY=" + g.secret("query"), "WEIR_SECRET_BODY=" + g.secret("body"),
 		"WEIR_SECRET_BASIC=" + g.secret("basic"), "WEIR_SECRET_OTHER=" + g.secret("of another entry"),
-		"WEIR_SECRET_AGENT=" + g.secret("of an agent"),
+		"WEIR_SECRET_AGENT=" + g.secret("of an agent"), "WEIR_SECRET_GIT=" + g.secret("of a git server"),
 	}
 	a, err := app.New(t.Context(), app.Options{
 		Config: h.cfg, Environ: environ, Log: &h.log, Notices: &h.notices, Load: h.load, Network: h.network(authority.Pool()),
@@ -91,6 +98,8 @@ func newHouse(t *testing.T, g *garden, deadline, extra string) *house {
 	require.NoError(t, a.Start(t.Context()))
 	h.at = a.URL()
 	t.Cleanup(h.stop)
+	h.observe()
+	h.sampled = sample(t)
 	h.people()
 	return h
 }
@@ -117,7 +126,9 @@ auth: {mode: tokens, rate: 100000/s}
 log: {durability: process}
 telemetry: {log_level: debug}
 limits: {body: 256KiB, response: 64KiB, response_headers: 8KiB}
+nats: {listen: 127.0.0.1:0}
 deadline: {http: %s, plan: 20s}
+git: {max_pack: 1MiB}
 rules: {limit: %d}
 %s`, h.dir, deadline, maxRules, extra)
 	cfg, err := config.Parse("weir.yaml", []byte(text), nil, nil)
@@ -151,6 +162,7 @@ policy:
     - {name: missing, url_prefix: "http://missing.example/", headers: {Authorization: "${secret:NOT_THERE}"}}
     - {name: narrow, url_prefix: "http://narrow.example/only/here", methods: [GET]}
     - {name: panics, url_prefix: "http://panics.example/"}
+    - {name: mirror, url_prefix: "http://git.example/", methods: [GET, POST], headers: {Authorization: "Bearer ${secret:GIT}"}}
     - {name: rehearsed, url_prefix: "http://plain.example/shadow", methods: [GET], mode: shadow}
 `
 
@@ -159,11 +171,11 @@ policy:
 func (h *house) network(roots *x509.CertPool) app.Network {
 	names := map[string]string{
 		"plain.example": plainAddr, "keyed.example": plainAddr, "hop.example": plainAddr, "missing.example": plainAddr, "narrow.example": plainAddr,
-		"good.example": goodAddr, "bad.example": badAddr, "refused.example": refusedAddr, "private.example": privateAddr, "agent.example": agentAddr,
+		"good.example": goodAddr, "bad.example": badAddr, "refused.example": refusedAddr, "private.example": privateAddr, "agent.example": agentAddr, "git.example": gitAddr,
 	}
 	dns, dial, thrown := h.g.plant("dns answer"), h.g.plant("dial error"), h.g.plant("panic")
 	servers := map[string]string{
-		plainAddr: h.plain.Addr().String(), goodAddr: h.good.Addr().String(), badAddr: h.bad.Addr().String(), agentAddr: h.agent.Addr(),
+		plainAddr: h.plain.Addr().String(), goodAddr: h.good.Addr().String(), badAddr: h.bad.Addr().String(), agentAddr: h.agent.Addr(), gitAddr: h.git.Listener.Addr().String(),
 	}
 	return app.Network{
 		RootCAs: roots,

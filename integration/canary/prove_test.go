@@ -44,7 +44,10 @@ func TestEverySinkIsLookedAt(t *testing.T) { //nolint:paralleltest // what it le
 	h.owner.ask(http.MethodPost, "/v1/execute", h.jsonOf(object{"method": "GET", "url": "https://good.example/tell"}))
 
 	h.settled(leaked)
+	h.ownRepository()
+	h.file("leaky", object{"request_id": leaked + ".task"})
 	defer process(t, leaked)()
+	require.Eventually(t, func() bool { return strings.Contains(h.sampled.seen.String(), leaked) }, patience, tick)
 	file, err := os.CreateTemp("", "leak-") //nolint:usetesting // where the program's own would land
 	require.NoError(t, err)
 	_, err = file.WriteString("holds " + leaked)

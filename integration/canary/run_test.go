@@ -23,6 +23,7 @@ func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, proce
 	h.reached()
 	h.runsReached()
 	h.rulesReached()
+	h.tasksReached()
 	h.sealed()
 	ended(t, h, hasty)
 	sinks := append(h.running(), h.after()...)
@@ -87,6 +88,7 @@ func undriven() map[schemas.Code]string {
 		schemas.DenySchema: "no entry has schemas yet", schemas.InternalError: "it takes a store that is broken", schemas.DenyApproval: "there are no approvals yet",
 		schemas.DenyBudget: "there are no budgets yet", schemas.DenyKilled: "there is no kill switch yet",
 		schemas.Interrupted: "TestNothingLeaksFromACrash brings it about", schemas.UpstreamTLS: "it is repeated: RETRIES_EXHAUSTED",
+		schemas.Unavailable:     "it takes a node that cannot run git",
 		schemas.UpstreamConnect: "it is repeated: RETRIES_EXHAUSTED",
 		schemas.UpstreamTimeout: "it is repeated, or its outcome is unknown", schemas.UpstreamReset: "it is repeated, or its outcome is unknown",
 	}

@@ -36,6 +36,8 @@ func (h *house) running() []sink {
 		{name: "metrics", data: []byte(metrics)},
 		{name: "goroutines", data: goroutines.Bytes()},
 		{name: "arguments of processes", data: arguments(h.t)},
+		{name: "processes while they ran", data: h.sampled.seen.Bytes()},
+		{name: "changes of tasks", data: h.updates()},
 		{name: "temporary files", data: temporary(h.t)},
 		{name: "evidence", data: h.evidence()},
 		{name: "dead letters", data: h.deadLetters()},

@@ -88,13 +88,19 @@ func (r *inboundRow) text(t *testing.T, raw json.RawMessage) string {
 // bytes are the request as it goes over the wire.
 func (r *inboundRow) bytes(t *testing.T, g *gateway) string {
 	t.Helper()
-	if r.Method == "RAW" {
+	if r.Method == methodRaw {
 		return r.placeRaw(g.fill(t, r, r.Raw))
 	}
 	body := r.adapt(r.text(t, r.Body), g.upstream.URL)
-	if r.Surface == rulesSurface {
+	if r.Surface == rulesSurface || r.onTask() {
 		body = g.fill(t, r, body)
 	}
+	return r.head(t, g, int64(len(body))) + body
+}
+
+// head is all that stands before a body.
+func (r *inboundRow) head(t *testing.T, g *gateway, size int64) string {
+	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: gw.test\r\n", r.Method, r.place(r.Method, g.fill(t, r, r.Path)))
 	sized := false
@@ -103,12 +109,12 @@ func (r *inboundRow) bytes(t *testing.T, g *gateway) string {
 		// The one way that a line break has into a value is a folded line.
 		value = strings.ReplaceAll(value, "\r\n", "\r\n ")
 		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
-		sized = sized || strings.EqualFold(name, "Content-Length")
+		sized = sized || strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding")
 	}
-	if !sized && (body != "" || r.Method == http.MethodPost) {
-		b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	if !sized && (size > 0 || r.Method == http.MethodPost) {
+		b.WriteString("Content-Length: " + strconv.FormatInt(size, 10) + "\r\n")
 	}
-	return b.String() + "\r\n" + body
+	return b.String() + "\r\n"
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)(?:\*(\d+))?\}`)

@@ -214,10 +214,14 @@ func (g *gateway) last(t *testing.T, token, id string) string {
 	return strconv.FormatUint(page.Items[len(page.Items)-1].Seq, 10)
 }
 
-// value is what stands for a placeholder. Tokens of tasks end with their task;
-// as long as there are no tasks, a token ends by being revoked.
+// value is what stands for a placeholder. A token that is no task's ends by being revoked.
 func (g *gateway) value(t *testing.T, r *inboundRow, name string) (string, bool) {
 	t.Helper()
+	if r.onTask() {
+		if v, ok := g.taskValue(t, r, name); ok {
+			return v, true
+		}
+	}
 	if own := g.get(name + " of " + r.ID); own != "" {
 		return own, true
 	}

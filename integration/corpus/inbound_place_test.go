@@ -18,12 +18,24 @@ const (
 	viaExecute route = ""       // the executor
 	viaSync    route = "sync"   // the run's own route
 	viaStream  route = "stream" // the run's other route
+	viaTask    route = "task"   // the agent's route of a task, as it is written
+	viaAPI     route = "api"    // the same below the other base URL
+	viaSlashes route = "slashes"
 )
 
 // routes are all that a row takes. Answers that are a refusal are the same on
 // both routes of runs, which a stream of events is not. What only a run has is
-// not asked of the executor.
+// not asked of the executor. The agent's route of a task is its own, and what it stands
+// for in the corpus beside it is /v1/actions.
 func (r *inboundRow) routes() []route {
+	switch {
+	case r.Surface == taskSurface && r.Method != methodRaw && strings.HasPrefix(r.Path, "/agent/"):
+		return []route{viaTask, viaAPI, viaSlashes}
+	case r.Surface == taskSurface, r.Surface == gitSurface:
+		return []route{viaTask}
+	case !r.slow() && agentTask.MatchString(r.Path+r.Raw):
+		return []route{viaExecute, viaTask}
+	}
 	sync := strings.HasPrefix(r.Path, schemas.RouteRunSync) || strings.Contains(r.Raw, " "+schemas.RouteRunSync)
 	var all []route
 	switch {
@@ -41,6 +53,16 @@ func (r *inboundRow) routes() []route {
 	return all
 }
 
+const methodRaw = "RAW"
+
+// agentTask finds the rows that the corpus sends to an agent's task.
+var agentTask = regexp.MustCompile(`/(a|%61)gent(/|%2f|\\|/\./)task`)
+
+// onTask says that the row goes to a route of tasks or of git, with a task of its own.
+func (r *inboundRow) onTask() bool {
+	return r.via == viaTask || r.via == viaAPI || r.via == viaSlashes
+}
+
 // on is the row on one of its routes.
 func (r *inboundRow) on(v route) *inboundRow {
 	other := *r
@@ -50,7 +72,7 @@ func (r *inboundRow) on(v route) *inboundRow {
 
 // name tells the row and the route.
 func (r *inboundRow) name() string {
-	if r.via == viaExecute {
+	if r.via == viaExecute || r.via == viaTask && (r.Surface == taskSurface || r.Surface == gitSurface) {
 		return r.ID
 	}
 	return r.ID + "." + string(r.via)
@@ -60,6 +82,15 @@ func (r *inboundRow) name() string {
 // action is the row's route, and what is read is /v1/actions. The encodings
 // that a row is about stay.
 func (r *inboundRow) place(method, path string) string {
+	switch r.via {
+	case viaTask:
+		return path
+	case viaAPI:
+		return schemas.RouteAPI + path
+	case viaSlashes:
+		return schemas.RouteAPI + "/" + strings.Replace(path, "/agent/", "/agent//", 1)
+	case viaExecute, viaSync, viaStream:
+	}
 	if strings.HasPrefix(path, schemas.RouteRunStream) {
 		return path
 	}
@@ -97,7 +128,7 @@ var budget = regexp.MustCompile(`"budgets":\{"tokens":([^}]*)\}`)
 // the corpus. What is not a whole body of it goes out as it is.
 func (r *inboundRow) adapt(body, upstream string) string {
 	switch {
-	case r.Surface == rulesSurface:
+	case r.Surface == rulesSurface, r.onTask():
 		return body
 	case r.via == viaExecute:
 		return r.call(body, upstream)

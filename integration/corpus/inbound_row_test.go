@@ -13,31 +13,40 @@ import (
 
 // inboundRow is one line of the corpus of what callers can do.
 type inboundRow struct {
-	ID       string                     `json:"id"`
-	Surface  string                     `json:"surface"`
-	Method   string                     `json:"method"`
-	Path     string                     `json:"path"`
-	Headers  map[string]json.RawMessage `json:"headers"`
-	Body     json.RawMessage            `json:"body"`
-	Class    string                     `json:"expected_status_class"`
-	Code     string                     `json:"expected_error_code"`
-	Level    string                     `json:"level"`
-	Why      string                     `json:"why"`
-	Raw      string                     `json:"raw"`
-	Gen      map[string]any             `json:"gen"`
-	Setup    string                     `json:"setup"`
-	Repeat   int                        `json:"repeat"`
-	Pace     json.RawMessage            `json:"pace"`
-	PaceRead int                        `json:"pace_read"`
-	Assert   string                     `json:"assert"`
+	ID         string                     `json:"id"`
+	Surface    string                     `json:"surface"`
+	Method     string                     `json:"method"`
+	Path       string                     `json:"path"`
+	Headers    map[string]json.RawMessage `json:"headers"`
+	Body       json.RawMessage            `json:"body"`
+	Class      string                     `json:"expected_status_class"`
+	Code       string                     `json:"expected_error_code"`
+	Level      string                     `json:"level"`
+	Why        string                     `json:"why"`
+	Raw        string                     `json:"raw"`
+	Gen        map[string]any             `json:"gen"`
+	Setup      string                     `json:"setup"`
+	Repeat     int                        `json:"repeat"`
+	Pace       json.RawMessage            `json:"pace"`
+	PaceRead   int                        `json:"pace_read"`
+	Assert     string                     `json:"assert"`
+	Concurrent json.RawMessage            `json:"concurrent"`
+	With       *beside                    `json:"concurrent_with"`
+	Disconnect int64                      `json:"disconnect_after_bytes"`
 	// What no row of a served surface has so far.
-	Concurrent json.RawMessage `json:"concurrent"`
-	With       json.RawMessage `json:"concurrent_with"`
-	Disconnect int             `json:"disconnect_after_bytes"`
-	Upstream   json.RawMessage `json:"upstream"`
-	Resolver   json.RawMessage `json:"resolver"`
+	Upstream json.RawMessage `json:"upstream"`
+	Resolver json.RawMessage `json:"resolver"`
 
-	via route
+	via    route
+	own    *errand           // the task that it is about
+	tokens map[string]string // of other tasks, made for it
+}
+
+// beside is a request that comes at the same time.
+type beside struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Body   string `json:"body"`
 }
 
 // inboundFiles are the corpus, and rows of our own: what else the same rules say.
@@ -70,10 +79,11 @@ func readInbound(t *testing.T) []inboundRow {
 var servedSurfaces = []string{
 	"http-protocol", "auth", "json-body", "content-type-encoding", "limits", "slow-clients",
 	"routing-and-paths", "idempotency", "sse", "ops-surfaces", "envelope-and-ids", rulesSurface,
+	taskSurface, gitSurface,
 }
 
 // unserved begin the paths of surfaces that are still to come.
-var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/chat/", "/git/", "/agent/task/complete", "/agent/task/fail", "/agent/inquiry"}
+var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/chat/"}
 
 // inboundAsserts are the sentences that the harness can check; see assertions.
 var inboundAsserts = []string{
@@ -82,6 +92,8 @@ var inboundAsserts = []string{
 	"audit peer is the socket address", "equal ids", "no duplicate terminal", "parsed by a WHATWG parser", "bounded buffer", "heartbeat",
 	"canary absent from body", contractShaped, traceDropped,
 	assertDetail, assertHas, assertUnread, assertOneWins,
+	assertOneEnd, assertNoMarkup, assertUnchanged, assertSays, assertView,
+	assertChildGone, assertNoFilter, assertBounded, assertRefKept, assertRefForm, assertQuarantine, assertNothingLeft, assertMoved, assertLacks,
 }
 
 // Two sentences about runs.
@@ -102,11 +114,12 @@ func (r *inboundRow) runs() string {
 	switch {
 	case !slices.Contains(servedSurfaces, r.Surface) || has(unserved):
 		return "the surface of " + r.Surface
-	case r.Concurrent != nil && r.Surface != rulesSurface || r.With != nil || r.Disconnect > 0 || r.Upstream != nil || r.Resolver != nil:
+	case r.Concurrent != nil && r.Surface != rulesSurface || r.With != nil && r.Surface != taskSurface || r.Disconnect > 0 && r.Surface != gitSurface,
+		r.Upstream != nil, r.Resolver != nil:
 		return "a second request, or an upstream of the row's own"
 	case r.Setup != "" && inboundSetups[r.Setup] == nil:
 		return "the setup " + r.Setup
-	case body.Gen != "" && bodyMakers[body.Gen] == nil:
+	case body.Gen != "" && bodyMakers[body.Gen] == nil && (r.Surface != gitSurface || gitMakers[body.Gen] == nil):
 		return "the body " + body.Gen
 	case strings.HasPrefix(r.Raw, "{") && rawScripts[r.Raw] == nil:
 		return "the script " + r.Raw

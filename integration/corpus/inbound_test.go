@@ -68,11 +68,12 @@ func TestInbound(t *testing.T) {
 func (g *gateway) warm(t *testing.T, rows []inboundRow) {
 	t.Helper()
 	for _, r := range rows {
-		if r.runs() == "" && r.Surface != rulesSurface && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
+		if r.runs() == "" && r.Surface != rulesSurface && r.Surface != taskSurface && r.Surface != gitSurface && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
 			r.bytes(t, g)
 		}
 	}
 	g.act(t, "task_token", "/v1/x?row=warm")
+	g.repositories(t)
 }
 
 // run sends one row and holds the answer against it.
@@ -81,8 +82,15 @@ func (r *inboundRow) run(t *testing.T, g *gateway) {
 	if setup := inboundSetups[r.Setup]; setup != nil {
 		g = setup(t, r, g)
 	}
-	if r.Surface == rulesSurface {
+	switch r.Surface {
+	case rulesSurface:
 		r.rule(t, g)
+		return
+	case gitSurface:
+		r.git(t, g)
+		return
+	case taskSurface:
+		r.task(t, g)
 		return
 	}
 	began := grown()
@@ -114,13 +122,13 @@ func (r *inboundRow) run(t *testing.T, g *gateway) {
 func (r *inboundRow) judge(t *testing.T, g *gateway, h heard, began uint64) {
 	t.Helper()
 	class := r.Class
-	if strings.Contains(r.Assert, traceDropped) {
+	if strings.Contains(r.Assert, traceDropped) || strings.Contains(r.Assert, errPacketToo) {
 		class += "|2xx"
 	}
 	require.True(t, h.matches(class), "%s: status %d, closed %t, wanted %s: %s", r.Why, h.status, h.closed, class, cut(h.body))
 	if h.status >= http.StatusBadRequest {
 		code := h.code(t)
-		if r.via != viaExecute && h.status != http.StatusNotFound {
+		if (r.via == viaSync || r.via == viaStream) && h.status != http.StatusNotFound {
 			require.Contains(t, h.body, `"outputs":{}`, "a refusal of a run, in its own words")
 		}
 		if r.Code != "" {
@@ -188,6 +196,7 @@ func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64)
 		}
 	}
 	r.ruleAssertions(t, g, h)
+	r.taskAssertions(t, g, h)
 	if r.Code == "RATE_LIMITED" {
 		assert.NotEmpty(t, h.header.Get("Retry-After"))
 	}
@@ -250,7 +259,7 @@ func (g *gateway) healthy(t *testing.T, base held) {
 // unservedYet: a row that waits for its surface stops waiting when there is one.
 func (g *gateway) unservedYet(t *testing.T, r *inboundRow) {
 	t.Helper()
-	if r.Method == "RAW" {
+	if r.Method == methodRaw {
 		return
 	}
 	path := placeholder.ReplaceAllString(r.Path, "x")

@@ -32,19 +32,23 @@ const (
 func keysOf(bucket string) string { return "$KV." + bucket + "." }
 
 // makeBuckets makes what is missing of the buckets. They forget nothing by
-// themselves. That of keys is republished to nobody, and no part of what observers
-// are given.
+// themselves, but for leases, which mean nothing when the task's own events are
+// gone. Those that nobody follows are not republished, and that of keys is no
+// part of what observers are given.
 func (b *Broker) makeBuckets(ctx context.Context) error {
 	for _, w := range []struct {
 		name, description, live string
 		history                 uint8
+		age                     time.Duration
 	}{
-		{schemas.TokenBucket, "who may ask: hashes of tokens and what they grant", tokenLive, 1},
-		{schemas.RuleBucket, "the traffic rules of each tenant", ruleLive, ruleHistory},
-		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1},
+		{schemas.TokenBucket, "who may ask: hashes of tokens and what they grant", tokenLive, 1, 0},
+		{schemas.RuleBucket, "the traffic rules of each tenant", ruleLive, ruleHistory, 0},
+		{schemas.RepoBucket, "the repositories of each tenant: names and places, no objects", "", 1, 0},
+		{schemas.LeaseBucket, "when the holder of a task was last heard of", "", 1, b.cfg.History},
+		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1, 0},
 	} {
 		cfg := jetstream.KeyValueConfig{
-			Bucket: w.name, Description: w.description, History: w.history,
+			Bucket: w.name, Description: w.description, History: w.history, TTL: w.age,
 			Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 		}
 		if w.live != "" {
@@ -81,6 +85,14 @@ func (b *Broker) Tokens() *Bucket { return b.bucket(schemas.TokenBucket, tokenLi
 // so that a log that is full still takes it.
 func (b *Broker) Rules() *Bucket { return b.bucket(schemas.RuleBucket, ruleLive, b.write) }
 
+// Repos is the bucket of repositories. Like Rules it takes what was accepted however
+// full the log is. It cannot be watched.
+func (b *Broker) Repos() *Bucket { return b.bucket(schemas.RepoBucket, "", b.write) }
+
+// Leases is the bucket that says when the holders of tasks were last heard of. A log
+// that is full still takes it: a lease is not lost for that. It cannot be watched.
+func (b *Broker) Leases() *Bucket { return b.bucket(schemas.LeaseBucket, "", b.write) }
+
 func (b *Broker) bucket(name, live string, write func(context.Context, schemas.Append) (uint64, error)) *Bucket {
 	return &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name), live: live, write: write}
 }
@@ -91,6 +103,12 @@ func (b *Broker) bucket(name, live string, write func(context.Context, schemas.A
 func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
 	subject := k.keys + key
 	return k.write(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
+}
+
+// Set stores a value whatever its key has, and returns the new revision. Of the errors
+// Append tells; where nobody knows whether it was stored, storing it again does no harm.
+func (k *Bucket) Set(ctx context.Context, key string, value []byte) (uint64, error) {
+	return k.write(ctx, schemas.Append{Subject: k.keys + key, Data: value})
 }
 
 // Get is the newest record of a key, as the stream's leader has it: no write that
@@ -225,9 +243,15 @@ func led(m *nats.Msg) (schemas.Record, error) {
 	return schemas.Record{Subject: found.Subject, Seq: found.Seq, Time: found.Time, Data: found.Data}, nil
 }
 
+// errUnwatched: nothing of the bucket is republished.
+var errUnwatched = errors.New("this bucket cannot be watched")
+
 // Watch calls fn for every record that is stored from now on, on one goroutine
 // at a time. When some may be missing it calls lost, and the caller reads.
 func (k *Bucket) Watch(fn func(schemas.Record), lost func()) (stop func(), err error) {
+	if k.live == "" {
+		return nil, errUnwatched
+	}
 	return k.b.Live(k.live+">", func(r schemas.Record) { fn(k.keyed(r)) }, lost)
 }
 

@@ -46,9 +46,29 @@ type directGet struct {
 // fault.ErrNotFound. On a cluster a replica may answer that has not seen the
 // newest write yet; that there is no message at all is the leader's word.
 func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	rec, err := b.one(ctx, stream, directGet{Last: filter})
+	if b.cfg.Replicas > 1 && errors.Is(err, fault.ErrNotFound) {
+		return b.lead(ctx, stream, directGet{Last: filter})
+	}
+	return rec, err
+}
+
+// Next returns the first message on the subjects that filter covers whose sequence
+// is at least from, as the stream's leader has it: none that was acknowledged before
+// the call is passed over. fault.ErrNotFound: there is none.
+func (b *Broker) Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error) {
+	get := directGet{Next: filter, Seq: max(from, 1)}
+	if b.cfg.Replicas > 1 {
+		return b.lead(ctx, stream, get)
+	}
+	return b.one(ctx, stream, get)
+}
+
+// one asks the stream's direct-get service for one message.
+func (b *Broker) one(ctx context.Context, stream string, req directGet) (schemas.Record, error) {
 	var rec schemas.Record
 	var err error
-	werr := b.get(ctx, stream, directGet{Last: filter}, func(m *nats.Msg) bool {
+	werr := b.get(ctx, stream, req, func(m *nats.Msg) bool {
 		switch s := status(m); s {
 		case "":
 			rec, err = stamped(m)
@@ -61,9 +81,6 @@ func (b *Broker) Last(ctx context.Context, stream, filter string) (schemas.Recor
 	})
 	if werr != nil {
 		return schemas.Record{}, werr
-	}
-	if b.cfg.Replicas > 1 && errors.Is(err, fault.ErrNotFound) {
-		return b.lead(ctx, stream, directGet{Last: filter})
 	}
 	return rec, err
 }

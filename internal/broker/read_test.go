@@ -64,6 +64,14 @@ func TestReads(t *testing.T) {
 		part, err = n.Range(t.Context(), stream, filter, all[3].Seq+1, 1)
 		require.NoError(t, err)
 		require.Equal(t, all[4:5], part)
+		next, err := n.Next(t.Context(), stream, filter, all[3].Seq+1)
+		require.NoError(t, err)
+		require.Equal(t, all[4], next)
+		next, err = n.Next(t.Context(), stream, filter, 0)
+		require.NoError(t, err)
+		require.Equal(t, all[0], next)
+		_, err = n.Next(t.Context(), stream, filter, seq+1)
+		require.ErrorIs(t, err, fault.ErrNotFound)
 		part, err = n.Range(t.Context(), stream, filter, seq+1, 5)
 		require.NoError(t, err)
 		require.Empty(t, part)
@@ -93,6 +101,8 @@ func TestReads(t *testing.T) {
 
 	_, _, err = n.Bounds(t.Context(), "NONE")
 	require.ErrorIs(t, err, fault.ErrNotFound)
+	_, err = n.Next(t.Context(), "NONE", "x", 1)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = n.Last(t.Context(), "NONE", "x")
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 }

@@ -30,9 +30,9 @@ func (r *reader) check(c *Config) {
 	between(r, "limits.stream", c.Limits.Stream, 64<<10, 16<<30)
 	between(r, "limits.connections", c.Limits.Connections, 16, 1_000_000)
 	between(r, "limits.connections_per_peer", c.Limits.ConnectionsPerPeer, 1, 1_000_000)
-	between(r, "deadline.http", duration(c.Deadline.HTTP), duration(time.Second), duration(24*time.Hour))
-	between(r, "deadline.plan", duration(c.Deadline.Plan), duration(time.Second), duration(24*time.Hour))
-	between(r, "deadline.run", duration(c.Deadline.Run), duration(time.Second), duration(24*time.Hour))
+	r.checkDeadlines(c)
+	r.checkPublicURL(c.PublicURL)
+	r.checkGit(c)
 	between(r, "rules.limit", c.Rules.Limit, 1, schemas.MaxRules)
 	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
 	r.checkPolicy(c)
@@ -60,17 +60,21 @@ func (r *reader) hostPort(key, address string) bool {
 	return true
 }
 
+// leastHistory is how long events are kept at least.
+const leastHistory = time.Hour
+
 func (r *reader) checkLog(c *Config) {
 	between(r, "log.partitions", c.Log.Partitions, 1, 64)
 	between(r, "log.lanes", c.Log.Lanes, 1, 256)
 	if c.Log.MaxBytes != 0 && c.Log.MaxBytes < 16<<20 {
 		r.wrong("log.max_bytes", "is below 16MiB; write at least that, or 0 for no limit")
 	}
-	switch longest := max(c.Deadline.HTTP, c.Deadline.Plan, c.Deadline.Run); {
-	case c.Log.History < time.Hour:
+	switch longest := c.Deadline.longest(); {
+	case c.Log.History < leastHistory:
 		r.wrong("log.history", "is shorter than 1h; write at least that")
-	case c.Log.History < longest:
-		r.wrong("log.history", "is shorter than the longest deadline, %s; an action would be forgotten before it ends", duration(longest))
+	case c.LongestAction() < longest:
+		r.wrong("log.history", "leaves no time behind the longest deadline, %s, to end an action before it is forgotten; with this history a deadline may be %s at most",
+			duration(longest), duration(c.LongestAction().Truncate(time.Second)))
 	}
 	r.oneOf("log.durability", string(c.Log.Durability),
 		string(schemas.DurabilityDisk), string(schemas.DurabilityProcess), string(schemas.DurabilityReplicated))

@@ -21,6 +21,10 @@ type Config struct {
 	// a free one. Only a loopback address may be open, see auth.mode.
 	// HTTP_EXECUTOR_BIND_ADDR overrides it.
 	Listen string `yaml:"listen"`
+	// Where others reach this node: an http or https URL without a path, such as
+	// https://weir.example.com. The URLs of repositories begin with it. Default
+	// none: http:// and the address of listen.
+	PublicURL string `yaml:"public_url"`
 	// The directory of the embedded server's log. Default ./weir-data. Not used
 	// with nats.url.
 	Data string `yaml:"data"`
@@ -38,6 +42,10 @@ type Config struct {
 	Auth Auth `yaml:"auth"`
 	// The traffic rules.
 	Rules Rules `yaml:"rules"`
+	// The tasks of coding agents.
+	Tasks Tasks `yaml:"tasks"`
+	// The repositories on this node's disk, and what git may use.
+	Git Git `yaml:"git"`
 	// What may leave.
 	Policy Policy `yaml:"policy"`
 	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE,
@@ -69,8 +77,9 @@ type Log struct {
 	// -9) or replicated (the loss of a node; needs nats.url). Default disk,
 	// with nats.url replicated.
 	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated"`
-	// How long events are kept, as a duration of at least 1h and not shorter
-	// than any deadline. A repeated id is recognised that long. Default 168h.
+	// How long events are kept, as a duration of at least 1h. An eighth of it, at
+	// least 10m, must be left behind any deadline, so that what comes to it is
+	// still there to be ended. A repeated id is recognised that long. Default 168h.
 	History time.Duration `yaml:"history"`
 	// Size of everything stored at which new actions are refused, at least
 	// 16MiB; what was accepted is still finished. Default 10GiB; 0 leaves it at
@@ -159,6 +168,44 @@ type Deadline struct {
 	Plan time.Duration `yaml:"plan"`
 	// A run that names no budgets.timeout_ms, 1s to 24h. Default 10m.
 	Run time.Duration `yaml:"run"`
+	// A task that names no deadline, 1s to 720h. Default 8h, or what log.history
+	// leaves where that is shorter.
+	Task time.Duration `yaml:"task"`
+	// A push, 1s to 24h. Default 15m.
+	Push time.Duration `yaml:"push"`
+	// The making of a repository, with its import, 1s to 24h. Default 30m.
+	Repo time.Duration `yaml:"repo"`
+}
+
+// Tasks is how the tasks of coding agents are given out.
+type Tasks struct {
+	// Time after which an agent of a pool that calls nothing loses its task, which
+	// the next one gets, 10s to 24h. Default 2m.
+	Lease time.Duration `yaml:"lease"`
+}
+
+// Git is the repositories on this node's disk, and what git may use.
+type Git struct {
+	// Directory of the repositories. Default git in the data directory. With
+	// nats.url there is no default, and without one no repository can live here:
+	// name a directory that is this node's alone.
+	Dir string `yaml:"dir"`
+	// Name or path of git, version 2.31 or newer. Default git.
+	Program string `yaml:"program"`
+	// Pack that one push may bring, 1KiB to 1TiB. Default 1GiB.
+	MaxPack Size `yaml:"max_pack"`
+	// Size of one repository on disk at which pushes to it are refused, 1MiB to
+	// 16TiB. Default 10GiB.
+	MaxRepo Size `yaml:"max_repo"`
+	// Time for one fetch, push or import, 1s to 24h. A push ends no later than
+	// deadline.push, an import than deadline.repo. Default 10m.
+	Timeout time.Duration `yaml:"timeout"`
+	// Memory of one process of git's, 64MiB to 1TiB. It is address space, which is
+	// more than what is used; where the system cannot limit that there is no
+	// limit. Default 2GiB.
+	Memory Size `yaml:"memory"`
+	// Fetches, pushes and imports at a time, 1 to 10000; more wait. Default 32.
+	Processes int `yaml:"processes"`
 }
 
 // Rules is how traffic rules are written.

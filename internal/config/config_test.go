@@ -42,9 +42,13 @@ func TestDefaults(t *testing.T) {
 			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 			Stream: 256 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
-		Auth:     config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
-		Deadline: config.Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute},
-		Rules:    config.Rules{AgentAPI: true, Limit: 1000},
+		Auth: config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
+		Deadline: config.Deadline{
+			HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Task: 8 * time.Hour, Push: 15 * time.Minute, Repo: 30 * time.Minute,
+		},
+		Rules: config.Rules{AgentAPI: true, Limit: 1000},
+		Tasks: config.Tasks{Lease: 2 * time.Minute},
+		Git:   config.Git{Program: "git", MaxPack: 1 << 30, MaxRepo: 10 << 30, Timeout: 10 * time.Minute, Memory: 2 << 30, Processes: 32},
 		Policy: config.Policy{
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
@@ -68,6 +72,7 @@ func TestDefaults(t *testing.T) {
 const full = `
 # every key
 listen: "[::1]:9000"
+public_url: https://weir.example.com/
 data: /var/lib/weir
 log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64MiB}
 nats:
@@ -75,8 +80,10 @@ nats:
 workers: {slots: 64, drain: 20m}
 limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, stream: 1MiB, connections: 100, connections_per_peer: 20}
 auth: {mode: tokens, admin_token_file: /run/admin.token, rate: 100/m, streams: 5}
-deadline: {http: 90s, plan: 5m, run: 1h}
+deadline: {http: 90s, plan: 5m, run: 1h, task: 2h, push: 6m, repo: 7m}
 rules: {agent_api: false, limit: 50}
+tasks: {lease: 30s}
+git: {dir: /var/lib/git, program: /usr/bin/git, max_pack: 3MiB, max_repo: 4MiB, timeout: 5s, memory: 512MiB, processes: 6}
 policy:
   timeout: 10s
   allowed_hosts: [localhost, .example.com]
@@ -113,8 +120,9 @@ func TestEveryKey(t *testing.T) {
 	t.Parallel()
 	c := parse(t, full)
 	same(t, config.Config{
-		Listen: "[::1]:9000",
-		Data:   "/var/lib/weir",
+		Listen:    "[::1]:9000",
+		PublicURL: "https://weir.example.com/",
+		Data:      "/var/lib/weir",
 		Log: config.Log{
 			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, History: 24 * time.Hour, MaxBytes: 64 << 20,
 		},
@@ -124,9 +132,15 @@ func TestEveryKey(t *testing.T) {
 			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
 			Stream: 1 << 20, Connections: 100, ConnectionsPerPeer: 20,
 		},
-		Auth:     config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},
-		Deadline: config.Deadline{HTTP: 90 * time.Second, Plan: 5 * time.Minute, Run: time.Hour},
-		Rules:    config.Rules{Limit: 50},
+		Auth: config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},
+		Deadline: config.Deadline{
+			HTTP: 90 * time.Second, Plan: 5 * time.Minute, Run: time.Hour, Task: 2 * time.Hour, Push: 6 * time.Minute, Repo: 7 * time.Minute,
+		},
+		Rules: config.Rules{Limit: 50},
+		Tasks: config.Tasks{Lease: 30 * time.Second},
+		Git: config.Git{
+			Dir: "/var/lib/git", Program: "/usr/bin/git", MaxPack: 3 << 20, MaxRepo: 4 << 20, Timeout: 5 * time.Second, Memory: 512 << 20, Processes: 6,
+		},
 		Policy: config.Policy{
 			Timeout: 10 * time.Second, AllowedHosts: []string{"localhost", ".example.com"},
 			Allowlist: []policy.Entry{
@@ -246,12 +260,14 @@ func TestEveryVariable(t *testing.T) {
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
 		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
+		"WEIR_PUBLIC_URL=http://w", "WEIR_DEADLINE_TASK=6s", "WEIR_DEADLINE_PUSH=7s", "WEIR_DEADLINE_REPO=8s", "WEIR_TASKS_LEASE=11s",
+		"WEIR_GIT_DIR=/g", "WEIR_GIT_PROGRAM=gitt", "WEIR_GIT_MAX_PACK=1KiB", "WEIR_GIT_MAX_REPO=2MiB", "WEIR_GIT_TIMEOUT=12s", "WEIR_GIT_MEMORY=65MiB", "WEIR_GIT_PROCESSES=13",
 		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
 	require.NoError(t, err)
 	same(t, config.Config{
-		Listen: "localhost:0", Data: "/d",
+		Listen: "localhost:0", PublicURL: "http://w", Data: "/d",
 		Log: config.Log{
 			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
@@ -259,8 +275,10 @@ func TestEveryVariable(t *testing.T) {
 		Workers:       config.Workers{Slots: 9, Drain: 8 * time.Second},
 		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Connections: 99, ConnectionsPerPeer: 98},
 		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
-		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second},
+		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second, Task: 6 * time.Second, Push: 7 * time.Second, Repo: 8 * time.Second},
 		Rules:         config.Rules{Limit: 96},
+		Tasks:         config.Tasks{Lease: 11 * time.Second},
+		Git:           config.Git{Dir: "/g", Program: "gitt", MaxPack: 1 << 10, MaxRepo: 2 << 20, Timeout: 12 * time.Second, Memory: 65 << 20, Processes: 13},
 		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},

@@ -6,6 +6,12 @@ import (
 	"weir/schemas"
 )
 
+// taskDeadline is how long a task may take where nobody says otherwise.
+const taskDeadline = 8 * time.Hour
+
+// leastTask is the default where the history is refused for its own sake.
+const leastTask = 30 * time.Minute
+
 // Defaults is the configuration of somebody who said nothing.
 func Defaults() Config {
 	c := Config{
@@ -18,8 +24,10 @@ func Defaults() Config {
 			Stream: 256 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth:      Auth{Rate: "500/s", Streams: 1000},
-		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute},
+		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Push: 15 * time.Minute, Repo: 30 * time.Minute},
 		Rules:     Rules{AgentAPI: true, Limit: schemas.MaxRules},
+		Tasks:     Tasks{Lease: 2 * time.Minute},
+		Git:       Git{Program: "git", MaxPack: 1 << 30, MaxRepo: 10 << 30, Timeout: 10 * time.Minute, Memory: 2 << 30, Processes: 32},
 		Policy:    Policy{Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Telemetry: Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
@@ -40,6 +48,10 @@ func derive(c *Config, given origins) {
 		if !c.Embedded() {
 			c.Log.Durability = schemas.DurabilityReplicated
 		}
+	}
+	if !given.has("deadline.task") {
+		// A history that was enough before there were tasks still is.
+		c.Deadline.Task = max(min(taskDeadline, c.LongestAction()), leastTask)
 	}
 	deriveAuth(c, given)
 	deriveAgents(c)

@@ -61,6 +61,9 @@ func (l *Ledger) glance(ctx context.Context, tenant, id string) (*State, error) 
 	case ok && st.fold(end) == nil:
 		return st.unfenced(), nil
 	}
+	if ref.Kind == schemas.KindTask { // what it stands at may lie under two tails, and its events are few
+		return l.Load(ctx, ref)
+	}
 	event, ok, err := l.under(ctx, ref, schemas.TailEvent, newest)
 	switch {
 	case err != nil:
@@ -103,7 +106,7 @@ func (s *State) stands(r schemas.Record) bool {
 		return false
 	}
 	switch ev.Type {
-	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta:
+	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta, schemas.EventStatus:
 		s.Started, s.Waiting = true, nil
 	case schemas.EventWaiting:
 		s.Started, s.Waiting = true, ev.Waiting

@@ -103,7 +103,7 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 		return err
 	}
 	m := schemas.Append{
-		Subject: l.layout.Subject(st.Ref, schemas.TailOf(ev.Type)), Data: data,
+		Subject: l.layout.Subject(st.Ref, schemas.TailFor(st.Kind, ev.Type)), Data: data,
 		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
 	}
 	seq, err := l.write(ctx, st, &ev, m)

@@ -339,6 +339,40 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// TestCancelsOfTasks lie among the signals, and of an earlier version among the events.
+func TestCancelsOfTasks(t *testing.T) {
+	t.Parallel()
+	for kind, tails := range map[schemas.Kind]map[schemas.Tail]bool{
+		schemas.KindTask: {schemas.TailSignal: true, schemas.TailEvent: true, schemas.TailSettled: false},
+		schemas.KindHTTP: {schemas.TailSignal: false, schemas.TailEvent: true},
+	} {
+		for tail, good := range tails {
+			ref := schemas.Ref{Tenant: "t", Kind: kind, ID: "a"}
+			st, err := ledger.Fold(ref, []schemas.Record{
+				{Subject: layout.Subject(ref, schemas.TailAccepted), Seq: 1, Data: []byte(`{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)},
+				{Subject: layout.Subject(ref, tail), Seq: 2, Data: []byte(`{"v":1,"n":2,"type":"cancel"}`)},
+			})
+			require.NoError(t, err)
+			assert.Equal(t, good, st.Damaged == nil, "%s %s", kind, tail)
+			assert.Equal(t, good, st.CancelRequested, "%s %s", kind, tail)
+		}
+	}
+	l, _ := setup(memlog.Hooks{})
+	a := action("f")
+	a.Kind = schemas.KindTask
+	st, _, err := l.Claim(t.Context(), a)
+	require.NoError(t, err)
+	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+	joined, err := l.Join(t.Context(), a)
+	require.NoError(t, err)
+	assert.True(t, joined.CancelRequested, "who joins it knows of it")
+	types := make([]schemas.EventType, 0, 2)
+	for ev := range st.History() {
+		types = append(types, ev.Type)
+	}
+	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventCancel}, types)
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)
 	f.Add(`{"v":1,"n":2,"type":"attempted","attempted":{}}`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"iter"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -89,7 +90,7 @@ func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 
 // fold adds the next message.
 func (s *State) fold(r schemas.Record) error {
-	_, tail, err := schemas.ParseSubject(r.Subject)
+	ref, tail, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (s *State) fold(r schemas.Record) error {
 		return nil
 	}
 	ev, err := Decode(r.Data)
-	if err == nil && schemas.TailOf(ev.Type) != tail {
+	if err == nil && !schemas.Lies(ref.Kind, ev.Type, tail) {
 		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
 	}
 	switch {
@@ -164,11 +165,24 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.Waiting = ev.Waiting
 	case schemas.EventCancel:
 		s.CancelRequested = true
+	case schemas.EventSignal, schemas.EventStatus:
+		s.Waiting = nil // what it waits for is another thing now; its fold is internal/task's
 	case schemas.EventSettled:
 		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
 	case schemas.EventResolution:
 		s.Resolution = ev.Resolution
 	case schemas.EventProgress, schemas.EventDelta:
+	}
+}
+
+// History are all events so far, without their places.
+func (s *State) History() iter.Seq[schemas.Event] {
+	return func(yield func(schemas.Event) bool) {
+		for _, ev := range s.Events {
+			if !yield(ev.Event) {
+				return
+			}
+		}
 	}
 }
 
@@ -248,6 +262,8 @@ func complete(ev schemas.Event) bool {
 		return ev.Settled != nil
 	case schemas.EventResolution:
 		return ev.Resolution != nil
+	case schemas.EventSignal, schemas.EventStatus:
+		return ev.Task != nil
 	case schemas.EventStarted, schemas.EventProgress, schemas.EventDelta, schemas.EventCancel:
 		return true
 	default:

@@ -30,13 +30,18 @@ func TestDocumentIsValidOpenAPI(t *testing.T) {
 func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
 	want := []string{
+		"GET /agent/task", "GET /git/{name}.git/info/refs",
 		"GET /health", "GET /health/ready", "GET /healthz", "GET /metrics", "GET /openapi.json", "GET /ready", "GET /readyz", "GET /sandbox",
 		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/dead-letters", "GET /v1/evidence",
-		"GET /v1/policy", "GET /v1/rules", "GET /v1/tokens",
+		"GET /v1/policy", "GET /v1/repos", "GET /v1/repos/{name}", "GET /v1/rules", "GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/events", "GET /v1/tokens",
+		"POST /agent/inquiry", "POST /agent/task/complete", "POST /agent/task/fail",
 		"POST /agents/run/stream", "POST /agents/run/sync",
+		"POST /git/{name}.git/git-receive-pack", "POST /git/{name}.git/git-upload-pack",
 		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/agent-api", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
-		"POST /v1/policy/explain", "POST /v1/policy/reload",
-		"POST /v1/rules/preview", "POST /v1/rules/record", "POST /v1/rules/reset", "POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
+		"POST /v1/policy/explain", "POST /v1/policy/reload", "POST /v1/repos",
+		"POST /v1/rules/preview", "POST /v1/rules/record", "POST /v1/rules/reset",
+		"POST /v1/tasks", "POST /v1/tasks/lease", "POST /v1/tasks/lease/release", "POST /v1/tasks/{id}/answer", "POST /v1/tasks/{id}/cancel", "POST /v1/tasks/{id}/token",
+		"POST /v1/tokens", "POST /v1/tokens/{id}/revoke",
 	}
 	var got []string
 	ids := map[string]bool{}

@@ -22,6 +22,7 @@ type exchange struct {
 	timed  bool        // the phase is
 	phase  Phase
 	status int
+	source *source // what is sent as it is read; nil: nothing is
 	one    *http.ClientConn
 	resp   *http.Response
 }
@@ -38,10 +39,17 @@ type terms struct {
 // none to end, and the connection is closed.
 func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, error) {
 	if c.spent.Swap(true) {
+		if r.Stream != nil {
+			_ = r.Stream.Close()
+		}
 		return nil, &fault.Call{Code: schemas.Internal, Cause: ErrSpent}
 	}
 	x := &exchange{Conn: c, caller: ctx, phase: PhaseHeader}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithValue(ctx, handOverKey{}, c.wire))
+	if r.Stream != nil {
+		x.source = &source{from: r.Stream, wire: c.wire}
+		c.wire.feed(x.source)
+	}
 	if err := x.begin(r, t); err != nil {
 		x.within(0)
 		x.end(nil)
@@ -57,7 +65,7 @@ func (x *exchange) begin(r Request, t terms) error {
 	if err := x.wire.probe(); err != nil {
 		return lostBefore(err)
 	}
-	req, err := build(x.ctx, x.permit, r, t.identity)
+	req, err := build(x.ctx, x.permit, r, x.source, t.identity)
 	if err != nil {
 		return err
 	}

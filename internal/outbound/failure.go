@@ -27,7 +27,12 @@ func lostBefore(err error) *fault.Call {
 // headerFailure finds the word for an exchange without an answer.
 func (x *exchange) headerFailure(err error) error {
 	spoke, readErr := x.wire.seen()
-	switch {
+	if errors.Is(err, errOver) && readErr != nil { // why the body was let go of
+		err = readErr
+	}
+	switch own := x.source.failure(); {
+	case own != nil:
+		return x.fail(schemas.Canceled, own)
 	case errors.Is(readErr, errHeaderBytes):
 		return x.fail(schemas.UpstreamHeadersTooLarge, err)
 	case broken(err, readErr) || readErr != nil && spoke == begun:
@@ -47,7 +52,12 @@ func broken(err, readErr error) bool {
 // bodyFailure finds the word for an answer that broke off in its body.
 func (x *exchange) bodyFailure(err error) error {
 	_, readErr := x.wire.seen()
-	switch {
+	if errors.Is(err, errOver) && readErr != nil {
+		err = readErr
+	}
+	switch own := x.source.failure(); {
+	case own != nil:
+		return x.fail(schemas.Canceled, own)
 	case broken(err, readErr):
 		return x.fail(schemas.UpstreamTruncated, err)
 	case strings.Contains(err.Error(), "suspiciously long trailer"): // net/http has no value for it

@@ -27,6 +27,13 @@ type Request struct {
 	Query []schemas.Header
 	// Body is sent as it is; an empty one is no body.
 	Body []byte
+	// Stream is a body that is read as it is sent, in chunks and in Body's place. It is read
+	// once, and closed when it is at its end or the exchange is over, whichever comes first: Close
+	// may come from any goroutine and must let go of a Read that is under way. A
+	// Stream that fails ends the exchange, so that what arrived is no whole request;
+	// the error is CANCELED and wraps ErrBody and what the Stream said. An answer that comes
+	// before its end is read as any other. Nil: there is none.
+	Stream io.ReadCloser
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name.
 	ContentType    string
@@ -50,9 +57,9 @@ func owned(name string) bool {
 const userAgent = "weir"
 
 // build makes the request of the permit's parts. The target goes on the wire
-// byte for byte as policy matched it: nothing parses it again. identity asks for
-// a body without coding.
-func build(ctx context.Context, p policy.Permit, r Request, identity bool) (*http.Request, error) {
+// byte for byte as policy matched it: nothing parses it again. body stands in the
+// place of r.Body where it is set. identity asks for an answer without coding.
+func build(ctx context.Context, p policy.Permit, r Request, body *source, identity bool) (*http.Request, error) {
 	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
@@ -78,7 +85,10 @@ func build(ctx context.Context, p policy.Permit, r Request, identity bool) (*htt
 		ContentLength: int64(len(r.Body)),
 		Close:         true,
 	}
-	if len(r.Body) > 0 {
+	switch {
+	case body != nil:
+		req.Body, req.ContentLength = body, -1 // neither has this one a GetBody
+	case len(r.Body) > 0:
 		req.Body = io.NopCloser(bytes.NewReader(r.Body)) // and no GetBody: there is no second time
 	}
 	return req.WithContext(ctx), nil

@@ -29,6 +29,9 @@ type wire struct {
 	start   sync.Once
 	offer   sync.Once
 	end     sync.Once
+	over    chan struct{} // closed when nothing more is written; see drop
+	dropped sync.Once
+	source  *source // what the request's body is read from; nil: it has none that could be waited for
 
 	mu       sync.Mutex
 	sealed   bool
@@ -45,7 +48,7 @@ type wire struct {
 func newWire(conn net.Conn, maxHeader int64) *wire {
 	s := &socket{Conn: conn}
 	return &wire{
-		Conn: s, socket: s, begun: make(chan struct{}), offered: make(chan struct{}),
+		Conn: s, socket: s, begun: make(chan struct{}), offered: make(chan struct{}), over: make(chan struct{}),
 		inHeader: true, left: maxHeader + readAhead,
 	}
 }
@@ -85,6 +88,28 @@ func (w *wire) Write(p []byte) (int, error) {
 
 // begin lets reading go.
 func (w *wire) begin() { w.start.Do(func() { close(w.begun) }) }
+
+// feed names what the request's body will be read from, before net/http has the
+// connection.
+func (w *wire) feed(s *source) { w.source = s }
+
+// drop lets go of whoever reads the request's body: net/http waits for that
+// before it tells that a connection was lost.
+func (w *wire) drop() {
+	w.dropped.Do(func() {
+		close(w.over)
+		if w.source != nil {
+			w.source.stop()
+		}
+	})
+}
+
+// deaf reports whether the upstream takes no more of the request.
+func (w *wire) deaf() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writeErr != nil
+}
 
 // release says that the first write is over, or that there will be none. While a
 // write has not returned, what it was given may still leave, and late.
@@ -150,6 +175,7 @@ func (w *wire) seen() (came opening, readErr error) {
 func (w *wire) Close() (err error) {
 	w.seal()
 	w.begin()
+	w.drop()
 	defer w.release() // the socket is closed by then, whoever still writes to it
 	w.end.Do(func() {
 		w.mu.Lock()
@@ -176,6 +202,7 @@ func (l lent) Close() error {
 		l.release() // else the write does, as soon as the deadline below ends it
 	}
 	l.begin()
+	l.drop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leaving {

@@ -10,11 +10,11 @@ import (
 // Status is the HTTP status of a code.
 func Status(c schemas.Code) int {
 	switch c {
-	case schemas.InvalidRequest, schemas.UnsupportedTaskType:
+	case schemas.InvalidRequest, schemas.UnsupportedTaskType, schemas.TaskNotRunning, schemas.GitProtocolRequired, schemas.GitIncomplete:
 		return http.StatusBadRequest
 	case schemas.Unauthorized:
 		return http.StatusUnauthorized
-	case schemas.Forbidden:
+	case schemas.Forbidden, schemas.GitRefDenied:
 		return http.StatusForbidden
 	case schemas.NotFound:
 		return http.StatusNotFound
@@ -30,13 +30,13 @@ func Status(c schemas.Code) int {
 		return http.StatusGone
 	case schemas.EtagMismatch:
 		return http.StatusPreconditionFailed
-	case schemas.PayloadTooLarge:
+	case schemas.PayloadTooLarge, schemas.GitPackTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case schemas.HeadersTooLarge:
 		return http.StatusRequestHeaderFieldsTooLarge
 	case schemas.UnsupportedMediaType, schemas.UnsupportedEncoding:
 		return http.StatusUnsupportedMediaType
-	case schemas.ValidationError, schemas.IdempotencyMismatch, schemas.ResponseSchemaInvalid, schemas.PostconditionFailed:
+	case schemas.ValidationError, schemas.IdempotencyMismatch, schemas.ResponseSchemaInvalid, schemas.PostconditionFailed, schemas.GitRejected:
 		return http.StatusUnprocessableEntity
 	case schemas.OutcomeUnknownCode:
 		return http.StatusFailedDependency

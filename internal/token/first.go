@@ -13,8 +13,8 @@ import (
 
 // First makes the first admin token and writes it to a file that its owner
 // alone can read, unless the operator's tenant has an admin already and another
-// is not asked for. An admin that is limited to entries is none: it could not
-// make one that is not. It reports whether there is a new token in the file.
+// is not asked for. An admin that is limited to entries or pools is none: it could
+// not make one that is not. It reports whether there is a new token in the file.
 //
 // The token lies in a file beside before it is stored, and takes the place of
 // the one before only after that: whatever fails, and wherever the program ends,
@@ -64,7 +64,7 @@ func (k *Keeper) administered() bool {
 
 func (h *held) governs(now time.Time) bool {
 	t := h.token
-	return !h.gone && t.Tenant == schemas.Operator && len(t.Entries) == 0 &&
+	return !h.gone && t.Tenant == schemas.Operator && len(t.Entries) == 0 && len(t.Pools) == 0 &&
 		statusAt(t, now) == active && schemas.Grants(t.Scopes, schemas.ScopeAdmin)
 }
 

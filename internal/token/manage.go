@@ -14,6 +14,7 @@ import (
 
 const (
 	maxEntries  = 64
+	maxPools    = 64
 	maxLifetime = 10 * 365 * 24 * time.Hour
 )
 
@@ -43,7 +44,7 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.Token, error) {
 	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
 	t := schemas.Token{
-		Name: req.Name, Tenant: req.Tenant, Scopes: req.Scopes, Entries: req.Entries, Rate: req.Rate,
+		Name: req.Name, Tenant: req.Tenant, Scopes: req.Scopes, Entries: req.Entries, Pools: req.Pools, Rate: req.Rate,
 		CreatedAt: now, CreatedBy: admin.ID,
 	}
 	if t.Tenant == "" {
@@ -51,6 +52,9 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 	}
 	if len(t.Entries) == 0 {
 		t.Entries = slices.Clone(admin.Entries)
+	}
+	if len(t.Pools) == 0 && schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
+		t.Pools = slices.Clone(admin.Pools)
 	}
 	if err := check(t); err != nil {
 		return t, err
@@ -75,14 +79,23 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 			return t, err
 		}
 	}
-	if len(admin.Entries) > 0 {
-		for _, e := range t.Entries {
-			if !slices.Contains(admin.Entries, e) {
-				return t, fault.New(schemas.Forbidden, "a token that is limited to entries may give away only those")
-			}
-		}
+	if !within(t.Entries, admin.Entries) {
+		return t, fault.New(schemas.Forbidden, "a token that is limited to entries may give away only those")
+	}
+	if !within(t.Pools, admin.Pools) {
+		return t, fault.New(schemas.Forbidden, "a token that is limited to pools may give away only those")
 	}
 	return t, nil
+}
+
+// within reports whether all names are among those of a limit; an empty limit is none.
+func within(names, limit []string) bool {
+	for _, name := range names {
+		if len(limit) > 0 && !slices.Contains(limit, name) {
+			return false
+		}
+	}
+	return true
 }
 
 func check(t schemas.Token) error {
@@ -108,8 +121,30 @@ func check(t schemas.Token) error {
 			return wrong("entries/"+strconv.Itoa(i), "must be the name of an entry, each once")
 		}
 	}
+	if err := checkPools(t); err != nil {
+		return err
+	}
 	if _, _, ok := schemas.ParseRate(t.Rate); t.Rate != "" && !ok {
 		return wrong("rate", `must be a count a second, minute or hour, such as "10/s"`)
+	}
+	return nil
+}
+
+func checkPools(t schemas.Token) error {
+	switch {
+	case len(t.Pools) > maxPools:
+		return wrong("pools", "must be at most "+strconv.Itoa(maxPools))
+	case len(t.Pools) > 0 && !schemas.Grants(t.Scopes, schemas.ScopeTasksWork):
+		return wrong("pools", "is for tokens that lease tasks; add the scope "+schemas.ScopeTasksWork+", or leave it out")
+	}
+	for i, p := range t.Pools {
+		at := "pools/" + strconv.Itoa(i)
+		if !schemas.ValidID(p) || slices.Contains(t.Pools[:i], p) {
+			return wrong(at, "must be the name of a pool, each once")
+		}
+		if p == schemas.PoolNone {
+			return wrong(at, "must not be "+schemas.PoolNone+": nobody leases the tasks of that one")
+		}
 	}
 	return nil
 }

@@ -40,8 +40,17 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 		"/entries":       func(r *schemas.TokenRequest) { r.Entries = many },
 		"/entries/0":     func(r *schemas.TokenRequest) { r.Entries = []string{""} },
 		"/entries/1":     func(r *schemas.TokenRequest) { r.Entries = []string{"a", "a"} },
-		"/rate":          func(r *schemas.TokenRequest) { r.Rate = "0/s" },
-		"/rate ":         func(r *schemas.TokenRequest) { r.Rate = "fast" },
+		"/pools":         func(r *schemas.TokenRequest) { r.Pools = []string{"ci"} },
+		"/pools ":        func(r *schemas.TokenRequest) { r.Pools, r.Scopes = many, []string{schemas.ScopeTasksWork} },
+		"/pools/0":       func(r *schemas.TokenRequest) { r.Pools, r.Scopes = []string{"a b"}, []string{schemas.ScopeTasksWork} },
+		"/pools/1": func(r *schemas.TokenRequest) {
+			r.Pools, r.Scopes = []string{"a", "a"}, []string{schemas.ScopeTasksWork}
+		},
+		"/pools/1 ": func(r *schemas.TokenRequest) {
+			r.Pools, r.Scopes = []string{"a", "none"}, []string{schemas.ScopeTasksWork}
+		},
+		"/rate":  func(r *schemas.TokenRequest) { r.Rate = "0/s" },
+		"/rate ": func(r *schemas.TokenRequest) { r.Rate = "fast" },
 	} {
 		req := good
 		spoil(&req)
@@ -146,6 +155,39 @@ func TestLimitedAdminsGiveAwayWhatTheyHave(t *testing.T) {
 	req.Entries = []string{"b", "c"}
 	_, err = k.Create(t.Context(), admin, req)
 	require.Equal(t, schemas.Forbidden, code(t, err))
+}
+
+// TestPools are those of a token that leases, or that could give a token which does.
+func TestPools(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeTasksWork}, Pools: []string{"ci", "default"}})
+	require.Equal(t, []string{"ci", "default"}, made.Pools)
+	other := node(t, s, Config{}) // as it is stored
+	who, err := other.Verify(bearing(made.Secret))
+	require.NoError(t, err)
+	require.Equal(t, []string{"ci", "default"}, who.Pools)
+	require.Empty(t, k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeTasksWork}}).Pools, "all of them")
+
+	admin := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Pools: []string{"ci", "lab"}}).Token
+	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
+	for _, scope := range []string{schemas.ScopeAdmin, schemas.ScopeTasksWork} {
+		req.Scopes = []string{scope}
+		made, err = k.Create(t.Context(), admin, req)
+		require.NoError(t, err)
+		require.Equal(t, []string{"ci", "lab"}, made.Pools, "what is limited gives no more than it has")
+	}
+	req.Pools = []string{"lab", "default"}
+	_, err = k.Create(t.Context(), admin, req)
+	require.Equal(t, schemas.Forbidden, code(t, err))
+	req.Pools = []string{"lab"}
+	_, err = k.Create(t.Context(), admin, req)
+	require.NoError(t, err)
+	req.Pools, req.Scopes = nil, []string{schemas.ScopeActionsRead}
+	made, err = k.Create(t.Context(), admin, req)
+	require.NoError(t, err)
+	require.Empty(t, made.Pools, "it leases nothing")
 }
 
 func TestRevoke(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 // hold a worker's slot for it.
 type Rest struct {
 	Until time.Time
-	For   string // schemas.WaitDelay, schemas.WaitInFlight, schemas.WaitCapacity or schemas.WaitRule
+	For   string // schemas.WaitDelay, schemas.WaitInFlight, schemas.WaitCapacity, schemas.WaitRule or schemas.WaitAgent
+	// Quiet: the log is not told, for it says already what the action waits for.
+	Quiet bool
 	// Step is whose call the traffic rules Rules hold back, and Replaced is closed
 	// when other rules come into force, which may not.
 	Step     int

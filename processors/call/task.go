@@ -34,6 +34,8 @@ type Task struct {
 	// Without it, whatever came back ends the call.
 	JudgeStatus bool
 	Stop        Stop
+	// TaskID is the task that the call is made for; empty: for none that is known.
+	TaskID string
 	// Agent: the call is one to a remote agent and goes by the agents' entries,
 	// which no other call can use.
 	Agent bool
@@ -57,9 +59,17 @@ func (t *Task) scope() guard.Scope {
 	a := &t.State.Action
 	return guard.Scope{
 		Tenant:      t.State.Tenant,
-		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, ActionID: t.State.ID},
+		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: t.State.ID},
 		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent,
 	}
+}
+
+// taskID is the task that traffic rules are asked for. An action of kind task is one.
+func (t *Task) taskID() string {
+	if t.TaskID == "" && t.State.Kind == schemas.KindTask {
+		return t.State.ID
+	}
+	return t.TaskID
 }
 
 // over reports whether there is no point in waiting: the action is to stop, or

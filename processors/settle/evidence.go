@@ -59,15 +59,24 @@ func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schem
 	if len(records) == 0 {
 		return nil
 	}
-	if st.Inherited > 1 && st.Left == nil {
-		stored, err := r.stored(ctx, st.Ref)
-		if err != nil {
-			return err
-		}
-		st.Left = stored
+	if err := r.Recall(ctx, st); err != nil {
+		return err
 	}
 	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
 	return r.put(ctx, st.Action, records...)
+}
+
+// Recall has a state know which of its action's records an earlier worker has left,
+// where there may be any. Leave does so by itself.
+func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
+	if st.Inherited <= 1 || st.Left != nil {
+		return nil
+	}
+	stored, err := r.stored(ctx, st.Ref)
+	if err == nil {
+		st.Left = stored
+	}
+	return err
 }
 
 // put stores records of an action in the name of whoever asked for it. There is
@@ -101,24 +110,32 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 	return nil
 }
 
-// recoverLimit bounds how many stored records of one action are read back.
-const recoverLimit = 10_000
+// recallPage is how many stored records of an action are read back at once. A task
+// may have left many more.
+const recallPage = 1000
 
 // stored are the ids of the records that an action has left.
 func (r *Recorder) stored(ctx context.Context, ref schemas.Ref) (map[string]bool, error) {
 	filter := schemas.EvidenceFilter(ref.Tenant, "", "", ref.ID, false)
-	found, err := r.reader.Range(ctx, schemas.EvidenceStream, filter, 1, recoverLimit)
-	if err != nil {
-		return nil, fmt.Errorf("evidence: %w", err)
-	}
-	ids := make(map[string]bool, len(found))
-	for _, rec := range found {
-		var e schemas.Evidence
-		if err := json.Unmarshal(rec.Data, &e); err == nil {
-			ids[e.ID] = true
+	ids := map[string]bool{}
+	for from := uint64(1); ; {
+		found, err := r.reader.Range(ctx, schemas.EvidenceStream, filter, from, recallPage)
+		if err != nil {
+			return nil, fmt.Errorf("evidence: %w", err)
+		}
+		for _, rec := range found {
+			var e struct {
+				ID string `json:"id"`
+			}
+			if err := json.Unmarshal(rec.Data, &e); err == nil {
+				ids[e.ID] = true
+			}
+			from = rec.Seq + 1
+		}
+		if len(found) < recallPage {
+			return ids, nil
 		}
 	}
-	return ids, nil
 }
 
 // AttemptID is the evidence id of an attempt.

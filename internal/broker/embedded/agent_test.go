@@ -97,7 +97,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 	for _, subject := range []string{
 		"weir.log.0.0.t.rule.id.accepted", "weir.evidence.t.k.e.id", "weir.cancel.t.http.x", "weir.sched.0.x", "weir.rpc", "weir.rpc.other.t", "anything",
 		"weir.live.rules.t", "_INBOX.x", "_WEIR.x", "_R_.x",
-		"$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence",
+		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence",
 		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.INFO.WEIR_EVIDENCE",
 		"$JS.API.STREAM.MSG.GET.KV_WEIR_RULES", "$JS.API.DIRECT.GET.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.KV_WEIR_RULES",
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x", "$JS.ACK.WEIR_EVIDENCE.x.1.1.1.1.0",
@@ -109,7 +109,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 	}
 	heard := make(chan *nats.Msg, 64)
 	for _, subject := range []string{
-		">", "weir.>", "weir.evidence.>", "weir.live.evidence.>", "weir.live.>", "weir.log.>", "$KV.>", "$JS.>", "$SYS.>", "_WEIR.>", "_R_.>", "*.>",
+		">", "weir.>", "weir.evidence.>", "weir.live.evidence.>", "weir.live.>", "weir.log.>", "weir.status.>", "$KV.>", "$JS.>", "$SYS.>", "_WEIR.>", "_R_.>", "*.>",
 		"weir.rpc.agent-api.>", // else it could answer in Weir's place
 	} {
 		_, err := nc.ChanSubscribe(subject, heard)
@@ -119,6 +119,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 	}
 	_, err := o.Rules().Put(t.Context(), "t", []byte("rules"), 0)
 	require.NoError(t, err)
+	require.NoError(t, o.Nudge("weir.status.t.task.id", []byte("Running")))
 	_, err = nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
 	require.NoError(t, err)
 	require.Empty(t, heard)

@@ -182,6 +182,13 @@ func TestReplicatedLog(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		for _, b := range brokers { // the leader is not
+			first, err := b.Next(t.Context(), stream, m.Guard, 0)
+			require.NoError(t, err)
+			require.EqualValues(t, won.Load(), first.Seq)
+			_, err = b.Next(t.Context(), stream, m.Guard, first.Seq+1)
+			require.ErrorIs(t, err, fault.ErrNotFound)
+		}
 		require.Eventually(t, func() bool { // a replica may be behind
 			all, err := brokers[0].Range(t.Context(), stream, m.Guard, 0, 10)
 			return err == nil && len(all) == 1 && int64(all[0].Seq) == won.Load()

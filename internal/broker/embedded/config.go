@@ -26,7 +26,7 @@ type Config struct {
 	MaxBytes int64
 	// MaxPayload is the largest message in bytes, headers included; default 8 MiB.
 	MaxPayload int32
-	// Listen opens a port for observers of the evidence and for the agent API, as
+	// Listen opens a port for observers of the evidence and of tasks, and for the agent API, as
 	// "127.0.0.1:4222". Port 0 takes a free one; empty opens none. There is no TLS
 	// on it: keep it on loopback or on a network that is trusted with evidence and
 	// with the tokens of agents.

@@ -29,7 +29,7 @@ const (
 )
 
 // Credentials is the content of nats-credentials.json, with which any NATS client
-// follows the evidence, and of nats-agent-credentials.json, with which it asks the
+// follows the evidence and the states of tasks, and of nats-agent-credentials.json, with which it asks the
 // agent API.
 type Credentials struct {
 	URL      string `json:"url"`
@@ -124,6 +124,9 @@ const (
 	storedEvidence = schemas.EvidenceRoot + ".>"
 	liveEvidence   = schemas.LiveRoot + ".evidence.>"
 
+	// statuses are told to whoever listens, and stored nowhere.
+	statuses = schemas.StatusRoot + ".>"
+
 	agentAPI = schemas.AgentAPIRoot + ".>"
 	inbox    = "_INBOX.>"
 )
@@ -133,7 +136,7 @@ func observerPermissions() *server.Permissions {
 		Publish: &server.SubjectPermission{Allow: []string{
 			apiStreamInfo, apiConsumerInfo, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate,
 		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, inbox}},
+		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, statuses, inbox}},
 	}
 }
 
@@ -153,7 +156,7 @@ func share(ns *server.Server) error {
 	if err != nil {
 		return fmt.Errorf("the observers' account: %w", err)
 	}
-	if err := shareEvidence(own, observers); err != nil {
+	if err := shareRecords(own, observers); err != nil {
 		return fmt.Errorf("the observers' account: %w", err)
 	}
 	agents, err := ns.LookupAccount(agentAccount)
@@ -166,10 +169,10 @@ func share(ns *server.Server) error {
 	return nil
 }
 
-func shareEvidence(own, observers *server.Account) error {
+func shareRecords(own, observers *server.Account) error {
 	to := []*server.Account{observers}
 	var errs []error
-	for _, subject := range []string{storedEvidence, liveEvidence} {
+	for _, subject := range []string{storedEvidence, liveEvidence, statuses} {
 		errs = append(errs, own.AddStreamExport(subject, to), observers.AddStreamImport(own, subject, ""))
 	}
 	// Nobody may ask for the account's info. That it is imported keeps the

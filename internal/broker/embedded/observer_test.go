@@ -159,12 +159,42 @@ func TestObserverFollowsLive(t *testing.T) {
 	}
 }
 
+// TestObserverHearsStates of tasks as they are told, and nobody else's messages.
+func TestObserverHearsStates(t *testing.T) {
+	t.Parallel()
+	w := watch(t)
+	all, err := w.observer.SubscribeSync(schemas.StatusRoot + ".>")
+	require.NoError(t, err)
+	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a"}
+	one, err := w.observer.SubscribeSync(schemas.StatusSubject(ref))
+	require.NoError(t, err)
+	require.NoError(t, w.observer.Flush())
+	require.NoError(t, w.ownConn.Publish("weir.cancel.acme%2Einc.task.a", nil))
+	other := ref
+	other.ID = "b"
+	require.NoError(t, w.ownConn.Publish(schemas.StatusSubject(other), []byte("Queued")))
+	require.NoError(t, w.ownConn.Publish(schemas.StatusSubject(ref), []byte("Running")))
+	for _, want := range []struct {
+		s             *nats.Subscription
+		subject, data string
+	}{
+		{all, "weir.status.acme%2Einc.task.b", "Queued"}, {all, "weir.status.acme%2Einc.task.a", "Running"}, {one, "weir.status.acme%2Einc.task.a", "Running"},
+	} {
+		m, err := want.s.NextMsg(5 * time.Second)
+		require.NoError(t, err)
+		require.Equal(t, want.subject, m.Subject)
+		require.Equal(t, want.data, string(m.Data))
+	}
+	require.Empty(t, w.denied)
+}
+
 func TestObserverIsDeniedTheRest(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
 	w.record(t, "e", 1)
 	for _, subject := range []string{
 		"weir.log.0.0.t.http.id.event", "weir.evidence.t.k.e.id", "weir.cancel.t", "weir.sched.0.x", "anything",
+		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$JS.API.DIRECT.GET.KV_WEIR_REPOS",
 		"$JS.API.STREAM.INFO.WEIR_LOG_0", "$JS.API.STREAM.MSG.GET.WEIR_LOG_0", "$JS.API.DIRECT.GET.WEIR_LOG_0",
 		"$JS.API.STREAM.DELETE.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.DELETE.WEIR_EVIDENCE",
 		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.NAMES", "$JS.API.INFO",
@@ -175,7 +205,7 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 		require.NoError(t, w.observer.Flush())
 		require.ErrorIs(t, <-w.denied, nats.ErrPermissionViolation, subject)
 	}
-	for _, subject := range []string{">", "weir.>", "weir.log.>", "weir.live.>", "weir.cancel.>", "_WEIR.>", "$JS.>", "$SYS.>", "*.log.>"} {
+	for _, subject := range []string{">", "weir.>", "weir.log.>", "weir.live.>", "weir.cancel.>", "$KV.>", "_WEIR.>", "$JS.>", "$SYS.>", "*.log.>"} {
 		_, err := w.observer.SubscribeSync(subject)
 		require.NoError(t, err)
 		require.NoError(t, w.observer.Flush())

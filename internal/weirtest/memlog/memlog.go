@@ -204,6 +204,18 @@ func (l *Log) Range(ctx context.Context, stream, filter string, from uint64, lim
 	return out, nil
 }
 
+// Next is the first message under filter from a sequence on.
+func (l *Log) Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error) {
+	all, err := l.Range(ctx, stream, filter, from, 1)
+	if err == nil && len(all) == 0 {
+		err = fault.ErrNotFound
+	}
+	if err != nil {
+		return schemas.Record{}, err
+	}
+	return all[0], nil
+}
+
 // Page is Range that ends early, behind the record that makes it as large as size.
 func (l *Log) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
 	all, err := l.Range(ctx, stream, filter, from, limit+1)

@@ -26,13 +26,17 @@ func openAPI(components object) object {
 			object{"name": "write", "description": "Have something done"},
 			object{"name": "runs", "description": "Have an agent do something"},
 			object{"name": "rules", "description": "Rehearse, steer and hold back what is called"},
+			object{"name": "tasks", "description": "File jobs for coding agents, and see what comes of them"},
+			object{"name": "agents", "description": "Work on a task"},
+			object{"name": "repos", "description": "Make and see repositories"},
+			object{"name": "git", "description": "What git's own clients ask for"},
 			object{"name": "actions", "description": "See what is being done, and what was"},
 			object{"name": "evidence", "description": "Prove what was done, and what was refused"},
 			object{"name": "policy", "description": "See what may leave, and change it"},
 			object{"name": "tokens", "description": "Say who may ask, where the node is not open"},
 			object{"name": "service", "description": "The node itself"},
 		},
-		"paths": object{
+		"paths": joined(taskPaths(), object{
 			"/v1/execute":              object{"post": execute()},
 			"/v1/plans":                object{"post": plans()},
 			schemas.RouteRunSync:       object{"post": runSync()},
@@ -63,15 +67,27 @@ func openAPI(components object) object {
 			"/sandbox":                 object{"get": sandbox()},
 			"/metrics":                 object{"get": metrics()},
 			"/openapi.json":            object{"get": description()},
-		},
+		}),
 		"components": object{
-			"schemas":         components,
-			"parameters":      parameters(),
-			"headers":         headers(),
-			"responses":       problems(),
-			"securitySchemes": object{"bearer": object{"type": "http", "scheme": "bearer", "description": "Not needed where the node is open, which it can be on a loopback address only."}},
+			"schemas":    components,
+			"parameters": parameters(),
+			"headers":    headers(),
+			"responses":  problems(),
+			"securitySchemes": object{
+				"bearer": object{"type": "http", "scheme": "bearer", "description": "Not needed where the node is open, which it can be on a loopback address only, but by agents and git."},
+				"basic":  object{"type": "http", "scheme": "basic", "description": "For git: any user name, and a token as the password."},
+			},
 		},
 	}
+}
+
+// joined is all of some objects.
+func joined(all ...object) object {
+	out := object{}
+	for _, o := range all {
+		maps.Copy(out, o)
+	}
+	return out
 }
 
 // componented moves references from a document's definitions to the components.
@@ -138,6 +154,8 @@ func parameters() object {
 	position := object{"type": "string", "pattern": `^[0-9]{1,20}$`}
 	return object{
 		"ActionID": in("path", "id", "The id of an action.", id, object{"required": true, "example": actionID}),
+		"TaskID":   in("path", "id", "The id of a task.", id, object{"required": true, "example": taskID}),
+		"RepoName": in("path", "name", "The name of a repository.", object{"type": "string", "pattern": `^[a-z0-9][a-z0-9._-]{0,99}$`}, object{"required": true, "example": taskRepo}),
 		"TokenID":  in("path", "id", "The id of a token.", id, object{"required": true, "example": holderID}),
 		"IdempotencyKey": in("header", "Idempotency-Key",
 			"Names the request. The same key with the same body joins the action that exists, and gets its stored answer; with another body it is refused with 422; while the first is still under way, with 409.",
@@ -157,12 +175,13 @@ func headers() object {
 		return object{"description": description, "schema": object{"type": "string"}, "example": example}
 	}
 	return object{
-		"Weir-Action-Id":       text("The action that was made or joined.", actionID),
-		"Location":             text("Where the action can be looked up.", "/v1/actions/"+actionID),
-		"Idempotency-Replayed": text("true where the stored answer of an earlier request with this key is given.", "true"),
-		"Preference-Applied":   text("What of Prefer was followed.", "respond-async"),
-		"Retry-After":          text("Seconds after which a repeat may succeed.", "1"),
-		"ETag":                 text("The version of the rule set.", `"`+rulesEtag+`"`),
-		"Link":                 text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
+		"Weir-Action-Id":        text("The action that was made or joined.", actionID),
+		"Location":              text("Where the action can be looked up.", "/v1/actions/"+actionID),
+		"Idempotency-Replayed":  text("true where the stored answer of an earlier request with this key is given.", "true"),
+		"Preference-Applied":    text("What of Prefer was followed.", "respond-async"),
+		"Retry-After":           text("Seconds after which a repeat may succeed.", "1"),
+		schemas.HeaderTaskToken: text("The token of the lease that was made. Who sends it is held to this lease.", "weirt1_…"),
+		"ETag":                  text("The version of the rule set.", `"`+rulesEtag+`"`),
+		"Link":                  text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // problems are the errors of the routes without an envelope of their own.
 func problems() object {
-	return object{
+	all := object{
 		"BadRequest":     refusal(400, schemas.InvalidRequest, "the parameter limit must be a number from 1 to 1000"),
 		"Unauthorized":   refusal(401, schemas.Unauthorized, "a bearer token is needed"),
 		"Forbidden":      refusal(403, schemas.Forbidden, "the token does not allow this"),
@@ -28,6 +28,8 @@ func problems() object {
 		"Unavailable":    refusal(503, schemas.Unavailable, "the log did not answer; try again", "Retry-After"),
 		"Expired":        refusal(504, schemas.DeadlineExceeded, "the plan's deadline passed"),
 	}
+	maps.Copy(all, taskProblems())
+	return all
 }
 
 func refusal(status int, code schemas.Code, detail string, headers ...string) object {
@@ -69,7 +71,7 @@ func responses(own object, names ...string) object {
 
 func problemStatus(name string) int {
 	return map[string]int{
-		"BadRequest": 400, "Unauthorized": 401, "Forbidden": 403, "NotFound": 404, "NotAcceptable": 406, "Conflict": 409,
+		"BadRequest": 400, "NotRunning": 400, "Protocol": 400, "NoTask": 404, "PackSize": 413, "Unauthorized": 401, "Forbidden": 403, "NotFound": 404, "NotAcceptable": 406, "Conflict": 409,
 		"InFlight": 409, "Gone": 410, "TooLarge": 413, "MediaType": 415, "Unprocessable": 422, "OutcomeUnknown": 424,
 		"RateLimited": 429, "Internal": 500, "Unavailable": 503, "Expired": 504,
 	}[name]

@@ -1,0 +1,202 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+
+	egressgit "weir/egress/git"
+	ingressgit "weir/ingress/git"
+	"weir/internal/fault"
+	"weir/internal/git"
+	"weir/internal/gitwire"
+	"weir/internal/handoff"
+	"weir/internal/outbound"
+	"weir/internal/repos"
+	"weir/processors"
+	"weir/processors/call"
+	gitcall "weir/processors/call/git"
+	processorsgit "weir/processors/git"
+	"weir/processors/tasks"
+	"weir/schemas"
+)
+
+// gitProgram is the git on this node, as the rooms use it.
+type gitProgram interface {
+	egressgit.Program
+	ingressgit.Hosted
+	processorsgit.Receiver
+	processorsgit.Keeper
+	processorsgit.Brancher
+}
+
+// repositories are the parts that have to do with them.
+type repositories struct {
+	hands   *handoff.Hands
+	table   *repos.Table
+	program gitProgram
+	client  *outbound.Client
+	forward *processorsgit.Forward
+	branch  *processorsgit.Branches
+}
+
+// openGit opens the repositories on this node's disk, and the way to those elsewhere.
+func (a *App) openGit(ctx context.Context) error {
+	r := &a.repositories
+	r.hands, r.table = handoff.New(), repos.New(a.broker.Repos())
+	if err := a.openProgram(ctx); err != nil {
+		return err
+	}
+	g := a.cfg.Git
+	r.client = outbound.New(a.network.over(outbound.Config{
+		HeaderTimeout: g.Timeout, BodyTimeout: g.Timeout, MaxBodyBytes: int64(g.MaxRepo), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
+	}))
+	a.teardown.push(func(context.Context) error { r.client.Close(); return nil })
+	r.forward = processorsgit.NewForward(a.guard, r.client, a.recorder, processorsgit.ForwardConfig{
+		Secrets: a.secrets, Worker: a.worker, Timeout: g.Timeout, Answer: int64(g.MaxRepo),
+	})
+	return nil
+}
+
+// openProgram finds git. Where there is none, or no place for repositories, Weir goes
+// without: those elsewhere can still be used.
+func (a *App) openProgram(ctx context.Context) error {
+	g, dir := a.cfg.Git, a.cfg.GitDir()
+	a.repositories.program = noGit{"this node has no place for repositories: set git.dir", a.cfg.Embedded()}
+	if dir == "" {
+		return nil
+	}
+	if _, err := exec.LookPath(g.Program); err != nil {
+		a.repositories.program = noGit{"git is not installed where Weir runs, or git.program does not name it", a.cfg.Embedded()}
+		a.log.WarnContext(ctx, "git not found: repositories on this node are not served")
+		return nil //nolint:nilerr // it is told when a repository is asked for
+	}
+	program, err := git.Open(ctx, git.Config{
+		Dir: dir, Program: g.Program, Timeout: g.Timeout, MaxPack: int64(g.MaxPack), MaxRepo: int64(g.MaxRepo),
+		Memory: int64(g.Memory), Processes: g.Processes, Logger: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("git: %w", err)
+	}
+	a.repositories.program = program
+	a.teardown.push(func(context.Context) error { program.Close(); return nil })
+	return nil
+}
+
+// upstream is how repositories elsewhere are reached.
+func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.Upstream {
+	return processorsgit.Upstream{
+		Forward: a.repositories.forward, Caller: caller, Answers: answers,
+		Adapter: gitcall.New(a.repositories.client, a.secrets, gitcall.Config{}),
+	}
+}
+
+// coding are the performers of what coding agents do.
+func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind]processors.Performer {
+	r, up := &a.repositories, a.upstream(caller, answers)
+	r.branch = processorsgit.NewBranches(a.recorder, processorsgit.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: up})
+	return map[schemas.Kind]processors.Performer{
+		schemas.KindTask: tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
+			Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
+		}),
+		schemas.KindPush: processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
+			Hands: r.hands, Repos: r.table, Hosted: r.program, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+			Limits: packLimits(int64(a.cfg.Git.MaxPack)),
+		}),
+		schemas.KindRepo: processorsgit.NewRepos(a.recorder, processorsgit.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up}),
+	}
+}
+
+// packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is
+// bounded besides, because git holds it in memory.
+func packLimits(size int64) gitwire.PackLimits {
+	return gitwire.PackLimits{Bytes: size, Objects: 5_000_000, Object: max(size, 64<<20), Unpacked: 8 * max(size, 64<<20)}
+}
+
+func (a *App) gitReads() *egressgit.Config {
+	r := &a.repositories
+	return &egressgit.Config{
+		Grant: a.desk.Grant, Hold: a.desk.Hold, Over: a.board.Over, Repos: r.table, Hosted: egressgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
+	}
+}
+
+func (a *App) gitWrites() *ingressgit.Config {
+	r := &a.repositories
+	return &ingressgit.Config{
+		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
+	}
+}
+
+// hosts is nil where repositories can be made: here or, where other nodes share the log,
+// perhaps there.
+func (a *App) hosts() error {
+	if none, ok := a.repositories.program.(noGit); ok && none.alone {
+		return none.public()
+	}
+	return nil
+}
+
+// branchExists asks about a branch at the door. A repository that is not on this node is
+// on another one, unless there is no other.
+func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
+	there, err := a.repositories.branch.Exists(ctx, repo, branch)
+	if errors.Is(err, git.ErrNoRepo) && a.cfg.Embedded() {
+		if err := a.hosts(); err != nil {
+			return false, err
+		}
+		return false, fault.New(schemas.Unavailable, "the repository's directory is not below git.dir any more; bring it back, or make the repository anew under another name")
+	}
+	return there, err
+}
+
+// noGit is the git of a node that has none.
+type noGit struct {
+	why   string
+	alone bool // no other node shares the log
+}
+
+// away leaves work to a node that has git.
+func (n noGit) away() error { return fmt.Errorf("%w: %s", git.ErrNoRepo, n.why) }
+
+// public is for whoever asks this node.
+func (n noGit) public() error { return fault.New(schemas.Unavailable, n.why) }
+
+func (n noGit) Here(string) error { return n.asked() }
+
+func (n noGit) Create(context.Context, string, string) (string, error) { return "", n.away() }
+
+func (n noGit) Import(context.Context, string, string, string) (string, error) { return "", n.away() }
+
+func (n noGit) Branch(context.Context, string, string, string, string) (string, error) {
+	return "", n.away()
+}
+
+func (n noGit) Head(context.Context, string, string) (string, error) { return "", n.away() }
+
+func (n noGit) Remove(context.Context, string) error { return n.away() }
+
+func (n noGit) Fate(context.Context, string, string, string, string) (git.Fate, error) {
+	return git.Fate{}, n.away()
+}
+
+func (n noGit) ReceivePack(context.Context, string, git.Push) (gitwire.Report, error) {
+	return gitwire.Report{}, n.away()
+}
+
+func (n noGit) Advertise(context.Context, string, string, int, git.View, io.Writer) error {
+	return n.asked()
+}
+
+func (n noGit) UploadPack(context.Context, string, int, git.View, io.Reader, io.Writer) error {
+	return n.asked()
+}
+
+// asked is the end of a fetch, and of a push at the door.
+func (n noGit) asked() error {
+	if n.alone {
+		return n.public()
+	}
+	return n.away()
+}

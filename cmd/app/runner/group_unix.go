@@ -1,0 +1,14 @@
+//go:build unix
+
+package runner
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ask asks everything in the command's group to end.
+func ask(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // nobody may be left
+
+// kill ends everything in the command's group.
+func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // nobody may be left

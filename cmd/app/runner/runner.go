@@ -1,0 +1,271 @@
+// Package runner starts a command for each task that it leases, and ends it when
+// the task is over. It is a client of a running Weir, as any number of others on any
+// machines may be.
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"weir/schemas"
+)
+
+// Weir is what a runner asks of the server.
+type Weir interface {
+	// Lease takes a task, or nothing where there is none within a while.
+	Lease(ctx context.Context) (*schemas.LeasedTask, error)
+	// Keep says that a lease's holder is there. ErrOver: it has the task no more.
+	Keep(ctx context.Context, token string) error
+	// Fail reports a failure. ErrReported: the agent has said already how the task
+	// ended. ErrOver: the task is over for another reason, or is another's.
+	Fail(ctx context.Context, token, description string) error
+	// Release gives a task back, so that another runner has it at once.
+	Release(ctx context.Context, token string) error
+}
+
+var (
+	// ErrOver says that a token stands for no task any more.
+	ErrOver = errors.New("the task is over for this holder")
+	// ErrReported says that the holder of a token has said how its task ended.
+	ErrReported = errors.New("the agent has said how the task ended")
+)
+
+// Config of Run. What has no default says so.
+type Config struct {
+	// Command is run by the system's shell; required.
+	Command string
+	// BaseURL is what the command gets as MINION_API_BASE_URL; required.
+	BaseURL string
+	// Dir holds a directory for each task; required.
+	Dir string
+	// Environ is what the command finds besides its task, as NAME=value.
+	Environ []string
+	// Slots is how many tasks are worked on at a time; default 1.
+	Slots int
+	// Output is how much of a command's output is kept, in bytes; default 1 MiB.
+	Output int64
+	// Keep leaves the directories and outputs of commands that did well as well.
+	Keep bool
+	// Grace is the time between asking a command to end and ending it; default 10 s.
+	Grace time.Duration
+	// Once ends the runner when there is nothing more to lease.
+	Once bool
+	// Pause is the time before a server is asked again that did not answer; default 2 s.
+	Pause time.Duration
+	// Tell hears what happens, from several goroutines; default nobody.
+	Tell func(Notice)
+}
+
+func (c Config) withDefaults() Config {
+	c.Slots = max(c.Slots, 1)
+	c.Output = cmp.Or(c.Output, 1<<20)
+	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Pause = cmp.Or(c.Pause, 2*time.Second)
+	if c.Tell == nil {
+		c.Tell = func(Notice) {}
+	}
+	return c
+}
+
+// Notice is one thing that happened.
+type Notice struct {
+	// What is started, ended, late, lost, released or trouble.
+	What   string `json:"event"`
+	TaskID string `json:"task_id,omitempty"`
+	Lease  int    `json:"lease,omitempty"`
+	// Exit is the command's exit status, of ended; -1 where a signal ended it.
+	Exit *int `json:"exit,omitempty"`
+	// Reported: the agent said itself how its task ended.
+	Reported bool `json:"reported,omitempty"`
+	// Output is the file with the command's output, and Tail the end of it, of a command
+	// that did not do well.
+	Output string   `json:"output,omitempty"`
+	Tail   []string `json:"tail,omitempty"`
+	// Error is what went wrong between the runner and the server.
+	Error string `json:"error,omitempty"`
+}
+
+// The notices.
+const (
+	Started  = "started"
+	Ended    = "ended"
+	Late     = "late" // the runner ended it at the task's deadline
+	Lost     = "lost"
+	Released = "released"
+	Trouble  = "trouble"
+)
+
+type runner struct {
+	weir Weir
+	cfg  Config
+}
+
+// Run leases tasks until ctx ends, or with Once until there are none. A command that
+// is under way when ctx ends is asked to end, and its task goes back. An error is that of the
+// first request: a server that was there is waited for.
+func Run(ctx context.Context, w Weir, cfg Config) error {
+	r := &runner{weir: w, cfg: cfg.withDefaults()}
+	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	first, err := w.Lease(ctx)
+	if err != nil {
+		return err
+	}
+	var slots sync.WaitGroup
+	for i := range r.cfg.Slots {
+		taken := first
+		if i > 0 {
+			taken = nil
+		}
+		slots.Go(func() { r.slot(ctx, taken) })
+	}
+	slots.Wait()
+	return nil
+}
+
+// slot works on one task after the other.
+func (r *runner) slot(ctx context.Context, taken *schemas.LeasedTask) {
+	pause := r.cfg.Pause
+	for ctx.Err() == nil || taken != nil {
+		if taken == nil {
+			var err error
+			taken, err = r.weir.Lease(ctx)
+			if err != nil {
+				r.trouble(ctx, err, r.cfg.Pause)
+				continue
+			}
+		}
+		switch {
+		case taken == nil && r.cfg.Once:
+			return
+		case taken == nil:
+		case r.work(ctx, taken):
+			pause = r.cfg.Pause
+		default: // what keeps one command from beginning keeps the next as well
+			r.wait(ctx, pause)
+			pause = min(2*pause, longPause)
+		}
+		taken = nil
+	}
+}
+
+// longPause is the longest time between two tasks whose commands could not begin.
+const longPause = 5 * time.Minute
+
+// trouble waits a little for a server that does not answer.
+func (r *runner) trouble(ctx context.Context, err error, pause time.Duration) {
+	if ctx.Err() == nil {
+		r.cfg.Tell(Notice{What: Trouble, Error: err.Error()})
+		r.wait(ctx, pause)
+	}
+}
+
+func (r *runner) wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// work runs the command for one task and says what came of it. It reports whether the
+// command could begin at all: what keeps it from that is the runner's affair and not the
+// task's, which goes back.
+func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
+	name := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s-%d", t.ID, t.Lease))
+	note := Notice{TaskID: t.ID, Lease: t.Lease, Output: name + ".log"}
+	if ctx.Err() == nil {
+		r.cfg.Tell(Notice{What: Started, TaskID: t.ID, Lease: t.Lease})
+	}
+	end, err := r.run(ctx, t, name)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapUp)
+	defer cancel()
+	if err != nil {
+		note.What, note.Error, note.Output = Released, "the command could not begin: "+err.Error(), ""
+		r.release(last, t, &note)
+		r.cfg.Tell(note)
+		return false
+	}
+	if end.missing() {
+		note.What, note.Error = Released, "the shell cannot find or run the command"
+		r.release(last, t, &note)
+		note.Tail = tail(name + ".log")
+		r.cfg.Tell(note)
+		return false
+	}
+	r.conclude(ctx, last, t, end, &note)
+	if end.exit == 0 && note.Reported && !r.cfg.Keep {
+		note.Output = ""
+		r.tidy(name)
+	} else {
+		note.Tail = tail(name + ".log")
+	}
+	r.cfg.Tell(note)
+	return true
+}
+
+// conclude says to the server how a command ended, where that is for the runner to say.
+func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end ending, note *Notice) {
+	note.What, note.Exit = Ended, &end.exit
+	switch {
+	case end.late: // the server has ended the task by itself
+		note.What = Late
+	case ctx.Err() != nil && end.killed && !end.over:
+		note.What, note.Exit = Released, nil
+		r.release(last, t, note)
+	case end.over && end.killed:
+		note.What = Lost
+	default:
+		r.report(last, t, end.sentence(), note)
+	}
+}
+
+// wrapUp bounds the last words about a task.
+const wrapUp = 30 * time.Second
+
+// report says that the task failed, unless its agent has said how it ended.
+func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, sentence string, note *Notice) {
+	for {
+		switch err := r.weir.Fail(ctx, t.Token, sentence); {
+		case err == nil:
+			return
+		case errors.Is(err, ErrReported):
+			note.Reported = true
+			return
+		case errors.Is(err, ErrOver):
+			note.What = Lost
+			return
+		default:
+			r.trouble(ctx, err, r.cfg.Pause)
+			note.Error = err.Error()
+		}
+		if ctx.Err() != nil { // the lease runs out, and another runner has the task
+			return
+		}
+		note.Error = ""
+	}
+}
+
+func (r *runner) release(ctx context.Context, t *schemas.LeasedTask, note *Notice) {
+	switch err := r.weir.Release(ctx, t.Token); {
+	case errors.Is(err, ErrReported):
+		note.What, note.Reported = Ended, true
+	case errors.Is(err, ErrOver):
+		note.What = Lost
+	case err != nil: // the lease runs out
+		note.Error = err.Error()
+	}
+}
+
+func (r *runner) tidy(name string) {
+	_ = os.RemoveAll(name) // what cannot be removed is left for a person
+	_ = os.Remove(name + ".log")
+}

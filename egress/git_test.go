@@ -1,0 +1,251 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/egress/git"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// stable is a table of repositories, and a source that answers with what it was asked.
+type stable struct {
+	err    error  // of the source
+	before string // what it writes before that
+	during func() // is called first
+}
+
+func (*stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+	mode, known := map[string]schemas.RepoMode{"own": schemas.RepoHosted, "other": schemas.RepoHosted, "away": schemas.RepoProxy}[name]
+	if tenant != "acme" || !known {
+		return schemas.Repo{}, fault.ErrNotFound
+	}
+	return schemas.Repo{ID: "id-" + name, Name: name, Mode: mode, DefaultBranch: "main"}, nil
+}
+
+func (s *stable) Advertise(_ context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
+	return s.say(w, repo.ID+" "+g.TaskID+" "+service+" "+strconv.Itoa(protocol))
+}
+
+func (s *stable) UploadPack(_ context.Context, repo schemas.Repo, _ task.Grant, protocol int, in []byte, w io.Writer) error {
+	return s.say(w, repo.ID+" "+strconv.Itoa(protocol)+" "+string(in))
+}
+
+func (s *stable) say(w io.Writer, text string) error {
+	if s.during != nil {
+		s.during()
+	}
+	if s.err != nil {
+		text = s.before
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return err
+	}
+	return s.err
+}
+
+// gitGrants are of a task's holder, a reader of the tenant, and one of another tenant.
+func gitGrants(_ context.Context, token string) (task.Grant, error) {
+	switch token {
+	case "task":
+		return task.Grant{Tenant: "acme", TaskID: "t-1", Repo: "own", Branch: "work"}, nil
+	case "reader":
+		return task.Grant{Tenant: "acme"}, nil
+	case "stranger":
+		return task.Grant{Tenant: "globex"}, nil
+	case "busy":
+		return task.Grant{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "wait"}, RetryAfter: 3 * time.Second}
+	default:
+		return task.Grant{}, fault.New(schemas.Unauthorized, "the token is not in force")
+	}
+}
+
+// gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
+func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *house {
+	t.Helper()
+	cfg := git.Config{Grant: gitGrants, Repos: s, Hosted: s}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h := build(t, func(c *egress.Config) { c.Git = &cfg })
+	h.engine = gin.New()
+	h.engine.UseRawPath, h.engine.UnescapePathValues, h.engine.RedirectTrailingSlash = true, true, false
+	h.engine.HandleMethodNotAllowed = true
+	h.room.Mount(h.engine)
+	return h
+}
+
+func pkt(text string) string {
+	return "00" + strconv.FormatInt(int64(len(text)+4)+0x100, 16)[1:] + text
+}
+
+var lsRefs = pkt("command=ls-refs\n") + "0000"
+
+const (
+	fetchType = "application/x-git-upload-pack-request"
+	refsPath  = "/info/refs?service=git-upload-pack"
+)
+
+// fetch sends a body as the client of git does.
+func (h *house) fetch(path, token, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, strings.NewReader(body))
+	for i, header := 0, append([]string{"Authorization", "Bearer " + token, "Content-Type", fetchType, "Git-Protocol", "version=2"}, headers...); i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.engine.ServeHTTP(w, r)
+	return w
+}
+
+// refused checks the form of a refusal, for a program and for git.
+func refused(t *testing.T, w *httptest.ResponseRecorder, status int, code schemas.Code, what string) {
+	t.Helper()
+	require.Equal(t, status, w.Code, "%s: %s", what, w.Body)
+	require.Equal(t, problem.MediaType, w.Header().Get("Content-Type"), what)
+	p := decode[schemas.Problem](t, w.Body)
+	require.Equal(t, code, p.Code, what)
+	require.NotEmpty(t, p.Detail, what)
+	want := ""
+	if status == http.StatusUnauthorized {
+		want = `Basic realm="weir"`
+	}
+	require.Equal(t, want, w.Header().Get("WWW-Authenticate"), what)
+}
+
+func TestGitAdvertises(t *testing.T) {
+	t.Parallel()
+	h := gitHouse(t, &stable{})
+	for name, tc := range map[string]struct{ path, token, protocol, want, media string }{
+		"v2":           {"/git/own.git" + refsPath, "task", "version=2", "id-own t-1 git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
+		"v0":           {"/git/own" + refsPath, "task", "version=0", "id-own t-1 git-upload-pack 0", "application/x-git-upload-pack-advertisement"},
+		"a push":       {"/git/own/info/refs?service=git-receive-pack", "task", "version=2", "id-own t-1 git-receive-pack 0", "application/x-git-receive-pack-advertisement"},
+		"a reader":     {"/git/other" + refsPath, "reader", "version=2", "id-other  git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
+		"one escape":   {"/git/%6fwn" + refsPath, "task", "version=2", "id-own t-1 git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
+		"more in them": {"/git/own" + refsPath + "&x=1", "task", "version=2", "id-own t-1 git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
+	} {
+		w := h.ask(http.MethodGet, tc.path, tc.token, "Git-Protocol", tc.protocol)
+		require.Equal(t, http.StatusOK, w.Code, "%s: %s", name, w.Body)
+		require.Equal(t, tc.want, w.Body.String(), name)
+		require.Equal(t, tc.media, w.Header().Get("Content-Type"), name)
+		require.True(t, w.Flushed, name)
+	}
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("x:task"))
+	w := h.ask(http.MethodGet, "/git/own.git"+refsPath, "", "Authorization", basic)
+	require.Equal(t, "id-own t-1 git-upload-pack 0", w.Body.String())
+}
+
+// The rows of the inbound corpus about what is read.
+func TestGitRefusesToAdvertise(t *testing.T) {
+	t.Parallel()
+	h := gitHouse(t, &stable{})
+	for name, tc := range map[string]struct {
+		path, token string
+		protocol    []string
+		status      int
+		code        schemas.Code
+	}{
+		"IN-GIT-003 encoded slash":     {"/git/..%2f..%2fetc" + refsPath, "task", nil, 404, schemas.NotFound},
+		"IN-GIT-007 argument":          {"/git/--exec=id" + refsPath, "task", nil, 404, schemas.NotFound},
+		"IN-GIT-011 dumb":              {"/git/own/info/refs", "task", nil, 400, schemas.NotFound},
+		"IN-GIT-013 device":            {"/git/CON" + refsPath, "task", nil, 404, schemas.NotFound},
+		"IN-GIT-015 long":              {"/git/" + strings.Repeat("a", 240) + refsPath, "task", nil, 404, schemas.NotFound},
+		"IN-GIT-017 other tenant":      {"/git/own" + refsPath, "stranger", nil, 404, schemas.NotFound},
+		"IN-GIT-019 service":           {"/git/own/info/refs?service=git-upload-archive", "task", nil, 400, schemas.Forbidden},
+		"IN-GIT-021 two services":      {"/git/own" + refsPath + "&service=git-receive-pack", "task", nil, 400, schemas.InvalidRequest},
+		"two services, the other way":  {"/git/own" + refsPath + ";service=git-receive-pack", "task", nil, 400, schemas.InvalidRequest},
+		"IN-GIT-025 version 1":         {"/git/own" + refsPath, "task", []string{"version=1"}, 400, schemas.GitProtocolRequired},
+		"IN-GIT-027 NUL":               {"/git/own" + refsPath, "task", []string{"version=2\x00;id"}, 400, schemas.InvalidRequest},
+		"two versions":                 {"/git/own" + refsPath, "task", []string{"version=2", "version=2"}, 400, schemas.InvalidRequest},
+		"a query that is none":         {"/git/own/info/refs?service=%zz", "task", nil, 400, schemas.InvalidRequest},
+		"no service's name":            {"/git/own/info/refs?service=", "task", nil, 400, schemas.Forbidden},
+		"another task's repo":          {"/git/other" + refsPath, "task", nil, 404, schemas.NotFound},
+		"no repo":                      {"/git/none" + refsPath, "reader", nil, 404, schemas.NotFound},
+		"no token":                     {"/git/own" + refsPath, "", nil, 401, schemas.Unauthorized},
+		"no token, no service":         {"/git/own/info/refs", "", nil, 401, schemas.Unauthorized},
+		"a dead token":                 {"/git/own" + refsPath, "dead", nil, 401, schemas.Unauthorized},
+		"too many":                     {"/git/own" + refsPath, "busy", nil, 429, schemas.RateLimited},
+		"a reader, to push":            {"/git/own/info/refs?service=git-receive-pack", "reader", nil, 403, schemas.Forbidden},
+		"on an upstream, not reached":  {"/git/away" + refsPath, "reader", nil, 503, schemas.Unavailable},
+		"a repo with two of its kinds": {"/git/own.git.git" + refsPath, "task", nil, 404, schemas.NotFound},
+	} {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, tc.path, http.NoBody)
+		if tc.token != "" {
+			r.Header.Set("Authorization", "Bearer "+tc.token)
+		}
+		r.Header["Git-Protocol"] = tc.protocol
+		w := httptest.NewRecorder()
+		h.engine.ServeHTTP(w, r)
+		refused(t, w, tc.status, tc.code, name)
+
+		r.Header.Set("User-Agent", "git/2.39.5")
+		w = httptest.NewRecorder()
+		h.engine.ServeHTTP(w, r)
+		require.Equal(t, tc.status, w.Code, name)
+		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), name)
+		require.Contains(t, w.Body.String(), string(tc.code), name)
+		require.Equal(t, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"), name)
+		if tc.status == 429 {
+			require.Equal(t, "3", w.Header().Get("Retry-After"))
+		}
+	}
+	for name, path := range map[string]string{
+		"IN-GIT-001 traversal": "/git/../../etc" + refsPath,
+		"IN-GIT-005 sibling":   "/git/own.git/../other" + refsPath,
+		"IN-GIT-009 dumb":      "/git/own/HEAD",
+		"objects":              "/git/own.git/objects/info/packs",
+	} {
+		require.Equal(t, http.StatusNotFound, h.ask(http.MethodGet, path, "task").Code, name)
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, h.ask(http.MethodPost, "/git/own"+refsPath, "task").Code)
+}
+
+// An answer that was not begun has a status of its own; one that was is cut off.
+func TestGitSourcesFail(t *testing.T) {
+	t.Parallel()
+	h := gitHouse(t, &stable{err: fault.New(schemas.DenyHost, "the policy does not allow it")}, func(c *git.Config) { c.Proxied = c.Hosted })
+	refused(t, h.ask(http.MethodGet, "/git/away"+refsPath, "reader"), 403, schemas.DenyHost, "refs")
+	refused(t, h.fetch("/git/away/git-upload-pack", "reader", lsRefs), 403, schemas.DenyHost, "fetch")
+
+	h = gitHouse(t, &stable{err: errDown})
+	w := h.ask(http.MethodGet, "/git/own"+refsPath, "task")
+	refused(t, w, 500, schemas.Internal, "an error that is nobody's business")
+	require.NotContains(t, w.Body.String(), "10.0.0.1")
+
+	h = gitHouse(t, &stable{err: errDown, before: "some"})
+	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("/git/own/git-upload-pack", "task", lsRefs) })
+}
+
+// silentSource has no answer to a fetch.
+type silentSource struct{ *stable }
+
+func (silentSource) UploadPack(context.Context, schemas.Repo, task.Grant, int, []byte, io.Writer) error {
+	return nil
+}
+
+func TestGitHasNothingToSay(t *testing.T) {
+	t.Parallel()
+	s := &stable{}
+	h := gitHouse(t, s, func(c *git.Config) { c.Hosted = silentSource{s} })
+	w := h.fetch("/git/own/git-upload-pack", "task", lsRefs)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
+}
+
+func TestGitIsNotServed(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/git/own"+refsPath, "task").Code)
+}

@@ -1,0 +1,571 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// table is the repositories of two tenants.
+type table struct{ err error }
+
+func (b table) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
+	if tenant != "acme" || b.err != nil {
+		return nil, b.err
+	}
+	var all []schemas.Repo
+	for _, name := range []string{"bakery", "shop", "zoo"} {
+		all = append(all, schemas.Repo{ID: "disk-" + name, Tenant: tenant, Name: name, Mode: schemas.RepoHosted, DefaultBranch: "main"})
+	}
+	return all, nil
+}
+
+func (b table) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
+	all, err := b.List(ctx, tenant)
+	if err != nil {
+		return schemas.Repo{}, err
+	}
+	if i := slices.IndexFunc(all, func(r schemas.Repo) bool { return r.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	return schemas.Repo{}, fault.ErrNotFound
+}
+
+func tasked(c *egress.Config) {
+	c.Repos = table{}
+	c.PublicURL = func() string { return "https://weir.example" }
+}
+
+func taskOf(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: id}
+}
+
+// task files a task.
+func (h *house) task(id, description string) *ledger.State {
+	h.t.Helper()
+	payload, err := ledger.Encode(schemas.TaskOrder{Description: description, Repo: "shop", Branch: "b-" + id, Pool: "default", Model: "m-1"})
+	require.NoError(h.t, err)
+	st, _, err := h.led.Claim(context.Background(), schemas.Action{
+		ID: id, Tenant: "acme", Kind: schemas.KindTask, IDSource: schemas.IDRequest, Fingerprint: "f", TokenHash: "5ec4e7",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Hour).UTC(), Payload: payload,
+	})
+	require.NoError(h.t, err)
+	return st
+}
+
+func (h *house) signal(st *ledger.State, e schemas.TaskEvent) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventSignal, Task: &e})
+}
+
+func (h *house) opened(st *ledger.State) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "worker-7"}})
+	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskOpened, Status: "Queued", Base: "b0"}})
+}
+
+func (h *house) claimed(st *ledger.State, lease int) {
+	h.t.Helper()
+	e := schemas.TaskEvent{What: schemas.TaskClaimed, Status: "Running", Lease: lease}
+	if lease > 0 {
+		e.Holder, e.TokenHash = "pool-1", "5ec4e7"
+	}
+	h.signal(st, e)
+}
+
+func (h *house) asked(st *ledger.State, n int, text string) {
+	h.t.Helper()
+	h.signal(st, schemas.TaskEvent{What: schemas.TaskAsked, Status: "Running", Inquiry: &schemas.TaskInquiry{N: n, Text: text}})
+}
+
+func (h *house) answered(st *ledger.State, n int, text string) {
+	h.t.Helper()
+	h.signal(st, schemas.TaskEvent{What: schemas.TaskAnswered, Status: "Running", Inquiry: &schemas.TaskInquiry{N: n, Text: text}})
+}
+
+func (h *house) reported(st *ledger.State, lease int) {
+	h.t.Helper()
+	h.signal(st, schemas.TaskEvent{What: schemas.TaskReported, Status: "Completed", Lease: lease, Report: &schemas.TaskReport{Completed: true, Description: "did it"}})
+}
+
+func (h *house) completed(st *ledger.State) {
+	h.t.Helper()
+	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"status":"Completed","description":"did it","branch":"b","base":"b0","head":"c1"}`)})
+}
+
+func TestOneTask(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	st := h.task("t-1", "Fix <it>")
+	h.opened(st)
+	h.claimed(st, 1)
+	w := h.get("/v1/tasks/t-1")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Positive(t, h.barrier.Load(), "nothing is shown that would not survive")
+	require.Contains(t, w.Body.String(), "Fix <it>")
+	require.NotContains(t, w.Body.String(), "5ec4e7")
+	v := decode[schemas.TaskView](t, w.Body)
+	require.Equal(t, []any{"t-1", schemas.TaskStatusRunning, "https://weir.example/git/shop.git", "b-t-1", "pool-1", "/v1/tasks/t-1/events"},
+		[]any{v.ID, v.Status, v.RepoURL, v.Branch, v.Holder, v.EventsURL})
+	h.claim(httpRef("call"))
+	for _, tc := range []struct {
+		tenant, path string
+		status       int
+	}{
+		{"acme", "/v1/tasks/t-2", 404},
+		{"acme", "/v1/tasks/call", 404},
+		{"acme", "/v1/tasks/a%20b", 404},
+		{"acme", "/v1/tasks/call/events", 404},
+		{"acme", "/v1/tasks/a%20b/events", 404},
+		{"other", "/v1/tasks/t-1", 404},
+		{"other", "/v1/tasks/t-1/events", 404},
+		{"poor", "/v1/tasks/t-1", 403},
+		{"poor", "/v1/tasks", 403},
+		{"poor", "/v1/repos", 403},
+		{"", "/v1/tasks/t-1/events", 401},
+		{"busy", "/v1/repos/shop", 429},
+	} {
+		w := h.ask(http.MethodGet, tc.path, tc.tenant)
+		require.Equal(t, tc.status, w.Code, tc)
+		if tc.status == 404 {
+			require.Equal(t, "there is no such task", decode[schemas.Problem](t, w.Body).Detail, tc)
+		}
+	}
+	require.Equal(t, http.StatusNotFound, build(t).get("/v1/tasks/t-1").Code, "a node without tasks")
+}
+
+// TestALongTask has a description that lies aside.
+func TestALongTask(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	long := strings.Repeat("x", schemas.MaxTaskDescription)
+	st := h.task("t-1", long)
+	h.opened(st)
+	h.claimed(st, 0)
+	require.Equal(t, long, decode[schemas.TaskView](t, h.get("/v1/tasks/t-1").Body).Description)
+	require.Equal(t, long, decode[schemas.AgentTask](t, h.agent(t.Context(), 0).Body).Description)
+}
+
+func TestTheListOfTasks(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	var want []string
+	for i := range 9 {
+		id := fmt.Sprintf("t-%d", i)
+		st := h.task(id, "d")
+		if i%3 == 0 {
+			h.claimed(st, 0)
+			want = append(want, id)
+		}
+		h.claim(httpRef(fmt.Sprintf("call-%d", i)))
+	}
+	slices.Reverse(want)
+	list := func(query string) (ids []string) {
+		for cursor := ""; ; {
+			w := h.get("/v1/tasks?" + query + cursor)
+			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+			page := decode[schemas.Page[schemas.TaskView]](t, w.Body)
+			for _, v := range page.Items {
+				ids = append(ids, v.ID)
+			}
+			if page.Next == "" {
+				return ids
+			}
+			cursor = "&cursor=" + page.Next
+		}
+	}
+	require.Len(t, list("limit=2"), 9)
+	require.Equal(t, want, list("status=Running&limit=1"))
+	require.Equal(t, want, list("status=Running"))
+	require.Empty(t, list("status=Expired"))
+	empty := h.ask(http.MethodGet, "/v1/tasks", "other")
+	require.JSONEq(t, `{"items":[]}`, empty.Body.String())
+	for _, query := range []string{"status=open", "cursor=x", "cursor=", "limit=0"} {
+		require.Equal(t, http.StatusBadRequest, h.get("/v1/tasks?"+query).Code, query)
+	}
+	h.failing(func() error { return fault.ErrUnavailable })
+	require.Equal(t, http.StatusServiceUnavailable, h.get("/v1/tasks").Code)
+}
+
+// whole is a task that has ended, with a cancel that came too late.
+func (h *house) whole(id string) *ledger.State {
+	st := h.task(id, "d")
+	h.opened(st)
+	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
+	h.claimed(st, 1)
+	h.asked(st, 1, "SECRET?")
+	h.append(st, schemas.Event{Type: schemas.EventCancel})
+	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskPushed, Status: "Running", Head: "c1", Push: "p-1"}})
+	return st
+}
+
+func TestTheChangesOfATask(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	st := h.whole("t-1")
+	h.reported(st, 1)
+	h.completed(st)
+	w := h.get("/v1/tasks/t-1/events", "Accept", "text/event-stream")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NotContains(t, w.Body.String(), "SECRET", "a status holds no content")
+	require.NotContains(t, w.Body.String(), "did it")
+	all := frames(w.Body.String())
+	var updates []schemas.TaskUpdate
+	for _, f := range all {
+		require.Contains(t, f, "\nevent: status\ndata: {")
+		_, data, _ := strings.Cut(f, "data: ")
+		updates = append(updates, decode[schemas.TaskUpdate](t, strings.NewReader(data)))
+	}
+	var short []string
+	for _, u := range updates {
+		require.Equal(t, "t-1", u.TaskID)
+		short = append(short, fmt.Sprintf("%d %s %s", u.N, u.What, u.Status))
+	}
+	require.Equal(t, []string{
+		"1 accepted Queued", "3 opened Queued", "5 claimed Running", "6 asked Running", "7 cancel Running", "8 pushed Running", "9 reported Completed", "10 settled Completed",
+	}, short)
+	require.Equal(t, []any{"b0", 1, "c1", "p-1", "c1"}, []any{updates[1].Head, updates[3].Inquiry, updates[5].Head, updates[5].Push, updates[7].Head})
+
+	// The same as pages, from anywhere on.
+	for _, limit := range []int{1, 3, 100} {
+		var got []schemas.TaskUpdate
+		for after := "0"; after != ""; {
+			page := decode[schemas.Page[schemas.TaskUpdate]](t, h.get(fmt.Sprintf("/v1/tasks/t-1/events?limit=%d&after=%s", limit, after), "Accept", "application/json").Body)
+			got = append(got, page.Items...)
+			after = page.Next
+		}
+		require.Equal(t, updates, got)
+	}
+	for i, f := range all {
+		w := h.get("/v1/tasks/t-1/events", "Accept", "text/event-stream", "Last-Event-ID", idOf(f))
+		if i == len(all)-1 {
+			require.Equal(t, http.StatusNoContent, w.Code)
+			continue
+		}
+		require.Equal(t, all[i+1:], frames(w.Body.String()))
+	}
+	for _, bad := range []string{"?after=x", "?live=no", "?limit=0&live=long-poll", "?timeout=x&live=long-poll"} {
+		require.Equal(t, http.StatusBadRequest, h.get("/v1/tasks/t-1/events"+bad).Code, bad)
+	}
+	require.Equal(t, http.StatusNotAcceptable, h.get("/v1/tasks/t-1/events", "Accept", "text/html").Code)
+	// And as the action's own events, with all that its people may see.
+	require.Contains(t, h.get("/v1/actions/t-1/events", "Accept", "application/json").Body.String(), "SECRET?")
+	require.NotContains(t, h.get("/v1/actions/t-1/events", "Accept", "application/json").Body.String(), "5ec4e7")
+}
+
+// TestAChangeIsWaitedFor by a page; what changes nothing does not end the wait.
+func TestAChangeIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, tasked)
+		st := h.task("t-1", "d")
+		first := decode[schemas.Page[schemas.TaskUpdate]](t, h.get("/v1/tasks/t-1/events", "Accept", "application/json").Body)
+		got := make(chan *httptest.ResponseRecorder, 1)
+		go func() { got <- h.get("/v1/tasks/t-1/events?live=long-poll&timeout=20&after=" + first.Next) }()
+		synctest.Wait()
+		h.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}})
+		synctest.Wait()
+		require.Empty(t, got)
+		h.claimed(st, 0)
+		page := decode[schemas.Page[schemas.TaskUpdate]](t, (<-got).Body)
+		require.Len(t, page.Items, 1)
+		require.Equal(t, "claimed", page.Items[0].What)
+		h.feed.Close()
+	})
+}
+
+// agent answers as ingress has it for GET /agent/task.
+func (h *house) agent(ctx context.Context, lease int) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.room.AgentTask(w, httptest.NewRequestWithContext(ctx, http.MethodGet, schemas.RouteAgentTask, http.NoBody), taskOf("t-1"), lease)
+	return w
+}
+
+func TestAnAgentWaitsForItsBranch(t *testing.T) {
+	t.Parallel()
+	const ready = `{"status":"Running","description":"d","git_user_name":"weir[bot]","git_user_email":"weir[bot]@users.noreply.weir.invalid",` +
+		`"git_repo_url":"https://weir.example/git/shop.git","git_branch":"b-t-1"}`
+	for name, tc := range map[string]struct {
+		live   func(h *house, st *ledger.State)
+		status int
+		code   schemas.Code
+	}{
+		"it is there":   {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
+		"it comes":      {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
+		"it comes late": {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
+		"it is canceled": {func(h *house, st *ledger.State) {
+			h.append(st, schemas.Event{Type: schemas.EventCancel})
+		}, 400, schemas.TaskNotRunning},
+		"it cannot be made": {func(h *house, st *ledger.State) {
+			h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskClosed, Status: "Failed", Code: schemas.Conflict}})
+		}, 400, schemas.TaskNotRunning},
+		"it has ended": {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 400, schemas.TaskNotRunning},
+		"it is lost": {func(h *house, st *ledger.State) {
+			h.signal(st, schemas.TaskEvent{What: schemas.TaskReleased, Status: "Queued", Lease: 1})
+			h.opened(st)
+		}, 401, schemas.Unauthorized},
+		"it is lost to another": {func(h *house, st *ledger.State) {
+			h.signal(st, schemas.TaskEvent{What: schemas.TaskReleased, Status: "Queued", Lease: 1})
+			h.opened(st)
+			h.claimed(st, 2)
+		}, 401, schemas.Unauthorized},
+		"the node stops": {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, tasked)
+				st := h.task("t-1", "d")
+				lease := 0
+				if strings.Contains(name, "lost") {
+					lease = 1
+				}
+				got := make(chan *httptest.ResponseRecorder, 1)
+				if name == "it is there" || name == "it has ended" {
+					tc.live(h, st)
+					go func() { got <- h.agent(t.Context(), lease) }()
+				} else {
+					h.claimed(st, lease)
+					go func() { got <- h.agent(t.Context(), lease) }()
+					synctest.Wait()
+					tc.live(h, st)
+				}
+				w := <-got
+				require.Equal(t, tc.status, w.Code, w.Body.String())
+				if tc.status == 200 {
+					require.JSONEq(t, ready, w.Body.String())
+				} else {
+					require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code)
+				}
+				require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
+				h.feed.Close()
+			})
+		})
+	}
+}
+
+func TestATaskThatIsLeased(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	st := h.task("t-1", "d")
+	h.opened(st)
+	h.claimed(st, 1)
+	leased := func(lease int) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		given := h.room.Leased(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), lease, "weirt1_x", 90*time.Second)
+		require.Equal(t, w.Code == http.StatusOK, given)
+		return w
+	}
+	w := leased(1)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	got := decode[schemas.LeasedTask](t, w.Body)
+	require.Equal(t, []any{"t-1", 1, "weirt1_x", int64(90_000), "m-1", st.Action.Deadline, schemas.TaskStatusRunning},
+		[]any{got.ID, got.Lease, got.Token, got.Timeout, got.Model, got.Deadline, got.Task.Status})
+	require.Equal(t, http.StatusUnauthorized, leased(2).Code, "it is another's")
+}
+
+func TestATaskWithItsToken(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	h.task("t-1", "d")
+	answer := func(id string, status int, token string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.room.Task(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTasks, http.NoBody), taskOf(id), status, token)
+		return w
+	}
+	w := answer("t-1", http.StatusCreated, "weirt1_x")
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	got := decode[schemas.NewTask](t, w.Body)
+	require.Equal(t, []string{"t-1", "weirt1_x"}, []string{got.ID, got.Token})
+	again := answer("t-1", http.StatusOK, "")
+	require.Equal(t, http.StatusOK, again.Code)
+	require.NotContains(t, again.Body.String(), `"token"`)
+	require.Equal(t, http.StatusNotFound, answer("t-2", http.StatusOK, "").Code)
+}
+
+// inquire answers as ingress has it for POST /agent/inquiry.
+func (h *house) inquire(ctx context.Context, lease, n int, touch func()) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.room.Inquiry(w, httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteAgentInquiry, http.NoBody), taskOf("t-1"), lease, n, touch)
+	return w
+}
+
+func TestAnAnswerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	lost := func(h *house, st *ledger.State) {
+		h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
+	}
+	for name, tc := range map[string]struct {
+		live   func(h *house, st *ledger.State)
+		status int
+		want   string // a part of the body
+	}{
+		"answered":            {func(h *house, st *ledger.State) { h.answered(st, 1, "half <even> \u00fc") }, 200, `"half <even> ü"`},
+		"answered with none":  {func(h *house, st *ledger.State) { h.answered(st, 1, "") }, 200, `""`},
+		"another is answered": {func(h *house, st *ledger.State) { h.asked(st, 2, "b"); h.answered(st, 2, "B"); h.answered(st, 1, "A") }, 200, `"A"`},
+		"completed meanwhile": {func(h *house, st *ledger.State) { h.reported(st, 1) }, 400, "Task is not running"},
+		"canceled":            {func(h *house, st *ledger.State) { h.append(st, schemas.Event{Type: schemas.EventCancel}) }, 400, "Task is not running"},
+		"lost":                {lost, 401, "UNAUTHORIZED"},
+		"lost to another":     {func(h *house, st *ledger.State) { lost(h, st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
+		"the node stops":      {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, "ask again"},
+		"the log is lost": {func(h *house, st *ledger.State) {
+			h.log.Purge(schemas.LogStream(layout.Partition("acme", "t-1")), st.Seq)
+		}, 200, `"after all"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, tasked)
+				st := h.task("t-1", "d")
+				h.opened(st)
+				h.claimed(st, 1)
+				h.asked(st, 1, "a")
+				var touched atomic.Int64
+				got := make(chan *httptest.ResponseRecorder, 1)
+				go func() { got <- h.inquire(t.Context(), 1, 1, func() { touched.Add(1) }) }()
+				time.Sleep(time.Hour + time.Second)
+				require.Empty(t, got, "it waits for as long as it takes")
+				require.GreaterOrEqual(t, touched.Load(), int64(1000), "and is heard of all the time")
+				tc.live(h, st)
+				if name == "the log is lost" { // what follows comes by the feed
+					h.answered(st, 1, "after all")
+				}
+				w := <-got
+				require.Equal(t, tc.status, w.Code, w.Body.String())
+				require.Contains(t, w.Body.String(), tc.want)
+				if tc.status == 200 {
+					require.Equal(t, tc.want, w.Body.String())
+					require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+				}
+				before := touched.Load()
+				time.Sleep(time.Minute)
+				require.Equal(t, before, touched.Load(), "who has an answer waits no more")
+				h.feed.Close()
+			})
+		})
+	}
+}
+
+// TestAnswersThatAreThere need no waiting, whoever has asked.
+func TestAnswersThatAreThere(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	st := h.task("t-1", "d")
+	h.claimed(st, 0)
+	h.asked(st, 1, "a")
+	h.answered(st, 1, "A")
+	require.Equal(t, `"A"`, h.inquire(t.Context(), 0, 1, func() {}).Body.String())
+	h.reported(st, 0)
+	require.Equal(t, `"A"`, h.inquire(t.Context(), 0, 1, func() {}).Body.String())
+	require.Equal(t, http.StatusBadRequest, h.inquire(t.Context(), 0, 2, func() {}).Code)
+}
+
+// TestAnAskerThatHasGone gets nothing, and holds nothing.
+func TestAnAskerThatHasGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, tasked)
+		st := h.task("t-1", "d")
+		h.claimed(st, 0)
+		h.asked(st, 1, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan *httptest.ResponseRecorder, 1)
+		go func() { got <- h.inquire(ctx, 0, 1, func() {}) }()
+		synctest.Wait()
+		cancel()
+		require.Zero(t, (<-got).Body.Len())
+		h.feed.Close()
+	})
+}
+
+func TestRepositories(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	page := decode[schemas.Page[schemas.Repo]](t, h.get("/v1/repos?limit=2").Body)
+	require.Len(t, page.Items, 2)
+	require.Equal(t, "shop", page.Next)
+	w := h.get("/v1/repos?cursor=shop")
+	require.NotContains(t, w.Body.String(), "disk-")
+	require.NotContains(t, w.Body.String(), "acme")
+	require.Equal(t, "https://weir.example/git/zoo.git", decode[schemas.Page[schemas.Repo]](t, w.Body).Items[0].URL)
+	one := h.get("/v1/repos/shop")
+	require.JSONEq(t, `{"name":"shop","mode":"hosted","default_branch":"main","created":"0001-01-01T00:00:00Z","url":"https://weir.example/git/shop.git"}`, one.Body.String())
+	for _, tc := range []struct{ tenant, path string }{{"acme", "none"}, {"other", "shop"}, {"acme", "..%2Fshop"}} {
+		w := h.ask(http.MethodGet, "/v1/repos/"+tc.path, tc.tenant)
+		require.Equal(t, http.StatusNotFound, w.Code)
+	}
+	require.Equal(t, http.StatusBadRequest, h.get("/v1/repos?limit=0").Code)
+	down := build(t, func(c *egress.Config) { c.Repos = table{err: fault.ErrUnavailable} })
+	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos").Code)
+	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos/shop").Code)
+}
+
+func TestEndsOfTheNewKinds(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	repo := schemas.Ref{Tenant: "acme", Kind: schemas.KindRepo, ID: "r-1"}
+	h.settle(h.claim(repo), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"id":"disk-1","tenant":"acme","name":"shop","mode":"hosted","default_branch":"main","created":"2026-01-02T03:04:05Z"}`)})
+	for _, duplicate := range []bool{false, true} {
+		w := h.respond(t.Context(), repo, receipt("r-1", duplicate), -1)
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.Equal(t, "/v1/repos/shop", w.Header().Get("Location"))
+		require.JSONEq(t, `{"name":"shop","mode":"hosted","default_branch":"main","created":"2026-01-02T03:04:05Z","url":"https://weir.example/git/shop.git"}`, w.Body.String())
+	}
+	require.NotContains(t, h.get("/v1/actions/r-1").Body.String(), "disk-1")
+	require.NotContains(t, h.get("/v1/actions/r-1/events", "Accept", "application/json").Body.String(), "disk-1")
+
+	taken := schemas.Ref{Tenant: "acme", Kind: schemas.KindRepo, ID: "r-2"}
+	h.settle(h.claim(taken), schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Conflict, Message: "the name is taken"})
+	w := h.respond(t.Context(), taken, receipt("r-2", false), -1)
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Equal(t, "the name is taken", decode[schemas.Problem](t, w.Body).Detail)
+
+	st := h.task("t-1", "d")
+	h.opened(st)
+	h.claimed(st, 0)
+	h.reported(st, 0)
+	h.completed(st)
+	w = h.respond(t.Context(), taskOf("t-1"), receipt("t-1", true), -1)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, schemas.TaskStatusCompleted, decode[schemas.TaskView](t, w.Body).Status)
+	view := decode[schemas.ActionView](t, h.get("/v1/actions/t-1").Body)
+	require.JSONEq(t, `{"status":"Completed","description":"did it","branch":"b","base":"b0","head":"c1"}`, string(view.Result))
+}
+
+// TestTheWordsOfTasksInTheList of actions.
+func TestTheWordsOfTasksInTheList(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked)
+	st := h.task("t-1", "d")
+	word := func() schemas.Status {
+		page := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?kind=task").Body)
+		require.Len(t, page.Items, 1)
+		require.Equal(t, page.Items[0].Status, decode[schemas.ActionView](t, h.get("/v1/actions/t-1").Body).Status)
+		return page.Items[0].Status
+	}
+	h.claimed(st, 0)
+	require.Equal(t, schemas.Status("accepted"), word())
+	h.opened(st)
+	require.Equal(t, schemas.Status("started"), word())
+	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
+	require.Equal(t, schemas.Status("waiting"), word())
+	h.asked(st, 1, "a")
+	require.Equal(t, schemas.Status("started"), word())
+}

@@ -1,0 +1,48 @@
+package git_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/git"
+	"weir/internal/gitwire"
+	"weir/internal/task"
+)
+
+// What git or its client calls itself, and whatever else a client puts among its
+// capabilities, stays out of the log.
+func FuzzOrder(f *testing.F) {
+	const oid = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	f.Add("refs/heads/work", oid, oid, "agent=AGWCANARY", 1)
+	f.Add("refs/heads/work", gitwire.Zero, oid, "quiet", 1)
+	f.Add("refs/heads/work", oid, gitwire.Zero, "side-band-64k", 2)
+	f.Fuzz(func(t *testing.T, ref, from, to, capability string, n int) {
+		g := task.Grant{TaskID: "t", Repo: "own", Branch: "work"}
+		c := gitwire.Commands{Capabilities: []string{capability, "report-status"}}
+		for range max(1, n%4) {
+			c.List = append(c.List, gitwire.Command{Old: from, New: to, Ref: ref})
+		}
+		o := git.Order(g, c)
+		if allowed := len(c.List) == 1 && ref == "refs/heads/work" && from != gitwire.Zero && to != gitwire.Zero; allowed != (o.Denied == "") {
+			t.Fatalf("%+v is denied for %q", c.List, o.Denied)
+		}
+		for _, kept := range o.Capabilities {
+			switch kept {
+			case gitwire.CapAtomic, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapReport, gitwire.CapSideBand:
+			default:
+				t.Fatalf("%q is kept", kept)
+			}
+		}
+	})
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c := git.Config{}.WithDefaults()
+	require.EqualValues(t, 1<<30, c.MaxPack)
+	require.Equal(t, 10*time.Minute, c.Timeout)
+	require.Equal(t, 30*time.Second, c.Idle)
+	require.Equal(t, time.Second, git.Config{Timeout: time.Second}.WithDefaults().Timeout)
+}

@@ -1,0 +1,167 @@
+package ingress_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/git"
+	"weir/internal/fault"
+	gitprogram "weir/internal/git"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// holds counts who keeps a lease, and for whom.
+type holds struct {
+	now, ever atomic.Int32
+	last      atomic.Pointer[task.Grant]
+	begun     chan struct{}
+}
+
+func (h *holds) hold(g task.Grant) func() {
+	h.now.Add(1)
+	h.ever.Add(1)
+	h.last.Store(&g)
+	h.begun <- struct{}{}
+	return func() { h.now.Add(-1) }
+}
+
+func heldWorld(t *testing.T, change ...func(*git.Config)) (*gitWorld, *holds) {
+	t.Helper()
+	h := &holds{begun: make(chan struct{}, 64)}
+	return gitSetup(t, append(change, func(c *git.Config) { c.Hold = h.hold })...), h
+}
+
+// nowhere has no repository.
+type nowhere struct{}
+
+func (nowhere) Here(string) error { return gitprogram.ErrNoRepo }
+
+// A push keeps the lease of its task from when its body is read until it is answered,
+// whatever comes of it.
+func TestAPushKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
+	for name, tc := range map[string]struct {
+		token, body string
+		headers     []string
+		spoil       func(w *gitWorld)
+		status      int
+		held        int32
+	}{
+		"it ends well":            {token: "task", body: good, status: 200, held: 1},
+		"it is denied":            {token: "task", body: pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/main")), status: 200, held: 1},
+		"a probe":                 {token: "task", body: "0000", status: 200, held: 1},
+		"no commands":             {token: "task", body: "0003", status: 400, held: 1},
+		"the log is full":         {token: "task", body: good, spoil: func(w *gitWorld) { w.plant(fault.ErrFull, nil) }, status: 503, held: 1},
+		"it may be on the log":    {token: "task", body: good, spoil: func(w *gitWorld) { w.plant(nil, fault.ErrUnavailable) }, status: 503, held: 1},
+		"it panics":               {token: "task", body: good, spoil: func(w *gitWorld) { w.pusher.during = func() { panic("AGWCANARY-PANIC") } }, status: 500, held: 1},
+		"the media type":          {token: "task", body: good, headers: []string{"Content-Type", "text/plain"}, status: 415},
+		"the coding":              {token: "task", body: good, headers: []string{"Content-Encoding", "br"}, status: 415},
+		"a token that only reads": {token: "readonly", body: good, status: 403},
+		"a dead token":            {token: "dead", body: good, status: 401},
+		"it is too large":         {token: "task", body: good + strings.Repeat("x", 3<<20), status: 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, h := heldWorld(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
+			var during int32
+			w.pusher.during = func() { during = h.now.Load() }
+			if tc.spoil != nil {
+				tc.spoil(w)
+			}
+			require.Equal(t, tc.status, w.push(receive, tc.token, tc.body, tc.headers...).Code)
+			require.Equal(t, tc.held, h.ever.Load())
+			require.Zero(t, h.now.Load(), "it is released")
+			if tc.held > 0 {
+				require.Equal(t, []any{"acme", "t-1", 2}, []any{h.last.Load().Tenant, h.last.Load().TaskID, h.last.Load().Lease})
+			}
+			if len(w.responder.calls) > 0 && w.pusher.took {
+				require.EqualValues(t, 1, during, "it is held while the push is taken")
+			}
+		})
+	}
+}
+
+// A node that does not have a repository says so before it has read anything of a push.
+func TestAPushToAnotherNodesRepository(t *testing.T) {
+	t.Parallel()
+	w, h := heldWorld(t, func(c *git.Config) { c.Hosted = nowhere{} })
+	read := &readers{}
+	r := httptest.NewRequest(http.MethodPost, receive, read)
+	for name, value := range map[string]string{
+		"Content-Type": "application/x-git-receive-pack-request", "Authorization": "Bearer task", "User-Agent": "git/2.39.5",
+	} {
+		r.Header.Set(name, value)
+	}
+	rec := httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, r)
+	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
+	require.Equal(t, "this repository lives on another node; push to that one (UNAVAILABLE)\n", rec.Body.String())
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	require.Zero(t, read.n, "nothing of it was read")
+	require.Zero(t, w.records(t))
+	require.Zero(t, h.ever.Load())
+
+	w = gitSetup(t, func(c *git.Config) { c.Hosted, c.Repos = nowhere{}, proxied{} })
+	require.Equal(t, http.StatusOK, w.push(receive, "task", "0000").Code, "one that is an upstream's is on no node")
+	w = gitSetup(t, func(c *git.Config) { c.Hosted = broken{} })
+	require.Equal(t, http.StatusInternalServerError, w.push(receive, "task", "0000").Code)
+}
+
+// proxied has repositories elsewhere.
+type proxied struct{}
+
+func (proxied) Get(_ context.Context, _, name string) (schemas.Repo, error) {
+	return schemas.Repo{ID: "id-" + name, Name: name, Mode: schemas.RepoProxy}, nil
+}
+
+// broken cannot tell what it has.
+type broken struct{}
+
+func (broken) Here(string) error { return io.ErrClosedPipe }
+
+type readers struct{ n int }
+
+func (r *readers) Read([]byte) (int, error) { r.n++; return 0, io.EOF }
+
+// One task cannot fill the node with pushes that stand still.
+func TestPushesOfOneTask(t *testing.T) {
+	t.Parallel()
+	w, h := heldWorld(t)
+	var clients []*io.PipeWriter
+	ends := make(chan int, 4)
+	for range 4 {
+		body, client := io.Pipe()
+		clients = append(clients, client)
+		r := httptest.NewRequest(http.MethodPost, receive, body)
+		r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+		r.Header.Set("Authorization", "Bearer task")
+		go func() {
+			rec := httptest.NewRecorder()
+			w.engine.ServeHTTP(rec, r)
+			ends <- rec.Code
+		}()
+		<-h.begun
+	}
+	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
+	rec := w.push(receive, "task", good, "User-Agent", "git/2.39.5")
+	require.Equal(t, http.StatusTooManyRequests, rec.Code)
+	require.Equal(t, "this task has 4 pushes on their way already; try again when one of them has ended (RATE_LIMITED)\n", rec.Body.String())
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	require.EqualValues(t, 4, h.ever.Load(), "it keeps no lease")
+	require.Zero(t, w.records(t))
+	for _, client := range clients {
+		_ = client.CloseWithError(io.ErrUnexpectedEOF)
+		require.Equal(t, http.StatusBadRequest, <-ends)
+	}
+	require.Equal(t, http.StatusOK, w.push(receive, "task", good).Code)
+	require.Zero(t, h.now.Load())
+}

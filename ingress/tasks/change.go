@@ -1,0 +1,148 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// file is a task as the log has it.
+type file struct {
+	log  *ledger.State
+	task *task.State
+}
+
+// open reads a task. What it cannot read to its end is a *fault.Parked: a worker will
+// end such a task, and until then nobody can tell whose it is.
+func (d *Desk) open(ctx context.Context, ref schemas.Ref) (file, error) {
+	st, err := d.ledger.Load(ctx, ref)
+	if err != nil {
+		return file{}, err
+	}
+	if st.Damaged != nil {
+		return file{}, st.Damaged
+	}
+	payload, err := d.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
+	if err != nil {
+		return file{}, err
+	}
+	t, err := task.Fold(st.Action, payload, st.History())
+	if err != nil {
+		return file{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is no task", Cause: err}
+	}
+	return file{log: st, task: t}, nil
+}
+
+// lives reports whether the holder of a lease may act for the task now.
+func (d *Desk) lives(f file, lease int) bool {
+	return f.task.Lives(lease, f.log.Action.Deadline, d.cfg.Now())
+}
+
+// over reports whether nobody can act for the task any more.
+func (d *Desk) over(f file) bool {
+	return f.task.Stopped(f.log.Action.Deadline, d.cfg.Now())
+}
+
+// maxTries is how often a change is decided anew when others write between. A task
+// has few writers, and each of them writes little.
+const maxTries = 32
+
+// change reads a task, asks decide what is to happen to it, and writes that behind the
+// fence; when somebody else was first it starts over. wrote says that the last word of
+// decide is on the log, and was not empty.
+func (d *Desk) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]*schemas.TaskEvent, error)) (f file, wrote bool, err error) {
+	for range maxTries {
+		if f, err = d.open(ctx, ref); err != nil {
+			return file{}, false, err
+		}
+		events, err := decide(f)
+		if err != nil {
+			return f, false, err
+		}
+		for _, e := range events {
+			if err = d.write(ctx, f, e); err != nil {
+				break
+			}
+		}
+		switch {
+		case err == nil:
+			return f, len(events) > 0, nil
+		case !errors.Is(err, fault.ErrFenced):
+			return file{}, false, unknown(err)
+		}
+	}
+	return file{}, false, fault.New(schemas.Unavailable, "the task is changing too fast; try again")
+}
+
+// write appends one event, with the status that the task has behind it.
+func (d *Desk) write(ctx context.Context, f file, e *schemas.TaskEvent) error {
+	ev := schemas.Event{Type: schemas.EventSignal, Time: d.cfg.Now().UTC(), Task: e}
+	f.task.Apply(ev)
+	e.Status = f.task.Status
+	return d.ledger.Append(ctx, f.log, ev)
+}
+
+// bounded is the time that one change has, the client gone or not.
+func (d *Desk) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StoreTimeout)
+}
+
+// durable waits until what was read or written would survive.
+func (d *Desk) durable(ctx context.Context) error {
+	if err := d.cfg.Barrier(ctx); err != nil {
+		return unknown(err)
+	}
+	return nil
+}
+
+// unknown words a write whose fate is not known. Each may be repeated.
+func unknown(err error) error {
+	switch {
+	case errors.Is(err, fault.ErrFull):
+		return &fault.Error{Code: schemas.LogFull, Message: "the log is full, nothing was changed; try again later", Cause: err}
+	case errors.Is(err, fault.ErrTooLarge):
+		return &fault.Error{Code: schemas.PayloadTooLarge, Message: "the text is larger than the log takes, nothing was changed; send a shorter one", Cause: err}
+	default:
+		return &fault.Error{Code: schemas.Unavailable, Message: "whether the change was stored is unknown; repeat it, it counts once", Cause: err}
+	}
+}
+
+// unread words a task that could not be read, for whoever shows a token: without the
+// task nobody can tell whose that is. Public errors pass.
+func unread(err error) error {
+	if _, public := errors.AsType[*fault.Error](err); public {
+		return err
+	}
+	if _, poison := errors.AsType[*fault.Parked](err); poison || errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
+		return errToken(err)
+	}
+	return &fault.Error{Code: schemas.Unavailable, Message: "whose token this is cannot be found out just now; try again", Cause: err}
+}
+
+// missing words a task that could not be read, for its people. Public errors pass.
+func missing(err error) error {
+	_, poison := errors.AsType[*fault.Parked](err)
+	_, public := errors.AsType[*fault.Error](err)
+	switch {
+	case public:
+		return err
+	case poison:
+		return &fault.Error{Code: schemas.Conflict, Message: "a record of this task cannot be read; a worker will park it and end it", Cause: err}
+	case errors.Is(err, fault.ErrNotFound):
+		return &fault.Error{Code: schemas.NotFound, Message: "there is no task with this id", Cause: err}
+	case errors.Is(err, fault.ErrGone):
+		return &fault.Error{Code: schemas.StreamGone, Message: "the history of this task has been dropped", Cause: err}
+	default:
+		return &fault.Error{Code: schemas.Unavailable, Message: "the log did not answer, nothing was changed; try again", Cause: err}
+	}
+}
+
+// errToken is the one answer to every token that is not in force: whether it never
+// was, its lease is lost or its task has ended is not said.
+func errToken(cause error) error {
+	return &fault.Error{Code: schemas.Unauthorized, Message: "send one header, Authorization: Bearer and the token of a task that is under way", Cause: cause}
+}

@@ -1,0 +1,170 @@
+package tasks
+
+import (
+	"context"
+
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// Visit is one request of a task's holder, who may act for it.
+type Visit struct {
+	Ref schemas.Ref
+	// Lease is the holder's; 0: it has the task's own token.
+	Lease int
+	// Task is where the task stands, this request in it.
+	Task   *task.State
+	action schemas.Action
+}
+
+// Enter lets the holder of a task in: with the task's own token, a lease's, or the
+// token of a pool's agent that has leased one. The first request with its own token
+// takes the task, which is Running then. Each keeps the lease. Errors are public ones:
+// UNAUTHORIZED, the same for every task's token that is not in force, FORBIDDEN,
+// RATE_LIMITED, UNAVAILABLE, and TASK_NOT_RUNNING for an agent of a pool without a task.
+func (d *Desk) Enter(ctx context.Context, token string) (Visit, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return Visit{}, err
+	}
+	return d.enter(ctx, b, nil)
+}
+
+// enter lets a bearer in and writes what it does, if anything, in the same breath.
+func (d *Desk) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Visit, error) {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	f, wrote, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
+		events, err := d.acts(b, f)
+		if err != nil || do == nil {
+			return events, err
+		}
+		more, err := do(f)
+		if more != nil {
+			events = append(events, more)
+		}
+		return events, err
+	})
+	if err != nil {
+		return Visit{}, d.refusal(b, err)
+	}
+	d.known(b)
+	if wrote || do != nil { // what it has joined must be durable as well
+		if err := d.durable(ctx); err != nil {
+			return Visit{}, err
+		}
+	}
+	d.Touch(ctx, b.ref, b.lease)
+	return visit(b, f), nil
+}
+
+func visit(b bearer, f file) Visit {
+	return Visit{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
+}
+
+// Grant says what the holder of a token may do with repositories: of a task with its
+// own branch, as Enter has it, or of any other token with what it may read. Its errors
+// are those of Enter.
+func (d *Desk) Grant(ctx context.Context, token string) (task.Grant, error) {
+	if task.Is(token) {
+		v, err := d.Enter(ctx, token)
+		return v.grant(), err
+	}
+	who, err := d.verify(token)
+	if err != nil {
+		return task.Grant{}, err
+	}
+	works := schemas.Grants(who.Scopes, schemas.ScopeTasksWork)
+	if works {
+		b, ok, err := d.held(ctx, who)
+		if err != nil {
+			return task.Grant{}, err
+		}
+		if ok {
+			v, err := d.enter(ctx, b, nil)
+			return v.grant(), err
+		}
+	}
+	if err := fault.Scope(who.Scopes, schemas.ScopeActionsRead, schemas.ScopeTasksWrite); err != nil {
+		if works {
+			err = errNoTask()
+		}
+		return task.Grant{}, err
+	}
+	return task.Grant{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, nil
+}
+
+func (v Visit) grant() task.Grant {
+	if v.Task == nil {
+		return task.Grant{}
+	}
+	g := task.Grant{
+		Tenant: v.Ref.Tenant, TaskID: v.Ref.ID, Lease: v.Lease, Key: v.Task.Key(),
+		Repo: v.Task.Order.Repo, Branch: v.Task.Branch, Base: v.Task.Order.BaseRef, Force: v.Task.Order.ForcePush,
+		Principal: v.action.Principal, Entries: v.action.Entries,
+	}
+	if v.Lease > 0 {
+		g.Holder = v.Task.Holder
+	}
+	return g
+}
+
+// Report takes an agent's word on how its task ended, which read reads once the token
+// was found to be one that may say so. Only the first one counts: the
+// same from the same token is no error, and whatever else comes to a task that has
+// ended is TASK_NOT_RUNNING. The other errors are those of Enter, and of read.
+func (d *Desk) Report(ctx context.Context, token string, read func() (schemas.TaskReport, error)) (schemas.Ref, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return schemas.Ref{}, err
+	}
+	if err := d.knows(ctx, b, func(f file) bool { return b.holds(f) || b.had(f) }); err != nil {
+		return schemas.Ref{}, err
+	}
+	r, err := read()
+	if err != nil {
+		return b.ref, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	_, _, err = d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
+		switch {
+		case b.had(f) && f.task.Report != nil && *f.task.Report == r:
+			return nil, nil
+		case b.had(f), b.holds(f) && !d.lives(f, b.lease):
+			return nil, notRunning(f.task)
+		}
+		events, err := d.acts(b, f)
+		return append(events, &schemas.TaskEvent{What: schemas.TaskReported, Lease: b.lease, Report: &r}), err
+	})
+	if err != nil {
+		return b.ref, unread(err)
+	}
+	return b.ref, d.durable(ctx)
+}
+
+// notRunning is task.NotRunning with the state that the task is in.
+func notRunning(s *task.State) error {
+	return &problem.Error{
+		Problem: schemas.Problem{Code: schemas.TaskNotRunning, Detail: task.NotRunningText, Reason: string(s.Status)},
+		Cause:   task.NotRunning(),
+	}
+}
+
+// knows refuses a bearer that has no part in its task, before anything that it sends
+// is looked at.
+func (d *Desk) knows(ctx context.Context, b bearer, may func(f file) bool) error {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	f, err := d.open(ctx, b.ref)
+	if err == nil && !may(f) {
+		err = b.refused()
+	}
+	if err != nil {
+		return d.refusal(b, err)
+	}
+	d.known(b)
+	return nil
+}

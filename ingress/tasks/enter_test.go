@@ -1,0 +1,487 @@
+package tasks_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/tasks"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+func TestTheFirstRequestTakesTheTask(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.queue(t, "a")
+	for range 3 {
+		v, err := w.Enter(t.Context(), token)
+		require.NoError(t, err)
+		require.Equal(t, ref, v.Ref)
+		require.Zero(t, v.Lease)
+		require.Equal(t, schemas.TaskStatusRunning, v.Task.Status)
+	}
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
+	s, st := w.fold(t, ref)
+	require.True(t, s.Own)
+	require.Equal(t, schemas.TaskStatusRunning, st.Events[1].Task.Status, "the event says what became of it")
+	require.Empty(t, w.leases.all(), "its own token is never lost")
+
+	_, leased, err := w.Take(t.Context(), "pool-1")
+	require.Equal(t, schemas.NotFound, code(t, err))
+	require.Empty(t, leased, "what has a holder is no pool's")
+}
+
+func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	_, before := w.file(t, "before")
+	_, leased, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.NotEmpty(t, leased)
+	_, over := w.file(t, "over")
+	w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "over"}, settled(schemas.OutcomeCanceled))
+	_, asked := w.file(t, "asked")
+	_, err = w.control.CancelTask(t.Context(), "t", "asked")
+	require.NoError(t, err)
+
+	secret := w.Secret()
+	answers := map[string]bool{}
+	for name, text := range map[string]string{
+		"nothing":             "",
+		"a word":              "hello",
+		"only its beginning":  "weirt1_",
+		"another secret":      secret.Text(ref, 0),
+		"an unknown task":     secret.Text(schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}, 0),
+		"an unknown tenant":   secret.Text(schemas.Ref{Tenant: "u", Kind: schemas.KindTask, ID: "a"}, 0),
+		"another lease":       secret.Text(ref, 1),
+		"more behind it":      token + "x",
+		"cut off":             token[:len(token)-1],
+		"in capitals":         strings.ToUpper(token),
+		"of a leased task":    token,
+		"of an ended task":    over,
+		"of a task to cancel": asked,
+	} {
+		_, err := w.Enter(t.Context(), text)
+		require.Equal(t, schemas.Unauthorized, code(t, err), name)
+		answers[err.Error()] = true
+		_, err = w.Grant(t.Context(), text)
+		if name != "a word" { // whose word that is, is another's to say
+			require.Equal(t, schemas.Unauthorized, code(t, err), name)
+		}
+	}
+	delete(answers, "UNAUTHORIZED: who are you")
+	require.Len(t, answers, 1, "nothing tells them apart")
+	_, err = w.Enter(t.Context(), before)
+	require.NoError(t, err)
+}
+
+// TestOnlyTheSecretCounts: the name in a token's text grants nothing.
+func TestOnlyTheSecretCounts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, _ := w.queue(t, "a")
+	v, none, err := w.Take(t.Context(), "pool-1")
+	require.Equal(t, schemas.NotFound, code(t, err), "its branch is not there")
+	require.Zero(t, v)
+	require.Empty(t, none)
+	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
+	_, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Equal(t, 1, parse(t, token).Lease)
+	// The text of a token, rewritten for other leases.
+	for _, lease := range []int{0, 2} {
+		renamed := token[strings.LastIndexByte(token, '_'):]
+		other := w.Secret().Text(ref, lease)
+		_, err = w.Enter(t.Context(), other[:strings.LastIndexByte(other, '_')]+renamed)
+		require.Equal(t, schemas.Unauthorized, code(t, err), lease)
+	}
+	_, err = w.Enter(t.Context(), token)
+	require.NoError(t, err)
+}
+
+func parse(t *testing.T, text string) task.Token {
+	t.Helper()
+	out, ok := task.Parse(text)
+	require.True(t, ok)
+	return out
+}
+
+func TestWithoutTheLogNobodyKnows(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	for _, ask := range []func() error{
+		func() error { _, err := w.Enter(t.Context(), token); return err },
+		func() error { _, err := w.Grant(t.Context(), token); return err },
+		func() error { _, _, err := w.Take(t.Context(), token); return err },
+		func() error { _, err := w.Release(t.Context(), token); return err },
+		func() error { return report(t, w, token, done("d")) },
+		func() error { _, err := ask(t, w, token, "q", ""); return err },
+	} {
+		w.set(func() { w.reads = fault.ErrUnavailable })
+		require.Equal(t, schemas.Unavailable, code(t, ask()))
+		w.set(func() { w.reads = nil })
+	}
+	require.Empty(t, w.whats(t, ref))
+	for _, plant := range []func(){
+		func() { w.before = errors.New("private") },
+		func() { w.barrier = errors.New("private") },
+	} {
+		w.set(plant)
+		_, err := w.Enter(t.Context(), token)
+		require.Equal(t, schemas.Unavailable, code(t, err))
+		require.NotContains(t, err.Error(), "private")
+		w.set(func() { w.before, w.barrier = nil, nil })
+	}
+	w.set(func() { w.before = fault.ErrFull })
+	require.Equal(t, schemas.LogFull, code(t, report(t, w, token, done("d"))))
+	w.set(func() { w.before = fault.ErrTooLarge })
+	require.Equal(t, schemas.PayloadTooLarge, code(t, report(t, w, token, done("d"))))
+	w.set(func() { w.before, w.after = nil, fault.ErrUnavailable })
+	require.NoError(t, report(t, w, token, done("d")), "an acknowledgement that was lost is found")
+	w.set(func() { w.after = nil })
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, ref))
+}
+
+func TestATaskThatCannotBeReadLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailSignal), Data: []byte("{")})
+	require.NoError(t, err)
+	_, err = w.Enter(t.Context(), token)
+	require.Equal(t, schemas.Unauthorized, code(t, err))
+	_, err = w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{}, "")
+	require.Equal(t, schemas.Conflict, code(t, err))
+}
+
+// TestClocksThatJump: what is over by the clock is over, and only for as long as the
+// clock says so; what stands on the log stays.
+func TestClocksThatJump(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, token := w.file(t, "a")
+	w.pass(time.Hour)
+	_, err := w.Enter(t.Context(), token)
+	require.Equal(t, schemas.Unauthorized, code(t, err), "at its deadline it has ended")
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
+	_, _, err = w.Take(t.Context(), "pool-1")
+	require.Equal(t, schemas.NotFound, code(t, err), "nothing is leased that is over")
+	w.pass(-2 * time.Hour)
+	_, leased, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	for range 3 {
+		w.pass(-time.Hour)
+		_, err = w.Enter(t.Context(), leased)
+		require.NoError(t, err, "a clock that is set back loses no lease")
+	}
+	require.Len(t, w.leases.all(), 3, "and each time it is written down again")
+	w.pass(24 * time.Hour)
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, leased, done("d"))))
+}
+
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	change := func(o *schemas.TaskOrder) { o.Branch, o.BaseRef, o.ForcePush = "mine", "dev", true }
+	_, own := w.file(t, "own", change)
+	g, err := w.Grant(t.Context(), own)
+	require.NoError(t, err)
+	want := task.Grant{
+		Tenant: "t", TaskID: "own", Repo: "r", Branch: "mine", Base: "dev", Force: true, Principal: "me", Entries: []string{"e"},
+	}
+	require.Len(t, g.Key, 16)
+	g.Key = ""
+	require.Equal(t, want, g)
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "own"}), "git takes the task like any other request")
+
+	for token, want := range map[string]task.Grant{
+		"reader": {Tenant: "t", Principal: "r", Entries: []string{"e"}},
+		"writer": {Tenant: "t", Principal: "w"},
+		"admin":  {Tenant: "t", Principal: "a"},
+	} {
+		g, err := w.Grant(t.Context(), token)
+		require.NoError(t, err, token)
+		require.Equal(t, want, g, token)
+	}
+	for token, want := range map[string]schemas.Code{
+		"evidence": schemas.Forbidden, "pool-1": schemas.TaskNotRunning, "nobody": schemas.Unauthorized, "": schemas.Unauthorized,
+	} {
+		g, err := w.Grant(t.Context(), token)
+		require.Equal(t, want, code(t, err), token)
+		require.Zero(t, g)
+	}
+
+	w.file(t, "pooled", change)
+	_, leased, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	want.TaskID, want.Lease, want.Holder = "pooled", 1, "p1"
+	for _, token := range []string{"pool-1", leased} {
+		g, err = w.Grant(t.Context(), token)
+		require.NoError(t, err)
+		require.Len(t, g.Key, 16)
+		g.Key = ""
+		require.Equal(t, want, g)
+	}
+	open := tasks.NewDesk(w.ledger, w.board, w.leases, tasks.Config{Now: w.clock})
+	_, err = open.Grant(t.Context(), "reader")
+	require.Equal(t, schemas.Unauthorized, code(t, err), "where there are no tokens but those of tasks")
+	_, err = open.Grant(t.Context(), leased)
+	require.NoError(t, err)
+}
+
+func done(text string) schemas.TaskReport {
+	return schemas.TaskReport{Completed: true, Description: text}
+}
+
+func failed(text string) schemas.TaskReport {
+	return schemas.TaskReport{Description: text, Reason: schemas.ReasonTaskIssues}
+}
+
+func report(tb testing.TB, w *world, token string, r schemas.TaskReport) error {
+	tb.Helper()
+	_, err := w.Report(tb.Context(), token, func() (schemas.TaskReport, error) { return r, nil })
+	return err
+}
+
+func TestTheFirstReportCounts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.queue(t, "a")
+	require.NoError(t, report(t, w, token, done("d")), "it may be the first request")
+	require.NoError(t, report(t, w, token, done("d")), "the same again is no error")
+	for _, r := range []schemas.TaskReport{done("e"), failed("d"), {Description: "d"}} {
+		err := report(t, w, token, r)
+		require.Equal(t, schemas.TaskNotRunning, code(t, err))
+		require.ErrorContains(t, err, "Task is not running")
+	}
+	_, err := w.Enter(t.Context(), token)
+	require.Equal(t, schemas.Unauthorized, code(t, err), "its token stops working at once")
+	_, err = ask(t, w, token, "q", "")
+	require.Equal(t, schemas.Unauthorized, code(t, err))
+	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, w.Secret().Text(ref, 0), done("d"))), "another's says nothing of it")
+	w.write(t, ref, settled(schemas.OutcomeSucceeded))
+	require.NoError(t, report(t, w, token, done("d")), "also once it is settled")
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, ref))
+	s, st := w.fold(t, ref)
+	require.Equal(t, schemas.TaskStatusCompleted, s.Status)
+	require.Equal(t, schemas.TaskStatusCompleted, st.Events[2].Task.Status)
+	require.Equal(t, schemas.TaskStatusRunning, st.Events[1].Task.Status)
+
+	_, err = w.control.CancelTask(t.Context(), "t", "a")
+	require.Equal(t, schemas.Conflict, code(t, err))
+}
+
+func TestAReportOfWhatWasCanceled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	_, err := w.Enter(t.Context(), token)
+	require.NoError(t, err)
+	s, err := w.control.CancelTask(t.Context(), "t", "a")
+	require.NoError(t, err)
+	require.True(t, s.CancelRequested)
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
+	w.write(t, ref, settled(schemas.OutcomeCanceled))
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
+}
+
+// TestWhatABodySaysIsLookedAtLast: nobody learns from it what is wrong with it who may not send it.
+func TestWhatABodySaysIsLookedAtLast(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	read := false
+	bad := fault.New(schemas.ValidationError, "bad")
+	try := func(token string) (error, error) {
+		read = false
+		_, err := w.Report(t.Context(), token, func() (schemas.TaskReport, error) { read = true; return schemas.TaskReport{}, bad })
+		_, _, also := w.Ask(t.Context(), token, func() (string, string, error) { read = true; return "", "", bad })
+		return err, also
+	}
+	for _, token := range []string{"", w.Secret().Text(ref, 0), "pool-1", "reader"} {
+		_, _ = try(token)
+		require.False(t, read, token)
+	}
+	one, two := try(token)
+	require.Equal(t, bad, one)
+	require.Equal(t, bad, two)
+	require.Empty(t, w.whats(t, ref), "and a bad one does nothing")
+}
+
+// TestOneEnd has an agent complete, fail, its people cancel, and its worker expire a
+// task, all at once.
+func TestOneEnd(t *testing.T) {
+	t.Parallel()
+	for range 4 {
+		w := setup(t)
+		ref, token := w.file(t, "a")
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won := map[string]int{}
+		win := func(name string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won[name]++
+			}
+		}
+		start := make(chan struct{})
+		for i := range 100 {
+			wg.Go(func() {
+				<-start
+				switch i % 4 {
+				case 0:
+					win("complete", report(t, w, token, done("d")))
+				case 1:
+					win("fail", report(t, w, token, failed("f")))
+				case 2:
+					_, err := w.control.CancelTask(t.Context(), "t", "a")
+					win("cancel", err)
+				case 3:
+					st, err := w.ledger.Load(t.Context(), ref)
+					if err == nil && st.Settled == nil && !fold(st).Over() && !fold(st).Canceled {
+						win("expire", w.ledger.Append(t.Context(), st, settled(schemas.OutcomeExpired)))
+					}
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		require.Len(t, won, 1, "%v", won)
+		s, st := w.fold(t, ref)
+		switch {
+		case won["complete"] > 0:
+			require.Equal(t, schemas.TaskStatusCompleted, s.Status)
+		case won["fail"] > 0:
+			require.Equal(t, schemas.TaskStatusFailed, s.Status)
+		case won["cancel"] > 0:
+			require.True(t, s.Canceled)
+		case won["expire"] > 0:
+			require.Equal(t, 1, won["expire"])
+			require.Equal(t, schemas.TaskStatusExpired, s.Status)
+		}
+		ends := 0
+		for _, ev := range st.Events {
+			if ev.Type == schemas.EventCancel || ev.Type == schemas.EventSettled || ev.Task != nil && ev.Task.What == schemas.TaskReported {
+				ends++
+			}
+		}
+		require.Equal(t, 1, ends)
+	}
+}
+
+func TestATaskTokenHasARate(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *tasks.Config) { c.Rate = "3/s" })
+	_, token := w.file(t, "a")
+	_, other := w.file(t, "b")
+	for range 3 {
+		_, err := w.Enter(t.Context(), token)
+		require.NoError(t, err)
+	}
+	_, err := w.Enter(t.Context(), token)
+	require.Equal(t, schemas.RateLimited, code(t, err))
+	require.Equal(t, schemas.RateLimited, code(t, report(t, w, token, done("d"))))
+	_, err = w.Enter(t.Context(), other)
+	require.NoError(t, err, "each has its own")
+	w.pass(time.Second)
+	require.NoError(t, report(t, w, token, done("d")))
+
+	closed := setup(t, func(c *tasks.Config) { c.Rate = "many" })
+	_, token = closed.file(t, "a")
+	_, _ = closed.Enter(t.Context(), token)
+	_, err = closed.Enter(t.Context(), token)
+	require.Equal(t, schemas.RateLimited, code(t, err), "a rate that was not checked lets nothing pass")
+}
+
+// TestSomebodyElseWasFirst: what was decided from a state that has moved on is decided again.
+func TestSomebodyElseWasFirst(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, _ := w.file(t, "a")
+	_, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	first := func(e schemas.TaskEvent) {
+		w.set(func() { w.between = func(schemas.Append) { w.write(t, ref, status(e)) } })
+	}
+	first(schemas.TaskEvent{What: schemas.TaskPushed, Head: "h"})
+	n, err := ask(t, w, token, "q", "")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	first(schemas.TaskEvent{What: schemas.TaskAsked, Inquiry: &schemas.TaskInquiry{N: 2, Text: "r"}})
+	n, err = ask(t, w, token, "q2", "")
+	require.NoError(t, err)
+	require.Equal(t, 3, n, "the number is another's by now")
+	first(schemas.TaskEvent{What: schemas.TaskAsked, Inquiry: &schemas.TaskInquiry{N: 4, Text: "q3"}})
+	n, err = ask(t, w, token, "q3", "")
+	require.NoError(t, err)
+	require.Equal(t, 4, n, "and so is the question")
+	first(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1})
+	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, token, done("d"))), "the lease was lost just then")
+	s, _ := w.fold(t, ref)
+	require.Len(t, s.Inquiries, 4)
+	require.Nil(t, s.Report)
+
+	busy := true
+	var again func(schemas.Append)
+	again = func(schemas.Append) {
+		if busy {
+			busy = false
+			w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskPushed, Head: "h"}))
+			busy = true
+		}
+		w.set(func() { w.between = again })
+	}
+	w.set(func() { w.between = again })
+	_, err = w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{Inquiry: 1, Answer: "x"}, "")
+	require.Equal(t, schemas.Unavailable, code(t, err), "a task that never rests")
+}
+
+// TestSecretsThatNeverWere are refused without a look at their task once there were many.
+func TestSecretsThatNeverWere(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *tasks.Config) { c.Rate = "3/s" })
+	ref, token := w.file(t, "a")
+	_, other := w.file(t, "b")
+	_, err := w.Enter(t.Context(), token)
+	require.NoError(t, err)
+	made := func() string { return w.Secret().Text(ref, 0) }
+	tries := []func() error{
+		func() error { _, err := w.Enter(t.Context(), made()); return err },
+		func() error { return report(t, w, made(), done("d")) },
+		func() error { _, err := w.Release(t.Context(), made()); return err },
+	}
+	for _, try := range tries {
+		require.Equal(t, schemas.Unauthorized, code(t, try()))
+	}
+	gone := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "never"}
+	tries = append(tries, func() error { _, err := w.Enter(t.Context(), w.Secret().Text(gone, 3)); return err })
+	w.set(func() { w.reads = errors.New("it looks") })
+	var rich *problem.Error
+	for _, try := range tries {
+		err := try()
+		require.Equal(t, schemas.RateLimited, code(t, err))
+		require.ErrorAs(t, err, &rich)
+		require.InDelta(t, float64(time.Second)/3, float64(rich.RetryAfter), float64(time.Millisecond))
+	}
+	w.set(func() { w.reads = nil })
+	_, err = w.Enter(t.Context(), token)
+	require.NoError(t, err, "who is known is counted for itself")
+	_, err = w.Enter(t.Context(), other)
+	require.Equal(t, schemas.RateLimited, code(t, err), "who is not waits its turn")
+	w.pass(rich.RetryAfter)
+	_, err = w.Enter(t.Context(), other)
+	require.NoError(t, err)
+	require.Equal(t, schemas.Unauthorized, code(t, tries[0]()), "and who was found to be right used nothing up")
+	require.Equal(t, schemas.RateLimited, code(t, tries[0]()))
+}

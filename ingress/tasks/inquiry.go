@@ -1,0 +1,127 @@
+package tasks
+
+import (
+	"context"
+	"strconv"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Ask puts a question of an agent's to the task's people, and returns its number. Read
+// reads it, and the key that tells it from others, once the token was found to be one that
+// may ask. A repeat is the same question: one with the same key, and without a key one
+// whose text is that of a question which waits for its answer, or of the newest one. So
+// an agent that was cut off while it waited, or does not know whether it has asked, gets
+// the answer and asks nothing twice. The errors are those of Enter and of read, CONFLICT
+// for a question too many, and IDEMPOTENCY_MISMATCH for a key that another text had.
+func (d *Desk) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Visit, n int, err error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return Visit{}, 0, err
+	}
+	if err := d.knows(ctx, b, func(f file) bool { return b.holds(f) && d.lives(f, b.lease) }); err != nil {
+		return Visit{}, 0, err
+	}
+	text, key, err := read()
+	if err != nil {
+		return Visit{}, 0, err
+	}
+	v, err = d.enter(ctx, b, func(f file) (*schemas.TaskEvent, error) {
+		if n, err = asked(f, text, key); err != nil || n > 0 {
+			return nil, err
+		}
+		n = len(f.task.Inquiries) + 1
+		if n > schemas.MaxTaskInquiries {
+			return nil, fault.New(schemas.Conflict, "the task has asked "+strconv.Itoa(schemas.MaxTaskInquiries)+" questions, which is the most; go on by what was answered")
+		}
+		return &schemas.TaskEvent{
+			What: schemas.TaskAsked, Lease: b.lease, Inquiry: &schemas.TaskInquiry{N: n, Key: key, Text: text},
+		}, nil
+	})
+	return v, n, err
+}
+
+// asked is the number of the question that this one repeats, or 0.
+func asked(f file, text, key string) (int, error) {
+	for i, q := range f.task.Inquiries {
+		newest := i == len(f.task.Inquiries)-1
+		switch {
+		case q.Key != key:
+		case key != "" && q.Text != text:
+			return 0, fault.New(schemas.IdempotencyMismatch, "this Idempotency-Key was used for another question; use a new key for a new one")
+		case key != "", q.Text == text && (q.Answer == nil || newest):
+			return q.N, nil
+		}
+	}
+	return 0, nil
+}
+
+// Answer takes a person's answer to a question. By names who answers. The first answer
+// counts: the same again changes nothing. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE;
+// VALIDATION_ERROR where it does not say which question it answers; CONFLICT where that
+// one has another answer, or the task has ended.
+func (d *Desk) Answer(ctx context.Context, tenant, id string, req schemas.AnswerRequest, by string) (schemas.Ref, error) {
+	return d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
+		to, done, err := answers(f, req.Inquiry, req.Answer)
+		switch {
+		case err != nil || done:
+			return nil, err
+		case d.over(f):
+			return nil, errEnded()
+		}
+		return &schemas.TaskEvent{What: schemas.TaskAnswered, Inquiry: &schemas.TaskInquiry{N: to, Text: req.Answer, By: by}}, nil
+	})
+}
+
+// answers finds the question that an answer is for; done: it has that answer.
+func answers(f file, n int, text string) (to int, done bool, err error) {
+	all, open := f.task.Inquiries, f.task.Open()
+	switch {
+	case n > len(all):
+		return 0, false, fault.New(schemas.ValidationError, "at /inquiry: the task has not asked that question; GET /v1/tasks/{id} shows those it has")
+	case n == 0 && len(open) > 1:
+		return 0, false, fault.New(schemas.ValidationError, "at /inquiry: is missing, and more than one question is open; name the one that this answers")
+	case n == 0 && len(open) == 1:
+		n = open[0].N
+	case n == 0:
+		n = len(all)
+	}
+	if n == 0 {
+		return 0, false, fault.New(schemas.Conflict, "the task has asked nothing")
+	}
+	q := all[n-1]
+	switch {
+	case q.Answer == nil:
+		return n, false, nil
+	case *q.Answer == text:
+		return n, true, nil
+	default:
+		return 0, false, fault.New(schemas.Conflict, "the question has another answer already, and the first one counts")
+	}
+}
+
+// people runs a change of a task by its people.
+func (d *Desk) people(ctx context.Context, tenant, id string, decide func(f file) (*schemas.TaskEvent, error)) (schemas.Ref, error) {
+	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
+	if !schemas.ValidID(id) {
+		return schemas.Ref{}, missing(fault.ErrNotFound)
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	_, _, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
+		e, err := decide(f)
+		if err != nil || e == nil {
+			return nil, err
+		}
+		return []*schemas.TaskEvent{e}, nil
+	})
+	if err != nil {
+		return schemas.Ref{}, missing(err)
+	}
+	return ref, d.durable(ctx)
+}
+
+func errEnded() error {
+	return fault.New(schemas.Conflict, "the task has ended, or was asked to stop")
+}

@@ -1,0 +1,173 @@
+package tasks_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+func ask(tb testing.TB, w *world, token, text, key string) (int, error) {
+	tb.Helper()
+	_, n, err := w.Ask(tb.Context(), token, func() (string, string, error) { return text, key, nil })
+	return n, err
+}
+
+func TestAskingAndAnswering(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.queue(t, "a")
+	asks := func(text, key string, want int) {
+		t.Helper()
+		n, err := ask(t, w, token, text, key)
+		require.NoError(t, err)
+		require.Equal(t, want, n, text)
+	}
+	answer := func(n int, text string) error {
+		_, err := w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{Inquiry: n, Answer: text}, "anna")
+		return err
+	}
+	require.Equal(t, schemas.Conflict, code(t, answer(0, "x")), "nothing was asked")
+	asks("may I?", "", 1)
+	asks("may I?", "", 1) // a repeat waits for the same answer
+	asks("which one?", "", 2)
+	asks("may I?", "", 1) // as long as it is open
+	require.Equal(t, schemas.ValidationError, code(t, answer(0, "yes")), "which of the two")
+	require.Equal(t, schemas.ValidationError, code(t, answer(3, "yes")))
+	require.NoError(t, answer(1, "yes"))
+	require.NoError(t, answer(1, "yes"), "the same again")
+	require.Equal(t, schemas.Conflict, code(t, answer(1, "no")), "the first one counts")
+	asks("may I?", "", 3) // it was answered, and others came since
+	require.NoError(t, answer(3, ""))
+	asks("may I?", "", 3) // cut off before the answer came
+	require.NoError(t, answer(0, "this one"), "the only one that is open")
+	require.Equal(t, schemas.Conflict, code(t, answer(0, "other")))
+	require.NoError(t, answer(0, ""), "the newest has that answer")
+
+	asks("may I?", "k1", 4)
+	asks("may I?", "k2", 5) // a key tells it from others
+	asks("may I?", "k1", 4)
+	_, err := ask(t, w, token, "another", "k1")
+	require.Equal(t, schemas.IdempotencyMismatch, code(t, err))
+
+	s, st := w.fold(t, ref)
+	require.Len(t, s.Inquiries, 5)
+	require.Equal(t, "anna", s.Inquiries[0].By)
+	require.Equal(t, "yes", *s.Inquiries[0].Answer)
+	require.Equal(t, schemas.TaskClaimed, st.Events[1].Task.What, "asking takes the task, too")
+
+	require.NoError(t, report(t, w, token, done("d")))
+	require.Equal(t, schemas.Conflict, code(t, answer(4, "late")))
+	require.NoError(t, answer(1, "yes"), "what was answered stays so")
+	for _, id := range []string{"none", "", "a*", ">"} {
+		_, err := w.Answer(t.Context(), "t", id, schemas.AnswerRequest{Answer: "x"}, "")
+		require.Equal(t, schemas.NotFound, code(t, err))
+	}
+	_, err = w.Answer(t.Context(), "other", "a", schemas.AnswerRequest{Answer: "x"}, "")
+	require.Equal(t, schemas.NotFound, code(t, err), "another tenant's task is none")
+}
+
+func TestAQuestionTooMany(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, token := w.file(t, "a")
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			_, _, err := w.Ask(context.Background(), token, func() (string, string, error) { return strconv.Itoa(i / 2), strconv.Itoa(i), nil })
+			if err != nil { // so many writers at once
+				require.Equal(t, schemas.Unavailable, code(t, err))
+			}
+		})
+	}
+	wg.Wait()
+	for i := range schemas.MaxTaskInquiries {
+		_, err := ask(t, w, token, strconv.Itoa(i/2), strconv.Itoa(i))
+		require.NoError(t, err)
+	}
+	_, err := ask(t, w, token, "one more", "")
+	require.Equal(t, schemas.Conflict, code(t, err))
+	n, err := ask(t, w, token, "0", "0")
+	require.NoError(t, err, "a repeat is none too many")
+	require.LessOrEqual(t, n, schemas.MaxTaskInquiries)
+}
+
+func TestOneAnswerOfMany(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	_, err := ask(t, w, token, "q", "")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for i := range 20 {
+		wg.Go(func() {
+			_, err := w.Answer(context.Background(), "t", "a", schemas.AnswerRequest{Answer: strconv.Itoa(i)}, "")
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, won)
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskAsked, schemas.TaskAnswered}, w.whats(t, ref))
+}
+
+// TestATokenTooMany: what people do to a task is bounded as well.
+func TestATokenTooMany(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, _ := w.file(t, "a")
+	st, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	for range schemas.MaxTaskReissues {
+		ev := schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "00"}}
+		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
+	}
+	_, _, err = w.Reissue(t.Context(), "t", "a", nil)
+	require.Equal(t, schemas.Conflict, code(t, err))
+	require.ErrorContains(t, err, "1000")
+}
+
+func TestAnotherToken(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, first := w.file(t, "a")
+	_, err := w.Enter(t.Context(), first)
+	require.NoError(t, err)
+	got, second, err := w.Reissue(t.Context(), "t", "a", nil)
+	require.NoError(t, err)
+	require.Equal(t, ref, got)
+	_, err = w.Enter(t.Context(), first)
+	require.Equal(t, schemas.Unauthorized, code(t, err), "the one before is dead")
+	_, err = w.Enter(t.Context(), second)
+	require.NoError(t, err)
+
+	for _, entries := range [][]string{{"x"}, {"x", "y"}} {
+		_, _, err = w.Reissue(t.Context(), "t", "a", entries)
+		require.Equal(t, schemas.Forbidden, code(t, err), "it would give more than the asker has")
+	}
+	_, third, err := w.Reissue(t.Context(), "t", "a", []string{"x", "e"})
+	require.NoError(t, err)
+	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, second, done("d"))))
+	require.NoError(t, report(t, w, third, done("d")))
+	_, _, err = w.Reissue(t.Context(), "t", "a", nil)
+	require.Equal(t, schemas.Conflict, code(t, err), "it has ended")
+
+	w.file(t, "b")
+	_, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	_, err = w.Release(t.Context(), token)
+	require.NoError(t, err)
+	_, _, err = w.Reissue(t.Context(), "t", "b", nil)
+	require.Equal(t, schemas.Conflict, code(t, err), "it is the pool's for good")
+	_, _, err = w.Reissue(t.Context(), "other", "b", nil)
+	require.Equal(t, schemas.NotFound, code(t, err))
+}

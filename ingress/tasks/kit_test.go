@@ -1,0 +1,305 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/ingress/accept"
+	"weir/ingress/actions"
+	"weir/ingress/tasks"
+	"weir/internal/board"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a desk over a log in memory, with places to plant faults.
+type world struct {
+	*tasks.Desk
+	ledger  *ledger.Ledger
+	log     *memlog.Log
+	accept  *accept.Acceptor
+	control *actions.Control
+	board   *boardDouble
+	leases  *leasesDouble
+	drain   chan struct{}
+	entries []string // of the tasks that are filed
+
+	mu                     sync.Mutex
+	now                    time.Time
+	before, after, barrier error
+	reads                  error
+	between                func(schemas.Append) // runs once, before the next append
+}
+
+func (w *world) set(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
+
+func (w *world) clock() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.now }
+
+func (w *world) pass(d time.Duration) { w.set(func() { w.now = w.now.Add(d) }) }
+
+func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
+	tb.Helper()
+	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), drain: make(chan struct{}), leases: &leasesDouble{}, entries: []string{"e"}}
+	get := func(p *error) error { w.mu.Lock(); defer w.mu.Unlock(); return *p }
+	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	w.log = memlog.New(layout, w.clock, memlog.Hooks{
+		Before: func(m schemas.Append) error {
+			w.mu.Lock()
+			f, err := w.between, w.before
+			w.between = nil
+			w.mu.Unlock()
+			if f != nil {
+				f(m)
+			}
+			return err
+		},
+		After: func(schemas.Append, uint64) error { return get(&w.after) },
+		Read:  func() error { return get(&w.reads) },
+	})
+	w.ledger = ledger.New(w.log, layout, w.clock)
+	w.accept = accept.New(w.ledger, accept.Config{Now: w.clock})
+	w.control = actions.New(w.ledger, actions.Config{})
+	w.board = &boardDouble{ledger: w.ledger, changed: make(chan struct{})}
+	cfg := tasks.Config{
+		Verify: verify, Now: w.clock, Lease: time.Minute, Draining: w.drain,
+		Barrier: func(context.Context) error { return get(&w.barrier) },
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	w.Desk = tasks.NewDesk(w.ledger, w.board, w.leases, cfg)
+	return w
+}
+
+// verify knows tokens that say of themselves what they may.
+func verify(token string) (schemas.Token, error) {
+	t, ok := map[string]schemas.Token{
+		"pool-1":   {ID: "p1", Tenant: "t", Scopes: []string{schemas.ScopeTasksWork}},
+		"pool-2":   {ID: "p2", Tenant: "t", Scopes: []string{schemas.ScopeTasksWork}},
+		"pool-x":   {ID: "px", Tenant: "t", Scopes: []string{schemas.ScopeTasksWork}, Pools: []string{"x"}},
+		"pool-e":   {ID: "pe", Tenant: "t", Scopes: []string{schemas.ScopeTasksWork}, Entries: []string{"e", "f"}},
+		"pool-f":   {ID: "pf", Tenant: "t", Scopes: []string{schemas.ScopeTasksWork}, Entries: []string{"f"}},
+		"stranger": {ID: "ps", Tenant: "other", Scopes: []string{schemas.ScopeTasksWork}},
+		"reader":   {ID: "r", Tenant: "t", Scopes: []string{schemas.ScopeActionsRead}, Entries: []string{"e"}},
+		"writer":   {ID: "w", Tenant: "t", Scopes: []string{schemas.ScopeTasksWrite}},
+		"evidence": {ID: "v", Tenant: "t", Scopes: []string{schemas.ScopeEvidenceRead}},
+		"admin":    {ID: "a", Tenant: "t", Scopes: []string{schemas.ScopeAdmin}},
+	}[token]
+	if !ok {
+		return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
+	}
+	return t, nil
+}
+
+// file stores a task, and its worker makes the branch. What comes back is its own token.
+func (w *world) file(tb testing.TB, id string, change ...func(*schemas.TaskOrder)) (schemas.Ref, string) {
+	tb.Helper()
+	ref, token := w.queue(tb, id, change...)
+	w.write(tb, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b1"}))
+	return ref, token
+}
+
+// queue is file before the worker has looked.
+func (w *world) queue(tb testing.TB, id string, change ...func(*schemas.TaskOrder)) (schemas.Ref, string) {
+	tb.Helper()
+	order := schemas.TaskOrder{Description: "d", Repo: "r", Pool: schemas.PoolDefault}
+	for _, f := range change {
+		f(&order)
+	}
+	payload, err := json.Marshal(order)
+	require.NoError(tb, err)
+	secret := w.Secret()
+	out, err := w.accept.Accept(context.Background(), accept.Request{
+		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: schemas.KindTask,
+		Timeout: time.Hour, Payload: payload, Principal: "me", Entries: w.entries, TokenHash: secret.Hash(),
+	})
+	require.NoError(tb, err)
+	w.board.know(out.Ref)
+	return out.Ref, secret.Text(out.Ref, 0)
+}
+
+func pool(name string) func(*schemas.TaskOrder) {
+	return func(o *schemas.TaskOrder) { o.Pool = name }
+}
+
+// write is somebody else's word.
+func (w *world) write(tb testing.TB, ref schemas.Ref, events ...schemas.Event) {
+	tb.Helper()
+	for _, ev := range events {
+		st, err := w.ledger.Load(context.Background(), ref)
+		require.NoError(tb, err)
+		require.NoError(tb, w.ledger.Append(context.Background(), st, ev))
+	}
+}
+
+func status(e schemas.TaskEvent) schemas.Event {
+	return schemas.Event{Type: schemas.EventStatus, Task: &e}
+}
+
+func settled(o schemas.Outcome) schemas.Event {
+	return schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}}
+}
+
+// fold is the task as its events have it.
+func (w *world) fold(tb testing.TB, ref schemas.Ref) (*task.State, *ledger.State) {
+	tb.Helper()
+	st, err := w.ledger.Load(context.Background(), ref)
+	require.NoError(tb, err)
+	return fold(st), st
+}
+
+func fold(st *ledger.State) *task.State {
+	var order schemas.TaskOrder
+	_ = json.Unmarshal(st.Action.Payload, &order)
+	s := task.Begin(st.Action, order)
+	for _, ev := range st.Events {
+		s.Apply(ev.Event)
+	}
+	return s
+}
+
+// whats are the events of the door, in order.
+func (w *world) whats(tb testing.TB, ref schemas.Ref) (list []schemas.TaskWhat) {
+	tb.Helper()
+	_, st := w.fold(tb, ref)
+	for _, ev := range st.Events {
+		if ev.Type == schemas.EventSignal {
+			list = append(list, ev.Task.What)
+		}
+	}
+	return list
+}
+
+func code(tb testing.TB, err error) schemas.Code {
+	tb.Helper()
+	require.Error(tb, err)
+	return problem.Of(err).Code
+}
+
+// boardDouble asks the log for every task that it knows, or goes by what it saw then.
+type boardDouble struct {
+	ledger *ledger.Ledger
+
+	mu       sync.Mutex
+	refs     []schemas.Ref
+	stale    []board.Entry // what it shows until it catches up; nil: what is so
+	late     bool
+	stuck    bool // it never catches up
+	broken   error
+	caughtUp int
+	changed  chan struct{}
+}
+
+func (b *boardDouble) know(ref schemas.Ref) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refs = append(b.refs, ref)
+}
+
+// freeze has it show what is so now until it catches up.
+func (b *boardDouble) freeze() {
+	list := b.entries()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stale, b.late = list, true
+}
+
+// wake says that something may have become leasable.
+func (b *boardDouble) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func (b *boardDouble) entries() []board.Entry {
+	b.mu.Lock()
+	refs, stale, late := slices.Clone(b.refs), b.stale, b.late
+	b.mu.Unlock()
+	if late {
+		return stale
+	}
+	list := make([]board.Entry, 0, len(refs))
+	for _, ref := range refs {
+		st, err := b.ledger.Load(context.Background(), ref)
+		if err != nil {
+			continue
+		}
+		s := fold(st)
+		list = append(list, board.Entry{
+			Ref: ref, Accepted: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Pool: s.Order.Pool, Entries: st.Action.Entries,
+			Leasable: s.Leasable(), Lease: s.Lease, Holder: s.Holder, Leased: s.Leased,
+		})
+	}
+	return list
+}
+
+func (b *boardDouble) Leasable(tenant string, may func(board.Entry) bool, limit int) (list []board.Entry) {
+	for _, e := range b.entries() {
+		if e.Ref.Tenant == tenant && e.Leasable && may(e) && len(list) < limit {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func (b *boardDouble) Held(tenant, holder string) (board.Entry, bool) {
+	for _, e := range b.entries() {
+		if e.Ref.Tenant == tenant && e.Leased && e.Holder == holder {
+			return e, true
+		}
+	}
+	return board.Entry{}, false
+}
+
+func (b *boardDouble) CatchUp(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.caughtUp++
+	if b.broken == nil && !b.stuck {
+		b.late = false
+	}
+	return b.broken
+}
+
+func (b *boardDouble) Changed(string) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+// leasesDouble keeps what was written.
+type leasesDouble struct {
+	mu     sync.Mutex
+	writes []string
+	broken error
+}
+
+func (l *leasesDouble) Set(_ context.Context, key string, value []byte) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return 0, l.broken
+	}
+	l.writes = append(l.writes, key+" "+string(value))
+	return uint64(len(l.writes)), nil
+}
+
+func (l *leasesDouble) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.writes)
+}

@@ -1,0 +1,187 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"weir/ingress/grant"
+	"weir/internal/board"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// Worker is who leases tasks.
+type Worker struct {
+	Tenant string
+	// Holder is the id of its token.
+	Holder string
+	// Pools are the only pools that it leases of; empty: all of the tenant's.
+	Pools []string
+	// Entries are the only entries of the policy that it may use; empty: all. A task that
+	// may use others is none for it.
+	Entries []string
+}
+
+// may reports whether it may lease the tasks of a pool that were made with entries.
+func (w Worker) may(pool string, entries []string) bool {
+	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && grant.Covers(w.Entries, entries)
+}
+
+// Take is Enter for an agent that asks for its task: where it is of a pool and holds
+// none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
+// says that there is none.
+func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, err error) {
+	if task.Is(token) {
+		v, err = d.Enter(ctx, token)
+		return v, "", err
+	}
+	who, err := d.worker(token)
+	if err != nil {
+		return Visit{}, "", err
+	}
+	leave, err := d.turns.enter(ctx, who.Tenant+"\x00"+who.ID) // else it could come to hold two
+	if err != nil {
+		return Visit{}, "", unread(err)
+	}
+	defer leave()
+	b, ok, err := d.held(ctx, who)
+	if err != nil {
+		return Visit{}, "", err
+	}
+	if ok {
+		v, err = d.enter(ctx, b, nil)
+		return v, "", err
+	}
+	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Pools: who.Pools, Entries: who.Entries})
+	if err == nil && leased == "" {
+		err = &problem.Error{
+			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
+			RetryAfter: time.Second,
+		}
+	}
+	return v, leased, err
+}
+
+// Await leases the oldest task that there is for a worker, which may hold others, and
+// waits up to a time for one. Without any the token is empty.
+func (d *Desk) Await(ctx context.Context, w Worker, wait time.Duration) (v Visit, token string, err error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		changed := d.board.Changed(w.Tenant)
+		v, token, err = d.lease(ctx, w)
+		switch {
+		case token != "" && ctx.Err() != nil: // nobody is left to have it
+			return Visit{}, "", d.Return(ctx, v)
+		case err != nil:
+			if v.Ref.ID != "" { // it is leased, and nobody will have the token
+				_ = d.Return(ctx, v)
+			}
+			return Visit{}, "", err
+		case token != "", wait <= 0:
+			return v, token, nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return Visit{}, "", nil
+		case <-d.cfg.Draining:
+			return Visit{}, "", nil
+		case <-ctx.Done():
+			return Visit{}, "", nil
+		}
+	}
+}
+
+// Others may take what the board shows before it is asked for here.
+const (
+	candidates = 16 // tasks looked at for one lease
+	leaseTries = 4  // times that the board is asked for them
+)
+
+// lease leases one task. Without any the token is empty.
+func (d *Desk) lease(ctx context.Context, w Worker) (v Visit, token string, err error) {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	for try := range leaseTries {
+		if try > 0 {
+			if err := d.board.CatchUp(ctx); err != nil {
+				return Visit{}, "", unread(err)
+			}
+		}
+		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return w.may(e.Pool, e.Entries) }, candidates)
+		if len(list) == 0 && try > 0 {
+			break
+		}
+		for _, e := range list {
+			v, token, err = d.claim(ctx, e.Ref, w)
+			if err != nil || token != "" {
+				return v, token, err
+			}
+		}
+	}
+	return Visit{}, "", nil
+}
+
+// claim leases a task, if it still can be. Without that the token is empty. A visit with
+// an error says that it is leased, but may not stay so.
+func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, token string, err error) {
+	secret, lease := d.Secret(), 0
+	f, wrote, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
+		if !f.task.Leasable() || d.over(f) || !w.may(f.task.Order.Pool, f.log.Action.Entries) {
+			return nil, nil
+		}
+		lease = f.task.Lease + 1
+		return []*schemas.TaskEvent{{What: schemas.TaskClaimed, Lease: lease, Holder: w.Holder, TokenHash: secret.Hash()}}, nil
+	})
+	switch {
+	case err != nil && lost(err):
+		return Visit{}, "", nil
+	case err != nil:
+		return Visit{}, "", unread(err)
+	case !wrote:
+		return Visit{}, "", nil
+	}
+	v = visit(bearer{ref: ref, lease: lease, agent: w.Holder}, f)
+	if err := d.durable(ctx); err != nil {
+		return v, "", err
+	}
+	return v, secret.Text(ref, lease), nil
+}
+
+// Release gives a leased task back: it is Queued, and the lease's token is dead. The
+// holder of a task's own token has it for good, CONFLICT. The other errors are those of Enter.
+func (d *Desk) Release(ctx context.Context, token string) (schemas.Ref, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return schemas.Ref{}, err
+	}
+	return d.release(ctx, b)
+}
+
+// Return gives back a task that Await or Take has leased, and whose token nobody was given.
+func (d *Desk) Return(ctx context.Context, v Visit) error {
+	_, err := d.release(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder})
+	return err
+}
+
+func (d *Desk) release(ctx context.Context, b bearer) (schemas.Ref, error) {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	_, _, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
+		switch {
+		case !b.holds(f) || !d.lives(f, b.lease):
+			return nil, b.refused()
+		case b.lease == 0:
+			return nil, fault.New(schemas.Conflict, "who has a task by its own token cannot give it back; report how it ended, or have it canceled")
+		}
+		return []*schemas.TaskEvent{{What: schemas.TaskReleased, Lease: b.lease, Holder: f.task.Holder}}, nil
+	})
+	if err != nil {
+		return schemas.Ref{}, d.refusal(b, err)
+	}
+	return b.ref, d.durable(ctx)
+}

@@ -1,0 +1,575 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/tasks"
+	"weir/internal/board"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+func TestAPoolTakesTheOldest(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, own := w.file(t, "a")
+	w.pass(time.Second)
+	w.file(t, "b")
+	v, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Equal(t, "a", v.Ref.ID)
+	require.Equal(t, 1, v.Lease)
+	require.Equal(t, schemas.TaskStatusRunning, v.Task.Status)
+	for range 2 {
+		again, none, err := w.Take(t.Context(), "pool-1")
+		require.NoError(t, err)
+		require.Empty(t, none, "its token is shown once")
+		require.Equal(t, v.Ref, again.Ref, "what it has it keeps")
+		again, none, err = w.Take(t.Context(), token)
+		require.NoError(t, err)
+		require.Empty(t, none)
+		require.Equal(t, v.Ref, again.Ref)
+		require.Equal(t, 1, again.Lease)
+	}
+	_, err = w.Enter(t.Context(), own)
+	require.Equal(t, schemas.Unauthorized, code(t, err), "its own token is dead for good")
+	other, _, err := w.Take(t.Context(), "pool-2")
+	require.NoError(t, err)
+	require.Equal(t, "b", other.Ref.ID)
+	_, _, err = w.Take(t.Context(), "pool-2")
+	require.NoError(t, err)
+
+	require.NoError(t, report(t, w, "pool-1", done("d")), "the pool's token acts for what it has")
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("d"))), "and has nothing then")
+	require.NoError(t, report(t, w, token, done("d")), "but the lease's had it to the end")
+	_, _, err = w.Take(t.Context(), "pool-1")
+	require.Equal(t, schemas.NotFound, code(t, err))
+	rich, ok := errors.AsType[*problem.Error](err)
+	require.True(t, ok)
+	require.Equal(t, time.Second, rich.RetryAfter)
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, v.Ref))
+}
+
+func TestWhatIsNotLeased(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]func(w *world){
+		"no branch yet": func(w *world) { w.queue(t, "a") },
+		"nobody's pool": func(w *world) { w.file(t, "a", pool(schemas.PoolNone)) },
+		"another pool":  func(w *world) { w.file(t, "a", pool("y")) },
+		"its own agent's": func(w *world) {
+			_, token := w.file(t, "a", pool("x"))
+			_, err := w.Enter(t.Context(), token)
+			require.NoError(t, err)
+		},
+		"somebody else's": func(w *world) {
+			w.file(t, "a", pool("x"))
+			_, _, err := w.Take(t.Context(), "pool-1")
+			require.NoError(t, err)
+		},
+		"asked to stop": func(w *world) {
+			w.file(t, "a", pool("x"))
+			_, err := w.control.CancelTask(t.Context(), "t", "a")
+			require.NoError(t, err)
+		},
+		"ended":             func(w *world) { ref, _ := w.file(t, "a", pool("x")); w.write(t, ref, settled(schemas.OutcomeFailed)) },
+		"over by the clock": func(w *world) { w.file(t, "a", pool("x")); w.pass(time.Hour) },
+	} {
+		w := setup(t)
+		file(w)
+		_, token, err := w.Take(t.Context(), "pool-x")
+		require.Equal(t, schemas.NotFound, code(t, err), name)
+		require.Empty(t, token)
+		_, token, err = w.Take(t.Context(), "stranger")
+		require.Equal(t, schemas.NotFound, code(t, err), "nor another tenant's: "+name)
+		require.Empty(t, token)
+		_, _, err = w.Take(t.Context(), "reader")
+		require.Equal(t, schemas.Forbidden, code(t, err))
+	}
+}
+
+// TestTheBoardMayBeLate: the log decides, whatever the board shows.
+func TestTheBoardMayBeLate(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.file(t, "a")
+	w.board.freeze()
+	ref, _ := w.file(t, "b")
+	w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "a"}, settled(schemas.OutcomeCanceled))
+	v, _, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Equal(t, ref, v.Ref, "what has ended is passed over, and what is new is found")
+
+	w.board.freeze()
+	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
+	v, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Equal(t, 2, v.Lease, "what it has lost it leases anew")
+	require.NotEmpty(t, token)
+
+	w.set(func() { w.reads = fault.ErrUnavailable })
+	_, _, err = w.Take(t.Context(), "pool-2")
+	require.Equal(t, schemas.NotFound, code(t, err), "the double cannot read either")
+	w.set(func() { w.reads = nil })
+	w.board.broken = fault.ErrUnavailable
+	_, _, err = w.Take(t.Context(), "pool-2")
+	require.Equal(t, schemas.Unavailable, code(t, err))
+}
+
+func TestALostLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, _ := w.file(t, "a")
+	_, first, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
+	_, err = w.Enter(t.Context(), first)
+	require.Equal(t, schemas.Unauthorized, code(t, err))
+	v, second, err := w.Take(t.Context(), "pool-2")
+	require.NoError(t, err)
+	require.Equal(t, 2, v.Lease)
+	for _, err := range []error{
+		report(t, w, first, done("late")), report(t, w, "pool-1", done("late")),
+		func() error { _, err := w.Release(t.Context(), first); return err }(),
+		func() error { _, err := ask(t, w, first, "q", ""); return err }(),
+		func() error { _, err := w.Grant(t.Context(), first); return err }(),
+	} {
+		require.Contains(t, []schemas.Code{schemas.Unauthorized, schemas.TaskNotRunning}, code(t, err))
+	}
+	require.NoError(t, report(t, w, second, done("d")))
+	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, first, done("d"))), "and hears nothing of how it ended")
+}
+
+func TestGivingBack(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, own := w.file(t, "a")
+	_, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	got, err := w.Release(t.Context(), token)
+	require.NoError(t, err)
+	require.Equal(t, ref, got)
+	_, err = w.Release(t.Context(), token)
+	require.Equal(t, schemas.Unauthorized, code(t, err), "the token is dead")
+	_, err = w.Enter(t.Context(), own)
+	require.Equal(t, schemas.Unauthorized, code(t, err), "and its own stays so")
+	s, _ := w.fold(t, ref)
+	require.Equal(t, schemas.TaskStatusQueued, s.Status)
+	_, _, err = w.Take(t.Context(), "pool-2")
+	require.NoError(t, err)
+	_, err = w.Release(t.Context(), "pool-2")
+	require.NoError(t, err, "the pool's own token will do")
+	_, err = w.Release(t.Context(), "pool-2")
+	require.Equal(t, schemas.TaskNotRunning, code(t, err))
+
+	ref, own = w.file(t, "b", pool(schemas.PoolNone))
+	_, err = w.Release(t.Context(), own)
+	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Empty(t, w.whats(t, ref))
+}
+
+// TestOneLease has many agents race for one task.
+func TestOneLease(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *tasks.Config) {
+		c.Verify = func(token string) (schemas.Token, error) {
+			return schemas.Token{ID: token, Tenant: "t", Scopes: []string{schemas.ScopeTasksWork}}, nil
+		}
+	})
+	ref, own := w.file(t, "a")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var won []string
+	start := make(chan struct{})
+	for i := range 50 {
+		wg.Go(func() {
+			<-start
+			if i == 0 {
+				if _, err := w.Enter(context.Background(), own); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					won = append(won, "own")
+				}
+				return
+			}
+			v, token, err := w.Take(context.Background(), "agent-"+strconv.Itoa(i))
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				won = append(won, token)
+				require.Equal(t, 1, v.Lease)
+			} else {
+				require.Equal(t, schemas.NotFound, code(t, err))
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	require.Len(t, won, 1)
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
+	_, err := w.Enter(t.Context(), own)
+	require.Equal(t, won[0] == "own", err == nil)
+}
+
+// TestOneTaskAToken has one token ask for its task many times at once.
+func TestOneTaskAToken(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 5 {
+		w.file(t, strconv.Itoa(i))
+		w.pass(time.Second)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	got, tokens := map[string]int{}, 0
+	for range 20 {
+		wg.Go(func() {
+			v, token, err := w.Take(context.Background(), "pool-1")
+			mu.Lock()
+			defer mu.Unlock()
+			require.NoError(t, err)
+			got[v.Ref.ID]++
+			if token != "" {
+				tokens++
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, map[string]int{"0": 20}, got)
+	require.Equal(t, 1, tokens)
+}
+
+var worker = tasks.Worker{Tenant: "t", Holder: "p1"}
+
+func TestARunnerLeasesMany(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 20 { // more than are looked at in one go
+		w.file(t, strconv.Itoa(i))
+		w.pass(time.Second)
+	}
+	seen := map[string]bool{}
+	for range 20 {
+		v, token, err := w.Await(t.Context(), worker, 0)
+		require.NoError(t, err)
+		require.NotEmpty(t, token)
+		_, err = w.Enter(t.Context(), token)
+		require.NoError(t, err)
+		seen[v.Ref.ID] = true
+	}
+	require.Len(t, seen, 20)
+	_, token, err := w.Await(t.Context(), worker, 0)
+	require.NoError(t, err)
+	require.Empty(t, token)
+	w.file(t, "x", pool("x"))
+	only := worker
+	only.Pools = []string{"y"}
+	_, token, err = w.Await(t.Context(), only, 0)
+	require.NoError(t, err)
+	require.Empty(t, token)
+}
+
+func TestWaitingForALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t)
+		begun := time.Now()
+		_, token, err := w.Await(t.Context(), worker, 30*time.Second)
+		require.NoError(t, err)
+		require.Empty(t, token)
+		require.Equal(t, 30*time.Second, time.Since(begun))
+
+		got := make(chan string, 1)
+		await := func(ctx context.Context) {
+			go func() {
+				_, token, err := w.Await(ctx, worker, time.Hour)
+				if err != nil {
+					token = err.Error()
+				}
+				got <- token
+			}()
+			synctest.Wait()
+		}
+		await(t.Context())
+		w.board.wake()
+		synctest.Wait()
+		require.Empty(t, got, "a change that is none of its business")
+		w.file(t, "a")
+		w.board.wake()
+		_, err = w.Enter(t.Context(), <-got)
+		require.NoError(t, err)
+
+		// Who has gone gets nothing: the task is back at once.
+		ctx, cancel := context.WithCancel(t.Context())
+		await(ctx)
+		ref, _ := w.file(t, "b")
+		cancel()
+		require.Empty(t, <-got)
+		await(ctx)
+		require.Empty(t, <-got)
+		require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReleased}, w.whats(t, ref))
+		_, token, err = w.Await(t.Context(), worker, 0)
+		require.NoError(t, err)
+		require.NotEmpty(t, token)
+
+		await(t.Context())
+		close(w.drain)
+		require.Empty(t, <-got, "nor does anybody wait at a node that goes down")
+	})
+}
+
+func TestKeepingALease(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	require.Equal(t, time.Minute, w.Lease())
+	ref, _ := w.file(t, "a:b")
+	_, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	enter := func() {
+		_, err := w.Enter(t.Context(), token)
+		require.NoError(t, err)
+	}
+	for range 10 {
+		enter()
+	}
+	key := schemas.EscapeToken("t") + "." + schemas.EscapeToken("a:b")
+	require.Equal(t, key+".1", task.LeaseKey(ref, 1))
+	require.Equal(t, []string{key + `.1 {"lease":1}`}, w.leases.all(), "once in a while")
+	for range 4 {
+		w.pass(5 * time.Second)
+		enter()
+		w.Touch(t.Context(), ref, 1)
+	}
+	require.Len(t, w.leases.all(), 2)
+	w.pass(15 * time.Second)
+	w.leases.broken = errors.New("away")
+	enter()
+	w.leases.broken = nil
+	enter()
+	require.Len(t, w.leases.all(), 3, "what was not written is written with the next")
+	w.Touch(t.Context(), ref, 2)
+	w.Touch(t.Context(), ref, 0)
+	w.Touch(t.Context(), ref, 1) // a straggler: it neither writes over the newer lease's word nor makes that due again
+	w.Touch(t.Context(), ref, 2)
+	require.Equal(t, []string{key + `.2 {"lease":2}`}, w.leases.all()[3:], "another lease is another word, in a place of its own")
+}
+
+// TestWithTheBoardItself leases by what the board knows of the log, which is late.
+func TestWithTheBoardItself(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	b := board.New(w.log, board.Config{Layout: w.ledger.Layout(), Now: w.clock})
+	require.NoError(t, b.Start(t.Context()))
+	defer b.Stop()
+	d := tasks.NewDesk(w.ledger, b, w.leases, tasks.Config{Verify: verify, Now: w.clock})
+	first, _ := w.file(t, "a")
+	w.pass(time.Second)
+	second, _ := w.file(t, "b")
+	v, token, err := d.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.NotEmpty(t, token)
+	require.Equal(t, first, v.Ref)
+	v, token, err = d.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Empty(t, token)
+	require.Equal(t, first, v.Ref)
+	g, err := d.Grant(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Equal(t, "a", g.TaskID)
+	v, _, err = d.Take(t.Context(), "pool-2")
+	require.NoError(t, err)
+	require.Equal(t, second, v.Ref)
+	_, _, err = d.Take(t.Context(), "pool-x")
+	require.Equal(t, schemas.NotFound, code(t, err))
+
+	got := make(chan string, 1)
+	go func() {
+		v, _, _ := d.Await(context.Background(), worker, time.Hour)
+		got <- v.Ref.ID
+	}()
+	_, err = d.Release(t.Context(), "pool-2")
+	require.NoError(t, err)
+	require.Equal(t, "b", <-got, "whoever waits for one hears of it")
+}
+
+// TestTheBoardMayBeWrong: what it shows is not leased for being shown.
+func TestTheBoardMayBeWrong(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	other, _ := w.file(t, "y", pool("y"))
+	taken, token := w.file(t, "own")
+	_, err := w.Enter(t.Context(), token)
+	require.NoError(t, err)
+	leased, _ := w.file(t, "leased", pool("x"))
+	_, _, err = w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p2", Pools: []string{"x"}}, 0)
+	require.NoError(t, err)
+	none := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}
+	w.board.late = true
+	for _, ref := range []schemas.Ref{other, taken, leased, none} {
+		w.board.stale = append(w.board.stale, board.Entry{Ref: ref, Pool: "x", Leasable: true})
+	}
+	w.board.stuck = true
+	_, token, err = w.Take(t.Context(), "pool-x")
+	require.Equal(t, schemas.NotFound, code(t, err))
+	require.Empty(t, token)
+	require.Empty(t, w.whats(t, other))
+	require.Len(t, w.whats(t, taken), 1)
+	require.Len(t, w.whats(t, leased), 1)
+	w.board.stale = []board.Entry{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}}
+	_, err = w.Enter(t.Context(), "pool-1")
+	require.Equal(t, schemas.TaskNotRunning, code(t, err), "nor held")
+}
+
+// TestTwoRequestsOfOneToken come just so that each would lease a task of its own.
+func TestTwoRequestsOfOneToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t)
+		w.file(t, "a")
+		w.file(t, "b")
+		second := make(chan string, 1)
+		w.set(func() {
+			w.between = func(schemas.Append) {
+				go func() {
+					v, _, err := w.Take(t.Context(), "pool-1")
+					if err != nil {
+						v.Ref.ID = err.Error()
+					}
+					second <- v.Ref.ID
+				}()
+				synctest.Wait()
+			}
+		})
+		v, _, err := w.Take(t.Context(), "pool-1")
+		require.NoError(t, err)
+		require.Equal(t, v.Ref.ID, <-second)
+
+		// Who waits for its turn may go.
+		ctx, cancel := context.WithCancel(t.Context())
+		w.file(t, "c")
+		w.set(func() {
+			w.between = func(schemas.Append) {
+				go func() {
+					_, _, err := w.Take(ctx, "pool-2")
+					second <- string(problem.Of(err).Code)
+				}()
+				synctest.Wait()
+				cancel()
+				synctest.Wait()
+			}
+		})
+		_, _, err = w.Take(t.Context(), "pool-2")
+		require.NoError(t, err)
+		require.Equal(t, string(schemas.Unavailable), <-second)
+	})
+}
+
+// TestEntriesOfAWorker: who may use some entries of the policy only gets no task that may
+// use others, and is not kept from those behind it.
+func TestEntriesOfAWorker(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 20 { // more than are looked at for one lease
+		w.file(t, "e"+strconv.Itoa(i))
+		w.pass(time.Second)
+	}
+	w.entries = nil
+	w.file(t, "all")
+	_, _, err := w.Take(t.Context(), "pool-f")
+	require.Equal(t, schemas.NotFound, code(t, err), "as if there were none")
+	limited := tasks.Worker{Tenant: "t", Holder: "pf", Entries: []string{"f"}}
+	_, token, err := w.Await(t.Context(), limited, 0)
+	require.NoError(t, err)
+	require.Empty(t, token)
+	w.entries = []string{"f"}
+	mine, _ := w.file(t, "mine")
+	v, _, err := w.Take(t.Context(), "pool-f")
+	require.NoError(t, err)
+	require.Equal(t, mine, v.Ref)
+	v, _, err = w.Take(t.Context(), "pool-e")
+	require.NoError(t, err)
+	require.Equal(t, "e0", v.Ref.ID)
+	v, token, err = w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p9"}, 0)
+	require.NoError(t, err)
+	require.NotEmpty(t, token)
+	require.Equal(t, "e1", v.Ref.ID, "who may use all entries has all tasks")
+
+	lying := w.board.entries()
+	for i := range lying { // as one that has not heard of entries
+		lying[i].Entries = []string{"f"}
+	}
+	w.board.mu.Lock()
+	w.board.stale, w.board.late, w.board.stuck = lying, true, true
+	w.board.mu.Unlock()
+	_, token, err = w.Await(t.Context(), limited, 0)
+	require.NoError(t, err)
+	require.Empty(t, token, "the task's own events decide")
+}
+
+// TestNoDeadline: zero is none, whoever asks.
+func TestNoDeadline(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "ever"}
+	secret := w.Secret()
+	_, _, err := w.ledger.Claim(t.Context(), schemas.Action{
+		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f", AcceptedAt: w.clock(), Payload: []byte(`{"description":"d","repo":"r","pool":"default"}`), TokenHash: secret.Hash(),
+	})
+	require.NoError(t, err)
+	w.board.know(ref)
+	_, _, err = w.Reissue(t.Context(), "t", "ever", nil)
+	require.NoError(t, err)
+	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
+	w.pass(1000 * time.Hour)
+	_, token, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	v, n, err := w.Ask(t.Context(), token, func() (text, key string, err error) { return "?", "", nil })
+	require.NoError(t, err)
+	require.Equal(t, []any{ref, 1}, []any{v.Ref, n})
+	_, err = w.Answer(t.Context(), "t", "ever", schemas.AnswerRequest{Answer: "!"}, "me")
+	require.NoError(t, err)
+}
+
+// TestHold keeps a lease that nobody calls with, until it is let go.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t, func(c *tasks.Config) { c.Now = time.Now })
+		g := task.Grant{Tenant: "t", TaskID: "a", Lease: 2}
+		release := w.Hold(g)
+		pass := func(d time.Duration) {
+			<-time.After(d)
+			synctest.Wait()
+		}
+		pass(15*time.Second - time.Nanosecond)
+		require.Empty(t, w.leases.all(), "whoever came in was heard of just now")
+		pass(time.Nanosecond)
+		require.Equal(t, []string{`t.a.2 {"lease":2}`}, w.leases.all())
+		pass(9 * time.Minute)
+		require.Len(t, w.leases.all(), 37, "as often as calls would")
+		again := w.Hold(g)
+		pass(time.Minute)
+		require.Len(t, w.leases.all(), 41, "two requests are no more than one")
+		release()
+		pass(time.Minute)
+		require.Len(t, w.leases.all(), 45)
+		again()
+		pass(time.Hour)
+		require.Len(t, w.leases.all(), 45)
+		for _, none := range []task.Grant{{Tenant: "t", TaskID: "a"}, {Tenant: "t", Lease: 1}} {
+			release := w.Hold(none)
+			pass(time.Minute)
+			release()
+		}
+		require.Len(t, w.leases.all(), 45, "who holds no lease keeps none")
+	})
+}

@@ -1,0 +1,148 @@
+package tasks
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"weir/schemas"
+)
+
+// rates counts the requests of each task's token that is in force, and together those of
+// all others.
+type rates struct {
+	limit rate.Limit
+	burst int
+	now   func() time.Time
+
+	mu        sync.Mutex
+	held      map[string]*rate.Limiter
+	most      int           // of held, when it is swept next
+	strangers *rate.Limiter // of the tokens that were refused
+}
+
+// newRates takes a rate that was checked; another lets nothing pass.
+func newRates(text string, now func() time.Time) *rates {
+	r := &rates{now: now, held: map[string]*rate.Limiter{}, most: sweepFrom}
+	if count, per, ok := schemas.ParseRate(text); ok {
+		r.limit, r.burst = rate.Limit(float64(count)/per.Seconds()), count
+	}
+	r.strangers = rate.NewLimiter(r.limit, r.burst)
+	return r
+}
+
+// longestWait is what is said where no request will ever pass.
+const longestWait = time.Hour
+
+// take counts one request of a token that is known, or says how long to wait for the
+// next. One that is not waits until a token may be refused: nobody fills the table, or has
+// tasks read as fast as the log gives them out, with tokens that never were.
+func (r *rates) take(key string) (wait time.Duration, known bool) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, known := r.held[key]
+	if known {
+		return count(l, now), true
+	}
+	return r.strange(now), false
+}
+
+// strange is how long to wait until a token may be refused.
+func (r *rates) strange(now time.Time) time.Duration {
+	missing := 1 - r.strangers.TokensAt(now)
+	switch {
+	case missing <= 0:
+		return 0
+	case r.limit <= 0:
+		return longestWait
+	default:
+		return min(time.Duration(missing/float64(r.limit)*float64(time.Second))+1, longestWait)
+	}
+}
+
+// know has a token's requests counted for itself from now on, this one being the first.
+func (r *rates) know(key string) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.held[key]; ok {
+		return // it was counted when it came in
+	}
+	r.sweep(now)
+	l := rate.NewLimiter(r.limit, r.burst)
+	count(l, now)
+	r.held[key] = l
+}
+
+// refuse counts a token that is not in force. What came at the same time may be
+// more than was left: the next ones wait for it.
+func (r *rates) refuse(key string) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.held[key]; !ok { // else it was counted when it came in
+		r.strangers.ReserveN(now, 1)
+	}
+}
+
+// count counts one request, or says how long to wait for the next.
+func count(l *rate.Limiter, now time.Time) time.Duration {
+	wait := l.ReserveN(now, 1)
+	if !wait.OK() {
+		return longestWait
+	}
+	delay := wait.DelayFrom(now)
+	if delay > 0 {
+		wait.CancelAt(now)
+	}
+	return delay
+}
+
+// sweep drops those that have all their requests to come, as one has that is new.
+func (r *rates) sweep(now time.Time) {
+	if len(r.held) < r.most {
+		return
+	}
+	for key, l := range r.held {
+		if l.TokensAt(now) >= float64(r.burst) {
+			delete(r.held, key)
+		}
+	}
+	r.most = max(sweepFrom, 2*len(r.held))
+}
+
+// turns lets one request of a kind go on at a time.
+type turns struct {
+	mu    sync.Mutex
+	taken map[string]chan struct{}
+}
+
+func newTurns() *turns { return &turns{taken: map[string]chan struct{}{}} }
+
+// enter waits for a turn, which ends with leave.
+func (t *turns) enter(ctx context.Context, key string) (leave func(), err error) {
+	for {
+		t.mu.Lock()
+		before, ok := t.taken[key]
+		if !ok {
+			mine := make(chan struct{})
+			t.taken[key] = mine
+			t.mu.Unlock()
+			return func() {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				delete(t.taken, key)
+				close(mine)
+			}, nil
+		}
+		t.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package tasks
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// touches writes down when the holders of leases were last heard of, each lease not
+// more often than every so often.
+type touches struct {
+	leases Leases
+	every  time.Duration
+	now    func() time.Time
+
+	mu   sync.Mutex
+	last map[holding]time.Time
+	most int // of last, when it is swept next
+}
+
+// holding is one lease of a task.
+type holding struct {
+	ref   schemas.Ref
+	lease int
+}
+
+func newTouches(l Leases, every time.Duration, now func() time.Time) *touches {
+	return &touches{leases: l, every: every, now: now, last: map[holding]time.Time{}, most: sweepFrom}
+}
+
+// sweepFrom is how large a table grows before what says nothing any more is dropped.
+const sweepFrom = 1024
+
+// Touch keeps a lease, as every request of its holder does: for those that last longer.
+// It may be called as often as one likes; lease 0 is never lost. A write that fails
+// is left to the next call.
+func (d *Desk) Touch(ctx context.Context, ref schemas.Ref, lease int) {
+	if lease == 0 || !d.touch.due(ref, lease) {
+		return
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	if _, err := d.touch.leases.Set(ctx, task.LeaseKey(ref, lease), task.Heard(lease)); err != nil {
+		d.touch.forget(ref, lease)
+	}
+}
+
+// Hold keeps a lease for a request of its holder that lasts long, until it is released;
+// who holds none needs nothing kept.
+func (d *Desk) Hold(g task.Grant) (release func()) {
+	if g.TaskID == "" || g.Lease == 0 {
+		return func() {}
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() {
+		tick := time.NewTicker(d.touch.every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				d.Touch(ctx, schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}, g.Lease)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { end(); work.Wait() }
+}
+
+// due reports whether it is time to write, and takes it that somebody does.
+func (t *touches) due(ref schemas.Ref, lease int) bool {
+	now, of := t.now(), holding{ref, lease}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if was, ok := t.last[of]; ok && t.fresh(was, now) {
+		return false
+	}
+	t.last[of] = now
+	if len(t.last) > t.most {
+		for of, was := range t.last {
+			if !t.fresh(was, now) {
+				delete(t.last, of)
+			}
+		}
+		t.most = max(sweepFrom, 2*len(t.last))
+	}
+	return true
+}
+
+// fresh also reports that a clock was not set back since.
+func (t *touches) fresh(was, now time.Time) bool {
+	age := now.Sub(was)
+	return age >= 0 && age < t.every
+}
+
+func (t *touches) forget(ref schemas.Ref, lease int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, holding{ref, lease})
+}

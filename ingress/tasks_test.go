@@ -1,0 +1,595 @@
+package ingress_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress"
+	"weir/ingress/tasks"
+	"weir/internal/board"
+	"weir/internal/fault"
+	"weir/internal/git"
+	"weir/schemas"
+)
+
+// hall is an ingress that serves tasks.
+type hall struct {
+	*world
+	leasable []board.Entry
+	branches map[string]bool
+	repos    error
+	upstream error
+	touched  chan string
+}
+
+func (h *hall) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+	switch {
+	case h.repos != nil:
+		return schemas.Repo{}, h.repos
+	case tenant == "default" && name == "app":
+		return schemas.Repo{Name: name, Tenant: tenant, DefaultBranch: "main", AllowlistKey: "git"}, nil
+	}
+	return schemas.Repo{}, fault.ErrNotFound
+}
+
+func (h *hall) exists(_ context.Context, repo schemas.Repo, branch string) (bool, error) {
+	return repo.Name == "app" && h.branches[branch], h.upstream
+}
+
+func (h *hall) Leasable(string, func(board.Entry) bool, int) []board.Entry { return h.leasable }
+func (h *hall) Held(_, _ string) (e board.Entry, ok bool)                  { return e, false }
+func (h *hall) CatchUp(context.Context) error                              { return nil }
+func (h *hall) Changed(string) <-chan struct{}                             { return nil }
+func (h *hall) Set(_ context.Context, key string, _ []byte) (uint64, error) {
+	h.touched <- key
+	return 1, nil
+}
+
+func lobby(t *testing.T, change ...func(*ingress.Config)) *hall {
+	t.Helper()
+	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 10)}
+	late := &later{}
+	h.world = setup(t, append([]func(*ingress.Config){func(c *ingress.Config) {
+		c.Tasks = tasks.NewDesk(late, h, h, tasks.Config{Verify: func(token string) (schemas.Token, error) {
+			if token != "pool" {
+				return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
+			}
+			return schemas.Token{ID: "p", Tenant: "default", Scopes: []string{schemas.ScopeTasksWork}}, nil
+		}})
+		c.Repos, c.Branches = h, h.exists
+	}}, change...)...)
+	late.Ledger = h.ledger
+	return h
+}
+
+// later is a ledger that is made after who uses it.
+type later struct{ tasks.Ledger }
+
+// send asks and gives the bare answer.
+func (h *hall) send(r *http.Request) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	h.engine.ServeHTTP(rec, r)
+	return rec
+}
+
+func holding(token string, r *http.Request) *http.Request {
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+func get(path string) *http.Request { return httptest.NewRequest(http.MethodGet, path, http.NoBody) }
+
+// file files a task and gives its token.
+func (h *hall) file(t *testing.T, id string) string {
+	t.Helper()
+	a := h.do(t, post("/v1/tasks", `{"request_id":"`+id+`","description":"d","repo":"app"}`))
+	require.Equal(t, http.StatusCreated, a.Code, a.Body)
+	token, _ := a.field("token").(string)
+	require.NotEmpty(t, token)
+	return token
+}
+
+// open makes a task's branch, as its worker does.
+func (h *hall) open(t *testing.T, id string) {
+	t.Helper()
+	st, err := h.ledger.Find(t.Context(), "default", id)
+	require.NoError(t, err)
+	require.NoError(t, h.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}}))
+	h.leasable = []board.Entry{{Ref: st.Ref}}
+}
+
+func TestFilingATask(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	const body = `{"request_id":"t-1","description":"d","repo":"app","branch":"mine","deadline":"3h"}`
+	a := h.do(t, post("/v1/tasks", body))
+	require.Equal(t, http.StatusCreated, a.Code)
+	require.Equal(t, "/v1/tasks/t-1", a.Header().Get("Location"))
+	require.Equal(t, "t-1", a.Header().Get("Weir-Action-Id"))
+	token, _ := a.field("token").(string)
+	require.NotEmpty(t, token)
+	require.Equal(t, 1, h.metrics.accepted[schemas.KindTask])
+	st, err := h.ledger.Find(t.Context(), "default", "t-1")
+	require.NoError(t, err)
+	require.Equal(t, schemas.KindTask, st.Kind)
+	require.Equal(t, 3*time.Hour, st.Action.Deadline.Sub(st.Action.AcceptedAt))
+	require.NotEmpty(t, st.Action.TokenHash)
+	require.NotContains(t, string(st.Action.Payload), "t-1")
+	data, err := json.Marshal(st.Action)
+	require.NoError(t, err)
+	require.NotContains(t, string(data), token[strings.LastIndexByte(token, '_')+1:], "only its hash is kept")
+	require.NotContains(t, h.logs.String(), token[len(token)-10:])
+
+	// A repeat joins, whatever has become true since: its own branch is there.
+	h.branches["mine"] = true
+	for _, again := range []string{body, `{"repo":"app","branch":"mine","description":"d","request_id":"t-1"}`, strings.Replace(body, "3h", "1ns", 1)} {
+		a = h.do(t, post("/v1/tasks", again))
+		require.Equal(t, http.StatusOK, a.Code, a.Body)
+		require.Empty(t, a.field("token"), "its token is shown once")
+		require.Equal(t, "/v1/tasks/t-1", a.Header().Get("Location"))
+	}
+	a = h.do(t, post("/v1/tasks", strings.Replace(body, `"d"`, `"e"`, 1)))
+	require.Equal(t, http.StatusConflict, a.Code)
+
+	// So does one with the same key, as long as the task is under way and after.
+	const keyed = `{"description":"k","repo":"app"}`
+	a = h.do(t, post("/v1/tasks", keyed, "Idempotency-Key", "key"))
+	require.Equal(t, http.StatusCreated, a.Code)
+	id := a.field("id")
+	for range 2 {
+		a = h.do(t, post("/v1/tasks", keyed, "Idempotency-Key", `"key"`))
+		require.Equal(t, http.StatusOK, a.Code)
+		require.Equal(t, id, a.field("id"))
+		require.Empty(t, a.field("token"))
+		require.Equal(t, "true", a.Header().Get("Idempotency-Replayed"))
+		if st, err := h.ledger.Find(t.Context(), "default", a.Header().Get("Weir-Action-Id")); err == nil && st.Settled == nil {
+			h.settle(t, st.ID, schemas.OutcomeCanceled)
+		}
+	}
+	a = h.do(t, post("/v1/tasks", `{"description":"other","repo":"app"}`, "Idempotency-Key", "key"))
+	require.Equal(t, string(schemas.IdempotencyMismatch), a.field("code"))
+	require.Equal(t, 2, h.metrics.accepted[schemas.KindTask])
+
+	require.NotEqual(t, h.file(t, "one"), h.file(t, "two"))
+}
+
+func TestTasksThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		body   string
+		plant  func(h *hall)
+		code   schemas.Code
+		status int
+		detail string
+	}{
+		"unknown repository": {body: `{"description":"d","repo":"none"}`, code: schemas.ValidationError, status: 422, detail: "/repo"},
+		"no repository":      {body: `{"description":"d","repo":"../app"}`, code: schemas.ValidationError, status: 422, detail: "/repo"},
+		"unknown base":       {body: `{"description":"d","repo":"app","base_ref":"nope"}`, code: schemas.ValidationError, status: 422, detail: "/base_ref"},
+		"branch exists":      {body: `{"description":"d","repo":"app","branch":"taken"}`, code: schemas.Conflict, status: 409, detail: "/branch"},
+		"it is the base":     {body: `{"description":"d","repo":"app","branch":"main"}`, code: schemas.Conflict, status: 409, detail: "/branch"},
+		"past deadline":      {body: `{"description":"d","repo":"app","deadline":"2020-01-01T00:00:00Z"}`, code: schemas.ValidationError, status: 422, detail: "/deadline"},
+		"far deadline":       {body: `{"description":"d","repo":"app","deadline":"200h"}`, code: schemas.ValidationError, status: 422, detail: "/deadline"},
+		"no table":           {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.repos = errors.New("private") }, code: schemas.Unavailable, status: 503},
+		"no upstream":        {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.upstream = errors.New("private") }, code: schemas.Unavailable, status: 503},
+		"denied upstream":    {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.upstream = fault.New(schemas.DenyHost, "no") }, code: schemas.DenyHost, status: 403},
+	} {
+		h := lobby(t)
+		if tc.plant != nil {
+			tc.plant(h)
+		}
+		a := h.do(t, post("/v1/tasks", tc.body))
+		require.Equal(t, tc.status, a.Code, name)
+		require.Equal(t, string(tc.code), a.field("code"), name)
+		require.Contains(t, a.field("detail"), tc.detail, name)
+		require.NotContains(t, a.Body.String(), "private")
+		require.Zero(t, h.records(t), "nothing was stored: "+name)
+	}
+	// A token that is limited to entries uses no repository that goes by another.
+	h := lobby(t, scoped(ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeTasksWrite}, Entries: []string{"x"}}))
+	a := h.do(t, post("/v1/tasks", `{"description":"d","repo":"app"}`))
+	require.Equal(t, http.StatusForbidden, a.Code)
+}
+
+func scoped(who ingress.Identity) func(*ingress.Config) {
+	return func(c *ingress.Config) {
+		c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, nil }
+	}
+}
+
+func TestScopesOfTasks(t *testing.T) {
+	t.Parallel()
+	write := []string{"/v1/tasks", "/v1/tasks/x/cancel", "/v1/tasks/x/answer", "/v1/tasks/x/token", "/v1/repos"}
+	for scope, refused := range map[string][]string{
+		schemas.ScopeTasksWork:  write,
+		schemas.ScopeTasksWrite: {schemas.RouteTaskLease},
+		schemas.ScopeRulesWrite: append([]string{schemas.RouteTaskLease}, write...),
+	} {
+		h := lobby(t, scoped(ingress.Identity{Tenant: "default", Scopes: []string{scope}}))
+		for _, path := range refused {
+			a := h.do(t, post(path, `{}`))
+			require.Equal(t, http.StatusForbidden, a.Code, path)
+		}
+		require.Zero(t, h.records(t))
+	}
+	w := setup(t) // where there is no desk
+	for _, path := range append(write, schemas.RouteTaskLease, schemas.RouteAgentComplete, "/api//agent/task/fail") {
+		a := w.do(t, post(path, `{}`))
+		require.Equal(t, http.StatusNotFound, a.Code, path)
+	}
+}
+
+func TestChangingATask(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	token := h.file(t, "a")
+	a := h.do(t, holding(token, post("/agent/inquiry", `{"inquiry":"may I?"}`)))
+	require.Equal(t, http.StatusOK, a.Code)
+	require.EqualValues(t, 1, a.field("n"))
+	for body, want := range map[string]int{`{}`: 422, `{"answer":7}`: 422, `{"answer":"x","inquiry":9}`: 422, `{"answer":"yes"}`: 200, `[]`: 400} {
+		require.Equal(t, want, h.do(t, post("/v1/tasks/a/answer", body)).Code, body)
+	}
+	a = h.do(t, post("/v1/tasks/a/token", ``))
+	require.Equal(t, http.StatusOK, a.Code)
+	second, _ := a.field("token").(string)
+	require.NotEqual(t, token, second)
+	require.Equal(t, http.StatusUnauthorized, h.send(holding(token, get("/agent/task"))).Code)
+	require.Equal(t, http.StatusOK, h.send(holding(second, get("/agent/task"))).Code)
+
+	for range 2 {
+		a = h.do(t, post("/v1/tasks/a/cancel", ``))
+		require.Equal(t, http.StatusAccepted, a.Code)
+		require.Equal(t, "a", a.Header().Get("Weir-Action-Id"))
+		require.Equal(t, "a", (<-h.nudged).ID)
+	}
+	st, err := h.ledger.Find(t.Context(), "default", "a")
+	require.NoError(t, err)
+	require.Nil(t, st.Settled, "its worker ends it")
+	require.True(t, st.CancelRequested)
+	require.Equal(t, http.StatusConflict, h.do(t, post("/v1/tasks/a/token", ``)).Code)
+	h.settle(t, "a", schemas.OutcomeCanceled)
+	require.Equal(t, http.StatusConflict, h.do(t, post("/v1/tasks/a/cancel", ``)).Code)
+
+	h.do(t, post("/v1/execute", okPost, "Idempotency-Key", "x"))
+	other := h.responder.last(t).ref.ID
+	for _, id := range []string{"none", other, "a%2Fb", "lease"} {
+		for _, route := range []string{"cancel", "token"} {
+			require.Equal(t, http.StatusNotFound, h.do(t, post("/v1/tasks/"+id+"/"+route, ``)).Code, id)
+		}
+		require.Equal(t, http.StatusNotFound, h.do(t, post("/v1/tasks/"+id+"/answer", `{"answer":"x"}`)).Code, id)
+	}
+	st, err = h.ledger.Find(t.Context(), "default", other)
+	require.NoError(t, err)
+	require.False(t, st.CancelRequested || st.Settled != nil, "nothing that is no task is canceled here")
+}
+
+// TestAgentsMayJoinPathsBadly: every route of theirs under every spelling of it.
+func TestAgentsMayJoinPathsBadly(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	for i, base := range []string{"", "/", "/api", "/api/", "//api//", "/api///"} {
+		id := "t" + string(rune('a'+i))
+		token := h.file(t, id)
+		for range 2 {
+			a := h.do(t, holding(token, get(base+"/agent/task")))
+			require.Equal(t, http.StatusOK, a.Code, base)
+			require.Equal(t, id, a.field("id"))
+		}
+		require.Equal(t, http.StatusOK, h.do(t, holding(token, post(base+"/agent//inquiry", `{"inquiry":"?"}`))).Code)
+		require.Equal(t, http.StatusBadRequest, h.do(t, holding(token, post(base+"/agent/task//fail", `{}`))).Code)
+		rec := h.send(holding(token, post(base+"/agent/task/complete", `{"description":"done"}`)))
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.Empty(t, rec.Body.Bytes(), "an answer without a body")
+		require.Empty(t, rec.Header().Get("Location"))
+	}
+	lines := strings.Count(h.logs.String(), `"msg":"request"`)
+	h.do(t, get("//agent/task"))
+	require.Equal(t, lines+1, strings.Count(h.logs.String(), `"msg":"request"`), "one line a request")
+	for _, path := range []string{"//v1/tasks", "/v1//tasks/lease", "//healthz", "/api/v1/tasks", "//agent/task/", "/agent/tasks", "/%2Fagent/task", "//api/api/agent/task", "//agent/../agent/task"} {
+		require.Equal(t, http.StatusNotFound, h.do(t, get(path)).Code, path)
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, h.do(t, get("//agent/task/complete")).Code)
+	require.Equal(t, http.StatusMethodNotAllowed, h.do(t, post("/api//agent/task", ``)).Code)
+}
+
+func TestAgentsNeedATokenInOpenMode(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	h.file(t, "a")
+	for _, token := range []string{"", "x", "weirt1_", "nobody"} {
+		for _, r := range []*http.Request{
+			get("/agent/task"), post("/agent/task/complete", `nonsense`), post("/agent/task/fail", `{}`), post("/agent/inquiry", ``), post(schemas.RouteTaskRelease, ``),
+		} {
+			if token != "" {
+				holding(token, r)
+			}
+			a := h.do(t, r)
+			require.Equal(t, http.StatusUnauthorized, a.Code, r.URL.Path)
+			require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
+		}
+	}
+	require.EqualValues(t, 1, h.records(t))
+}
+
+func TestAnAgentsTask(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	token := h.file(t, "a")
+	r := httptest.NewRequest(http.MethodGet, "/agent/task", strings.NewReader(`{"status":"Completed"}`))
+	r.Header.Set("Content-Type", "application/json")
+	a := h.do(t, holding(token, r))
+	require.Equal(t, http.StatusOK, a.Code, "a body is not looked at")
+	require.Empty(t, a.Header().Get(schemas.HeaderTaskToken))
+	require.Contains(t, h.logs.String(), `"action_id":"a"`)
+
+	for body, want := range map[string]schemas.Code{
+		`{"reason":"TaskIssues"}`:                 schemas.ValidationError,
+		`{"reason":"Laziness","description":"d"}`: schemas.ValidationError,
+		`{"description":"d","more":1}`:            schemas.ValidationError,
+		`{"description":"d","description":"e"}`:   schemas.InvalidRequest,
+		`[]`:                                      schemas.InvalidRequest,
+		``:                                        schemas.InvalidRequest,
+		`{"description":"` + "\xff" + `"}`:        schemas.InvalidRequest,
+	} {
+		a := h.do(t, holding(token, post("/agent/task/fail", body)))
+		require.Equal(t, http.StatusBadRequest, a.Code, body)
+		require.Equal(t, string(want), a.field("code"), body)
+	}
+	r = holding(token, post("/agent/task/fail", `{"description":"d"}`))
+	r.Header.Set("Content-Type", "text/plain")
+	require.Equal(t, http.StatusUnsupportedMediaType, h.do(t, r).Code)
+
+	fail := func(path, body string) *httptest.ResponseRecorder { return h.send(holding(token, post(path, body))) }
+	require.Equal(t, http.StatusOK, fail("/agent/task/fail", `{"reason":null,"description":"<img src=x> \u001b[31m"}`).Code)
+	require.Equal(t, http.StatusOK, fail("/agent/task/fail", `{"description":"<img src=x> \u001b[31m"}`).Code, "the same again")
+	a = h.do(t, holding(token, post("/agent/task/complete", `{"description":"d"}`)))
+	require.Equal(t, http.StatusBadRequest, a.Code)
+	require.Equal(t, "Task is not running", a.field("detail"))
+	require.Equal(t, string(schemas.TaskNotRunning), a.field("code"))
+	require.Equal(t, http.StatusUnauthorized, h.do(t, holding(token, get("/agent/task"))).Code)
+	require.NotContains(t, h.logs.String(), "img src", "no content in the log")
+}
+
+func TestLeasing(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	rec := h.send(post(schemas.RouteTaskLease, `{}`))
+	require.Equal(t, http.StatusNoContent, rec.Code)
+	require.Empty(t, rec.Body.Bytes())
+	for body, want := range map[string]int{`{"wait_ms":-1}`: 422, `{"wait_ms":30001}`: 422, `{"pool":"a b"}`: 422, `[]`: 400, `{"more":1}`: 422} {
+		require.Equal(t, want, h.do(t, post(schemas.RouteTaskLease, body)).Code, body)
+	}
+	a := h.do(t, holding("pool", get("/agent/task")))
+	require.Equal(t, http.StatusNotFound, a.Code)
+	require.Equal(t, string(schemas.NotFound), a.field("code"))
+	require.Equal(t, "1", a.Header().Get("Retry-After"))
+
+	h.file(t, "a")
+	h.open(t, "a")
+	r := httptest.NewRequest(http.MethodPost, schemas.RouteTaskLease, http.NoBody)
+	a = h.do(t, r)
+	require.Equal(t, http.StatusOK, a.Code)
+	require.EqualValues(t, 1, a.field("lease"))
+	require.EqualValues(t, 120_000, a.field("timeout_ms"))
+	require.Equal(t, "a", a.Header().Get("Weir-Action-Id"))
+	token, _ := a.field("token").(string)
+	require.Equal(t, http.StatusOK, h.send(holding(token, get("/agent/task"))).Code)
+	require.NotEmpty(t, <-h.touched, "calling anything keeps it")
+	require.Equal(t, http.StatusNoContent, h.send(holding(token, post(schemas.RouteTaskRelease, ``))).Code)
+	require.Equal(t, http.StatusUnauthorized, h.do(t, holding(token, post(schemas.RouteTaskRelease, ``))).Code)
+
+	a = h.do(t, holding("pool", get("/api/agent/task")))
+	require.Equal(t, http.StatusOK, a.Code)
+	leased := a.Header().Get(schemas.HeaderTaskToken)
+	require.NotEmpty(t, leased)
+	require.Equal(t, http.StatusOK, h.send(holding(leased, post("/agent/task/complete", `{"description":""}`))).Code)
+	a = h.do(t, holding("pool", post("/agent/task/complete", `{"description":""}`)))
+	require.Equal(t, string(schemas.TaskNotRunning), a.field("code"))
+
+	limited := lobby(t, scoped(ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeTasksWork}, Pools: []string{"x"}}))
+	require.Equal(t, http.StatusForbidden, limited.do(t, post(schemas.RouteTaskLease, `{"pool":"y"}`)).Code)
+	require.Equal(t, http.StatusNoContent, limited.send(post(schemas.RouteTaskLease, `{"pool":"x"}`)).Code)
+}
+
+// TestALeaseThatNobodyHears of is given back: somebody else has the task at once.
+func TestALeaseThatNobodyHears(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	h.file(t, "a")
+	h.open(t, "a")
+	h.responder.mute = true
+	require.Equal(t, http.StatusServiceUnavailable, h.send(post(schemas.RouteTaskLease, `{}`)).Code)
+	h.responder.mute = false
+	a := h.do(t, post(schemas.RouteTaskLease, `{}`))
+	require.Equal(t, http.StatusOK, a.Code)
+	require.EqualValues(t, 2, a.field("lease"))
+}
+
+// cut is a connection whose client has gone: what is written goes nowhere.
+type cut struct {
+	*httptest.ResponseRecorder
+	write, flush error
+}
+
+func (c cut) Write(p []byte) (int, error) {
+	if c.write != nil {
+		return 0, c.write
+	}
+	return c.ResponseRecorder.Write(p)
+}
+
+func (c cut) FlushError() error { return c.flush }
+
+// TestALeaseWhoseAnswerDoesNotGoOut is given back, whenever the client has gone.
+func TestALeaseWhoseAnswerDoesNotGoOut(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken pipe")
+	for name, tt := range map[string]struct {
+		to   cut
+		gone bool // before anything is written
+		kept bool
+	}{
+		"nobody listens": {to: cut{write: broken}},
+		"it is buffered": {to: cut{flush: broken}},
+		"the client left while its task was read": {gone: true},
+		"it goes out": {kept: true},
+	} {
+		for route, request := range map[string]func() *http.Request{
+			"runner": func() *http.Request { return post(schemas.RouteTaskLease, `{}`) },
+			"agent":  func() *http.Request { return holding("pool", get("/agent/task")) },
+		} {
+			t.Run(name+"/"+route, func(t *testing.T) {
+				t.Parallel()
+				h := lobby(t)
+				h.file(t, "a")
+				h.open(t, "a")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.gone {
+					h.responder.handing = cancel
+				}
+				to := tt.to
+				to.ResponseRecorder = httptest.NewRecorder()
+				h.engine.ServeHTTP(to, request().WithContext(ctx))
+				if tt.gone {
+					require.Empty(t, to.Body.String())
+				}
+				h.responder.handing = nil
+				if tt.kept {
+					require.Equal(t, http.StatusNoContent, h.send(post(schemas.RouteTaskLease, `{}`)).Code)
+					return
+				}
+				a := h.do(t, post(schemas.RouteTaskLease, `{}`))
+				require.Equal(t, http.StatusOK, a.Code)
+				require.EqualValues(t, 2, a.field("lease"))
+			})
+		}
+	}
+}
+
+// TestWhoWaitsForAnswers: a few at a time, and each for itself.
+func TestWhoWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	token, other := h.file(t, "a"), h.file(t, "b")
+	in, answer := make(chan struct{}), make(chan struct{})
+	h.responder.asking = func() { in <- struct{}{}; <-answer }
+	ask := func(token string) *httptest.ResponseRecorder {
+		return h.send(holding(token, post("/agent/inquiry", `{"inquiry":"may I?"}`)))
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { assert.Equal(t, http.StatusOK, ask(token).Code) })
+		<-in
+	}
+	full := h.do(t, holding(token, post("/agent/inquiry", `{"inquiry":"may I?"}`)))
+	require.Equal(t, http.StatusTooManyRequests, full.Code)
+	require.Equal(t, string(schemas.RateLimited), full.field("code"))
+	require.Equal(t, "1", full.Header().Get("Retry-After"))
+	wg.Go(func() { assert.Equal(t, http.StatusOK, ask(other).Code, "another task has its own") })
+	<-in
+	close(answer)
+	wg.Wait()
+	wg.Go(func() { assert.Equal(t, http.StatusOK, ask(token).Code, "who has an answer waits no more") })
+	<-in
+	wg.Wait()
+}
+
+func TestMakingARepository(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	a := h.do(t, post("/v1/repos", `{"request_id":"r-1","name":"new","import_url":"http://ok.example/a.git"}`))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	c := h.responder.last(t)
+	require.Equal(t, schemas.KindRepo, c.ref.Kind)
+	require.Negative(t, c.wait, "its end is waited for")
+	require.True(t, c.held)
+	st, err := h.ledger.Find(t.Context(), "default", "r-1")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name":"new","import_url":"http://ok.example/a.git"}`, string(st.Action.Payload))
+
+	a = h.do(t, post("/v1/repos", `{"name":"elsewhere","upstream_url":"http://evil.example/a"}`, "Prefer", "respond-async"))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.Equal(t, 10*time.Second, h.responder.last(t).wait, "a denial is heard at once")
+
+	stored := h.records(t)
+	for body, want := range map[string]int{
+		`{"name":"app"}`:                   http.StatusConflict,
+		`{"name":"../x"}`:                  422,
+		`{"name":"n","import_url":"/etc"}`: 422,
+		`{"name":"n","private":true}`:      422,
+	} {
+		require.Equal(t, want, h.do(t, post("/v1/repos", body)).Code, body)
+	}
+	require.Equal(t, http.StatusConflict, h.do(t, post("/v1/repos", `{"request_id":"r-1","name":"other"}`)).Code)
+	h.repos = errors.New("private")
+	require.Equal(t, http.StatusServiceUnavailable, h.do(t, post("/v1/repos", `{"name":"n"}`)).Code)
+	require.Equal(t, stored, h.records(t))
+
+	limited := lobby(t, scoped(ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeTasksWrite}, Entries: []string{"x"}}))
+	require.Equal(t, http.StatusForbidden, limited.do(t, post("/v1/repos", `{"name":"n","upstream_url":"http://h/a","allowlist_key":"y"}`)).Code)
+	require.Equal(t, http.StatusAccepted, limited.do(t, post("/v1/repos", `{"name":"n","upstream_url":"http://h/a","allowlist_key":"x"}`)).Code)
+}
+
+// TestNoRepositoriesHere: where none can be made the person hears that at the door, and
+// where another node may have one the door does not know better.
+func TestNoRepositoriesHere(t *testing.T) {
+	t.Parallel()
+	h := lobby(t, func(c *ingress.Config) {
+		c.Hosts = func() error { return fault.New(schemas.Unavailable, "install git") }
+	})
+	for _, body := range []string{`{"name":"n"}`, `{"name":"n","import_url":"http://ok.example/a.git"}`} {
+		a := h.do(t, post("/v1/repos", body))
+		require.Equal(t, http.StatusServiceUnavailable, a.Code)
+		require.Contains(t, a.Body.String(), "install git")
+	}
+	require.Zero(t, h.records(t))
+	require.Equal(t, http.StatusAccepted, h.do(t, post("/v1/repos", `{"name":"n","upstream_url":"http://ok.example/a"}`)).Code)
+	h.upstream = fmt.Errorf("%w: here", git.ErrNoRepo)
+	require.Equal(t, http.StatusCreated, h.do(t, post("/v1/tasks", `{"description":"d","repo":"app","branch":"taken"}`)).Code)
+	h.upstream = errors.New("private")
+	require.Equal(t, http.StatusServiceUnavailable, h.do(t, post("/v1/tasks", `{"description":"d","repo":"app"}`)).Code)
+}
+
+// TestARepositoryIsJoinedOnceItIsThere: the name that is taken is its own.
+func TestARepositoryIsJoinedOnceItIsThere(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	h.repos = fault.ErrNotFound
+	const body = `{"request_id":"r-1","name":"app"}`
+	require.Equal(t, http.StatusAccepted, h.do(t, post("/v1/repos", body)).Code)
+	h.repos = nil
+	require.Equal(t, http.StatusAccepted, h.do(t, post("/v1/repos", body)).Code)
+	require.True(t, h.responder.last(t).receipt.Duplicate)
+	require.Equal(t, http.StatusConflict, h.do(t, post("/v1/repos", strings.Replace(body, "r-1", "r-2", 1))).Code)
+}
+
+// TestABadlyJoinedPathOverASocket: net/http takes it as it is.
+func TestABadlyJoinedPathOverASocket(t *testing.T) {
+	t.Parallel()
+	h := lobby(t)
+	token := h.file(t, "a")
+	s := httptest.NewServer(h.engine)
+	defer s.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api//agent/inquiry", strings.NewReader(`{"inquiry":"?"}`))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.Client().Do(holding(token, req))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.JSONEq(t, `{"n":1}`, string(body))
+}

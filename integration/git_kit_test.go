@@ -1,0 +1,141 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// clientGit is the real git, as an agent with one token uses it.
+type clientGit struct {
+	dir   string // the home, and where it works
+	token string
+	trace bool
+}
+
+func newClientGit(tb testing.TB, token string) *clientGit {
+	tb.Helper()
+	return &clientGit{dir: tb.TempDir(), token: token}
+}
+
+// run runs git and returns all that it prints.
+func (g *clientGit) run(ctx context.Context, dir string, args ...string) (string, error) {
+	if g.token != "" {
+		args = append([]string{"-c", "http.extraHeader=Authorization: Bearer " + g.token}, args...)
+	}
+	args = append([]string{
+		"-c", "user.name=" + schemas.GitUserName, "-c", "user.email=" + schemas.GitUserEmail,
+	}, args...)
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = filepath.Join(g.dir, dir)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
+	if g.trace {
+		cmd.Env = append(cmd.Env, "GIT_TRACE_PACKET=1", "GIT_TRACE_CURL=1", "GIT_TRACE_CURL_NO_DATA=1")
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// do runs git and expects it to succeed.
+func (g *clientGit) do(tb testing.TB, dir string, args ...string) string {
+	tb.Helper()
+	out, err := g.run(tb.Context(), dir, args...)
+	require.NoError(tb, err, "git %s\n%s", strings.Join(args, " "), out)
+	return strings.TrimSpace(out)
+}
+
+// commit writes a file and commits it in "repo", and returns the commit.
+func (g *clientGit) commit(tb testing.TB, name string, data []byte) string {
+	tb.Helper()
+	require.NoError(tb, os.WriteFile(filepath.Join(g.dir, "repo", name), data, 0o600))
+	g.do(tb, "repo", "add", "-A")
+	g.do(tb, "repo", "commit", "-qm", "Add "+name)
+	return g.do(tb, "repo", "rev-parse", "HEAD")
+}
+
+// gitURL is where a Weir serves a repository.
+func (w *weir) gitURL(repo string) string { return w.URL + schemas.RouteGit + "/" + repo + ".git" }
+
+// makeRepo makes an empty hosted repository.
+func (w *weir) makeRepo(tb testing.TB, name string) {
+	tb.Helper()
+	resp, text := w.request(tb, http.MethodPost, schemas.RouteRepos, fmt.Sprintf(`{"name":%q}`, name))
+	require.Equal(tb, http.StatusCreated, resp.StatusCode, text)
+}
+
+// makeTask files a task for the repository "shop", with whatever else its body has.
+func (w *weir) makeTask(tb testing.TB, rest string) schemas.NewTask {
+	tb.Helper()
+	resp, text := w.request(tb, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"Paint the shed"`+rest+"}")
+	require.Equal(tb, http.StatusCreated, resp.StatusCode, text)
+	return decode[schemas.NewTask](tb, text)
+}
+
+// task is a task as its people see it.
+func (w *weir) task(tb testing.TB, id string) schemas.TaskView {
+	tb.Helper()
+	resp, text := w.request(tb, http.MethodGet, schemas.RouteTasks+"/"+id, "")
+	require.Equal(tb, http.StatusOK, resp.StatusCode, text)
+	return decode[schemas.TaskView](tb, text)
+}
+
+// asAgent sends a request with the token of a task.
+func (w *weir) asAgent(tb testing.TB, token, method, path, body string) (int, string) {
+	tb.Helper()
+	resp, text := w.request(tb, method, path, body, "Authorization", "Bearer "+token)
+	return resp.StatusCode, text
+}
+
+// begin has the holder of a task's token fetch the task, and clone its branch.
+func (w *weir) begin(tb testing.TB, t schemas.NewTask) *clientGit {
+	tb.Helper()
+	status, text := w.asAgent(tb, t.Token, http.MethodGet, schemas.RouteAgentTask, "")
+	require.Equal(tb, http.StatusOK, status, text)
+	told := decode[schemas.AgentTask](tb, text)
+	require.Equal(tb, schemas.TaskStatusRunning, told.Status)
+	g := newClientGit(tb, t.Token)
+	g.do(tb, ".", "clone", "-q", "-b", told.GitBranch, told.GitRepoURL, "repo")
+	return g
+}
+
+// evidenceOf are the payloads of an action's evidence of a kind.
+func evidenceOf[T any](tb testing.TB, w *weir, kind, query string) []T {
+	tb.Helper()
+	resp, text := w.request(tb, http.MethodGet, "/v1/evidence?limit=1000&kind="+kind+query, "", "Accept", "application/json")
+	require.Equal(tb, http.StatusOK, resp.StatusCode, text)
+	page := decode[schemas.Page[schemas.Evidence]](tb, text)
+	all := make([]T, len(page.Items))
+	for i, e := range page.Items {
+		dec := json.NewDecoder(bytes.NewReader(e.Payload))
+		require.NoError(tb, dec.Decode(&all[i]))
+	}
+	return all
+}
+
+// memoryPeak is the most resident memory that a process has had, in bytes.
+func memoryPeak(tb testing.TB, pid int) int64 {
+	tb.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(tb, err)
+	for line := range strings.SplitSeq(string(data), "\n") {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			var kib int64
+			_, err := fmt.Sscan(rest, &kib)
+			require.NoError(tb, err)
+			return kib << 10
+		}
+	}
+	tb.Fatal("the system does not say")
+	return 0
+}

@@ -1,0 +1,290 @@
+package integration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// TestGitClone: by protocol v2, and by v0 for those who have nothing else; shallow,
+// and partial.
+func TestGitClone(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	for i := range 3 {
+		g.commit(t, fmt.Sprintf("file-%d", i), []byte(fmt.Sprintf("text %d\n", i)))
+	}
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	url := w.gitURL("shop")
+
+	g.trace = true
+	assert.Contains(t, g.do(t, ".", "-c", "protocol.version=2", "clone", "-b", task.Branch, url, "v2"), "version 2")
+	assert.NotContains(t, g.do(t, ".", "-c", "protocol.version=0", "clone", "-b", task.Branch, url, "v0"), "version 2")
+	g.trace = false
+	require.Equal(t, g.do(t, "v2", "rev-parse", "HEAD"), g.do(t, "v0", "rev-parse", "HEAD"))
+
+	g.do(t, ".", "clone", "-q", "--depth", "1", "-b", task.Branch, url, "shallow")
+	assert.Equal(t, "1", g.do(t, "shallow", "rev-list", "--count", "HEAD"))
+	g.do(t, "shallow", "fetch", "-q", "--unshallow")
+	assert.Equal(t, "4", g.do(t, "shallow", "rev-list", "--count", "HEAD"))
+
+	g.do(t, ".", "clone", "-q", "--no-checkout", "--filter=blob:none", "-b", task.Branch, url, "partial")
+	assert.Contains(t, g.do(t, "partial", "rev-list", "--objects", "--all", "--missing=print"), "\n?", "blobs are left where they are")
+	g.do(t, "partial", "checkout", "-q", task.Branch)
+	assert.Equal(t, "text 2", g.do(t, "partial", "show", "HEAD:file-2"))
+	out, err := g.run(t.Context(), ".", "clone", "--filter=tree:0", url, "treeless")
+	require.Error(t, err, out)
+}
+
+// TestGitRefusesWithAReason: whatever a push asks for beyond an update of the task's
+// own branch is refused, and the person at git reads why.
+func TestGitRefusesWithAReason(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, `,"branch":"paint"`)
+	g := w.begin(t, task)
+	first := g.commit(t, "a", []byte("a"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	g.do(t, "repo", "tag", "v1")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"main":         {[]string{"origin", "HEAD:main"}, "error: "},
+		"a new branch": {[]string{"origin", "HEAD:other"}, "error: "},
+		"a tag":        {[]string{"origin", "v1"}, "error: "},
+		"deleted":      {[]string{"origin", ":paint"}, "error: "},
+		"two refs":     {[]string{"origin", "HEAD:paint", "HEAD:main"}, "error: "},
+	} {
+		out, err := g.run(t.Context(), "repo", append([]string{"push"}, c.args...)...)
+		require.Error(t, err, name)
+		assert.Contains(t, out, c.want, name)
+		assert.Contains(t, out, "paint", "%s: it names the branch that may be pushed to", name)
+	}
+	g.do(t, "repo", "reset", "-q", "--hard", "HEAD~1")
+	g.commit(t, "b", []byte("b"))
+	out, err := g.run(t.Context(), "repo", "push", "--force", "origin", "HEAD")
+	require.Error(t, err)
+	assert.Contains(t, out, "force_push", "it says what would let it")
+	data := make([]byte, 8<<20)
+	_, _ = rand.NewChaCha8([32]byte{6}).Read(data)
+	g.commit(t, "large", data)
+	out, err = g.run(t.Context(), "repo", "push", "origin", "HEAD:main")
+	require.Error(t, err)
+	assert.Contains(t, out, "paint", "who sends much is heard out, or would not hear why")
+	assert.Equal(t, first, w.task(t, task.ID).Head, "nothing was moved")
+	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
+	require.Len(t, audits, 8)
+	denied := 0
+	for _, a := range audits {
+		if a.Result == string(schemas.GitRefDenied) {
+			denied++
+		}
+	}
+	assert.Equal(t, 6, denied)
+}
+
+func TestGitForcePushWhereTheTaskSaysSo(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, `,"force_push":true`)
+	g := w.begin(t, task)
+	g.commit(t, "a", []byte("a"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	g.do(t, "repo", "reset", "-q", "--hard", "HEAD~1")
+	second := g.commit(t, "b", []byte("b"))
+	g.do(t, "repo", "push", "-q", "--force", "origin", "HEAD")
+	assert.Equal(t, second, w.task(t, task.ID).Head)
+}
+
+// TestGitPushFromAShallowClone: what it is built on is not all there, and need not be.
+func TestGitPushFromAShallowClone(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	for i := range 3 {
+		g.commit(t, fmt.Sprintf("file-%d", i), []byte("text\n"))
+	}
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	shallow := newClientGit(t, task.Token)
+	shallow.do(t, ".", "clone", "-q", "--depth=1", "-b", task.Branch, w.gitURL("shop"), "repo")
+	require.Equal(t, "1", shallow.do(t, "repo", "rev-list", "--count", "HEAD"))
+	head := shallow.commit(t, "more", []byte("text\n"))
+	shallow.do(t, "repo", "push", "-q", "origin", "HEAD")
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+	g.do(t, "repo", "pull", "-q")
+	assert.Equal(t, "5", g.do(t, "repo", "rev-list", "--count", "HEAD"), "and the history is whole")
+}
+
+// TestGitPushThatIsTooLarge: git sends all of a pack before it listens, and shows why
+// it was for nothing.
+func TestGitPushThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "weir.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("git: {max_pack: 1MiB}\n"), 0o600))
+	w := serve(t, t.TempDir(), "--config", config)
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	head := g.commit(t, "small", []byte("text\n"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	data := make([]byte, 12<<20)
+	_, _ = rand.NewChaCha8([32]byte{8}).Read(data)
+	g.commit(t, "large", data)
+	out, err := g.run(t.Context(), "repo", "push", "origin", "HEAD")
+	require.Error(t, err)
+	assert.Contains(t, out, "larger than is allowed")
+	assert.Contains(t, out, string(schemas.GitPackTooLarge))
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
+	require.Len(t, audits, 2)
+	assert.Contains(t, []string{audits[0].Result, audits[1].Result}, string(schemas.GitPackTooLarge))
+}
+
+// TestGitShowsTheProgress of git's own work on this side.
+func TestGitShowsTheProgress(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	text := strings.Repeat("one line and another\n", 5000)
+	g.commit(t, "text", []byte(text))
+	head := g.commit(t, "text", []byte(text+"the last\n")) // a delta of the first
+	out := g.do(t, "repo", "push", "--progress", "origin", "HEAD")
+	assert.Contains(t, out, "remote: Resolving deltas: 100%")
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+}
+
+// TestGitTellsWhoMayNot: the person at git reads what is wrong.
+func TestGitTellsWhoMayNot(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	w.makeRepo(t, "other")
+	task := w.makeTask(t, "")
+	g := newClientGit(t, task.Token)
+	remote := func(token, repo string) string {
+		return strings.Replace(w.gitURL(repo), "http://", "http://agent:"+token+"@", 1)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a version that is not served": {[]string{"-c", "protocol.version=1", "ls-remote", w.gitURL("shop")}, "remote: this version of git's protocol is not served; set protocol.version to 2"},
+		"another repository":           {[]string{"ls-remote", w.gitURL("other")}, "remote: there is no such repository, or this token may not see it (NOT_FOUND)"},
+		"none":                         {[]string{"ls-remote", w.gitURL("none")}, "remote: there is no such repository, or this token may not see it (NOT_FOUND)"},
+	} {
+		out, err := g.run(t.Context(), ".", c.args...)
+		require.Error(t, err, name)
+		assert.Contains(t, out, c.want, name)
+	}
+	password := newClientGit(t, "")
+	assert.Contains(t, password.do(t, ".", "ls-remote", remote(task.Token, "shop")), "refs/heads/"+task.Branch, "a token may be a password")
+	resp, text := w.request(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/cancel", "{}")
+	require.Less(t, resp.StatusCode, http.StatusMultipleChoices, text)
+	out, err := password.run(t.Context(), ".", "ls-remote", remote(task.Token, "shop"))
+	require.Error(t, err)
+	assert.Contains(t, out, "Authentication failed", "and a dead one is none")
+}
+
+// TestGitLargePush: a pack of 200 MiB goes through, and none of the memory is its.
+func TestGitLargePush(t *testing.T) {
+	t.Parallel()
+	size := 200 << 20
+	if testing.Short() {
+		size >>= 3
+	}
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{7}).Read(data)
+	g.do(t, "repo", "config", "core.compression", "0")
+	head := g.commit(t, "large", data)
+	before := memoryPeak(t, w.cmd.Process.Pid)
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+	assert.Less(t, memoryPeak(t, w.cmd.Process.Pid)-before, int64(64<<20), "the pack is nowhere in memory")
+	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
+	require.Len(t, audits, 1)
+	assert.Greater(t, audits[0].Bytes, int64(size))
+	reader := newClientGit(t, task.Token)
+	reader.do(t, ".", "clone", "-q", "--no-checkout", "-b", task.Branch, w.gitURL("shop"), "copy")
+	assert.Equal(t, head, reader.do(t, "copy", "rev-parse", "HEAD"))
+	assert.Less(t, memoryPeak(t, w.cmd.Process.Pid)-before, int64(64<<20), "nor is one that is fetched")
+}
+
+// TestGitConcurrentPushes: tasks push to the branches of one repository at once.
+func TestGitConcurrentPushes(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	const tasks, pushes = 6, 4
+	var work sync.WaitGroup
+	for i := range tasks {
+		work.Go(func() {
+			task := w.makeTask(t, "")
+			g := w.begin(t, task)
+			head := ""
+			for n := range pushes {
+				head = g.commit(t, fmt.Sprintf("file-%d-%d", i, n), []byte("x"))
+				g.do(t, "repo", "push", "-q", "origin", "HEAD")
+			}
+			v := w.task(t, task.ID)
+			assert.Equal(t, head, v.Head)
+			assert.Equal(t, pushes, v.Pushes)
+			assert.True(t, v.Moved)
+		})
+	}
+	work.Wait()
+	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
+		assert.Equal(t, schemas.AuditOK, a.Result)
+	}
+}
+
+// TestGitOfAFinishedTask: its token is nothing any more, to git either, and its
+// branch stays.
+func TestGitOfAFinishedTask(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir())
+	w.makeRepo(t, "shop")
+	w.makeRepo(t, "other")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	out, err := g.run(t.Context(), ".", "clone", w.gitURL("other"), "other")
+	require.Error(t, err)
+	assert.Contains(t, out, "not found")
+	head := g.commit(t, "a", []byte("a"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"done"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	require.Empty(t, text)
+	g.commit(t, "b", []byte("b"))
+	for _, args := range [][]string{{"push", "origin", "HEAD"}, {"fetch", "origin"}} {
+		out, err = g.run(t.Context(), "repo", args...)
+		require.Error(t, err, args)
+		assert.Contains(t, out, "terminal prompts disabled", "%v: git would ask for another token", args)
+	}
+	v := w.task(t, task.ID)
+	assert.Equal(t, head, v.Head)
+	assert.Equal(t, schemas.TaskStatusCompleted, v.Status)
+}

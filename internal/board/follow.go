@@ -1,0 +1,267 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	// page and pageSize are how many messages are asked for at once, of which each may hold a
+	// whole order: it costs the server little more than to give out one.
+	page     = 4000
+	pageSize = 4 << 20
+	// patience bounds one look at the log.
+	patience = 10 * time.Second
+)
+
+// feedSubject covers what is republished of tasks: weir.live.<partition>.<lane>.<tenant>.task.<id>.<tail>.
+const feedSubject = schemas.LiveRoot + ".*.*.*." + string(schemas.KindTask) + ".*.>"
+
+// errStopped: nothing is followed.
+var errStopped = errors.New("the board is not running")
+
+// round is one look at the log, for everybody who asked for it before it began.
+type round struct {
+	done chan struct{}
+	err  error
+}
+
+// Start reads the log to its end and begins to follow it. Stop ends that; it may be called twice.
+func (b *Board) Start(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	// Before the first read, so that nothing falls between.
+	unwatch, err := b.log.Live(feedSubject, b.hear, b.hurry)
+	if err != nil {
+		end()
+		return fmt.Errorf("follow tasks: %w", err)
+	}
+	if err := b.look(ctx); err != nil {
+		unwatch()
+		end()
+		return fmt.Errorf("read tasks: %w", err)
+	}
+	b.stop = sync.OnceFunc(func() {
+		unwatch()
+		end()
+		b.done.Wait()
+		close(b.ended)
+	})
+	b.done.Go(func() { b.follow(life) })
+	return nil
+}
+
+// Stop ends what Start began.
+func (b *Board) Stop() { b.stop() }
+
+// hurry has the log asked now.
+func (b *Board) hurry() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+// CatchUp reads what the log has and the board has not: a question after it knows everything that was
+// acknowledged before it. Callers at the same time share one look. Before Start it waits for that.
+func (b *Board) CatchUp(ctx context.Context) error {
+	b.mu.Lock()
+	if b.next == nil {
+		b.next = &round{done: make(chan struct{})}
+	}
+	r := b.next
+	b.mu.Unlock()
+	b.hurry()
+	select {
+	case <-r.done:
+		return r.err
+	case <-b.ended:
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, errStopped)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// follow asks the log again and again for what the feed has missed, and for who waits.
+func (b *Board) follow(ctx context.Context) {
+	tick := time.NewTicker(b.cfg.Check)
+	defer tick.Stop()
+	out := false
+	for {
+		select {
+		case <-tick.C:
+		case <-b.kick:
+		case <-ctx.Done():
+			return
+		}
+		b.mu.Lock()
+		r := b.next
+		b.next = nil
+		b.mu.Unlock()
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		err := b.look(bounded)
+		cancel()
+		if r != nil {
+			r.err = err
+			close(r.done)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if failed := err != nil; failed != out {
+			out = failed
+			b.tell(ctx, failed)
+		}
+	}
+}
+
+func (b *Board) tell(ctx context.Context, failed bool) {
+	if failed {
+		b.cfg.Logger.WarnContext(ctx, "tasks out of reach", "component", "board")
+		return
+	}
+	b.cfg.Logger.InfoContext(ctx, "tasks in reach", "component", "board")
+}
+
+// look reads every partition to its end, and the orders that lie aside. What was read before
+// an error counts, and a partition that cannot be read keeps no other from being.
+func (b *Board) look(ctx context.Context) error {
+	errs := make([]error, b.cfg.Layout.Partitions+1)
+	var all sync.WaitGroup
+	for p := range b.cfg.Layout.Partitions {
+		all.Go(func() { errs[p] = b.readOn(ctx, p) })
+	}
+	all.Wait()
+	errs[b.cfg.Layout.Partitions] = b.readOrders(ctx)
+	return errors.Join(errs...)
+}
+
+// readOn reads a partition to where it ends now, by the word of whoever has seen every
+// write. What a replica knows is read from any. The log is asked first how far it goes: to
+// look for the next task behind all that others have written would be a walk over it.
+func (b *Board) readOn(ctx context.Context, p int) error {
+	stream, filter := schemas.LogStream(p), schemas.KindFilter(p, schemas.KindTask)
+	first, last, err := b.log.Bounds(ctx, stream)
+	if err != nil {
+		return err
+	}
+	if err := b.bound(p, first, last); err != nil {
+		return err
+	}
+	for {
+		from := b.from(p)
+		if from > last {
+			return nil
+		}
+		records, _, err := b.log.Page(ctx, stream, filter, from, page, pageSize)
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 { // or not known to who was asked
+			switch next, err := b.log.Next(ctx, stream, filter, from); {
+			case errors.Is(err, fault.ErrNotFound):
+				b.advance(p, last)
+				return nil
+			case err != nil:
+				return err
+			default:
+				records = []schemas.Record{next}
+			}
+		}
+		b.take(p, records)
+	}
+}
+
+// from is where a partition is read on.
+func (b *Board) from(p int) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read[p] + 1
+}
+
+// advance notes that there is nothing more up to a place.
+func (b *Board) advance(p int, to uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.read[p] = max(b.read[p], to)
+}
+
+// errShort: what was read before is not there, or not yet again.
+var errShort = errors.New("the log is shorter than it was")
+
+// bound drops the tasks whose beginning history has dropped: nothing can become of them. A
+// log that ends before what was read is read again from where it ends.
+func (b *Board) bound(p int, first, last uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if last < b.read[p] {
+		b.read[p] = last
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, errShort)
+	}
+	if first <= b.first[p] {
+		return nil
+	}
+	b.first[p] = first
+	for ref, t := range b.tasks {
+		if t.first < first && b.cfg.Layout.Partition(ref.Tenant, ref.ID) == p {
+			b.drop(t)
+		}
+	}
+	return nil
+}
+
+// take takes over what was read.
+func (b *Board) take(p int, records []schemas.Record) {
+	events := make([]event, 0, len(records))
+	for _, r := range records { // without the lock
+		if e, ok := decode(r); ok {
+			events = append(events, e)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range events {
+		b.learn(e)
+	}
+	b.read[p] = records[len(records)-1].Seq
+}
+
+// readOrders reads the orders that lie aside, of tasks that have not ended meanwhile.
+func (b *Board) readOrders(ctx context.Context) error {
+	b.mu.Lock()
+	aside := slices.Collect(maps.Keys(b.aside))
+	b.mu.Unlock()
+	var errs []error
+	for _, t := range aside {
+		errs = append(errs, b.readOrder(ctx, t))
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Board) readOrder(ctx context.Context, t *task) error {
+	b.mu.Lock()
+	name := t.blob
+	b.mu.Unlock()
+	payload, err := b.log.GetBlob(ctx, name)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.aside, t)
+	switch {
+	case b.tasks[t.ref] != t: // it has ended
+	case err != nil || !t.ordered(payload):
+		b.drop(t) // its worker settles it
+	default:
+		b.place(t)
+	}
+	return nil
+}

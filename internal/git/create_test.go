@@ -1,0 +1,150 @@
+//go:build linux
+
+package git
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCreateTwice(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	one, err := g.Create(t.Context(), "019a:b.c", "trunk")
+	require.NoError(t, err)
+	two, err := g.Create(t.Context(), "019a:b.c", "other")
+	require.NoError(t, err)
+	require.Equal(t, one, two)
+	require.Equal(t, one, head(t, g, "019a:b.c", "trunk"))
+	_, err = g.Head(t.Context(), "019a:b.c", "other")
+	require.ErrorIs(t, err, ErrNoRef)
+	for _, bad := range []string{"", "a..b", "-x/.y", "x.lock", "a b", "x\nmerge"} {
+		_, err := g.Create(t.Context(), "x", bad)
+		require.Error(t, err, bad)
+		_, err = g.Head(t.Context(), "019a:b.c", bad)
+		require.ErrorIs(t, err, ErrNoRef, bad)
+	}
+	for _, bad := range []string{"", "a/b", "x\x00", strings.Repeat("a", 200)} {
+		_, err := g.Create(t.Context(), bad, "main")
+		require.Error(t, err, bad)
+	}
+	clean(t, g, "019a:b.c")
+}
+
+func TestCreateAtOnce(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	const n = 6
+	heads, errs := make([]string, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { heads[i], errs[i] = g.Create(t.Context(), "r1", "main") })
+	}
+	wg.Wait()
+	for i := range n {
+		require.NoError(t, errs[i])
+		require.Equal(t, heads[0], heads[i])
+	}
+	clean(t, g, "r1")
+}
+
+func TestBranch(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	ctx := t.Context()
+	s, commits := filled(t, g)
+	main := head(t, g, "r1", "main")
+
+	oid, err := g.Branch(ctx, "r1", "tasks/one", "work", "t1")
+	require.NoError(t, err)
+	require.Equal(t, commits[2], oid)
+	// The branch and its base move on; the repeat says what was.
+	dir := clone(t, s, "r1", "-b", "tasks/one")
+	commit(t, dir, "d", "d")
+	must(t, dir, "push", "-q", "origin", "tasks/one")
+	must(t, dir, "push", "-q", "origin", "HEAD:work")
+	again, err := g.Branch(ctx, "r1", "tasks/one", "main", "t1")
+	require.NoError(t, err)
+	require.Equal(t, oid, again)
+	require.NotEqual(t, oid, head(t, g, "r1", "tasks/one"))
+
+	for branch, task := range map[string]string{
+		"tasks/one":     "t2", // another task's
+		"main":          "t3", // nobody's
+		"main/sub":      "t4", // below a branch
+		"tasks/one/two": "t5",
+		"tasks":         "t6", // above one
+	} {
+		_, err := g.Branch(ctx, "r1", branch, "main", task)
+		require.ErrorIs(t, err, ErrRefExists, branch)
+	}
+	_, err = g.Branch(ctx, "r1", "new", "gone", "t7")
+	require.ErrorIs(t, err, ErrNoRef)
+	_, err = g.Branch(ctx, "nobody", "new", "main", "t7")
+	require.ErrorIs(t, err, ErrNoRepo)
+	for _, bad := range []string{"", "../x", "a b", "x.lock", "@{-1}", "HEAD"} {
+		_, err = g.Branch(ctx, "r1", bad, "main", "t8")
+		require.Error(t, err, bad)
+	}
+	// What was refused has taken no name.
+	oid, err = g.Branch(ctx, "r1", "new", "main", "t9")
+	require.NoError(t, err)
+	require.Equal(t, main, oid)
+
+	// The same of refs that have been packed.
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	require.NoError(t, g.repack(ctx, r))
+	_, err = g.Branch(ctx, "r1", "tasks", "main", "t10")
+	require.ErrorIs(t, err, ErrRefExists)
+	_, err = g.Branch(ctx, "r1", "new/er", "main", "t10")
+	require.ErrorIs(t, err, ErrRefExists)
+	clean(t, g, "r1")
+}
+
+func TestBranchAfterACrash(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	// The claim was written, and then nothing.
+	c, err := r.claim("work")
+	require.NoError(t, err)
+	require.NoError(t, r.putClaim("next", claim{Task: "t1", Oid: c.Oid}))
+	require.NoError(t, os.WriteFile(filepath.Join(string(r), "refs/heads/next.lock"), nil, 0o600))
+	_, err = g.Branch(t.Context(), "r1", "next", "main", "t2")
+	require.ErrorIs(t, err, ErrRefExists)
+	oid, err := g.Branch(t.Context(), "r1", "next", "main", "t1")
+	require.NoError(t, err)
+	require.Equal(t, c.Oid, oid)
+	require.Equal(t, oid, head(t, g, "r1", "next"))
+}
+
+func TestBranchRace(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	_, err := g.Create(t.Context(), "r1", "main")
+	require.NoError(t, err)
+	const n = 6
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { _, errs[i] = g.Branch(t.Context(), "r1", "work", "main", string(rune('a'+i))) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		require.ErrorIs(t, err, ErrRefExists)
+	}
+	require.Equal(t, 1, won)
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package git
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+func TestFate(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	s, commits := filled(t, g)
+	ctx := t.Context()
+	first := head(t, g, "r1", "main")
+	for name, row := range map[string]struct {
+		branch, oid string
+		want        Fate
+	}{
+		"it is there":             {"work", commits[2], Fate{commits[2], true}},
+		"another was built on it": {"work", commits[0], Fate{commits[2], true}},
+		"it is elsewhere":         {"main", commits[0], Fate{first, false}},
+		"nowhere":                 {"work", oidOf('1'), Fate{commits[2], false}},
+		"deleted":                 {"work", zero, Fate{commits[2], false}},
+	} {
+		f, err := g.Fate(ctx, "r1", "p1", row.branch, row.oid)
+		require.NoError(t, err, name)
+		require.Equal(t, row.want, f, name)
+	}
+	dir := clone(t, s, "r1", "-b", "work")
+	tree := must(t, dir, "rev-parse", "HEAD^{tree}")
+	f, err := g.Fate(ctx, "r1", "p1", "work", tree)
+	require.NoError(t, err)
+	require.False(t, f.Has, "what is no commit")
+	_, err = g.Fate(ctx, "r1", "p1", "gone", commits[0])
+	require.ErrorIs(t, err, ErrNoRef)
+	_, err = g.Fate(ctx, "r1", "p1", "a..b", commits[0])
+	require.ErrorIs(t, err, ErrNoRef)
+	_, err = g.Fate(ctx, "nobody", "p1", "work", commits[0])
+	require.ErrorIs(t, err, ErrNoRepo)
+	_, err = g.Fate(ctx, "r1", "p1", "work", "--all")
+	require.Error(t, err)
+	_, err = g.Fate(ctx, "r1", "a/b", "work", commits[0])
+	require.Error(t, err)
+}
+
+func TestFateWaitsForThePush(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	first := begin(t, g, "work")
+	end := straggler(t, g, "p1", nil)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errGone)
+	defer cancel()
+	_, err := g.Fate(ctx, "r1", "p1", "work", first)
+	require.ErrorIs(t, err, errGone)
+	end()
+	f, err := g.Fate(t.Context(), "r1", "p1", "work", first)
+	require.NoError(t, err)
+	require.True(t, f.Has)
+}
+
+// unsyncable makes a repository one of which a part cannot be brought to the disk, although git can read it.
+func unsyncable(t *testing.T, r repository) {
+	t.Helper()
+	packs := filepath.Join(string(r), "objects", "pack")
+	aside := filepath.Join(t.TempDir(), "pack")
+	require.NoError(t, os.Rename(packs, aside))
+	files, err := filepath.Glob(filepath.Join(aside, "*.pack"))
+	require.NoError(t, err)
+	for _, f := range files {
+		in, err := os.Open(f)
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), "git", "unpack-objects", "-q")
+		cmd.Dir, cmd.Stdin = string(r), in
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.NoError(t, in.Close())
+	}
+	require.NoError(t, os.RemoveAll(packs))
+	require.NoError(t, os.Symlink("pack", packs)) // a loop
+}
+
+// What is there already may not be on the disk yet: whoever made it may have died before that.
+func TestNothingIsReportedThatIsNotOnTheDisk(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	first := begin(t, g, "work")
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	oid, err := g.Branch(t.Context(), "r1", "work", "main", "task-work")
+	require.NoError(t, err)
+	require.Equal(t, first, oid)
+	unsyncable(t, r)
+	require.Equal(t, first, head(t, g, "r1", "work"), "it can be read")
+	_, err = g.Branch(t.Context(), "r1", "work", "main", "task-work")
+	require.ErrorContains(t, err, "objects/pack")
+	_, err = g.Fate(t.Context(), "r1", "p1", "work", first)
+	require.ErrorContains(t, err, "objects/pack")
+}
+
+// straggler starts a process that has the mark of a push, and the lock of a repository's writing, if there is one.
+func straggler(t *testing.T, g *Git, push string, w *writing) (end func()) {
+	t.Helper()
+	mark, err := g.mark(push)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "cat")
+	cmd.ExtraFiles = []*os.File{mark}
+	if w != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, w.lock)
+	}
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	unmark(t.Context(), mark)
+	return func() {
+		require.NoError(t, in.Close())
+		require.NoError(t, cmd.Wait())
+	}
+}
+
+// A process that could not be ended keeps what says that it is there, and what it works with.
+func TestStragglersKeepTheirLocks(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	ref := schemas.RefOf("work")
+	w, err := r.write(t.Context(), ref)
+	require.NoError(t, err)
+	end := straggler(t, g, "p1", &w)
+	path, err := g.pushPath("p1")
+	require.NoError(t, err)
+	require.FileExists(t, path)
+	quarantine := filepath.Join(string(r), "objects", "tmp_objdir-incoming-x")
+	require.NoError(t, os.Mkdir(quarantine, 0o700))
+	w.abandon(t.Context())
+	require.DirExists(t, quarantine, "it may still be written to")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errGone)
+	defer cancel()
+	require.ErrorIs(t, g.Quiet(ctx, "r1", "p1"), errGone)
+	end()
+	require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
+	require.NoFileExists(t, path)
+	w, err = r.write(t.Context(), ref)
+	require.NoError(t, err)
+	w.abandon(t.Context())
+	require.NoDirExists(t, quarantine)
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	s, _ := filled(t, g)
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	w, err := r.write(t.Context(), "")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errGone)
+	defer cancel()
+	require.ErrorIs(t, g.Remove(ctx, "r1"), errGone, "somebody writes to it")
+	w.done()
+	require.NoError(t, g.Remove(t.Context(), "r1"))
+	require.NoError(t, g.Remove(t.Context(), "r1"), "once more")
+	require.NoError(t, g.Remove(t.Context(), "../x"), "what cannot be there")
+	_, err = g.Head(t.Context(), "r1", "work")
+	require.ErrorIs(t, err, ErrNoRepo)
+	out, err := client(t, "/", "ls-remote", s.URL+"/r1")
+	require.Error(t, err, out)
+	first, err := g.Create(t.Context(), "r1", "main")
+	require.NoError(t, err)
+	_, err = g.Branch(t.Context(), "r1", "work", "main", "t2")
+	require.NoError(t, err, "no claim is left either")
+	require.Equal(t, first, head(t, g, "r1", "work"))
+}

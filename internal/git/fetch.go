@@ -1,0 +1,136 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"weir/internal/gitwire"
+	"weir/schemas"
+)
+
+// maxRequest is the largest request of a fetch that is looked into.
+const maxRequest = 16 << 20
+
+// service is the command behind a service's name.
+func service(name string) (string, bool) {
+	switch name {
+	case schemas.GitUploadPack:
+		return "upload-pack", true
+	case schemas.GitReceivePack:
+		return "receive-pack", true
+	}
+	return "", false
+}
+
+// Advertise writes the answer to GET info/refs: the service line where the protocol has one, and git's own
+// advertisement. Protocol is 0 or 2; a push has none but 0, whatever is asked for. Nothing is written
+// before git has said something.
+func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v View, w io.Writer) error {
+	command, ok := service(name)
+	if !ok {
+		return errors.New("git has no such service")
+	}
+	if command == "receive-pack" {
+		protocol = 0
+	}
+	var before []byte
+	if protocol != 2 {
+		before = append(gitwire.AppendPacket(nil, []byte("# service="+name+"\n")), gitwire.Flush...)
+	}
+	t, j, err := g.uploadOrReceive(ctx, id, command, protocol, v)
+	if err != nil {
+		return err
+	}
+	defer t.end()
+	j.args = append(j.args, "--advertise-refs", ".")
+	if j.out = copyTo(w, before); protocol != 2 {
+		j.out = v.nameless(j.out)
+	}
+	return g.run(t, j)
+}
+
+// UploadPack answers one request of a fetch. Nothing is held in memory but in, which is small. An
+// error after something was written is git's word that it could not go on; what it told the client stands before it.
+func (g *Git) UploadPack(ctx context.Context, id string, protocol int, v View, in io.Reader, w io.Writer) error {
+	t, j, err := g.uploadOrReceive(ctx, id, "upload-pack", protocol, v)
+	if err != nil {
+		return err
+	}
+	defer t.end()
+	request, err := io.ReadAll(io.LimitReader(in, maxRequest+1))
+	if err != nil {
+		return err
+	}
+	if len(request) > maxRequest {
+		return gitwire.ErrTooLarge
+	}
+	if !v.All {
+		asked, refusal, err := g.within(t, repository(j.dir), v, protocol == 2, request)
+		if err != nil {
+			return err
+		}
+		if refusal != "" {
+			_, err := w.Write(gitwire.AppendErr(nil, "upload-pack: "+refusal))
+			return err
+		}
+		request = asked
+	}
+	j.args = append(j.args, ".")
+	j.in = bytes.NewReader(request)
+	j.out = copyTo(w, nil)
+	return g.run(t, j)
+}
+
+// uploadOrReceive prepares a process of either, with a turn for it.
+func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (turn, job, error) {
+	r, err := g.repo(id)
+	if err != nil {
+		return turn{}, job{}, err
+	}
+	list, err := v.settings(r)
+	if err != nil {
+		return turn{}, job{}, err
+	}
+	j := job{args: []string{command, "--stateless-rpc"}, dir: string(r), env: []string{offline}}
+	if command == "upload-pack" {
+		j.args = append(j.args, "--strict")
+		j.settings = append(uploading(), list...)
+	} else {
+		j.settings = append(g.receiving(false), list...)
+	}
+	if protocol == 2 {
+		j.env = append(j.env, "GIT_PROTOCOL=version=2")
+	}
+	t, err := g.sending(ctx, r)
+	return t, j, err
+}
+
+// copyTo copies what git writes, with something before its first byte.
+func copyTo(w io.Writer, before []byte) func(io.Reader) error {
+	return func(r io.Reader) error {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := r.Read(buf)
+			if n > 0 && before != nil {
+				if _, err := w.Write(before); err != nil {
+					return fmt.Errorf("the client: %w", err)
+				}
+				before = nil
+			}
+			if n > 0 {
+				if _, err := w.Write(buf[:n]); err != nil {
+					return fmt.Errorf("the client: %w", err)
+				}
+			}
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}

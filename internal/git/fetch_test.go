@@ -1,0 +1,190 @@
+//go:build linux
+
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/gitwire"
+	"weir/schemas"
+)
+
+func TestCloneSpeaksProtocol2(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	first := begin(t, g, "work")
+	s := serve(t, g)
+	dir := filepath.Join(t.TempDir(), "c")
+	out, err := clientEnv(t, "/", []string{"GIT_TRACE_PACKET=1"}, "clone", s.URL+"/r1", dir)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "git< version 2")
+	require.Contains(t, out, "command=ls-refs")
+	require.Equal(t, first, must(t, dir, "rev-parse", "origin/main"))
+	require.Equal(t, "main", must(t, dir, "branch", "--show-current"))
+	require.Equal(t, "weir[bot] <"+schemas.GitUserEmail+"> Begin", must(t, dir, "log", "--format=%an <%ae> %s", "main"))
+	require.Empty(t, must(t, dir, "ls-tree", "-r", "main"))
+}
+
+func TestCloneSpeaksProtocol0(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	first := begin(t, g, "work")
+	s := serve(t, g)
+	dir := filepath.Join(t.TempDir(), "c")
+	out, err := clientEnv(t, "/", []string{"GIT_TRACE_PACKET=1"}, "-c", "protocol.version=0", "clone", s.URL+"/r1", dir)
+	require.NoError(t, err, out)
+	require.NotContains(t, out, "version 2")
+	require.Contains(t, out, "# service=git-upload-pack")
+	require.Equal(t, first, must(t, dir, "rev-parse", "origin/work"))
+}
+
+// filled is a repository with three commits of two files on its task's branch.
+func filled(t *testing.T, g *Git) (s *server, commits []string) {
+	t.Helper()
+	begin(t, g, "work")
+	s = serve(t, g)
+	dir := clone(t, s, "r1", "-b", "work")
+	for _, n := range []string{"a", "b", "c"} {
+		commits = append(commits, commit(t, dir, n, strings.Repeat(n, 5000)))
+	}
+	must(t, dir, "push", "-q", "origin", "work")
+	return s, commits
+}
+
+func TestShallowAndPartialClones(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	s, commits := filled(t, g)
+	for _, version := range []string{"0", "2"} {
+		t.Run("version "+version, func(t *testing.T) {
+			t.Parallel()
+			conf := "protocol.version=" + version
+			shallow := clone(t, s, "r1", "-c", conf, "-b", "work", "--depth=1")
+			require.Equal(t, "1", must(t, shallow, "rev-list", "--count", "HEAD"))
+			must(t, shallow, "fetch", "-q", "--unshallow")
+			require.Equal(t, "4", must(t, shallow, "rev-list", "--count", "HEAD"))
+
+			for _, filter := range []string{"blob:none", "blob:limit=1k"} {
+				partial := clone(t, s, "r1", "-c", conf, "-b", "work", "--filter="+filter, "--no-checkout")
+				missing := must(t, partial, "rev-list", "--objects", "--missing=print", "HEAD")
+				require.Equal(t, 3, strings.Count(missing, "?"), filter)
+				if version == "2" { // what is missing is fetched by its id, which the old protocol does not know
+					must(t, partial, "checkout", "-q", commits[2])
+					require.FileExists(t, filepath.Join(partial, "c"))
+				}
+			}
+			for _, filter := range []string{"tree:0", "sparse:oid=" + commits[0], "combine:blob:none+tree:1"} {
+				out, err := client(t, "/", "clone", "-c", conf, "--filter="+filter, s.URL+"/r1", filepath.Join(t.TempDir(), "c"))
+				require.Error(t, err, filter)
+				require.NotEmpty(t, out)
+			}
+		})
+	}
+}
+
+func TestAdvertiseOfAPushIsProtocol0(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	var out bytes.Buffer
+	require.NoError(t, g.Advertise(t.Context(), "r1", schemas.GitReceivePack, 2, View{Refs: []string{"refs/heads/work"}}, &out))
+	require.True(t, strings.HasPrefix(out.String(), "001f# service=git-receive-pack\n0000"), out.String())
+	require.Contains(t, out.String(), "refs/heads/work\x00")
+	require.NotContains(t, out.String(), "refs/heads/main")
+	require.NotContains(t, out.String(), "push-options")
+}
+
+func TestFetchOfNothing(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	for _, id := range []string{"nobody", "", "..", "../repos/r1", "r1.git", "a/b", "r1\x00"} {
+		var out bytes.Buffer
+		require.ErrorIs(t, g.Advertise(t.Context(), id, schemas.GitUploadPack, 2, View{All: true}, &out), ErrNoRepo, id)
+		require.ErrorIs(t, g.UploadPack(t.Context(), id, 2, View{All: true}, &out, &out), ErrNoRepo, id)
+		_, err := g.ReceivePack(t.Context(), id, Push{ID: "p"})
+		require.ErrorIs(t, err, ErrNoRepo, id)
+		require.ErrorIs(t, g.Quiet(t.Context(), id, "p"), ErrNoRepo, id)
+		require.Empty(t, out.Bytes())
+	}
+	var out bytes.Buffer
+	require.Error(t, g.Advertise(t.Context(), "r1", "git-upload-archive", 0, View{All: true}, &out))
+	require.Empty(t, out.Bytes())
+}
+
+// goneWriter takes so much, and then is gone.
+type goneWriter struct{ left int }
+
+var errGone = errors.New("gone")
+
+func (w *goneWriter) Write(b []byte) (int, error) {
+	if w.left -= len(b); w.left < 0 {
+		return 0, errGone
+	}
+	return len(b), nil
+}
+
+func TestFetchEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	s := serve(t, g)
+	dir := clone(t, s, "r1", "-b", "work")
+	noise := make([]byte, 8<<20)
+	_, err := io.ReadFull(noisy{}, noise)
+	require.NoError(t, err)
+	oid := commit(t, dir, "noise", string(noise))
+	must(t, dir, "push", "-q", "origin", "work")
+
+	request := append(gitwire.AppendPacket(nil, []byte("command=fetch")), gitwire.Delim...)
+	request = gitwire.AppendPacket(request, []byte("want "+oid+"\n"))
+	request = gitwire.AppendPacket(request, []byte("done\n"))
+	request = append(request, gitwire.Flush...)
+	err = g.UploadPack(t.Context(), "r1", 2, View{All: true}, bytes.NewReader(request), &goneWriter{left: 1 << 20})
+	require.ErrorIs(t, err, errGone)
+	require.Empty(t, childrenOf(g.cfg.Dir))
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w := writerFunc(func(b []byte) (int, error) { cancel(errGone); return len(b), nil })
+	err = g.UploadPack(ctx, "r1", 2, View{All: true}, bytes.NewReader(request), w)
+	require.ErrorIs(t, err, errGone)
+	require.Empty(t, childrenOf(g.cfg.Dir))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// noisy reads bytes that nothing compresses, always the same.
+type noisy struct{}
+
+func (noisy) Read(b []byte) (int, error) {
+	x := uint64(88172645463325252)
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b[i] = byte(x >> 32)
+	}
+	return len(b), nil
+}
+
+func TestMalformedFetchGetsGitsWord(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	var out bytes.Buffer
+	require.ErrorIs(t, g.UploadPack(t.Context(), "r1", 2, View{}, strings.NewReader("0003"), &out), gitwire.ErrMalformed)
+	var failed *ExitError
+	require.ErrorAs(t, g.UploadPack(t.Context(), "r1", 2, View{All: true}, strings.NewReader("0003"), &out), &failed)
+	require.NotEmpty(t, failed.Text)
+	require.NotContains(t, failed.Text, g.cfg.Dir)
+}

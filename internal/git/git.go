@@ -1,0 +1,218 @@
+// Package git runs the real git on the repositories that live on this node's disk.
+// Every process has an environment of a dozen variables and none of this program's, no
+// configuration but what is said here, no hooks, limits on memory, processor time and
+// files (on Linux), and a process group of its own that ends with it. Repositories are
+// found by their ids, which are Weir's own; no name that a caller chose ever reaches a
+// path or an argument: refs go to git on its standard input or as configuration.
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Config of Open. All but Dir have defaults.
+type Config struct {
+	// Dir holds the repositories; it is made if it is missing. It is one Git's at a time.
+	Dir string
+	// Program is git's name or path; default "git".
+	Program string
+	// Timeout bounds one fetch or push, import too; default 10 min. As long again one
+	// waits for its turn.
+	Timeout time.Duration
+	// MaxPack is the most that one push may bring, in bytes; default 1 GiB. MaxRepo is
+	// what a repository may have on disk before pushes to it are refused; default 10 GiB.
+	// Pushes that run at the same time may each pass it by MaxPack.
+	MaxPack, MaxRepo int64
+	// Memory is the address space of one process, in bytes; default 2 GiB. A fetch or a
+	// push has two or three of them. Where the system has no such limit there is none.
+	Memory int64
+	// Processes is how many fetches, pushes and imports run at a time; more wait. Default 32. Half of it is
+	// for what brings objects: a client that sends slowly is in no fetch's way. Of one repository
+	// a quarter of it run, and at least two of either.
+	Processes int
+	Logger    *slog.Logger
+
+	// packs is how many a repository may have before they are made fewer.
+	packs int
+	// grace is how long a process has to end by itself before it is killed.
+	grace time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Program == "" {
+		c.Program = "git"
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 10 * time.Minute
+	}
+	if c.MaxPack <= 0 {
+		c.MaxPack = 1 << 30
+	}
+	if c.MaxRepo <= 0 {
+		c.MaxRepo = 10 << 30
+	}
+	if c.Memory <= 0 {
+		c.Memory = 2 << 30
+	}
+	if c.Processes <= 0 {
+		c.Processes = 32
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.packs <= 0 {
+		c.packs = 50
+	}
+	if c.grace <= 0 {
+		c.grace = 2 * time.Second
+	}
+	return c
+}
+
+// Errors that callers tell apart. Everything else is a failure of git's or the system's.
+var (
+	ErrNoRepo    = errors.New("there is no such repository on this node")
+	ErrNoRef     = errors.New("the repository has no such branch")
+	ErrRefExists = errors.New("the repository has this branch already")
+	ErrFull      = errors.New("the repository is as large as it may be")
+	// ErrTimeout: it ran for longer than Config.Timeout. ErrBusy: it waited that long.
+	ErrTimeout = errors.New("git took longer than it may")
+	ErrBusy    = errors.New("too many fetches and pushes are running")
+	// ErrClosed is for what Close ended, and for what comes after it.
+	ErrClosed = errors.New("git is shut down")
+)
+
+// Git runs git. It is safe for concurrent use.
+type Git struct {
+	cfg      Config
+	program  string // its whole path
+	execPath string // where its parts are
+	version  version
+	lock     *os.File // of the directory
+
+	reads, writes, small *turns
+	due                  chan string // repositories with too many packs
+	claims               stripes     // over the making of branches
+
+	mu      sync.Mutex
+	closed  bool
+	cancels map[int]context.CancelCauseFunc
+	next    int
+	busy    sync.WaitGroup
+}
+
+// Open finds the program, which must be git 2.31 or newer, and makes the directory.
+// What an import or a removal that was interrupted left behind is removed. A directory that another Git has is refused.
+func Open(ctx context.Context, cfg Config) (*Git, error) {
+	cfg = cfg.withDefaults()
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil || cfg.Dir == "" {
+		return nil, errors.New("git needs a directory for its repositories")
+	}
+	cfg.Dir = dir
+	g := &Git{
+		cfg:     cfg,
+		reads:   newTurns(max(cfg.Processes-cfg.Processes/2, 1), max(cfg.Processes/4, 2)),
+		writes:  newTurns(max(cfg.Processes/2, 1), max(cfg.Processes/4, 2)),
+		small:   newTurns(smallProcesses, smallProcesses),
+		due:     make(chan string, 64),
+		cancels: map[int]context.CancelCauseFunc{},
+	}
+	if err := g.find(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.prepare(); err != nil {
+		return nil, err
+	}
+	if err := g.startMaintenance(context.WithoutCancel(ctx)); err != nil {
+		return nil, errors.Join(err, g.lock.Close())
+	}
+	return g, nil
+}
+
+// prepare makes the directories, takes the lock and removes what an earlier life left.
+func (g *Git) prepare() error {
+	for _, d := range []string{g.reposDir(), g.tmpDir(), g.pushesDir()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return fmt.Errorf("the directory of git's repositories: %w", err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(g.cfg.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("the directory of git's repositories: %w", err)
+	}
+	if held, err := tryLock(f, exclusive); err != nil || !held {
+		if err == nil {
+			err = errors.New("another process has it; stop that one, or give this one a directory of its own")
+		}
+		return errors.Join(fmt.Errorf("the directory of git's repositories: %w", err), f.Close())
+	}
+	g.lock = f
+	g.clear()
+	return nil
+}
+
+// clear removes half-made repositories and the marks of pushes that nobody has. What
+// cannot be removed is in nobody's way.
+func (g *Git) clear() {
+	made, _ := os.ReadDir(g.tmpDir())
+	for _, e := range made {
+		_ = os.RemoveAll(filepath.Join(g.tmpDir(), e.Name()))
+	}
+	pushes, _ := os.ReadDir(g.pushesDir())
+	for _, e := range pushes {
+		path := filepath.Join(g.pushesDir(), e.Name())
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if held, err := tryLock(f, exclusive); held && err == nil {
+			_ = os.Remove(path)
+		}
+		_ = f.Close()
+	}
+}
+
+// Close ends every process and waits for them.
+func (g *Git) Close() {
+	g.mu.Lock()
+	first := !g.closed
+	g.closed = true
+	for _, cancel := range g.cancels {
+		cancel(ErrClosed)
+	}
+	g.mu.Unlock()
+	g.busy.Wait()
+	if first {
+		_ = g.lock.Close()
+	}
+}
+
+// live returns a context that ends with ctx or with Close; Close waits for end.
+func (g *Git) live(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, nil, nil, ErrClosed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	id := g.next
+	g.next++
+	g.cancels[id] = cancel
+	g.busy.Add(1)
+	end := func() {
+		cancel(nil)
+		g.mu.Lock()
+		delete(g.cancels, id)
+		g.mu.Unlock()
+		g.busy.Done()
+	}
+	return ctx, cancel, end, nil
+}

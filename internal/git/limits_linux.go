@@ -1,0 +1,49 @@
+package git
+
+import (
+	"errors"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+)
+
+type limits struct {
+	memory, file, seconds int64
+}
+
+// openFiles is how many a process may have open; git closes packs to stay below.
+const openFiles = 1024
+
+// limit limits a process, and the children that it starts from then on.
+func limit(pid int, l limits) error {
+	for _, one := range []struct {
+		what int
+		n    int64
+	}{
+		{unix.RLIMIT_AS, l.memory},
+		{unix.RLIMIT_FSIZE, l.file},
+		{unix.RLIMIT_CPU, l.seconds},
+		{unix.RLIMIT_NOFILE, openFiles},
+		{unix.RLIMIT_CORE, 0},
+	} {
+		var now unix.Rlimit
+		err := unix.Prlimit(pid, one.what, nil, &now)
+		if err == nil {
+			n := min(uint64(max(one.n, 0)), now.Max) // nobody may raise it
+			err = unix.Prlimit(pid, one.what, &unix.Rlimit{Cur: n, Max: n}, nil)
+		}
+		// One that is so fast that it has ended needs no limit.
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitEnd waits for a child to end and leaves it to be collected: until then its
+// number, and its group's, is nobody else's.
+func awaitEnd(cmd *exec.Cmd) (collected bool, err error) {
+	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	return false, nil
+}

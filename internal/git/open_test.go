@@ -1,0 +1,249 @@
+//go:build linux
+
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]version{
+		"git version 2.39.5":               {2, 39},
+		"git version 2.31.0-rc1":           {2, 31},
+		"git version 2.50.1 (Apple Git-1)": {2, 50},
+		"git version 3.0":                  {3, 0},
+		"git version 2.53.0.rc2.7.gabc":    {2, 53},
+		"svn, version 1.14":                {},
+		"git version x.1":                  {},
+		"":                                 {},
+	} {
+		v, err := parseVersion(said)
+		if want == (version{}) {
+			require.Error(t, err, said)
+			continue
+		}
+		require.NoError(t, err, said)
+		require.Equal(t, want, v, said)
+	}
+	require.True(t, version{3, 0}.atLeast(31))
+	require.False(t, version{2, 30}.atLeast(31))
+	require.True(t, version{2, 31}.atLeast(31))
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), Config{})
+	require.Error(t, err)
+	_, err = Open(t.Context(), Config{Dir: t.TempDir(), Program: "no-such-git"})
+	require.ErrorContains(t, err, "not installed")
+	for said, word := range map[string]string{"git version 2.30.9": "2.31", "hello": "not git"} {
+		fake := filepath.Join(t.TempDir(), "fake")
+		require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\necho "+said+"\n"), 0o700))
+		_, err = Open(t.Context(), Config{Dir: t.TempDir(), Program: fake})
+		require.ErrorContains(t, err, word)
+	}
+	g := open(t, Config{})
+	_, err = Open(t.Context(), Config{Dir: g.cfg.Dir})
+	require.ErrorContains(t, err, "another process")
+}
+
+func TestOpenTakesAwayWhatWasInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tmp", "make-1", "r", "objects"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "pushes"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pushes", "p1"), nil, 0o600))
+	open(t, Config{Dir: dir}).Close() // its cleanup looks
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	g.Close()
+	g.Close()
+	_, err := g.Head(t.Context(), "r1", "work")
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// waitFor is for goroutines that may not end the test.
+func waitFor(t *testing.T, what func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !what() && t.Context().Err() == nil {
+		<-tick.C
+	}
+}
+
+func TestQuietWaitsForProcessesOfAnEarlierLife(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	require.NoError(t, g.Quiet(t.Context(), "r1", "never"))
+	require.Error(t, g.Quiet(t.Context(), "r1", "a/b"))
+
+	// A process that has inherited the mark, and nobody else.
+	mark, err := g.mark("p1")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "cat")
+	cmd.ExtraFiles = []*os.File{mark}
+	end, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	require.NoError(t, mark.Close())
+
+	_, err = g.mark("p1")
+	require.Error(t, err, "the same push twice")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errGone)
+	defer cancel()
+	require.ErrorIs(t, g.Quiet(ctx, "r1", "p1"), errGone)
+	quiet := make(chan error, 1)
+	go func() { quiet <- g.Quiet(t.Context(), "r1", "p1") }()
+	require.NoError(t, end.Close())
+	require.NoError(t, cmd.Wait())
+	require.NoError(t, <-quiet)
+	require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
+}
+
+// victimEnv makes the test's program a Weir that is killed in the middle of a push.
+const victimEnv = "WEIR_GIT_TEST_VICTIM"
+
+// victim takes a push on its standard input: the object ids, a length, and the bytes of a
+// pack up to there, which is where it says so.
+func victim(dir string) {
+	g, err := Open(context.Background(), Config{Dir: dir})
+	if err != nil {
+		panic(err)
+	}
+	in := bufio.NewReader(os.Stdin)
+	var from, to string
+	if _, err := fmt.Fscanln(in, &from, &to); err != nil {
+		panic(err)
+	}
+	_, err = g.ReceivePack(context.Background(), "r1", pushOf("p1", "work", from, to, in))
+	fmt.Println("done", err)
+}
+
+func signalAll(t *testing.T, procs []string, sig syscall.Signal) {
+	t.Helper()
+	for _, p := range procs {
+		pid, err := strconv.Atoi(filepath.Base(p))
+		require.NoError(t, err)
+		require.NoError(t, syscall.Kill(pid, sig))
+	}
+}
+
+func TestProcessesOfAPushHoldItsMark(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	w, done := halfPush(t.Context(), t, g)
+	var procs []string
+	require.Eventually(t, func() bool { procs = childrenOf(g.cfg.Dir); return len(procs) > 1 }, 10*time.Second, time.Millisecond)
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	for _, p := range procs {
+		var held []string
+		fds, err := filepath.Glob(p + "/fd/*")
+		require.NoError(t, err)
+		for _, fd := range fds {
+			if to, err := os.Readlink(fd); err == nil {
+				held = append(held, to)
+			}
+		}
+		require.Contains(t, held, filepath.Join(g.pushesDir(), "p1"))
+		require.Contains(t, held, r.own("lock"))
+	}
+	_ = w.CloseWithError(errGone)
+	require.ErrorIs(t, <-done, errGone)
+}
+
+func TestPushOfAProgramThatIsKilled(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	first := begin(t, g, "work")
+	s := serve(t, g)
+	dir := clone(t, s, "r1", "-b", "work")
+	noise := make([]byte, 4<<20)
+	_, _ = noisy{}.Read(noise)
+	oid := commit(t, dir, "noise", string(noise))
+	pack := packOf(t, dir, oid+" ^"+first)
+	for name, row := range map[string]struct {
+		bytes  int
+		either bool
+	}{
+		"half of the pack":         {len(pack) / 2, false},
+		"all but its last byte":    {len(pack) - 1, false},
+		"the whole pack":           {len(pack), true},
+		"the commands and no more": {0, false},
+	} {
+		g.Close()
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), victimEnv+"="+g.cfg.Dir)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		_, err = fmt.Fprintln(in, first, oid)
+		require.NoError(t, err)
+		_, err = in.Write(pack[:row.bytes])
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(childrenOf(g.cfg.Dir)) > 0 || row.either }, 10*time.Second, time.Millisecond, name)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
+		_ = cmd.Wait()
+		_ = in.Close()
+
+		again, err := Open(t.Context(), Config{Dir: g.cfg.Dir})
+		require.NoError(t, err, name)
+		g = again
+		require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
+		require.Eventually(t, func() bool { return len(childrenOf(g.cfg.Dir)) == 0 }, 10*time.Second, time.Millisecond, name)
+		now := head(t, g, "r1", "work")
+		if !row.either || now != oid {
+			require.Equal(t, first, now, name)
+		}
+		// The branch can still be pushed to.
+		rep, err := g.ReceivePack(t.Context(), "r1", pushOf("p2", "work", now, oid, bytes.NewReader(pack)))
+		require.NoError(t, err, name)
+		require.Equal(t, "ok", rep.Unpack, name)
+		require.Equal(t, oid, head(t, g, "r1", "work"), name)
+		clean(t, g, "r1")
+		r, err := g.repo("r1")
+		require.NoError(t, err)
+		must(t, string(r), "update-ref", "refs/heads/work", first)
+	}
+	g.Close()
+}
+
+func TestPacksAreJoined(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{packs: 5})
+	begin(t, g, "work")
+	s := serve(t, g)
+	dir := clone(t, s, "r1", "-b", "work")
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	last := ""
+	for i := range 7 {
+		last = commit(t, dir, strconv.Itoa(i), strings.Repeat(strconv.Itoa(i), 100))
+		must(t, dir, "push", "-q", "origin", "work")
+	}
+	require.Eventually(t, func() bool { return r.packs() < 5 }, 20*time.Second, 10*time.Millisecond)
+	require.Equal(t, last, head(t, g, "r1", "work"))
+	g.Close()
+	require.FileExists(t, filepath.Join(string(r), "packed-refs"))
+	clean(t, g, "r1")
+}

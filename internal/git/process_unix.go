@@ -1,0 +1,40 @@
+//go:build unix
+
+package git
+
+import (
+	"errors"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownGroup gives a process a group of its own, so that all of it can be ended.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// endGroup asks a group to end. Its first process must not have been collected yet: the number would be anybody's.
+func endGroup(cmd *exec.Cmd) { _ = unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
+
+// killGroup ends a group, under the same condition.
+func killGroup(cmd *exec.Cmd) { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+
+// reapGroup waits until nothing is left of a group that was killed, but not for long. Those of its
+// processes whose parent is gone are this program's own where it is the first process of
+// a container: nobody else collects them.
+func reapGroup(cmd *exec.Cmd) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for range 100 {
+		for {
+			if n, err := unix.Wait4(-cmd.Process.Pid, nil, unix.WNOHANG, nil); n <= 0 && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		if errors.Is(unix.Kill(-cmd.Process.Pid, 0), unix.ESRCH) {
+			return
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,153 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"weir/internal/gitwire"
+)
+
+// Push is one update of one ref.
+type Push struct {
+	// ID names it, for Quiet.
+	ID       string
+	Commands gitwire.Commands // one command, for a branch
+	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone
+	// Force lets the update drop what the ref was at.
+	Force bool
+	// Progress takes what git has to say while it works. It is not called after ReceivePack has returned.
+	Progress func([]byte)
+}
+
+// ReceivePack has git take a push. The report is git's word; an error means that there was none,
+// and only the ref itself says what came of it. A reader of the pack that fails is that error: git is
+// ended without having seen an end. The pack is read to its end whatever git thinks of it, so that the client hears why.
+// When the report says that the ref was updated, the update and its objects are on the disk.
+func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Report, error) {
+	r, err := g.repo(id)
+	if err != nil {
+		return gitwire.Report{}, err
+	}
+	ref, err := p.ref()
+	if err != nil {
+		return gitwire.Report{}, err
+	}
+	t, err := g.taking(ctx, r)
+	if err != nil {
+		return gitwire.Report{}, err
+	}
+	defer t.end()
+	if n, err := r.size(); err != nil {
+		return gitwire.Report{}, err
+	} else if n >= g.cfg.MaxRepo {
+		return gitwire.Report{}, ErrFull
+	}
+	mark, err := g.mark(p.ID)
+	if err != nil {
+		return gitwire.Report{}, err
+	}
+	defer unmark(ctx, mark)
+	w, err := r.write(ctx, ref)
+	if err != nil {
+		return gitwire.Report{}, err
+	}
+	rep, err := g.receive(t, r, p, []*os.File{w.lock, mark})
+	if err != nil {
+		w.abandon(ctx)
+		return rep, err
+	}
+	defer w.done()
+	if one, ok := rep.Of(ref); ok && one.Reason == "" && rep.Unpack == gitwire.UnpackOK {
+		if err := r.syncRef(ref); err != nil {
+			return gitwire.Report{}, fmt.Errorf("bringing the push to the disk: %w", err)
+		}
+		g.grown(id, r)
+	}
+	return rep, nil
+}
+
+// ref is the branch that a push is about.
+func (p Push) ref() (string, error) {
+	if len(p.Commands.List) != 1 {
+		return "", errors.New("a push has one command")
+	}
+	ref := p.Commands.List[0].Ref
+	if !strings.HasPrefix(ref, "refs/heads/") || !gitwire.ValidRef(ref) {
+		return "", errors.New("a push is for a branch")
+	}
+	return ref, nil
+}
+
+// capabilities are those that git is told of, whatever the client can do: the
+// report and the progress come here first.
+func (p Push) capabilities() []string {
+	list := []string{gitwire.CapReport, gitwire.CapSideBand}
+	for _, c := range []string{gitwire.CapOfsDelta, gitwire.CapAtomic} {
+		if p.Commands.Has(c) {
+			list = append(list, c)
+		}
+	}
+	if p.Progress == nil || p.Commands.Has(gitwire.CapQuiet) {
+		list = append(list, gitwire.CapQuiet)
+	}
+	return list
+}
+
+func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
+	var rep gitwire.Report
+	whole := false
+	pack := &source{r: p.Pack}
+	err := g.run(t, job{
+		args: []string{"receive-pack", "--stateless-rpc", "."},
+		dir:  string(r), env: []string{offline}, settings: g.receiving(p.Force),
+		in:    io.MultiReader(bytes.NewReader(p.Commands.Bytes(p.capabilities())), pack),
+		drain: true, hold: hold, file: g.cfg.MaxRepo,
+		out: func(o io.Reader) error {
+			said, err := gitwire.Demux(o, true, g.scrubbed(p.Progress))
+			rep, whole = said, err == nil
+			return err
+		},
+	})
+	switch {
+	case pack.failed != nil:
+		err = pack.failed
+	case whole:
+		err = nil // it has said all that it had to, however it ended
+	case err == nil:
+		err = errors.New("git receive-pack: it gave no report")
+	}
+	rep.Unpack = g.scrub(rep.Unpack)
+	rep.Refs = slices.Clone(rep.Refs)
+	for i := range rep.Refs {
+		rep.Refs[i].Reason = g.scrub(rep.Refs[i].Reason)
+	}
+	return rep, err
+}
+
+// source remembers why it failed.
+type source struct {
+	r      io.Reader
+	failed error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	if err != nil && err != io.EOF { // a wrapped one is a failure
+		s.failed = err
+	}
+	return n, err
+}
+
+// scrubbed takes this machine's paths out of what is said on the way.
+func (g *Git) scrubbed(progress func([]byte)) func([]byte) {
+	if progress == nil {
+		return nil
+	}
+	return func(b []byte) { progress(bytes.ReplaceAll(b, []byte(g.cfg.Dir), nil)) }
+}

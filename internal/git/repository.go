@@ -1,0 +1,140 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weir/internal/gitwire"
+	"weir/schemas"
+)
+
+// repository is the directory of one that is there.
+type repository string
+
+func (g *Git) reposDir() string { return filepath.Join(g.cfg.Dir, "repos") }
+
+func (g *Git) tmpDir() string { return filepath.Join(g.cfg.Dir, "tmp") }
+
+// repoPath is where a repository is or would be. An id that is none has no place.
+func (g *Git) repoPath(id string) (string, error) {
+	if !schemas.ValidID(id) {
+		return "", ErrNoRepo
+	}
+	return filepath.Join(g.reposDir(), schemas.EscapeToken(id)+".git"), nil
+}
+
+func (g *Git) repo(id string) (repository, error) {
+	path, err := g.repoPath(id)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", ErrNoRepo
+	} else if err != nil {
+		return "", err
+	}
+	return repository(path), nil
+}
+
+// Here returns ErrNoRepo where a repository is not on this node.
+func (g *Git) Here(id string) error {
+	_, err := g.repo(id)
+	return err
+}
+
+// own is the directory of what Weir itself keeps with a repository. Git does not look at it.
+func (r repository) own(name ...string) string {
+	return filepath.Join(append([]string{string(r), "weir"}, name...)...)
+}
+
+// dirEnv tells git where the repository is, for commands that do not take it as an argument.
+func (r repository) dirEnv() []string { return []string{"GIT_DIR=" + string(r), offline} }
+
+// head is the ref that HEAD stands for.
+func (r repository) head() (string, error) {
+	text, err := os.ReadFile(filepath.Join(string(r), "HEAD")) //nolint:gosec // of this package's own making
+	if err != nil {
+		return "", err
+	}
+	ref, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "ref: ")
+	if !ok {
+		return "", errors.New("the repository's HEAD is no branch")
+	}
+	return ref, nil
+}
+
+func (r repository) setHead(ref string) error {
+	return os.WriteFile(filepath.Join(string(r), "HEAD"), []byte("ref: "+ref+"\n"), 0o600)
+}
+
+// object is what a name stands for; kind is empty where there is nothing.
+type object struct{ oid, kind string }
+
+// longestLook is more than a line of an answer may have: a ref's name, and a word.
+const longestLook = 2048
+
+// look asks git what names stand for: refs in full, or object ids.
+func (g *Git) look(t turn, r repository, names []string) ([]object, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var out bytes.Buffer
+	err := g.run(t, job{
+		args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"},
+		dir:  string(r), env: r.dirEnv(),
+		in:  strings.NewReader(strings.Join(names, "\n") + "\n"),
+		out: toBuffer(&out, len(names)*longestLook),
+	})
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != len(names) {
+		return nil, errors.New("git cat-file: it gave another number of answers")
+	}
+	list := make([]object, len(names))
+	for i, line := range lines {
+		if oid, kind, ok := strings.Cut(line, " "); ok && kind != "missing" && !strings.Contains(kind, " ") {
+			list[i] = object{oid, kind}
+		}
+	}
+	return list, nil
+}
+
+func validBranch(branch string) bool { return gitwire.ValidRef(schemas.RefOf(branch)) }
+
+// Head is the object id of a branch, or ErrNoRef.
+func (g *Git) Head(ctx context.Context, id, branch string) (oid string, err error) {
+	r, err := g.repo(id)
+	if err != nil {
+		return "", err
+	}
+	if !validBranch(branch) {
+		return "", ErrNoRef
+	}
+	t, err := g.lookUp(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer t.end()
+	return g.tip(t, r, schemas.RefOf(branch))
+}
+
+func (g *Git) tip(t turn, r repository, ref string) (string, error) {
+	found, err := g.look(t, r, []string{ref})
+	switch {
+	case err != nil:
+		return "", err
+	case found[0].kind == "":
+		return "", ErrNoRef
+	case found[0].kind != "commit":
+		return "", fmt.Errorf("the branch is at a %s: %w", found[0].kind, ErrNoRef)
+	}
+	return found[0].oid, nil
+}

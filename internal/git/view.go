@@ -1,0 +1,98 @@
+package git
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"weir/internal/gitwire"
+)
+
+// View is what a client is shown of a repository: all of it, or those refs alone.
+//
+// Of a view that is not All, a fetch gets commits and tags only that the refs lead to. A file or a
+// directory it gets by its object id, as partial clones need, wherever that is: who names one has its content's hash.
+type View struct {
+	All  bool
+	Refs []string
+}
+
+// shown are the refs of a view that may be one.
+func (v View) shown() []string {
+	return slices.DeleteFunc(slices.Clone(v.Refs), func(ref string) bool {
+		return !strings.HasPrefix(ref, "refs/") || !gitwire.ValidRef(ref)
+	})
+}
+
+// settings make git hide what is not in the view. The last one that fits counts.
+func (v View) settings(r repository) ([]setting, error) {
+	if v.All {
+		return nil, nil
+	}
+	list := []setting{{hideRefs, "refs"}}
+	for _, ref := range v.shown() {
+		list = append(list, setting{hideRefs, "!" + ref})
+	}
+	head, err := r.head()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(v.Refs, head) {
+		list = append(list, setting{hideRefs, "HEAD"})
+	}
+	return list, nil
+}
+
+const hideRefs = "transfer.hideRefs"
+
+// unseen returns an object that a request of protocol 2 asks for and that the view does
+// not lead to, or nothing. Git itself would give out whatever it has: that protocol knows no other rule.
+func (g *Git) unseen(t turn, r repository, v View, f gitwire.Fetch) (string, error) {
+	tips, err := g.look(t, r, v.shown())
+	if err != nil {
+		return "", err
+	}
+	asked := slices.DeleteFunc(slices.Clone(f.Wants), func(oid string) bool {
+		return slices.ContainsFunc(tips, func(o object) bool { return o.oid == oid })
+	})
+	if len(asked) == 0 {
+		return "", nil
+	}
+	found, err := g.look(t, r, asked)
+	if err != nil {
+		return "", err
+	}
+	var walk strings.Builder
+	for i, o := range found {
+		switch o.kind {
+		case "tag":
+			return asked[i], nil
+		case "commit":
+			fmt.Fprintln(&walk, o.oid)
+		}
+	}
+	if walk.Len() == 0 {
+		return "", nil
+	}
+	for _, o := range tips {
+		if o.kind == "commit" {
+			fmt.Fprintln(&walk, "^"+o.oid)
+		}
+	}
+	return g.firstOf(t, r, walk.String())
+}
+
+// firstOf is the first commit of a walk, if it has one.
+func (g *Git) firstOf(t turn, r repository, walk string) (string, error) {
+	var out strings.Builder
+	err := g.run(t, job{
+		args: []string{"rev-list", "--max-count=1", "--stdin"}, dir: string(r), env: r.dirEnv(),
+		in: strings.NewReader(walk),
+		out: func(o io.Reader) error {
+			_, err := io.Copy(&out, o)
+			return err
+		},
+	})
+	return strings.TrimSpace(out.String()), err
+}

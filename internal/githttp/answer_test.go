@@ -1,0 +1,164 @@
+package githttp_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/githttp"
+	"weir/internal/gitwire"
+)
+
+// trial is an answer to a push of three bytes that nobody has read yet.
+type trial struct {
+	*githttp.Answer
+	rec  *httptest.ResponseRecorder
+	body *githttp.Body
+	left atomic.Int64 // how often letGo was called
+}
+
+func try(t *testing.T, asked githttp.Asked) *trial {
+	t.Helper()
+	tr := &trial{rec: httptest.NewRecorder()}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("abc"))
+	var err error
+	tr.body, err = githttp.NewBody(tr.rec, r, githttp.Limits{Bytes: 100, Idle: time.Minute, Total: time.Minute})
+	require.NoError(t, err)
+	tr.rec.Header().Set("Weir-Action-Id", "a-1")
+	tr.Answer = githttp.NewAnswer(tr.rec, asked, tr.body, 100, func() { tr.left.Add(1) })
+	return tr
+}
+
+func (tr *trial) read(t *testing.T) {
+	t.Helper()
+	_, err := io.ReadAll(tr.body)
+	require.NoError(t, err)
+}
+
+func progress(text string) string { return string(gitwire.AppendProgress(nil, []byte(text))) }
+
+var banded = githttp.Asked{Ref: "refs/heads/work", Report: true, SideBand: true}
+
+func TestProgressWaitsForTheWholePush(t *testing.T) {
+	t.Parallel()
+	tr := try(t, banded)
+	tr.Progress([]byte("one"))
+	tr.Open()
+	tr.Progress([]byte("two"))
+	require.Empty(t, tr.rec.Body.String(), "the client still sends")
+	tr.read(t)
+	tr.Progress([]byte("three"))
+	require.Equal(t, progress("onetwothree"), tr.rec.Body.String())
+	require.Equal(t, "application/x-git-receive-pack-result", tr.rec.Header().Get("Content-Type"))
+	require.Equal(t, "a-1", tr.rec.Header().Get("Weir-Action-Id"))
+	require.True(t, tr.Close())
+	require.EqualValues(t, 1, tr.left.Load())
+	tr.Progress([]byte("four"))
+	tr.Report([]byte("end"))
+	require.Equal(t, http.StatusOK, tr.rec.Code)
+	require.Equal(t, progress("onetwothree")+progress("four")+"end", tr.rec.Body.String())
+	require.Empty(t, tr.rec.Header().Get("Content-Length"))
+}
+
+func TestProgressWaitsForTheRoom(t *testing.T) {
+	t.Parallel()
+	tr := try(t, banded)
+	tr.read(t)
+	tr.Progress([]byte("one"))
+	require.Empty(t, tr.rec.Body.String(), "somebody may still refuse it")
+	tr.Open()
+	tr.Progress([]byte("two"))
+	require.Equal(t, progress("onetwo"), tr.rec.Body.String())
+}
+
+func TestHeldProgressIsShownWithTheReport(t *testing.T) {
+	t.Parallel()
+	tr := try(t, banded)
+	tr.Open()
+	tr.Progress([]byte("why"))
+	tr.Report([]byte("end"))
+	require.Equal(t, progress("why")+"end", tr.rec.Body.String())
+	require.Equal(t, strconv.Itoa(tr.rec.Body.Len()), tr.rec.Header().Get("Content-Length"))
+	require.True(t, tr.body.Whole(), "the client was heard out")
+}
+
+func TestHeldProgressIsBounded(t *testing.T) {
+	t.Parallel()
+	tr := try(t, banded)
+	tr.Open()
+	for range 100 {
+		tr.Progress([]byte(strings.Repeat("x", 10_000)))
+	}
+	tr.Report(nil)
+	require.Less(t, tr.rec.Body.Len(), 70_000)
+	require.Greater(t, tr.rec.Body.Len(), 50_000)
+}
+
+func TestNoProgressWithoutABand(t *testing.T) {
+	t.Parallel()
+	tr := try(t, githttp.Asked{Report: true})
+	tr.Open()
+	tr.read(t)
+	tr.Progress([]byte("one"))
+	require.False(t, tr.Close())
+	tr.Report([]byte("end"))
+	require.Equal(t, "end", tr.rec.Body.String())
+}
+
+func TestARefusalHasItsOwnHeaders(t *testing.T) {
+	t.Parallel()
+	tr := try(t, banded)
+	tr.Open()
+	require.False(t, tr.Close())
+	tr.Header().Set("Content-Type", "text/plain")
+	tr.WriteHeader(http.StatusForbidden)
+	_, err := tr.Write([]byte("no"))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusForbidden, tr.rec.Code)
+	require.Equal(t, "text/plain", tr.rec.Header().Get("Content-Type"))
+	require.Equal(t, "a-1", tr.rec.Header().Get("Weir-Action-Id"))
+}
+
+func TestARefusalBeforeItIsOpen(t *testing.T) {
+	t.Parallel()
+	tr := try(t, banded)
+	tr.Header().Set("Retry-After", "1")
+	tr.WriteHeader(http.StatusServiceUnavailable)
+	require.Equal(t, "1", tr.rec.Header().Get("Retry-After"))
+}
+
+// A client that sends does not listen: it is answered when it has sent everything, and
+// it may take its time for that.
+func TestAClientIsHeardOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		got, closes := exchange(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: 1 << 20, Idle: time.Minute, Total: time.Hour})
+			if err != nil {
+				t.Error(err)
+			}
+			a := githttp.NewAnswer(w, banded, body, 1<<20, func() {})
+			a.Open()
+			a.Report([]byte("no"))
+		}, func(client net.Conn) {
+			_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: weir\r\nContent-Length: 600000\r\n\r\n")
+			for range 6 {
+				time.Sleep(50 * time.Second)
+				if _, err := io.WriteString(client, strings.Repeat("x", 100_000)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		require.Equal(t, "no", got)
+		require.False(t, closes, "the connection is good for more")
+	})
+}

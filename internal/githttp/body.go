@@ -1,0 +1,147 @@
+package githttp
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/schemas"
+)
+
+// Limits of a body.
+type Limits struct {
+	// Bytes is the most that may come, encoded and decoded.
+	Bytes int64
+	// Idle is how long it may pause, and Total how long it may take to come.
+	Idle, Total time.Duration
+}
+
+// Body is the body of a request of git's, decoded. It belongs to one goroutine at a
+// time. Its errors are io.EOF, gitwire.ErrTooLarge, gitwire.ErrMalformed where it does
+// not decode, os.ErrDeadlineExceeded, and whatever the connection fails with.
+type Body struct {
+	raw     wire
+	coded   bool
+	decoder *gzip.Reader
+	left    int64 // of what may be decoded
+	err     error
+}
+
+// NewBody returns the body of a request, of which nothing was read. Only gzip is decoded.
+func NewBody(w http.ResponseWriter, r *http.Request, limits Limits) (*Body, error) {
+	b := &Body{left: limits.Bytes, raw: wire{
+		src: r.Body, conn: http.NewResponseController(w), left: limits.Bytes, idle: limits.Idle, end: time.Now().Add(limits.Total),
+	}}
+	if r.Body == nil { // only of requests that no server has read
+		b.raw.src = http.NoBody
+	}
+	switch fields := r.Header.Values("Content-Encoding"); {
+	case len(fields) == 0, len(fields) == 1 && strings.EqualFold(fields[0], "identity"):
+	case len(fields) == 1 && (strings.EqualFold(fields[0], "gzip") || strings.EqualFold(fields[0], "x-gzip")):
+		b.coded = true
+	default:
+		w.Header().Set("Accept-Encoding", "gzip, identity") // RFC 9110, section 15.5.16
+		return nil, fault.New(schemas.UnsupportedEncoding, "git's bodies are sent plain or with Content-Encoding: gzip")
+	}
+	return b, nil
+}
+
+// Read decodes what comes.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	n, err := b.decode(p)
+	if b.left -= int64(n); b.left < 0 {
+		n += int(b.left) // what is over the limit is not handed out
+		err = gitwire.ErrTooLarge
+	}
+	b.err = err
+	return n, err
+}
+
+func (b *Body) decode(p []byte) (n int, err error) {
+	if !b.coded {
+		return b.raw.Read(p)
+	}
+	if b.decoder == nil {
+		if b.decoder, err = gzip.NewReader(&b.raw); err != nil {
+			return 0, undecoded(err)
+		}
+	}
+	n, err = b.decoder.Read(p)
+	return n, undecoded(err)
+}
+
+// undecoded tells bytes that are no gzip from a connection that broke off.
+func undecoded(err error) error {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		return fmt.Errorf("%w: the gzip of the body", gitwire.ErrMalformed)
+	}
+	return err
+}
+
+// Whole reports whether everything that the client sent has been read. Any goroutine
+// may ask.
+func (b *Body) Whole() bool { return b.raw.whole.Load() }
+
+// Drain reads what is left, as it comes and to a limit: a client that still sends
+// would not look at an answer.
+func (b *Body) Drain(limit int64) {
+	b.raw.left = limit
+	_, _ = io.CopyN(io.Discard, &b.raw, limit)
+}
+
+// wire reads from the connection, each time with a deadline.
+type wire struct {
+	src   io.Reader
+	conn  *http.ResponseController
+	left  int64
+	idle  time.Duration
+	end   time.Time
+	whole atomic.Bool
+}
+
+func (c *wire) Read(p []byte) (int, error) {
+	until := time.Now().Add(c.idle)
+	if until.After(c.end) {
+		until = c.end
+	}
+	_ = c.conn.SetReadDeadline(until) // a recorder has none
+	if c.left < 0 {
+		return 0, gitwire.ErrTooLarge
+	}
+	n, err := c.src.Read(p[:min(int64(len(p)), c.left+1)])
+	if errors.Is(err, io.EOF) {
+		c.whole.Store(true)
+		_ = c.conn.SetReadDeadline(time.Time{}) // it would end the wait for the answer
+	}
+	if c.left -= int64(n); c.left < 0 {
+		return n - 1, gitwire.ErrTooLarge
+	}
+	return n, err
+}
+
+// Refusal is the public error of a body that could not be read. what names it.
+func Refusal(err error, what string) error {
+	switch {
+	case errors.Is(err, gitwire.ErrTooLarge):
+		return &fault.Error{Code: schemas.PayloadTooLarge, Message: what + " is larger than the limit", Cause: err}
+	case errors.Is(err, gitwire.ErrMalformed):
+		return &fault.Error{Code: schemas.InvalidRequest, Message: what + " is not what a client of git sends: " + err.Error(), Cause: err}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &fault.Error{Code: schemas.RequestTimeout, Message: what + " did not come in time; try again", Cause: err}
+	default:
+		return &fault.Error{Code: schemas.InvalidRequest, Message: what + " could not be read to its end; try again", Cause: err}
+	}
+}

@@ -1,0 +1,220 @@
+package githttp_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/internal/fault"
+	"weir/internal/githttp"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func basic(pair string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))
+}
+
+func code(t *testing.T, err error) schemas.Code {
+	t.Helper()
+	public, ok := errors.AsType[*fault.Error](err)
+	require.True(t, ok, "%v", err)
+	require.NotEmpty(t, public.Message)
+	return public.Code
+}
+
+func TestToken(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fields []string
+		token  string
+	}{
+		"bearer":              {[]string{"Bearer t"}, "t"},
+		"bearer, small":       {[]string{"bearer  t"}, "t"},
+		"basic":               {[]string{basic("anybody:t")}, "t"},
+		"basic, no user":      {[]string{basic(":t")}, "t"},
+		"basic, colons":       {[]string{basic("u:t:t")}, "t:t"},
+		"none":                {nil, ""},
+		"two":                 {[]string{"Bearer t", "Bearer t"}, ""},
+		"empty":               {[]string{""}, ""},
+		"bearer, empty":       {[]string{"Bearer "}, ""},
+		"too long":            {[]string{"Bearer " + strings.Repeat("t", 1024)}, ""},
+		"another scheme":      {[]string{"Digest t"}, ""},
+		"basic, no password":  {[]string{basic("t:")}, ""},
+		"basic, no colon":     {[]string{basic("t")}, ""},
+		"basic, not encoded":  {[]string{"Basic u:t"}, ""},
+		"basic, more behind":  {[]string{basic("u:t") + " x"}, ""},
+		"basic, another code": {[]string{"Basic " + base64.URLEncoding.EncodeToString([]byte("\xfb\xff:t"))}, ""},
+	} {
+		token, ok := githttp.Token(tc.fields, true)
+		require.Equal(t, tc.token, token, name)
+		require.Equal(t, tc.token != "", ok, name)
+		if token, ok = githttp.Token(tc.fields, false); len(tc.fields) > 0 && strings.HasPrefix(tc.fields[0], "Basic") {
+			tc.token = ""
+		}
+		require.Equal(t, tc.token, token, "%s, without Basic", name)
+		require.Equal(t, tc.token != "", ok, name)
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	f.Add("Bearer t")
+	f.Add(basic("u:t"))
+	f.Fuzz(func(t *testing.T, field string) {
+		token, ok := githttp.Token([]string{field}, true)
+		if ok != (token != "") {
+			t.Fatalf("%q", field)
+		}
+		if len(token) > 700 { // encoded, it is longer than a header may be
+			return
+		}
+		if again, _ := githttp.Token([]string{basic("u:" + token)}, true); again != token {
+			t.Fatalf("%q is %q again", token, again)
+		}
+	})
+}
+
+func TestProtocol(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fields   []string
+		protocol int
+		code     schemas.Code
+	}{
+		"none":        {nil, 0, ""},
+		"zero":        {[]string{"version=0"}, 0, ""},
+		"two":         {[]string{"version=2"}, 2, ""},
+		"one":         {[]string{"version=1"}, 0, schemas.GitProtocolRequired},
+		"three":       {[]string{"version=3"}, 0, schemas.GitProtocolRequired},
+		"long":        {[]string{"version=" + strings.Repeat("2", 99)}, 0, schemas.InvalidRequest},
+		"no number":   {[]string{"version="}, 0, schemas.InvalidRequest},
+		"NUL":         {[]string{"version=2\x00;id"}, 0, schemas.InvalidRequest},
+		"a list":      {[]string{"version=2:x=1"}, 0, schemas.InvalidRequest},
+		"a space":     {[]string{" version=2"}, 0, schemas.InvalidRequest},
+		"empty":       {[]string{""}, 0, schemas.InvalidRequest},
+		"twice":       {[]string{"version=2", "version=2"}, 0, schemas.InvalidRequest},
+		"signed":      {[]string{"version=-2"}, 0, schemas.InvalidRequest},
+		"another key": {[]string{"VERSION=2"}, 0, schemas.InvalidRequest},
+	} {
+		protocol, err := githttp.Protocol(http.Header{"Git-Protocol": tc.fields})
+		require.Equal(t, tc.protocol, protocol, name)
+		if tc.code == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.Equal(t, tc.code, code(t, err), name)
+	}
+}
+
+func TestMediaType(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fields []string
+		ok     bool
+	}{
+		"right":      {[]string{"application/x-git-upload-pack-request"}, true},
+		"parameters": {[]string{"Application/X-git-upload-pack-request; charset=utf-8"}, true},
+		"none":       {nil, false},
+		"JSON":       {[]string{"application/json"}, false},
+		"the other":  {[]string{"application/x-git-receive-pack-request"}, false},
+		"twice":      {[]string{"application/x-git-upload-pack-request", "application/x-git-upload-pack-request"}, false},
+		"no type":    {[]string{";;"}, false},
+	} {
+		err := githttp.MediaType(http.Header{"Content-Type": tc.fields}, schemas.GitUploadPack)
+		if tc.ok {
+			require.NoError(t, err, name)
+		} else {
+			require.Equal(t, schemas.UnsupportedMediaType, code(t, err), name)
+		}
+	}
+}
+
+// table has the repositories "own" and "other" of the tenant acme.
+type table struct{ err error }
+
+func (s table) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+	if s.err != nil {
+		return schemas.Repo{}, s.err
+	}
+	if tenant != "acme" || name != "own" && name != "other" {
+		return schemas.Repo{}, fault.ErrNotFound
+	}
+	return schemas.Repo{ID: "id-" + name, Name: name, Tenant: tenant}, nil
+}
+
+func grants(_ context.Context, token string) (task.Grant, error) {
+	switch token {
+	case "task":
+		return task.Grant{Tenant: "acme", TaskID: "t-1", Repo: "own", Branch: "work"}, nil
+	case "reader":
+		return task.Grant{Tenant: "acme"}, nil
+	case "stranger":
+		return task.Grant{Tenant: "other"}, nil
+	case "idle":
+		return task.Grant{}, fault.New(schemas.TaskNotRunning, "this token holds no task now")
+	default:
+		return task.Grant{}, fault.New(schemas.Unauthorized, "no")
+	}
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		token, repo string
+		code        schemas.Code
+	}{
+		"a task's":             {"task", "own", ""},
+		"with its ending":      {"task", "own.git", ""},
+		"a reader's":           {"reader", "other.git", ""},
+		"no token":             {"", "own", schemas.Unauthorized},
+		"no token, no name":    {"", "..", schemas.Unauthorized},
+		"an unknown token":     {"x", "own", schemas.Unauthorized},
+		"without a task":       {"idle", "own", schemas.Forbidden},
+		"another repo":         {"task", "other", schemas.NotFound},
+		"no repo":              {"reader", "none", schemas.NotFound},
+		"another tenant's":     {"stranger", "own", schemas.NotFound},
+		"two endings":          {"reader", "own.git.git", schemas.NotFound},
+		"an ending alone":      {"reader", ".git", schemas.NotFound},
+		"a path":               {"reader", "../../etc", schemas.NotFound},
+		"an argument":          {"reader", "--exec=id", schemas.NotFound},
+		"a device":             {"reader", "CON", schemas.NotFound},
+		"too long":             {"reader", strings.Repeat("a", 300), schemas.NotFound},
+		"no text":              {"reader", "own\x00", schemas.NotFound},
+		"another letter":       {"reader", "Own", schemas.NotFound},
+		"an encoded path left": {"reader", "..%2f..%2fetc", schemas.NotFound},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		if tc.token != "" {
+			r.Header.Set("Authorization", "Bearer "+tc.token)
+		}
+		_, repo, err := githttp.Gate{Grant: grants, Repos: table{}}.Enter(r, tc.repo)
+		if tc.code == "" {
+			require.NoError(t, err, name)
+			require.Equal(t, "id-"+strings.TrimSuffix(tc.repo, ".git"), repo.ID, name)
+			continue
+		}
+		require.Equal(t, tc.code, code(t, err), name)
+		if tc.code == schemas.NotFound {
+			require.EqualError(t, err, "NOT_FOUND: there is no such repository, or this token may not see it", name)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Authorization", "Bearer task")
+	_, _, err := githttp.Gate{Grant: grants, Repos: table{fault.ErrUnavailable}}.Enter(r, "own")
+	require.ErrorIs(t, err, fault.ErrUnavailable, "a table out of reach hides no repository")
+}
+
+func TestPushes(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, githttp.Pushes(task.Grant{TaskID: "t"}))
+	require.Equal(t, schemas.Forbidden, code(t, githttp.Pushes(task.Grant{Tenant: "acme"})))
+}

@@ -1,0 +1,228 @@
+package gitwire
+
+import (
+	"io"
+	"slices"
+	"strings"
+)
+
+// Limits of a push's first part.
+const (
+	maxCommands     = 32
+	maxCommandBytes = 64 << 10 // of everything but the shallow lines
+	maxShallow      = 8192     // of those, each of some 50 bytes
+	maxRefName      = 1024
+	maxCapabilities = 8 << 10
+)
+
+// Capabilities that say how a push reads on.
+const (
+	CapReport      = "report-status"
+	CapReportV2    = "report-status-v2"
+	CapSideBand    = "side-band-64k"
+	CapPushOptions = "push-options"
+	CapQuiet       = "quiet"
+	CapAtomic      = "atomic"
+	CapOfsDelta    = "ofs-delta"
+
+	shallowPrefix = "shallow "
+
+	capFormat = "object-format="
+	formatOK  = "sha1"
+)
+
+// Command is one update that a push asks for.
+type Command struct {
+	Old, New string // hex object ids of 40 digits, Zero for none
+	// Ref is text without control characters, and what it should be for nobody but
+	// who compares it: ValidRef says whether it is a ref's name.
+	Ref string
+}
+
+// Commands are the first part of a push.
+type Commands struct {
+	List         []Command
+	Shallow      []string
+	Capabilities []string
+	Options      []string // push options
+}
+
+// Has reports whether the client asked for a capability. Side band is
+// CapSideBand alone: the older one has smaller packets than are written here.
+func (c Commands) Has(capability string) bool { return slices.Contains(c.Capabilities, capability) }
+
+// Reports reports whether the client reads a report.
+func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2) }
+
+// ReadCommands reads the commands of a push up to their flush, and the push options
+// where those were asked for, and not a byte more of r: what follows is the pack. A
+// lone flush is no command and no error: the probe of a large push; a shallow
+// repository's lines without a command are neither.
+//
+// Limits: 64 KiB, 32 commands, refs of 1,024 bytes, capabilities of 8 KiB, and 8,192
+// shallow lines that do not count for the 64 KiB; beyond them it is ErrTooLarge. What
+// git would not send is ErrMalformed: lengths that lie, ids that are not hex or not
+// SHA-1, a signed push, shallow lines behind commands, capabilities on any but the
+// first command, control characters. A ref whose name is none is not: its push is to
+// be denied, not taken for noise. Where r ends too early the error is also
+// io.ErrUnexpectedEOF.
+func ReadCommands(r io.Reader) (Commands, error) {
+	d := commandReader{p: NewPackets(r)}
+	for {
+		text, end, err := d.next("the commands")
+		if err != nil {
+			return Commands{}, err
+		}
+		if end {
+			break
+		}
+		if err := d.take(text); err != nil {
+			return Commands{}, err
+		}
+	}
+	if len(d.c.List) == 0 || !d.c.Has(CapPushOptions) {
+		return d.c, nil
+	}
+	for {
+		text, end, err := d.next("the push options")
+		if err != nil {
+			return Commands{}, err
+		}
+		if end {
+			return d.c, nil
+		}
+		if !plain(text) {
+			return Commands{}, malformed("a push option is no plain text")
+		}
+		d.c.Options = append(d.c.Options, text)
+	}
+}
+
+type commandReader struct {
+	p    *Packets
+	c    Commands
+	size int // bytes so far, but for the shallow lines
+}
+
+// next returns the next line, or that there was the flush.
+func (d *commandReader) next(where string) (text string, end bool, err error) {
+	kind, data, err := d.p.Next()
+	switch {
+	case err != nil:
+		return "", false, ended(err, where)
+	case kind == KindFlush:
+		return "", true, nil
+	case kind != KindData:
+		return "", false, malformed("a push has a packet that belongs to a fetch")
+	}
+	text = line(data)
+	if !strings.HasPrefix(text, shallowPrefix) || len(d.c.List) > 0 {
+		d.size += headSize + len(data)
+	}
+	if d.size > maxCommandBytes {
+		return "", false, tooLarge("the commands of a push have more than 64 KiB")
+	}
+	return text, false, nil
+}
+
+func (d *commandReader) take(text string) error {
+	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
+		switch {
+		case !ValidOid(oid) || oid == Zero:
+			return malformed("a shallow line has no object id")
+		case len(d.c.List) > 0:
+			return malformed("a shallow line stands behind a command")
+		case len(d.c.Shallow) == maxShallow:
+			return tooLarge("a push has more than 8,192 shallow lines")
+		}
+		d.c.Shallow = append(d.c.Shallow, oid)
+		return nil
+	}
+	text, list, has := strings.Cut(text, "\x00")
+	if has {
+		if err := d.capabilities(list); err != nil {
+			return err
+		}
+	}
+	if text == "push-cert" {
+		return malformed("the push is signed, which is not taken")
+	}
+	if len(d.c.List) == maxCommands {
+		return tooLarge("a push has more than 32 commands")
+	}
+	c, err := command(text)
+	if err != nil {
+		return err
+	}
+	d.c.List = append(d.c.List, c)
+	return nil
+}
+
+func (d *commandReader) capabilities(list string) error {
+	if len(d.c.List) > 0 {
+		return malformed("capabilities stand behind the first command")
+	}
+	if len(list) > maxCapabilities {
+		return tooLarge("the capabilities have more than 8 KiB")
+	}
+	if !ascii(list) {
+		return malformed("the capabilities are no plain text")
+	}
+	d.c.Capabilities = strings.Fields(list)
+	for _, c := range d.c.Capabilities {
+		if format, ok := strings.CutPrefix(c, capFormat); ok && format != formatOK {
+			return malformed("the object ids are not by SHA-1")
+		}
+	}
+	return nil
+}
+
+func command(text string) (Command, error) {
+	const id = len(Zero)
+	if len(text) < 2*id+3 || text[id] != ' ' || text[2*id+1] != ' ' {
+		return Command{}, malformed("a command is not two object ids and a ref")
+	}
+	c := Command{Old: text[:id], New: text[id+1 : 2*id+1], Ref: text[2*id+2:]}
+	switch {
+	case !ValidOid(c.Old) || !ValidOid(c.New):
+		return Command{}, malformed("a command has an object id that is none")
+	case len(c.Ref) > maxRefName:
+		return Command{}, tooLarge("a ref's name has more than 1,024 bytes")
+	case !plain(c.Ref):
+		return Command{}, malformed("a ref's name is no plain text")
+	}
+	return c, nil
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Bytes are the commands as git takes them, with capabilities of the caller's
+// choice; the push options are there if CapPushOptions is among those.
+func (c Commands) Bytes(capabilities []string) []byte {
+	var b []byte
+	for _, oid := range c.Shallow {
+		b = appendLine(b, shallowPrefix, oid, "\n")
+	}
+	for i, cmd := range c.List {
+		list := ""
+		if i == 0 && len(capabilities) > 0 {
+			list = "\x00 " + strings.Join(capabilities, " ")
+		}
+		b = appendLine(b, cmd.Old, " ", cmd.New, " ", cmd.Ref, list)
+	}
+	b = append(b, Flush...)
+	if len(c.List) == 0 || !slices.Contains(capabilities, CapPushOptions) {
+		return b
+	}
+	for _, o := range c.Options {
+		b = appendLine(b, o, "\n")
+	}
+	return append(b, Flush...)
+}

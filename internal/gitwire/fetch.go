@@ -1,0 +1,201 @@
+package gitwire
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// The commands of a fetch.
+const (
+	CommandLsRefs = "ls-refs"
+	CommandFetch  = "fetch"
+)
+
+// Fetch is one request of a fetch.
+type Fetch struct {
+	// Command is what is asked for: in protocol 2 CommandLsRefs or CommandFetch, else
+	// CommandFetch; empty: nothing, which is the probe of a large request.
+	Command string
+	// Capabilities are those that stand before the arguments, or on the first want.
+	Capabilities []string
+	// Wants are object ids, WantRefs refs of protocol 2.
+	Wants, WantRefs []string
+	// Haves counts the lines of that kind.
+	Haves int
+	// Filter is the filter of a partial clone, if there is one.
+	Filter string
+	// Prefixes are those that an ls-refs asks for; none: all refs.
+	Prefixes []string
+	Done     bool
+}
+
+// CheckFetch reads the request of a fetch to its end, v2 or not, and returns ErrMalformed where it is not
+// one: lengths that lie, no packet at all, commands other than ls-refs and fetch, no
+// flush at the end (without v2 also a "done"), anything behind it. A lone flush is the probe of a large request.
+func CheckFetch(data []byte, v2 bool) error {
+	_, err := ParseFetch(data, v2)
+	return err
+}
+
+// ParseFetch is CheckFetch, and says what is asked for. Arguments that it does not
+// know are git's to judge.
+func ParseFetch(data []byte, v2 bool) (Fetch, error) {
+	r := bytes.NewReader(data)
+	d := fetchReader{p: NewPackets(r)}
+	read := d.v0
+	if v2 {
+		read = d.v2
+	}
+	if err := read(); err != nil {
+		return Fetch{}, ended(err, "the request")
+	}
+	if r.Len() > 0 {
+		return Fetch{}, malformed("the request has something behind its end")
+	}
+	return d.f, nil
+}
+
+type fetchReader struct {
+	p *Packets
+	f Fetch
+}
+
+// v2 reads a command with its capabilities, and behind a delimiter its arguments.
+func (d *fetchReader) v2() error {
+	args := false
+	for n := 0; ; n++ {
+		kind, data, err := d.p.Next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case kind == KindFlush && (d.f.Command != "" || n == 0):
+			return nil
+		case kind == KindDelim && d.f.Command != "" && !args:
+			args = true
+		case kind != KindData:
+			return malformed("a packet stands where it does not belong")
+		case args:
+			err = d.argument(line(data))
+		default:
+			err = d.capability(line(data))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *fetchReader) capability(text string) error {
+	if !ascii(text) || text == "" {
+		return malformed("a capability is no plain text")
+	}
+	name, ok := strings.CutPrefix(text, "command=")
+	switch {
+	case !ok:
+		return d.keep(text)
+	case d.f.Command != "":
+		return malformed("the request has two commands")
+	case name != CommandLsRefs && name != CommandFetch:
+		return malformed("the command is neither ls-refs nor fetch")
+	}
+	d.f.Command = name
+	return nil
+}
+
+func (d *fetchReader) keep(capability string) error {
+	if format, ok := strings.CutPrefix(capability, capFormat); ok && format != formatOK {
+		return malformed("the object ids are not by SHA-1")
+	}
+	d.f.Capabilities = append(d.f.Capabilities, capability)
+	return nil
+}
+
+// argument reads one line behind the delimiter, or without v2 one of the request.
+func (d *fetchReader) argument(text string) error {
+	word, rest, _ := strings.Cut(text, " ")
+	f := &d.f
+	if f.Command == CommandLsRefs {
+		if word == "ref-prefix" {
+			f.Prefixes = append(f.Prefixes, rest)
+		}
+		return nil
+	}
+	switch word {
+	case "want", "have", "shallow":
+		if !ValidOid(rest) {
+			return malformed("a line has an object id that is none")
+		}
+		switch word {
+		case "want":
+			f.Wants = append(f.Wants, rest)
+		case "have":
+			f.Haves++
+		}
+	case "want-ref":
+		f.WantRefs = append(f.WantRefs, rest)
+	case "filter":
+		f.Filter = rest
+	case "done":
+		f.Done = true
+	}
+	return nil
+}
+
+// v0 reads wants, with capabilities on the first, a flush, and what the client has,
+// with flushes between; it ends in one, or in "done".
+func (d *fetchReader) v0() error {
+	flushed, wanted := false, false
+	for {
+		kind, data, err := d.p.Next()
+		switch {
+		case err == io.EOF && flushed: //nolint:errorlint // between packets, and nowhere else
+			return nil
+		case err != nil:
+			return err
+		case kind == KindFlush:
+			flushed, wanted = true, true
+			continue
+		case kind != KindData:
+			return malformed("a packet belongs to protocol 2")
+		}
+		if err := d.old(line(data), wanted); err != nil {
+			return err
+		}
+		if flushed = false; d.f.Done {
+			return nil
+		}
+	}
+}
+
+// old reads one line of a request without v2; wanted: the wants are behind it.
+func (d *fetchReader) old(text string, wanted bool) error {
+	word, rest, _ := strings.Cut(text, " ")
+	fits := false
+	switch word {
+	case "want":
+		fits = !wanted
+	case "shallow", "deepen", "deepen-since", "deepen-not", "filter":
+		fits = !wanted && len(d.f.Wants) > 0
+	case "have", "done":
+		fits = wanted && len(d.f.Wants) > 0
+	}
+	if !fits {
+		return malformed("a line stands where it does not belong")
+	}
+	if word == "want" && len(d.f.Wants) == 0 {
+		d.f.Command = CommandFetch
+		oid, list, _ := strings.Cut(rest, " ")
+		if !ascii(list) {
+			return malformed("the capabilities are no plain text")
+		}
+		for c := range strings.FieldsSeq(list) {
+			if err := d.keep(c); err != nil {
+				return err
+			}
+		}
+		text = word + " " + oid
+	}
+	return d.argument(text)
+}

@@ -1,0 +1,112 @@
+package gitwire_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/gitwire"
+	"weir/internal/weirtest/gitkit"
+)
+
+func TestParseFetch(t *testing.T) {
+	t.Parallel()
+	p := gitkit.Pkt
+	v2, v0 := true, false
+	tests := map[string]struct {
+		v2   bool
+		in   string
+		want gitwire.Fetch
+		bad  bool
+	}{
+		"the probe":       {in: "0000"},
+		"the probe of v2": {v2: v2, in: "0000"},
+		"ls-refs":         {v2: v2, in: p("command=ls-refs\n") + "0000", want: gitwire.Fetch{Command: "ls-refs"}},
+		"ls-refs of prefixes": {v2: v2, in: string(gitkit.FetchV2("ls-refs", "peel", "symrefs", "unborn", "ref-prefix HEAD", "ref-prefix refs/heads/")), want: gitwire.Fetch{
+			Command: "ls-refs", Capabilities: []string{"agent=git/2.39.5", "object-format=sha1"}, Prefixes: []string{"HEAD", "refs/heads/"},
+		}},
+		"our own ls-refs": {v2: v2, in: string(gitwire.LsRefs("refs/heads/")), want: gitwire.Fetch{
+			Command: "ls-refs", Capabilities: []string{"object-format=sha1"}, Prefixes: []string{"refs/heads/"},
+		}},
+		"fetch": {v2: v2, in: string(gitkit.FetchV2("fetch", "thin-pack", "filter blob:none", "want "+one, "want-ref "+main, "have "+two, "shallow "+two, "deepen 1", "done")), want: gitwire.Fetch{
+			Command: "fetch", Capabilities: []string{"agent=git/2.39.5", "object-format=sha1"}, Wants: []string{one}, WantRefs: []string{main}, Haves: 1, Filter: "blob:none", Done: true,
+		}},
+		"arguments of a git to come":        {v2: v2, in: string(gitkit.FetchV2("fetch", "shiny new")), want: gitwire.Fetch{Command: "fetch", Capabilities: []string{"agent=git/2.39.5", "object-format=sha1"}}},
+		"a delimiter and no arguments":      {v2: v2, in: p("command=fetch") + "00010000", want: gitwire.Fetch{Command: "fetch"}},
+		"nothing":                           {v2: v2, bad: true},
+		"nothing of v0":                     {bad: true},
+		"no flush":                          {v2: v2, in: p("command=ls-refs\n"), bad: true},
+		"a length of three":                 {v2: v2, in: "0003", bad: true},
+		"a length that lies":                {v2: v2, in: "0014command=ls-refs\n", bad: true},
+		"no command":                        {v2: v2, in: p("agent=x") + "0000", bad: true},
+		"arguments without command":         {v2: v2, in: p("agent=x") + "0001" + p("want "+one) + "0000", bad: true},
+		"two commands":                      {v2: v2, in: p("command=fetch") + p("command=ls-refs") + "0000", bad: true},
+		"another command":                   {v2: v2, in: p("command=object-info") + "0000", bad: true},
+		"a command with more":               {v2: v2, in: p("command=fetch\x00") + "0000", bad: true},
+		"two delimiters":                    {v2: v2, in: p("command=fetch") + "000100010000", bad: true},
+		"the end of an answer as the end":   {v2: v2, in: p("command=fetch") + "0002", bad: true},
+		"something behind the end":          {v2: v2, in: p("command=fetch") + "0000" + "0000", bad: true},
+		"a want of SHA-256":                 {v2: v2, in: string(gitkit.FetchV2("fetch", "want "+one+one[:24])), bad: true},
+		"a have of nothing":                 {v2: v2, in: string(gitkit.FetchV2("fetch", "have")), bad: true},
+		"SHA-256":                           {v2: v2, in: p("command=fetch") + p("object-format=sha256") + "0000", bad: true},
+		"v0 in v2":                          {v2: v2, in: p("want "+one+"\n") + "0000" + p("done\n"), bad: true},
+		"v2 in v0":                          {v2: v0, in: string(gitkit.FetchV2("ls-refs")), bad: true},
+		"a clone of v0":                     {in: p("want "+one+" side-band-64k  thin-pack\n") + p("want "+two+"\n") + "0000" + p("done\n"), want: gitwire.Fetch{Command: "fetch", Capabilities: []string{"side-band-64k", "thin-pack"}, Wants: []string{one, two}, Done: true}},
+		"a shallow clone of v0":             {in: p("want "+one) + p("shallow "+two) + p("deepen 1") + p("filter blob:none") + "0000", want: gitwire.Fetch{Command: "fetch", Wants: []string{one}, Filter: "blob:none"}},
+		"haves of v0":                       {in: p("want "+one) + "0000" + p("have "+two) + p("have "+one) + "0000", want: gitwire.Fetch{Command: "fetch", Wants: []string{one}, Haves: 2}},
+		"haves of v0 without end":           {in: p("want "+one) + "0000" + p("have "+two), bad: true},
+		"wants of v0 without end":           {in: p("want " + one), bad: true},
+		"a delimiter in v0":                 {in: p("want "+one) + "0001", bad: true},
+		"a want behind the wants":           {in: p("want "+one) + "0000" + p("want "+two) + "0000", bad: true},
+		"a have before them":                {in: p("have "+two) + "0000", bad: true},
+		"done without wants":                {in: "0000" + p("done"), bad: true},
+		"a depth without wants":             {in: p("deepen 1") + "0000", bad: true},
+		"something behind done":             {in: p("want "+one) + "0000" + p("done") + "0000", bad: true},
+		"another line of v0":                {in: p("want "+one) + p("hello") + "0000", bad: true},
+		"a want of v0 that is no object id": {in: p("want main side-band") + "0000" + p("done"), bad: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := gitwire.ParseFetch([]byte(test.in), test.v2)
+			require.Equal(t, test.want, got)
+			if err = errors.Join(err, gitwire.CheckFetch([]byte(test.in), test.v2)); test.bad {
+				require.ErrorIs(t, err, gitwire.ErrMalformed)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+func TestParseFetchCountsManyHaves(t *testing.T) {
+	t.Parallel()
+	f, err := gitwire.ParseFetch(gitkit.FetchV2("fetch", gitkit.Haves(10_000)...), true)
+	require.NoError(t, err)
+	require.Equal(t, 10_000, f.Haves)
+}
+
+func FuzzParseFetch(f *testing.F) {
+	f.Add(gitkit.FetchV2("fetch", "want "+one, "done"), true)
+	f.Add([]byte(gitkit.Pkt("want "+one+" thin-pack")+"0000"+gitkit.Pkt("done")), false)
+	f.Add([]byte("0000"), false)
+	f.Fuzz(func(t *testing.T, data []byte, v2 bool) {
+		got, err := gitwire.ParseFetch(data, v2)
+		if err != nil {
+			require.ErrorIs(t, err, gitwire.ErrMalformed)
+			return
+		}
+		require.GreaterOrEqual(t, len(data), 4)
+		require.Contains(t, []string{"", "fetch", "ls-refs"}, got.Command)
+		// Cut short by a byte it is never whole, but for a v0 that could have ended before.
+		if _, err = gitwire.ParseFetch(data[:len(data)-1], v2); v2 || !got.Done {
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		}
+		for _, w := range got.Wants {
+			require.True(t, gitwire.ValidOid(w) && strings.Contains(string(data), w))
+		}
+	})
+}

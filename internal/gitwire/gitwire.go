@@ -1,0 +1,74 @@
+// Package gitwire reads and writes what git's clients and servers say to each other:
+// packet lines, the commands of a push, the report on them, the requests of a fetch,
+// advertisements, and packs as far as their sizes go. It does no I/O of its own and
+// starts nothing. The formats are those of git's documents gitprotocol-common,
+// gitprotocol-pack, gitprotocol-v2 and gitformat-pack, with object ids by SHA-1.
+package gitwire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrMalformed is what every reader here returns for bytes that are not what they
+// should be; its text says what is wrong, without a byte of them. An error of the
+// reader below is returned as it is.
+var ErrMalformed = errors.New("malformed")
+
+// ErrTooLarge is for what is well-formed and more than the limit.
+var ErrTooLarge = errors.New("larger than the limit")
+
+// Zero is the object id that stands for none.
+const Zero = "0000000000000000000000000000000000000000"
+
+// MaxText is the most that is kept of a text of the other side, in bytes.
+const MaxText = 1024
+
+func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
+
+func tooLarge(what string) error { return fmt.Errorf("%w: %s", ErrTooLarge, what) }
+
+// cut is the error for bytes that end too early: both ErrMalformed and
+// io.ErrUnexpectedEOF.
+func cut(where string) error {
+	return fmt.Errorf("%w: %w in %s", ErrMalformed, io.ErrUnexpectedEOF, where)
+}
+
+// ValidOid reports whether a text is an object id as git writes it: 40 hex digits, no
+// capitals. Zero is one.
+func ValidOid(s string) bool {
+	if len(s) != len(Zero) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether a text is UTF-8 without control characters.
+func plain(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, control) < 0
+}
+
+func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+// clean makes a text of the other side fit to be kept and shown: one line of UTF-8,
+// no control characters, up to MaxText bytes.
+func clean(b []byte) string {
+	if len(b) > MaxText {
+		b = b[:MaxText]
+	}
+	s := strings.Map(func(r rune) rune {
+		if control(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(b), ""))
+	return strings.Join(strings.Fields(s), " ")
+}

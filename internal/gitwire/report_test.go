@@ -1,0 +1,176 @@
+package gitwire_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/gitwire"
+	"weir/internal/weirtest/gitkit"
+)
+
+func TestReportGoesThereAndBack(t *testing.T) {
+	t.Parallel()
+	long := gitwire.Report{Unpack: "ok"}
+	for range 60 {
+		long.Refs = append(long.Refs, gitwire.RefReport{Ref: main, Reason: strings.Repeat("r", 1000)})
+	}
+	for _, rep := range []gitwire.Report{
+		{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}}},
+		{Unpack: "index-pack abnormal exit", Refs: []gitwire.RefReport{{Ref: main, Reason: "unpacker error"}, {Ref: "refs/tags/a", Reason: "hook declined"}}},
+		{Unpack: "ok"},
+		long,
+	} {
+		for _, sideBand := range []bool{false, true} {
+			b := gitwire.AppendReport(nil, rep, sideBand)
+			got, err := gitwire.Demux(iotest.OneByteReader(bytes.NewReader(b)), sideBand, nil)
+			require.NoError(t, err)
+			require.Equal(t, rep, got)
+			// Whatever it ends before, it is no word.
+			for n := 0; n < len(b)-8; n += 1 + len(b)/300 {
+				_, err := gitwire.Demux(bytes.NewReader(b[:n]), sideBand, nil)
+				require.ErrorIs(t, err, gitwire.ErrMalformed)
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			}
+		}
+	}
+	one, ok := long.Of(main)
+	require.True(t, ok)
+	require.NotEmpty(t, one.Reason)
+	_, ok = long.Of("refs/heads/other")
+	require.False(t, ok)
+}
+
+func TestDemux(t *testing.T) {
+	t.Parallel()
+	p := gitkit.Pkt
+	report := p("unpack ok\n") + p("ok "+main+"\n") + "0000"
+	fine := gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}}}
+	tests := map[string]struct {
+		in       string
+		plain    bool
+		want     gitwire.Report
+		progress string
+		err      error
+		said     string // of a RemoteError
+	}{
+		"in pieces with progress between": {
+			in:   p("\x02half ") + p("\x01"+report[:7]) + p("\x02") + p("\x01"+report[7:]) + p("\x02of it") + "0000",
+			want: fine, progress: "half of it",
+		},
+		"the second kind of report": {
+			in:    p("unpack ok") + p("ok "+main) + p("option refname refs/heads/x") + p("option forced-update") + "0000",
+			plain: true, want: fine,
+		},
+		"no reason": {in: p("unpack ok") + p("ng "+main) + "0000", plain: true, want: gitwire.Report{
+			Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main, Reason: "refused without a reason"}},
+		}},
+		"texts are cleaned": {in: p("unpack a\x1b[31mb\tc\xff\n") + p("ng "+main+" x\r\u009by\n") + "0000", plain: true, want: gitwire.Report{
+			Unpack: "a [31mb c", Refs: []gitwire.RefReport{{Ref: main, Reason: "x y"}},
+		}},
+		"fatal":                         {in: p("\x02so far") + p("\x03error: no\n") + p("\x02more"), progress: "so far", said: "error: no"},
+		"fatal behind a whole report":   {in: p("\x01"+report) + p("\x03error: hook\n"), want: fine},
+		"broken behind a whole report":  {in: p("\x01"+report) + "zz", want: fine},
+		"more behind a whole report":    {in: p("\x01"+report) + "0000" + "anything", want: fine},
+		"an ERR packet":                 {in: p("ERR access denied\n"), plain: true, said: "access denied"},
+		"an ERR packet before the band": {in: p("ERR \x1baccess denied\n"), said: "access denied"},
+		"nothing":                       {in: "", err: gitwire.ErrMalformed},
+		"nothing but a flush":           {in: "0000", plain: true, err: gitwire.ErrMalformed},
+		"no report on the band":         {in: p("\x02progress") + "0000", progress: "progress", err: gitwire.ErrMalformed},
+		"a page":                        {in: "<html><body>no</body></html>", err: gitwire.ErrMalformed},
+		"no band":                       {in: "0004", err: gitwire.ErrMalformed},
+		"a fourth band":                 {in: p("\x04x"), err: gitwire.ErrMalformed},
+		"a delimiter":                   {in: "0001", err: gitwire.ErrMalformed},
+		"not unpack first":              {in: p("ok "+main) + "0000", plain: true, err: gitwire.ErrMalformed},
+		"unpack without a word":         {in: p("unpack ") + "0000", plain: true, err: gitwire.ErrMalformed},
+		"a line of another kind":        {in: p("unpack ok") + p("hello") + "0000", plain: true, err: gitwire.ErrMalformed},
+		"ok of nothing":                 {in: p("unpack ok") + p("ok ") + "0000", plain: true, err: gitwire.ErrMalformed},
+		"ng of nothing":                 {in: p("unpack ok") + p("ng  why") + "0000", plain: true, err: gitwire.ErrMalformed},
+		"a ref of control":              {in: p("unpack ok") + p("ok "+main+"\x1b") + "0000", plain: true, err: gitwire.ErrMalformed},
+		"two refs in a line":            {in: p("unpack ok") + p("ok "+main+" "+main) + "0000", plain: true, err: gitwire.ErrMalformed},
+		"an option of nothing":          {in: p("unpack ok") + p("option x") + "0000", plain: true, err: gitwire.ErrMalformed},
+		"a report on a band, unasked":   {in: p("\x01"+report) + "0000", plain: true, err: gitwire.ErrMalformed},
+		"endless": {
+			in: p("\x01"+p("unpack ok")) + strings.Repeat(p("\x01"+p("ng "+main+" "+strings.Repeat("r", 1000))), 70), err: gitwire.ErrTooLarge,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var progress strings.Builder
+			got, err := gitwire.Demux(strings.NewReader(test.in), !test.plain, func(b []byte) { progress.Write(b) })
+			if test.said != "" {
+				var remote *gitwire.RemoteError
+				require.ErrorAs(t, err, &remote)
+				require.Equal(t, test.said, remote.Text)
+			} else {
+				require.ErrorIs(t, err, test.err)
+			}
+			require.Equal(t, test.want, got)
+			require.Equal(t, test.progress, progress.String())
+		})
+	}
+}
+
+func TestDemuxReturnsItsReadersError(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the upstream is gone")
+	for _, sideBand := range []bool{false, true} {
+		b := gitwire.AppendReport(nil, gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}}}, sideBand)
+		for n := range b {
+			rep, err := gitwire.Demux(io.MultiReader(bytes.NewReader(b[:n]), iotest.ErrReader(gone)), sideBand, nil)
+			if n < len(b)-4 {
+				require.ErrorIs(t, err, gone)
+			} else if err == nil { // the report was whole, and only the flush behind it is missing
+				require.True(t, sideBand)
+				require.Equal(t, "ok", rep.Unpack)
+			}
+		}
+	}
+}
+
+func TestAppendKeepsToPackets(t *testing.T) {
+	t.Parallel()
+	big := bytes.Repeat([]byte("x"), 200_000)
+	require.Len(t, gitwire.AppendPacket(nil, big), 65520)
+	p := gitwire.NewPackets(bytes.NewReader(gitwire.AppendProgress(nil, big)))
+	total := 0
+	for {
+		kind, data, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.Equal(t, gitwire.KindData, kind)
+		require.Equal(t, byte(2), data[0])
+		total += len(data) - 1
+	}
+	require.Equal(t, len(big), total)
+	require.Empty(t, gitwire.AppendProgress(nil, nil))
+	require.Equal(t, gitkit.Pkt("\x03error: a b\n")+"0000", string(gitwire.AppendFatal(nil, "a\nb")))
+	require.Equal(t, gitkit.Pkt("ERR no\n"), string(gitwire.AppendErr(nil, "no")))
+}
+
+func FuzzDemux(f *testing.F) {
+	rep := gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}, {Ref: "refs/heads/x", Reason: "no"}}}
+	for _, sideBand := range []bool{false, true} {
+		f.Add(gitwire.AppendReport(gitwire.AppendProgress(nil, []byte("p")), rep, sideBand), sideBand)
+	}
+	f.Add(gitwire.AppendFatal(nil, "no"), true)
+	f.Fuzz(func(t *testing.T, data []byte, sideBand bool) {
+		rep, err := gitwire.Demux(bytes.NewReader(data), sideBand, func([]byte) {})
+		if err != nil {
+			require.Zero(t, rep)
+			require.True(t, errors.Is(err, gitwire.ErrMalformed) || errors.Is(err, gitwire.ErrTooLarge) || errors.As(err, new(*gitwire.RemoteError)))
+			return
+		}
+		again, err := gitwire.Demux(bytes.NewReader(gitwire.AppendReport(nil, rep, sideBand)), sideBand, nil)
+		require.NoError(t, err)
+		require.Equal(t, rep, again)
+	})
+}

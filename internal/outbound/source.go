@@ -1,0 +1,83 @@
+package outbound
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// ErrBody is behind the end of an exchange whose request's body could not be read
+// to its end. What arrived is no whole request.
+var ErrBody = errors.New("the request's body broke off")
+
+// bodyError is why a body broke off. Its text says nothing of that.
+type bodyError struct{ cause error }
+
+func (e *bodyError) Error() string   { return ErrBody.Error() }
+func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
+
+var errOver = errors.New("the exchange is over")
+
+// source is a request's body as net/http reads it. Whatever ends the exchange ends
+// a Read that is under way, and what the stream itself failed with is kept apart
+// from that.
+type source struct {
+	from io.ReadCloser
+	wire *wire
+	end  sync.Once
+
+	mu  sync.Mutex
+	err error // the stream's own
+}
+
+// Read reads on. From an upstream that has stopped to listen nothing is kept back by
+// an error: it may have said why, and that is still to be read.
+func (s *source) Read(p []byte) (int, error) {
+	if s.wire.deaf() {
+		<-s.wire.over
+	}
+	if s.over() {
+		return 0, errOver
+	}
+	n, err := s.from.Read(p)
+	if s.over() { // it was let go of, whatever it says
+		return 0, errOver
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = &bodyError{err}
+	return n, s.err
+}
+
+func (s *source) over() bool {
+	select {
+	case <-s.wire.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close is net/http's, which is done with the body.
+func (s *source) Close() error {
+	s.stop()
+	return nil
+}
+
+// stop ends the stream, and a Read that is under way.
+func (s *source) stop() {
+	s.end.Do(func() { _ = s.from.Close() })
+}
+
+// failure is the stream's own; nil where it has none, or where there is no stream.
+func (s *source) failure() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}

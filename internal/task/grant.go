@@ -1,0 +1,40 @@
+package task
+
+import "weir/schemas"
+
+// Grant is what the sender of a request may do with repositories. The rooms hand it
+// to each other; only who has looked at a token makes one.
+type Grant struct {
+	Tenant string
+	// TaskID is the task whose holder it is; empty: somebody who may read every
+	// repository of the tenant, and write to none.
+	TaskID string
+	// Lease is the holder's lease, 0 of the task's own token.
+	Lease int
+	// Repo is the one repository, and Branch the one branch that may be updated. Base is
+	// the branch beside it that may be read; empty: the repository's default.
+	Repo, Branch, Base string
+	// Key tells the token that it was asked with from another one for the same task; it
+	// is a part of its hash.
+	Key string
+	// Force lets an update drop what was pushed before.
+	Force bool
+	// Principal is the id of the token that asked for the task, or that reads; Holder the
+	// pool token that has the lease.
+	Principal, Holder string
+	// Entries are the only entries of the policy that may be used; empty: all.
+	Entries []string
+}
+
+// Reads reports whether a ref may be shown. Of a task's repository that is its own
+// branch and the one it began at.
+func (g Grant) Reads(ref, defaultBranch string) bool {
+	if g.TaskID == "" {
+		return true
+	}
+	base := g.Base
+	if base == "" {
+		base = defaultBranch
+	}
+	return ref == schemas.RefOf(g.Branch) || ref == schemas.RefOf(base)
+}

@@ -1,0 +1,52 @@
+package task
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"weir/schemas"
+)
+
+// The words of updates beside the TaskWhats.
+const (
+	whatAccepted = "accepted"
+	whatCancel   = "cancel"
+	whatSettled  = "settled"
+)
+
+// Update is what an event of a task changes, as it is told to those who follow the
+// task; ok is false for an event that changes nothing of it. The status is missing
+// of a request to cancel, which does not say it: it is that of the state behind it.
+func Update(id string, ev schemas.Event) (u schemas.TaskUpdate, ok bool) {
+	u = schemas.TaskUpdate{TaskID: id, Time: ev.Time, N: ev.N}
+	switch ev.Type {
+	case schemas.EventAccepted:
+		u.What, u.Status = whatAccepted, schemas.TaskStatusQueued
+	case schemas.EventCancel:
+		u.What = whatCancel
+	case schemas.EventSettled:
+		if ev.Settled == nil {
+			return u, false
+		}
+		u.What, u.Status, u.Code = whatSettled, StatusOf(ev.Settled.Outcome), ev.Settled.Code
+		var res schemas.TaskResult
+		if json.Unmarshal(ev.Settled.Result, &res) == nil { // one that lies aside is not fetched for this
+			u.Head, u.Reason = res.Head, res.Reason
+		}
+	case schemas.EventSignal, schemas.EventStatus:
+		e := ev.Task
+		if e == nil {
+			return u, false
+		}
+		u.What, u.Status, u.Lease, u.Head, u.Push, u.Code = string(e.What), e.Status, e.Lease, cmp.Or(e.Head, e.Base), e.Push, e.Code
+		if e.Inquiry != nil {
+			u.Inquiry = e.Inquiry.N
+		}
+		if e.Report != nil {
+			u.Reason = e.Report.Reason
+		}
+	default:
+		return u, false
+	}
+	return u, true
+}

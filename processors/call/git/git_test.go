@@ -1,0 +1,210 @@
+package git_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/internal/outbound"
+	"weir/internal/policy"
+	"weir/internal/secrets"
+	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/upstream"
+	"weir/processors/call"
+	"weir/processors/call/git"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	secret = "sesame-open-9"
+	ref    = "refs/heads/work"
+)
+
+// talk is a push of a pack that is all here.
+func talk() git.Talk {
+	return git.Talk{
+		Commands: gitwire.Commands{
+			List:         []gitwire.Command{{Old: gitwire.Zero, New: gitwire.Zero, Ref: ref}},
+			Capabilities: []string{gitwire.CapReport, gitwire.CapSideBand},
+		},
+		Pack: func() (git.Load, error) { return git.Load{First: gitwire.EmptyPack()}, nil },
+	}
+}
+
+// open asks guard about a push to a server, and opens it.
+func open(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (call.Exchange, error) {
+	t.Helper()
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
+		Name: "up", URLPrefix: s.URL(), Methods: []string{"POST"}, Network: policy.NetworkLoopback,
+		Headers: map[string]string{"Authorization": "Bearer ${secret:GIT}"},
+	}}})
+	require.NoError(t, err)
+	book := &rulebook.Book{}
+	book.Put(t, rules...)
+	pass, d := guard.New(func() *policy.Policy { return p }, book).Check(
+		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, guard.Scope{Tenant: "default"},
+	)
+	require.True(t, d.Allowed, d.Reason)
+	client := outbound.New(outbound.Config{})
+	t.Cleanup(client.Close)
+	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return secret, true }})
+	return git.New(client, store, git.Config{}).For(tk).Open(t.Context(), pass)
+}
+
+func do(t *testing.T, s *upstream.Server, tk git.Talk, rules ...schemas.Rule) (git.Word, int, error) {
+	t.Helper()
+	e, err := open(t, s, tk, rules...)
+	require.NoError(t, err)
+	defer e.Close()
+	reply, err := e.Do(t.Context())
+	var w git.Word
+	if reply.Answer.Body != nil {
+		require.NoError(t, json.Unmarshal(reply.Answer.Body, &w))
+	}
+	return w, reply.Answer.Status, err
+}
+
+func result(body string) upstream.Behaviour {
+	return upstream.Respond(200, body, upstream.Header("Content-Type", gitwire.ResultType(schemas.GitReceivePack)))
+}
+
+func report(rep gitwire.Report) string { return string(gitwire.AppendReport(nil, rep, true)) }
+
+func TestWordOfAServer(t *testing.T) {
+	t.Parallel()
+	refused := func(text string) *string { return &text }
+	for name, c := range map[string]struct {
+		answer upstream.Behaviour
+		want   git.Word
+		status int
+		code   schemas.Code
+	}{
+		"updated": {
+			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})),
+			want:   git.Word{Unpack: "ok", Updated: true}, status: 200,
+		},
+		"refused, with a reason": {
+			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref, Reason: "hook declined " + secret}}})),
+			want:   git.Word{Unpack: "ok", Reason: "hook declined [REDACTED]"}, status: 200,
+		},
+		"not unpacked": {
+			answer: result(report(gitwire.Report{Unpack: "index-pack failed"})),
+			want:   git.Word{Unpack: "index-pack failed", Reason: "index-pack failed"}, status: 200,
+		},
+		"broken off by the server": {
+			answer: result(string(gitwire.AppendFatal(nil, "no "+secret))),
+			want:   git.Word{Refused: refused("error: no [REDACTED]")}, status: 200,
+		},
+		"nothing of the ref": {answer: result(report(gitwire.Report{Unpack: "ok"})), code: schemas.UpstreamProtocol},
+		"nothing":            {answer: result(""), code: schemas.UpstreamProtocol},
+		"half":               {answer: result("0030\x01000eunp"), code: schemas.UpstreamProtocol},
+		"cut off":            {answer: upstream.Raw("HTTP/1.1 200 OK\r\nContent-Type: " + gitwire.ResultType(schemas.GitReceivePack) + "\r\nContent-Length: 99\r\n\r\n0030"), code: schemas.UpstreamTruncated},
+		"a page":             {answer: upstream.Respond(200, "<html>", upstream.Header("Content-Type", "text/html")), code: schemas.UpstreamProtocol},
+		"not found":          {answer: upstream.Respond(404, "none"), status: 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, c.answer)
+			got, status, err := do(t, s, talk())
+			s.WaitIdle()
+			require.Equal(t, 1, s.Hits())
+			received := s.Ledger()[0]
+			assert.Equal(t, "Bearer "+secret, received.Header("Authorization"))
+			assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
+			assert.NotEmpty(t, received.Header("Content-Length"))
+			if c.code != "" {
+				failed(t, err, c.code, true)
+				return
+			}
+			require.NoError(t, err)
+			want, _ := json.Marshal(c.want)
+			have, _ := json.Marshal(got)
+			assert.Contains(t, []string{string(want), strings.ReplaceAll(string(want), "[REDACTED]", "REDACTED")}, string(have))
+			assert.Equal(t, c.status, status)
+		})
+	}
+}
+
+func failed(t *testing.T, err error, code schemas.Code, sent bool) {
+	t.Helper()
+	var c *fault.Call
+	require.ErrorAs(t, err, &c)
+	assert.Equal(t, code, c.Code)
+	assert.Equal(t, sent, c.Sent)
+}
+
+// pipe is a pack whose rest comes later.
+func pipe(rest io.Reader) func() (git.Load, error) {
+	return func() (git.Load, error) { return git.Load{First: []byte("PACK"), Rest: io.NopCloser(rest)}, nil }
+}
+
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+func TestPackThatComesLater(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
+	tk := talk()
+	tk.Pack = pipe(strings.NewReader("more"))
+	got, _, err := do(t, s, tk)
+	require.NoError(t, err)
+	assert.True(t, got.Updated)
+	assert.True(t, strings.HasSuffix(string(s.Ledger()[0].Body), "0000PACKmore"))
+	assert.Equal(t, "chunked", s.Ledger()[0].Header("Transfer-Encoding"))
+
+	tk.Pack = pipe(broken{errors.New("gone")})
+	_, _, err = do(t, s, tk)
+	failed(t, err, schemas.Canceled, true)
+	require.ErrorIs(t, err, outbound.ErrBody)
+	s.WaitIdle()
+	assert.Equal(t, 1, s.Hits(), "half a push is none")
+}
+
+func TestNothingIsSent(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t)
+	tk := talk()
+	tk.Pack = func() (git.Load, error) { return git.Load{}, errors.New("gone") }
+	_, err := open(t, s, tk)
+	failed(t, err, schemas.Canceled, false)
+
+	tk = talk()
+	tk.Ready = func(context.Context) error { return errors.New("the task has ended") }
+	_, _, err = do(t, s, tk)
+	failed(t, err, schemas.Canceled, false)
+
+	word, status, err := do(t, s, talk(), rulebook.MockText("m", s.URL()+"/*", 200, gitwire.ResultType(schemas.GitReceivePack), report(gitwire.Report{
+		Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}},
+	})))
+	require.NoError(t, err)
+	assert.Equal(t, 200, status)
+	assert.True(t, word.Updated)
+	s.WaitIdle()
+	assert.Zero(t, s.Hits())
+}
+
+func TestProgressIsScrubbed(t *testing.T) {
+	t.Parallel()
+	s := upstream.New(t, result(string(gitwire.AppendProgress(nil, []byte("hello "+secret+"\n")))+
+		report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
+	var heard strings.Builder
+	tk := talk()
+	tk.Progress = func(b []byte) { heard.Write(b) }
+	_, _, err := do(t, s, tk)
+	require.NoError(t, err)
+	assert.Contains(t, heard.String(), "hello ")
+	assert.NotContains(t, heard.String(), secret)
+}

@@ -1,0 +1,255 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"weir/internal/fault"
+	hosted "weir/internal/git"
+	"weir/internal/gitwire"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	gitcall "weir/processors/call/git"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Brancher makes branches in the repositories on this node; see internal/git.
+type Brancher interface {
+	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
+	Head(ctx context.Context, id, branch string) (oid string, err error)
+}
+
+// BranchConfig is what Branches needs besides its collaborators.
+type BranchConfig struct {
+	Repos    Table
+	Hosted   Brancher
+	Upstream Upstream
+	// Timeout bounds one push that makes a branch elsewhere; default 1 min.
+	Timeout time.Duration
+	Now     func() time.Time
+}
+
+// Branches makes the branches of tasks, wherever their repositories live. It is safe
+// for concurrent use.
+type Branches struct {
+	recorder Recorder
+	cfg      BranchConfig
+}
+
+// NewBranches returns Branches.
+func NewBranches(r Recorder, cfg BranchConfig) *Branches {
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Branches{recorder: r, cfg: cfg}
+}
+
+// Exists reports whether a repository has a branch now. Its errors are *fault.Error with a
+// sentence where the repository's upstream is why, and else the system's; ErrNoRepo of
+// internal/git: it is another node that knows.
+func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
+	if repo.Mode == schemas.RepoProxy {
+		who := asker{action: schemas.Ref{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}, kind: schemas.KindTask}
+		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
+		return at(refs, schemas.RefOf(branch)) != "", err
+	}
+	_, err := b.cfg.Hosted.Head(ctx, repo.ID, branch)
+	if errors.Is(err, hosted.ErrNoRef) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Open makes the branch of a task, unless an earlier worker has made it already, and
+// returns the object that it began at. An *fault.Error says why there is none, and that there will be
+// none; any other error says when to come back. What it does elsewhere is on the task's log as
+// attempts, whose records Records has.
+func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error) {
+	repo, err := b.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
+	if errors.Is(err, fault.ErrNotFound) {
+		return "", fault.New(schemas.NotFound, "the repository "+order.Repo+" is not there any more")
+	} else if err != nil {
+		return "", err
+	}
+	from := cmp.Or(order.BaseRef, repo.DefaultBranch)
+	if repo.Mode == schemas.RepoProxy {
+		o := opening{Branches: b, st: st, repo: repo, base: from, branch: branch}
+		return o.open(ctx)
+	}
+	oid, err := b.cfg.Hosted.Branch(ctx, repo.ID, branch, from, st.ID)
+	switch {
+	case errors.Is(err, hosted.ErrNoRef):
+		return "", noBase(from)
+	case errors.Is(err, hosted.ErrRefExists):
+		return "", taken(branch)
+	case errors.Is(err, hosted.ErrNoRepo):
+		return "", away(st, b.cfg.Now())
+	}
+	return oid, err
+}
+
+// soonest is when an action is looked at again that this node cannot do. It is looked
+// at less often the longer nobody could.
+const soonest = 500 * time.Millisecond
+
+// away leaves an action to the node that has its repository, or git: whoever looks next may
+// be that one. To wait for it is all that one without them can do, up to the deadline,
+// which the action's own performer holds it to. The log hears of it once.
+func away(st *ledger.State, now time.Time) error {
+	until := now.Add(min(max(now.Sub(st.Action.AcceptedAt)/8, soonest), again))
+	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
+		until = d
+	}
+	return &call.Rest{Until: until, For: schemas.WaitDelay, Quiet: slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
+		return ev.Waiting != nil && ev.Waiting.For == schemas.WaitDelay
+	})}
+}
+
+func noBase(name string) error {
+	return fault.New(schemas.NotFound, "the repository has no branch "+name+"; name one that it has as base_ref")
+}
+
+func taken(name string) error {
+	return fault.New(schemas.Conflict, "the repository has a branch "+name+" already; file the task with another branch, or with none")
+}
+
+// Records is the evidence of the calls that made a task's branch, or should have.
+func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
+
+// opening is the making of one branch at an upstream.
+type opening struct {
+	*Branches
+
+	st           *ledger.State
+	repo         schemas.Repo
+	base, branch string
+}
+
+// maxOpenings is how often the making of a branch is tried, in steps of the task's log.
+const maxOpenings = 5
+
+// again is how long an upstream is left alone that could not be asked.
+const again = 10 * time.Second
+
+// open looks at the upstream, and pushes the branch if it is not there. A push of whose
+// end nobody knows is another look; its repeat is refused by the upstream if the branch was
+// made after all.
+func (o *opening) open(ctx context.Context) (string, error) {
+	sent := false // a push of ours may have arrived
+	for step := range maxOpenings {
+		tries := o.st.Tries(step)
+		oid := ""
+		if len(tries) == 0 {
+			base, there, err := o.look(ctx)
+			switch {
+			case err != nil:
+				return "", o.wait(err)
+			case there != "" && sent:
+				return there, nil
+			case there != "":
+				return "", taken(o.branch)
+			case base == "":
+				return "", noBase(o.base)
+			}
+			oid = base
+		}
+		r, err := o.push(ctx, step, oid)
+		if err != nil {
+			return "", err
+		}
+		made, err := o.judge(ctx, step, r)
+		switch said, _ := errors.AsType[*fault.Error](err); {
+		case sent && said != nil && said.Code == schemas.GitRejected: // perhaps it is there by now
+		case err != nil:
+			return "", err
+		case made && oid != "":
+			return oid, nil
+		}
+		// What a worker before this one has sent is looked for as well.
+		sent = sent || r.Last != nil && r.Last.Result.Sent
+	}
+	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")
+}
+
+// look is where the base and the branch are now; empty: nowhere.
+func (o *opening) look(ctx context.Context) (base, branch string, err error) {
+	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
+	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
+	return at(refs, b), at(refs, n), err
+}
+
+// wait has a task come back whose upstream could not be asked. What policy denies, and
+// what the upstream refuses, stays so.
+func (o *opening) wait(err error) error {
+	said, ok := errors.AsType[*fault.Error](err)
+	if !ok || said.Code == schemas.HTTPFailure || strings.HasPrefix(string(said.Code), "DENY_") {
+		return err
+	}
+	return &call.Rest{Until: o.cfg.Now().Add(again), For: schemas.WaitDelay}
+}
+
+// push makes one push of the branch, or reads its end off the log.
+func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, error) {
+	c := gitwire.Commands{
+		List:         []gitwire.Command{{Old: gitwire.Zero, New: cmp.Or(oid, gitwire.Zero), Ref: schemas.RefOf(o.branch)}},
+		Capabilities: capabilities(schemas.PushOrder{}),
+	}
+	t := remoteTask(o.st, o.repo, c, o.recorder)
+	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
+	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (gitcall.Load, error) {
+		return gitcall.Load{First: gitwire.EmptyPack()}, nil
+	}})
+	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
+	if err == nil && !r.Again.IsZero() {
+		err = &call.Rest{Until: r.Again, For: schemas.WaitDelay, Step: step}
+	}
+	return r, err
+}
+
+// judge reports whether a push has made the branch. Where it has not, and another would
+// not either, the error says so.
+func (o *opening) judge(ctx context.Context, step int, r call.Result) (made bool, err error) {
+	switch {
+	case r.Canceled, r.Expired:
+		return false, &fault.Later{Cause: errStopped} // the task's own performer settles that
+	case r.Denied:
+		if err := settle.Deny(ctx, o.recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
+			return false, err
+		}
+		return false, denies(r.Decision)
+	case r.Last.Mocked():
+		return false, fault.New(schemas.GitRejected, "a traffic rule answers in the upstream's place, so that the task's branch cannot be made; take the rule away, or scope it")
+	case !r.Answered:
+		if code := r.Last.Result.Code; strings.HasPrefix(string(code), "DENY_") {
+			return false, &fault.Error{Code: code, Message: "policy does not let the task's branch be made at the repository's upstream: " + call.Describe(code)}
+		}
+		return false, nil // the next look tells
+	}
+	word, status, err := readWord(ctx, o.cfg.Upstream.Answers, r.Last)
+	switch {
+	case err != nil || word.Updated:
+		return err == nil, err
+	case status == statusOK && word.Refused == nil:
+		return false, fault.New(schemas.GitRejected, "the repository's upstream did not take the task's branch: "+word.Reason)
+	case status >= 500, status == statusOK:
+		return false, nil
+	}
+	return false, fault.New(schemas.GitRejected,
+		fmt.Sprintf("the repository's upstream did not take the task's branch: it answered with status %d; look at the credential that the policy's entry adds", status))
+}
+
+// unstopped is the Stop of what is too short to be stopped.
+type unstopped struct{}
+
+func (unstopped) Requested() bool                       { return false }
+func (unstopped) Done() <-chan struct{}                 { return nil }
+func (unstopped) AfterFunc(func()) (forget func() bool) { return func() bool { return true } }

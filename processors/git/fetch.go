@@ -1,0 +1,227 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/internal/task"
+	gitcall "weir/processors/call/git"
+	"weir/schemas"
+)
+
+const (
+	getMethod  = "GET"
+	postMethod = "POST"
+)
+
+// Advertise writes an upstream's answer to GET info/refs as the holder of a grant may
+// see it: the refs that the grant reads, and no capability that would show others or that
+// Weir does not pass on. Protocol is 0 or 2; an upstream that does not speak 2 answers in 0.
+// Nothing is written before all of it is known.
+func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
+	return f.advertise(ctx, reader(g), repo, reads(g, repo), service, protocol, w)
+}
+
+// UploadPack passes one request of a fetch on. A client without a view of all refs
+// cannot name one that it may not see; what it can name by its object id alone, the upstream
+// judges.
+func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, protocol int, in []byte, w io.Writer) error {
+	return f.uploadPack(ctx, reader(g), repo, reads(g, repo), protocol, in, w)
+}
+
+// reader is the asker of a fetch. What somebody fetches who works on no task is under
+// the name of no action: it has an id of its own.
+func reader(g task.Grant) asker {
+	a := asker{kind: schemas.KindTask, taskID: g.TaskID, principal: g.Principal, entries: g.Entries}
+	a.action = schemas.Ref{Tenant: g.Tenant, Kind: schemas.KindTask, ID: g.TaskID}
+	if g.TaskID == "" {
+		a.action.ID = "fetch-" + uuid.NewString()
+	}
+	return a
+}
+
+// keep says which refs are shown.
+type keep func(ref string) bool
+
+func reads(g task.Grant, repo schemas.Repo) keep {
+	return func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) }
+}
+
+func everything(string) bool { return true }
+
+// headers are those of every request.
+func headers(accept string, protocol int) []schemas.Header {
+	list := []schemas.Header{{Name: "accept", Value: accept}}
+	if protocol == 2 {
+		list = append(list, schemas.Header{Name: "git-protocol", Value: "version=2"})
+	}
+	return append(list, schemas.Header{Name: "user-agent", Value: gitcall.Agent})
+}
+
+func (f *Forward) advertise(ctx context.Context, who asker, repo schemas.Repo, show keep, service string, protocol int, w io.Writer) error {
+	return f.discover(ctx, who, repo, service, protocol, func(r reply) error {
+		if r.mocked {
+			_, err := io.Copy(w, r)
+			return err
+		}
+		a, err := gitwire.ReadAdvertisement(r)
+		if err != nil {
+			return told(err)
+		}
+		if a.Version == 1 || a.Version == 2 && protocol != 2 {
+			return told(gitwire.ErrMalformed)
+		}
+		a.Service = service
+		a.Keep(show)
+		a.Capabilities = passedOn(a, service)
+		_, err = w.Write(a.Bytes())
+		return err
+	})
+}
+
+// discover asks for an advertisement. Of a push there is none in protocol 2.
+func (f *Forward) discover(ctx context.Context, who asker, repo schemas.Repo, service string, protocol int, read func(reply) error) error {
+	if service != schemas.GitUploadPack {
+		protocol = 0
+	}
+	return f.ask(ctx, who, repo, request{
+		method: getMethod, suffix: "/info/refs?service=" + service, headers: headers("*/*", protocol),
+		want: gitwire.AdvertisementType(service),
+	}, read)
+}
+
+// passedOn are the capabilities that are passed on. Left out are those by which a client
+// could see or change more than its refs, filters, and what the upstream would do
+// beside: push options, bundles elsewhere, refs wanted by name.
+func passedOn(a gitwire.Advertisement, service string) []string {
+	passes := pulls
+	if a.Version == 2 {
+		passes = speaks
+	} else if service == schemas.GitReceivePack {
+		passes = pushes
+	}
+	var kept []string
+	for _, c := range a.Capabilities {
+		name, value, _ := strings.Cut(c, "=")
+		if !passes(name) {
+			continue
+		}
+		if a.Version == 2 && name == gitwire.CommandFetch {
+			features := slices.DeleteFunc(strings.Fields(value), func(s string) bool { return s != "shallow" && s != "wait-for-done" })
+			if c = name; len(features) > 0 {
+				c += "=" + strings.Join(features, " ")
+			}
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// speaks holds for the capabilities of protocol 2.
+func speaks(name string) bool {
+	switch name {
+	case "agent", gitwire.CommandLsRefs, gitwire.CommandFetch, "object-format":
+		return true
+	}
+	return false
+}
+
+// pulls holds for those of a fetch in protocol 0.
+func pulls(name string) bool {
+	switch name {
+	case "multi_ack", "multi_ack_detailed", "no-done", "thin-pack", "side-band", gitwire.CapSideBand, gitwire.CapOfsDelta, "shallow",
+		"deepen-since", "deepen-not", "deepen-relative", "no-progress", "include-tag", "agent", "object-format":
+		return true
+	}
+	return false
+}
+
+// pushes holds for those of a push.
+func pushes(name string) bool {
+	switch name {
+	case gitwire.CapReport, gitwire.CapSideBand, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapAtomic, "agent", "object-format":
+		return true
+	}
+	return false
+}
+
+func (f *Forward) uploadPack(ctx context.Context, who asker, repo schemas.Repo, show keep, protocol int, in []byte, w io.Writer) error {
+	q, err := gitwire.ParseFetch(in, protocol == 2)
+	switch {
+	case err != nil:
+		return &fault.Error{Code: schemas.InvalidRequest, Message: "the request is not one of a fetch", Cause: err}
+	case q.Command == "":
+		return nil // the probe of a large request
+	case len(q.WantRefs) > 0, q.Filter != "":
+		return fault.New(schemas.InvalidRequest, "the repository is passed on from elsewhere: it has no partial clones, and refs are not wanted by name; fetch without a filter")
+	}
+	return f.fetch(ctx, who, repo, protocol, in, func(r reply) error {
+		if q.Command != gitwire.CommandLsRefs || r.mocked {
+			_, err := io.Copy(w, r)
+			return told(err)
+		}
+		refs, err := gitwire.ReadRefs(r)
+		if err != nil {
+			return told(err)
+		}
+		_, err = w.Write(gitwire.AppendRefs(nil, gitwire.KeepRefs(refs, show)))
+		return err
+	})
+}
+
+func (f *Forward) fetch(ctx context.Context, who asker, repo schemas.Repo, protocol int, in []byte, read func(reply) error) error {
+	result := gitwire.ResultType(schemas.GitUploadPack)
+	return f.ask(ctx, who, repo, request{
+		method: postMethod, suffix: "/" + schemas.GitUploadPack, headers: headers(result, protocol),
+		body: in, contentType: gitwire.RequestType(schemas.GitUploadPack), want: result,
+	}, read)
+}
+
+// refs are those of an upstream that begin with one of the prefixes, and HEAD.
+func (f *Forward) refs(ctx context.Context, who asker, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
+	var a gitwire.Advertisement
+	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r reply) error {
+		a, err = gitwire.ReadAdvertisement(r)
+		return told(err)
+	})
+	if err != nil || a.Version != 2 {
+		return a.Refs, err
+	}
+	in := gitwire.LsRefs(append([]string{gitwire.HEAD}, prefixes...)...)
+	err = f.fetch(ctx, who, repo, 2, in, func(r reply) error {
+		refs, err = gitwire.ReadRefs(r)
+		return told(err)
+	})
+	return refs, err
+}
+
+// at is the object id of a ref; empty: there is none.
+func at(refs []gitwire.Ref, name string) string {
+	for _, r := range refs {
+		if r.Name == name {
+			return r.Oid
+		}
+	}
+	return ""
+}
+
+// told turns what is wrong with an upstream's answer into what may be said of it.
+func told(err error) error {
+	switch _, refused := errors.AsType[*gitwire.RemoteError](err); {
+	case refused:
+		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
+	case errors.Is(err, gitwire.ErrMalformed):
+		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "what the repository's upstream answers is not git's protocol", Cause: err}
+	case errors.Is(err, gitwire.ErrTooLarge):
+		return &fault.Error{Code: schemas.UpstreamTooLarge, Message: "the repository's upstream has more refs than are passed on", Cause: err}
+	default:
+		return err
+	}
+}

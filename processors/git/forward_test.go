@@ -1,0 +1,236 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/gitwire"
+	"weir/internal/task"
+	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/rulebook"
+	"weir/schemas"
+)
+
+// grant is the holder of the task's.
+func grant() task.Grant {
+	return task.Grant{Tenant: tenant, TaskID: taskID, Repo: "app", Branch: branch, Principal: "t-1"}
+}
+
+// front is a door for the real git: it does what the git surface does of it.
+func (r *room) front(repo schemas.Repo, g task.Grant) string {
+	r.t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		protocol := 0
+		if q.Header.Get("Git-Protocol") == "version=2" {
+			protocol = 2
+		}
+		var out bytes.Buffer
+		var err error
+		service := q.URL.Query().Get("service")
+		switch {
+		case service != "":
+			w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
+			err = r.forward.Advertise(q.Context(), repo, g, service, protocol, &out)
+		default:
+			in, _ := io.ReadAll(q.Body)
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
+			err = r.forward.UploadPack(q.Context(), repo, g, protocol, in, &out)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		_, _ = w.Write(out.Bytes())
+	}))
+	r.t.Cleanup(s.Close)
+	return s.URL + "/app.git"
+}
+
+func TestCloneFromUpstream(t *testing.T) {
+	t.Parallel()
+	for name, version := range map[string]string{"protocol 2": "2", "protocol 0": "0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			repo := r.proxy()
+			_, base := r.file(repo.Repo, false)
+			url := r.front(repo.Repo, grant())
+			dir := t.TempDir()
+			clone := gitkit.Run(t.Context(), dir, gitkit.Env("GIT_TRACE_PACKET=1"), nil, "-c", "protocol.version="+version, "clone", "-q", "-b", branch, url, "work")
+			require.Zero(t, clone.Code, clone.Err)
+			assert.Equal(t, version == "2", strings.Contains(clone.Err, "version 2"))
+			assert.Equal(t, base, gitkit.Git(t, dir+"/work", "rev-parse", "HEAD"))
+			refs := gitkit.Git(t, dir+"/work", "ls-remote", "origin")
+			assert.Contains(t, refs, "refs/heads/"+branch)
+			assert.Contains(t, refs, "refs/heads/main")
+			assert.NotContains(t, refs, "secret")
+			shallow := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "-q", "--depth=1", url, "shallow")
+			assert.Zero(t, shallow.Code, shallow.Err)
+			partial := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "--filter=blob:none", url, "partial")
+			assert.Zero(t, partial.Code, partial.Err)
+			assert.Contains(t, partial.Err, "filtering not recognized by server")
+
+			for _, e := range r.evidence(schemas.EvidenceAttempt) {
+				assert.Equal(t, []string{taskID, "upstream", "t-1"}, []string{e.ActionID, e.Entry, e.Principal})
+			}
+			all := r.front(repo.Repo, task.Grant{Tenant: tenant, Principal: "t-2"})
+			assert.Contains(t, gitkit.Git(t, dir, "-c", "protocol.version="+version, "ls-remote", all), "secret")
+		})
+	}
+}
+
+// TestAdvertisementOfAPush: what a client is told before it pushes is what it may see,
+// and of what it may use.
+func TestAdvertisementOfAPush(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.proxy()
+	_, base := r.file(repo.Repo, false)
+	gitkit.Git(t, repo.dir, "config", "receive.advertisePushOptions", "true")
+	var out bytes.Buffer
+	require.NoError(t, r.forward.Advertise(t.Context(), repo.Repo, grant(), schemas.GitReceivePack, 2, &out))
+	a, err := gitwire.ReadAdvertisement(&out)
+	require.NoError(t, err)
+	assert.Equal(t, []gitwire.Ref{{Name: "refs/heads/" + branch, Oid: base}, {Name: "refs/heads/main", Oid: repo.main}}, a.Refs)
+	for _, c := range a.Capabilities {
+		name, _, _ := strings.Cut(c, "=")
+		assert.Contains(t, []string{"report-status", "side-band-64k", "quiet", "atomic", "ofs-delta", "object-format", "agent"}, name)
+	}
+}
+
+func TestFetchThatIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.proxy()
+	var out bytes.Buffer
+	for name, in := range map[string][]byte{
+		"nonsense":     []byte("nonsense"),
+		"by name":      gitkit.FetchV2("fetch", "want-ref refs/heads/secret", "done"),
+		"with filter":  gitkit.FetchV2("fetch", "want "+repo.main, "filter blob:none", "done"),
+		"something":    gitkit.FetchV2("object-info", "size"),
+		"half a lines": gitkit.FetchV2("fetch", "want "+repo.main)[:20],
+	} {
+		err := r.forward.UploadPack(t.Context(), repo.Repo, grant(), 2, in, &out)
+		said(t, err, schemas.InvalidRequest)
+		assert.Empty(t, out.Bytes(), name)
+	}
+	assert.Empty(t, repo.Requests(), "the upstream saw nothing of them")
+	require.NoError(t, r.forward.UploadPack(t.Context(), repo.Repo, grant(), 2, []byte("0000"), &out), "the probe")
+	assert.Empty(t, out.Bytes())
+}
+
+func TestUpstreamThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		before func(*testing.T, *room, string)
+		code   schemas.Code
+		says   string
+		denial bool
+	}{
+		"a page": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>")
+		}, code: schemas.UpstreamProtocol, says: "no git server"},
+		"nonsense": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			_, _ = io.WriteString(w, "<html>")
+		}, code: schemas.UpstreamProtocol, says: "not git's protocol"},
+		"an error of git's": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			_, _ = io.WriteString(w, gitkit.Pkt("ERR go away"))
+		}, code: schemas.HTTPFailure, says: "credential"},
+		"a redirect": {answer: func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, "/elsewhere", http.StatusFound)
+		}, code: schemas.HTTPFailure, says: "redirect"},
+		"nobody": {answer: http.NotFound, code: schemas.HTTPFailure, says: "404"},
+		"a rule": {before: func(t *testing.T, r *room, url string) {
+			t.Helper()
+			r.book.Put(t, rulebook.Mock("m", url+"/*", 503, `"busy"`))
+		}, code: schemas.HTTPFailure, says: "503"},
+		"held back": {before: func(t *testing.T, r *room, url string) {
+			t.Helper()
+			r.book.Put(t, rulebook.Delay("d", url+"/*", 60_000))
+		}, code: schemas.UpstreamTimeout, says: "hold"},
+		"policy":  {before: func(_ *testing.T, r *room, _ string) { r.enforce() }, code: schemas.DenyHost, says: "policy", denial: true},
+		"no rule": {before: func(_ *testing.T, r *room, _ string) { r.book.Break(io.EOF) }, code: schemas.DenyRule, denial: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			hits := 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				hits++
+				assert.Equal(t, "Basic "+basic, q.Header.Get("Authorization"))
+				assert.Equal(t, "git/weir", q.Header.Get("User-Agent"))
+				c.answer(w, q)
+			}))
+			defer s.Close()
+			r.allow(s.URL)
+			if c.before != nil {
+				c.before(t, r, s.URL)
+			}
+			repo := schemas.Repo{Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: s.URL + "/app.git"}
+			var out bytes.Buffer
+			message := said(t, r.forward.Advertise(t.Context(), repo, grant(), schemas.GitUploadPack, 2, &out), c.code)
+			assert.Contains(t, message, c.says)
+			assert.NotContains(t, message, s.URL)
+			assert.Empty(t, out.Bytes())
+			assert.Equal(t, c.answer == nil, hits == 0)
+			if c.denial {
+				assert.Len(t, r.evidence(schemas.EvidenceDecision), 1)
+			} else {
+				assert.Len(t, r.evidence(schemas.EvidenceAttempt), 1)
+			}
+		})
+	}
+}
+
+// TestFetchIsGivenUp: a client that leaves ends the request, whose evidence is left all
+// the same.
+func TestFetchIsGivenUp(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		cancel()
+		<-q.Context().Done()
+	}))
+	defer s.Close()
+	r.allow(s.URL)
+	repo := schemas.Repo{Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: s.URL + "/app.git"}
+	require.Error(t, r.forward.Advertise(ctx, repo, grant(), schemas.GitUploadPack, 2, io.Discard))
+	list := r.evidence(schemas.EvidenceAttempt)
+	require.Len(t, list, 1)
+	assert.Equal(t, schemas.Canceled, list[0].Code)
+}
+
+// TestRulesThatLeadElsewhere: a redirecting rule leads git as it leads every call, by
+// policy's leave, and a short delay is waited for.
+func TestRulesThatLeadElsewhere(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.proxy()
+	moved := repo.Repo
+	moved.UpstreamURL = repo.Backend.URL + "/old.git"
+	to := repo.Backend.URL + "/app.git"
+	r.book.Put(t,
+		rulebook.Redirect("r1", moved.UpstreamURL+"/info/refs*", to+"/info/refs?service=git-upload-pack"),
+		rulebook.Redirect("r2", moved.UpstreamURL+"/git-upload-pack", to+"/git-upload-pack"),
+		rulebook.Delay("d", repo.Backend.URL+"/*", 20),
+	)
+	there, err := r.branches.Exists(t.Context(), moved, "main")
+	require.NoError(t, err)
+	assert.True(t, there)
+	for _, e := range r.evidence(schemas.EvidenceAttempt) {
+		require.NotNil(t, e.Traffic)
+		assert.NotEmpty(t, e.Traffic.Redirected)
+	}
+}

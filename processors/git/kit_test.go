@@ -1,0 +1,443 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	hosted "weir/internal/git"
+	"weir/internal/gitwire"
+	"weir/internal/handoff"
+	"weir/internal/ledger"
+	"weir/internal/outbound"
+	"weir/internal/policy"
+	"weir/internal/repos"
+	"weir/internal/retry"
+	"weir/internal/secrets"
+	"weir/internal/task"
+	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/rulebook"
+	"weir/processors/call"
+	gitcall "weir/processors/call/git"
+	"weir/processors/git"
+	"weir/processors/guard"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+const (
+	tenant   = "default"
+	taskID   = "task-1"
+	branch   = "agent/work"
+	password = "sesame-open-9"
+	basic    = "eDpzZXNhbWUtb3Blbi05" // of the user x
+)
+
+// room is a worker without its pipeline: the performers over the real git, the real
+// client and a log in memory.
+type room struct {
+	t       *testing.T
+	log     *memlog.Log
+	ledger  *ledger.Ledger
+	git     *hosted.Git
+	catalog *catalog
+	hands   *handoff.Hands
+	book    *rulebook.Book
+	stop    *stopper
+
+	forward  *git.Forward
+	upstream git.Upstream
+	pushes   *git.Pushes
+	branches *git.Branches
+	repos    *git.Repos
+	recorder *settle.Recorder
+
+	mu     sync.Mutex
+	policy *policy.Policy
+	over   chan struct{}
+}
+
+// options are what a test changes of a room.
+type options struct {
+	hooks  memlog.Hooks
+	limits gitwire.PackLimits
+	now    func() time.Time
+	pause  time.Duration // before another attempt
+	// adapter stands between a push and its upstream, and program before git.
+	adapter func(git.Adapter) git.Adapter
+	program func(*hosted.Git) git.Receiver
+}
+
+func newRoom(t *testing.T, o options) *room {
+	t.Helper()
+	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	r := &room{
+		t: t, log: memlog.New(layout, o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
+		hands: handoff.New(), book: &rulebook.Book{}, stop: newStopper(), over: make(chan struct{}),
+	}
+	r.ledger = ledger.New(r.log, layout, o.now)
+	r.enforce()
+	g, err := hosted.Open(t.Context(), hosted.Config{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(g.Close)
+	r.git = g
+	client := outbound.New(outbound.Config{})
+	t.Cleanup(client.Close)
+	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
+	recorder := settle.NewRecorder(publisher{r.log}, r.log, uncounted{})
+	r.recorder = recorder
+	g2 := guard.New(r.inForce, r.book)
+	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
+	adapter := gitcall.New(client, store, gitcall.Config{})
+	o.pause = max(o.pause, time.Millisecond)
+	if o.adapter == nil {
+		o.adapter = func(a git.Adapter) git.Adapter { return a }
+	}
+	if o.program == nil {
+		o.program = func(g *hosted.Git) git.Receiver { return g }
+	}
+	r.upstream = git.Upstream{
+		Forward: r.forward, Adapter: o.adapter(adapter), Answers: call.Answers{Blobs: r.ledger},
+		Caller: call.New(r.ledger, g2, adapter.For(gitcall.Talk{}), call.Config{
+			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
+			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
+		}),
+	}
+	r.pushes = git.NewPushes(r.ledger, recorder, git.PushConfig{
+		Hands: r.hands, Repos: r.catalog, Hosted: o.program(g), Upstream: r.upstream, Limits: o.limits, Now: o.now,
+		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
+	})
+	r.branches = git.NewBranches(recorder, git.BranchConfig{Repos: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
+	r.repos = git.NewRepos(recorder, git.RepoConfig{Catalog: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
+	return r
+}
+
+// enforce puts entries in force.
+func (r *room) enforce(entries ...policy.Entry) {
+	r.t.Helper()
+	p, err := policy.Compile(policy.Config{Entries: entries})
+	require.NoError(r.t, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.policy = p
+}
+
+func (r *room) inForce() *policy.Policy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.policy
+}
+
+// allow lets a server be asked, with the password.
+func (r *room) allow(url string) {
+	r.t.Helper()
+	r.enforce(policy.Entry{
+		Name: "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback,
+		Headers: map[string]string{"Authorization": "Basic ${secret:GIT}"},
+	})
+}
+
+// accept writes an action down.
+func (r *room) accept(kind schemas.Kind, id string, payload any) *ledger.State {
+	r.t.Helper()
+	doc, err := json.Marshal(payload)
+	require.NoError(r.t, err)
+	now := time.Now().UTC()
+	st, _, err := r.ledger.Claim(r.t.Context(), schemas.Action{
+		ID: id, Tenant: tenant, Kind: kind, Fingerprint: "f", AcceptedAt: now, Deadline: now.Add(15 * time.Minute), Payload: doc,
+		Principal: "t-1", TokenHash: task.New(tenant, id, 0, [32]byte{1}).Hash(),
+	})
+	require.NoError(r.t, err)
+	return st
+}
+
+// again is an action as another worker reads it.
+func (r *room) again(st *ledger.State) *ledger.State {
+	r.t.Helper()
+	st, err := r.ledger.Load(r.t.Context(), st.Ref)
+	require.NoError(r.t, err)
+	return st
+}
+
+// host makes a repository on this node of another, and returns it.
+func (r *room) host() schemas.Repo {
+	r.t.Helper()
+	_, err := r.git.Create(r.t.Context(), "app-id", "main")
+	require.NoError(r.t, err)
+	repo := schemas.Repo{ID: "app-id", Name: "app", Tenant: tenant, Mode: schemas.RepoHosted, DefaultBranch: "main", By: "x"}
+	r.catalog.put(repo)
+	return repo
+}
+
+// file files the task of a repository and opens its branch.
+func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base string) {
+	r.t.Helper()
+	order := schemas.TaskOrder{Description: "d", Repo: repo.Name, Branch: branch, Pool: "none", ForcePush: force}
+	st = r.accept(schemas.KindTask, taskID, order)
+	base, err := r.branches.Open(r.t.Context(), st, order, branch)
+	require.NoError(r.t, err)
+	r.tell(schemas.EventStatus, schemas.TaskEvent{What: schemas.TaskOpened, Base: base})
+	r.tell(schemas.EventSignal, schemas.TaskEvent{What: schemas.TaskClaimed})
+	return st, base
+}
+
+// tell appends an event of the task.
+func (r *room) tell(typ schemas.EventType, ev schemas.TaskEvent) {
+	r.t.Helper()
+	st, err := r.ledger.Load(r.t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID})
+	require.NoError(r.t, err)
+	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: typ, Task: &ev}))
+}
+
+// complete ends the task.
+func (r *room) complete() {
+	r.t.Helper()
+	r.tell(schemas.EventSignal, schemas.TaskEvent{What: schemas.TaskReported, Report: &schemas.TaskReport{Completed: true}})
+}
+
+// order is a push to the task's branch.
+func order(repo schemas.Repo, from, to string) schemas.PushOrder {
+	return schemas.PushOrder{
+		Repo: repo.Name, Ref: schemas.RefOf(branch), Old: from, New: to, TaskID: taskID, Branch: branch,
+		Report: true, SideBand: true, Capabilities: []string{"report-status", "side-band-64k"},
+	}
+}
+
+// pushed is a push that was performed.
+type pushed struct {
+	settle.Verdict
+	result   schemas.PushResult
+	progress string
+	st       *ledger.State
+	err      error
+}
+
+// push performs a push of a body.
+func (r *room) push(id string, o schemas.PushOrder, body io.Reader) pushed {
+	r.t.Helper()
+	st := r.accept(schemas.KindPush, id, o)
+	heard := &heard{}
+	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body, Progress: heard.add})
+	require.NoError(r.t, r.pushes.Here(st))
+	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+	p := r.perform(r.t.Context(), st)
+	withdraw()
+	p.progress = heard.String()
+	return p
+}
+
+func (r *room) perform(ctx context.Context, st *ledger.State) pushed {
+	r.t.Helper()
+	v, err := r.pushes.Perform(ctx, st, r.stop)
+	p := pushed{Verdict: v, st: st, err: err}
+	if res, ok := v.Result.(schemas.PushResult); ok {
+		p.result = res
+	}
+	return p
+}
+
+// evidence is what was left of a kind, with its payloads.
+func (r *room) evidence(kind string) []schemas.Evidence {
+	r.t.Helper()
+	records, err := r.log.Range(r.t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 1000)
+	require.NoError(r.t, err)
+	var list []schemas.Evidence
+	for _, rec := range records {
+		var e schemas.Evidence
+		require.NoError(r.t, json.Unmarshal(rec.Data, &e))
+		require.NotContains(r.t, string(rec.Data), password)
+		require.NotContains(r.t, string(rec.Data), basic)
+		if e.Kind == kind {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// audit is the one record of a push.
+func (r *room) audit() schemas.PushAudit {
+	r.t.Helper()
+	list := r.evidence(schemas.EvidencePush)
+	require.Len(r.t, list, 1)
+	var a schemas.PushAudit
+	require.NoError(r.t, json.Unmarshal(list[0].Payload, &a))
+	return a
+}
+
+// task is the task's state by its events.
+func (r *room) task() *task.State {
+	r.t.Helper()
+	st, err := r.ledger.Load(r.t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID})
+	require.NoError(r.t, err)
+	var o schemas.TaskOrder
+	require.NoError(r.t, json.Unmarshal(st.Action.Payload, &o))
+	s := task.Begin(st.Action, o)
+	for _, ev := range st.Events {
+		s.Apply(ev.Event)
+	}
+	return s
+}
+
+// head is where the task's branch is on this node.
+func (r *room) head(repo schemas.Repo) string {
+	r.t.Helper()
+	oid, err := r.git.Head(r.t.Context(), repo.ID, branch)
+	require.NoError(r.t, err)
+	return oid
+}
+
+// commit is a pack with one good commit on another.
+func commit(text, parent string) (pack []byte, head string) { return gitkit.GoodCommit(text, parent) }
+
+// heard gathers what a client is told.
+type heard struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *heard) add(p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.b.Write(p)
+}
+
+func (s *heard) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// catalog is the table of repositories in memory.
+type catalog struct {
+	mu    sync.Mutex
+	known map[string]schemas.Repo
+	late  *schemas.Repo // comes right before the next Add
+}
+
+func (c *catalog) put(r schemas.Repo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[r.Tenant+"/"+r.Name] = r
+}
+
+func (c *catalog) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.known[tenant+"/"+name]
+	if !ok {
+		return r, fault.ErrNotFound
+	}
+	return r, nil
+}
+
+func (c *catalog) Add(_ context.Context, r schemas.Repo) (schemas.Repo, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late != nil {
+		c.known[c.late.Tenant+"/"+c.late.Name] = *c.late
+	}
+	if there, ok := c.known[r.Tenant+"/"+r.Name]; ok {
+		if there.By != r.By {
+			return there, repos.ErrTaken
+		}
+		return there, nil
+	}
+	c.known[r.Tenant+"/"+r.Name] = r
+	return r, nil
+}
+
+// stopper is a stop that a test gives.
+type stopper struct {
+	once sync.Once
+	done chan struct{}
+}
+
+func newStopper() *stopper { return &stopper{done: make(chan struct{})} }
+
+func (s *stopper) stop()                 { s.once.Do(func() { close(s.done) }) }
+func (s *stopper) Done() <-chan struct{} { return s.done }
+func (s *stopper) Requested() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *stopper) AfterFunc(f func()) (forget func() bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-s.done:
+			f()
+		case <-ctx.Done():
+		}
+	}()
+	return func() bool {
+		cancel()
+		<-ended
+		return true
+	}
+}
+
+// stuttering is a body that stops in the middle until it is let go on.
+type stuttering struct {
+	begin, rest io.Reader
+	at          chan struct{} // closed when it has stopped
+	on          chan struct{}
+	once        sync.Once
+	broken      error
+}
+
+func stutter(data []byte, n int) *stuttering {
+	return &stuttering{
+		begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{}),
+	}
+}
+
+func (s *stuttering) Read(p []byte) (int, error) {
+	if n, err := s.begin.Read(p); err == nil {
+		return n, nil
+	}
+	s.once.Do(func() { close(s.at) })
+	<-s.on
+	if s.broken != nil {
+		return 0, s.broken
+	}
+	return s.rest.Read(p)
+}
+
+type publisher struct{ log *memlog.Log }
+
+func (p publisher) Publish(topic string, messages ...*message.Message) error {
+	for _, m := range messages {
+		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (publisher) Close() error { return nil }
+
+type uncounted struct{}
+
+func (uncounted) EvidenceWritten(string) {}
+func (uncounted) Denied(schemas.Code)    {}
+func (uncounted) Shadowed(string, bool)  {}

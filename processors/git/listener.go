@@ -1,0 +1,195 @@
+package git
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/schemas"
+)
+
+// maxAsk is the most that git may ask in one request of an import.
+const maxAsk = 32 << 20
+
+// passage is where this node's git reaches one repository elsewhere, and nothing else:
+// a listener on loopback under a path that nobody can guess, which passes on what an import
+// asks for. It is there for one import.
+type passage struct {
+	forward *Forward
+	who     asker
+	repo    schemas.Repo
+	path    string
+	server  *http.Server
+	url     string
+	done    chan struct{}
+
+	busy   sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+	cause  error // why the upstream could not be asked, the first time
+}
+
+// openPassage listens. The passage ends with ctx at the latest, and must be closed.
+func openPassage(ctx context.Context, f *Forward, who asker, repo schemas.Repo) (*passage, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &passage{forward: f, who: who, repo: repo, path: "/" + rand.Text() + "/repo.git", done: make(chan struct{})}
+	p.url = "http://" + listener.Addr().String() + p.path
+	p.server = &http.Server{
+		Handler: p, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.server.Serve(listener) // until close
+	}()
+	return p, nil
+}
+
+// close ends the passage and whatever is under way in it.
+func (p *passage) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	_ = p.server.Close()
+	<-p.done
+	p.busy.Wait()
+}
+
+// enter counts a request in, unless the passage is closed.
+func (p *passage) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.busy.Add(1)
+	}
+	return !p.closed
+}
+
+// failure is why an import could not read from the upstream; nil: it could, or never
+// tried.
+func (p *passage) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
+}
+
+// ServeHTTP passes one request on.
+func (p *passage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !p.enter() {
+		return
+	}
+	defer p.busy.Done()
+	protocol := 0
+	if strings.Contains(r.Header.Get("Git-Protocol"), "version=2") {
+		protocol = 2
+	}
+	out := &typed{ResponseWriter: w}
+	var err error
+	switch suffix, _ := strings.CutPrefix(r.URL.Path, p.path); {
+	case r.Method == http.MethodGet && suffix == "/info/refs" && r.URL.Query().Get("service") == schemas.GitUploadPack:
+		out.as = gitwire.AdvertisementType(schemas.GitUploadPack)
+		err = p.forward.advertise(r.Context(), p.who, p.repo, everything, schemas.GitUploadPack, protocol, out)
+	case r.Method == http.MethodPost && suffix == "/"+schemas.GitUploadPack:
+		out.as = gitwire.ResultType(schemas.GitUploadPack)
+		var in []byte
+		if in, err = asked(r); err == nil {
+			err = p.forward.uploadPack(r.Context(), p.who, p.repo, everything, protocol, in, out)
+		}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	p.conclude(out, err)
+}
+
+// conclude ends an answer. One that has begun is broken off, so that git does not take
+// it for whole.
+func (p *passage) conclude(out *typed, err error) {
+	switch {
+	case err == nil && !out.begun:
+		out.begin()
+		return
+	case err == nil:
+		return
+	}
+	p.mu.Lock()
+	p.cause = cmp.Or(p.cause, err)
+	p.mu.Unlock()
+	if out.begun {
+		panic(http.ErrAbortHandler)
+	}
+	http.Error(out.ResponseWriter, "the upstream could not be asked", http.StatusBadGateway)
+}
+
+// asked is the body of a request, unpacked.
+func asked(r *http.Request) ([]byte, error) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzip, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, err
+		}
+		body = unzip
+	}
+	in, err := io.ReadAll(io.LimitReader(body, maxAsk+1))
+	if err == nil && len(in) > maxAsk {
+		err = fault.New(schemas.PayloadTooLarge, "the import asks for too much at once")
+	}
+	return in, err
+}
+
+// typed is an answer that gets its type with its first bytes.
+type typed struct {
+	http.ResponseWriter
+	as    string
+	begun bool
+}
+
+func (t *typed) begin() {
+	if !t.begun {
+		t.begun = true
+		t.Header().Set("Content-Type", t.as)
+	}
+}
+
+// Write writes, and sends at once what git waits for.
+func (t *typed) Write(b []byte) (int, error) {
+	t.begin()
+	n, err := t.ResponseWriter.Write(b)
+	if f, ok := t.ResponseWriter.(http.Flusher); ok && err == nil {
+		f.Flush()
+	}
+	return n, err
+}
+
+// importing has this node's git copy a repository.
+func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string, err error) {
+	p, err := openPassage(ctx, r.cfg.Upstream.Forward, asking(st.st, ""), schemas.Repo{
+		Tenant: st.st.Tenant, UpstreamURL: st.order.ImportURL, AllowlistKey: st.order.AllowlistKey,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer p.close()
+	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.id, p.url, st.order.DefaultBranch)
+	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
+		return "", fmt.Errorf("%w: %w", errImport, cause)
+	}
+	return defaultBranch, err
+}
+
+var errImport = errors.New("the repository could not be copied")

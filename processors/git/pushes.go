@@ -1,0 +1,182 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"weir/internal/fault"
+	hosted "weir/internal/git"
+	"weir/internal/gitwire"
+	"weir/internal/handoff"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	gitcall "weir/processors/call/git"
+	"weir/processors/plans"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Ledger is where tasks are read, and told of their pushes.
+type Ledger interface {
+	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
+	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	Nudge(ctx context.Context, ref schemas.Ref) error
+}
+
+// Hands is where the bodies of pushes are; see internal/handoff.
+type Hands interface {
+	Here(ref schemas.Ref) bool
+	Take(ref schemas.Ref) (hand handoff.Hand, done func(), ok bool)
+}
+
+// Table knows the repositories; see internal/repos.
+type Table interface {
+	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
+}
+
+// Receiver has git take pushes to the repositories on this node; see internal/git.
+type Receiver interface {
+	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
+	Fate(ctx context.Context, id, push, branch, oid string) (hosted.Fate, error)
+}
+
+// Caller makes the attempts of a call.
+type Caller interface {
+	Run(ctx context.Context, t *call.Task) (call.Result, error)
+}
+
+// Adapter speaks to git servers elsewhere.
+type Adapter interface {
+	For(t gitcall.Talk) call.Adapter
+}
+
+// Answers reads answers, wherever they are kept.
+type Answers interface {
+	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+}
+
+// Upstream is how repositories elsewhere are reached. Nil parts: there are none.
+type Upstream struct {
+	Forward *Forward
+	Caller  Caller
+	Adapter Adapter
+	Answers Answers
+}
+
+// PushConfig is what Pushes needs besides its collaborators.
+type PushConfig struct {
+	Hands    Hands
+	Repos    Table
+	Hosted   Receiver
+	Upstream Upstream
+	// Over is closed when a task has ended or a lease is not the newest any more; see
+	// internal/board. It ends a push early; without it, only the look at the task before
+	// the pack's end goes out does.
+	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
+	// Limits bound a pack.
+	Limits gitwire.PackLimits
+	// Timeout bounds one push; default 10 min.
+	Timeout time.Duration
+	// Patience is how long a push that is not here may be elsewhere; default 30 s.
+	Patience time.Duration
+	Now      func() time.Time
+}
+
+func (c PushConfig) withDefaults() PushConfig {
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
+	c.Patience = cmp.Or(c.Patience, 30*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Over == nil {
+		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
+	}
+	return c
+}
+
+// Pushes performs kind push. It is safe for concurrent use.
+type Pushes struct {
+	tasks    tasks
+	recorder Recorder
+	cfg      PushConfig
+}
+
+// NewPushes returns a performer of pushes.
+func NewPushes(l Ledger, r Recorder, cfg PushConfig) *Pushes {
+	cfg = cfg.withDefaults()
+	return &Pushes{tasks: tasks{l, cfg.Now}, recorder: r, cfg: cfg}
+}
+
+// elsewhere is when a push is looked at again whose body is on another node, or is
+// not offered yet.
+const elsewhere = 500 * time.Millisecond
+
+// Here is nil where this worker can tell how a push ends: its body is here, nobody needs
+// it, or whoever had it is gone.
+func (p *Pushes) Here(st *ledger.State) error {
+	order, err := payload(st)
+	if err != nil {
+		return nil //nolint:nilerr // whoever performs it says what is wrong with it
+	}
+	if order.Denied != "" || st.Started || p.cfg.Hands.Here(st.Ref) || p.cfg.Now().Sub(st.Action.AcceptedAt) >= p.cfg.Patience {
+		return nil
+	}
+	return &fault.Later{After: elsewhere}
+}
+
+// Perform has the push made, or finds out what became of it.
+func (p *Pushes) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	order, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	w := &work{Pushes: p, st: st, order: order, stop: stop}
+	defer w.letGo()
+	e, err := w.perform(ctx)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	if e.outcome == schemas.OutcomeSucceeded {
+		if err := p.tasks.pushed(ctx, st, order); err != nil {
+			return settle.Verdict{}, err
+		}
+	}
+	record, err := w.evidence(e)
+	if err == nil {
+		err = p.recorder.Leave(ctx, st, record)
+	}
+	return w.verdict(e), err
+}
+
+// Evidence is the records of the calls to an upstream. That of the push itself is left
+// by whoever finds out how it ended.
+func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
+
+func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
+	var all []schemas.Evidence
+	for _, t := range st.Attempts {
+		records, err := callRecord(st, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	return all, nil
+}
+
+// callRecord is what one call to an upstream leaves.
+func callRecord(st *ledger.State, t ledger.Try) ([]schemas.Evidence, error) {
+	return settle.Made(st, t, t.Method, plans.Fingerprint(t.Method, t.URL), call.Describe(t.Result.Code))
+}
+
+// payload reads the order of an action.
+func payload(st *ledger.State) (schemas.PushOrder, error) {
+	var o schemas.PushOrder
+	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a push", Cause: err}
+	}
+	return o, nil
+}

@@ -1,0 +1,292 @@
+package git
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
+	"weir/internal/ledger"
+	"weir/processors/call"
+	gitcall "weir/processors/call/git"
+	"weir/processors/plans"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// remote has the push made at the repository's upstream, as far as the log does not hold that
+// it was.
+func (w *work) remote(ctx context.Context) (ending, error) {
+	if len(w.st.Attempts) == 0 {
+		if !w.cfg.Hands.Here(w.st.Ref) {
+			return unsent(), nil
+		}
+		if e, over := w.ended(ctx); over {
+			return e, nil
+		}
+	}
+	c := w.commands()
+	c.Capabilities = capabilities(w.order)
+	t := remoteTask(w.st, w.repo, c, w.recorder)
+	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
+	l := &load{work: w, ctx: ctx}
+	t.Via = w.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Progress: w.progress, Pack: l.pack, Ready: l.ready})
+	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
+	whole, cause := w.pack.released() && l.late == nil, cmp.Or(w.pack.failure(), l.late)
+	l.end()
+	if rest, waits := errors.AsType[*call.Rest](err); waits || err == nil && !r.Again.IsZero() {
+		return w.tooLong(rest, r), nil
+	} else if err != nil {
+		return ending{}, err
+	}
+	return w.judge(ctx, r, whole, cause)
+}
+
+// tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
+// body does not wait for that, since its client does not.
+func (w *work) tooLong(rest *call.Rest, r call.Result) ending {
+	switch {
+	case !w.cfg.Hands.Here(w.st.Ref):
+		return unsent()
+	case rest != nil:
+		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
+	}
+	return rejected("the repository's upstream could not be asked: " + call.Describe(r.Last.Result.Code) + "; nothing was sent, push again later")
+}
+
+func unsent() ending {
+	return failed(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
+}
+
+// prime is how much of a pack is read before the upstream is dialled, as git's own client
+// does: a smaller one goes with its length.
+const prime = 1 << 20
+
+// load is the pack of one push to an upstream.
+type load struct {
+	*work
+
+	ctx   context.Context //nolint:containedctx // lives as long as the push
+	stop  func()
+	first *gitcall.Load
+	rest  *rest
+	late  error // why the push was given up right before it was sent
+}
+
+// pack reads the beginning of the pack, which may be all of it.
+func (l *load) pack() (gitcall.Load, error) {
+	if l.rest != nil && l.rest.touched.Load() {
+		return gitcall.Load{}, errStump
+	}
+	if l.first != nil {
+		return *l.first, nil
+	}
+	if !l.take() {
+		return gitcall.Load{}, errGone
+	}
+	p := l.open(l.ctx, !l.order.Force) // what an upstream lets be dropped is its own affair
+	_, l.stop = l.watched(l.ctx)
+	var b bytes.Buffer
+	n, err := io.CopyN(&b, p, prime)
+	switch {
+	case errors.Is(err, io.EOF):
+		l.first = &gitcall.Load{First: b.Bytes()}
+	case err != nil:
+		return gitcall.Load{}, err
+	case n == prime:
+		l.rest = &rest{pack: p}
+		l.first = &gitcall.Load{First: b.Bytes(), Rest: l.rest}
+	}
+	return *l.first, nil
+}
+
+// ready looks at the task once more where all of the pack is to go out at once.
+func (l *load) ready(ctx context.Context) error {
+	if l.work.pack.released() {
+		l.late = l.lives(ctx)
+	}
+	return l.late
+}
+
+func (l *load) end() {
+	if l.stop != nil {
+		l.stop()
+	}
+}
+
+var (
+	errGone  = errors.New("the body of the push is not here any more")
+	errStump = errors.New("some of the push's body is not here any more")
+)
+
+// rest is what of a pack is not here yet. It can be sent once.
+type rest struct {
+	*pack
+
+	touched atomic.Bool
+}
+
+// Read is a transport's.
+func (r *rest) Read(b []byte) (int, error) {
+	r.touched.Store(true)
+	return r.pack.Read(b)
+}
+
+// Close is a transport's too.
+func (r *rest) Close() error {
+	r.touched.Store(true)
+	return r.pack.Close()
+}
+
+// capabilities are those that the upstream is told of: a report always, for somebody
+// has to know how it ended.
+func capabilities(o schemas.PushOrder) []string {
+	list := []string{gitwire.CapReport}
+	if o.SideBand {
+		list = append(list, gitwire.CapSideBand)
+	}
+	for _, c := range o.Capabilities {
+		if c == gitwire.CapQuiet || c == gitwire.CapAtomic || c == gitwire.CapOfsDelta {
+			list = append(list, c)
+		}
+	}
+	return append(list, "object-format=sha1", "agent="+gitcall.Agent)
+}
+
+// remoteTask is the call that makes a push, but for how it is made.
+func remoteTask(st *ledger.State, repo schemas.Repo, c gitwire.Commands, to Recorder) *call.Task {
+	// The commands stand for the body where policy and the attempt's digest are concerned: what
+	// follows them is objects.
+	body, _ := ledger.Encode(string(c.Bytes(nil))) // a text always encodes
+	return &call.Task{
+		State: st,
+		Call: schemas.HTTPCall{
+			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
+			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), 0), Body: body, TextBody: true,
+		},
+		Record: func(ctx context.Context, t ledger.Try) error {
+			records, err := callRecord(st, t)
+			if err != nil {
+				return err
+			}
+			return to.Leave(ctx, st, records...)
+		},
+	}
+}
+
+// judge is the end of a push by what became of its call. Whole says that all of the pack
+// was sent, as far as this worker has sent it, and cause why not.
+func (w *work) judge(ctx context.Context, r call.Result, whole bool, cause error) (ending, error) {
+	switch {
+	case r.Canceled:
+		return canceled(errStopped.Error() + "; nothing was sent"), nil
+	case r.Expired:
+		return expired(), nil
+	case r.Denied:
+		return w.deny(ctx, r)
+	case r.Answered:
+		return w.answered(ctx, r, whole, cause)
+	}
+	res := r.Last.Result
+	switch {
+	case r.Failed && strings.HasPrefix(string(res.Code), "DENY_"):
+		return ending{outcome: schemas.OutcomeDenied, code: res.Code, reason: call.Describe(res.Code)}, nil
+	case w.pack != nil && !whole && cause != nil:
+		return w.kept(cause), nil
+	case r.Last.Mocked():
+		return rejected("a traffic rule answers in the upstream's place; nothing was pushed"), nil
+	case r.Failed && !res.Sent && (res.Code == schemas.Interrupted || res.Code == schemas.Canceled):
+		return unsent(), nil // there was no pack to send any more
+	case r.Failed && !res.Sent:
+		return rejected("the repository's upstream could not be asked: " + call.Describe(res.Code)), nil
+	case w.pack != nil && !whole:
+		return rejected("the push to the repository's upstream broke off before the pack was whole; the branch was not updated"), nil
+	default:
+		return w.lost(ctx)
+	}
+}
+
+// deny is the end of a push that policy refused.
+func (w *work) deny(ctx context.Context, r call.Result) (ending, error) {
+	target := remoteTarget(w.repo)
+	if err := settle.Deny(ctx, w.recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
+		return ending{}, err
+	}
+	return ending{
+		outcome: schemas.OutcomeDenied, code: r.Decision.Code,
+		reason: "policy does not let the push to the repository's upstream pass: " + r.Decision.Reason,
+	}, nil
+}
+
+// answered is the end of a push that the upstream has answered.
+func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (ending, error) {
+	word, status, err := readWord(ctx, w.cfg.Upstream.Answers, r.Last)
+	early := w.pack != nil && !whole
+	switch {
+	case err != nil:
+		return ending{}, err
+	case early && cause != nil:
+		return w.kept(cause), nil
+	case r.Last.Mocked() && status == statusOK:
+		return rejected("a traffic rule answers in the upstream's place; nothing was pushed"), nil
+	case r.Last.Mocked():
+		return rejected(fmt.Sprintf("a traffic rule answers in the upstream's place, with status %d; nothing was pushed", status)), nil
+	case status >= 500 && !early, word.Refused != nil && !early, word.Updated && early:
+		e, err := w.lost(ctx)
+		if e.outcome == schemas.OutcomeUnknown && word.Refused != nil {
+			e = rejected("the repository's upstream says: " + *word.Refused)
+		}
+		return e, err
+	case status != statusOK:
+		return rejected(fmt.Sprintf("the repository's upstream answered with status %d; the branch was not updated", status)), nil
+	case word.Refused != nil:
+		return rejected("the repository's upstream says: " + *word.Refused), nil
+	case !word.Updated:
+		e := rejected(word.Reason)
+		e.unpack = word.Unpack
+		return e, nil
+	}
+	return ending{outcome: schemas.OutcomeSucceeded, unpack: word.Unpack}, nil
+}
+
+// readWord is what an upstream has said, and its status. Of another status than that of a
+// success there is no word.
+func readWord(ctx context.Context, from Answers, last *ledger.Try) (word gitcall.Word, status int, err error) {
+	a, err := from.Answer(ctx, last)
+	if err != nil || a == nil {
+		return word, 0, err
+	}
+	if a.Status == statusOK {
+		if err := json.Unmarshal(a.Body, &word); err != nil {
+			return word, 0, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
+		}
+	}
+	return word, a.Status, nil
+}
+
+// lost asks the upstream's branch what became of a push of whose answer nobody knows.
+func (w *work) lost(ctx context.Context) (ending, error) {
+	if done, err := w.tasks.knows(ctx, w.st, w.order); err != nil || done {
+		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, err
+	}
+	refs, err := w.cfg.Upstream.Forward.refs(ctx, asking(w.st, w.order.TaskID), w.repo, w.order.Ref)
+	switch {
+	case ctx.Err() != nil:
+		return ending{}, ctx.Err()
+	case err == nil && at(refs, w.order.Ref) == w.order.New:
+		return ending{outcome: schemas.OutcomeSucceeded, unpack: gitwire.UnpackOK}, nil
+	}
+	return unknown("the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
+}
+
+// remoteTarget names the call of a push without values.
+func remoteTarget(repo schemas.Repo) string {
+	return plans.Fingerprint(postMethod, repo.UpstreamURL+"/"+schemas.GitReceivePack)
+}

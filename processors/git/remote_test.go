@@ -1,0 +1,515 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/handoff"
+	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/rulebook"
+	"weir/processors/call"
+	"weir/schemas"
+)
+
+// elsewhere is a repository on a git server that asks for the password.
+type elsewhere struct {
+	schemas.Repo
+	*gitkit.Backend
+	dir  string // of the upstream's repository
+	main string // its head
+}
+
+// proxy makes one, with the branch secret beside main.
+func (r *room) proxy() elsewhere {
+	r.t.Helper()
+	b := gitkit.NewBackend(r.t)
+	from, main := gitkit.NewRepo(r.t)
+	gitkit.Git(r.t, from, "branch", "secret")
+	url, dir := b.Add(r.t, "app.git", from)
+	b.Require(password)
+	r.allow(b.URL)
+	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: url}
+	r.catalog.put(repo)
+	return elsewhere{repo, b, dir, main}
+}
+
+// nobody is where nobody listens.
+const nobody = "http://127.0.0.1:1"
+
+// leave has a repository be where nobody listens.
+func (r *room) leave(repo schemas.Repo) {
+	r.t.Helper()
+	r.allow(nobody)
+	repo.UpstreamURL = nobody + "/app.git"
+	r.catalog.put(repo)
+}
+
+// at is where a branch of the upstream's is; empty: nowhere.
+func (e elsewhere) at(t *testing.T, name string) string {
+	t.Helper()
+	return gitkit.Run(t.Context(), e.dir, gitkit.Env(), nil, "rev-parse", "--verify", "-q", "refs/heads/"+name).Out
+}
+
+func (e elsewhere) is(t *testing.T, oid string) {
+	t.Helper()
+	assert.Equal(t, oid, strings.TrimSpace(e.at(t, branch)))
+}
+
+func TestPushToUpstream(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.proxy()
+	_, base := r.file(repo.Repo, false)
+	assert.Equal(t, repo.main, base)
+	repo.is(t, base)
+	pack, head := commit("one", base)
+	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+	require.NoError(t, p.err)
+	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
+	assert.Equal(t, "ok", p.result.Unpack)
+	repo.is(t, head)
+	assert.Equal(t, 1, r.task().Pushes)
+	a := r.audit()
+	assert.Equal(t, []any{schemas.AuditOK, schemas.RepoProxy}, []any{a.Result, a.Mode})
+
+	st := r.again(p.st)
+	require.Len(t, st.Attempts, 1)
+	assert.Equal(t, schemas.ClassOnce, st.Attempts[0].Class)
+	var mine int
+	for _, e := range r.evidence(schemas.EvidenceAttempt) {
+		if e.ActionID == "push-1" {
+			mine++
+			assert.Equal(t, "upstream", e.Entry)
+		}
+	}
+	assert.Equal(t, 1, mine)
+
+	// The end is on the log: whoever takes it up again sends nothing.
+	before := len(repo.Requests())
+	again := r.perform(t.Context(), st)
+	require.NoError(t, again.err)
+	assert.Equal(t, schemas.OutcomeSucceeded, again.Outcome)
+	assert.Len(t, repo.Requests(), before)
+}
+
+func TestUpstreamRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before  func(*testing.T, *room, elsewhere)
+		order   func(*schemas.PushOrder)
+		cut     int
+		outcome schemas.Outcome
+		code    schemas.Code
+		says    string
+		silent  bool // nothing of the push was sent
+	}{
+		"by its own rules": {
+			before: func(t *testing.T, _ *room, e elsewhere) {
+				t.Helper()
+				gitkit.Git(t, e.dir, "config", "receive.maxInputSize", "10")
+			},
+			outcome: schemas.OutcomeFailed, code: schemas.GitRejected,
+		},
+		"the branch is elsewhere": {
+			order:   func(o *schemas.PushOrder) { o.Old = gitkit.BlobOf("y").ID() },
+			outcome: schemas.OutcomeFailed, code: schemas.GitRejected,
+		},
+		"nothing of what was there": {
+			order:   func(o *schemas.PushOrder) { _, o.New = commit("x", "") },
+			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "build on", silent: true,
+		},
+		"the password": {
+			before:  func(_ *testing.T, _ *room, e elsewhere) { e.Require("another") },
+			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "status 401",
+		},
+		"policy": {
+			before:  func(_ *testing.T, r *room, _ elsewhere) { r.enforce() },
+			outcome: schemas.OutcomeDenied, code: schemas.DenyHost, says: "policy", silent: true,
+		},
+		"a traffic rule": {
+			before: func(t *testing.T, r *room, e elsewhere) {
+				t.Helper()
+				r.book.Put(t, rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`))
+			},
+			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "status 503", silent: true,
+		},
+		"nobody is there": {
+			before:  func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) },
+			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "could not be asked", silent: true,
+		},
+		"half a pack": {
+			cut:     3,
+			outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete, silent: true,
+		},
+		"the task has ended": {
+			before:  func(_ *testing.T, r *room, _ elsewhere) { r.complete() },
+			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			repo := r.proxy()
+			_, base := r.file(repo.Repo, false)
+			if c.before != nil {
+				c.before(t, r, repo)
+			}
+			pack, head := commit("one", base)
+			o := order(repo.Repo, base, head)
+			if c.order != nil {
+				c.order(&o)
+			}
+			before := len(repo.Requests())
+			p := r.push("push-1", o, bytes.NewReader(pack[:len(pack)-c.cut]))
+			require.NoError(t, p.err)
+			assert.Equal(t, c.outcome, p.Outcome, p.Message)
+			assert.Equal(t, c.code, p.Code, p.Message)
+			assert.Contains(t, p.result.Reason, c.says)
+			repo.is(t, base)
+			if c.silent {
+				assert.Len(t, repo.Requests(), before)
+			}
+		})
+	}
+}
+
+// streaming is a git server that takes chunks, as net/http/cgi does not: the real git's
+// receive-pack and upload-pack, with what each request is done with in a test's hands.
+type streaming struct {
+	dir string
+	// answer takes the request of a push; nil: it is git's.
+	answer func(w http.ResponseWriter, r *http.Request, git func(io.Writer))
+}
+
+func (s *streaming) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	service := r.URL.Query().Get("service")
+	advert := service != ""
+	if !advert {
+		service = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	}
+	args := []string{strings.TrimPrefix(service, "git-"), "--stateless-rpc"}
+	if advert {
+		args = append(args, "--advertise-refs")
+		w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
+		_, _ = io.WriteString(w, gitkit.Pkt("# service="+service+"\n")+"0000")
+	} else {
+		w.Header().Set("Content-Type", "application/x-"+service+"-result")
+	}
+	git := func(out io.Writer) {
+		// Git ends with the body, and its children with it: none is killed.
+		cmd := exec.CommandContext(context.WithoutCancel(r.Context()), "git", append(args, s.dir)...)
+		cmd.Env = gitkit.Env("GIT_PROTOCOL=" + r.Header.Get("Git-Protocol"))
+		cmd.Stdin, cmd.Stdout = r.Body, out
+		_ = cmd.Run()
+	}
+	if s.answer != nil && service == schemas.GitReceivePack && !advert {
+		s.answer(w, r, git)
+		return
+	}
+	git(w)
+}
+
+// streamed is a repository on such a server.
+func (r *room) streamed(s *streaming) elsewhere {
+	r.t.Helper()
+	from, main := gitkit.NewRepo(r.t)
+	s.dir = r.t.TempDir() + "/app.git"
+	gitkit.Git(r.t, from, "clone", "-q", "--bare", from, s.dir)
+	server := httptest.NewServer(s)
+	r.t.Cleanup(server.Close)
+	r.allow(server.URL)
+	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: server.URL + "/app.git"}
+	r.catalog.put(repo)
+	return elsewhere{Repo: repo, dir: s.dir, main: main}
+}
+
+// large is a pack of more than is read at first, which does not get smaller. Parents are
+// the same everywhere, so one is enough.
+func large(parent string) (pack []byte, head string) {
+	largest.Do(func() {
+		noise := make([]byte, 2<<20)
+		source := rand.NewChaCha8([32]byte{1})
+		_, _ = source.Read(noise)
+		largest.parent = parent
+		largest.pack, largest.head = commit(string(noise), parent)
+	})
+	if largest.parent != parent {
+		panic("another parent")
+	}
+	return bytes.Clone(largest.pack), largest.head
+}
+
+var largest struct {
+	sync.Once
+	parent, head string
+	pack         []byte
+}
+
+// TestForcedPushToUpstream: what a task lets be dropped, the upstream may let.
+func TestForcedPushToUpstream(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.proxy()
+	_, base := r.file(repo.Repo, true)
+	pack, head := commit("x", "")
+	o := order(repo.Repo, base, head)
+	o.Force = true
+	p := r.push("push-1", o, bytes.NewReader(pack))
+	require.NoError(t, p.err)
+	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
+	repo.is(t, head)
+}
+
+func TestLargePushToUpstream(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.streamed(&streaming{})
+	_, base := r.file(repo.Repo, false)
+	pack, head := large(base)
+	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+	require.NoError(t, p.err)
+	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
+	assert.Equal(t, int64(len(pack)), p.result.Bytes)
+	repo.is(t, head)
+}
+
+// TestLargePushBreaksOff: what breaks off in the middle is known not to have come to
+// anything, though much of it was sent.
+func TestLargePushBreaksOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*room, *stuttering)
+		code schemas.Code
+	}{
+		"the client leaves": {func(_ *room, s *stuttering) {
+			s.broken = io.ErrUnexpectedEOF
+			close(s.on)
+		}, schemas.GitIncomplete},
+		"the task ends": {func(r *room, s *stuttering) {
+			r.complete()
+			close(s.on)
+		}, schemas.Canceled},
+		"the board says so": {func(r *room, _ *stuttering) {
+			r.complete()
+			close(r.over)
+		}, schemas.Canceled},
+		"it is canceled": {func(r *room, _ *stuttering) { r.stop.stop() }, schemas.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			repo := r.streamed(&streaming{})
+			_, base := r.file(repo.Repo, false)
+			pack, head := large(base)
+			body := stutter(pack, 3<<19)
+			st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
+			withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+			go func() {
+				<-body.at
+				c.end(r, body)
+			}()
+			p := r.perform(t.Context(), st)
+			require.NoError(t, p.err)
+			assert.Equal(t, c.code, p.Code, p.Message)
+			repo.is(t, base)
+			select {
+			case <-body.on:
+			default:
+				close(body.on)
+			}
+			withdraw()
+		})
+	}
+}
+
+// TestAnswerIsLost: the upstream's branch tells what became of a push whose answer did
+// not come, and where it does not, nobody knows.
+func TestAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	cut := func(w http.ResponseWriter) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+	for name, c := range map[string]struct {
+		answer  func(w http.ResponseWriter, r *http.Request, git func(io.Writer))
+		outcome schemas.Outcome
+	}{
+		"and it was taken": {func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
+			git(io.Discard)
+			cut(w)
+		}, schemas.OutcomeSucceeded},
+		"behind a proxy, and it was taken": {func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
+			git(io.Discard)
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}, schemas.OutcomeSucceeded},
+		"and it was not taken": {func(w http.ResponseWriter, r *http.Request, _ func(io.Writer)) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			cut(w)
+		}, schemas.OutcomeUnknown},
+		"for nonsense": {func(w http.ResponseWriter, r *http.Request, _ func(io.Writer)) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(w, "0006ab")
+		}, schemas.OutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			s := &streaming{}
+			repo := r.streamed(s)
+			_, base := r.file(repo.Repo, false)
+			s.answer = c.answer
+			pack, head := commit("one", base)
+			p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+			require.NoError(t, p.err)
+			assert.Equal(t, c.outcome, p.Outcome, p.Message)
+			if c.outcome == schemas.OutcomeSucceeded {
+				repo.is(t, head)
+				assert.Equal(t, 1, r.task().Pushes)
+			}
+		})
+	}
+}
+
+// TestWorkerIsLostOverAnUpstream: the next one does not send it again, and asks.
+func TestWorkerIsLostOverAnUpstream(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.proxy()
+	_, base := r.file(repo.Repo, false)
+	pack, head := commit("one", base)
+	ctx, cancel := context.WithCancel(t.Context())
+	st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
+	body := stutter(pack, 40)
+	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+	go func() {
+		<-body.at
+		cancel()
+		close(body.on)
+	}()
+	p := r.perform(ctx, st)
+	require.Error(t, p.err, "the worker's time is up, and it writes nothing more")
+	withdraw()
+	p = r.perform(t.Context(), r.again(st))
+	require.NoError(t, p.err)
+	assert.Contains(t, []schemas.Code{schemas.GitIncomplete, schemas.OutcomeUnknownCode}, p.Code)
+	repo.is(t, base)
+}
+
+func TestBranchElsewhere(t *testing.T) {
+	t.Parallel()
+	t.Run("there is no base", func(t *testing.T) {
+		t.Parallel()
+		r := newRoom(t, options{})
+		repo := r.proxy()
+		o := schemas.TaskOrder{Repo: repo.Name, BaseRef: "none"}
+		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
+		said(t, err, schemas.NotFound)
+	})
+	t.Run("it is there", func(t *testing.T) {
+		t.Parallel()
+		r := newRoom(t, options{})
+		repo := r.proxy()
+		o := schemas.TaskOrder{Repo: repo.Name}
+		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, "secret")
+		said(t, err, schemas.Conflict)
+		there, err := r.branches.Exists(t.Context(), repo.Repo, "secret")
+		require.NoError(t, err)
+		assert.True(t, there)
+		there, err = r.branches.Exists(t.Context(), repo.Repo, "secre")
+		require.NoError(t, err)
+		assert.False(t, there)
+	})
+	t.Run("again", func(t *testing.T) {
+		t.Parallel()
+		r := newRoom(t, options{})
+		repo := r.proxy()
+		st, base := r.file(repo.Repo, false)
+		again, err := r.branches.Open(t.Context(), r.again(st), schemas.TaskOrder{Repo: repo.Name}, branch)
+		require.NoError(t, err)
+		assert.Equal(t, base, again)
+		records, err := r.branches.Records(r.again(st))
+		require.NoError(t, err)
+		assert.Len(t, records, 1)
+	})
+	t.Run("denied", func(t *testing.T) {
+		t.Parallel()
+		r := newRoom(t, options{})
+		repo := r.proxy()
+		r.enforce()
+		o := schemas.TaskOrder{Repo: repo.Name}
+		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
+		said(t, err, schemas.DenyHost)
+		assert.Len(t, r.evidence(schemas.EvidenceDecision), 1)
+	})
+	t.Run("nobody is there", func(t *testing.T) {
+		t.Parallel()
+		r := newRoom(t, options{})
+		repo := r.proxy()
+		r.leave(repo.Repo)
+		o := schemas.TaskOrder{Repo: repo.Name}
+		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
+		var rest *call.Rest
+		require.ErrorAs(t, err, &rest)
+		assert.Equal(t, schemas.WaitDelay, rest.For)
+	})
+	t.Run("the answer is lost", func(t *testing.T) {
+		t.Parallel()
+		r := newRoom(t, options{})
+		repo := r.streamed(&streaming{answer: func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
+			git(io.Discard)
+			w.WriteHeader(http.StatusBadGateway)
+		}})
+		_, base := r.file(repo.Repo, false)
+		assert.Equal(t, repo.main, base)
+		repo.is(t, base)
+	})
+}
+
+// said asserts that an error says why for good.
+func said(t *testing.T, err error, code schemas.Code) string {
+	t.Helper()
+	var e *fault.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, code, e.Code, e.Message)
+	require.NotEmpty(t, e.Message)
+	return e.Message
+}
+
+// TestTaskIDInRules: a traffic rule for a task is one for its pushes.
+func TestTaskIDInRules(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{hooks: memlog.Hooks{}})
+	repo := r.proxy()
+	_, base := r.file(repo.Repo, false)
+	rule := rulebook.Mock("m", repo.Backend.URL+"/*", 503, `"busy"`)
+	rule.Scope = &schemas.RuleScope{TaskID: taskID}
+	r.book.Put(t, rule)
+	pack, head := commit("one", base)
+	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+	require.NoError(t, p.err)
+	assert.Equal(t, schemas.GitRejected, p.Code)
+	repo.is(t, base)
+	var a struct {
+		Allowlist string `json:"allowlist"`
+	}
+	for _, e := range r.evidence(schemas.EvidenceAttempt) {
+		require.NoError(t, json.Unmarshal(e.Payload, &a))
+		assert.Equal(t, "upstream", a.Allowlist)
+	}
+}

@@ -1,0 +1,302 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"weir/internal/fault"
+	hosted "weir/internal/git"
+	"weir/internal/gitwire"
+	"weir/internal/ledger"
+	"weir/internal/repos"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Catalog is the table of repositories; see internal/repos.
+type Catalog interface {
+	Table
+	Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error)
+}
+
+// Keeper makes repositories on this node; see internal/git. ErrNoRepo: it makes none.
+type Keeper interface {
+	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
+	Import(ctx context.Context, id, url, branch string) (defaultBranch string, err error)
+	Remove(ctx context.Context, id string) error
+}
+
+// RepoConfig is what Repos needs besides its collaborators.
+type RepoConfig struct {
+	Catalog  Catalog
+	Hosted   Keeper
+	Upstream Upstream
+	Now      func() time.Time
+}
+
+// Repos performs kind repo. It is safe for concurrent use.
+type Repos struct {
+	recorder Recorder
+	cfg      RepoConfig
+}
+
+// NewRepos returns a performer of the making of repositories.
+func NewRepos(r Recorder, cfg RepoConfig) *Repos {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Repos{recorder: r, cfg: cfg}
+}
+
+// wanted is one repository that is to be made.
+type wanted struct {
+	st    *ledger.State
+	order schemas.RepoOrder
+	id    string
+}
+
+// Perform makes the repository, unless an earlier worker has made it already. All of it
+// may be done again: the same action makes the same one.
+func (r *Repos) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	w := &wanted{st: st, id: identity(st)}
+	if err := json.Unmarshal(st.Action.Payload, &w.order); err != nil {
+		return settle.Verdict{}, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
+	}
+	repo, err := r.make(ctx, w, stop)
+	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
+		return settle.Verdict{}, away(st, r.cfg.Now())
+	}
+	said, known := errors.AsType[*fault.Error](err)
+	if err != nil && (!known || errors.Is(err, fault.ErrUnavailable)) {
+		return settle.Verdict{}, later(err)
+	}
+	e := ending{outcome: schemas.OutcomeSucceeded}
+	if err != nil {
+		e = refusal(said)
+		if err := r.undo(ctx, w); err != nil {
+			return settle.Verdict{}, err
+		}
+	}
+	record, err := r.evidence(w, repo.Mode, e)
+	if err == nil {
+		err = r.recorder.Leave(ctx, st, record)
+	}
+	v := settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.reason}
+	if e.code == "" {
+		repo.ID, repo.Tenant = "", ""
+		v.Result = repo
+	}
+	return v, err
+}
+
+// later has a failure of the system's looked at again. That somebody else was first on
+// another log is not the action's own fence.
+func later(err error) error {
+	if errors.Is(err, fault.ErrFenced) {
+		return &fault.Later{Cause: errBusy}
+	}
+	return err
+}
+
+// refusal is the end of what is not made.
+func refusal(why *fault.Error) ending {
+	e := failed(why.Code, why.Message)
+	switch {
+	case strings.HasPrefix(string(why.Code), "DENY_"):
+		e.outcome = schemas.OutcomeDenied
+	case why.Code == schemas.Canceled:
+		e.outcome = schemas.OutcomeCanceled
+	case why.Code == schemas.DeadlineExceeded:
+		e.outcome = schemas.OutcomeExpired
+	}
+	return e
+}
+
+// Evidence is empty: that of a repository is left by whoever finds out how its making
+// ended.
+func (r *Repos) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
+
+// identity is the id of the repository that an action makes.
+func identity(st *ledger.State) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("repo\x00"+st.Tenant+"\x00"+st.ID)).String()
+}
+
+// make makes the repository. An *fault.Error says why there is none.
+func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Repo, error) {
+	there, err := r.cfg.Catalog.Get(ctx, w.st.Tenant, w.order.Name)
+	switch {
+	case err == nil && there.By == w.st.ID:
+		return there, nil
+	case err == nil:
+		return there, used(w.order.Name)
+	case !errors.Is(err, fault.ErrNotFound):
+		return there, err
+	}
+	repo := schemas.Repo{
+		ID: w.id, Name: w.order.Name, Tenant: w.st.Tenant, Mode: schemas.RepoHosted, ImportURL: w.order.ImportURL,
+		AllowlistKey: w.order.AllowlistKey, Created: w.st.Action.AcceptedAt, By: w.st.ID,
+	}
+	ctx, end := r.bounded(ctx, w, stop)
+	repo, err = r.fill(ctx, w, repo)
+	over := end()
+	switch {
+	case over != nil && err != nil:
+		return repo, over
+	case err != nil:
+		return repo, err
+	}
+	if repo, err = r.cfg.Catalog.Add(context.WithoutCancel(ctx), repo); errors.Is(err, repos.ErrTaken) {
+		err = used(w.order.Name)
+	}
+	return repo, err
+}
+
+// undo takes away what was made of a repository that is not to be, by a worker before this one
+// as well. It is tried until the action's time is up. What is in the catalog stays.
+func (r *Repos) undo(ctx context.Context, w *wanted) error {
+	if w.order.UpstreamURL != "" {
+		return nil
+	}
+	there, err := r.cfg.Catalog.Get(ctx, w.st.Tenant, w.order.Name)
+	switch {
+	case err == nil && there.By == w.st.ID:
+		return &fault.Later{Cause: errBusy} // by now; then it is made
+	case err != nil && !errors.Is(err, fault.ErrNotFound):
+		return err
+	}
+	err = r.cfg.Hosted.Remove(ctx, w.id)
+	late := !w.st.Action.Deadline.IsZero() && !r.cfg.Now().Before(w.st.Action.Deadline)
+	if err == nil || errors.Is(err, hosted.ErrNoRepo) || late && ctx.Err() == nil {
+		return nil
+	}
+	return &fault.Later{After: again, Cause: err}
+}
+
+func used(name string) error {
+	return fault.New(schemas.Conflict, "there is a repository "+name+" already; choose another name")
+}
+
+// bounded is ctx until the action is to stop or its time is up; end says which it was.
+func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	forget := stop.AfterFunc(func() { cancel(errCanceled) })
+	if w.st.CancelRequested || stop.Requested() {
+		cancel(errCanceled)
+	}
+	free := func() {}
+	if d := w.st.Action.Deadline; !d.IsZero() {
+		bounded, free = context.WithDeadlineCause(bounded, d, errLate)
+	}
+	return bounded, func() error {
+		defer free()
+		defer cancel(nil)
+		forget()
+		if cause, ok := errors.AsType[*fault.Error](context.Cause(bounded)); ok {
+			return cause
+		}
+		return nil
+	}
+}
+
+var (
+	errCanceled error = fault.New(schemas.Canceled, "it was canceled; the repository was not made")
+	errLate     error = fault.New(schemas.DeadlineExceeded, "its time was up; the repository was not made")
+)
+
+// fill makes what is behind a repository, and says which branch is its default.
+func (r *Repos) fill(ctx context.Context, w *wanted, repo schemas.Repo) (schemas.Repo, error) {
+	if err := ctx.Err(); err != nil {
+		return repo, err
+	}
+	switch {
+	case w.order.UpstreamURL != "":
+		return r.elsewhere(ctx, w, repo)
+	case w.order.ImportURL != "":
+		var err error
+		switch repo.DefaultBranch, err = r.importing(ctx, w); {
+		case errors.Is(err, hosted.ErrNoRef) && w.order.DefaultBranch == "":
+			return repo, empty("import_url")
+		case errors.Is(err, hosted.ErrNoRef):
+			return repo, noDefault(w.order.DefaultBranch)
+		case err != nil:
+			return repo, notCopied(err)
+		}
+		return repo, nil
+	default:
+		repo.DefaultBranch, repo.AllowlistKey = cmp.Or(w.order.DefaultBranch, "main"), ""
+		_, err := r.cfg.Hosted.Create(ctx, w.id, repo.DefaultBranch)
+		return repo, err
+	}
+}
+
+// elsewhere looks at a repository that stays where it is.
+func (r *Repos) elsewhere(ctx context.Context, w *wanted, repo schemas.Repo) (schemas.Repo, error) {
+	repo.ID, repo.Mode, repo.UpstreamURL = w.id, schemas.RepoProxy, strings.TrimRight(w.order.UpstreamURL, "/")
+	if strings.ContainsAny(repo.UpstreamURL, "?#") {
+		return repo, fault.New(schemas.ValidationError, "upstream_url has a query or a fragment; name the repository's URL alone")
+	}
+	var prefixes []string
+	if w.order.DefaultBranch != "" {
+		prefixes = append(prefixes, schemas.RefOf(w.order.DefaultBranch))
+	}
+	refs, err := r.cfg.Upstream.Forward.refs(ctx, asking(w.st, ""), repo, append(prefixes, "refs/heads/")...)
+	if err != nil {
+		return repo, err
+	}
+	repo.DefaultBranch = w.order.DefaultBranch
+	for _, ref := range refs {
+		if branch, ok := strings.CutPrefix(ref.Symref, schemas.RefOf("")); ok && ref.Name == gitwire.HEAD && repo.DefaultBranch == "" {
+			repo.DefaultBranch = branch
+		}
+	}
+	switch {
+	case repo.DefaultBranch == "":
+		return repo, empty("upstream_url")
+	case at(refs, schemas.RefOf(repo.DefaultBranch)) == "":
+		return repo, noDefault(repo.DefaultBranch)
+	}
+	return repo, nil
+}
+
+func empty(member string) error {
+	return fault.New(schemas.ValidationError, "the repository at "+member+" does not say which branch is its own; name one as default_branch, and push a commit there if it has none")
+}
+
+func noDefault(name string) error {
+	return fault.New(schemas.ValidationError, "the repository has no branch "+name+"; name one that it has as default_branch")
+}
+
+// notCopied is why an import came to nothing. A failure of the system's stays one.
+func notCopied(err error) error {
+	var x *hosted.ExitError
+	switch {
+	case errors.Is(err, errImport):
+		if said, ok := errors.AsType[*fault.Error](err); ok {
+			return said
+		}
+		return err
+	case errors.As(err, &x), errors.Is(err, hosted.ErrFull):
+		return &fault.Error{Code: schemas.GitRejected, Message: "git could not copy the repository at import_url; it may be larger than is allowed, or broken", Cause: err}
+	case errors.Is(err, hosted.ErrTimeout):
+		return &fault.Error{Code: schemas.UpstreamTimeout, Message: "the repository at import_url could not be copied in time", Cause: err}
+	default:
+		return err
+	}
+}
+
+// repoID follows an action's id in the id of the record of its repository.
+const repoID = ".repo"
+
+func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e ending) (schemas.Evidence, error) {
+	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.code), schemas.AuditOK)})
+	return schemas.Evidence{
+		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.code, Payload: doc,
+	}, err
+}

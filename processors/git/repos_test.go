@@ -1,0 +1,281 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	hosted "weir/internal/git"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/gitkit"
+	"weir/processors/git"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// make performs the making of a repository.
+func (r *room) make(id string, o schemas.RepoOrder) settle.Verdict {
+	r.t.Helper()
+	st := r.accept(schemas.KindRepo, id, o)
+	v, err := r.repos.Perform(r.t.Context(), st, r.stop)
+	require.NoError(r.t, err)
+	return v
+}
+
+func (r *room) made(id string, o schemas.RepoOrder) schemas.Repo {
+	r.t.Helper()
+	v := r.make(id, o)
+	require.Equal(r.t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+	shown, ok := v.Result.(schemas.Repo)
+	require.True(r.t, ok)
+	assert.Empty(r.t, shown.ID+shown.Tenant)
+	repo, err := r.catalog.Get(r.t.Context(), tenant, o.Name)
+	require.NoError(r.t, err)
+	shown.ID, shown.Tenant = repo.ID, repo.Tenant
+	assert.Equal(r.t, repo, shown)
+	return repo
+}
+
+func TestNewRepository(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
+	assert.Equal(t, []any{schemas.RepoHosted, "main", "repo-1"}, []any{repo.Mode, repo.DefaultBranch, repo.By})
+	head, err := r.git.Head(t.Context(), repo.ID, "main")
+	require.NoError(t, err)
+	assert.Len(t, head, 40)
+	list := r.evidence(schemas.EvidenceRepo)
+	require.Len(t, list, 1)
+	assert.Equal(t, "repo-1.repo", list[0].ID)
+	var a schemas.RepoAudit
+	require.NoError(t, json.Unmarshal(list[0].Payload, &a))
+	assert.Equal(t, schemas.RepoAudit{Repo: "app", Mode: schemas.RepoHosted, Result: schemas.AuditOK}, a)
+
+	v := r.make("repo-2", schemas.RepoOrder{Name: "app"})
+	assert.Equal(t, []any{schemas.OutcomeFailed, schemas.Conflict}, []any{v.Outcome, v.Code})
+
+	// Whoever takes the action up again makes no other.
+	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"}
+	again, err := r.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.NoError(t, r.ledger.Append(t.Context(), again, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w0"}}))
+	again = r.again(again)
+	v, err = r.repos.Perform(t.Context(), again, r.stop)
+	require.NoError(t, err)
+	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
+	assert.Len(t, r.evidence(schemas.EvidenceRepo), 2)
+
+	other := r.made("repo-3", schemas.RepoOrder{Name: "other", DefaultBranch: "trunk"})
+	assert.Equal(t, "trunk", other.DefaultBranch)
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	up := r.proxy()
+	gitkit.Git(t, up.dir, "tag", "v1", "main")
+	repo := r.made("repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+	assert.Equal(t, []any{schemas.RepoHosted, "main", up.UpstreamURL}, []any{repo.Mode, repo.DefaultBranch, repo.ImportURL})
+	head, err := r.git.Head(t.Context(), repo.ID, "main")
+	require.NoError(t, err)
+	assert.Equal(t, up.main, head)
+	_, err = r.git.Head(t.Context(), repo.ID, "secret")
+	require.NoError(t, err)
+	for _, e := range r.evidence(schemas.EvidenceAttempt) {
+		assert.Equal(t, "repo-1", e.ActionID)
+	}
+	assert.NotEmpty(t, r.evidence(schemas.EvidenceAttempt))
+	other := r.made("repo-2", schemas.RepoOrder{Name: "copy-2", ImportURL: up.UpstreamURL, DefaultBranch: "secret"})
+	assert.Equal(t, "secret", other.DefaultBranch)
+}
+
+// TestImportedHead: HEAD is the branch that was asked for, not the one of the other side.
+func TestImportedHead(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	up := r.proxy()
+	repo := r.made("repo-1", schemas.RepoOrder{Name: "own", ImportURL: up.UpstreamURL, DefaultBranch: "secret"})
+	assert.Equal(t, "secret", repo.DefaultBranch)
+	var b bytes.Buffer
+	view := hosted.View{Refs: []string{schemas.RefOf("secret")}}
+	require.NoError(t, r.git.Advertise(t.Context(), repo.ID, schemas.GitUploadPack, 0, view, &b))
+	assert.Contains(t, b.String(), " HEAD")
+}
+
+// TestNothingIsLeftBehind of a repository that is not made, by a worker before this one as well.
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		order  schemas.RepoOrder
+		before func(*room, *ledger.State)
+		code   schemas.Code
+	}{
+		"the name is taken meanwhile": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
+			r.catalog.late = &schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"}
+		}, schemas.Conflict},
+		"the name was taken": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
+			r.catalog.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
+		}, schemas.Conflict},
+		"canceled": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) { r.stop.stop() }, schemas.Canceled},
+		"too late": {schemas.RepoOrder{}, func(_ *room, st *ledger.State) {
+			st.Action.Deadline = now.Add(-time.Minute)
+		}, schemas.DeadlineExceeded},
+		"an import without the branch": {schemas.RepoOrder{DefaultBranch: "nope", ImportURL: "there"}, func(r *room, st *ledger.State) {
+			// Who made it before had no such wish.
+			require.NoError(r.t, r.git.Remove(r.t.Context(), git.Identity(st)))
+		}, schemas.ValidationError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			up := r.proxy()
+			o := c.order
+			if o.Name = "new"; o.ImportURL != "" {
+				o.ImportURL = up.UpstreamURL
+			}
+			st := r.accept(schemas.KindRepo, "repo-1", o)
+			_, err := r.git.Create(t.Context(), git.Identity(st), "main") // as a worker that is gone has
+			require.NoError(t, err)
+			c.before(r, st)
+			v, err := r.repos.Perform(t.Context(), st, r.stop)
+			require.NoError(t, err)
+			assert.Equal(t, c.code, v.Code, v.Message)
+			_, err = r.git.Head(t.Context(), git.Identity(st), "main")
+			assert.ErrorIs(t, err, hosted.ErrNoRepo)
+		})
+	}
+}
+
+// TestWhatIsInTheTableStays, though its action was canceled behind that.
+func TestWhatIsInTheTableStays(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
+	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"})
+	require.NoError(t, err)
+	r.stop.stop()
+	v, err := r.repos.Perform(t.Context(), st, r.stop)
+	require.NoError(t, err)
+	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
+	_, err = r.git.Head(t.Context(), repo.ID, "main")
+	require.NoError(t, err)
+}
+
+func TestUpstreamRepository(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	up := r.proxy()
+	repo := r.made("repo-1", schemas.RepoOrder{Name: "there", UpstreamURL: up.UpstreamURL + "/", AllowlistKey: "upstream"})
+	assert.Equal(t, []any{schemas.RepoProxy, "main", up.UpstreamURL, "upstream"}, []any{repo.Mode, repo.DefaultBranch, repo.UpstreamURL, repo.AllowlistKey})
+}
+
+func TestRepositoryThatIsNotMade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		order   func(*testing.T, *room, elsewhere) schemas.RepoOrder
+		outcome schemas.Outcome
+		code    schemas.Code
+		says    string
+	}{
+		"import, denied": {
+			func(_ *testing.T, r *room, e elsewhere) schemas.RepoOrder {
+				r.enforce()
+				return schemas.RepoOrder{ImportURL: e.UpstreamURL}
+			}, schemas.OutcomeDenied, schemas.DenyHost, "policy",
+		},
+		"import, of this machine": {
+			func(*testing.T, *room, elsewhere) schemas.RepoOrder {
+				return schemas.RepoOrder{ImportURL: "file:///etc"}
+			}, schemas.OutcomeDenied, schemas.DenyScheme, "policy",
+		},
+		"import, another password": {
+			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
+				e.Require("another")
+				return schemas.RepoOrder{ImportURL: e.UpstreamURL}
+			}, schemas.OutcomeFailed, schemas.HTTPFailure, "401",
+		},
+		"import, nothing there": {
+			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
+				return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"}
+			}, schemas.OutcomeFailed, schemas.HTTPFailure, "404",
+		},
+		"import, nobody there": {
+			func(_ *testing.T, r *room, _ elsewhere) schemas.RepoOrder {
+				r.allow(nobody)
+				return schemas.RepoOrder{ImportURL: nobody + "/app.git"}
+			}, schemas.OutcomeFailed, schemas.UpstreamConnect, "could not be asked",
+		},
+		"import, no such default": {
+			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
+				return schemas.RepoOrder{ImportURL: e.UpstreamURL, DefaultBranch: "none"}
+			}, schemas.OutcomeFailed, schemas.ValidationError, "default_branch",
+		},
+		"upstream, denied": {
+			func(_ *testing.T, r *room, e elsewhere) schemas.RepoOrder {
+				r.enforce()
+				return schemas.RepoOrder{UpstreamURL: e.UpstreamURL}
+			}, schemas.OutcomeDenied, schemas.DenyHost, "policy",
+		},
+		"upstream, with a query": {
+			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
+				return schemas.RepoOrder{UpstreamURL: e.UpstreamURL + "?x=1"}
+			}, schemas.OutcomeFailed, schemas.ValidationError, "query",
+		},
+		"upstream, no such default": {
+			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
+				return schemas.RepoOrder{UpstreamURL: e.UpstreamURL, DefaultBranch: "none"}
+			}, schemas.OutcomeFailed, schemas.ValidationError, "default_branch",
+		},
+		"upstream, empty": {
+			func(t *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
+				t.Helper()
+				url, _ := e.Add(t, "empty.git", "")
+				return schemas.RepoOrder{UpstreamURL: url}
+			}, schemas.OutcomeFailed, schemas.ValidationError, "default_branch",
+		},
+		"canceled": {
+			func(_ *testing.T, r *room, _ elsewhere) schemas.RepoOrder {
+				r.stop.stop()
+				return schemas.RepoOrder{}
+			}, schemas.OutcomeCanceled, schemas.Canceled, "canceled",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, options{})
+			o := c.order(t, r, r.proxy())
+			o.Name = "new"
+			v := r.make("repo-1", o)
+			assert.Equal(t, []any{c.outcome, c.code}, []any{v.Outcome, v.Code}, v.Message)
+			assert.Contains(t, v.Message, c.says)
+			assert.Nil(t, v.Result)
+			_, err := r.catalog.Get(t.Context(), tenant, "new")
+			require.Error(t, err)
+			var a schemas.RepoAudit
+			require.NoError(t, json.Unmarshal(r.evidence(schemas.EvidenceRepo)[0].Payload, &a))
+			assert.Equal(t, string(c.code), a.Result)
+		})
+	}
+}
+
+// TestImportIsTakenUpAgain: a worker that dies over an import leaves nothing that
+// keeps the next one from it.
+func TestImportIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	up := r.proxy()
+	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.repos.Perform(ctx, st, r.stop)
+	require.Error(t, err)
+	v, err := r.repos.Perform(t.Context(), r.again(st), r.stop)
+	require.NoError(t, err)
+	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+}

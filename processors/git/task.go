@@ -1,0 +1,113 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// tasks reads the tasks that pushes are for, by their own events.
+type tasks struct {
+	ledger Ledger
+	now    func() time.Time
+}
+
+func taskRef(tenant, id string) schemas.Ref {
+	return schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
+}
+
+// read folds a task. fault.ErrNotFound, fault.ErrGone: there is none any more.
+func (t tasks) read(ctx context.Context, tenant, id string) (*ledger.State, *task.State, error) {
+	st, err := t.ledger.Load(ctx, taskRef(tenant, id))
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := t.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := task.Fold(st.Action, doc, st.History())
+	return st, s, err
+}
+
+// errLook: the log could not be asked about the task.
+var errLook = errors.New("the task could not be read")
+
+// lives is nil while whoever pushes may push: errOver where the task has ended or the
+// lease is lost, errBranch where the branch is not the task's, errMany where it was pushed
+// to as often as it may be, and errLook where nobody knows.
+func (t tasks) lives(ctx context.Context, tenant string, o schemas.PushOrder) error {
+	st, s, err := t.read(ctx, tenant, o.TaskID)
+	switch {
+	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+		return errOver
+	case err != nil:
+		return fmt.Errorf("%w: %w", errLook, err)
+	case !s.Lives(o.Lease, st.Action.Deadline, t.now()), o.Key != "" && o.Key != s.Key():
+		return errOver
+	case s.Order.Repo != o.Repo || o.Ref != schemas.RefOf(s.Branch):
+		return errBranch
+	case s.Pushes >= schemas.MaxTaskPushes:
+		return errMany
+	}
+	return nil
+}
+
+// maxFenced is how often in a row somebody else may be first on a task's log.
+const maxFenced = 20
+
+// pushed tells a task of a push to its branch, once. One that has ended is told as
+// well: the branch is where it is, and whoever looks at the task is to see it.
+func (t tasks) pushed(ctx context.Context, push *ledger.State, o schemas.PushOrder) error {
+	for range maxFenced {
+		st, s, err := t.read(ctx, push.Tenant, o.TaskID)
+		switch {
+		case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+			return nil
+		case err != nil:
+			return err
+		case has(st, push.ID): // whoever wrote it may have died before the next line
+			return t.ledger.Nudge(ctx, st.Ref)
+		}
+		err = t.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
+			What: schemas.TaskPushed, Status: s.Status, Lease: o.Lease, Head: o.New, Push: push.ID,
+		}})
+		switch {
+		case err == nil:
+			return t.ledger.Nudge(ctx, st.Ref) // its worker says so to whoever listens
+		case !errors.Is(err, fault.ErrFenced): // that is not the push's own fence
+			return &fault.Later{Cause: err}
+		}
+	}
+	return &fault.Later{Cause: errBusy}
+}
+
+var errBusy = errors.New("the task's log is busy")
+
+// knows reports whether a task was told of a push.
+func (t tasks) knows(ctx context.Context, push *ledger.State, o schemas.PushOrder) (bool, error) {
+	st, _, err := t.read(ctx, push.Tenant, o.TaskID)
+	switch {
+	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return has(st, push.ID), nil
+}
+
+// has reports whether a task's log has a push.
+func has(st *ledger.State, push string) bool {
+	for _, ev := range st.Events {
+		if ev.Task != nil && ev.Task.What == schemas.TaskPushed && ev.Task.Push == push {
+			return true
+		}
+	}
+	return false
+}

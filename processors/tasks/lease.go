@@ -1,0 +1,116 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+// hear takes the task back from a holder that was silent for too long, and else rests
+// until it will have been.
+func (w *work) hear(ctx context.Context) error {
+	at, revision, err := w.heard(ctx)
+	if err != nil {
+		return err
+	}
+	silent := w.holders.silent(w.st.Ref, sign{lease: w.task.Lease, revision: revision}, w.cfg.Now().Sub(at))
+	// A sign of life is not written down more often than so: the holder may have been
+	// heard of as much later.
+	patience := w.cfg.Lease + w.cfg.Lease/schemas.LeaseShare
+	if silent < patience {
+		return w.rest(patience-silent, schemas.WaitAgent)
+	}
+	return w.say(ctx, schemas.TaskEvent{
+		What: schemas.TaskLost, Status: schemas.TaskStatusQueued, Lease: w.task.Lease, Holder: w.task.Holder,
+	})
+}
+
+// heard is when the holder was last heard of: by the record of its lease, or if there
+// is none when it took the task. The revision is another whenever it is heard of.
+func (w *work) heard(ctx context.Context) (at time.Time, revision uint64, err error) {
+	if w.cfg.Leases == nil {
+		return w.task.Since, 0, nil
+	}
+	rec, err := w.cfg.Leases.Get(ctx, task.LeaseKey(w.st.Ref, w.task.Lease))
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return w.task.Since, 0, nil
+	case err != nil:
+		return at, 0, &fault.Later{Cause: err}
+	}
+	if of, ok := task.HeardOf(rec.Data); !ok || of != w.task.Lease {
+		return w.task.Since, 0, nil // nobody has been heard of in this lease
+	}
+	return rec.Time, rec.Seq, nil
+}
+
+// holders remembers, by this process's own clock, since when there is no newer sign of
+// a task's holder. The clocks of the machines, and this one's by another time, may be
+// far apart, or jump: what was measured here then goes before what they say.
+type holders struct {
+	keep time.Duration
+
+	mu    sync.Mutex
+	of    map[schemas.Ref]seen
+	sweep int // how many there are when those that are of no use any more are looked for
+}
+
+// sign is a sign of life.
+type sign struct {
+	lease    int
+	revision uint64
+}
+
+type seen struct {
+	sign
+
+	at  time.Time     // when it was first looked at, with the monotonic clock
+	age time.Duration // how old it was then, as far as the clocks could say
+}
+
+// few is how many holders are not worth a sweep.
+const few = 256
+
+func newHolders(lease time.Duration) *holders {
+	return &holders{keep: 2 * lease, of: map[schemas.Ref]seen{}, sweep: few}
+}
+
+// silent is for how long there has been no sign after s, which is of an age as the
+// clocks say.
+func (h *holders) silent(ref schemas.Ref, s sign, age time.Duration) time.Duration {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if was, ok := h.of[ref]; ok && was.sign == s {
+		return was.age + now.Sub(was.at)
+	}
+	age = max(age, 0)
+	h.of[ref] = seen{sign: s, at: now, age: age}
+	h.tidy(now)
+	return age
+}
+
+// tidy drops what is of tasks that others look after by now, if there are many.
+func (h *holders) tidy(now time.Time) {
+	if len(h.of) < h.sweep {
+		return
+	}
+	for ref, was := range h.of {
+		if now.Sub(was.at) > h.keep {
+			delete(h.of, ref)
+		}
+	}
+	h.sweep = max(few, 2*len(h.of))
+}
+
+// forget drops a task that has ended.
+func (h *holders) forget(ref schemas.Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.of, ref)
+}

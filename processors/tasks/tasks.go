@@ -1,0 +1,203 @@
+// Package tasks performs actions of kind task: it makes the task's branch, takes a
+// task back from a holder that is not heard of, tells whoever follows it, and ends
+// it. What the task's people and its agent do is on the log already when it gets here.
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/task"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Ledger is where the events of a task are written.
+type Ledger interface {
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+}
+
+// Brancher makes the branches of tasks.
+type Brancher interface {
+	// Open makes a task's branch at the head of the one that it begins at, or finds the
+	// one that it has made for this task before, and returns the object it began at. A
+	// *fault.Error ends the task with its code and its sentence; *call.Rest and
+	// *fault.Later say when to come back. Whatever else goes wrong is tried again.
+	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
+}
+
+// Caller is a Brancher that makes calls for a task, which leave evidence.
+type Caller interface {
+	Records(st *ledger.State) ([]schemas.Evidence, error)
+}
+
+// Leases is where it stands when the holder of a task was last heard of: a record for
+// each task, see task.LeaseKey.
+type Leases interface {
+	// Get is the newest record of a key, or fault.ErrNotFound.
+	Get(ctx context.Context, key string) (schemas.Record, error)
+}
+
+// Recorder leaves evidence.
+type Recorder interface {
+	// Recall has a state know what an earlier worker has left.
+	Recall(ctx context.Context, st *ledger.State) error
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Config is what Tasks needs besides its collaborators. All have defaults.
+type Config struct {
+	// Leases; nil: a holder is heard of once, when it takes the task.
+	Leases Leases
+	// Lease is how long a pool's agent may be silent before it loses its task; default
+	// 2 min.
+	Lease time.Duration
+	// Announce publishes a status to whoever listens now; nil: nobody does.
+	Announce func(subject string, data []byte) error
+	// Barrier waits until what was appended is as durable as promised; nil: it is.
+	Barrier func(ctx context.Context) error
+	Now     func() time.Time // default time.Now
+}
+
+// Tasks performs kind task. It is safe for concurrent use.
+type Tasks struct {
+	ledger   Ledger
+	branches Brancher
+	recorder Recorder
+	cfg      Config
+	holders  *holders
+}
+
+// New returns a performer of tasks.
+func New(l Ledger, b Brancher, r Recorder, cfg Config) *Tasks {
+	cfg.Lease = cmp.Or(cfg.Lease, 2*time.Minute)
+	if cfg.Announce == nil {
+		cfg.Announce = func(string, []byte) error { return nil }
+	}
+	if cfg.Barrier == nil {
+		cfg.Barrier = func(context.Context) error { return nil }
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Tasks{ledger: l, branches: b, recorder: r, cfg: cfg, holders: newHolders(cfg.Lease)}
+}
+
+// work is one look at a task. It belongs to one goroutine.
+type work struct {
+	*Tasks
+
+	st   *ledger.State
+	task *task.State
+	told int // how many of the events are in task, and have been told of
+}
+
+// Perform looks at a task and does what is to be done about it, until it has ended or
+// there is nothing to do before somebody else does something or a time has come.
+func (p *Tasks) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	order, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	if err := p.recorder.Recall(ctx, st); err != nil {
+		return settle.Verdict{}, err
+	}
+	w := &work{Tasks: p, st: st, task: task.Begin(st.Action, order)}
+	for {
+		if err := w.tell(ctx); err != nil {
+			return settle.Verdict{}, err
+		}
+		if w.task.Over() {
+			return w.end(ctx)
+		}
+		if stop.Requested() && !w.task.Canceled { // what was asked for is on the log by now, and was not when it was read
+			return settle.Verdict{}, fault.ErrFenced
+		}
+		if err := w.step(ctx); err != nil {
+			return settle.Verdict{}, err
+		}
+	}
+}
+
+// step does the next thing about a task that goes on. Its error says, in the end,
+// until when there is nothing more to do.
+func (w *work) step(ctx context.Context) error {
+	switch left, bounded := w.untilDeadline(); {
+	case w.task.Canceled:
+		return w.close(ctx, schemas.TaskStatusCanceled, schemas.Canceled, "the task was canceled; what was pushed to its branch is there")
+	case bounded && left <= 0:
+		return w.close(ctx, schemas.TaskStatusExpired, schemas.DeadlineExceeded, "the task's time is up")
+	case !w.task.Opened:
+		return w.open(ctx)
+	case w.task.Leased:
+		return w.hear(ctx)
+	case w.task.Spent():
+		return w.close(ctx, schemas.TaskStatusFailed, schemas.TaskFailed,
+			"the task was leased "+strconv.Itoa(schemas.MaxTaskLeases)+" times and nobody has reported, so that it is not leased again; its branch is there, file another task that begins at it")
+	default:
+		return w.rest(longest, schemas.WaitAgent)
+	}
+}
+
+// longest bounds the rest of a task that has no deadline.
+const longest = 24 * time.Hour
+
+func (w *work) untilDeadline() (left time.Duration, bounded bool) {
+	d := w.st.Action.Deadline
+	return d.Sub(w.cfg.Now()), !d.IsZero()
+}
+
+// rest has the task looked at again after a while, at its deadline at the latest. The
+// log is told of the first time only: it says already what a task waits for, and
+// whoever writes to it would have to read that.
+func (w *work) rest(d time.Duration, why string) error {
+	if left, bounded := w.untilDeadline(); bounded {
+		d = min(d, left)
+	}
+	return &call.Rest{
+		Until: w.cfg.Now().Add(d), For: why,
+		Quiet: slices.ContainsFunc(w.st.Events, func(ev ledger.Sequenced) bool {
+			return ev.Waiting != nil && ev.Waiting.For == why
+		}),
+	}
+}
+
+// say writes a status. The state behind it is the one that it leads to.
+func (w *work) say(ctx context.Context, e schemas.TaskEvent) error {
+	return w.ledger.Append(ctx, w.st, schemas.Event{Type: schemas.EventStatus, Task: &e})
+}
+
+// close ends the task by Weir's own word, which is on the log before anything is
+// told of the end: a report that comes first is the end then, and one that comes
+// after is none.
+func (w *work) close(ctx context.Context, status schemas.TaskStatus, code schemas.Code, message string) error {
+	return w.say(ctx, schemas.TaskEvent{What: schemas.TaskClosed, Status: status, Code: code, Message: message})
+}
+
+// Evidence is what the calls of a task have left, or should have. What the task
+// itself leaves comes after what is told of it, and so is Perform's.
+func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
+	if c, ok := p.branches.(Caller); ok {
+		return c.Records(st)
+	}
+	return nil, nil
+}
+
+// payload reads the order of an action.
+func payload(st *ledger.State) (schemas.TaskOrder, error) {
+	var o schemas.TaskOrder
+	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
+	}
+	if o.Repo == "" {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no repository"}
+	}
+	return o, nil
+}

@@ -1,0 +1,298 @@
+package tasks_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/task"
+	"weir/processors/tasks"
+	"weir/schemas"
+)
+
+func TestALife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.accept()
+		h.advance(0)
+		_, s := h.load()
+		require.True(t, s.Leasable())
+		require.Equal(t, "b0", s.Base)
+		n, ok := h.claim("pool-1")
+		require.True(t, ok)
+		h.advance(time.Second)
+		h.signal(func(*task.State) (schemas.TaskEvent, bool) {
+			return schemas.TaskEvent{What: schemas.TaskAsked, Status: schemas.TaskStatusRunning, Lease: n, Inquiry: &schemas.TaskInquiry{N: 1, Text: "half up?"}}, true
+		})
+		h.pushed("c1")
+		h.signal(func(*task.State) (schemas.TaskEvent, bool) {
+			return schemas.TaskEvent{What: schemas.TaskAnswered, Status: schemas.TaskStatusRunning, Inquiry: &schemas.TaskInquiry{N: 1, Text: "half even", By: "tok-1"}}, true
+		})
+		h.touch(n)
+		h.advance(time.Second)
+		require.True(t, h.report(n, schemas.TaskReport{Completed: true, Description: "done <b>"}))
+		h.advance(time.Second)
+		end, res := h.check("a life")
+		require.Equal(t, schemas.OutcomeSucceeded, end.Outcome)
+		require.Equal(t, schemas.TaskResult{
+			Status: schemas.TaskStatusCompleted, Description: "done <b>", Branch: res.Branch, Base: "b0", Head: "c1",
+		}, res)
+		require.Equal(t, []string{"accepted", "started", "opened", "waiting", "claimed", "asked", "pushed", "answered", "reported", "settled"}, h.what())
+		audits, order := h.audits()
+		require.Equal(t, "t-1.task.settled", order[len(order)-1])
+		last := audits["t-1.task.settled"]
+		require.Equal(t, []string{"shop", res.Branch, "pool-1"}, []string{last.Repo, last.Branch, last.Holder})
+		require.Equal(t, 9, last.N, "that of the report, which decided it")
+		for _, u := range h.told {
+			require.NotContains(t, fmt.Sprint(u), "done", "updates hold no content")
+		}
+		require.Len(t, h.told, len(audits), "who hears of it all hears of it once")
+		h.told = nil
+		h.advance(2 * deadline)
+		require.Empty(t, h.told, "what is over is told of once")
+	})
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	completed := schemas.TaskReport{Completed: true, Description: "d"}
+	failed := schemas.TaskReport{Description: "no", Reason: schemas.ReasonTaskIssues}
+	for name, tt := range map[string]struct {
+		live    func(h *house)
+		outcome schemas.Outcome
+		code    schemas.Code
+		status  schemas.TaskStatus
+	}{
+		"completed": {func(h *house) { h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
+		"failed":    {func(h *house) { h.own(); h.report(0, failed) }, schemas.OutcomeFailed, schemas.TaskFailed, schemas.TaskStatusFailed},
+		"at once":   {func(h *house) { h.queue = nil; h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
+		"canceled while it is queued": {
+			func(h *house) { h.advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+		},
+		"canceled before anybody has looked": {
+			func(h *house) { h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+		},
+		"canceled while it runs": {
+			func(h *house) { h.own(); h.advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+		},
+		"nobody came": {
+			func(h *house) { h.advance(deadline + time.Second) }, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
+		},
+		"the agent is late": {
+			func(h *house) {
+				h.own()
+				h.advance(deadline)
+				require.False(h.t, h.report(0, completed))
+			}, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
+		},
+		"the repository is gone": {
+			func(h *house) {
+				h.refuse = func() error { return fault.New(schemas.NotFound, "the repository shop is gone") }
+			}, schemas.OutcomeFailed, schemas.NotFound, schemas.TaskStatusFailed,
+		},
+		"the branch exists": {
+			func(h *house) {
+				_, s := h.load()
+				h.branches[s.Branch] = "another"
+			}, schemas.OutcomeFailed, schemas.Conflict, schemas.TaskStatusFailed,
+		},
+		"the upstream was tried often enough": {
+			func(h *house) {
+				h.refuse = func() error { return fault.New(schemas.Unavailable, "file the task again later") }
+			}, schemas.OutcomeFailed, schemas.Unavailable, schemas.TaskStatusFailed,
+		},
+		"policy denies the upstream": {
+			func(h *house) {
+				h.refuse = func() error { return fault.New(schemas.DenyHost, "the host is not allowed") }
+			}, schemas.OutcomeDenied, schemas.DenyHost, schemas.TaskStatusFailed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t)
+				h.accept()
+				tt.live(h)
+				h.advance(time.Second)
+				if name == "at once" { // as a wake-up of an action whose accepted message is lost
+					require.NoError(t, h.door.Nudge(t.Context(), ref))
+					h.advance(time.Second)
+				}
+				end, res := h.check(name)
+				require.Equal(t, []any{tt.outcome, tt.code, tt.status}, []any{end.Outcome, end.Code, res.Status})
+				if tt.outcome != schemas.OutcomeSucceeded {
+					require.NotEmpty(t, end.Message)
+				}
+				if tt.code == schemas.TaskFailed {
+					require.Equal(t, "no", res.Description)
+					require.Equal(t, schemas.ReasonTaskIssues, res.Reason)
+				}
+			})
+		})
+	}
+}
+
+// TestTheBranchCannotBeMadeYet: it is tried again, and the log hears of it once.
+func TestTheBranchCannotBeMadeYet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		tries := 0
+		h.refuse = func() error {
+			tries++
+			switch {
+			case tries == 1:
+				return errors.New("the disk is away")
+			case tries < 6:
+				return fault.ErrUnavailable
+			case tries == 6:
+				return &fault.Later{After: time.Second}
+			default:
+				return nil
+			}
+		}
+		h.accept()
+		h.advance(time.Minute)
+		require.Equal(t, 7, tries)
+		require.Equal(t, []string{"accepted", "started", "waiting", "opened", "waiting"}, h.what())
+	})
+}
+
+// TestCanceledWhileTheBranchIsMade, and heard of by who makes it.
+func TestCanceledWhileTheBranchIsMade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.accept()
+		h.refuse = func() error {
+			h.working = false
+			h.cancel()
+			// As a call finds out that writes to the log.
+			require.NoError(t, h.door.Append(t.Context(), h.opening, schemas.Event{Type: schemas.EventProgress}))
+			require.True(t, h.opening.CancelRequested)
+			h.working = true
+			return &fault.Later{After: time.Hour}
+		}
+		h.advance(time.Second)
+		end, _ := h.check("canceled on the way")
+		require.Equal(t, schemas.OutcomeCanceled, end.Outcome)
+		require.Equal(t, 1, h.opens)
+	})
+}
+
+// TestFirstWriterWins: whatever comes between a worker's look and its word, the order
+// of the log decides, and the evidence says the same.
+func TestFirstWriterWins(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		between func(h *house)
+		outcome schemas.Outcome
+	}{
+		"a report at the deadline": {func(h *house) {
+			st, _ := h.load() // by the door's clock it is not late
+			require.NoError(h.t, h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
+				What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true, Description: "d"},
+			}}))
+		}, schemas.OutcomeSucceeded},
+		"a cancel at the deadline": {func(h *house) { h.cancel() }, schemas.OutcomeCanceled},
+		"nothing":                  {func(*house) {}, schemas.OutcomeExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t)
+				h.accept()
+				h.own()
+				h.advance(deadline - time.Second)
+				h.before = func() { tt.between(h) }
+				h.advance(10 * time.Second)
+				end, _ := h.check(name)
+				require.Equal(t, tt.outcome, end.Outcome)
+			})
+		})
+	}
+}
+
+// TestWhatCannotBeRead is put aside, and its task ends.
+func TestWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, payload := range []string{`[]`, `{}`} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t)
+			_, _, err := h.door.Claim(t.Context(), schemas.Action{
+				ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(payload),
+			})
+			require.NoError(t, err)
+			h.advance(time.Second)
+			st, err := h.door.Load(t.Context(), ref)
+			require.NoError(t, err)
+			require.Equal(t, schemas.Poison, st.Settled.Code)
+			require.Len(t, h.told, 1)
+			require.Equal(t, schemas.TaskStatusFailed, h.told[0].Status)
+		})
+	}
+}
+
+// TestWithoutADeadline a task rests all the same, and nobody looks at it all the time.
+func TestWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		_, _, err := h.door.Claim(t.Context(), schemas.Action{
+			ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(`{"repo":"shop","pool":"default"}`),
+		})
+		require.NoError(t, err)
+		h.advance(time.Second)
+		at, ok := h.log.NextWake()
+		require.True(t, ok)
+		require.Greater(t, time.Until(at), time.Hour)
+		h.advance(72 * time.Hour)
+		require.Equal(t, 1, strings.Count(strings.Join(h.what(), " "), "waiting"))
+		h.own()
+		h.report(0, schemas.TaskReport{Completed: true})
+		h.advance(time.Second)
+		h.check("without a deadline")
+	})
+}
+
+// TestManyTasksAreForgotten that others look after by now.
+func TestManyTasksAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := tasks.NewHolders(lease)
+		for i := range 10 * tasks.Few {
+			h.Silent(schemas.Ref{ID: strconv.Itoa(i)}, 1, 1, 0)
+			time.Sleep(time.Second)
+		}
+		require.Less(t, h.Len(), 3*tasks.Few)
+		require.Equal(t, time.Second, h.Silent(schemas.Ref{ID: strconv.Itoa(10*tasks.Few - 1)}, 1, 1, 0), "the newest is known")
+	})
+}
+
+// calling is a Brancher that makes calls.
+type calling struct{ *house }
+
+func (calling) Records(st *ledger.State) ([]schemas.Evidence, error) {
+	return []schemas.Evidence{{ID: st.ID + ".attempt"}}, nil
+}
+
+// TestEvidenceOfCalls is that of who makes them; the task's own comes with the telling.
+func TestEvidenceOfCalls(t *testing.T) {
+	t.Parallel()
+	st := &ledger.State{Ref: ref}
+	none, err := tasks.New(nil, &house{}, nil, tasks.Config{}).Evidence(st)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	some, err := tasks.New(nil, calling{&house{}}, nil, tasks.Config{}).Evidence(st)
+	require.NoError(t, err)
+	require.Equal(t, "t-1.attempt", some[0].ID)
+}

@@ -1,0 +1,110 @@
+package schemas
+
+import "time"
+
+// RouteRepos is where repositories are made and listed.
+const RouteRepos = "/v1/repos"
+
+// RepoMode says where a repository lives.
+type RepoMode string
+
+// The modes.
+const (
+	RepoHosted RepoMode = "hosted" // on this node's disk
+	RepoProxy  RepoMode = "proxy"  // on an upstream git server
+)
+
+// RepoRequest is the body of POST /v1/repos. With neither URL the repository is
+// hosted and has one empty commit; with both it is refused.
+type RepoRequest struct {
+	RequestID string `json:"request_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9._:-]{1\\,128}$"`
+	// Name is unique in the tenant. It ends in neither .git nor .lock, and holds no "..".
+	Name string `json:"name" jsonschema:"pattern=^[a-z0-9][a-z0-9._-]{0\\,99}$"`
+	// ImportURL is copied once, with its branches and tags; then the repository is hosted.
+	ImportURL string `json:"import_url,omitempty" jsonschema:"maxLength=2048"`
+	// UpstreamURL is where a repository stays that is only passed on.
+	UpstreamURL string `json:"upstream_url,omitempty" jsonschema:"maxLength=2048"`
+	// DefaultBranch is the branch that tasks begin at; default "main", or of an import
+	// or an upstream that one's own.
+	DefaultBranch string `json:"default_branch,omitempty" jsonschema:"maxLength=200"`
+	// AllowlistKey names the entry of the policy that lets ImportURL or UpstreamURL be
+	// called; default the first one that fits.
+	AllowlistKey string `json:"allowlist_key,omitempty" jsonschema:"maxLength=128"`
+}
+
+// RepoOrder is the payload of an action of kind repo.
+type RepoOrder struct {
+	Name          string `json:"name"`
+	ImportURL     string `json:"import_url,omitempty"`
+	UpstreamURL   string `json:"upstream_url,omitempty"`
+	DefaultBranch string `json:"default_branch,omitempty"`
+	AllowlistKey  string `json:"allowlist_key,omitempty"`
+}
+
+// Repo is a repository, as it is kept, and as it is shown but for ID.
+type Repo struct {
+	// ID names it on disk. It is nobody's but Weir's to know, and is never shown.
+	ID            string   `json:"id,omitempty" jsonschema:"-"`
+	Name          string   `json:"name"`
+	Tenant        string   `json:"tenant,omitempty" jsonschema:"-"`
+	Mode          RepoMode `json:"mode"`
+	DefaultBranch string   `json:"default_branch"`
+	ImportURL     string   `json:"import_url,omitempty"`
+	UpstreamURL   string   `json:"upstream_url,omitempty"`
+	// AllowlistKey is the entry that calls of the upstream go by; empty: the first that fits.
+	AllowlistKey string    `json:"allowlist_key,omitempty"`
+	Created      time.Time `json:"created"`
+	// By is the action that made it.
+	By string `json:"by,omitempty"`
+	// URL is where git reaches it. It is not kept.
+	URL string `json:"url,omitempty"`
+}
+
+// ValidRepoName reports whether a name may stand for a repository: small letters,
+// digits, dot, underscore and hyphen, the first one a letter or a digit, 1 to 100 of
+// them, no two dots in a row, and not the ending of a file of git's.
+func ValidRepoName(s string) bool {
+	if s == "" || len(s) > 100 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case (c == '-' || c == '_') && i > 0:
+		case c == '.' && i > 0 && s[i-1] != '.' && i < len(s)-1:
+		default:
+			return false
+		}
+	}
+	return !hasSuffix(s, ".git") && !hasSuffix(s, ".lock")
+}
+
+func hasSuffix(s, end string) bool { return len(s) >= len(end) && s[len(s)-len(end):] == end }
+
+// RefOf is the ref of a branch.
+func RefOf(branch string) string { return "refs/heads/" + branch }
+
+// ValidBranch reports whether a name may stand for a branch of a task. It is
+// narrower than git: letters, digits and . _ - / only, no part that begins or ends
+// with a dot, begins with a hyphen or ends in .lock, no "..", no "//", up to MaxBranch bytes,
+// and not HEAD.
+func ValidBranch(s string) bool {
+	if s == "" || len(s) > MaxBranch || s == "HEAD" {
+		return false
+	}
+	start := 0
+	for i := 0; i <= len(s); i++ {
+		if i < len(s) && s[i] != '/' {
+			if c := s[i]; !plain(c) && c != '.' || c == '.' && i > 0 && s[i-1] == '.' {
+				return false
+			}
+			continue
+		}
+		part := s[start:i]
+		if part == "" || part[0] == '.' || part[0] == '-' || part[len(part)-1] == '.' || hasSuffix(part, ".lock") {
+			return false
+		}
+		start = i + 1
+	}
+	return true
+}
