@@ -1,6 +1,7 @@
 package canary_test
 
 import (
+	"context"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -107,20 +108,24 @@ func (h *house) deadLetters() []byte {
 func stored(tb testing.TB, dir string) []sink {
 	tb.Helper()
 	var names, subjects, headers, keys, evidence, dead, values bytes.Buffer
+	// Without a limit the client gives a whole list five seconds, with all that is done
+	// for each of its items.
+	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
+	defer cancel()
 	open(tb, dir, func(js jetstream.JetStream) {
-		streams := js.ListStreams(tb.Context())
+		streams := js.ListStreams(ctx)
 		for info := range streams.Info() {
 			name := info.Config.Name
 			noteJSON(tb, &names, info)
-			s, err := js.Stream(tb.Context(), name)
+			s, err := js.Stream(ctx, name)
 			require.NoError(tb, err)
-			consumers := s.ListConsumers(tb.Context())
+			consumers := s.ListConsumers(ctx)
 			for c := range consumers.Info() {
 				noteJSON(tb, &names, c)
 			}
 			require.NoError(tb, consumers.Err())
 			for seq := info.State.FirstSeq; seq != 0 && seq <= info.State.LastSeq; seq++ {
-				m, err := s.GetMsg(tb.Context(), seq)
+				m, err := s.GetMsg(ctx, seq)
 				if err != nil {
 					require.ErrorIs(tb, err, jetstream.ErrMsgNotFound)
 					continue
