@@ -103,15 +103,11 @@ func (in *Room) agentTask(c *gin.Context) {
 	if !in.visits(c, v.Ref, err) {
 		return
 	}
-	if leased == "" {
-		in.responder.AgentTask(c.Writer, c.Request, v.Ref, v.Lease)
-		return
+	if leased != "" {
+		c.Writer.Header().Set(schemas.HeaderTaskToken, leased)
 	}
-	in.handOver(c, v, func(w http.ResponseWriter) (given bool) {
-		w.Header().Set(schemas.HeaderTaskToken, leased)
-		in.responder.AgentTask(w, c.Request, v.Ref, v.Lease)
-		return true
-	})
+	// Where the answer is lost the next request with the pool's token finds the task.
+	in.responder.AgentTask(c.Writer, c.Request, v.Ref, v.Lease)
 }
 
 // report takes an agent's last word.

@@ -57,7 +57,10 @@ func said(n runner.Notice) string {
 	case runner.Lost:
 		text = "lost: the task is over for this runner (ended, canceled, expired, or leased again by another)"
 	case runner.Released:
-		text = "given back, for the runner is to stop"
+		text = "given back"
+		if n.Error == "" {
+			text += ", for the runner is to stop"
+		}
 	}
 	if n.Error != "" {
 		text += ": " + n.Error

@@ -127,6 +127,9 @@ func (d *Door) fetch(w http.ResponseWriter, r *http.Request, named string) error
 	}
 	ctx, forget := d.until(r.Context(), who)
 	defer forget()
+	if _, _, err := d.gate.Enter(r, named); err != nil { // it may have ended while its request came
+		return err
+	}
 	return d.answer(w, r.WithContext(ctx), githttp.ResultType(schemas.GitUploadPack), func(ctx context.Context, w io.Writer) error {
 		if probe {
 			return nil

@@ -1,8 +1,8 @@
 package canary_test
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"

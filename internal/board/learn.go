@@ -22,7 +22,7 @@ func decode(r schemas.Record) (e event, ok bool) {
 		return event{}, false
 	}
 	e = event{Record: r, ref: ref, tail: tail}
-	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V != schemas.EventVersion || !schemas.Lies(ref.Kind, e.Type, tail) ||
+	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V < 1 || e.V > schemas.EventVersion+1 || !schemas.Lies(ref.Kind, e.Type, tail) ||
 		tail == schemas.TailAccepted && e.Action == nil
 	return e, true
 }

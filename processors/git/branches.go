@@ -148,7 +148,10 @@ func (o *opening) open(ctx context.Context) (string, error) {
 	for step := range maxOpenings {
 		tries := o.st.Tries(step)
 		oid := ""
-		if len(tries) == 0 {
+		for _, t := range tries {
+			sent = sent || t.Result != nil && t.Result.Sent
+		}
+		if open(tries) {
 			base, there, err := o.look(ctx)
 			switch {
 			case err != nil:
@@ -180,6 +183,16 @@ func (o *opening) open(ctx context.Context) (string, error) {
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")
 }
 
+// open reports whether a step may make another attempt: there was none, or the last one
+// is to be repeated.
+func open(tries []ledger.Try) bool {
+	n := len(tries)
+	return n == 0 || tries[n-1].Result != nil && !tries[n-1].Result.RetryAt.IsZero()
+}
+
+// errNoLook: nobody has looked where the branch would begin.
+var errNoLook = errors.New("the upstream was not looked at")
+
 // look is where the base and the branch are now; empty: nowhere.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
@@ -206,6 +219,9 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 	t := remoteTask(o.st, o.repo, c, o.recorder)
 	t.Step, t.Stop, t.Timeout = step, unstopped{}, o.cfg.Timeout
 	t.Via = o.cfg.Upstream.Adapter.For(gitcall.Talk{Commands: c, Pack: func() (gitcall.Load, error) {
+		if oid == "" { // its end was to be read off the log; such a command would delete the branch
+			return gitcall.Load{}, errNoLook
+		}
 		return gitcall.Load{First: gitwire.EmptyPack()}, nil
 	}})
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)

@@ -18,15 +18,18 @@ import (
 
 // ending is how a command ended.
 type ending struct {
-	exit   int  // its status; -1 where a signal ended it
+	exit   int // its status; -1 where a signal ended it
+	took   time.Duration
 	killed bool // the runner ended it
 	late   bool // because of the deadline
 	over   bool // because its holder has the task no more
 }
 
 // missing reports whether the shell's status says that there is no such command, or
-// none that may be run.
-func (e ending) missing() bool { return !e.killed && (e.exit == 126 || e.exit == 127) }
+// none that may be run. One that took its time had begun: it is of something within it.
+func (e ending) missing() bool {
+	return !e.killed && e.took < time.Second && (e.exit == 126 || e.exit == 127)
+}
 
 func (e ending) sentence() string {
 	switch {
@@ -57,7 +60,7 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	if err := cmd.Start(); err != nil {
 		return ending{}, err
 	}
-	done := make(chan struct{})
+	done, began := make(chan struct{}), time.Now()
 	var e ending
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx, t, cmd, done, &e) })
@@ -65,7 +68,7 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	close(done)
 	watching.Wait()
 	kill(cmd) // whatever is left of its group
-	e.exit = cmd.ProcessState.ExitCode()
+	e.exit, e.took = cmd.ProcessState.ExitCode(), time.Since(began)
 	if exit, own := errors.AsType[*exec.ExitError](err); err != nil && !own && !errors.Is(err, exec.ErrWaitDelay) {
 		return e, err
 	} else if own {

@@ -221,8 +221,6 @@ func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end 
 	case ctx.Err() != nil && end.killed && !end.over:
 		note.What, note.Exit = Released, nil
 		r.release(last, t, note)
-	case end.over && end.killed:
-		note.What = Lost
 	default:
 		r.report(last, t, end.sentence(), note)
 	}
