@@ -177,7 +177,7 @@ func reissueToken() object {
 
 func leaseTask() object {
 	lease := object{
-		"task": agentTaskExample(), "id": taskID, "lease": 1, "token": hidden, "timeout_ms": 120000, "deadline": later,
+		"task": agentTaskExample(), "id": taskID, "lease": 1, "token": hidden, "timeout_ms": 120000, "deadline": later, "remaining_ms": 28740000,
 	}
 	return object{
 		"operationId": "leaseTask",
