@@ -16,6 +16,7 @@ import (
 	"weir/egress/index"
 	"weir/egress/status"
 	"weir/egress/stream"
+	"weir/internal/models"
 	"weir/internal/rules"
 	"weir/schemas"
 )
@@ -41,6 +42,8 @@ type Reader struct {
 	// Scopes are those of its token. Where one of two would do they are looked at
 	// here.
 	Scopes []string
+	// Models are patterns of the only models that it may use; empty: all.
+	Models []string
 }
 
 // Rules reads the traffic rules.
@@ -55,6 +58,12 @@ type Repos interface {
 	// have; List are all of a tenant's, by name.
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
 	List(ctx context.Context, tenant string) ([]schemas.Repo, error)
+}
+
+// Budgets are the accounts of what is used of models.
+type Budgets interface {
+	// List are those of a tenant, by budget, token, task and model.
+	List(ctx context.Context, tenant string) ([]schemas.BudgetView, error)
 }
 
 // Config holds the rest of what the room needs.
@@ -83,6 +92,19 @@ type Config struct {
 	// PublicURL is what stands before the paths of this node where a URL has to be
 	// complete, without a slash at its end. Default: nothing.
 	PublicURL func() string
+	// Models are the models in force; nil: they are not served.
+	Models func() *models.Set
+	// Budgets are the accounts of budgets; nil: they are not served.
+	Budgets Budgets
+	// Holder says who holds a task by the task's token, without scopes, and changes
+	// nothing; nil: there are no tasks.
+	Holder func(ctx context.Context, token string) (Reader, error)
+	// TaskStreams is how many streams a task's own tokens may hold open on this node;
+	// default 1000.
+	TaskStreams int
+	// ChatHold is how long the beginning of a streamed completion is held back for its
+	// first chunk, so that an error in its place gets a status of its own; default 10 s.
+	ChatHold time.Duration
 	// Git serves what git reads; nil: it is not served.
 	Git *git.Config
 	// Now is the clock; default time.Now.
@@ -122,6 +144,12 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.TaskStreams <= 0 {
+		c.TaskStreams = 1000
+	}
+	if c.ChatHold <= 0 {
+		c.ChatHold = 10 * time.Second
+	}
 	if c.Allow == nil {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
@@ -141,6 +169,7 @@ type Room struct {
 	status  *status.Status
 	index   *index.Index
 	records *evidence.Records
+	places  *places
 }
 
 // New returns the room over a log, the ledger that folds it, and a feed that
@@ -153,6 +182,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 	return &Room{
 		log: log, actions: actions, feed: feed, cfg: cfg,
 		events:  stream.NewEvents(feed, cfg.HTTP),
+		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
 		index:   index.New(log, actions, feed, cfg.Index),
 		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),

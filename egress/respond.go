@@ -30,6 +30,12 @@ func (e *Room) Expect(ref schemas.Ref) (release func()) { return e.feed.Expect(r
 // depends on the stored end alone, so a replay gets the same bytes. A client
 // that goes away gets nothing, and its action goes on.
 func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+	e.respond(w, r, ref, receipt, wait, nil)
+}
+
+// respond is Respond, with somebody who wants to know when the client has gone before
+// the end; nil: nobody does.
+func (e *Room) respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func()) {
 	w.Header().Set("Weir-Action-Id", ref.ID)
 	if wait == 0 {
 		accepted(w, r, ref, receipt)
@@ -54,9 +60,13 @@ func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 	case err == nil:
 		e.settled(w, r, ref, end.Settled)
 	case r.Context().Err() != nil:
-		// Nobody is left to answer.
+		if left != nil && !errors.Is(err, stream.ErrClosed) {
+			left()
+		}
 	case ref.Kind == schemas.KindRule && wait < 0 && errors.Is(err, stream.ErrClosed):
 		refuse(w, r, ref, errNotWaited())
+	case ref.Kind == schemas.KindChat && wait < 0 && errors.Is(err, stream.ErrClosed):
+		refuse(w, r, ref, errNotAnswered())
 	case ref.Kind == schemas.KindPush:
 		refuse(w, r, ref, errPush(err))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, stream.ErrClosed):
@@ -75,6 +85,8 @@ func refuse(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error) 
 		problem.WriteAgent(w, r, err)
 	case schemas.KindPush:
 		git.Refuse(w, r, err)
+	case schemas.KindChat:
+		problem.WriteChat(w, r, err)
 	default:
 		problem.Write(w, r, err)
 	}
@@ -106,6 +118,9 @@ func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		return
 	case schemas.KindTask: // as its people see it, its end with all the rest
 		e.Task(w, r, ref, http.StatusOK, "")
+		return
+	case schemas.KindChat:
+		completed(w, r, s, doc)
 		return
 	default:
 	}
@@ -153,7 +168,7 @@ func Result(ref schemas.Ref, s *schemas.Settled) json.RawMessage {
 
 func publicResult(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
 	switch ref.Kind {
-	case schemas.KindPlan, schemas.KindTask:
+	case schemas.KindPlan, schemas.KindTask, schemas.KindChat: // of a completion what came and what it used, too
 		return doc
 	case schemas.KindRepo:
 		return tasks.RepoResult(s, doc)

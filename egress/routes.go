@@ -27,6 +27,8 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountTokens(engine)
 	e.mountTasks(engine)
 	e.mountGit(engine)
+	e.mountModels(engine)
+	e.mountBudgets(engine)
 }
 
 // scoped serves the records of the reader's tenant.

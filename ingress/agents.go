@@ -28,9 +28,9 @@ func (in *Room) mountAgents(e *gin.Engine) {
 	e.POST(schemas.RouteTaskRelease, here, in.releaseTask)
 }
 
-// agentPath is an agent's route without the slashes that its base URL and the path
+// doublePath is an agent's route without the slashes that its base URL and the path
 // behind it had both; ok is false for what is none, or has no slash too many.
-func agentPath(path string) (tidy string, ok bool) {
+func doublePath(path string) (tidy string, ok bool) {
 	if !strings.Contains(path, "//") {
 		return path, false
 	}
@@ -47,15 +47,18 @@ func agentPath(path string) (tidy string, ok bool) {
 			return tidy, true
 		}
 	}
+	if isChat(tidy) {
+		return tidy, true
+	}
 	return path, false
 }
 
-// tidy serves an agent's route as if its path had no slash too many: clients join
+// tidy serves an agent's route, chat's among them, as if its path had no slash too many: clients join
 // paths onto a base URL that ends in one. Whatever stands behind this sees the path as
 // it should be.
 func tidy(e *gin.Engine) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		path, ok := agentPath(c.Request.URL.Path)
+		path, ok := doublePath(c.Request.URL.Path)
 		if !ok || c.Request.URL.RawPath != "" {
 			return
 		}
@@ -163,7 +166,7 @@ func (in *Room) leaseTask(c *gin.Context) {
 		in.fail(c, err)
 		return
 	}
-	w := tasks.Worker{Tenant: who.Tenant, Holder: caller(who), Pools: who.Pools, Entries: who.Entries}
+	w := tasks.Worker{Tenant: who.Tenant, Holder: caller(who), Pools: who.Pools, Entries: who.Entries, Models: who.Models}
 	if req.Pool != "" {
 		w.Pools = []string{req.Pool}
 	}

@@ -20,6 +20,11 @@ import (
 // read takes the body of a request through the one door that all surfaces
 // share: media type, encoding, size, time, and strict JSON.
 func (in *Room) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return in.readUpTo(w, r, in.cfg.MaxBody, in.cfg.Limits)
+}
+
+// readUpTo is read with bounds of its own.
+func (in *Room) readUpTo(w http.ResponseWriter, r *http.Request, most int64, limits strict.Limits) ([]byte, error) {
 	if err := plain(w, r.Header); err != nil {
 		return nil, err
 	}
@@ -27,11 +32,11 @@ func (in *Room) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if wrong != nil && len(r.Header.Values("Content-Type")) > 0 {
 		return nil, wrong
 	}
-	body, err := in.bytes(w, r)
+	body, err := in.bytes(w, r, most)
 	if err = cmp.Or(err, wrong); err != nil {
 		return nil, err // without a media type, what is wrong with the framing goes first
 	}
-	return body, strict.Check(body, in.cfg.Limits)
+	return body, strict.Check(body, limits)
 }
 
 // plain refuses a body that must be decoded first, in whatever coding: a few
@@ -65,10 +70,9 @@ func mediaType(h http.Header) error {
 
 // bytes reads a body to its limit and within its time. A length that is over
 // the limit is refused before a byte is read, and before a 100 is sent.
-func (in *Room) bytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	limit := in.cfg.MaxBody
+func (in *Room) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
-		return nil, in.tooLarge(w)
+		return nil, tooLarge(w, limit)
 	}
 	within(w, in.cfg.BodyTimeout)
 	var buf bytes.Buffer
@@ -78,7 +82,7 @@ func (in *Room) bytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
 	switch {
 	case n > limit:
-		return nil, in.tooLarge(w)
+		return nil, tooLarge(w, limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
 		return nil, fault.New(schemas.RequestTimeout, "the body did not come in time; send the request again")
@@ -97,9 +101,9 @@ func within(w http.ResponseWriter, d time.Duration) {
 }
 
 // tooLarge also gives the connection up: what is left of the body is not read.
-func (in *Room) tooLarge(w http.ResponseWriter) error {
+func tooLarge(w http.ResponseWriter, limit int64) error {
 	w.Header().Set("Connection", "close")
-	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(in.cfg.MaxBody, 10)+" bytes")
+	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
 }
 
 // readNothing accepts a request without a body, or with an empty object.
@@ -111,7 +115,7 @@ func (in *Room) readNothing(w http.ResponseWriter, r *http.Request) error {
 		if err := plain(w, r.Header); err != nil {
 			return err
 		}
-		body, err := in.bytes(w, r)
+		body, err := in.bytes(w, r, in.cfg.MaxBody)
 		if err == nil && len(body) > 0 {
 			return fault.New(schemas.InvalidRequest, "this route takes no body")
 		}

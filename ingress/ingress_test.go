@@ -58,9 +58,10 @@ type call struct {
 	ref     schemas.Ref
 	receipt schemas.Receipt
 	wait    time.Duration
-	held    bool // somebody expects its end
+	held    bool // somebody expects its end, or has a place for its stream
 	stream  bool
 	after   uint64
+	left    func() // a completion's
 }
 
 // responder answers 200 with the outcome of an action that has one, else 202.
@@ -74,6 +75,8 @@ type responder struct {
 	mute    bool   // nobody is given a lease
 	handing func() // called before a task is handed over
 	asking  func() // what a question waits for
+	full    error  // why nobody may hold a stream open
+	seats   int    // that are taken now
 }
 
 func (r *responder) Expect(ref schemas.Ref) (release func()) {
@@ -114,16 +117,43 @@ func (r *responder) Resume(req *http.Request) (uint64, error) {
 	return after, err
 }
 
+// seat is the key of a request that has a place for its stream.
+type seat struct{}
+
+// Seat has a place unless it is full.
+func (r *responder) Seat(req *http.Request) (seated *http.Request, leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full != nil {
+		return nil, nil, r.full
+	}
+	r.seats++
+	leave = func() { r.mu.Lock(); defer r.mu.Unlock(); r.seats-- }
+	return req.WithContext(context.WithValue(req.Context(), seat{}, true)), leave, nil
+}
+
 // Stream answers with one event that names the task type, and leaves the rest.
 func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas.Ref, taskType string, after uint64) {
 	if r.rest != nil {
 		defer wire.Later(req.Context(), r.rest)
 	}
 	r.mu.Lock()
-	r.calls = append(r.calls, call{ref: ref, stream: true, after: after})
+	r.calls = append(r.calls, call{ref: ref, stream: true, after: after, held: req.Context().Value(seat{}) != nil})
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, "data: "+taskType+"\n\n")
+}
+
+// Chat is Stream or Respond, and keeps left.
+func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, stream bool, after uint64, wait time.Duration, left func()) {
+	if stream {
+		r.Stream(w, req, ref, "chat", after)
+	} else {
+		r.Respond(w, req, ref, receipt, wait)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[len(r.calls)-1].left, r.calls[len(r.calls)-1].receipt = left, receipt
 }
 
 // ReadRules answers with what was asked.
@@ -304,6 +334,8 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 			refusal(t, a)
 		case strings.HasPrefix(r.URL.Path, schemas.RouteAgentAPI), r.URL.Path == schemas.RouteRulesReset:
 			envelope(t, a)
+		case a.field("error", "metadata") != nil:
+			chatFault(t, a)
 		case a.body["error"] != nil:
 			require.Equal(t, "application/json", h.Get("Content-Type"))
 			require.NotEmpty(t, a.field("error", "variant"))

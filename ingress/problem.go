@@ -30,10 +30,11 @@ const (
 	dialectRuns     = "runs"     // the run contract's refusal
 	dialectRules    = "rules"    // the agent API's envelope
 	dialectGit      = "git"      // a sentence, where git asks
+	dialectChat     = "chat"     // the error of the chat completions protocol
 )
 
 // dialect is that of the route, or, before a route was reached, of its path: the
-// run contract, the agent API and git have theirs for every method.
+// run contract, the agent API, git and chat have theirs for every method.
 func dialect(c *gin.Context) string {
 	if d := c.GetString(keyDialect); d != "" {
 		return d
@@ -47,9 +48,11 @@ func dialect(c *gin.Context) string {
 		return dialectRuns
 	case schemas.RouteAgentAPI, schemas.RouteRulesReset:
 		return dialectRules
-	default:
-		return ""
 	}
+	if isChat(path) {
+		return dialectChat
+	}
+	return ""
 }
 
 // inFlightRetry is when a repeat of an unsettled request is worth a try.
@@ -68,6 +71,8 @@ func fail(c *gin.Context, metrics Metrics, err error) {
 		failRun(c, p, err)
 	case dialectRules:
 		problem.WriteAgent(c.Writer, c.Request, err)
+	case dialectChat:
+		problem.WriteChat(c.Writer, c.Request, err)
 	case dialectGit:
 		problem.WriteGit(c.Writer, c.Request, err)
 	default:

@@ -32,6 +32,7 @@ func (in *Room) Mount(e *gin.Engine) {
 	in.mountTokens(e)
 	in.mountGit(e)
 	in.mountTasks(e)
+	in.mountChat(e)
 }
 
 // The routes whose names are part of an id that is derived from an

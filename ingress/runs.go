@@ -26,8 +26,8 @@ func (in *Room) runSync(c *gin.Context) {
 }
 
 // runStream answers with the run's events. There is nothing to prefer: the
-// first of them comes at once. A position that cannot be read is refused before
-// anything is stored; a run that this very request has made has no events yet
+// first of them comes at once. A position that cannot be read, and a stream too many, are
+// refused before anything is stored; a run that this very request has made has no events yet
 // that a client could have seen, and begins at its beginning.
 func (in *Room) runStream(c *gin.Context) {
 	req, _, ok := in.order(c)
@@ -39,14 +39,20 @@ func (in *Room) runStream(c *gin.Context) {
 		in.fail(c, err)
 		return
 	}
+	r, leave, err := in.responder.Seat(c.Request)
+	if err != nil {
+		in.fail(c, err)
+		return
+	}
+	defer leave()
 	out, err := in.acceptor.Accept(c.Request.Context(), req)
 	if !in.taken(c, out, err) {
 		return
 	}
 	if !out.Receipt.Duplicate {
-		after = 0
+		after = out.Before // where the log is looked into, a long one at its end
 	}
-	in.responder.Stream(c.Writer, c.Request, out.Ref, req.TaskType, after)
+	in.responder.Stream(c.Writer, r, out.Ref, req.TaskType, after)
 }
 
 // order reads a run to be stored. Where ok is false, it has answered.

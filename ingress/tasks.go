@@ -85,7 +85,7 @@ func (in *Room) newTask(c *gin.Context) (accept.Request, error) {
 	}
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
-		Timeout: timeout, Payload: payload, Principal: who.ID, Entries: who.Entries, Refusal: refusal,
+		Timeout: timeout, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
 	}, nil
 }
 
@@ -176,7 +176,7 @@ func (in *Room) reissueToken(c *gin.Context) {
 		return
 	}
 	who := identity(c)
-	ref, token, err := in.cfg.Tasks.Reissue(c.Request.Context(), who.Tenant, c.Param("id"), who.Entries)
+	ref, token, err := in.cfg.Tasks.Reissue(c.Request.Context(), who.Tenant, c.Param("id"), who.Entries, who.Models)
 	in.showTask(c, ref, err, http.StatusOK, token)
 }
 

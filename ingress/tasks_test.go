@@ -28,6 +28,7 @@ import (
 type hall struct {
 	*world
 	leasable []board.Entry
+	held     *board.Entry
 	branches map[string]bool
 	repos    error
 	upstream error
@@ -49,9 +50,15 @@ func (h *hall) exists(_ context.Context, repo schemas.Repo, branch string) (bool
 }
 
 func (h *hall) Leasable(string, func(board.Entry) bool, int) []board.Entry { return h.leasable }
-func (h *hall) Held(_, _ string) (e board.Entry, ok bool)                  { return e, false }
-func (h *hall) CatchUp(context.Context) error                              { return nil }
-func (h *hall) Changed(string) <-chan struct{}                             { return nil }
+
+func (h *hall) Held(_, _ string) (e board.Entry, ok bool) {
+	if h.held == nil {
+		return e, false
+	}
+	return *h.held, true
+}
+func (h *hall) CatchUp(context.Context) error  { return nil }
+func (h *hall) Changed(string) <-chan struct{} { return nil }
 func (h *hall) Set(_ context.Context, key string, _ []byte) (uint64, error) {
 	h.touched <- key
 	return 1, nil
@@ -59,10 +66,16 @@ func (h *hall) Set(_ context.Context, key string, _ []byte) (uint64, error) {
 
 func lobby(t *testing.T, change ...func(*ingress.Config)) *hall {
 	t.Helper()
+	return lobbyOf(t, 0, change...)
+}
+
+// lobbyOf is lobby with leases of another length.
+func lobbyOf(t *testing.T, lease time.Duration, change ...func(*ingress.Config)) *hall {
+	t.Helper()
 	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 10)}
 	late := &later{}
 	h.world = setup(t, append([]func(*ingress.Config){func(c *ingress.Config) {
-		c.Tasks = tasks.NewDesk(late, h, h, tasks.Config{Verify: func(token string) (schemas.Token, error) {
+		c.Tasks = tasks.NewDesk(late, h, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
 			if token != "pool" {
 				return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
 			}

@@ -30,6 +30,7 @@ import (
 //	clone TOKENFILE REPO DIR BRANCH    clone a branch with a token
 //	minion METHOD PATH [-d BODY] [MEMBER]    a program: what an agent's shell script speaks HTTP with
 //	agent TASK_TYPE [FAULT]    start an agent; it is added at the end of weir.yaml, $TASK_TYPE points at it
+//	provider [-key]            the models that $PROVIDER was asked for, in order, or the credential that came last
 //	agent-ledger TASK_TYPE     what it was asked, in order, once all of that is over: route, request_id, `answered` or `cut`
 func TestStories(t *testing.T) {
 	t.Parallel()
@@ -45,11 +46,14 @@ func TestStories(t *testing.T) {
 			env.Setenv("UPSTREAM_HOST", strings.TrimPrefix(up.URL, "http://"))
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("WEIR_SECRET_STORY", "AGWCANARY-story-secret")
+			if err := newStoryProvider(env); err != nil {
+				return err
+			}
 			return expand(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "crash": cmdCrash, "drain": cmdDrain, "http": cmdHTTP, "sse": cmdSSE, "ledger": cmdLedger,
-			"agent": cmdAgent, "agent-ledger": cmdAgentLedger, "asked": cmdAsked, "clone": cmdClone,
+			"agent": cmdAgent, "agent-ledger": cmdAgentLedger, "asked": cmdAsked, "clone": cmdClone, "provider": cmdProvider,
 		},
 	})
 }
@@ -65,7 +69,9 @@ func expand(env *testscript.Env) error {
 		if err != nil {
 			continue // a directory
 		}
-		text := strings.NewReplacer("$UPSTREAM_HOST", env.Getenv("UPSTREAM_HOST"), "$UPSTREAM", env.Getenv("UPSTREAM")).Replace(string(data))
+		text := strings.NewReplacer(
+			"$UPSTREAM_HOST", env.Getenv("UPSTREAM_HOST"), "$UPSTREAM", env.Getenv("UPSTREAM"), "$PROVIDER", env.Getenv("PROVIDER"),
+		).Replace(string(data))
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -84,7 +90,9 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	} else if _, err := os.Stat(filepath.Join(dir, "weir.yaml")); err == nil {
 		args = append([]string{"--config", filepath.Join(dir, "weir.yaml")}, args...)
 	}
-	w, err := tryServeIn(cwd, filepath.Join(dir, "data"), []string{"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY")}, args...)
+	w, err := tryServeIn(cwd, filepath.Join(dir, "data"), []string{
+		"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY"), "WEIR_SECRET_STORY_PROVIDER=" + ts.Getenv("WEIR_SECRET_STORY_PROVIDER"),
+	}, args...)
 	if neg {
 		if err == nil {
 			w.kill()

@@ -57,8 +57,8 @@ func NewPipeline(l Ledger, w Waker, worker string, s Stages) *Pipeline {
 	return &Pipeline{Stages: s, ledger: l, waker: w, worker: worker, running: newRunning(), resting: newResting(l.Nudge)}
 }
 
-// busyDelay is how long a message rests that came again while its action is
-// under way in this process.
+// busyDelay is how long a message rests that came while its action is under way in this
+// process for another one.
 const busyDelay = 2 * time.Second
 
 // Handle works on the action that a message of the log belongs to. The error
@@ -68,9 +68,9 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	if err != nil {
 		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
 	}
-	w, ok := p.running.begin(ref)
+	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
-		return &fault.Later{After: busyDelay}
+		return p.busy(w, rec)
 	}
 	p.resting.forget(ref)
 	defer p.leave(w) //nolint:contextcheck // whom it wakes is woken whatever becomes of this message
@@ -81,11 +81,23 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	}
 	if errors.Is(err, fault.ErrFenced) {
 		// Somebody wrote since we read: what they wrote decides what to do now.
-		if st, err = p.Admit.Again(ctx, rec); err == nil {
+		if st, err = p.Admit.Fenced(ctx, rec); err == nil {
 			err = p.work(ctx, st, w)
 		}
 	}
 	return p.conclude(ctx, rec, st, w, err)
+}
+
+// busy gives a message back whose action is under way here. The very message that it is
+// under way for has come again because its heartbeats were late, and must not go to
+// another node, which would take this one for dead: the delay replaces the wait for an
+// acknowledgement, and the next heartbeat replaces the delay, if that is long enough for
+// one to come.
+func (p *Pipeline) busy(w *work, rec schemas.Record) error {
+	if w.message == rec.Seq {
+		return &fault.Later{After: p.Admit.AckWait()}
+	}
+	return &fault.Later{After: busyDelay}
 }
 
 // leave ends the work on an action. One that a traffic rule holds back can be woken

@@ -18,22 +18,24 @@ type running struct {
 
 // work is one action under way. Its context ends when somebody asks for a stop.
 type work struct {
-	ref    schemas.Ref
-	rest   *call.Rest      // set where a traffic rule holds the action back, which now rests
-	ctx    context.Context //nolint:containedctx // it is the stop signal, not a scope
-	cancel context.CancelFunc
+	ref     schemas.Ref
+	message uint64          // the sequence of the message that it is worked on for
+	rest    *call.Rest      // set where a traffic rule holds the action back, which now rests
+	ctx     context.Context //nolint:containedctx // it is the stop signal, not a scope
+	cancel  context.CancelFunc
 }
 
 func newRunning() *running { return &running{works: make(map[schemas.Ref]*work)} }
 
-// begin registers an action; ok is false if it is under way already.
-func (r *running) begin(ref schemas.Ref) (w *work, ok bool) {
+// begin registers an action that a message has come of; if it is under way already, ok
+// is false and w is that work.
+func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, busy := r.works[ref]; busy {
-		return nil, false
+	if w := r.works[ref]; w != nil {
+		return w, false
 	}
-	w = &work{ref: ref}
+	w = &work{ref: ref, message: message}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	r.works[ref] = w
 	return w, true

@@ -65,7 +65,7 @@ func (g gated) Perform(context.Context, *ledger.State, call.Stop) (settle.Verdic
 
 func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
-// TestWhatComesAgainByPlanIsNoWarning: a wake-up that meets its action under way,
+// TestWhatComesAgainByPlanIsNoWarning: a message that meets its action under way,
 // as after every cancel, is told to those who debug. What a fault delays is told to all.
 func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	<-performer.begun
 	mail <- second
 	<-second.Nacked()
-	require.Equal(t, 2*time.Second, <-delivery.after, "the action is under way")
+	require.Equal(t, 10*time.Second, <-delivery.after, "the action is under way")
 	performer.end <- fault.ErrUnavailable
 	<-first.Nacked()
 	require.Equal(t, time.Second, <-delivery.after)

@@ -18,11 +18,12 @@ const (
 	KindTask Kind = "task" // one job of a coding agent: the tasks surface
 	KindPush Kind = "push" // one push to a repository: the git surface
 	KindRepo Kind = "repo" // the making of one repository: the git surface
+	KindChat Kind = "chat" // one completion of a model: the chat surface
 )
 
 // Kinds lists every kind that a worker serves.
 func Kinds() []Kind {
-	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo}
+	return []Kind{KindHTTP, KindPlan, KindRun, KindRule, KindTask, KindPush, KindRepo, KindChat}
 }
 
 // Class says what may be done with a call that was begun and whose result
@@ -86,13 +87,22 @@ type Action struct {
 	// Entries are the only entries of the policy that the token may use; empty:
 	// all of them.
 	Entries []string `json:"entries,omitempty"`
+	// Models are patterns of the only models that the token may use; empty: all of
+	// them. An action of kind task keeps them for its agent.
+	Models []string `json:"models,omitempty"`
+	// Answers is set for kind chat: the models that might answer, behind their aliases, as
+	// they were when it was accepted. It is no part of the fingerprint.
+	Answers []string `json:"answers,omitempty"`
 	// TokenHash is set for kind task: the hex SHA-256 of the token that it was accepted
 	// with. It is no part of the fingerprint.
 	TokenHash string `json:"token_sha256,omitempty"`
+	// TraceParent is the caller's span, as W3C Trace Context writes it; empty: it named
+	// none. It is no part of the fingerprint.
+	TraceParent string `json:"traceparent,omitempty"`
 	// Supersedes names the action that this one was made from by redrive or resolve.
 	Supersedes string `json:"supersedes,omitempty"`
 	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
-	// TaskOrder, PushOrder, RepoOrder). It is empty when
+	// TaskOrder, PushOrder, RepoOrder, ChatOrder). It is empty when
 	// PayloadBlob names an object that holds it.
 	Payload     json.RawMessage `json:"payload,omitempty"`
 	PayloadBlob string          `json:"payload_blob,omitempty"`

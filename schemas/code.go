@@ -69,6 +69,13 @@ const (
 	GitProtocolRequired Code = "GIT_PROTOCOL_REQUIRED" // a version of the protocol that is not served
 )
 
+// How a completion came to a bad end.
+const (
+	BudgetExhausted Code = "BUDGET_EXHAUSTED" // what may be spent for it is spent, or is less than its worst case
+	ModelFailed     Code = "MODEL_FAILED"     // the model's provider refused the request, or broke the answer off with an error
+	ModelNotFound   Code = "MODEL_NOT_FOUND"  // no such model is configured, or the token may not use it
+)
+
 // TaskNotRunning says that the task has ended, or nobody holds it.
 const TaskNotRunning Code = "TASK_NOT_RUNNING"
 
@@ -127,7 +134,8 @@ func SettleCodes() []Code {
 	return append(codes, HTTPFailure, RetriesExhausted, ResponseNotJSON, ResponseSchemaInvalid, PostconditionFailed,
 		OutcomeUnknownCode, Canceled, DeadlineExceeded, Poison, Interrupted, SecretUnavailable,
 		AgentUnavailable, TaskFailed, EtagMismatch, RuleLimitExceeded, ValidationError, NotFound, InternalError,
-		Conflict, Unavailable, GitRefDenied, GitRejected, GitIncomplete, GitPackTooLarge)
+		Conflict, Unavailable, GitRefDenied, GitRejected, GitIncomplete, GitPackTooLarge,
+		BudgetExhausted, RateLimited, ModelFailed, ModelNotFound)
 }
 
 // DoorCodes lists what the door answers.
@@ -136,6 +144,6 @@ func DoorCodes() []Code {
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
 		StreamGone, RateLimited, Unavailable, LogFull, Internal, UnsupportedTaskType,
-		GitPackTooLarge, GitProtocolRequired, TaskNotRunning,
+		GitPackTooLarge, GitProtocolRequired, TaskNotRunning, BudgetExhausted, ModelNotFound,
 	}
 }

@@ -31,6 +31,10 @@ func (t EventType) NeedsBarrier() bool {
 	return t != EventProgress && t != EventDelta
 }
 
+// NeedsBarrier is that of the event's type, and holds for the first of an answer too: who
+// was shown it relies on no other answer's coming in its place, whatever dies.
+func (e Event) NeedsBarrier() bool { return e.First || e.Type.NeedsBarrier() }
+
 // Outcome is how an action ended.
 type Outcome string
 
@@ -72,6 +76,7 @@ type Event struct {
 	Attempted  *Attempted      `json:"attempted,omitempty"`  // attempted
 	Waiting    *Waiting        `json:"waiting,omitempty"`    // waiting
 	Task       *TaskEvent      `json:"task,omitempty"`       // signal, status
+	First      bool            `json:"first,omitempty"`      // delta: it begins the answer
 	Data       json.RawMessage `json:"data,omitempty"`       // progress, delta
 	Settled    *Settled        `json:"settled,omitempty"`    // settled
 	Resolution *Resolution     `json:"resolution,omitempty"` // resolution
@@ -177,7 +182,7 @@ const (
 )
 
 // Settled is the terminal event's word. Result is the kind's own document
-// (HTTPResult, PlanResult, RunResult, RuleResult, TaskResult, PushResult, Repo) and is set for every outcome that has one.
+// (HTTPResult, PlanResult, RunResult, RuleResult, TaskResult, PushResult, Repo, ChatResult) and is set for every outcome that has one.
 type Settled struct {
 	Outcome    Outcome         `json:"outcome"`
 	Code       Code            `json:"code,omitempty"`

@@ -11,8 +11,8 @@ type PolicyView struct {
 	Version string `json:"version"`
 	// Since is when this node put it in force.
 	Since time.Time `json:"since"`
-	// Entries are tried in this order. Those of agents come last and are not tried:
-	// each is for its own task type.
+	// Entries are tried in this order. Those of agents and models come last and are not
+	// tried: each is for its own task type, or its own upstream.
 	Entries []EntryView `json:"entries"`
 	// AllowedHosts need no entry; they come after the entries.
 	AllowedHosts []string `json:"allowed_hosts"`
@@ -35,8 +35,8 @@ type EntryView struct {
 	Body                   []string `json:"body,omitempty"`
 	// Mode is enforce, or shadow: decided and recorded, and permits nothing.
 	Mode string `json:"mode"`
-	// Agent: it is a remote agent's. Runs of its task type go by it, and no call
-	// that an action names itself.
+	// Agent: it is a remote agent's, whose runs go by it, or a model's upstream, whose
+	// completions do. No call that an action names itself goes by it.
 	Agent bool `json:"agent,omitempty"`
 }
 
@@ -79,6 +79,7 @@ type EntryVerdict struct {
 type Reload struct {
 	Version  string `json:"version"`
 	Previous string `json:"previous"`
-	// Changed: another policy is in force, or agents are called in another way.
+	// Changed: another policy is in force, or agents or models are called in another way
+	// or within other bounds.
 	Changed bool `json:"changed"`
 }

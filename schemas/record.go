@@ -35,6 +35,7 @@ const (
 	EvidenceTask      = "task.status"            // a change of a task's state: TaskAudit
 	EvidencePush      = "git.push"               // a push, made, refused or failed: PushAudit
 	EvidenceRepo      = "repo.create"            // the making of a repository: RepoAudit
+	EvidenceChat      = "chat.completion"        // a call of a model, or a completion that a budget refused: ChatAudit
 )
 
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat

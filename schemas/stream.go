@@ -14,8 +14,9 @@ const (
 	TokenBucket     = "WEIR_TOKENS"
 	RuleBucket      = "WEIR_RULES"
 	RepoBucket      = "WEIR_REPOS"
-	LeaseBucket     = "WEIR_LEASES" // when the holder of a task was last heard of
-	KeyBucket       = "WEIR_KEYS"   // the key that evidence of sensitive actions is hashed with
+	LeaseBucket     = "WEIR_LEASES"  // when the holder of a task was last heard of
+	BudgetBucket    = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
+	KeyBucket       = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"  // what JetStream republishes of the log

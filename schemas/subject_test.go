@@ -225,4 +225,7 @@ func TestTailOf(t *testing.T) {
 	require.False(t, schemas.EventProgress.NeedsBarrier())
 	require.False(t, schemas.EventDelta.NeedsBarrier())
 	require.True(t, schemas.EventAttempt.NeedsBarrier())
+	require.True(t, schemas.Event{Type: schemas.EventAttempt}.NeedsBarrier())
+	require.True(t, schemas.Event{Type: schemas.EventDelta, First: true}.NeedsBarrier())
+	require.False(t, schemas.Event{Type: schemas.EventDelta}.NeedsBarrier())
 }

@@ -45,6 +45,9 @@ type TokenRequest struct {
 	// Pools are the only pools of tasks that it may lease from; default all of the
 	// tenant's. It needs the scope tasks:work.
 	Pools []string `json:"pools,omitempty"`
+	// Models are the only models it may use, as exact names or patterns such as
+	// openai/*; default every model that is configured.
+	Models []string `json:"models,omitempty"`
 	// Rate is a count of requests a second, minute or hour, such as "10/s";
 	// default the node's.
 	Rate string `json:"rate,omitempty"`
@@ -58,6 +61,7 @@ type Token struct {
 	Scopes    []string  `json:"scopes"`
 	Entries   []string  `json:"entries,omitempty"`
 	Pools     []string  `json:"pools,omitempty"`
+	Models    []string  `json:"models,omitempty"`
 	Rate      string    `json:"rate,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	// CreatedBy is the id of the token that made it; absent for the first one.

@@ -30,7 +30,8 @@ type ActionView struct {
 
 	Code    Code   `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Result is the body that the action's own surface answers with.
+	// Result is the body that the action's own surface answers with; of a completion
+	// ChatResult, which tells more.
 	Result     json.RawMessage `json:"result,omitempty"`
 	Resolution *Resolution     `json:"resolution,omitempty"`
 
@@ -165,7 +166,8 @@ type EventViewSettled struct {
 	Code     Code    `json:"code,omitempty"`
 	Message  string  `json:"message,omitempty"`
 	Attempts int     `json:"attempts"`
-	// Result is the body that the action's own surface answers with.
+	// Result is the body that the action's own surface answers with; of a completion
+	// ChatResult, which tells more.
 	Result json.RawMessage `json:"result,omitempty"`
 	// ResultURL is where a result lies that is too large for an event.
 	ResultURL  string `json:"result_url,omitempty"`

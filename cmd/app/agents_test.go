@@ -164,4 +164,9 @@ func TestExampleStarts(t *testing.T) {
 		assert.True(t, a.serves(task), task)
 	}
 	assert.NotEmpty(t, c.Agents)
+	for name := range maps.Keys(c.Models) {
+		_, _, known := a.models().Find(strings.ReplaceAll(name, "*", "any"))
+		assert.True(t, known, name)
+	}
+	assert.NotEmpty(t, c.Models)
 }

@@ -18,6 +18,7 @@ import (
 	"weir/internal/board"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
+	"weir/internal/budget"
 	"weir/internal/config"
 	"weir/internal/ledger"
 	"weir/internal/rules"
@@ -69,10 +70,12 @@ type App struct {
 	firstAdmin bool          // one was made at this start
 
 	recorder *settle.Recorder
+	seal     *settle.Seal
 	secrets  *secrets.Store
 
 	board        *board.Board
 	desk         *tasks.Desk
+	book         *budget.Book
 	repositories repositories
 
 	rules   *rules.Keeper
@@ -101,7 +104,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 			err = errors.Join(err, a.teardown.unwind(context.WithoutCancel(ctx)))
 		}
 	}()
-	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openRules, a.openPolicy, a.openEvidence, a.openTasks, a.openGit, a.openEgress, a.openProcessors, a.openHTTP} {
+	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openRules, a.openPolicy, a.openEvidence, a.openBudgets, a.openTasks, a.openGit, a.openEgress, a.openProcessors, a.openHTTP} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

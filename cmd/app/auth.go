@@ -53,7 +53,9 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if err != nil {
 		return ingress.Identity{}, err
 	}
-	return ingress.Identity{Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, Pools: t.Pools, ExpiresAt: t.ExpiresAt}, nil
+	return ingress.Identity{
+		Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, Pools: t.Pools, Models: t.Models, ExpiresAt: t.ExpiresAt,
+	}, nil
 }
 
 // verify finds the token of these Authorization headers, open mode or not.
@@ -74,7 +76,7 @@ func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	if err == nil && scope != "" {
 		err = fault.Scope(who.Scopes, scope)
 	}
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes}, err
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes, Models: who.Models}, err
 }
 
 // allow lets whoever has the scope see what the node says about itself. An
@@ -113,5 +115,5 @@ func (i issuer) Revoke(ctx context.Context, by ingress.Identity, id string) (sch
 }
 
 func holder(who ingress.Identity) schemas.Token {
-	return schemas.Token{ID: who.ID, Tenant: who.Tenant, Entries: who.Entries, Pools: who.Pools, ExpiresAt: who.ExpiresAt}
+	return schemas.Token{ID: who.ID, Tenant: who.Tenant, Entries: who.Entries, Pools: who.Pools, Models: who.Models, ExpiresAt: who.ExpiresAt}
 }

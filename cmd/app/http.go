@@ -62,18 +62,18 @@ func (a *App) openHTTP(context.Context) error {
 func answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wire.Begin(r.Context())
-		if !streams(r.URL.Path) {
+		if streams(r.URL.Path) {
+			wire.Aside(func() { next.ServeHTTP(w, r) })
+		} else {
 			next.ServeHTTP(w, r)
-			return
 		}
-		wire.Aside(func() { next.ServeHTTP(w, r) })
 		wire.Finish(r.Context())
 	})
 }
 
 // streams tells the routes whose answers may go on for hours. It need not be exact.
 func streams(path string) bool {
-	return path == schemas.RouteRunStream || strings.HasSuffix(path, "/events")
+	return path == schemas.RouteRunStream || strings.HasSuffix(path, "/events") || strings.HasSuffix(path, schemas.RouteChat)
 }
 
 func idle(c net.Conn, s http.ConnState) {

@@ -46,7 +46,7 @@ policy with a mistake in it changes nothing.`,
 			case f.asJSON:
 				return json.NewEncoder(env.Out).Encode(done)
 			case done.Changed && done.Version == done.Previous:
-				fmt.Fprintf(env.Out, "the agents have changed: policy %s is in force as before\n", done.Version)
+				fmt.Fprintf(env.Out, "the agents, the models or their budgets have changed: policy %s is in force as before\n", done.Version)
 			case done.Changed:
 				fmt.Fprintf(env.Out, "policy %s is in force, in place of %s\n", done.Version, done.Previous)
 			default:

@@ -38,8 +38,8 @@ func (a *App) openEvidence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.secrets = a.secretStore()
-	a.recorder = settle.NewRecorder(a.publisher(), a.broker, a.metrics).Under(settle.NewSeal(key))
+	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
+	a.recorder = settle.NewRecorder(a.publisher(), a.broker, a.metrics).Under(a.seal)
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (a *App) publisher() *broker.Publisher {
 	return broker.NewPublisher(a.broker, broker.PublisherConfig{})
 }
 
-func (a *App) openProcessors(context.Context) error {
+func (a *App) openProcessors(ctx context.Context) error {
 	client := outbound.New(a.network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
@@ -65,14 +65,19 @@ func (a *App) openProcessors(context.Context) error {
 	performers := a.coding(caller, answers)
 	performers[schemas.KindHTTP], performers[schemas.KindPlan], performers[schemas.KindRun] = calls, planned, ran
 	performers[schemas.KindRule] = rules.New(a.rules, a.policy.Load, recorder, rules.Config{Limit: a.cfg.Rules.Limit})
+	chats, err := a.chats(ctx, client, store, caller, answers)
+	if err != nil {
+		return err
+	}
+	performers[schemas.KindChat] = chats
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
-		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded()}),
+		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: broker.DefaultAckWait}),
 		Performers: performers, Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
 		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
-		Slots: a.cfg.Workers.Slots, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
+		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
 	})
 	//nolint:contextcheck // each message brings its own context
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/internal/config"
@@ -21,25 +19,6 @@ import (
 	"weir/processors/guard"
 	"weir/schemas"
 )
-
-// inForce is the policy that decides now. It is exchanged as a whole.
-type inForce struct{ now atomic.Pointer[dated] }
-
-// dated is a policy, the remote agents that it lets be called, by task type, and
-// when this node put the policy in force.
-type dated struct {
-	policy *policy.Policy
-	agents map[string]schemas.Agent
-	since  time.Time
-}
-
-// Load is the policy in force; before there is one, nil, which denies everything.
-func (f *inForce) Load() *policy.Policy {
-	if d := f.now.Load(); d != nil {
-		return d.policy
-	}
-	return nil
-}
 
 // reloading is what a reload needs, and its turn: one at a time.
 type reloading struct {
@@ -60,13 +39,13 @@ const maxProblems = 50
 
 // openPolicy compiles the policy that the node starts with.
 func (a *App) openPolicy(context.Context) error {
-	p, err := a.compile(a.cfg)
+	first, err := a.draw(a.cfg)
 	if err != nil {
 		return usageError{err}
 	}
 	a.guard = guard.New(a.policy.Load, a.rules)
 	a.reload.last = a.cfg
-	a.enforce(p, a.cfg, time.Now())
+	a.enforce(first, a.cfg, time.Now())
 	return nil
 }
 
@@ -102,13 +81,15 @@ func ownAddrs() ([]netip.Addr, error) {
 	return own, nil
 }
 
-// enforce puts the policy of a configuration and its agents in force, and says
-// since when.
-func (a *App) enforce(p *policy.Policy, c config.Config, since time.Time) {
-	a.policy.now.Store(&dated{p, c.RunAgents(), since.UTC()})
+// enforce puts what a configuration says in force, all at once, and says since when.
+func (a *App) enforce(d dated, c config.Config, since time.Time) {
+	d.since = since.UTC()
+	a.policy.now.Store(&d)
 	a.metrics.SetHosts(c.Targets())
 	a.metrics.SetAgents(agentTypes(c))
-	a.metrics.PolicyInForce(p.Version(), since)
+	a.metrics.SetModels(d.listed)
+	a.metrics.SetBudgets(d.budgets)
+	a.metrics.PolicyInForce(d.policy.Version(), since)
 }
 
 // policyView is the policy in force, for whoever may look at it: all of it, or
@@ -123,8 +104,8 @@ func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation 
 	return explain(a.policy.Load(), call, only)
 }
 
-// Reload reads the configuration again and puts its policy and its agents in
-// force, or leaves everything as it is. When it returns without an error, no call begins on this
+// Reload reads the configuration again and puts its policy, its agents and its models
+// in force, or leaves everything as it is. When it returns without an error, no call begins on this
 // node any more that the new policy denies. The error is a public one.
 func (a *App) Reload(ctx context.Context) (schemas.Reload, error) {
 	a.reload.mu.Lock()
@@ -145,7 +126,7 @@ func (a *App) refresh(ctx context.Context) {
 // reading is what the configuration says at one time.
 type reading struct {
 	config config.Config
-	policy *policy.Policy
+	drawn  dated
 	err    error // why it is of no use
 }
 
@@ -160,7 +141,7 @@ func (a *App) next() reading {
 		n.err = kept(a.reload.last, n.config)
 	}
 	if n.err == nil {
-		n.policy, n.err = a.compile(n.config)
+		n.drawn, n.err = a.draw(n.config)
 	}
 	return n
 }
@@ -172,13 +153,7 @@ func (a *App) differs(n reading) bool {
 		return n.err.Error() != a.reload.told
 	}
 	now := a.policy.now.Load()
-	return a.reload.told != "" || now.otherThan(n) || len(a.reload.last.NeedsRestart(n.config)) > 0
-}
-
-// otherThan reports whether a reading decides differently or calls agents in
-// another way, which the policy's version does not tell of.
-func (d *dated) otherThan(n reading) bool {
-	return n.policy.Version() != d.policy.Version() || !maps.Equal(n.config.RunAgents(), d.agents)
+	return a.reload.told != "" || now.otherThan(n.drawn) || len(a.reload.last.NeedsRestart(n.config)) > 0
 }
 
 // take puts a reading in force.
@@ -189,13 +164,13 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 	}
 	a.reload.told, a.reload.last = "", n.config
 	before := a.policy.now.Load()
-	done := schemas.Reload{Version: n.policy.Version(), Previous: before.policy.Version()}
-	done.Changed = before.otherThan(n)
+	done := schemas.Reload{Version: n.drawn.policy.Version(), Previous: before.policy.Version()}
+	done.Changed = before.otherThan(n.drawn)
 	since := before.since
 	if done.Version != done.Previous {
 		since = time.Now()
 	}
-	a.enforce(n.policy, n.config, since)
+	a.enforce(n.drawn, n.config, since)
 	a.work.runs.Refresh()
 	a.metrics.PolicyReloaded(true)
 	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("version", done.Version))

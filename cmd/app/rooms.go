@@ -47,6 +47,7 @@ func (a *App) openEgress(context.Context) error {
 		HTTP:  stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
 		Rules: a.rules,
 		Repos: a.repositories.table, PublicURL: a.baseURL, Git: a.gitReads(),
+		Models: a.models, Holder: a.taskReader, TaskStreams: a.cfg.Auth.Streams, Budgets: a.book,
 		Policy: a.policyView, Tokens: a.listTokens, Allow: a.allow,
 	})
 	a.egress = egressRoom{feed: feed, room: room}
@@ -84,22 +85,28 @@ func (a *App) newIngress() *ingress.Room {
 		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Policies: a,
 		Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
-		Nudge:  a.nudge,
-		Dead:   a.broker,
-		Git:    a.gitWrites(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
+		Nudge:  a.nudge, Stop: a.stopWork,
+		Dead: a.broker,
+		Git:  a.gitWrites(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
 		MaxTask: a.cfg.LongestAction(),
+		Chat:    a.chatDoor(),
 		MaxBody: int64(a.cfg.Limits.Body),
-		Metrics: a.metrics,
+		Metrics: a.metrics, Logger: a.log,
 	})
+}
+
+// stopWork tells the worker of an action that is under way that it is to stop.
+func (a *App) stopWork(ref schemas.Ref) {
+	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
+		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
+	}
 }
 
 // nudge has a cancel heard: by the worker of an action that is under way, and by
 // one that takes up an action that rests. The durable word is on the log, and a
 // nudge that gets lost only makes it heard later.
 func (a *App) nudge(ref schemas.Ref) {
-	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
-		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
-	}
+	a.stopWork(ref)
 	ctx, cancel := context.WithTimeout(context.Background(), nudgeTimeout)
 	defer cancel()
 	wake := schemas.Append{Subject: a.layout().Subject(ref, schemas.TailWake)} // not a schedule: that may be replaced

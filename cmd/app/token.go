@@ -30,6 +30,7 @@ Weir that is not open it takes an admin's token: from --token-file, $WEIR_TOKEN,
 the file that the first start wrote, weir-data/admin.token.`,
 		Example: `  weir token create --name ci --scope actions:write --scope actions:read --expires 24h
   export WEIR_TOKEN=$(weir token create --name agent-7 --scope actions:write --entry orders --rate 10/s)
+  weir token create --name chat --scope actions:write --model openai/gpt-4o --model "anthropic/*"
   weir token create --name runner --scope tasks:work --pool ci
   weir token ls
   weir token revoke k7m2q9x4v8c3b6n3`,
@@ -56,7 +57,8 @@ Scopes: ` + strings.Join(schemas.Scopes(), ", ") + `. An admin
 has all of them. A token belongs to its maker's tenant; an admin of the tenant
 default may name another. With --entry it may use these entries of the policy and
 no others, and no host that has no entry. With --pool it may lease the tasks of
-these pools and no others; it needs the scope tasks:work.`,
+these pools and no others; it needs the scope tasks:work. With --model it may use
+these models and no others: names, or patterns such as openai/*.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if req.Name == "" || len(req.Scopes) == 0 {
@@ -85,6 +87,7 @@ these pools and no others; it needs the scope tasks:work.`,
 	cmd.Flags().StringVar(&req.ExpiresIn, "expires", "", "how long it is in force, such as 24h (default for ever)")
 	cmd.Flags().StringArrayVar(&req.Entries, "entry", nil, "an entry of the policy that it may use; may be repeated (default all)")
 	cmd.Flags().StringArrayVar(&req.Pools, "pool", nil, "a pool whose tasks it may lease; may be repeated (default all)")
+	cmd.Flags().StringArrayVar(&req.Models, "model", nil, "a model that it may use, or a pattern such as openai/*; may be repeated (default all)")
 	cmd.Flags().StringVar(&req.Rate, "rate", "", "how many requests it may send, such as 10/s (default the server's)")
 	return cmd
 }
@@ -121,7 +124,7 @@ func printTokens(out io.Writer, all []schemas.Token, asJSON bool) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS")
+	fmt.Fprintln(table, "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS")
 	for _, t := range all {
 		entries := "all"
 		if len(t.Entries) > 0 {
@@ -135,7 +138,9 @@ func printTokens(out io.Writer, all []schemas.Token, asJSON bool) error {
 		if t.Rate != "" {
 			rate = t.Rate
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Name, t.Tenant, t.Status, ends(t), rate, strings.Join(t.Scopes, " "), entries, pools)
+		models := cmp.Or(strings.Join(t.Models, " "), "all")
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			t.ID, t.Name, t.Tenant, t.Status, ends(t), rate, strings.Join(t.Scopes, " "), entries, pools, models)
 	}
 	return table.Flush()
 }

@@ -35,7 +35,23 @@ func (a *App) warnings(c config.Config) []string {
 			all = append(all, fmt.Sprintf("agent %s: token: %s", taskType, w))
 		}
 	}
+	for _, m := range slices.Sorted(maps.Keys(c.Models)) {
+		all = append(all, unsafeHeaders(store, "model "+m, c.Models[m].Headers)...)
+		for _, u := range c.Models[m].Upstreams {
+			all = append(all, unsafeHeaders(store, "model "+m+": upstream "+u.Name, u.Headers)...)
+		}
+	}
 	return append(all, a.natsWarnings()...)
+}
+
+// unsafeHeaders says what is wrong with the secrets of headers, by their names.
+func unsafeHeaders(store *secrets.Store, whose string, headers map[string]string) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if w := unsafeSecret(store, headers[name]); w != "" {
+			all = append(all, whose+": header "+name+": "+w)
+		}
+	}
+	return all
 }
 
 // natsWarnings are about what goes over NATS in the clear, and what does not go.

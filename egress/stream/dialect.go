@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"time"
 
 	"weir/internal/problem"
 	"weir/schemas"
@@ -30,11 +31,33 @@ type Dialect struct {
 	Header http.Header
 	// Plain: the first that is sent is an event if there is one, and no comment.
 	Plain bool
+	// Hold is how long the beginning of an answer is held back for the first frame, so
+	// that what comes in its place can be answered with a status of its own. After that
+	// a comment begins the stream. 0: it is not.
+	Hold time.Duration
+	// Opening looks at the events before the first frame while the beginning is held. Its
+	// error goes to Refuse, and there is no stream. nil: any event may be the first.
+	Opening func(ctx context.Context, it *Item) error
+	// Left is called, once at most, when the client has gone before the end, and not
+	// where it was sent away.
+	Left func()
+	// Watch stands in for HTTP's; nil: that one. Neither is asked where the request has a
+	// Seat.
+	Watch Watch
+	// Answer: the stream is the answer to a request whose work ends. It goes on while
+	// the node drains, until EndWaits. Of one that has ended, a position behind the end is
+	// ErrBeyond.
+	Answer bool
+	// Over is all of a stream where everything was given before; nil: 204.
+	Over []byte
+	// Cut is what a stream ends with that ends before the action does, for a client
+	// that would take the end for the answer's; nil: nothing.
+	Cut func() []byte
 }
 
 // views is the dialect of the events route: every event, as its owner sees it.
-func views() Dialect {
-	return Dialect{
+func views() *Dialect {
+	return &Dialect{
 		Frame:  func(_ context.Context, it *Item) ([]byte, error) { return it.Frame(), nil },
 		Data:   func(_ context.Context, it *Item) ([]byte, error) { return it.JSON(), nil },
 		Refuse: problem.Write,
@@ -46,18 +69,30 @@ func views() Dialect {
 func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	maps.Copy(w.Header(), d.Header)
 	reader, err := e.feed.Follow(r.Context(), d.Ref, d.After)
-	if err != nil {
+	if err == nil && d.Answer && reader.astray {
+		reader.Close()
+		err = ErrBeyond
+	}
+	switch {
+	case err == nil:
+	case r.Context().Err() != nil:
+		e.gone(d.Left)
+		return
+	default:
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
+	}
+	if d.Answer {
+		reader.ends = e.feed.lastCall
 	}
 	e.stream(w, r, reader, d.shared())
 }
 
 // shared has the frames of a dialect made once for all watchers of an action.
-func (d Dialect) shared() Dialect {
+func (d Dialect) shared() *Dialect {
 	render := d.Frame // and no more of d: it is held for as long as the stream stands
 	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) { return it.in(ctx, render) }
-	return d
+	return &d
 }
 
 // ServeAs answers like Serve for the events of one action in a surface's own dialect:
@@ -80,6 +115,7 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 
 // making is a frame that one watcher makes for all.
 type making struct {
+	// done is closed when it is made; nil: nobody has waited for it yet.
 	done chan struct{}
 	err  error // set before done is closed; the log's
 }
@@ -96,10 +132,13 @@ func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]b
 		}
 		m := it.making
 		if m == nil {
-			m = &making{done: make(chan struct{})}
+			m = &making{}
 			it.making = m
 			it.mu.Unlock()
 			return it.tell(ctx, m, render)
+		}
+		if m.done == nil {
+			m.done = make(chan struct{})
 		}
 		it.mu.Unlock()
 		select {
@@ -126,7 +165,9 @@ func (it *Item) tell(ctx context.Context, m *making, render func(context.Context
 		case ctx.Err() == nil:
 			m.err = err
 		}
-		close(m.done)
+		if m.done != nil {
+			close(m.done)
+		}
 	}()
 	frame, err = render(ctx, it)
 	told = err == nil

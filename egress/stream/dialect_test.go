@@ -14,6 +14,7 @@ import (
 
 	"weir/egress/stream"
 	"weir/internal/fault"
+	"weir/schemas"
 )
 
 // slow is a dialect whose frame of the end is read from somewhere, when it is let.
@@ -124,6 +125,104 @@ func TestALogThatFailsFailsForAllWhoWait(t *testing.T) {
 			require.Contains(t, <-body, "event: settled\n")
 		}
 	})
+}
+
+// TestAStreamNeverJustEnds: where its end was read and cannot be given, it says so.
+func TestAStreamNeverJustEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		a := n.claim("a")
+		s := newSlow()
+		events := stream.NewEvents(n.feed, stream.HTTP{})
+		body := make(chan string, 1)
+		go func() {
+			w := httptest.NewRecorder()
+			events.AnswerAs(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody), stream.Dialect{
+				Ref: ref("a"), Frame: s.frame, Cut: func() []byte { return []byte("cut\n\n") }, Over: []byte("over\n\n"),
+			})
+			body <- w.Body.String()
+		}()
+		synctest.Wait()
+		a.settle(`{}`)
+		<-s.asked
+		n.feed.Close()
+		got := <-body
+		require.NotContains(t, got, "settled")
+		require.True(t, strings.HasSuffix(got, "cut\n\n"), got)
+	})
+}
+
+// TestAClientThatHasGoneBeforeItsStream could be begun is told of, too.
+func TestAClientThatHasGoneBeforeItsStream(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		leaves, drained bool
+		left, refused   int
+	}{
+		"it has gone":         {leaves: true, left: 1},
+		"it is there":         {refused: 1},
+		"it is sent away too": {leaves: true, drained: true},
+	} {
+		n := newNode(t, stream.Config{})
+		if tc.drained {
+			n.feed.EndWaits()
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		if tc.leaves {
+			leave()
+		}
+		left, refused := 0, 0
+		stream.NewEvents(n.feed, stream.HTTP{}).AnswerAs(
+			httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody), stream.Dialect{
+				Ref: ref("nobody"), Left: func() { left++ },
+				Refuse: func(http.ResponseWriter, *http.Request, error) { refused++ },
+			})
+		require.Equal(t, tc.left, left, name)
+		require.Equal(t, tc.refused, refused, name)
+	}
+}
+
+// TestASeatIsTakenOnce: by the stream that it was for, or by nobody.
+func TestASeatIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	n.claim("a").settle(`{}`)
+	taken, open := 0, 0
+	events := stream.NewEvents(n.feed, stream.HTTP{Watch: func(r *http.Request) (context.Context, func(), error) {
+		if open == 1 {
+			return nil, nil, fault.New(schemas.RateLimited, "too many")
+		}
+		taken, open = taken+1, open+1
+		return r.Context(), func() { open-- }, nil
+	}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+	seated, leave, err := events.Seat(r, nil)
+	require.NoError(t, err)
+	_, _, err = events.Seat(r, nil)
+	require.Error(t, err)
+	leave()
+	leave()
+	require.Zero(t, open, "nobody has begun a stream")
+
+	seated, leave, err = events.Seat(seated, nil)
+	require.NoError(t, err)
+	refused := 0
+	d := stream.Dialect{
+		Ref: ref("a"), Frame: func(_ context.Context, it *stream.Item) ([]byte, error) { return it.Frame(), nil },
+		Refuse: func(http.ResponseWriter, *http.Request, error) { refused++ },
+	}
+	w := httptest.NewRecorder()
+	events.AnswerAs(w, seated, d)
+	require.Contains(t, w.Body.String(), "event: settled\n")
+	require.Equal(t, 2, taken)
+	require.Zero(t, open)
+	leave()
+	require.Zero(t, open)
+	events.AnswerAs(httptest.NewRecorder(), seated, d) // another one on the same request
+	require.Equal(t, 3, taken)
+	require.Zero(t, refused)
 }
 
 // TestAFeedThatClosesEndsWhatIsRead, though its client would wait.

@@ -27,10 +27,8 @@ type HTTP struct {
 	LongPoll     time.Duration // the longest a page is waited for; default 25 s
 	// Watching is told of every stream that opens (1) and closes (-1).
 	Watching func(delta int)
-	// Watch lets a request hold a stream open until release is called, and until
-	// ctx ends, which it may sooner than the request's own; or it refuses it with
-	// an error that becomes a problem.
-	Watch func(r *http.Request) (ctx context.Context, release func(), err error)
+	// Watch says which requests may hold a stream open; default: all.
+	Watch Watch
 }
 
 // WithDefaults fills the zero fields.
@@ -103,7 +101,7 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 
 // answer gives what reader has in the form that was asked for, and takes the reader
 // over.
-func (e *Events) answer(w http.ResponseWriter, r *http.Request, reader *Reader, q query, d Dialect) {
+func (e *Events) answer(w http.ResponseWriter, r *http.Request, reader *Reader, q query, d *Dialect) {
 	if q.poll || q.form == FormJSON {
 		defer reader.Close()
 		e.page(w, r, reader, q.poll, d)
@@ -148,18 +146,18 @@ func explain(w http.ResponseWriter, id string, err error) error {
 		w.Header().Set("Link", "<"+ActionURL(id)+`>; rel="describedby"`)
 		return p
 	case errors.Is(err, ErrBeyond):
-		return Invalid("the position lies past the end of the stream")
+		return &fault.Error{Code: schemas.InvalidRequest, Message: "the position lies past the end of the stream", Cause: err}
 	case errors.Is(err, fault.ErrNotFound):
 		return fault.New(schemas.NotFound, "there is no such action")
 	case errors.Is(err, ErrClosed):
-		return fault.New(schemas.Unavailable, "this node is shutting down; try again")
+		return &fault.Error{Code: schemas.Unavailable, Message: "this node is shutting down; try again", Cause: err}
 	default:
 		return err
 	}
 }
 
 // page answers with what there is; with poll it waits for something first.
-func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool, d Dialect) {
+func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool, d *Dialect) {
 	q := r.URL.Query()
 	limit, err := Limit(q, 100)
 	if err != nil {
@@ -185,7 +183,7 @@ func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, po
 // collect fills a page from the reader, waiting up to wait for its first item.
 // next stands for as long as there may be more, so that a client follows an
 // action by asking again.
-func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration, d Dialect) (schemas.Page[json.RawMessage], error) {
+func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration, d *Dialect) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
 	ctx, cancel := context.WithTimeout(ctx, wait+logPatience)
 	defer cancel()

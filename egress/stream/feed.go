@@ -149,7 +149,8 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 }
 
 // EndStreams ends what would go on for as long as its client does: streams and
-// long polls. Whoever waits for one action's end goes on waiting. A server that
+// long polls. Whoever waits for one action's end goes on waiting, and so do streams that
+// are an answer; see Dialect.Answer. A server that
 // drains calls it first, then has its worker finish, then calls EndWaits, and
 // Close when all answers are given. It may be called twice.
 func (f *Feed) EndStreams() { f.endStream.Do(func() { close(f.draining) }) }
@@ -163,6 +164,7 @@ func (f *Feed) EndWaits() { f.endWait.Do(func() { close(f.lastCall) }) }
 func (f *Feed) Close() {
 	f.EndStreams()
 	f.cancel()
+	f.EndWaits()
 	f.stop()
 	f.done.Wait()
 }
@@ -188,7 +190,7 @@ func (f *Feed) arrived(rec schemas.Record) {
 	it := f.item(t.ref, tail, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.Type.NeedsBarrier()) {
+	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.NeedsBarrier()) {
 		t.deliver(it, f.cfg)
 		return
 	}

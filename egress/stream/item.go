@@ -37,9 +37,12 @@ type Item struct {
 // another version must not hang a watcher.
 func (f *Feed) item(ref schemas.Ref, tail schemas.Tail, rec schemas.Record) *Item {
 	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result}
-	ev, err := ledger.Decode(rec.Data)
-	if err != nil {
-		ev = outline(rec)
+	ev, ok := swift(rec.Data)
+	if !ok {
+		var err error
+		if ev, err = ledger.Decode(rec.Data); err != nil {
+			ev = outline(rec)
+		}
 	}
 	if tail == schemas.TailSettled && ev.Settled == nil {
 		ev.Type = schemas.EventSettled

@@ -100,6 +100,11 @@ func (a *action) progress(data string) {
 	a.append(schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(data)})
 }
 
+// delta is a part of an answer; first begins it.
+func (a *action) delta(first bool) {
+	a.append(schemas.Event{Type: schemas.EventDelta, First: first, Data: json.RawMessage(`{"chunks":[]}`)})
+}
+
 func (a *action) attempt() {
 	a.append(schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{
 		Number: 1, Class: schemas.ClassSafe, Worker: "worker-7", ExpiresAt: time.Now().UTC(),

@@ -66,7 +66,7 @@ func (r *Reader) wait(ctx context.Context, tick <-chan time.Time) (ticked bool, 
 		return true, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-r.f.draining:
+	case <-r.ends:
 		return false, ErrClosed
 	}
 }

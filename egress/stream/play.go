@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -18,18 +20,27 @@ type play struct {
 	buf    []byte // frames that are to be written, while there are any
 	// release is of what Watch has held.
 	release func()
+	// client ends when the client has gone.
+	client context.Context //nolint:containedctx // the request's
+	left   func()
+	cut    func() []byte
+	answer bool
+	// over: everything was given, the action's end too, or another answer. away: nothing
+	// can be written.
+	over, away bool
 }
-
-// batch is how many bytes of frames go into one write.
-const batch = 32 << 10
 
 // stream answers with what reader gives, and takes the reader over. Once it is
 // begun, the rest is left to the server where it can be: a stream may be silent for
 // hours, and a node has thousands of them.
-func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, d Dialect) { //nolint:contextcheck // the request's own, which Watch may cut short
-	p := &play{e: e, reader: reader, render: d.Frame, out: makeWriter(w, e.cfg.WriteTimeout)}
+func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, d *Dialect) { //nolint:contextcheck // the request's own, which Watch may cut short
+	p := &play{
+		e: e, reader: reader, render: d.Frame, out: makeWriter(w, e.cfg.WriteTimeout),
+		client: r.Context(), left: d.Left, cut: d.Cut, answer: d.Answer,
+	}
 	ctx := p.start(w, r, d)
 	if ctx == nil {
+		p.close()
 		return
 	}
 	wrapped := p.out
@@ -42,51 +53,89 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, 
 
 // start begins the answer. It returns until when the stream may go on, and nil
 // where nothing is left to do.
-func (p *play) start(w http.ResponseWriter, r *http.Request, d Dialect) context.Context {
-	defer func() {
-		if p.release == nil {
-			p.reader.Close()
+func (p *play) start(w http.ResponseWriter, r *http.Request, d *Dialect) (ctx context.Context) {
+	if d.Hold > 0 { // what is held back is held open
+		if ctx = p.admit(w, r, d); ctx == nil {
+			return nil
 		}
-	}()
-	if d.Plain {
-		if err := p.lead(r.Context()); err != nil {
-			d.Refuse(w, r, explain(w, p.reader.w.topic.ref.ID, err))
+		p.out.unhurried()
+	}
+	if d.Plain || d.Hold > 0 {
+		if err := p.lead(r.Context(), d); err != nil {
+			if p.client.Err() == nil {
+				d.Refuse(w, r, explain(w, p.reader.w.topic.ref.ID, err))
+				p.over = true
+			}
 			return nil
 		}
 	}
 	if len(p.buf) == 0 && p.reader.Ended() {
-		w.WriteHeader(http.StatusNoContent) // tells an EventSource to stop resuming
-		return nil
+		if p.over = true; d.Over == nil {
+			w.WriteHeader(http.StatusNoContent) // tells an EventSource to stop resuming
+			return nil
+		}
+		p.buf = d.Over
 	}
 	if r.Method == http.MethodHead {
 		Header(w.Header())
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	ctx, release, err := p.e.cfg.Watch(r)
-	if err != nil {
-		d.Refuse(w, r, err)
-		return nil
+	if ctx == nil {
+		if ctx = p.admit(w, r, d); ctx == nil {
+			return nil
+		}
 	}
-	p.release = release
-	p.e.cfg.Watching(1)
 	if p.begin() != nil {
-		p.close()
+		p.away = true
 		return nil
 	}
 	return ctx
 }
 
-// lead renders events until there is one to begin with, or none to be had at once.
-func (p *play) lead(ctx context.Context) error {
+// admit has the stream held open, or answers that it may not be.
+func (p *play) admit(w http.ResponseWriter, r *http.Request, d *Dialect) context.Context {
+	watch := d.Watch
+	if watch == nil {
+		watch = p.e.cfg.Watch
+	}
+	ctx, release, err := seated(r, watch)(r)
+	if err != nil {
+		d.Refuse(w, r, err)
+		p.over = true
+		return nil
+	}
+	p.release = release
+	p.e.cfg.Watching(1)
+	return ctx
+}
+
+// lead renders events until there is one to begin with. It waits as long as the dialect
+// holds the beginning, and else not at all.
+func (p *play) lead(ctx context.Context, d *Dialect) error {
 	up := make(chan time.Time)
-	close(up)
-	for len(p.buf) == 0 && p.reader.Pending() {
+	if d.Hold > 0 {
+		defer time.AfterFunc(d.Hold, func() { close(up) }).Stop()
+	} else {
+		close(up)
+	}
+	for len(p.buf) == 0 && (p.reader.Pending() || d.Hold > 0 && !p.reader.Ended()) {
 		items, err := p.reader.Next(ctx, up)
-		if err != nil {
+		if errors.Is(err, ErrClosed) && p.late(ctx) {
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+		if len(items) == 0 {
+			return nil
+		}
 		for _, it := range items {
+			if d.Opening != nil && len(p.buf) == 0 {
+				if err := d.Opening(ctx, it); err != nil {
+					return err
+				}
+			}
 			frame, err := p.frame(ctx, it)
 			if err != nil {
 				return err
@@ -97,55 +146,14 @@ func (p *play) lead(ctx context.Context) error {
 	return nil
 }
 
-// run writes until the action has ended, its client is gone, or the stream may not
-// be held open any longer. It only waits itself, so that a silent stream needs no
-// more stack than that takes.
-func (p *play) run(ctx context.Context) {
-	tick := time.NewTicker(p.e.cfg.KeepAlive)
-	defer p.close()
-	defer tick.Stop()
-	for ticked, more := false, true; more; {
-		wire.Aside(func() { more = p.turn(ctx, ticked) })
-		if !more {
-			return
-		}
-		var err error
-		if ticked, err = p.reader.wait(ctx, tick.C); err != nil {
-			p.out.End() // the client has to resume elsewhere
-			return
-		}
+// late reports whether the log has something that the feed has not brought yet, once it
+// is over for who waits for it: whoever waits for an answer looks a last time.
+func (p *play) late(ctx context.Context) bool {
+	if !p.answer {
+		return false
 	}
-}
-
-// turn writes what there is by now. more is false where the stream has ended.
-func (p *play) turn(ctx context.Context, ticked bool) (more bool) {
-	if ticked { // what the feed may have missed, it asks the log for itself
-		return p.out.Comment() == nil
-	}
-	for p.out.Live() || p.reader.Pending() {
-		items, err := p.reader.now(ctx)
-		if err == nil && len(items) == 0 {
-			return true
-		}
-		if err != nil {
-			break // the end, or a client that has to resume elsewhere
-		}
-		more, err := p.send(ctx, items)
-		if err != nil {
-			return false // too slow, or gone: the deadline stays and the server closes
-		}
-		if !more {
-			break
-		}
-	}
-	p.out.End()
-	return false
-}
-
-func (p *play) close() {
-	p.e.cfg.Watching(-1)
-	p.release()
-	p.reader.Close()
+	p.answer = false
+	return p.reader.missed(ctx)
 }
 
 // begin sends the headers with the first events if there are any.
@@ -160,70 +168,29 @@ func (p *play) begin() error {
 	return p.out.Flush()
 }
 
-// send writes events and flushes. more is false where the stream has to end because
-// an event cannot be had.
-func (p *play) send(ctx context.Context, items []*Item) (more bool, err error) {
-	shown := false
-	for i, it := range items {
-		items[i] = nil // a long history is not held for as long as a slow client takes for it
-		frame, err := p.frame(ctx, it)
-		if err != nil {
-			return false, nil //nolint:nilerr // told by the stream's end
-		}
-		shown = shown || len(frame) > 0
-		if err := p.add(frame); err != nil {
-			return false, err
-		}
+// close ends what the stream has held, and says so if its client did not wait for the
+// end.
+func (p *play) close() {
+	if p.release != nil {
+		p.e.cfg.Watching(-1)
+		p.release()
 	}
-	if !shown {
-		return true, nil
-	}
-	if err := p.flush(); err != nil {
-		return false, err
-	}
-	return true, p.out.Flush()
-}
-
-// frame renders an event, and waits for a log that is away. Only what ended the
-// action may have to be read from there, which a feed that is closed must not wait for.
-func (p *play) frame(ctx context.Context, it *Item) ([]byte, error) {
-	reading := ctx
-	if final(it.Event.Type) {
-		var done func()
-		reading, done = p.e.feed.until(ctx)
-		defer done()
-	}
-	for {
-		frame, err := p.render(reading, it)
-		if err == nil {
-			return frame, nil
-		}
-		if err := p.reader.outlive(ctx, err); err != nil {
-			return nil, err
-		}
+	p.reader.Close()
+	if !p.over && (p.away || p.client.Err() != nil) {
+		p.e.gone(p.left)
 	}
 }
 
-// add puts a frame with those before it, so that many small ones are few writes.
-func (p *play) add(frame []byte) error {
-	if len(p.buf)+len(frame) > batch {
-		if err := p.flush(); err != nil {
-			return err
-		}
+// gone says that a client did not wait for the end, to whoever wants to know it. One that
+// is sent away because the node stops has not gone.
+func (e *Events) gone(left func()) {
+	if left == nil {
+		return
 	}
-	if len(frame) > batch/2 {
-		return p.out.Write(frame)
+	select {
+	case <-e.feed.lastCall:
+	case <-e.feed.ctx.Done():
+	default:
+		left()
 	}
-	p.buf = append(p.buf, frame...)
-	return nil
-}
-
-// flush writes the frames that were put aside. A silent stream keeps no buffer.
-func (p *play) flush() error {
-	if len(p.buf) == 0 {
-		return nil
-	}
-	err := p.out.Write(p.buf)
-	p.buf = nil
-	return err
 }

@@ -49,7 +49,11 @@ type Reader struct {
 	late  int  // pages in a row that did not come nearer to it
 	limit int  // how many records the next page may have; 0: the first
 	ended bool // the terminal event has been given
-	ready []*Item
+	// astray says that the position lies behind the end of an action that has ended.
+	astray bool
+	ready  []*Item
+	// ends is closed when nobody is to be kept waiting any more.
+	ends <-chan struct{}
 }
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
@@ -57,7 +61,7 @@ type Reader struct {
 // another status. Errors: fault.ErrNotFound, ErrBeyond, *GoneError, and the
 // log's own. Close the reader when done.
 func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Reader, error) {
-	r := &Reader{f: f, w: f.watch(ref, true), seq: after}
+	r := &Reader{f: f, w: f.watch(ref, true), seq: after, ends: f.draining}
 	if err := r.open(ctx, after); err != nil {
 		r.Close()
 		return nil, err
@@ -125,7 +129,7 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 		r.expect(end.Seq) // another replica than the one before has it already
 		return nil
 	}
-	r.ended = ok
+	r.ended, r.astray = ok, ok && end.Seq < after && newest.Seq < after
 	return err
 }
 
@@ -199,7 +203,7 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 		}
 		n = it.Event.N
 		ended = ended || final(it.Event.Type)
-		if it.Event.Type.NeedsBarrier() {
+		if it.Event.NeedsBarrier() {
 			durable = it.Seq
 		}
 		items = append(items, it)

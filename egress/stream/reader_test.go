@@ -253,6 +253,82 @@ func TestBarrierBatchesAndKeepsOrder(t *testing.T) {
 	require.EqualValues(t, 4, g.calls.Load(), "three queued events share one barrier")
 }
 
+// TestTheFirstOfAnAnswerPassesABarrier, as it comes and from the log; what is behind it
+// needs none, and does not overtake it.
+func TestTheFirstOfAnAnswerPassesABarrier(t *testing.T) {
+	t.Parallel()
+	for name, live := range map[string]bool{"as it comes": true, "from the log": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate()
+			n := newNode(t, stream.Config{Barrier: g.pass})
+			a := n.claim("a")
+			if !live {
+				a.delta(true)
+				a.delta(false)
+			}
+			shown, after := make(chan *stream.Item, 100), uint64(0)
+			if !live {
+				after = a.seqs()[0]
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			followed := make(chan error, 1)
+			go func() {
+				r, err := n.feed.Follow(ctx, ref("a"), after)
+				for err == nil {
+					var items []*stream.Item
+					items, err = r.Next(ctx, nil)
+					for _, it := range items {
+						shown <- it
+					}
+				}
+				if r != nil {
+					r.Close()
+				}
+				followed <- err
+			}()
+			pass := func() {
+				select {
+				case <-g.began:
+				case it := <-shown:
+					require.Fail(t, "it was shown before the barrier", it.Event.Type)
+				}
+				g.open <- struct{}{}
+			}
+			if live {
+				pass() // of the event that was accepted
+				require.Equal(t, schemas.EventAccepted, (<-shown).Event.Type)
+				a.delta(true)
+				a.delta(false)
+			}
+			pass()
+			require.True(t, (<-shown).Event.First)
+			go func() { // for what came while the first was held
+				for {
+					select {
+					case <-g.began:
+						g.open <- struct{}{}
+					case <-ctx.Done():
+						return
+					}
+				}
+			}()
+			require.False(t, (<-shown).Event.First)
+			calls := g.calls.Load()
+			for range 10 {
+				a.delta(false)
+			}
+			for range 10 {
+				<-shown
+			}
+			require.Equal(t, calls, g.calls.Load(), "none a chunk")
+			cancel()
+			require.ErrorIs(t, <-followed, context.Canceled)
+		})
+	}
+}
+
 func TestHistoryPassesABarrierOnce(t *testing.T) {
 	t.Parallel()
 	g := newGate()

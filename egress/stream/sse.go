@@ -13,6 +13,7 @@ type Writer struct {
 	rc      *http.ResponseController
 	timeout time.Duration
 	live    bool
+	until   time.Time // the deadline that stands; zero: none
 }
 
 // NewWriter prepares w for a stream and lifts the deadlines that the server
@@ -47,10 +48,13 @@ func Header(h http.Header) {
 
 // Open sets the headers. They leave with what is flushed first.
 func (s *Writer) Open() {
-	_ = s.rc.SetReadDeadline(time.Time{}) // else the deadline of the request's body ends the stream
+	s.unhurried()
 	Header(s.w.Header())
 	s.w.WriteHeader(http.StatusOK)
 }
+
+// unhurried lifts the deadline of the request's body, which would end the stream.
+func (s *Writer) unhurried() { _ = s.rc.SetReadDeadline(time.Time{}) }
 
 // Begin sends the headers and a first comment, so that the client and every
 // proxy between know at once that the stream stands.
@@ -84,11 +88,22 @@ func (s *Writer) Flush() error {
 }
 
 // End lifts the write deadline again: the connection may serve other requests.
-func (s *Writer) End() { _ = s.rc.SetWriteDeadline(time.Time{}) }
+func (s *Writer) End() {
+	s.until = time.Time{}
+	_ = s.rc.SetWriteDeadline(s.until)
+}
 
-// deadline is renewed by every write. Where it is not supported, the server's
-// own limits hold; where the connection is gone, the write will tell.
-func (s *Writer) deadline() { _ = s.rc.SetWriteDeadline(time.Now().Add(s.timeout)) }
+// deadline leaves a write its time, and up to a quarter more: many small ones then have
+// the same. Where it is not supported, the server's own limits hold; where the
+// connection is gone, the write will tell.
+func (s *Writer) deadline() {
+	now := time.Now()
+	if s.until.Sub(now) >= s.timeout {
+		return
+	}
+	s.until = now.Add(s.timeout + s.timeout/4)
+	_ = s.rc.SetWriteDeadline(s.until)
+}
 
 // innermost looks through the wrappers.
 func innermost(w http.ResponseWriter) http.ResponseWriter {

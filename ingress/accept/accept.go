@@ -34,7 +34,7 @@ type Config struct {
 	Durability schemas.Durability
 	// Deadlines are how long an action of a kind may take, from acceptance to
 	// its end. Defaults: http 2 min, plan and run 10 min, rule 30 s, task
-	// 8 h, push 15 min, repo 30 min.
+	// 8 h, push and chat 15 min, repo 30 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
@@ -55,6 +55,7 @@ func (c Config) withDefaults() Config {
 	deadlines := map[schemas.Kind]time.Duration{
 		schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindRun: 10 * time.Minute, schemas.KindRule: 30 * time.Second,
 		schemas.KindTask: 8 * time.Hour, schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute,
+		schemas.KindChat: 15 * time.Minute,
 	}
 	for k, d := range c.Deadlines {
 		if d > 0 {
@@ -96,11 +97,13 @@ type Request struct {
 	Tenant string
 	Kind   schemas.Kind
 	Class  schemas.Class // kind http
-	// TaskType and Sensitive are those of kind run.
+	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat.
 	TaskType  string
 	Sensitive bool
 	// Timeout is how long this action may take; zero: what its kind may.
 	Timeout time.Duration
+	// Until is when it ends at the latest, however long it may take; zero: never mind.
+	Until time.Time
 	// Payload is the kind's document, as it will lie on the log.
 	Payload json.RawMessage
 	// Principal is the id of the token that asks; empty in open mode.
@@ -108,8 +111,15 @@ type Request struct {
 	// Entries are the only entries of the policy that it may use; empty: all.
 	// Who joins an action that exists gets what that one was accepted with.
 	Entries []string
+	// Models are patterns of the only models that it may use; empty: all. They bound
+	// what is joined as Entries do.
+	Models []string
+	// Answers is set for kind chat, see schemas.Action.
+	Answers []string
 	// TokenHash is set for kind task, see schemas.Action.
 	TokenHash string
+	// TraceParent is the caller's span, as its header says it; what is none is not kept.
+	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
 	// Refusal, if set, is what a name gets that is new: the request joins an action
@@ -126,6 +136,9 @@ type Request struct {
 type Accepted struct {
 	schemas.Ref
 	Receipt schemas.Receipt
+	// Before is the position right before an action that this request has made: where
+	// its history begins.
+	Before uint64
 	// Replayed says that the answer is the stored one of an earlier request
 	// with the same Idempotency-Key.
 	Replayed bool
@@ -162,6 +175,9 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	out.Receipt = schemas.Receipt{
 		ID: st.ID, Status: st.Status(), Duplicate: duplicate,
 		Durability: a.cfg.Durability, Class: st.Action.Class,
+	}
+	if !duplicate {
+		out.Before = st.Seq - 1
 	}
 	if err := a.cfg.Barrier(ctx); err != nil {
 		return out, unknown(err, action.IDSource)
@@ -201,26 +217,36 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		r.Source = schemas.IDGenerated
 	}
 	if len(r.Entries) > 0 {
-		fingerprint = bounded(fingerprint, r.Entries)
+		fingerprint = bounded(fingerprint, "", r.Entries)
+	}
+	if len(r.Models) > 0 {
+		fingerprint = bounded(fingerprint, "models", r.Models)
 	}
 	if r.Timeout <= 0 {
 		r.Timeout = a.cfg.Deadlines[r.Kind]
 	}
+	if !schemas.ValidTraceParent(r.TraceParent) {
+		r.TraceParent = ""
+	}
 	now := a.cfg.Now().UTC()
+	deadline := now.Add(r.Timeout)
+	if !r.Until.IsZero() && r.Until.Before(deadline) {
+		deadline = r.Until.UTC()
+	}
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive,
-		Fingerprint: fingerprint, AcceptedAt: now, Deadline: now.Add(r.Timeout),
-		Principal: r.Principal, Entries: r.Entries, TokenHash: r.TokenHash, Supersedes: r.Supersedes, Payload: r.Payload,
+		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline,
+		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }
 
 // bounded makes what an action may use a part of what was asked for: a token
 // joins no action that could use more than it may, or less.
-func bounded(fingerprint string, entries []string) string {
+func bounded(fingerprint, by string, names []string) string {
 	h := sha256.New()
-	h.Write([]byte(fingerprint))
-	for _, e := range slices.Sorted(slices.Values(entries)) {
+	h.Write([]byte(fingerprint + by))
+	for _, e := range slices.Sorted(slices.Values(names)) {
 		h.Write([]byte{0})
 		h.Write([]byte(e))
 	}

@@ -128,6 +128,48 @@ func TestEntriesArePartOfTheRequest(t *testing.T) {
 	}
 }
 
+// So are its models; what was made without that limit keeps its fingerprint.
+func TestModelsArePartOfTheRequest(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ask := func(id string, entries, models []string) error {
+		r := request(byID(id), `{"a":1}`)
+		r.Entries, r.Models = entries, models
+		_, err := w.Accept(t.Context(), r)
+		return err
+	}
+	require.NoError(t, ask("x", nil, []string{"a", "b/*"}))
+	require.NoError(t, ask("x", nil, []string{"b/*", "a"}), "in any order")
+	for _, models := range [][]string{nil, {"a"}, {"a", "b/*", "c"}} {
+		require.Equal(t, schemas.Conflict, code(t, ask("x", nil, models)), "%v", models)
+	}
+	require.Equal(t, schemas.Conflict, code(t, ask("x", []string{"a", "b/*"}, nil)), "an entry is no model")
+	require.NoError(t, ask("y", []string{"a"}, []string{"b"}))
+	require.Equal(t, schemas.Conflict, code(t, ask("y", []string{"b"}, []string{"a"})))
+	st, err := w.ledger.Find(t.Context(), "t", "y")
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, st.Action.Models)
+}
+
+// TestUntil: an action ends with what it belongs to, if its own time is longer.
+func TestUntil(t *testing.T) {
+	t.Parallel()
+	for id, until := range map[string]time.Duration{"soon": time.Minute, "late": time.Hour} {
+		w := setup(t)
+		r := request(byID(id), `{}`)
+		r.Kind, r.Until = schemas.KindChat, w.clock().Add(until)
+		_, err := w.Accept(t.Context(), r)
+		require.NoError(t, err)
+		st, err := w.ledger.Find(t.Context(), "t", id)
+		require.NoError(t, err)
+		if until < 15*time.Minute {
+			require.True(t, st.Action.Deadline.Equal(r.Until))
+			continue
+		}
+		require.Equal(t, 15*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
+	}
+}
+
 func TestDeadlineByKind(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -17,6 +17,7 @@ import (
 // Ledger is what this package needs of the action log.
 type Ledger interface {
 	Find(ctx context.Context, tenant, id string) (*ledger.State, error)
+	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
@@ -29,6 +30,10 @@ type Config struct {
 	// Nudge tells the worker that runs an action to look at it now. The word
 	// on the log counts; a nudge may be lost.
 	Nudge func(ref schemas.Ref)
+	// Stop tells the worker that runs an action to stop, before the word of it is on the
+	// log: a worker that writes all the time would be first there again and again. It may
+	// be lost. Default: the worker hears of it by Nudge.
+	Stop func(ref schemas.Ref)
 	// StoreTimeout bounds one change; default 10 s.
 	StoreTimeout time.Duration
 }
@@ -46,6 +51,9 @@ func New(l Ledger, cfg Config) *Control {
 	}
 	if cfg.Nudge == nil {
 		cfg.Nudge = func(schemas.Ref) {}
+	}
+	if cfg.Stop == nil {
+		cfg.Stop = func(schemas.Ref) {}
 	}
 	if cfg.StoreTimeout <= 0 {
 		cfg.StoreTimeout = 10 * time.Second

@@ -26,6 +26,7 @@ type world struct {
 	log    *memlog.Log
 	accept *accept.Acceptor
 	nudged []schemas.Ref
+	stop   func(ref schemas.Ref) // nil: nobody hears of it
 
 	mu      sync.Mutex
 	before  func(schemas.Append) error
@@ -52,6 +53,12 @@ func setup(t *testing.T) *world {
 	w.Control = actions.New(w.ledger, actions.Config{
 		Barrier: func(context.Context) error { return w.barrier },
 		Nudge:   func(ref schemas.Ref) { w.nudged = append(w.nudged, ref) },
+		Stop: func(ref schemas.Ref) {
+			if w.stop != nil {
+				w.stop(ref)
+			}
+		},
+		StoreTimeout: 2 * time.Second,
 	})
 	return w
 }
@@ -125,6 +132,9 @@ func TestCancelBeforeTheStart(t *testing.T) {
 				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
 				require.Equal(t, string(schemas.TaskFailed), result.Error.Code)
 				require.JSONEq(t, `{"code":"CANCELED"}`, string(result.Error.Details))
+			}
+			if kind == schemas.KindChat {
+				require.JSONEq(t, `{"error":{"status":499,"message":"`+st.Settled.Message+`"}}`, string(st.Settled.Result))
 			}
 			if kind == schemas.KindRule {
 				require.JSONEq(t, `{"operation":"global.off","request_id":"r","error":{"code":"INTERNAL_ERROR","message":"`+st.Settled.Message+`","detail":"CANCELED"}}`, string(st.Settled.Result))
@@ -280,6 +290,56 @@ func TestCancelGivesUpOnAnActionThatNeverRests(t *testing.T) {
 	})
 	_, err := w.Cancel(t.Context(), "t", "x")
 	require.Equal(t, schemas.Unavailable, code(t, err))
+}
+
+// TestCancelIsNotStarved by a worker that writes all the time: the log is not read again,
+// and the worker hears of it before.
+func TestCancelIsNotStarved(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref := w.put(t, "x", schemas.KindChat, started())
+	worker, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	told, first := 0, 50
+	w.stop = func(r schemas.Ref) {
+		require.Equal(t, ref, r)
+		require.Equal(t, 50, first, "before the first try")
+		told++
+	}
+	w.plant(func(m schemas.Append) error {
+		if ev, err := ledger.Decode(m.Data); err == nil && ev.Type == schemas.EventCancel && first > 0 {
+			first--
+			require.NoError(t, w.ledger.Append(t.Context(), worker, schemas.Event{Type: schemas.EventDelta}))
+		}
+		return nil
+	})
+	s, err := w.Cancel(t.Context(), "t", "x")
+	require.NoError(t, err)
+	require.True(t, s.CancelRequested)
+	require.Zero(t, first)
+	require.Equal(t, 1, told)
+	require.Equal(t, []schemas.Ref{ref}, w.nudged, "and once it is written")
+}
+
+// TestTheWorkerAnswersACancel that it has heard of before it was written.
+func TestTheWorkerAnswersACancel(t *testing.T) {
+	t.Parallel()
+	for outcome, want := range map[schemas.Outcome]schemas.Code{schemas.OutcomeCanceled: "", schemas.OutcomeSucceeded: schemas.Conflict} {
+		w := setup(t)
+		ref := w.put(t, "x", schemas.KindChat, started())
+		w.stop = func(schemas.Ref) { w.write(t, ref, settled(outcome)) }
+		s, err := w.Cancel(t.Context(), "t", "x")
+		require.Equal(t, string(outcome), s.Status)
+		require.False(t, s.CancelRequested)
+		require.Empty(t, w.nudged)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.Equal(t, want, code(t, err))
+		}
+		_, err = w.Cancel(t.Context(), "t", "x")
+		require.Equal(t, schemas.Conflict, code(t, err), "that was another's")
+	}
 }
 
 func TestUnknownFateOfAChange(t *testing.T) {

@@ -16,12 +16,42 @@ const canceledMessage = "the action was canceled before it was started; nothing 
 // Cancel stops an action. One that nobody has begun is settled canceled at
 // once, unless it is a task; a running one is asked to stop, and ends by its worker's
 // word: it may still succeed. A settled one is CONFLICT, with its status.
+//
+// Its worker is told before the request is written, and may have ended it by then: that
+// it ended canceled answers the request.
 func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error) {
-	s, err := c.do(ctx, tenant, id, cancel)
+	told := c.stop(ctx, tenant, id)
+	s, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
+		switch {
+		case !told && st.Settled == nil && st.Started && st.Kind != schemas.KindTask:
+			told = true // it was begun a moment ago
+			c.cfg.Stop(st.Ref)
+		case told && st.Settled != nil && st.Settled.Outcome == schemas.OutcomeCanceled:
+			return schemas.Event{}, errUnchanged
+		}
+		return cancel(st)
+	})
 	if err == nil && s.CancelRequested {
 		c.cfg.Nudge(s.ref)
 	}
 	return s, err
+}
+
+// stop tells the worker of an action that is under way to stop, before anything else is
+// read: a history that others write to all the time takes long to read. A task stops by
+// its events alone.
+func (c *Control) stop(ctx context.Context, tenant, id string) (told bool) {
+	if !schemas.ValidID(id) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.StoreTimeout)
+	defer cancel()
+	st, err := c.ledger.Glance(ctx, tenant, id)
+	if err != nil || st.Settled != nil || !st.Started || st.Kind == schemas.KindTask {
+		return false
+	}
+	c.cfg.Stop(st.Ref)
+	return true
 }
 
 // CancelTask asks a task to stop; any other action is NOT_FOUND. A task is never
@@ -89,6 +119,8 @@ func canceled(st *ledger.State) (json.RawMessage, error) {
 			Code: string(schemas.TaskFailed), Message: canceledMessage,
 			Details: json.RawMessage(`{"code":"` + string(schemas.Canceled) + `"}`),
 		}})
+	case schemas.KindChat:
+		return ledger.Encode(schemas.ChatResult{Error: &schemas.ChatError{Status: schemas.ChatCanceled, Message: canceledMessage}})
 	case schemas.KindRule:
 		var order schemas.RuleOrder
 		_ = json.Unmarshal(st.Action.Payload, &order) // where it lies aside, the answer repeats what its request said

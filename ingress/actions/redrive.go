@@ -85,13 +85,17 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	if !ok {
 		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the entries that the parked action was limited to")
 	}
+	models, ok := grant.BothModels(st.Action.Models, by.Models)
+	if !ok {
+		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the models that the parked action was limited to")
+	}
 	if err := grant.Payload(st.Kind, payload, by.Entries); err != nil {
 		return accept.Accepted{}, unreadable(err)
 	}
 	req := accept.Request{
 		Name:   accept.Name{ID: accept.Derive("rdr-", tenant, strconv.FormatUint(sequence, 10)), Source: schemas.IDGenerated},
 		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID,
-		Principal: by.Principal, Entries: entries,
+		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 	}
 	if err := r.anew(&req); err != nil {
 		return accept.Accepted{}, unreadable(err)
@@ -110,7 +114,7 @@ func final(k schemas.Kind) error {
 		return fault.New(schemas.Conflict, "a push is not redriven; its objects are not kept, so push again")
 	case schemas.KindRepo: // somebody else may have the name now
 		return fault.New(schemas.Conflict, "the making of a repository is not redriven; ask for it anew with POST /v1/repos")
-	case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun:
+	case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun, schemas.KindChat:
 	}
 	return nil
 }
@@ -130,6 +134,8 @@ func (r *Redriver) anew(req *accept.Request) error {
 			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
 		}
 		req.TaskType, req.Sensitive, req.Timeout = run.TaskType, run.Sensitive(), run.Timeout()
+	case schemas.KindChat:
+		req.Sensitive = true
 	case schemas.KindPlan: // says it all by itself
 	case schemas.KindRule, schemas.KindTask, schemas.KindPush, schemas.KindRepo: // are not made anew, see final
 	}

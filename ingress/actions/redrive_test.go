@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/ingress/accept"
 	"weir/ingress/actions"
 	"weir/ingress/grant"
 	"weir/ingress/strict"
@@ -61,6 +62,32 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, out.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
+}
+
+// A completion is asked for anew, within what both tokens may use.
+func TestRedriveOfACompletion(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	out, err := w.accept.Accept(t.Context(), accept.Request{
+		Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Tenant: "t", Kind: schemas.KindChat, Sensitive: true,
+		Payload: json.RawMessage(`{"model":"m","body":{},"prompt":1,"choices":1}`), Models: []string{"a/*", "b"}, Entries: []string{"model:a"},
+	})
+	require.NoError(t, err)
+	w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))
+	dead := letter("x")
+	dead.Kind = schemas.KindChat
+	seq := w.park(t, dead)
+	_, err = w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq)
+	require.Equal(t, schemas.Forbidden, code(t, err))
+	again, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
+	require.NoError(t, err)
+	st, err := w.ledger.Load(t.Context(), again.Ref)
+	require.NoError(t, err)
+	require.True(t, st.Action.Sensitive)
+	require.Equal(t, []string{"a/1"}, st.Action.Models)
+	require.Equal(t, []string{"model:a"}, st.Action.Entries)
+	require.Equal(t, "p", st.Action.Principal)
+	require.JSONEq(t, `{"model":"m","body":{},"prompt":1,"choices":1}`, string(st.Action.Payload))
 }
 
 func TestRedriveRefuses(t *testing.T) {

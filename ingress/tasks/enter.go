@@ -32,6 +32,40 @@ func (d *Desk) Enter(ctx context.Context, token string) (Visit, error) {
 	return d.enter(ctx, b, nil)
 }
 
+// Holds is Enter for whoever has shown a token of another kind already: the task that it
+// holds as an agent of a pool. ok is false where it holds none.
+func (d *Desk) Holds(ctx context.Context, tenant, holder string) (v Visit, ok bool, err error) {
+	b, ok, err := d.held(ctx, schemas.Token{Tenant: tenant, ID: holder})
+	if err != nil || !ok {
+		return Visit{}, false, err
+	}
+	v, err = d.enter(ctx, b, nil)
+	return v, err == nil, err
+}
+
+// Look is Enter for a question that changes nothing: it neither takes the task nor keeps
+// its lease.
+func (d *Desk) Look(ctx context.Context, token string) (Visit, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return Visit{}, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	f, err := d.open(ctx, b.ref)
+	if err == nil {
+		_, err = d.acts(b, f)
+	}
+	if err != nil {
+		return Visit{}, d.refusal(b, err)
+	}
+	d.known(b)
+	return visit(b, f), nil
+}
+
+// Action is what the task was accepted as: what whoever filed it may use, its holder may.
+func (v Visit) Action() schemas.Action { return v.action }
+
 // enter lets a bearer in and writes what it does, if anything, in the same breath.
 func (d *Desk) enter(ctx context.Context, b bearer, do func(f file) (*schemas.TaskEvent, error)) (Visit, error) {
 	ctx, cancel := d.bounded(ctx)

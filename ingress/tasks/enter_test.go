@@ -38,6 +38,36 @@ func TestTheFirstRequestTakesTheTask(t *testing.T) {
 	require.Empty(t, leased, "what has a holder is no pool's")
 }
 
+// TestALookChangesNothing, and is refused as a request that would be.
+func TestALookChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.queue(t, "a")
+	v, err := w.Look(t.Context(), token)
+	require.NoError(t, err)
+	require.Equal(t, ref, v.Ref)
+	require.Equal(t, schemas.TaskStatusQueued, v.Task.Status)
+	require.Equal(t, "a", v.Action().ID)
+	require.Empty(t, w.whats(t, ref), "nobody has taken it")
+
+	pooled, own := w.file(t, "pooled")
+	_, leased, err := w.Take(t.Context(), "pool-1")
+	require.NoError(t, err)
+	before := len(w.leases.all())
+	v, err = w.Look(t.Context(), "pool-1")
+	require.NoError(t, err)
+	require.Equal(t, pooled, v.Ref)
+	_, err = w.Look(t.Context(), leased)
+	require.NoError(t, err)
+	require.Len(t, w.leases.all(), before, "nor is its holder heard of")
+
+	w.write(t, ref, settled(schemas.OutcomeCanceled))
+	for name, text := range map[string]string{"of an ended task": token, "of a leased task": own, "nothing": "", "another secret": w.Secret().Text(ref, 0)} {
+		_, err = w.Look(t.Context(), text)
+		require.Equal(t, schemas.Unauthorized, code(t, err), name)
+	}
+}
+
 func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

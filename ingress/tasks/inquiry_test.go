@@ -131,7 +131,7 @@ func TestATokenTooMany(t *testing.T) {
 		ev := schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "00"}}
 		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
 	}
-	_, _, err = w.Reissue(t.Context(), "t", "a", nil)
+	_, _, err = w.Reissue(t.Context(), "t", "a", nil, nil)
 	require.Equal(t, schemas.Conflict, code(t, err))
 	require.ErrorContains(t, err, "1000")
 }
@@ -142,7 +142,7 @@ func TestAnotherToken(t *testing.T) {
 	ref, first := w.file(t, "a")
 	_, err := w.Enter(t.Context(), first)
 	require.NoError(t, err)
-	got, second, err := w.Reissue(t.Context(), "t", "a", nil)
+	got, second, err := w.Reissue(t.Context(), "t", "a", nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
 	_, err = w.Enter(t.Context(), first)
@@ -151,14 +151,14 @@ func TestAnotherToken(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, entries := range [][]string{{"x"}, {"x", "y"}} {
-		_, _, err = w.Reissue(t.Context(), "t", "a", entries)
+		_, _, err = w.Reissue(t.Context(), "t", "a", entries, nil)
 		require.Equal(t, schemas.Forbidden, code(t, err), "it would give more than the asker has")
 	}
-	_, third, err := w.Reissue(t.Context(), "t", "a", []string{"x", "e"})
+	_, third, err := w.Reissue(t.Context(), "t", "a", []string{"x", "e"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, second, done("d"))))
 	require.NoError(t, report(t, w, third, done("d")))
-	_, _, err = w.Reissue(t.Context(), "t", "a", nil)
+	_, _, err = w.Reissue(t.Context(), "t", "a", nil, nil)
 	require.Equal(t, schemas.Conflict, code(t, err), "it has ended")
 
 	w.file(t, "b")
@@ -166,8 +166,8 @@ func TestAnotherToken(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.Release(t.Context(), token)
 	require.NoError(t, err)
-	_, _, err = w.Reissue(t.Context(), "t", "b", nil)
+	_, _, err = w.Reissue(t.Context(), "t", "b", nil, nil)
 	require.Equal(t, schemas.Conflict, code(t, err), "it is the pool's for good")
-	_, _, err = w.Reissue(t.Context(), "other", "b", nil)
+	_, _, err = w.Reissue(t.Context(), "other", "b", nil, nil)
 	require.Equal(t, schemas.NotFound, code(t, err))
 }

@@ -36,6 +36,7 @@ type world struct {
 	leases  *leasesDouble
 	drain   chan struct{}
 	entries []string // of the tasks that are filed
+	models  []string // likewise
 
 	mu                     sync.Mutex
 	now                    time.Time
@@ -124,7 +125,7 @@ func (w *world) queue(tb testing.TB, id string, change ...func(*schemas.TaskOrde
 	secret := w.Secret()
 	out, err := w.accept.Accept(context.Background(), accept.Request{
 		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: schemas.KindTask,
-		Timeout: time.Hour, Payload: payload, Principal: "me", Entries: w.entries, TokenHash: secret.Hash(),
+		Timeout: time.Hour, Payload: payload, Principal: "me", Entries: w.entries, Models: w.models, TokenHash: secret.Hash(),
 	})
 	require.NoError(tb, err)
 	w.board.know(out.Ref)
@@ -240,7 +241,7 @@ func (b *boardDouble) entries() []board.Entry {
 		}
 		s := fold(st)
 		list = append(list, board.Entry{
-			Ref: ref, Accepted: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Pool: s.Order.Pool, Entries: st.Action.Entries,
+			Ref: ref, Accepted: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Pool: s.Order.Pool, Entries: st.Action.Entries, Models: st.Action.Models,
 			Leasable: s.Leasable(), Lease: s.Lease, Holder: s.Holder, Leased: s.Leased,
 		})
 	}

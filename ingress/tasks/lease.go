@@ -23,11 +23,13 @@ type Worker struct {
 	// Entries are the only entries of the policy that it may use; empty: all. A task that
 	// may use others is none for it.
 	Entries []string
+	// Models are patterns of the only models that it may use, likewise.
+	Models []string
 }
 
-// may reports whether it may lease the tasks of a pool that were made with entries.
-func (w Worker) may(pool string, entries []string) bool {
-	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && grant.Covers(w.Entries, entries)
+// may reports whether it may lease the tasks of a pool that were made with entries and models.
+func (w Worker) may(pool string, entries, models []string) bool {
+	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && grant.Covers(w.Entries, entries) && grant.CoversModels(w.Models, models)
 }
 
 // Take is Enter for an agent that asks for its task: where it is of a pool and holds
@@ -55,7 +57,7 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 		v, err = d.enter(ctx, b, nil)
 		return v, "", err
 	}
-	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Pools: who.Pools, Entries: who.Entries})
+	v, leased, err = d.lease(ctx, Worker{Tenant: who.Tenant, Holder: who.ID, Pools: who.Pools, Entries: who.Entries, Models: who.Models})
 	if err == nil && leased == "" {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
@@ -112,7 +114,7 @@ func (d *Desk) lease(ctx context.Context, w Worker) (v Visit, token string, err 
 				return Visit{}, "", unread(err)
 			}
 		}
-		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return w.may(e.Pool, e.Entries) }, candidates)
+		list := d.board.Leasable(w.Tenant, func(e board.Entry) bool { return w.may(e.Pool, e.Entries, e.Models) }, candidates)
 		if len(list) == 0 && try > 0 {
 			break
 		}
@@ -131,7 +133,7 @@ func (d *Desk) lease(ctx context.Context, w Worker) (v Visit, token string, err 
 func (d *Desk) claim(ctx context.Context, ref schemas.Ref, w Worker) (v Visit, token string, err error) {
 	secret, lease := d.Secret(), 0
 	f, wrote, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
-		if !f.task.Leasable() || d.over(f) || !w.may(f.task.Order.Pool, f.log.Action.Entries) {
+		if !f.task.Leasable() || d.over(f) || !w.may(f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
 			return nil, nil
 		}
 		lease = f.task.Lease + 1

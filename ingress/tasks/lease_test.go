@@ -526,7 +526,7 @@ func TestNoDeadline(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.board.know(ref)
-	_, _, err = w.Reissue(t.Context(), "t", "ever", nil)
+	_, _, err = w.Reissue(t.Context(), "t", "ever", nil, nil)
 	require.NoError(t, err)
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
 	w.pass(1000 * time.Hour)
@@ -572,4 +572,41 @@ func TestHold(t *testing.T) {
 		}
 		require.Len(t, w.leases.all(), 45, "who holds no lease keeps none")
 	})
+}
+
+// A pool's agent leases no task that may use models which it may not, and holds what
+// it has leased by whatever it shows.
+func TestModelsOfALease(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.file(t, "all")
+	w.models = []string{"a/1", "b"}
+	w.file(t, "other")
+	w.models = []string{"a/1"}
+	mine, _ := w.file(t, "mine")
+	_, ok, err := w.Holds(t.Context(), "t", "p9")
+	require.NoError(t, err)
+	require.False(t, ok)
+	v, token, err := w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}}, 0)
+	require.NoError(t, err)
+	require.NotEmpty(t, token)
+	require.Equal(t, mine, v.Ref)
+	require.Equal(t, []string{"a/1"}, v.Action().Models)
+	_, token, err = w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}}, 0)
+	require.NoError(t, err)
+	require.Empty(t, token)
+
+	v, ok, err = w.Holds(t.Context(), "t", "p9")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, mine, v.Ref)
+	require.Equal(t, 1, v.Lease)
+	_, ok, err = w.Holds(t.Context(), "other", "p9")
+	require.NoError(t, err)
+	require.False(t, ok)
+
+	_, _, err = w.Reissue(t.Context(), "t", "other", nil, []string{"a/*"})
+	require.Equal(t, schemas.Forbidden, code(t, err), "it would give more than the asker has")
+	_, _, err = w.Reissue(t.Context(), "t", "other", nil, []string{"a/*", "b"})
+	require.NoError(t, err)
 }

@@ -10,15 +10,17 @@ import (
 )
 
 // Reissue makes another token for a task and kills the one before, whoever has that.
-// Entries are the only entries of the policy that the asker may use; with the token it could use
-// the task's. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT where the
+// Entries are the only entries of the policy that the asker may use, and models patterns of
+// the only models; with the token it could use the task's. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE, FORBIDDEN; CONFLICT where the
 // task has ended, an agent of a pool has leased it ever, or it had as many as it may.
-func (d *Desk) Reissue(ctx context.Context, tenant, id string, entries []string) (ref schemas.Ref, token string, err error) {
+func (d *Desk) Reissue(ctx context.Context, tenant, id string, entries, models []string) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
 	ref, err = d.people(ctx, tenant, id, func(f file) (*schemas.TaskEvent, error) {
 		switch {
 		case !grant.Covers(entries, f.log.Action.Entries):
 			return nil, fault.New(schemas.Forbidden, "the task may use entries of the policy that this token may not")
+		case !grant.CoversModels(models, f.log.Action.Models):
+			return nil, fault.New(schemas.Forbidden, "the task may use models that this token may not")
 		case d.over(f):
 			return nil, errEnded()
 		case f.task.Lease > 0:

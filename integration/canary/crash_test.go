@@ -1,6 +1,7 @@
 package canary_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -27,7 +28,7 @@ import (
 // what it has left behind have nothing of the calls.
 func TestNothingLeaksFromACrash(t *testing.T) { //nolint:paralleltest // what it leaves for a while, TestNothingLeaks would find
 	g := &garden{}
-	up := upstream.New(t)
+	up, talker := upstream.New(t), newTalker(t, g)
 	up.Handle("/hang", upstream.Hang())
 	up.Handle(schemas.RouteRunStream, upstream.Hang())
 	up.Handle("/ok", upstream.Raw(fullAnswer(g, "crash", http.StatusOK)))
@@ -35,13 +36,13 @@ func TestNothingLeaksFromACrash(t *testing.T) { //nolint:paralleltest // what it
 	text := fmt.Sprintf(`listen: 127.0.0.1:0
 data: %[1]q
 auth: {mode: tokens}
-telemetry: {log_level: debug}
+telemetry: {log_level: debug, otlp: {endpoint: %[3]q}}
 policy:
   allowlist:
     - {name: up, url_prefix: "%[2]s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:UP}"}}
 agents:
   SUMMARY: {url: "%[2]s", token: "${secret:UP}"}
-`, filepath.Join(dir, "data"), up.URL())
+%[4]s`, filepath.Join(dir, "data"), up.URL(), talker.collector.at, talker.text())
 	file := filepath.Join(dir, "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	binary := build(t)
@@ -68,6 +69,7 @@ agents:
 	repeated := post(me, http.MethodGet, "/hang?again="+g.plant("killed path"), nil)
 	killed := run(me, "killed run")
 	up.WaitHits(3)
+	broken, whole := talker.begin(me, "killed stream", true), talker.begin(me, "killed chat", false)
 	shown = append(shown, first.arguments()...)
 	first.signal(os.Kill)
 	require.Error(t, first.wait(), "it was killed")
@@ -76,18 +78,33 @@ agents:
 	me = second.person()
 	me.h.owner = me
 	done := post(me, http.MethodPost, "/ok", g.plant("after the crash"))
-	for _, id := range []string{unknown, done, killed} {
+	for _, id := range []string{unknown, done, killed, broken} {
 		me.h.settled(id)
 	}
 	for _, id := range []string{unknown, killed} {
 		_, answer := me.send(http.MethodGet, "/v1/actions/"+id, "")
 		require.Contains(t, answer, "OUTCOME_UNKNOWN")
 	}
-	up.WaitHits(5) // the GET was done again
+	_, answer := me.send(http.MethodGet, "/v1/actions/"+broken, "")
+	require.Contains(t, answer, "INTERRUPTED")
+	talker.wait() // the other one is asked for again
+	_, _ = me.send(http.MethodPost, "/v1/actions/"+whole+"/cancel", "")
+	me.h.settled(whole)
+	chats := 0
+	pages(me.h, "/v1/evidence?limit=500", func(r json.RawMessage) {
+		if strings.Contains(string(r), schemas.EvidenceChat) {
+			chats++
+			require.Empty(t, checkChat(r), "%s", r)
+		}
+	})
+	require.GreaterOrEqual(t, chats, 3) // of the one that was asked for again, two
+	up.WaitHits(5)                      // the GET was done again
 	_, _ = me.send(http.MethodPost, "/v1/actions/"+repeated+"/cancel", "")
 	post(me, http.MethodPost, "/hang?q="+g.plant("aborted query"), g.plant("aborted body"))
 	run(me, "aborted run")
 	up.WaitHits(7)
+	talker.begin(me, "aborted stream", true)
+	talker.begin(me, "aborted chat", false)
 	shown = append(shown, second.arguments()...)
 	second.signal(syscall.SIGQUIT)
 	require.Error(t, second.wait(), "it died of it")
@@ -99,22 +116,26 @@ agents:
 	for _, class := range []string{"killed query", "killed key", "killed body", "killed path", "after the crash", "aborted body", "crash secret"} {
 		require.Contains(t, received(up), g.text(t, class))
 	}
+	spans, strange := talker.collector.data(t)
+	require.Empty(t, strange)
 	sinks := append(stored(t, filepath.Join(dir, "data")),
 		sink{name: "standard output", data: append(first.out.Bytes(), second.out.Bytes()...)},
 		sink{name: "standard error", data: append(first.err.Bytes(), report...)},
 		sink{name: "arguments", data: shown},
+		sink{name: "spans", data: spans},
 		sink{name: "temporary files", data: append(temporary(t), first.temporary()...)},
 		sink{name: "names of files", data: fileNames(t, dir)},
 		sink{name: "files", data: files(t, dir), owner: true},
 	)
-	leaks, err := scan(g.list(), skipEmpty(sinks, "stored dead letters"))
+	leaks, err := scan(g.list(), skipEmpty(sinks, "stored dead letters", "spans"))
 	require.NoError(t, err)
 	require.Empty(t, leaks, leakText(leaks))
 	require.Empty(t, checkLog([]byte(logged(first.err.String()))))
 	require.Empty(t, checkLog([]byte(logged(log))))
 }
 
-// skipEmpty leaves out sinks that need not have data: nothing was parked.
+// skipEmpty leaves out sinks that need not have data: nothing was parked, and who is
+// killed need not have sent its spans.
 func skipEmpty(sinks []sink, names ...string) (rest []sink) {
 	for _, s := range sinks {
 		if len(s.data) > 0 || !strings.Contains(strings.Join(names, "\n"), s.name) {

@@ -113,21 +113,24 @@ func (h *house) strangers() {
 	}
 }
 
+// made is somebody with a token that the owner has made.
+func (h *house) made(req object) *person {
+	h.t.Helper()
+	resp, body := h.owner.send(http.MethodPost, "/v1/tokens", h.jsonOf(req))
+	require.Equal(h.t, http.StatusCreated, resp.StatusCode, body)
+	var t schemas.NewToken
+	require.NoError(h.t, json.Unmarshal([]byte(body), &t))
+	h.g.known("a made token", secretOf(t.Secret))
+	return &person{h: h, token: t.Secret, id: t.ID}
+}
+
 // tokens are made, limited, used up and revoked.
 func (h *house) tokens() {
-	made := func(req object) *person {
-		resp, body := h.owner.send(http.MethodPost, "/v1/tokens", h.jsonOf(req))
-		require.Equal(h.t, http.StatusCreated, resp.StatusCode, body)
-		var t schemas.NewToken
-		require.NoError(h.t, json.Unmarshal([]byte(body), &t))
-		h.g.known("a made token", secretOf(t.Secret))
-		return &person{h: h, token: t.Secret, id: t.ID}
-	}
 	// The name of a token is for people: it is in its own tenant's list and nowhere else.
-	limited := made(object{"name": h.g.plant("token name"), "scopes": []any{"actions:write"}, "entries": []any{"narrow"}})
+	limited := h.made(object{"name": h.g.plant("token name"), "scopes": []any{"actions:write"}, "entries": []any{"narrow"}})
 	limited.ask(http.MethodPost, "/v1/execute", h.jsonOf(object{"method": "GET", "url": "http://plain.example/" + h.g.plant("call of another entry"), "allowlist_key": "plain"}))
 	limited.ask(http.MethodGet, "/v1/actions", "")
-	rated := made(object{"name": "rated", "scopes": []any{"actions:read"}, "rate": "1/h"})
+	rated := h.made(object{"name": "rated", "scopes": []any{"actions:read"}, "rate": "1/h"})
 	for range 3 {
 		rated.ask(http.MethodPost, "/v1/policy/explain", h.jsonOf(object{"url": "http://plain.example/" + h.g.plant("limited call")}))
 	}

@@ -25,6 +25,8 @@ func (h *house) drive() {
 	)
 	parallel(h.agents, h.agentPlaces, h.builtins, h.proved, h.runDoor, h.runsCut, h.rules)
 	parallel(h.taskEnds, h.pushes, h.proxied, h.taskDoor, h.gitDoor, h.pooled, h.contested)
+	parallel(h.completions, h.modelPlaces, h.modelNames, h.chatsCut, h.budgets, h.chatDoor, h.chatTasks, h.poisoned)
+	h.chatStrangers()
 	h.taskStrangers()
 }
 
@@ -88,8 +90,8 @@ func (h *house) places() {
 	surfaces, refusals := h.surfaces(), 0
 	for _, schema := range bodies(h.t) {
 		for form, places := range placesOf(h.t, schema) {
-			if form == "RunRequest" {
-				h.runPlaces(places)
+			if wide, ok := map[string]func([]place){"RunRequest": h.runPlaces, "ChatRequest": h.chatPlaces}[form]; ok {
+				wide(places)
 				continue
 			}
 			if route, ok := agentForms()[form]; ok {

@@ -194,6 +194,7 @@ func (h *house) expired() {
 	id := resp.Header.Get("Weir-Action-Id")
 	h.settled(id)
 	h.owner.ask(http.MethodGet, "/v1/actions/"+id, "")
+	h.chatsExpired()
 }
 
 // panicked is a call on which the worker panics every time, until it is parked.

@@ -23,6 +23,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -41,12 +42,15 @@ type house struct {
 
 	plain, good, bad *upstream.Server // good: TLS as it should be; bad: a certificate nobody trusts
 	agent            *agent.Agent
+	llm              *llm.Server
+	talking, goOn    chan struct{} // a completion has come to a model that waits; it may go on
+	spans            *collector
 	git              *gitUpstream
 	sampled          *sampler            // what is seen of processes while they run
 	told             capture.Buffer      // the changes of tasks' states, as observers hear them
 	heard            *nats.Conn          // what they are heard over
 	hung             chan *agent.Request // the runs that the agent leaves without an answer
-	runs             counter
+	runs, chats      counter
 	hashes           string // what the evidence of sensitive runs says
 
 	admin, owner, stranger *person
@@ -64,6 +68,7 @@ const (
 	refusedAddr = "93.184.216.37"
 	agentAddr   = "93.184.216.38"
 	gitAddr     = "93.184.216.39"
+	llmAddr     = "93.184.216.40"
 	privateAddr = "10.1.2.3"
 )
 
@@ -78,17 +83,21 @@ const ample = "60s"
 func newHouse(t *testing.T, g *garden, deadline, extra string) *house {
 	t.Helper()
 	h := &house{t: t, g: g, dir: filepath.Join(directory(t), "data"), loads: make(chan func() (config.Config, error), 4), hung: make(chan *agent.Request, 16)}
+	h.talking, h.goOn = make(chan struct{}, 16), make(chan struct{}, 1)
 	authority := upstream.NewAuthority(t)
 	h.plain = upstream.New(t)
 	h.good = upstream.NewTLS(t, authority.Config("good.example"))
 	h.bad = upstream.NewTLS(t, subjectConfig(t, g.plant("upstream tls subject")))
 	h.agent = agent.New(t, agent.Config{TaskTypes: taskTypes(), Script: []agent.Act{{Answer: h.speak}}})
 	h.git = newGitUpstream(t, g)
-	h.cfg = h.parse(deadline, extra+agentsText())
+	h.llm = llm.New(t, h.provider())
+	h.spans = collect(t, g)
+	h.cfg = h.parse(deadline, extra+agentsText()+modelsText())
 	environ := []string{
 		"WEIR_SECRET_HEADER=" + g.secret("header"), "WEIR_SECRET_QUERY=" + g.secret("query"), "WEIR_SECRET_BODY=" + g.secret("body"),
 		"WEIR_SECRET_BASIC=" + g.secret("basic"), "WEIR_SECRET_OTHER=" + g.secret("of another entry"),
 		"WEIR_SECRET_AGENT=" + g.secret("of an agent"), "WEIR_SECRET_GIT=" + g.secret("of a git server"),
+		"WEIR_SECRET_MODEL=" + g.secret("of a model"), "WEIR_SECRET_BESIDE=" + g.secret("beside a model's"),
 	}
 	a, err := app.New(t.Context(), app.Options{
 		Config: h.cfg, Environ: environ, Log: &h.log, Notices: &h.notices, Load: h.load, Network: h.network(authority.Pool()),
@@ -121,16 +130,16 @@ func (h *house) load() (config.Config, error) {
 func (h *house) parse(deadline, extra string) config.Config {
 	h.t.Helper()
 	text := fmt.Sprintf(`listen: 127.0.0.1:0
-data: %q
+data: %[1]q
 auth: {mode: tokens, rate: 100000/s}
 log: {durability: process}
-telemetry: {log_level: debug}
-limits: {body: 256KiB, response: 64KiB, response_headers: 8KiB}
+telemetry: {log_level: debug, otlp: {endpoint: %[2]q}}
+limits: {body: 256KiB, chat: 256KiB, response: 64KiB, response_headers: 8KiB}
 nats: {listen: 127.0.0.1:0}
-deadline: {http: %s, plan: 20s}
+deadline: {http: %[3]s, plan: 20s, chat: %[3]s}
 git: {max_pack: 1MiB}
-rules: {limit: %d}
-%s`, h.dir, deadline, maxRules, extra)
+rules: {limit: %[4]d}
+%[5]s`, h.dir, h.spans.at, deadline, maxRules, extra)
 	cfg, err := config.Parse("weir.yaml", []byte(text), nil, nil)
 	require.NoError(h.t, err)
 	return cfg
@@ -171,11 +180,11 @@ policy:
 func (h *house) network(roots *x509.CertPool) app.Network {
 	names := map[string]string{
 		"plain.example": plainAddr, "keyed.example": plainAddr, "hop.example": plainAddr, "missing.example": plainAddr, "narrow.example": plainAddr,
-		"good.example": goodAddr, "bad.example": badAddr, "refused.example": refusedAddr, "private.example": privateAddr, "agent.example": agentAddr, "git.example": gitAddr,
+		"good.example": goodAddr, "bad.example": badAddr, "refused.example": refusedAddr, "private.example": privateAddr, "agent.example": agentAddr, "git.example": gitAddr, "llm.example": llmAddr,
 	}
 	dns, dial, thrown := h.g.plant("dns answer"), h.g.plant("dial error"), h.g.plant("panic")
 	servers := map[string]string{
-		plainAddr: h.plain.Addr().String(), goodAddr: h.good.Addr().String(), badAddr: h.bad.Addr().String(), agentAddr: h.agent.Addr(), gitAddr: h.git.Listener.Addr().String(),
+		plainAddr: h.plain.Addr().String(), goodAddr: h.good.Addr().String(), badAddr: h.bad.Addr().String(), agentAddr: h.agent.Addr(), gitAddr: h.git.Listener.Addr().String(), llmAddr: h.llm.Addr(),
 	}
 	return app.Network{
 		RootCAs: roots,

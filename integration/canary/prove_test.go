@@ -62,12 +62,17 @@ func TestEverySinkIsLookedAt(t *testing.T) { //nolint:paralleltest // what it le
 		return pprof.Lookup("goroutine").WriteTo(&b, 1) == nil && strings.Contains(b.String(), leaked)
 	}, patience, tick)
 
+	h.spans.leak(t, leaked)
 	sinks := h.running()
 	h.stop()
 	open(t, h.dir, func(js jetstream.JetStream) {
 		kv, err := js.KeyValue(t.Context(), schemas.TokenBucket)
 		require.NoError(t, err)
 		_, err = kv.Create(t.Context(), leaked, []byte("value"))
+		require.NoError(t, err)
+		kv, err = js.KeyValue(t.Context(), schemas.BudgetBucket)
+		require.NoError(t, err)
+		_, err = kv.Create(t.Context(), "account", []byte(leaked))
 		require.NoError(t, err)
 		_, err = js.CreateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: leaked})
 		require.NoError(t, err)

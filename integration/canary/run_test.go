@@ -25,10 +25,16 @@ func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, proce
 	h.rulesReached()
 	h.tasksReached()
 	h.sealed()
+	h.chatReached()
+	h.chatSealed(hasty)
 	ended(t, h, hasty)
 	sinks := append(h.running(), h.after()...)
 	hasty.stop()
-	sinks = append(sinks, sink{name: "log of the hasty", data: hasty.log.Bytes()}, sink{name: "answers of the hasty", data: hasty.owner.seen.Bytes(), owner: true})
+	late, strange := hasty.spans.data(t)
+	assert.Empty(t, strange, "what is of no closed set in spans")
+	sinks = append(sinks,
+		sink{name: "log of the hasty", data: hasty.log.Bytes()}, sink{name: "answers of the hasty", data: hasty.owner.seen.Bytes(), owner: true}, sink{name: "spans of the hasty", data: late})
+	h.spansReached(sinks)
 	leaks, err := scan(g.list(), sinks)
 	require.NoError(t, err)
 	assert.Empty(t, leaks, leakText(leaks))
@@ -117,8 +123,8 @@ func ended(t *testing.T, houses ...*house) {
 	// At the door, each refusal was counted.
 	_, metrics := houses[0].admin.send(http.MethodGet, "/metrics", "")
 	for _, c := range schemas.DoorCodes() {
-		if slices.Contains([]schemas.Code{schemas.LogFull, schemas.Unavailable, schemas.StreamGone, schemas.RequestTimeout, schemas.InFlight, schemas.NotAcceptable}, c) {
-			continue // a full log, a broken one, an old one, 20 s of waiting, and races
+		if slices.Contains([]schemas.Code{schemas.LogFull, schemas.Unavailable, schemas.StreamGone, schemas.RequestTimeout, schemas.InFlight, schemas.NotAcceptable, schemas.BudgetExhausted}, c) {
+			continue // a full log, a broken one, an old one, 20 s of waiting, races, and what workers refuse
 		}
 		if n := fmt.Sprintf("weir_requests_refused_total{code=%q} 0\n", c); strings.Contains(metrics, n) {
 			assert.Fail(t, "the door never answered "+string(c))

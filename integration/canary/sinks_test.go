@@ -50,8 +50,11 @@ func (h *house) after() []sink {
 	h.t.Helper()
 	h.stop()
 	h.sealKey()
+	spans, strange := h.spans.data(h.t)
+	assert.Empty(h.t, strange, "what is of no closed set in spans")
 	sinks := []sink{
 		{name: "log", data: h.log.Bytes()},
+		{name: "spans", data: spans},
 		{name: "answers to a stranger", data: h.stranger.seen.Bytes()},
 		{name: "answers to nobody", data: h.nobody.seen.Bytes()},
 		{name: "answers to their owner", data: h.owner.seen.Bytes(), owner: true},
@@ -107,7 +110,7 @@ func (h *house) deadLetters() []byte {
 // lies on them all that has no right to content.
 func stored(tb testing.TB, dir string) []sink {
 	tb.Helper()
-	var names, subjects, headers, keys, evidence, dead, values bytes.Buffer
+	var names, subjects, headers, keys, evidence, dead, budgets, values bytes.Buffer
 	// Without a limit the client gives a whole list five seconds, with all that is done
 	// for each of its items.
 	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
@@ -141,6 +144,8 @@ func stored(tb testing.TB, dir string) []sink {
 					evidence.Write(beyond(tb, m.Data))
 				case schemas.DeadStream:
 					dead.Write(without(tb, m.Data, "data"))
+				case "KV_" + schemas.BudgetBucket:
+					budgets.Write(append(m.Data, '\n'))
 				default:
 					values.Write(m.Data)
 					values.WriteByte('\n')
@@ -156,6 +161,7 @@ func stored(tb testing.TB, dir string) []sink {
 		{name: "keys of values", data: keys.Bytes()},
 		{name: "stored evidence", data: evidence.Bytes()},
 		{name: "stored dead letters", data: dead.Bytes()},
+		{name: "stored accounts of budgets", data: budgets.Bytes()},
 		// The log and the bodies are the owner's content. Of secrets there is nothing.
 		{name: "stored values", data: values.Bytes(), owner: true},
 	}

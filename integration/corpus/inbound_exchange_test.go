@@ -82,9 +82,12 @@ func (h heard) code(t *testing.T) string {
 		Outputs json.RawMessage `json:"outputs"`
 		OK      *bool           `json:"ok"`
 		Error   *struct {
-			Variant string `json:"variant"`
-			Message string `json:"message"`
-			Code    string `json:"code"`
+			Variant  string          `json:"variant"`
+			Message  string          `json:"message"`
+			Code     json.RawMessage `json:"code"`
+			Metadata struct {
+				Code string `json:"code"`
+			} `json:"metadata"`
 		} `json:"error"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(h.body), &doc), "an error without a contract: %q", cut(h.body))
@@ -108,9 +111,13 @@ func (h heard) code(t *testing.T) string {
 	}
 	if doc.Error != nil {
 		require.Equal(t, "application/json", h.header.Get("Content-Type"))
-		require.NotEmpty(t, doc.Error.Variant)
 		require.NotEmpty(t, doc.Error.Message)
-		return doc.Error.Code
+		if doc.Error.Metadata.Code != "" {
+			require.Equal(t, itoa(h.status), string(doc.Error.Code), "a refusal of a completion, in its own words")
+			return doc.Error.Metadata.Code
+		}
+		require.NotEmpty(t, doc.Error.Variant)
+		return strings.Trim(string(doc.Error.Code), `"`)
 	}
 	require.Equal(t, "application/problem+json", h.header.Get("Content-Type"))
 	require.Equal(t, itoa(h.status), string(doc.Status))

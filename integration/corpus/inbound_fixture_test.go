@@ -75,7 +75,11 @@ func (g *gateway) view(t *testing.T, token, id string) (v schemas.TaskView) {
 func (r *inboundRow) errand(t *testing.T, g *gateway) errand {
 	t.Helper()
 	if r.own == nil {
-		made := g.file(t, "tasks_token", nil)
+		var more map[string]any
+		if r.Surface == chatSurface {
+			more = map[string]any{"budget": map[string]any{"tokens": chatBudget}}
+		}
+		made := g.file(t, "tasks_token", more)
 		r.own = &made
 	}
 	return *r.own

@@ -57,6 +57,10 @@ func newInboundUpstream(t *testing.T) *inboundUpstream {
 		u.mu.Lock()
 		u.hits[r.URL.Query().Get("row")]++
 		u.mu.Unlock()
+		if r.URL.Path == modelPath+schemas.RouteChat {
+			u.complete(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/big":
@@ -105,10 +109,10 @@ func newGateway(t *testing.T, dir, extra string) *gateway {
 
 func (g *gateway) start(t *testing.T, extra string) {
 	t.Helper()
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %q}}\n"+
+	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %q}}\n%s"+
 		"policy:\n  timeout: 30s\n  allowlist:\n    - {name: api, url_prefix: \"%s/\", methods: [GET, POST], network: loopback}\n"+
 		"    - {name: not-in-token-scope, url_prefix: \"%s/b/\", network: loopback}\n",
-		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+"/agent", g.upstream.URL, g.upstream.URL)
+		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+"/agent", g.models(), g.upstream.URL, g.upstream.URL)
 	cfg, err := config.Parse("test", []byte(text), nil, nil)
 	require.NoError(t, err)
 	ctx := context.WithoutCancel(t.Context())

@@ -29,7 +29,7 @@ const (
 // for in the corpus beside it is /v1/actions.
 func (r *inboundRow) routes() []route {
 	switch {
-	case r.Surface == taskSurface && r.Method != methodRaw && strings.HasPrefix(r.Path, "/agent/"):
+	case r.Surface == taskSurface && r.Method != methodRaw && strings.HasPrefix(r.Path, "/agent/"), r.Surface == chatSurface:
 		return []route{viaTask, viaAPI, viaSlashes}
 	case r.Surface == taskSurface, r.Surface == gitSurface:
 		return []route{viaTask}
@@ -58,7 +58,8 @@ const methodRaw = "RAW"
 // agentTask finds the rows that the corpus sends to an agent's task.
 var agentTask = regexp.MustCompile(`/(a|%61)gent(/|%2f|\\|/\./)task`)
 
-// onTask says that the row goes to a route of tasks or of git, with a task of its own.
+// onTask says that the row goes to a route of tasks, of git or of models, with a task of
+// its own.
 func (r *inboundRow) onTask() bool {
 	return r.via == viaTask || r.via == viaAPI || r.via == viaSlashes
 }
@@ -72,7 +73,7 @@ func (r *inboundRow) on(v route) *inboundRow {
 
 // name tells the row and the route.
 func (r *inboundRow) name() string {
-	if r.via == viaExecute || r.via == viaTask && (r.Surface == taskSurface || r.Surface == gitSurface) {
+	if r.via == viaExecute || r.via == viaTask && (r.Surface == taskSurface || r.Surface == gitSurface || r.Surface == chatSurface) {
 		return r.ID
 	}
 	return r.ID + "." + string(r.via)
@@ -88,6 +89,9 @@ func (r *inboundRow) place(method, path string) string {
 	case viaAPI:
 		return schemas.RouteAPI + path
 	case viaSlashes:
+		if r.Surface == chatSurface {
+			return schemas.RouteAPI + "/" + path
+		}
 		return schemas.RouteAPI + "/" + strings.Replace(path, "/agent/", "/agent//", 1)
 	case viaExecute, viaSync, viaStream:
 	}

@@ -79,11 +79,11 @@ func readInbound(t *testing.T) []inboundRow {
 var servedSurfaces = []string{
 	"http-protocol", "auth", "json-body", "content-type-encoding", "limits", "slow-clients",
 	"routing-and-paths", "idempotency", "sse", "ops-surfaces", "envelope-and-ids", rulesSurface,
-	taskSurface, gitSurface,
+	taskSurface, gitSurface, chatSurface,
 }
 
 // unserved begin the paths of surfaces that are still to come.
-var unserved = []string{"/v1/approvals/", "/v1/webhooks", "/chat/"}
+var unserved = []string{"/v1/approvals/", "/v1/webhooks"}
 
 // inboundAsserts are the sentences that the harness can check; see assertions.
 var inboundAsserts = []string{
@@ -94,6 +94,7 @@ var inboundAsserts = []string{
 	assertDetail, assertHas, assertUnread, assertOneWins,
 	assertOneEnd, assertNoMarkup, assertUnchanged, assertSays, assertView,
 	assertChildGone, assertNoFilter, assertBounded, assertRefKept, assertRefForm, assertQuarantine, assertNothingLeft, assertMoved, assertLacks,
+	assertNoContact, assertFraming,
 }
 
 // Two sentences about runs.
@@ -115,7 +116,7 @@ func (r *inboundRow) runs() string {
 	case !slices.Contains(servedSurfaces, r.Surface) || has(unserved):
 		return "the surface of " + r.Surface
 	case r.Concurrent != nil && r.Surface != rulesSurface || r.With != nil && r.Surface != taskSurface || r.Disconnect > 0 && r.Surface != gitSurface,
-		r.Upstream != nil, r.Resolver != nil:
+		r.Upstream != nil && !r.modelKnows(), r.Resolver != nil:
 		return "a second request, or an upstream of the row's own"
 	case r.Setup != "" && inboundSetups[r.Setup] == nil:
 		return "the setup " + r.Setup

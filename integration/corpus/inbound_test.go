@@ -68,7 +68,7 @@ func TestInbound(t *testing.T) {
 func (g *gateway) warm(t *testing.T, rows []inboundRow) {
 	t.Helper()
 	for _, r := range rows {
-		if r.runs() == "" && r.Surface != rulesSurface && r.Surface != taskSurface && r.Surface != gitSurface && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
+		if r.runs() == "" && r.Surface != rulesSurface && r.Surface != taskSurface && r.Surface != gitSurface && r.Surface != chatSurface && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
 			r.bytes(t, g)
 		}
 	}
@@ -91,6 +91,9 @@ func (r *inboundRow) run(t *testing.T, g *gateway) {
 		return
 	case taskSurface:
 		r.task(t, g)
+		return
+	case chatSurface:
+		r.chat(t, g)
 		return
 	}
 	began := grown()

@@ -58,7 +58,9 @@ type Entry struct {
 	Deadline time.Time
 	Pool     string
 	// Entries are the only entries of the policy that the task may use; empty: all.
-	Entries  []string
+	Entries []string
+	// Models are patterns of the only models that it may use; empty: all.
+	Models   []string
 	Leasable bool
 	// Lease and Holder are the newest lease's; Leased says that it holds.
 	Lease  int

@@ -17,7 +17,7 @@ type task struct {
 	first  uint64
 
 	accepted, deadline time.Time
-	entries            []string
+	entries, models    []string
 	// blob names the object with its order, until that was read: only then its pool is
 	// known.
 	blob string
@@ -34,7 +34,7 @@ func (t *task) over(now time.Time) bool { return !t.deadline.IsZero() && !now.Be
 
 func (t *task) entry() Entry {
 	return Entry{
-		Ref: t.ref, Accepted: t.accepted, Deadline: t.deadline, Pool: t.state.Order.Pool, Entries: t.entries, Leasable: t.leasable(),
+		Ref: t.ref, Accepted: t.accepted, Deadline: t.deadline, Pool: t.state.Order.Pool, Entries: t.entries, Models: t.models, Leasable: t.leasable(),
 		Lease: t.state.Lease, Holder: t.state.Holder, Leased: t.state.Leased,
 	}
 }
@@ -44,7 +44,7 @@ func (t *task) leasable() bool { return t.blob == "" && t.state.Leasable() }
 // begin is the task of an accepted event; ok is false where its order cannot be read.
 func begin(ref schemas.Ref, r schemas.Record, a schemas.Action) (t *task, ok bool) {
 	t = &task{
-		ref: ref, stored: r.Time, first: r.Seq, accepted: a.AcceptedAt, deadline: a.Deadline, entries: a.Entries, blob: a.PayloadBlob,
+		ref: ref, stored: r.Time, first: r.Seq, accepted: a.AcceptedAt, deadline: a.Deadline, entries: a.Entries, models: a.Models, blob: a.PayloadBlob,
 		state: folding.Begin(a, schemas.TaskOrder{}),
 	}
 	return t, t.blob != "" || t.ordered(a.Payload)

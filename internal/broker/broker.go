@@ -54,7 +54,7 @@ type Config struct {
 	// Barrier replaces the embedded server's.
 	Barrier func(context.Context) error
 	// AckWait is how long a message of a worker that died stays away; living
-	// workers send heartbeats three times as often. Default 10 s.
+	// workers send heartbeats three times as often. Default DefaultAckWait.
 	AckWait time.Duration
 	// AttemptTimeout is how long one publish waits for its acknowledgement,
 	// which on a cluster is also how long a change of a stream's leader is
@@ -65,10 +65,12 @@ type Config struct {
 	Metrics        Metrics      // default: none
 }
 
+// DefaultAckWait is the acknowledgement wait of every log.
+const DefaultAckWait = 10 * time.Second
+
 const (
 	defaultHistory         = 7 * 24 * time.Hour
 	defaultEvidenceHistory = 90 * 24 * time.Hour
-	defaultAckWait         = 10 * time.Second
 	defaultAttemptTimeout  = 400 * time.Millisecond
 	embeddedAttemptTimeout = 5 * time.Second
 	clusterReplicas        = 3
@@ -82,7 +84,7 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.History, defaultHistory)
 	set(&c.EvidenceHistory, defaultEvidenceHistory)
-	set(&c.AckWait, defaultAckWait)
+	set(&c.AckWait, DefaultAckWait)
 	if c.Server != nil {
 		set(&c.AttemptTimeout, embeddedAttemptTimeout)
 	}

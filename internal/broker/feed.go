@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -31,6 +32,7 @@ type feed struct {
 	durable string
 	config  jetstream.ConsumerConfig // to make the consumer again
 	subject string                   // where pulls are sent
+	slots   int
 	out     chan *message.Message
 
 	handlers context.Context //nolint:containedctx // what the messages' contexts come from
@@ -66,6 +68,7 @@ func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed,
 	f := &feed{
 		s: s, stream: stream, durable: durable, config: c.CachedInfo().Config,
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
+		slots:   cmp.Or(s.cfg.SlotsOf[schemas.Kind(durable)], s.cfg.Slots),
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
@@ -94,7 +97,7 @@ func (f *feed) start(ctx context.Context) error {
 
 // capacity is how many messages are held at most. A pull that was taken for
 // lost and was not may bring more; they wait their turn.
-func (f *feed) capacity() int { return f.s.cfg.Slots + f.s.cfg.Backlog }
+func (f *feed) capacity() int { return f.slots + f.s.cfg.Backlog }
 
 // receive takes what the server sends: messages, and word of pulls.
 func (f *feed) receive(m *nats.Msg) {
@@ -120,7 +123,7 @@ func (f *feed) receive(m *nats.Msg) {
 		return
 	}
 	f.held[d] = struct{}{}
-	if f.busy < f.s.cfg.Slots {
+	if f.busy < f.slots {
 		f.busy++
 		f.running.Go(func() { f.serve(d) })
 	} else {

@@ -16,6 +16,8 @@ type SubscriberConfig struct {
 	// Slots is how many messages of one topic are with handlers at once;
 	// default 64.
 	Slots int
+	// SlotsOf are those of some kinds, in the place of Slots.
+	SlotsOf map[schemas.Kind]int
 	// Backlog is how many more are held ready; default 36, or a quarter of
 	// Slots where that is more, so that at least 100 are asked for at a time.
 	Backlog int

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -185,6 +186,39 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	}
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
+}
+
+// A message that has come again while its handler runs is given back for the ack wait: the
+// handler's next heartbeat keeps it, whoever gave it back. Without one it comes.
+func TestAHeartbeatReplacesADelay(t *testing.T) {
+	t.Parallel()
+	const ackWait = time.Second
+	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
+	n.put(t, claim("a", "x"))
+	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.KindHTTP))
+	require.NoError(t, err)
+	take := func(wait time.Duration) jetstream.Msg {
+		m, err := c.Next(jetstream.FetchMaxWait(wait))
+		if errors.Is(err, nats.ErrTimeout) {
+			return nil
+		}
+		require.NoError(t, err)
+		return m
+	}
+	slow := take(5 * time.Second)
+	require.NotNil(t, slow)
+	again := take(5 * ackWait) // its heartbeats were late
+	require.NotNil(t, again)
+	require.NoError(t, again.NakWithDelay(ackWait))
+	for range 3 {
+		require.Nil(t, take(ackWait/2), "a living handler's message went to another")
+		require.NoError(t, slow.InProgress())
+	}
+	third := take(5 * ackWait)
+	require.NotNil(t, third)
+	meta, err := third.Metadata()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, meta.NumDelivered)
 }
 
 // A worker that dies says nothing; what it held returns after the ack wait.

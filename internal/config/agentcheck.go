@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"maps"
 	"net"
 	"net/url"
@@ -38,7 +39,7 @@ func (r *reader) checkAgents(c *Config) {
 		}
 		if c.own(a.URL) {
 			c.warnings = append(c.warnings, join(key, "url")+": is an address of this node, which is never a target: every run of it will be denied with DENY_ADDRESS")
-		} else if wrong := a.unreached(); wrong != "" {
+		} else if wrong := unreached(a.entry("T"), a.base()+schemas.RouteRunSync, "run"); wrong != "" {
 			c.warnings = append(c.warnings, join(key, "url")+": "+wrong)
 		}
 		if a.Concurrency >= c.Workers.Slots {
@@ -101,13 +102,7 @@ func (r *reader) checkAgentToken(key, token string) bool {
 // checkAgentEntry notes what policy says of an agent's entry under the keys that
 // the operator wrote.
 func (r *reader) checkAgentEntry(key string, e policy.Entry) {
-	_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
-	if err == nil {
-		return
-	}
-	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "policy: "), "\n") {
-		rest, _ := cutLabel(line)
-		at, what, _ := strings.Cut(rest, ": ")
+	for at, what := range verdicts(e) {
 		switch at {
 		case "url_prefix":
 			r.wrong(join(key, "url"), "%s", what)
@@ -116,7 +111,28 @@ func (r *reader) checkAgentEntry(key string, e policy.Entry) {
 		case "network", "cidrs":
 			r.wrong(join(key, at), "%s", what)
 		default:
-			r.wrong(key, "%s", rest)
+			r.wrong(key, "%s", what)
+		}
+	}
+}
+
+// verdicts are what policy says of one entry, by the entry's keys; where it names
+// none, the key is empty.
+func verdicts(e policy.Entry) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+		if err == nil {
+			return
+		}
+		for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "policy: "), "\n") {
+			rest, _ := cutLabel(line)
+			at, what, ok := strings.Cut(rest, ": ")
+			if !ok || !isKey(at) {
+				at, what = "", rest
+			}
+			if !yield(at, what) {
+				return
+			}
 		}
 	}
 }

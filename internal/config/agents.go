@@ -50,13 +50,14 @@ func (c Config) RunAgents() map[string]schemas.Agent {
 	return agents
 }
 
-// entries are the policy entries of the agents, in the order of their names.
+// entries are the policy entries of the agents, in the order of their names, and then
+// those of the models.
 func (c Config) entries() []policy.Entry {
 	entries := make([]policy.Entry, 0, len(c.Agents))
 	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
 		entries = append(entries, c.Agents[taskType].entry(taskType))
 	}
-	return entries
+	return append(entries, c.modelEntries()...)
 }
 
 func (a Agent) entry(taskType string) policy.Entry {
@@ -73,12 +74,8 @@ func (a Agent) entry(taskType string) policy.Entry {
 // deriveAgents says where an agent lies whose URL tells it.
 func deriveAgents(c *Config) {
 	for taskType, a := range c.Agents {
-		if a.Network == "" {
-			if a.Network = policy.NetworkPublic; local(a.URL) {
-				a.Network = policy.NetworkLoopback
-			}
-			c.Agents[taskType] = a
-		}
+		a.Network = networkOf(a.URL, a.Network)
+		c.Agents[taskType] = a
 	}
 }
 

@@ -36,10 +36,10 @@ func TestBadFiles(t *testing.T) {
 		// unknown keys
 		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},
 		{"redact-headers: []", "weir.yaml:1: redact-headers: unknown key; did you mean redact_headers?"},
-		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are agents, auth, data, deadline, git, limits, listen, log, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers"},
+		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are agents, auth, budgets, data, deadline, git, limits, listen, log, models, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers"},
 		{"log:\n  durabilty: disk", "weir.yaml:2: log.durabilty: unknown key; did you mean durability?"},
-		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, data, deadline, git, limits, listen, log, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers`},
-		{"deadline: {batch: 1m}", "weir.yaml:1: deadline.batch: unknown key; the keys here are http, plan, push, repo, run, task"},
+		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, budgets, data, deadline, git, limits, listen, log, models, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers`},
+		{"deadline: {batch: 1m}", "weir.yaml:1: deadline.batch: unknown key; the keys here are chat, http, plan, push, repo, run, task"},
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
 		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
 		{entry + "upstream_idempotency: {ttl_s: 1}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency.ttl_s: unknown key; did you mean ttl?"},
@@ -148,6 +148,10 @@ func TestBadFiles(t *testing.T) {
 		{"redact_headers: ['a b']", "weir.yaml:1: redact_headers[0]: is not the name of a header; write letters, digits and hyphens"},
 		{"telemetry: {log_level: trace}", "weir.yaml:1: telemetry.log_level: is none of its words; use debug, info, warn or error"},
 		{"telemetry: {log_format: xml}", "weir.yaml:1: telemetry.log_format: is none of its words; use json or text"},
+		{"telemetry: {otlp: {endpoint: 'collector:4318'}}", "weir.yaml:1: telemetry.otlp.endpoint: is not a URL that begins with http:// or https:// and a host, such as http://127.0.0.1:4318"},
+		{"telemetry: {otlp: {endpoint: 'http://u:p@h'}}", "weir.yaml:1: telemetry.otlp.endpoint: holds a user name or a password; give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS"},
+		{"telemetry: {otlp: {endpoint: 'http://h?x'}}", "weir.yaml:1: telemetry.otlp.endpoint: has a query or a fragment; leave it out"},
+		{"telemetry: {otlp: {endpoint: 'http://h/v1/traces/'}}", "weir.yaml:1: telemetry.otlp.endpoint: ends in /v1/traces, which is added to it; leave that out"},
 	}
 	for _, tt := range tests {
 		name := tt.text

@@ -20,10 +20,12 @@ func (r *reader) check(c *Config) {
 	r.checkLog(c)
 	r.checkNATS(c)
 	between(r, "workers.slots", c.Workers.Slots, 1, 10_000)
+	between(r, "workers.chats", c.Workers.Chats, 1, 100_000)
 	if c.Workers.Drain != 0 {
 		between(r, "workers.drain", duration(c.Workers.Drain), duration(time.Second), duration(time.Hour))
 	}
 	between(r, "limits.body", c.Limits.Body, 1<<10, 64<<20)
+	between(r, "limits.chat", c.Limits.Chat, 64<<10, 64<<20)
 	between(r, "limits.headers", c.Limits.Headers, 4<<10, 1<<20)
 	between(r, "limits.response", c.Limits.Response, 1<<10, 64<<20)
 	between(r, "limits.response_headers", c.Limits.ResponseHeaders, 4<<10, 1<<20)
@@ -36,14 +38,14 @@ func (r *reader) check(c *Config) {
 	between(r, "rules.limit", c.Rules.Limit, 1, schemas.MaxRules)
 	between(r, "policy.timeout", duration(c.Policy.Timeout), duration(100*time.Millisecond), duration(10*time.Minute))
 	r.checkPolicy(c)
+	r.checkBudgets(c)
 	r.checkSecrets(c.Secrets)
 	for i, name := range c.RedactHeaders {
 		if !headerName(name) {
 			r.wrong("redact_headers["+strconv.Itoa(i)+"]", "is not the name of a header; write letters, digits and hyphens")
 		}
 	}
-	r.oneOf("telemetry.log_level", c.Telemetry.LogLevel, "debug", "info", "warn", "error")
-	r.oneOf("telemetry.log_format", c.Telemetry.LogFormat, "json", "text")
+	r.checkTelemetry(c.Telemetry)
 }
 
 // hostPort checks the form host:port.

@@ -51,6 +51,13 @@ type Config struct {
 	// Remote agents by the task type they serve. Default none. HTTP_EXECUTE,
 	// HTTP_PLAN and ECHO are served by Weir itself.
 	Agents map[string]Agent `yaml:"agents"`
+	// Models by the name they are asked for by: an exact one, such as
+	// openai/gpt-4o, or a pattern: openai/* for every name that begins so, * for
+	// all others. Default none.
+	Models map[string]Model `yaml:"models"`
+	// What may be used of models, by a name that errors and GET /v1/budgets tell.
+	// Default nothing bounds it but the budgets that tasks bring.
+	Budgets map[string]Budget `yaml:"budgets"`
 	// Where ${secret:NAME} comes from.
 	Secrets Secrets `yaml:"secrets"`
 	// Names of headers whose values are shown, logged and stored as REDACTED,
@@ -104,6 +111,9 @@ type Workers struct {
 	// Actions in progress at a time for each kind and partition, 1 to 10000.
 	// Default 256.
 	Slots int `yaml:"slots"`
+	// Completions in progress at a time for each partition, 1 to 100000: they wait for
+	// models, not for this machine. Default 1024.
+	Chats int `yaml:"chats"`
 	// Time for what is under way to be finished when the node is to stop, 1s to 1h.
 	// A run of a remote agent that takes longer ends as outcome_unknown. Default
 	// 0: policy.timeout and ten seconds.
@@ -125,6 +135,8 @@ func (c Config) DrainTimeout() time.Duration {
 type Limits struct {
 	// Body of one request to Weir, 1KiB to 64MiB. Default 1MiB.
 	Body Size `yaml:"body"`
+	// Body of one request for a completion, 64KiB to 64MiB. Default 16MiB.
+	Chat Size `yaml:"chat"`
 	// Headers of one request to Weir, 4KiB to 1MiB. Default 32KiB.
 	Headers Size `yaml:"headers"`
 	// Decoded body of one answer from a target, 1KiB to 64MiB. Default 8MiB.
@@ -175,6 +187,8 @@ type Deadline struct {
 	Push time.Duration `yaml:"push"`
 	// The making of a repository, with its import, 1s to 24h. Default 30m.
 	Repo time.Duration `yaml:"repo"`
+	// A completion of a model, 1s to 24h. Default 15m.
+	Chat time.Duration `yaml:"chat"`
 }
 
 // Tasks is how the tasks of coding agents are given out.
@@ -250,6 +264,16 @@ type Telemetry struct {
 	LogLevel string `yaml:"log_level" env:"WEIR_LOG_LEVEL" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
 	// How a log line is written: json or text. Default json.
 	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text"`
+	// Traces of completions.
+	OTLP OTLP `yaml:"otlp"`
+}
+
+// OTLP is where traces go.
+type OTLP struct {
+	// Base URL of a collector that speaks OTLP over HTTP, such as
+	// http://127.0.0.1:4318; /v1/traces is added to it. Headers for it, such as a
+	// credential, are taken from OTEL_EXPORTER_OTLP_HEADERS. Default none: no traces.
+	Endpoint string `yaml:"endpoint"`
 }
 
 // Warnings are things that look like mistakes and stop nothing, such as an

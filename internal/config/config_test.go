@@ -37,14 +37,14 @@ func TestDefaults(t *testing.T) {
 		Log: config.Log{
 			Partitions: 1, Lanes: 8, Durability: schemas.DurabilityDisk, History: 168 * time.Hour, MaxBytes: 10 << 30,
 		},
-		Workers: config.Workers{Slots: 256},
+		Workers: config.Workers{Slots: 256, Chats: 1024},
 		Limits: config.Limits{
-			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
+			Body: 1 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 			Stream: 256 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth: config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
 		Deadline: config.Deadline{
-			HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Task: 8 * time.Hour, Push: 15 * time.Minute, Repo: 30 * time.Minute,
+			HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Task: 8 * time.Hour, Push: 15 * time.Minute, Repo: 30 * time.Minute, Chat: 15 * time.Minute,
 		},
 		Rules: config.Rules{AgentAPI: true, Limit: 1000},
 		Tasks: config.Tasks{Lease: 2 * time.Minute},
@@ -77,10 +77,10 @@ data: /var/lib/weir
 log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64MiB}
 nats:
   listen: 127.0.0.1:4222
-workers: {slots: 64, drain: 20m}
-limits: {body: 256KiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, stream: 1MiB, connections: 100, connections_per_peer: 20}
+workers: {slots: 64, chats: 65, drain: 20m}
+limits: {body: 256KiB, chat: 1MiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, stream: 1MiB, connections: 100, connections_per_peer: 20}
 auth: {mode: tokens, admin_token_file: /run/admin.token, rate: 100/m, streams: 5}
-deadline: {http: 90s, plan: 5m, run: 1h, task: 2h, push: 6m, repo: 7m}
+deadline: {http: 90s, plan: 5m, run: 1h, task: 2h, push: 6m, repo: 7m, chat: 8m}
 rules: {agent_api: false, limit: 50}
 tasks: {lease: 30s}
 git: {dir: /var/lib/git, program: /usr/bin/git, max_pack: 3MiB, max_repo: 4MiB, timeout: 5s, memory: 512MiB, processes: 6}
@@ -111,10 +111,33 @@ agents:
     cidrs: [10.1.0.0/16]
     concurrency: 4
   acme.translate:v2: {url: "http://localhost:9001"}
+models:
+  fast: {alias: openai/gpt-4o-mini}
+  openai/*:
+    url: https://api.openai.com/v1/
+    headers: {Authorization: "Bearer ${secret:OPENAI_API_KEY}"}
+    model: "*"
+    network: private
+    cidrs: [10.2.0.0/16]
+    usage: false
+    price: {input: 0.15, output: 0.6, cached: 0.075, request: 0.001}
+    context: 128000
+    max_output: 16384
+    timeouts: {connect: 1s, first_byte: 3m, idle: 30s}
+  llama:
+    upstreams:
+      - {name: near, url: "http://localhost:11434/v1", weight: 3}
+      - {name: far, url: "https://llm.example.com", weight: 1, model: meta/llama, usage: false, headers: {X-Api-Key: "${secret:FAR}"}}
+      - {name: last, url: "https://10.3.0.1", network: private, cidrs: [10.3.0.0/16]}
+budgets:
+  team: {per: [token, model], models: [openai/*, llama], tenants: [acme], window: 24h, requests: 100, tokens: 2000000, usd: 12.5}
 secrets: {dir: /run/secrets, age_file: /etc/weir.age, age_identity: /etc/weir.key}
 redact_headers: [X-Session, x-other]
-telemetry: {log_level: debug, log_format: text}
+telemetry: {log_level: debug, log_format: text, otlp: {endpoint: "http://127.0.0.1:4318"}}
 `
+
+// patience is how long upstreams are waited for where nobody says.
+var patience = config.ModelTimeouts{Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute}
 
 func TestEveryKey(t *testing.T) {
 	t.Parallel()
@@ -127,14 +150,14 @@ func TestEveryKey(t *testing.T) {
 			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, History: 24 * time.Hour, MaxBytes: 64 << 20,
 		},
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
-		Workers: config.Workers{Slots: 64, Drain: 20 * time.Minute},
+		Workers: config.Workers{Slots: 64, Chats: 65, Drain: 20 * time.Minute},
 		Limits: config.Limits{
-			Body: 256 << 10, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
+			Body: 256 << 10, Chat: 1 << 20, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
 			Stream: 1 << 20, Connections: 100, ConnectionsPerPeer: 20,
 		},
 		Auth: config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},
 		Deadline: config.Deadline{
-			HTTP: 90 * time.Second, Plan: 5 * time.Minute, Run: time.Hour, Task: 2 * time.Hour, Push: 6 * time.Minute, Repo: 7 * time.Minute,
+			HTTP: 90 * time.Second, Plan: 5 * time.Minute, Run: time.Hour, Task: 2 * time.Hour, Push: 6 * time.Minute, Repo: 7 * time.Minute, Chat: 8 * time.Minute,
 		},
 		Rules: config.Rules{Limit: 50},
 		Tasks: config.Tasks{Lease: 30 * time.Second},
@@ -161,13 +184,34 @@ func TestEveryKey(t *testing.T) {
 			},
 			"acme.translate:v2": {URL: "http://localhost:9001", Mode: "stream", Network: "loopback", Concurrency: 32},
 		},
+		Models: map[string]config.Model{
+			"fast": {Alias: "openai/gpt-4o-mini", Usage: true, Timeouts: patience},
+			"openai/*": {
+				URL: "https://api.openai.com/v1/", Headers: map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, Model: "*",
+				Network: "private", CIDRs: []string{"10.2.0.0/16"},
+				Price:   &config.Price{Input: 150_000_000, Output: 600_000_000, Cached: 75_000_000, Request: 1_000_000},
+				Context: 128000, MaxOutput: 16384,
+				Timeouts: config.ModelTimeouts{Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second},
+			},
+			"llama": {Usage: true, Timeouts: patience, Upstreams: []config.Upstream{
+				{Name: "near", URL: "http://localhost:11434/v1", Network: "loopback", Weight: 3, Usage: true},
+				{Name: "far", URL: "https://llm.example.com", Network: "public", Weight: 1, Model: "meta/llama", Headers: map[string]string{"X-Api-Key": "${secret:FAR}"}},
+				{Name: "last", URL: "https://10.3.0.1", Network: "private", CIDRs: []string{"10.3.0.0/16"}, Usage: true},
+			}},
+		},
+		Budgets: map[string]config.Budget{"team": {
+			Per: []string{"token", "model"}, Models: []string{"openai/*", "llama"}, Tenants: []string{"acme"},
+			Window: 24 * time.Hour, Requests: 100, Tokens: 2_000_000, USD: 12_500_000_000,
+		}},
 		Secrets:       config.Secrets{Dir: "/run/secrets", AgeFile: "/etc/weir.age", AgeIdentity: "/etc/weir.key"},
 		RedactHeaders: []string{"X-Session", "x-other"},
-		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text"},
+		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://127.0.0.1:4318"}},
 	}, c)
-	require.Len(t, c.Warnings(), 1)
+	require.Len(t, c.Warnings(), 2)
 	require.Equal(t, []string{"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com"}, c.Policy.Targets())
-	require.Equal(t, append(c.Policy.Targets(), "https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/"), c.Targets())
+	require.Equal(t, append(c.Policy.Targets(), "https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
+		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
+		"https://api.openai.com/v1/chat/completions"), c.Targets())
 	p, err := c.Compile(7777)
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost", ".example.com"}, p.AllowedHosts())
@@ -256,13 +300,13 @@ func TestEveryVariable(t *testing.T) {
 	c, err := config.Parse("", nil, []string{
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds",
-		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
+		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
 		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
-		"WEIR_PUBLIC_URL=http://w", "WEIR_DEADLINE_TASK=6s", "WEIR_DEADLINE_PUSH=7s", "WEIR_DEADLINE_REPO=8s", "WEIR_TASKS_LEASE=11s",
+		"WEIR_PUBLIC_URL=http://w", "WEIR_DEADLINE_TASK=6s", "WEIR_DEADLINE_PUSH=7s", "WEIR_DEADLINE_REPO=8s", "WEIR_DEADLINE_CHAT=9s", "WEIR_TASKS_LEASE=11s",
 		"WEIR_GIT_DIR=/g", "WEIR_GIT_PROGRAM=gitt", "WEIR_GIT_MAX_PACK=1KiB", "WEIR_GIT_MAX_REPO=2MiB", "WEIR_GIT_TIMEOUT=12s", "WEIR_GIT_MEMORY=65MiB", "WEIR_GIT_PROCESSES=13",
-		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text",
+		"WEIR_POLICY_TIMEOUT=1s", "WEIR_SECRETS_DIR=/s", "WEIR_REDACT_HEADERS=a,b", "WEIR_LOG_LEVEL=warn", "WEIR_LOG_FORMAT=text", "WEIR_TELEMETRY_OTLP_ENDPOINT=http://c:4318",
 		"WEIR_SECRET_TOKEN=hush", "PATH=/bin", "malformed",
 	}, nil)
 	require.NoError(t, err)
@@ -272,17 +316,17 @@ func TestEveryVariable(t *testing.T) {
 			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds"},
-		Workers:       config.Workers{Slots: 9, Drain: 8 * time.Second},
-		Limits:        config.Limits{Body: 2048, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Connections: 99, ConnectionsPerPeer: 98},
+		Workers:       config.Workers{Slots: 9, Chats: 10, Drain: 8 * time.Second},
+		Limits:        config.Limits{Body: 2048, Chat: 65 << 10, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Connections: 99, ConnectionsPerPeer: 98},
 		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
-		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second, Task: 6 * time.Second, Push: 7 * time.Second, Repo: 8 * time.Second},
+		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second, Task: 6 * time.Second, Push: 7 * time.Second, Repo: 8 * time.Second, Chat: 9 * time.Second},
 		Rules:         config.Rules{Limit: 96},
 		Tasks:         config.Tasks{Lease: 11 * time.Second},
 		Git:           config.Git{Dir: "/g", Program: "gitt", MaxPack: 1 << 10, MaxRepo: 2 << 20, Timeout: 12 * time.Second, Memory: 65 << 20, Processes: 13},
 		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},
-		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text"},
+		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://c:4318"}},
 	}, c)
 	require.Empty(t, c.Warnings())
 }
@@ -386,6 +430,10 @@ func TestPolicyHash(t *testing.T) {
 		{"timeout: 20m", "timeout: 21m"},
 		{"SUMMARIZE", "SUMMARISE"},
 		{"localhost:9001", "localhost:9002"},
+		{"OPENAI_API_KEY", "OPENAI_KEY"},
+		{"input: 0.15", "input: 0.16"},
+		{"weight: 3", "weight: 4"},
+		{"first_byte: 3m", "first_byte: 4m"},
 	} {
 		require.Contains(t, full, change[0])
 		require.NotEqual(t, base, parse(t, strings.Replace(full, change[0], change[1], 1)).PolicyHash(), change[1])
@@ -411,6 +459,6 @@ func TestExample(t *testing.T) {
 	// What the example shows as commented-out defaults is what the defaults are.
 	want := config.Defaults()
 	got := c
-	got.Policy, got.Agents = want.Policy, want.Agents
+	got.Policy, got.Agents, got.Models, got.Budgets = want.Policy, want.Agents, want.Models, want.Budgets
 	same(t, want, got)
 }

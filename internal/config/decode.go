@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -188,14 +187,22 @@ func (r *reader) stringMap(path string, n ast.Node, v reflect.Value) {
 	}
 	m := reflect.MakeMap(v.Type())
 	r.mapping(path, n, func(key string, value ast.Node) {
-		item := reflect.New(v.Type().Elem()).Elem()
-		if agent := reflect.ValueOf(newAgent()); item.Type() == agent.Type() {
-			item.Set(agent)
-		}
+		item := blank(v.Type().Elem())
 		r.decode(join(path, key), value, item)
 		m.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), item)
 	})
 	v.Set(m)
+}
+
+// blank is what an item of a mapping or a list is before the file says anything of it.
+func blank(t reflect.Type) reflect.Value {
+	item := reflect.New(t).Elem()
+	for _, known := range []any{newAgent(), newModel(), newUpstream()} {
+		if v := reflect.ValueOf(known); v.Type() == t {
+			item.Set(v)
+		}
+	}
+	return item
 }
 
 func (r *reader) list(path string, n ast.Node, v reflect.Value) {
@@ -212,6 +219,7 @@ func (r *reader) list(path string, n ast.Node, v reflect.Value) {
 	for i, item := range seq.Values {
 		inner := path + "[" + strconv.Itoa(i) + "]"
 		r.given[inner] = r.line(item)
+		items.Index(i).Set(blank(items.Type().Elem()))
 		r.decode(inner, item, items.Index(i))
 	}
 	v.Set(items)
@@ -238,6 +246,12 @@ func (r *reader) scalar(path string, n ast.Node, v reflect.Value) {
 			return
 		}
 		text = fmt.Sprint(s.Value)
+	case *ast.FloatNode:
+		if v.Type() != reflect.TypeFor[USD]() {
+			r.wrong(path, "is %s; %s", describe(n), wanted(v))
+			return
+		}
+		text = s.Token.Value // as it is written, not as it is rounded
 	case *ast.BoolNode:
 		if v.Kind() != reflect.Bool {
 			r.wrong(path, "is %s; %s", describe(n), wanted(v))
@@ -263,35 +277,3 @@ func numeric(v reflect.Value) bool {
 }
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-// keyOf is the key of a struct field; empty for one that is not read.
-func keyOf(f reflect.StructField) string {
-	if !f.IsExported() {
-		return ""
-	}
-	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	if name == "-" {
-		return ""
-	}
-	return name
-}
-
-func join(path, key string) string {
-	if !slices.ContainsFunc([]byte(key), func(c byte) bool { return !plainByte(c) }) && key != "" && len(key) <= 64 {
-		if path == "" {
-			return key
-		}
-		return path + "." + key
-	}
-	if len(key) > 64 {
-		key = key[:64]
-	}
-	if path == "" {
-		return strconv.QuoteToASCII(key)
-	}
-	return path + "." + strconv.QuoteToASCII(key)
-}
-
-func plainByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
-}

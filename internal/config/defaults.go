@@ -18,13 +18,13 @@ func Defaults() Config {
 		Listen:  "127.0.0.1:8092",
 		Data:    "./weir-data",
 		Log:     Log{Lanes: 8, History: 7 * 24 * time.Hour, MaxBytes: 10 << 30},
-		Workers: Workers{Slots: 256},
+		Workers: Workers{Slots: 256, Chats: 1024},
 		Limits: Limits{
-			Body: 1 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
+			Body: 1 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 			Stream: 256 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth:      Auth{Rate: "500/s", Streams: 1000},
-		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Push: 15 * time.Minute, Repo: 30 * time.Minute},
+		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Push: 15 * time.Minute, Repo: 30 * time.Minute, Chat: 15 * time.Minute},
 		Rules:     Rules{AgentAPI: true, Limit: schemas.MaxRules},
 		Tasks:     Tasks{Lease: 2 * time.Minute},
 		Git:       Git{Program: "git", MaxPack: 1 << 30, MaxRepo: 10 << 30, Timeout: 10 * time.Minute, Memory: 2 << 30, Processes: 32},
@@ -55,4 +55,6 @@ func derive(c *Config, given origins) {
 	}
 	deriveAuth(c, given)
 	deriveAgents(c)
+	deriveModels(c)
+	deriveBudgets(c)
 }

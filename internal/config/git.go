@@ -64,7 +64,7 @@ const leastMargin = 10 * time.Minute
 
 // longest is the longest of all.
 func (d Deadline) longest() time.Duration {
-	return max(d.HTTP, d.Plan, d.Run, d.Task, d.Push, d.Repo)
+	return max(d.HTTP, d.Plan, d.Run, d.Task, d.Push, d.Repo, d.Chat)
 }
 
 // mostDeadline is how long an action may take at most, and mostTask a task.
@@ -84,6 +84,7 @@ func (r *reader) checkDeadlines(c *Config) {
 		{"deadline.task", c.Deadline.Task, mostTask},
 		{"deadline.push", c.Deadline.Push, mostDeadline},
 		{"deadline.repo", c.Deadline.Repo, mostDeadline},
+		{"deadline.chat", c.Deadline.Chat, mostDeadline},
 	} {
 		between(r, d.key, duration(d.value), duration(time.Second), duration(d.most))
 	}

@@ -40,7 +40,7 @@ func (c Config) CompileAt(own []netip.Addr, extra ...uint16) (*policy.Policy, er
 }
 
 // Targets lists what may be called: what the policy names, then the URLs of the
-// agents.
+// agents and of the models.
 func (c Config) Targets() []string {
 	targets := c.Policy.Targets()
 	for _, e := range c.entries() {
@@ -59,8 +59,8 @@ func (p Policy) Targets() []string {
 	return append(targets, p.AllowedHosts...)
 }
 
-// PolicyHash is a hex SHA-256 over everything under policy and agents, in a form
-// that does not depend on how the file is written. A reload that leaves it alone
+// PolicyHash is a hex SHA-256 over everything under policy, agents, models and
+// budgets, in a form that does not depend on how the file is written. A reload that leaves it alone
 // has changed nothing that decides.
 func (c Config) PolicyHash() string {
 	type rules struct { // Policy's own form hides values, and so does an agent's
@@ -80,8 +80,10 @@ func (c Config) PolicyHash() string {
 	data, err := json.Marshal(struct {
 		rules
 		Agents  map[string]manner `json:"agents,omitempty"`
+		Models  any               `json:"models,omitempty"`
+		Budgets any               `json:"budgets,omitempty"`
 		Entries []policy.Entry    `json:"agent_entries,omitempty"`
-	}{rules(c.Policy), manners, c.entries()})
+	}{rules(c.Policy), manners, plain(c.Models), plain(c.Budgets), c.entries()})
 	if err != nil {
 		panic("config: a policy that is not JSON: " + err.Error()) // only if a field of another kind is added
 	}
@@ -89,7 +91,10 @@ func (c Config) PolicyHash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkPolicy lets policy judge each entry, host and agent by itself, so that
+// plain is a section as JSON takes it, with everything that is in it.
+func plain(section any) any { return unordered(tree(reflect.ValueOf(section))) }
+
+// checkPolicy lets policy judge each entry, host, agent and model by itself, so that
 // every one that is wrong is told, with its line.
 func (r *reader) checkPolicy(c *Config) {
 	before := len(r.problems)
@@ -110,6 +115,7 @@ func (r *reader) checkPolicy(c *Config) {
 		}
 	}
 	r.checkAgents(c)
+	r.checkModels(c)
 	if len(r.problems) > before {
 		return
 	}

@@ -3,8 +3,8 @@ package config
 import "reflect"
 
 // NeedsRestart lists the keys, in the order of the file, whose values differ in
-// next and that a running node does not take over: everything but the agents
-// and the policy's entries and allowed hosts.
+// next and that a running node does not take over: everything but the
+// agents, the models, their budgets and the policy's entries and allowed hosts.
 func (c Config) NeedsRestart(next Config) []string {
 	var keys []string
 	before, after := settings(&c), settings(&next)

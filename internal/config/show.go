@@ -28,6 +28,7 @@ const (
 func (c Config) Redacted() Config {
 	c.NATS.Creds = shown(c.NATS.Creds)
 	c.Policy, c.Agents = c.Policy.redacted(), redactedAgents(c.Agents)
+	c.Models = redactedModels(c.Models)
 	return c
 }
 
@@ -59,14 +60,18 @@ func (p Policy) redacted() Policy {
 	for i := range p.Allowlist {
 		e := &p.Allowlist[i]
 		for _, added := range []*map[string]string{&e.Headers, &e.Query, &e.Body} {
-			hidden := maps.Clone(*added)
-			for name, value := range hidden {
-				hidden[name] = shown(value)
-			}
-			*added = hidden
+			*added = hidden(*added)
 		}
 	}
 	return p
+}
+
+func hidden(values map[string]string) map[string]string {
+	values = maps.Clone(values)
+	for name, value := range values {
+		values[name] = shown(value)
+	}
+	return values
 }
 
 // Format implements fmt.Formatter: a policy holds header values.
@@ -118,6 +123,8 @@ func tree(v reflect.Value) any {
 	case time.Duration:
 		return duration(d).String()
 	case Size:
+		return d.String()
+	case USD:
 		return d.String()
 	}
 	switch v.Kind() {

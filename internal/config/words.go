@@ -38,6 +38,8 @@ func wanted(v reflect.Value) string {
 		return "write a duration, such as 30s"
 	case v.Type() == reflect.TypeFor[Size]():
 		return "write a size, such as 256KiB"
+	case v.Type() == reflect.TypeFor[USD]():
+		return "write an amount of US dollars, such as 2.5"
 	case v.Kind() == reflect.String:
 		return "write text, in quotes where it looks like something else"
 	case v.Kind() == reflect.Bool:

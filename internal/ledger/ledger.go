@@ -150,6 +150,26 @@ func (l *Ledger) load(ctx context.Context, ref schemas.Ref, known uint64) (*Stat
 	return st.folded()
 }
 
+// Replay gives an action's events so far to fn, in order, progress and deltas too; none
+// that was stored before the call is missing. What fn returns ends it. A record that
+// cannot be read is *fault.Parked.
+func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error {
+	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
+	if err != nil {
+		return err
+	}
+	return l.until(ctx, ref, 0, newest.Seq, func(r schemas.Record) error {
+		if _, tail, err := schemas.ParseSubject(r.Subject); err != nil || tail == schemas.TailWake {
+			return err
+		}
+		ev, err := Decode(r.Data)
+		if err != nil {
+			return err
+		}
+		return fn(ev)
+	})
+}
+
 // Dropped reports whether the history has dropped a message of an action. That it is
 // not found says less: who has been given it may know more than who is asked.
 func (l *Ledger) Dropped(ctx context.Context, ref schemas.Ref, seq uint64) (bool, error) {

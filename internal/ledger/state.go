@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"time"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -17,8 +18,10 @@ type State struct {
 	// Seq is the sequence of the action's newest message, wakes included: the
 	// fence of the next append.
 	Seq uint64
-	// N is the ordinal of the newest event.
-	N int
+	// N is the ordinal of the newest event, and Newest when it was stored: by the log's
+	// clock, where it was read from there.
+	N      int
+	Newest time.Time
 	// Message is the sequence of the message that a worker is at the action for; 0
 	// for whoever only reads.
 	Message uint64
@@ -131,7 +134,7 @@ func (s *State) damage(r schemas.Record, tail schemas.Tail, err error) {
 		s.Settled, s.SettledSeq = &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}, r.Seq
 	default:
 	}
-	s.Seq, s.N = r.Seq, s.N+1
+	s.Seq, s.N, s.Newest = r.Seq, s.N+1, r.Time
 	if !errors.As(err, &s.Damaged) {
 		s.Damaged = &fault.Parked{Code: schemas.Poison, Reason: "the record cannot be read", Cause: err}
 	}
@@ -139,7 +142,7 @@ func (s *State) damage(r schemas.Record, tail schemas.Tail, err error) {
 
 // apply folds one event in.
 func (s *State) apply(r schemas.Record, ev schemas.Event) {
-	s.Seq, s.N = r.Seq, ev.N
+	s.Seq, s.N, s.Newest = r.Seq, ev.N, r.Time
 	if ev.Type == schemas.EventProgress || ev.Type == schemas.EventDelta {
 		s.Progress++
 		s.Waiting = nil

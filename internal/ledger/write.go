@@ -20,6 +20,11 @@ const (
 	firstPause = 10 * time.Millisecond
 )
 
+// overtakes is how often a write is made again at once because something came between
+// that it may follow: who writes seldom would never be first where another writes all the
+// time, if it waited.
+const overtakes = 256
+
 // claim writes the accepted event, or finds the action that has its name.
 func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schemas.Append) (*State, bool, error) {
 	ours := false // a copy may be stored, or on its way
@@ -50,18 +55,24 @@ func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schem
 // write stores an event behind a state. ev and m are changed with what came between
 // that the event may follow.
 func (l *Ledger) write(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append) (uint64, error) {
-	for n, pause := 1, firstPause; ; n, pause = n+1, 2*pause {
+	n, pause, overtaken := 1, firstPause, 0
+	for {
 		seq, err := l.log.Append(ctx, m)
 		if !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, fault.ErrFenced) {
 			return seq, err
 		}
-		cause := err
+		cause, before := err, m.Last
 		if seq, err = l.readBack(ctx, st, ev, &m, cause); seq != 0 || err != nil {
 			return seq, err
+		}
+		if m.Last > before && overtaken < overtakes && ctx.Err() == nil {
+			overtaken++
+			continue
 		}
 		if n == writes || !rest(ctx, pause) {
 			return 0, fmt.Errorf("event %d: %w", ev.N, cause)
 		}
+		n, pause = n+1, 2*pause
 	}
 }
 
@@ -118,8 +129,10 @@ func same(r schemas.Record, m schemas.Append) bool {
 // event may stand after it all the same. A wake says nothing. A request to
 // cancel does not unmake what a call brought, so that, its result and the action's
 // end still stand; but nothing new is begun after it by a writer who has not seen it.
+// And a request to cancel may be made whatever an action is at, until it has ended: who
+// asks for a stop does not race with the worker that is to be stopped.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
-	_, tail, err := schemas.ParseSubject(r.Subject)
+	ref, tail, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
 		return false
 	}
@@ -128,10 +141,26 @@ func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) boo
 		return true
 	}
 	between, err := Decode(r.Data)
-	if err != nil || between.Type != schemas.EventCancel {
+	if err != nil || !schemas.Lies(ref.Kind, between.Type, tail) || !follows(next, between.Type) {
 		return false
 	}
 	st.apply(r, between)
+	return true
+}
+
+// follows reports whether an event may stand behind one that its writer has not seen.
+func follows(next, between schemas.EventType) bool {
+	if next == schemas.EventCancel {
+		switch between {
+		case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventWaiting, schemas.EventProgress, schemas.EventDelta:
+			return true
+		default: // it has ended, or was asked to already; or a task is another's to stop now
+			return false
+		}
+	}
+	if between != schemas.EventCancel {
+		return false
+	}
 	switch next {
 	case schemas.EventAttempted, schemas.EventSettled, schemas.EventProgress, schemas.EventDelta:
 		return true

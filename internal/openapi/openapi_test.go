@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/jsonschema"
 	"weir/internal/openapi"
+	"weir/schemas"
 )
 
 func load(t *testing.T) *openapi3.T {
@@ -31,11 +32,11 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"GET /agent/task", "GET /git/{name}.git/info/refs",
-		"GET /health", "GET /health/ready", "GET /healthz", "GET /metrics", "GET /openapi.json", "GET /ready", "GET /readyz", "GET /sandbox",
-		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/dead-letters", "GET /v1/evidence",
+		"GET /health", "GET /health/ready", "GET /healthz", "GET /metrics", "GET /models", "GET /models/{id}", "GET /openapi.json", "GET /ready", "GET /readyz", "GET /sandbox",
+		"GET /v1/actions", "GET /v1/actions/{id}", "GET /v1/actions/{id}/events", "GET /v1/budgets", "GET /v1/dead-letters", "GET /v1/evidence",
 		"GET /v1/policy", "GET /v1/repos", "GET /v1/repos/{name}", "GET /v1/rules", "GET /v1/tasks", "GET /v1/tasks/{id}", "GET /v1/tasks/{id}/events", "GET /v1/tokens",
 		"POST /agent/inquiry", "POST /agent/task/complete", "POST /agent/task/fail",
-		"POST /agents/run/stream", "POST /agents/run/sync",
+		"POST /agents/run/stream", "POST /agents/run/sync", "POST /chat/completions",
 		"POST /git/{name}.git/git-receive-pack", "POST /git/{name}.git/git-upload-pack",
 		"POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/resolve", "POST /v1/agent-api", "POST /v1/dead-letters/redrive", "POST /v1/execute", "POST /v1/plans",
 		"POST /v1/policy/explain", "POST /v1/policy/reload", "POST /v1/repos",
@@ -99,7 +100,8 @@ func TestErrorsAreProblems(t *testing.T) {
 					continue
 				}
 				want := "application/problem+json"
-				if path == "/v1/execute" || path == "/v1/agent-api" || path == "/v1/rules/reset" || strings.HasPrefix(path, "/agents/") {
+				if path == "/v1/execute" || path == "/v1/agent-api" || path == "/v1/rules/reset" || strings.HasPrefix(path, "/agents/") ||
+					strings.HasPrefix(path, schemas.RouteChat) || strings.HasPrefix(path, schemas.RouteModels) {
 					want = "application/json"
 				}
 				require.Equal(t, []string{want}, slices.Collect(maps.Keys(r.Value.Content)), "%s %s %s", method, path, status)

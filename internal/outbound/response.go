@@ -49,11 +49,10 @@ func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err err
 		return nil, false, x.bodyFailure(raw.err)
 	}
 	from := io.MultiReader(bytes.NewReader(first), raw)
-	coding := strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))
-	switch {
-	case coding == "" || strings.EqualFold(coding, "identity"):
+	switch codingOf(resp) {
+	case codingNone:
 		body, err = readTo(from, limit, resp.ContentLength)
-	case strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip"):
+	case codingGzip:
 		decoded = true
 		var unzip *gzip.Reader
 		if unzip, err = gzip.NewReader(from); err == nil {
@@ -71,6 +70,27 @@ func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err err
 		return nil, false, x.bodyFailure(raw.err)
 	default: // the message was whole; what it held was not
 		return nil, false, x.fail(schemas.UpstreamEncoding, err)
+	}
+}
+
+// coding is what an answer says that its body is in.
+type coding int
+
+const (
+	codingNone coding = iota
+	codingGzip
+	codingOther
+)
+
+func codingOf(resp *http.Response) coding {
+	word := strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))
+	switch {
+	case word == "" || strings.EqualFold(word, "identity"):
+		return codingNone
+	case strings.EqualFold(word, "gzip") || strings.EqualFold(word, "x-gzip"):
+		return codingGzip
+	default:
+		return codingOther
 	}
 }
 

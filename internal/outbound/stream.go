@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	"weir/schemas"
@@ -34,17 +32,18 @@ type Stream struct {
 	RetryAfter time.Duration
 
 	x     *exchange
-	idle  time.Duration
-	limit int64 // of the body's bytes
+	raw   flow
+	body  io.Reader // raw, or what it decodes to
+	limit int64     // of the body's bytes, decoded
 	got   int64
-	coded bool
 	err   error // what every Read returns from now on
 }
 
 // Stream makes the one request that this connection is for and returns when the
 // answer's headers are there, whatever the status. It asks for a body without
-// coding. Its errors are those of Do. ctx bounds the body as well: when it ends,
-// the connection is closed.
+// coding, and decodes gzip all the same: Headers have then no length and no coding.
+// Its errors are those of Do. ctx bounds the body as well: when it ends, the
+// connection is closed.
 func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
 	t := terms{identity: true, header: limits.Header}
 	if t.header == 0 {
@@ -54,43 +53,45 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if err != nil {
 		return nil, err
 	}
-	head := answer(x.resp, nil, false, time.Now())
-	coding := strings.TrimSpace(strings.Join(x.resp.Header["Content-Encoding"], ","))
-	return &Stream{
-		Status: head.Status, Headers: head.Headers, RetryAfter: head.RetryAfter,
-		x: x, idle: limits.Idle, limit: orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes),
-		coded: coding != "" && !strings.EqualFold(coding, "identity"),
-	}, nil
+	limit := orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes)
+	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, limit: limit}}
+	coding := codingOf(x.resp)
+	switch coding {
+	case codingNone:
+		s.body = &s.raw
+	case codingGzip:
+		s.raw.limit = wireLimit(limit)
+		s.body = &unzipped{from: &s.raw}
+	default:
+		s.raw.unread = true
+		s.body = &s.raw
+	}
+	head := answer(x.resp, nil, coding == codingGzip && s.raw.declared() != 0, time.Now())
+	s.Status, s.Headers, s.RetryAfter = head.Status, head.Headers, head.RetryAfter
+	return s, nil
 }
 
 // Read reads on. After the body's end it returns io.EOF; its other errors are
 // *fault.Call with Sent true and the status: UPSTREAM_TRUNCATED, UPSTREAM_PROTOCOL,
-// UPSTREAM_TIMEOUT, UPSTREAM_TOO_LARGE, UPSTREAM_ENCODING for a body with a
-// coding, CANCELED when ctx was canceled or the stream closed. Bytes never come
-// with an error; what came before a failure is read first.
+// UPSTREAM_TIMEOUT, UPSTREAM_TOO_LARGE, UPSTREAM_ENCODING for a body in another
+// coding than gzip or in a broken one, CANCELED when ctx was canceled or the stream
+// closed. Bytes never come with an error; what came before a failure is read first.
 func (s *Stream) Read(p []byte) (int, error) {
 	if s.err != nil || len(p) == 0 {
 		return 0, s.err
 	}
-	if s.declared() > s.limit {
-		return 0, s.stop(s.x.fail(schemas.UpstreamTooLarge, errBodyBytes))
-	}
-	s.x.within(s.idle)
-	n, err := s.x.resp.Body.Read(p)
-	inTime := s.x.within(0)
+	n, err := s.body.Read(p)
 	s.got += int64(n)
 	switch {
-	case s.coded && n > 0: // without a body there is nothing to decode
-		n, err = 0, s.x.fail(schemas.UpstreamEncoding, errCoding)
 	case s.got > s.limit:
 		n -= int(s.got - s.limit)
 		err = s.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF) && s.raw.ended():
 		s.x.wire.done()
-	case err != nil:
-		err = s.x.bodyFailure(err)
-	case !inTime: // it came as the time ran out, which has ended the connection
-		err = s.x.fail(schemas.UpstreamTimeout, errPhaseTime)
+	case err != nil && s.raw.failed() != nil:
+		err = s.raw.failed()
+	case err != nil: // the message was whole, or had not failed; what it held was not
+		err = s.x.fail(schemas.UpstreamEncoding, err)
 	}
 	if err != nil {
 		err = s.stop(err)
@@ -99,15 +100,6 @@ func (s *Stream) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return 0, err
-}
-
-// declared is how long the body is by the upstream's word; less than zero
-// without one.
-func (s *Stream) declared() int64 {
-	if s.x.resp.Request.Method == http.MethodHead {
-		return 0
-	}
-	return s.x.resp.ContentLength
 }
 
 // stop lets go of the connection and has every later Read return err.
@@ -120,7 +112,7 @@ func (s *Stream) stop(err error) error {
 // ReadAll reads what is left of the body, where that is no more than limit. Its
 // errors are those of Read; UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) {
-	body, err := readTo(s, limit, s.declared())
+	body, err := readTo(s, limit, s.raw.declared())
 	if err == errBodyBytes { //nolint:errorlint // that of readTo itself; Read's is a failed call
 		return nil, s.stop(s.x.fail(schemas.UpstreamTooLarge, err))
 	}

@@ -3,8 +3,11 @@ package policy
 import "weir/schemas"
 
 const (
-	maxBody  = 1 << 20
-	maxDepth = 64
+	maxBody = 1 << 20
+	// maxOwnBody is that of a call to an agent or a model, whose body came whole through the
+	// door, which has limits of its own; with room for what Weir adds.
+	maxOwnBody = 64<<20 + 1<<20
+	maxDepth   = 64
 )
 
 // Decision is what policy said of one request. The zero Decision denies.
@@ -67,7 +70,7 @@ func checkBody(method methods, r *Request) flaw {
 		return flawNone
 	case method&(methodGET|methodHEAD) != 0:
 		return flawBodyMethod
-	case r.BodySize > maxBody:
+	case r.BodySize > maxBody && !r.Agent, r.BodySize > maxOwnBody:
 		return flawBodySize
 	case r.BodyDepth > maxDepth:
 		return flawBodyDepth

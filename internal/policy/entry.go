@@ -21,7 +21,7 @@ type entry struct {
 	name      string
 	shadow    bool       // rehearsed, and permits nothing
 	item      bool       // made of an allowed host; no key selects it
-	agent     bool       // a remote agent's, in a table of its own
+	agent     bool       // a remote agent's or a model's, in a table of their own
 	any       bool       // every host on 80 and 443
 	scheme    string     // empty: either
 	host      string     // exact, or a suffix with its leading dot
@@ -122,6 +122,11 @@ func checkName(name string, agent bool) error {
 		return fmt.Errorf("name: %q is kept for allowed hosts", hostEntryPrefix)
 	case !agent && strings.HasPrefix(name, schemas.AgentEntryPrefix):
 		return fmt.Errorf("name: %q is kept for agents", schemas.AgentEntryPrefix)
+	case !agent && strings.HasPrefix(name, schemas.ModelEntryPrefix):
+		return fmt.Errorf("name: %q is kept for models", schemas.ModelEntryPrefix)
+	case agent && name == schemas.ModelEntryPrefix:
+		return fmt.Errorf("name: a model's is %q and its upstream", schemas.ModelEntryPrefix)
+	case agent && strings.HasPrefix(name, schemas.ModelEntryPrefix):
 	case agent && (!strings.HasPrefix(name, schemas.AgentEntryPrefix) || name == schemas.AgentEntryPrefix):
 		return fmt.Errorf("name: an agent's is %q and its task type", schemas.AgentEntryPrefix)
 	}

@@ -12,6 +12,7 @@ const (
 	flawKeyMissing
 	flawKeyUnknown
 	flawKeyAgent
+	flawKeyModel
 	flawKeyShadow
 	flawKeyNotYours
 	flawURLLength
@@ -96,6 +97,8 @@ func (f flaw) describe() (Check, string) {
 		return CheckKey, "no allowlist entry has this name; names are matched exactly, so use one from the policy as it is written there"
 	case flawKeyAgent: // whether there is such an agent or not
 		return CheckKey, "entries of agents serve runs alone; send a run of that task type, or use an entry whose name does not begin with agent:"
+	case flawKeyModel:
+		return CheckKey, "entries of models serve completions alone; ask the model for one, or use an entry whose name does not begin with model:"
 	case flawKeyShadow:
 		return CheckKey, "the allowlist entry of this name is a shadow, which permits nothing; use another, or set its mode to enforce"
 	case flawKeyNotYours:

@@ -62,7 +62,8 @@ type Config struct {
 // Entry grants one target.
 type Entry struct {
 	// Name is 1 to 128 letters, digits and . _ : - , so that it may stand in a
-	// log line; "host:" is kept for allowed hosts and "agent:" for agents.
+	// log line; "host:" is kept for allowed hosts, "agent:" for agents and "model:"
+	// for the upstreams of models.
 	Name string `json:"name" yaml:"name"`
 	// URLPrefix is scheme://host[:port][/path], or AnyHost. The path covers
 	// itself and what lies below it, on a segment boundary; with a trailing
@@ -93,8 +94,8 @@ type Entry struct {
 	// Mode is enforce (default) or shadow: the entry is decided about and the
 	// result is recorded, but it neither permits nor denies.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty"`
-	// Agent marks the entry of a remote agent, which the configuration makes: only
-	// a Request with Agent can use it, and that one no other.
+	// Agent marks the entry of a remote agent or of a model's upstream, which the
+	// configuration makes: only a Request with Agent can use it, and that one no other.
 	Agent bool `json:"agent,omitempty" yaml:"-"`
 }
 
@@ -115,13 +116,13 @@ type Limits struct {
 type Policy struct {
 	version string
 	// all are the named entries as they are written, shadow ones too, then the
-	// allowed hosts. The agents' are not among them.
+	// allowed hosts. The agents' and the models' are not among them.
 	all []*entry
 	// enforced is what decides. Rehearsal is what would decide if the shadow
 	// entries were enforced; nil where there are none.
 	enforced  table
 	rehearsal *table
-	// agents are the entries of remote agents, which only a Request with Agent
+	// agents are the entries of remote agents and of models, which only a Request with Agent
 	// can use.
 	agents table
 	hosts  []string

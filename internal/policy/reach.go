@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/schemas"
 )
 
 // Reaches reports whether a call could be permitted whose URL begins with prefix,
@@ -22,16 +24,19 @@ func (p *Policy) Reaches(method, prefix string, whole bool) bool {
 
 // AgentReaches is Reaches for calls to agents, by their entries alone. Where agents
 // are is not for everybody to know: a host that has begun may become any of theirs,
-// so that nobody finds one out letter by letter.
+// so that nobody finds one out letter by letter. Entries of models lead nowhere.
 func (p *Policy) AgentReaches(method, prefix string, whole bool) bool {
 	b, ok := begin(prefix, reached(method))
-	switch {
-	case p == nil || !ok:
+	if p == nil || !ok {
 		return false
-	case !whole && !b.closed:
-		return slices.ContainsFunc(p.agents.entries, func(e *entry) bool { return e.methods&b.methods != 0 })
 	}
-	return slices.ContainsFunc(p.agents.entries, p.reach(b, whole))
+	leads := p.reach(b, whole)
+	if !whole && !b.closed {
+		leads = func(e *entry) bool { return e.methods&b.methods != 0 }
+	}
+	return slices.ContainsFunc(p.agents.entries, func(e *entry) bool {
+		return strings.HasPrefix(e.name, schemas.AgentEntryPrefix) && leads(e)
+	})
 }
 
 // reached are the methods that one stands for; all where it is empty.

@@ -101,6 +101,8 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 	case r.Agent:
 	case strings.HasPrefix(r.Key, schemas.AgentEntryPrefix):
 		return nil, flawKeyAgent
+	case strings.HasPrefix(r.Key, schemas.ModelEntryPrefix):
+		return nil, flawKeyModel
 	case p.rehearsal != nil && p.rehearsal.byName[r.Key] != nil:
 		return nil, flawKeyShadow
 	}

@@ -31,6 +31,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Details is an object for the bodies that have room for one; a problem has none.
 	Details json.RawMessage
+	// Limits are what budgets leave, for the headers of the chat surface.
+	Limits []schemas.ChatLimit
 	// Word is the finer word that stands in the detail of the agent API's errors.
 	Word  string
 	Cause error

@@ -14,9 +14,11 @@ func Status(c schemas.Code) int {
 		return http.StatusBadRequest
 	case schemas.Unauthorized:
 		return http.StatusUnauthorized
+	case schemas.BudgetExhausted:
+		return http.StatusPaymentRequired
 	case schemas.Forbidden, schemas.GitRefDenied:
 		return http.StatusForbidden
-	case schemas.NotFound:
+	case schemas.NotFound, schemas.ModelNotFound:
 		return http.StatusNotFound
 	case schemas.MethodNotAllowed:
 		return http.StatusMethodNotAllowed
@@ -44,7 +46,7 @@ func Status(c schemas.Code) int {
 		return http.StatusTooManyRequests
 	case schemas.Unavailable, schemas.LogFull:
 		return http.StatusServiceUnavailable
-	case schemas.HTTPFailure, schemas.RetriesExhausted:
+	case schemas.HTTPFailure, schemas.RetriesExhausted, schemas.ModelFailed:
 		return http.StatusBadGateway
 	case schemas.UpstreamTimeout, schemas.DeadlineExceeded:
 		return http.StatusGatewayTimeout

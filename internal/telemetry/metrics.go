@@ -50,9 +50,11 @@ type Metrics struct {
 
 	policy policySeries
 	agent  agentSeries
+	chat   chatSeries
 
 	logDropped  prometheus.Counter
 	logRedacted prometheus.Counter
+	spansLost   prometheus.Counter
 }
 
 type settledKey struct {
@@ -78,6 +80,7 @@ func NewMetrics() *Metrics {
 	m.node()
 	m.policies()
 	m.agents()
+	m.chats()
 	return m
 }
 
@@ -165,6 +168,7 @@ func (m *Metrics) node() {
 		"Attributes that the logger left out: a key outside the closed set, or a value its key does not allow.")
 	m.logRedacted = m.counter("weir_log_redacted_messages_total",
 		"Log messages replaced because they do not look like a constant event name.")
+	m.spansLost = m.counter("weir_spans_lost_total", "Spans that the collector of traces did not take.")
 }
 
 func (m *Metrics) counter(name, help string) prometheus.Counter {
@@ -190,5 +194,8 @@ func perValue[T ~string](vec *prometheus.CounterVec, values []T) map[T]prometheu
 }
 
 func evidenceKinds() []string {
-	return []string{schemas.EvidenceConnector, schemas.EvidenceAttempt, schemas.EvidenceDecision, schemas.EvidenceRuleWrite}
+	return []string{
+		schemas.EvidenceConnector, schemas.EvidenceAttempt, schemas.EvidenceDecision, schemas.EvidenceRuleWrite,
+		schemas.EvidenceTask, schemas.EvidencePush, schemas.EvidenceRepo, schemas.EvidenceChat,
+	}
 }

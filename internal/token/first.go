@@ -13,7 +13,7 @@ import (
 
 // First makes the first admin token and writes it to a file that its owner
 // alone can read, unless the operator's tenant has an admin already and another
-// is not asked for. An admin that is limited to entries or pools is none: it could
+// is not asked for. An admin that is limited to entries, pools or models is none: it could
 // not make one that is not. It reports whether there is a new token in the file.
 //
 // The token lies in a file beside before it is stored, and takes the place of
@@ -64,7 +64,7 @@ func (k *Keeper) administered() bool {
 
 func (h *held) governs(now time.Time) bool {
 	t := h.token
-	return !h.gone && t.Tenant == schemas.Operator && len(t.Entries) == 0 && len(t.Pools) == 0 &&
+	return !h.gone && t.Tenant == schemas.Operator && len(t.Entries) == 0 && len(t.Pools) == 0 && len(t.Models) == 0 &&
 		statusAt(t, now) == active && schemas.Grants(t.Scopes, schemas.ScopeAdmin)
 }
 

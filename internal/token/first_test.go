@@ -35,6 +35,7 @@ func TestFirstAdmin(t *testing.T) {
 	k.make(t, schemas.TokenRequest{Tenant: "acme", Scopes: []string{schemas.ScopeAdmin}})
 	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}})
 	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Pools: []string{"ci"}})
+	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Models: []string{"*"}})
 	k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeActionsWrite, schemas.ScopeRulesWrite}})
 	_, err = k.Revoke(t.Context(), root(), who.ID)
 	require.NoError(t, err)

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/models"
 	"weir/schemas"
 )
 
 const (
 	maxEntries  = 64
 	maxPools    = 64
+	maxModels   = 64
 	maxLifetime = 10 * 365 * 24 * time.Hour
 )
 
@@ -44,7 +46,7 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.Token, error) {
 	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
 	t := schemas.Token{
-		Name: req.Name, Tenant: req.Tenant, Scopes: req.Scopes, Entries: req.Entries, Pools: req.Pools, Rate: req.Rate,
+		Name: req.Name, Tenant: req.Tenant, Scopes: req.Scopes, Entries: req.Entries, Pools: req.Pools, Models: req.Models, Rate: req.Rate,
 		CreatedAt: now, CreatedBy: admin.ID,
 	}
 	if t.Tenant == "" {
@@ -55,6 +57,9 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 	}
 	if len(t.Pools) == 0 && schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
 		t.Pools = slices.Clone(admin.Pools)
+	}
+	if len(t.Models) == 0 {
+		t.Models = slices.Clone(admin.Models)
 	}
 	if err := check(t); err != nil {
 		return t, err
@@ -84,6 +89,9 @@ func (k *Keeper) design(admin schemas.Token, req schemas.TokenRequest) (schemas.
 	}
 	if !within(t.Pools, admin.Pools) {
 		return t, fault.New(schemas.Forbidden, "a token that is limited to pools may give away only those")
+	}
+	if slices.ContainsFunc(t.Models, func(m string) bool { return !models.May(admin.Models, m) }) {
+		return t, fault.New(schemas.Forbidden, "a token that is limited to models may give away only those")
 	}
 	return t, nil
 }
@@ -124,6 +132,9 @@ func check(t schemas.Token) error {
 	if err := checkPools(t); err != nil {
 		return err
 	}
+	if err := checkModels(t); err != nil {
+		return err
+	}
 	if _, _, ok := schemas.ParseRate(t.Rate); t.Rate != "" && !ok {
 		return wrong("rate", `must be a count a second, minute or hour, such as "10/s"`)
 	}
@@ -144,6 +155,19 @@ func checkPools(t schemas.Token) error {
 		}
 		if p == schemas.PoolNone {
 			return wrong(at, "must not be "+schemas.PoolNone+": nobody leases the tasks of that one")
+		}
+	}
+	return nil
+}
+
+// checkModels takes what no model is called now too: it may be one day.
+func checkModels(t schemas.Token) error {
+	if len(t.Models) > maxModels {
+		return wrong("models", "must be at most "+strconv.Itoa(maxModels))
+	}
+	for i, m := range t.Models {
+		if !models.ValidPattern(m) || slices.Contains(t.Models[:i], m) {
+			return wrong("models/"+strconv.Itoa(i), "must be the name of a model, or a pattern such as openai/* or *, each once")
 		}
 	}
 	return nil

@@ -49,8 +49,13 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 		"/pools/1 ": func(r *schemas.TokenRequest) {
 			r.Pools, r.Scopes = []string{"a", "none"}, []string{schemas.ScopeTasksWork}
 		},
-		"/rate":  func(r *schemas.TokenRequest) { r.Rate = "0/s" },
-		"/rate ": func(r *schemas.TokenRequest) { r.Rate = "fast" },
+		"/models":     func(r *schemas.TokenRequest) { r.Models = many },
+		"/models/0":   func(r *schemas.TokenRequest) { r.Models = []string{"a*"} },
+		"/models/0 ":  func(r *schemas.TokenRequest) { r.Models = []string{""} },
+		"/models/0  ": func(r *schemas.TokenRequest) { r.Models = []string{"a/../b"} },
+		"/models/1":   func(r *schemas.TokenRequest) { r.Models = []string{"a/*", "a/*"} },
+		"/rate":       func(r *schemas.TokenRequest) { r.Rate = "0/s" },
+		"/rate ":      func(r *schemas.TokenRequest) { r.Rate = "fast" },
 	} {
 		req := good
 		spoil(&req)
@@ -188,6 +193,39 @@ func TestPools(t *testing.T) {
 	made, err = k.Create(t.Context(), admin, req)
 	require.NoError(t, err)
 	require.Empty(t, made.Pools, "it leases nothing")
+}
+
+// TestModels are those that a token may use, and then all that it can give away.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	made := k.make(t, schemas.TokenRequest{Models: []string{"openai/*", "llama"}})
+	require.Equal(t, []string{"openai/*", "llama"}, made.Models)
+	other := node(t, s, Config{}) // as it is stored
+	who, err := other.Verify(bearing(made.Secret))
+	require.NoError(t, err)
+	require.Equal(t, []string{"openai/*", "llama"}, who.Models)
+	page, err := other.List(schemas.Operator, "", 10)
+	require.NoError(t, err)
+	require.Equal(t, []string{"openai/*", "llama"}, page.Items[0].Models)
+	require.Empty(t, k.make(t, schemas.TokenRequest{}).Models, "all of them")
+
+	admin := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Models: []string{"openai/*", "llama"}}).Token
+	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeActionsWrite}}
+	made, err = k.Create(t.Context(), admin, req)
+	require.NoError(t, err)
+	require.Equal(t, []string{"openai/*", "llama"}, made.Models, "what is limited gives no more than it has")
+	for _, given := range []string{"openai/*", "openai/gpt-4o", "openai/ft/*", "llama"} {
+		req.Models = []string{given}
+		_, err = k.Create(t.Context(), admin, req)
+		require.NoError(t, err, given)
+	}
+	for _, kept := range []string{"*", "openai", "openaix/*", "llama/*", "anthropic/claude"} {
+		req.Models = []string{"llama", kept}
+		_, err = k.Create(t.Context(), admin, req)
+		require.Equal(t, schemas.Forbidden, code(t, err), kept)
+	}
 }
 
 func TestRevoke(t *testing.T) {

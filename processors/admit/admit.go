@@ -30,7 +30,10 @@ type Config struct {
 	// broker holds its data directory locked. An attempt of another worker is
 	// then an attempt of a dead one, and nobody has to wait for its expiry.
 	Alone bool
-	Now   func() time.Time
+	// AckWait is how long the log waits for a word from a message's worker before it
+	// gives the message to another. Default 10 s.
+	AckWait time.Duration
+	Now     func() time.Time
 }
 
 // Admitter admits. A state that comes with an error tells what the error is about.
@@ -45,8 +48,15 @@ func New(l Ledger, cfg Config) *Admitter {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.AckWait == 0 {
+		cfg.AckWait = 10 * time.Second
+	}
 	return &Admitter{ledger: l, cfg: cfg}
 }
+
+// AckWait is how long a message is given back for whose worker may live: each of its
+// heartbeats puts that off, and the first comes sooner.
+func (a *Admitter) AckWait() time.Duration { return a.cfg.AckWait }
 
 // ErrDone says that the action has ended: the message has done its work.
 var ErrDone = errors.New("the action has settled")
@@ -60,25 +70,36 @@ func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State
 		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
 	}
 	if tail != schemas.TailAccepted {
-		return a.load(ctx, ref, rec)
+		return a.load(ctx, ref, rec, false)
 	}
 	st, err := ledger.Fold(ref, []schemas.Record{rec})
 	if err != nil {
 		return nil, err
 	}
-	return a.admit(ctx, st, rec)
+	return a.admit(ctx, st, rec, false)
 }
 
 // Again is First with all of the action's events, read from the log.
 func (a *Admitter) Again(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
+	return a.again(ctx, rec, false)
+}
+
+// Fenced is Again behind a write that found another's before it. Who wrote that lives:
+// it may have taken the action over by the very message that is at hand, which
+// then says nothing of it.
+func (a *Admitter) Fenced(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
+	return a.again(ctx, rec, true)
+}
+
+func (a *Admitter) again(ctx context.Context, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
 		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
 	}
-	return a.load(ctx, ref, rec)
+	return a.load(ctx, ref, rec, fenced)
 }
 
-func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record) (*ledger.State, error) {
+func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	st, err := a.ledger.Load(ctx, ref)
 	switch {
 	case errors.Is(err, fault.ErrGone):
@@ -88,7 +109,7 @@ func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 	case err != nil:
 		return nil, err
 	}
-	return a.admit(ctx, st, rec)
+	return a.admit(ctx, st, rec, fenced)
 }
 
 // missing tells an action that history has dropped from one that the log does not
@@ -105,7 +126,7 @@ func (a *Admitter) missing(ctx context.Context, ref schemas.Ref, seq uint64) err
 	}
 }
 
-func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Record) (*ledger.State, error) {
+func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	st.Message = rec.Seq
 	switch {
 	case st.Settled != nil:
@@ -113,8 +134,8 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Reco
 	case st.Damaged != nil:
 		return st, st.Damaged
 	}
-	if open := st.Open(); open != nil && a.mayBeUnderWay(open.Attempt, rec) {
-		return st, &call.Rest{Until: open.ExpiresAt, For: schemas.WaitInFlight}
+	if err := a.underWay(st, rec, fenced); err != nil {
+		return st, err
 	}
 	payload, err := a.ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -124,19 +145,31 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Reco
 	return st, err
 }
 
-// mayBeUnderWay reports whether a worker that wrote an attempt down may still be
-// making it. This process works on an action once at a time, so its own attempt is
-// over. A safe call is not waited for where the message that it was made for has
-// come again: its worker is most likely gone, and to make it again harms nobody. Any
-// other message says nothing of that worker: a wake-up that was planned before the
+// underWay says when to come back to an action whose open attempt a worker may still be
+// making; nil: it is over, or nobody is harmed if it is not. This process works on an
+// action once at a time, so its own attempt is over.
+//
+// The message that an attempt was made for comes again when its worker is dead, most
+// likely. A safe call is made again then. So is one of a model, but for what another
+// worker does to the stream of a living one, whose heartbeats were late: what was
+// written to the log lately is a sign of life, and the message is given back. It does not
+// come before the worker has been silent for that long. Nor is it acknowledged: it is that
+// worker's, and brings the action back if it does die.
+//
+// Any other message says nothing of that worker: a wake-up that was planned before the
 // action was taken up still comes.
-func (a *Admitter) mayBeUnderWay(t schemas.Attempt, rec schemas.Record) bool {
-	switch {
-	case t.Worker == a.cfg.Worker, a.cfg.Alone:
-		return false
-	case t.Class == schemas.ClassSafe && t.Message == rec.Seq:
-		return false
-	default:
-		return a.cfg.Now().Before(t.ExpiresAt)
+func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) error {
+	t, now := st.Open(), a.cfg.Now()
+	if t == nil || t.Worker == a.cfg.Worker || a.cfg.Alone || !now.Before(t.ExpiresAt) {
+		return nil
 	}
+	if t.Message == rec.Seq {
+		switch fresh := st.Kind == schemas.KindChat && now.Sub(st.Newest) < a.cfg.AckWait; {
+		case fenced, fresh:
+			return &fault.Later{After: a.cfg.AckWait}
+		case t.Class == schemas.ClassSafe, st.Kind == schemas.KindChat:
+			return nil
+		}
+	}
+	return &call.Rest{Until: t.ExpiresAt, For: schemas.WaitInFlight}
 }

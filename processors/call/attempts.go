@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -78,7 +79,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			return c.conclude(t, tries), nil
 		}
 		if c.draining() {
-			return Result{}, errDraining
+			return Result{}, ErrDraining
 		}
 		if waited, err := c.hold(ctx, t, p, &held, c.cfg.Hold); err != nil {
 			return Result{}, err
@@ -150,10 +151,6 @@ func unanswered(tries []ledger.Try) *ledger.Try {
 	return nil
 }
 
-// errDraining gives a message back: this worker begins nothing new, and whoever
-// takes it up goes on from the log.
-var errDraining = &fault.Later{Cause: errors.New("the worker is draining")}
-
 func (c *Caller) draining() bool {
 	select {
 	case <-c.cfg.Draining:
@@ -204,7 +201,7 @@ func (c *Caller) next(t *Task, a schemas.Attempt, res schemas.Attempted, failed 
 	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
 		return e.at.UTC() // the next hop, or a new attempt if this worker dies before it
 	}
-	if a.Number >= c.cfg.Schedule.Attempts || !c.repeatable(t, a.Class, res.Status, failed) {
+	if a.Number >= cmp.Or(t.Attempts, c.cfg.Schedule.Attempts) || !c.repeatable(t, a.Class, res.Status, failed) {
 		return time.Time{}
 	}
 	deadline := t.State.Action.Deadline

@@ -586,3 +586,29 @@ func TestZeroPassIsRefused(t *testing.T) {
 	t.Parallel()
 	assert.False(t, guard.Pass{}.Valid())
 }
+
+// TestAttempts: a task may have fewer attempts than the schedule, or more. What a model is
+// asked by tells nobody where it stands.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int]int{0: 3, 1: 1, 2: 2, 5: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, benchConfig{method: "GET", script: status(503, 503, 503, 200)})
+			b.task.Attempts = most
+			r, err := b.caller.Run(t.Context(), b.task)
+			require.NoError(t, err)
+			assert.Len(t, r.Tries, want, most)
+			assert.Equal(t, want < 4, r.Exhausted)
+			checkLog(t, b)
+		})
+	}
+}
+
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"http://10.0.0.1/v1/chat/completions": "/chat/completions", "http://a.example/agents/run/stream": "/agents/run/stream", "http://a.example/secret": "",
+	} {
+		assert.Equal(t, want, call.Route(url))
+	}
+}

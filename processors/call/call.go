@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"weir/internal/fault"
@@ -157,12 +158,20 @@ func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Tim
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
 	}
 	if t.Agent {
-		a.URL = schemas.RunRoute(a.URL) // where the agent is, is not its owner's to know
+		a.URL = route(a.URL) // where the agent is, is not its owner's to know
 	}
 	if a.Class == schemas.ClassKeyed && !p.Mocked() { // the target has not seen the key
 		a.KeyExpiresAt = t.keyExpiry(p, c.cfg.Now())
 	}
 	return a
+}
+
+// route is what may be told of where an agent or a model is asked.
+func route(url string) string {
+	if strings.HasSuffix(url, schemas.RouteChat) {
+		return schemas.RouteChat
+	}
+	return schemas.RunRoute(url)
 }
 
 // ending is what is known of an attempt besides what came back.

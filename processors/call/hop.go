@@ -55,7 +55,7 @@ func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) 
 func (c *Caller) nextHop(ctx context.Context, t *Task, from made, hop int, held *time.Time) (guard.Pass, schemas.Decision, error) {
 	for {
 		if c.draining() {
-			return guard.Pass{}, schemas.Decision{}, errDraining
+			return guard.Pass{}, schemas.Decision{}, ErrDraining
 		}
 		p, d := c.guard.Hop(from.pass, from.reply.Location, from.reply.Answer.Status, hop)
 		left := c.limit(t, p, *held).Sub(c.cfg.Now())

@@ -2,7 +2,11 @@ package call
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
 )
 
 // Rest says that an action has nothing to do until a later time: too long to
@@ -21,20 +25,51 @@ type Rest struct {
 
 func (r *Rest) Error() string { return "waiting for " + r.For }
 
+// Over reports whether nothing more is to be begun for an action: it is to stop, or its
+// time is up.
+func Over(st *ledger.State, stop Stop, now time.Time) (canceled, over bool) {
+	canceled = st.CancelRequested || stop.Requested()
+	deadline := st.Action.Deadline
+	return canceled, canceled || !deadline.IsZero() && !now.Before(deadline)
+}
+
+// Within is d, or the time until an action's deadline where that is shorter.
+func Within(st *ledger.State, d time.Duration) time.Duration {
+	if deadline := st.Action.Deadline; !deadline.IsZero() {
+		return min(d, time.Until(deadline))
+	}
+	return d
+}
+
+// Pause waits in the worker's slot, unless the action is to stop or its time is up. A
+// worker that drains gives the action back with ErrDraining.
+func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, draining <-chan struct{}) error {
+	return await(ctx, Within(st, d), stop.Done(), draining, nil)
+}
+
+// ErrDraining gives a message back: this worker begins nothing new, and whoever
+// takes it up goes on from the log.
+var ErrDraining = &fault.Later{Cause: errors.New("the worker is draining")}
+
 // pause waits, unless somebody asks for the action or the worker to stop, or what
 // is waited for has changed.
 func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration, changed <-chan struct{}) error {
+	return await(ctx, d, stop.Done(), c.cfg.Draining, changed)
+}
+
+// await waits until one of them; a nil channel never is.
+func await(ctx context.Context, d time.Duration, stop, draining, changed <-chan struct{}) error {
 	if d <= 0 {
-		return nil
+		return ctx.Err()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-changed:
-	case <-stop.Done():
-	case <-c.cfg.Draining:
-		return errDraining
+	case <-stop:
+	case <-draining:
+		return ErrDraining
 	case <-ctx.Done():
 		return ctx.Err()
 	}

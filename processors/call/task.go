@@ -33,10 +33,13 @@ type Task struct {
 	// JudgeStatus: a status of 429 or 5xx is a failure that may be retried.
 	// Without it, whatever came back ends the call.
 	JudgeStatus bool
-	Stop        Stop
+	// Attempts is how many there are at most, in place of the Caller's schedule; zero:
+	// as many as that has. One that a worker left open is followed by its class alone.
+	Attempts int
+	Stop     Stop
 	// TaskID is the task that the call is made for; empty: for none that is known.
 	TaskID string
-	// Agent: the call is one to a remote agent and goes by the agents' entries,
+	// Agent: the call is one to a remote agent or a model and goes by their entries,
 	// which no other call can use.
 	Agent bool
 	// Via speaks the call's dialect; nil: the Caller's own adapter.
@@ -75,8 +78,8 @@ func (t *Task) taskID() string {
 // over reports whether there is no point in waiting: the action is to stop, or
 // its time is up.
 func (t *Task) over(now time.Time) bool {
-	d := t.State.Action.Deadline
-	return t.canceled() || !d.IsZero() && !now.Before(d)
+	_, over := Over(t.State, t.Stop, now)
+	return over
 }
 
 // expired reports whether an attempt was cut off by the action's deadline: its

@@ -67,13 +67,13 @@ func began(st *ledger.State) time.Time {
 // until waits for a time, in the slot if it is near. Its error is *closed where the
 // run ends before, and *call.Rest where the time is far.
 func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due time.Time) error {
-	wait := before(st, time.Until(due))
+	wait := call.Within(st, time.Until(due))
 	if wait <= inline {
-		if err := r.pause(ctx, st, stop, wait); err != nil {
+		if err := call.Pause(ctx, st, wait, stop, r.cfg.Draining); err != nil {
 			return err
 		}
 	}
-	if canceled, over := ended(st, stop); over {
+	if canceled, over := call.Over(st, stop, time.Now()); over {
 		return &closed{canceled}
 	}
 	if wait > inline {

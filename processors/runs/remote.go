@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"weir/internal/ledger"
 	"weir/processors/call"
@@ -102,7 +103,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 		return asked{r, step}, err
 	}
 	for {
-		if canceled, over := ended(st, stop); over {
+		if canceled, over := call.Over(st, stop, time.Now()); over {
 			return asked{}, &closed{canceled}
 		}
 		a, d, found := m.desks.of(run.TaskType)

@@ -321,16 +321,22 @@ func TestALogThatStumbles(t *testing.T) {
 // nothing claims that it is.
 func TestALogThatRefusesEndsTheCall(t *testing.T) {
 	t.Parallel()
-	hooks := memlog.Hooks{Before: func(m schemas.Append) error {
-		if ev, err := ledger.Decode(m.Data); err == nil && ev.Type == schemas.EventProgress {
-			return fault.ErrFull
-		}
-		return nil
-	}}
-	a := double.New(t, double.Config{Fault: double.EndlessEvents})
-	e := newRoom(t, options{hooks: hooks}, to(a)).run("r-1")
-	assert.Equal(t, schemas.OutcomeUnknown, e.Outcome)
-	<-a.WaitRun(1).Closed()
+	for code, refusal := range map[schemas.Code]error{schemas.Interrupted: fault.ErrFull, schemas.UpstreamTooLarge: fault.ErrTooLarge} {
+		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
+			if ev, err := ledger.Decode(m.Data); err == nil && ev.Type == schemas.EventProgress {
+				return refusal
+			}
+			return nil
+		}}
+		a := double.New(t, double.Config{Fault: double.EndlessEvents})
+		r := newRoom(t, options{hooks: hooks}, to(a))
+		assert.Equal(t, schemas.OutcomeUnknown, r.run("r-1").Outcome)
+		<-a.WaitRun(1).Closed()
+		events := r.events("r-1")
+		last := events[len(events)-1].Attempted
+		require.NotNil(t, last)
+		assert.Equal(t, code, last.Code)
+	}
 }
 
 // TestALogThatIsAway while the run is stopped or its time is up: how it ended is

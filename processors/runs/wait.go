@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/call"
 	"weir/schemas"
@@ -29,18 +28,7 @@ type closed struct{ canceled bool }
 
 func (*closed) Error() string { return "the run is over" }
 
-var (
-	errDraining = &fault.Later{Cause: errors.New("the worker is draining")}
-	errGone     = errors.New("no agent serves the task type")
-)
-
-// ended reports whether a run is to do nothing more: it is to stop, or its time
-// is up.
-func ended(st *ledger.State, stop call.Stop) (canceled, over bool) {
-	canceled = st.CancelRequested || stop.Requested()
-	deadline := st.Action.Deadline
-	return canceled, canceled || !deadline.IsZero() && !time.Now().Before(deadline)
-}
+var errGone = errors.New("no agent serves the task type")
 
 // enter takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
@@ -56,11 +44,11 @@ func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, limit int
 		return rest(st, stop)
 	}
 	defer leave()
-	patience := time.NewTimer(before(st, inline))
+	patience := time.NewTimer(call.Within(st, inline))
 	defer patience.Stop()
 	for {
 		change := d.change()
-		if canceled, over := ended(st, stop); over {
+		if canceled, over := call.Over(st, stop, time.Now()); over {
 			return &closed{canceled}
 		}
 		if d.try(limit) {
@@ -72,19 +60,11 @@ func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, limit int
 		case <-patience.C:
 			return rest(st, stop)
 		case <-m.cfg.Draining:
-			return errDraining
+			return call.ErrDraining
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-}
-
-// before is d, or the time to the run's deadline where that is shorter.
-func before(st *ledger.State, d time.Duration) time.Duration {
-	if deadline := st.Action.Deadline; !deadline.IsZero() {
-		return min(d, time.Until(deadline))
-	}
-	return d
 }
 
 // rest has a run come again for a place, unless there is nothing to come for.
@@ -95,28 +75,9 @@ func rest(st *ledger.State, stop call.Stop) error {
 			delay = min(2*delay, longRest)
 		}
 	}
-	delay = before(st, delay/2+rand.N(delay/2)) //nolint:gosec // a spread, no secret
-	if canceled, over := ended(st, stop); over || delay <= 0 {
+	delay = call.Within(st, delay/2+rand.N(delay/2)) //nolint:gosec // a spread, no secret
+	if canceled, over := call.Over(st, stop, time.Now()); over || delay <= 0 {
 		return &closed{canceled}
 	}
 	return &call.Rest{Until: time.Now().Add(delay), For: schemas.WaitCapacity}
-}
-
-// pause waits for d in the worker's slot, or until the run is to stop or its time
-// is up. A worker that drains gives the run back: another goes on where it stood.
-func (r *Runs) pause(ctx context.Context, st *ledger.State, stop call.Stop, d time.Duration) error {
-	if d = before(st, d); d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-stop.Done():
-	case <-r.cfg.Draining:
-		return errDraining
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
 }

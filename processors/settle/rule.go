@@ -19,9 +19,20 @@ const (
 	keep          // it stays where it is of Weir's own making, see own
 	leaveOut      // not even a hash: a snippet is a part of something that has one
 	effects       // a plan's effects under their own names
+	nested        // an object of Weir's own making, by the rules of its members
+	words         // a list of words, each as keep has it
 )
 
-// ruleOf is the whole list of the members that records have.
+// rule is what becomes of a member of the record at hand.
+func (w *sealing) rule(member string) rule {
+	if w.kind == schemas.EvidenceChat {
+		return chatRule(member)
+	}
+	return ruleOf(member)
+}
+
+// ruleOf is the whole list of the members that records have, but for those of models'
+// calls; see chatRule.
 func ruleOf(member string) rule {
 	switch member {
 	case "step", "attempt", "hop", "effects", "duration_ms", "sent",
@@ -48,6 +59,9 @@ func (w *sealing) own(member string, v json.RawMessage) bool {
 	var x any
 	if json.Unmarshal(v, &x) != nil {
 		return false
+	}
+	if w.kind == schemas.EvidenceChat {
+		return w.ownOfChat(member, x)
 	}
 	switch x := x.(type) {
 	case bool:

@@ -55,7 +55,7 @@ func mac(key []byte, content string) []byte {
 // record is a record without content. What it is sent under stays as it is: its
 // id, kind, entry and code.
 func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
-	w := sealing{key: s.tenantKey(e.Tenant), entry: e.Entry}
+	w := sealing{key: s.tenantKey(e.Tenant), kind: e.Kind, entry: e.Entry}
 	payload, err := w.value(e.Payload)
 	if err == nil && len(payload) > schemas.InlineLimit {
 		// Hashes are longer than much that they stand for: a long list of effects
@@ -83,6 +83,7 @@ func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
 // sealing is the walk over one payload.
 type sealing struct {
 	key   []byte
+	kind  string // the record's
 	entry string // the record's own
 	brief bool   // lists of effects as one hash
 }
@@ -136,12 +137,16 @@ func (w *sealing) object(raw json.RawMessage, each func(name string, v json.RawM
 // member is what becomes of one that a payload has.
 func (w *sealing) member(name string, v json.RawMessage) (string, json.RawMessage, error) {
 	var err error
-	switch rule := ruleOf(name); {
+	switch rule := w.rule(name); {
 	case rule == leaveOut:
 		return name, nil, nil
 	case empty(v), rule == keep && w.own(name, v):
 	case rule == effects && !w.brief:
 		v, err = w.effects(v)
+	case rule == nested:
+		v, err = w.value(v)
+	case rule == words:
+		v, err = w.words(name, v)
 	case rule == unknown:
 		name = w.hash(name) // it may be content itself
 		fallthrough
@@ -160,6 +165,24 @@ func (w *sealing) effects(v json.RawMessage) (json.RawMessage, error) {
 		v, err := w.value(v)
 		return w.hash(name), v, err
 	})
+}
+
+// words are a list whose words stay as far as they are of Weir's own making.
+func (w *sealing) words(name string, v json.RawMessage) (json.RawMessage, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(v, &list) != nil {
+		return w.mac(v)
+	}
+	for i, word := range list {
+		if w.own(name, word) {
+			continue
+		}
+		var err error
+		if list[i], err = w.mac(word); err != nil {
+			return nil, err
+		}
+	}
+	return ledger.Encode(list)
 }
 
 // mac is the hash of a value: of a string its content, of anything else its JSON.

@@ -94,6 +94,11 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 			{Type: "string", Pattern: `^[0-9]+ ?(B|KiB|MiB|GiB|TiB)?$`, Examples: []any{"256KiB"}},
 			{Type: "integer", Minimum: "0"},
 		}}
+	case reflect.TypeFor[config.USD]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", Minimum: "0", Examples: []any{2.5}},
+			{Type: "string", Pattern: `^[0-9]{1,9}(\.[0-9]{1,9})?$`},
+		}}
 	default:
 		return nil
 	}
@@ -142,6 +147,13 @@ func refine(doc map[string]any) error {
 	}
 	agents["propertyNames"] = map[string]any{
 		"pattern": `^[A-Za-z0-9._:-]+$`, "maxLength": schemas.MaxAgentTask, "not": map[string]any{"enum": schemas.BuiltinTasks()},
+	}
+	models, ok := all["models"].(map[string]any)
+	if !ok {
+		return errors.New("there are no models any more")
+	}
+	models["propertyNames"] = map[string]any{
+		"pattern": `^(\*|[A-Za-z0-9._:@+-]+(/[A-Za-z0-9._:@+-]+)*(/\*)?)$`, "maxLength": schemas.MaxModel,
 	}
 	return nil
 }

@@ -54,6 +54,8 @@ func TestSchemaTakesWhatLoadTakes(t *testing.T) {
 	require.NoError(t, validate(t, schema, []byte("{}")))
 	require.NoError(t, validate(t, schema, []byte("limits: {body: 4096}")))
 	require.NoError(t, validate(t, schema, []byte("agents: {'a.b:c': {url: 'http://h', timeout: 0s, concurrency: 1}}")))
+	require.NoError(t, validate(t, schema, []byte("models: {'*': {url: 'http://h', price: {input: 2, output: 0.5, request: '1.5'}}, 'a/b:free': {alias: a/x}}")))
+	require.NoError(t, validate(t, schema, []byte("models: {'a/b/*': {upstreams: [{name: u, url: 'http://h', weight: 2, usage: false}]}}")))
 }
 
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
@@ -68,6 +70,9 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"telemetry: {log_level: trace}", "redact_headers: X",
 		"agents: [a]", "agents: {T: {}}", "agents: {T: {url: 'http://h', mode: both}}", "agents: {T: {url: 'http://h', tokn: a}}",
 		"agents: {ECHO: {url: 'http://h'}}", "agents: {'a b': {url: 'http://h'}}",
+		"models: [a]", "models: {'a*': {url: 'http://h'}}", "models: {'a b': {url: 'http://h'}}", "models: {m: {ulr: 'http://h'}}",
+		"models: {m: {upstreams: {a: {url: 'http://h'}}}}", "models: {m: {upstreams: [{url: 'http://h'}]}}",
+		"models: {m: {url: 'http://h', price: {input: 1}}}", "models: {m: {url: 'http://h', price: {input: -1, output: 1}}}",
 	} {
 		require.Error(t, validate(t, schema, []byte(text)), text)
 		_, err := config.Parse("", []byte(text), nil, nil)
@@ -87,7 +92,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		} `json:"$defs"`
 	}
 	require.NoError(t, json.Unmarshal(text, &doc))
-	require.Len(t, doc.Properties, 17)
+	require.Len(t, doc.Properties, 19)
 	for key, p := range doc.Properties {
 		require.NotEmpty(t, p["description"], key)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/processors/call/sse"
 	"weir/schemas"
 )
 
@@ -88,7 +89,7 @@ func TestEnds(t *testing.T) {
 			l.talk = Talk{RequestID: "r-1", TaskType: "T"}
 			l.reader.talk = l.talk
 			for _, s := range tt.said {
-				require.NoError(t, l.event(t.Context(), sseEvent{name: s.name, data: []byte(s.data), size: len(s.data)}))
+				require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
 			}
 			reply, err := l.ended(io.EOF)
 			if tt.want == "" {
@@ -116,7 +117,7 @@ func FuzzEnd(f *testing.F) {
 		l.talk = Talk{RequestID: "r-1", TaskType: "T", Progress: discard}
 		l.reader.talk = l.talk
 		for _, s := range []sentence{{n1, string(d1)}, {n2, string(d2)}} {
-			require.NoError(t, l.event(t.Context(), sseEvent{name: s.name, data: []byte(s.data), size: len(s.data)}))
+			require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
 		}
 		reply, err := l.ended(io.EOF)
 		if err != nil {

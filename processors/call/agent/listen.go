@@ -16,6 +16,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/call"
+	"weir/processors/call/sse"
 	"weir/schemas"
 )
 
@@ -56,10 +57,10 @@ func peek(r io.Reader) ([]byte, error) {
 // events reads a stream to its end and, behind that, until the agent closes it or
 // the grace is over.
 func (l *listener) events(ctx context.Context, in io.Reader) (call.Reply, error) {
-	sse := newSSE(in, int(l.cfg.Event))
+	events := sse.New(in, int(l.cfg.Event))
 	closing := false
 	for {
-		ev, err := sse.next()
+		ev, err := events.Next()
 		if err != nil {
 			return l.ended(err)
 		}
@@ -74,9 +75,9 @@ func (l *listener) events(ctx context.Context, in io.Reader) (call.Reply, error)
 }
 
 // event takes one event of the stream.
-func (l *listener) event(ctx context.Context, ev sseEvent) error {
-	kind, known := partOf(ev.name)
-	if ev.over() {
+func (l *listener) event(ctx context.Context, ev sse.Event) error {
+	kind, known := partOf(ev.Name)
+	if ev.Over() {
 		switch {
 		case l.reader.first != nil:
 			l.reader.warn(afterEnd)
@@ -85,30 +86,30 @@ func (l *listener) event(ctx context.Context, ev sseEvent) error {
 			return l.failure(schemas.UpstreamTooLarge, nil)
 		}
 		l.reader.seen++
-		return l.progress(ctx, schemas.RunProgress{Name: l.name(ev.name), Omitted: ev.size})
+		return l.progress(ctx, schemas.RunProgress{Name: l.name(ev.Name), Omitted: ev.Size})
 	}
-	d := l.read(ev.data, ev.mended)
-	name := ev.name
+	d := l.read(ev.Data, ev.Mended)
+	name := ev.Name
 	if !known {
-		name, kind = l.talk.nameIn(ev.name, d.members)
+		name, kind = l.talk.nameIn(ev.Name, d.members)
 	}
 	name = l.name(name)
-	if ev.cut {
+	if ev.Cut {
 		if kind != isEnd || d.members == nil {
 			return nil // half an event is none
 		}
 		l.reader.warn(unfinished)
 	}
-	if len(ev.data) == 0 && kind != isEnd {
+	if len(ev.Data) == 0 && kind != isEnd {
 		return nil // by the standard it is no event
 	}
 	l.reader.seen++
 	if kind == mayEnd && l.reader.first == nil && !d.doubted {
-		l.last = func() { l.end(d, name, ev.data) }
+		l.last = func() { l.end(d, name, ev.Data) }
 	}
 	switch {
 	case kind == isEnd, kind == mayEnd && d.doubted:
-		l.end(d, name, ev.data)
+		l.end(d, name, ev.Data)
 		return nil
 	case l.reader.first != nil:
 		l.reader.warn(afterEnd)
@@ -116,7 +117,7 @@ func (l *listener) event(ctx context.Context, ev sseEvent) error {
 	case kind == isStart && !d.doubted && l.talk.plain(d.doc, d.members):
 		return nil // a run's own first event says the same
 	case len(d.doc) > schemas.InlineLimit:
-		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.size})
+		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.Size})
 	default:
 		return l.progress(ctx, schemas.RunProgress{Name: name, Data: d.doc})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/processors/call/sse"
 	"weir/schemas"
 )
 
@@ -42,7 +43,7 @@ func TestTooManyEvents(t *testing.T) {
 			l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
 			l.reader.talk = l.talk
 			for _, s := range tt.said {
-				require.NoError(t, l.event(t.Context(), sseEvent{name: s.name, data: []byte(s.data), size: len(s.data)}))
+				require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
 			}
 			reply, err := l.ended(io.EOF)
 			require.NoError(t, err)
@@ -59,12 +60,12 @@ func TestEventsAreCounted(t *testing.T) {
 	t.Parallel()
 	l := &listener{exchange: &exchange{}, head: head{status: 200}}
 	l.talk = Talk{RequestID: "r-1", Progress: discard}
-	for _, ev := range []sseEvent{
-		{name: "progress", data: []byte("1"), size: 1},
-		{name: "progress", size: 9 << 20},
-		{name: "started", data: []byte(`{"a":1}`), size: 7},
-		{name: "started", data: []byte("{}"), size: 2},
-		{name: "progress"},
+	for _, ev := range []sse.Event{
+		{Name: "progress", Data: []byte("1"), Size: 1},
+		{Name: "progress", Size: 9 << 20},
+		{Name: "started", Data: []byte(`{"a":1}`), Size: 7},
+		{Name: "started", Data: []byte("{}"), Size: 2},
+		{Name: "progress"},
 	} {
 		require.NoError(t, l.event(t.Context(), ev))
 	}

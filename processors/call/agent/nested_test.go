@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/processors/call/sse"
 	"weir/schemas"
 )
 
@@ -25,7 +26,7 @@ func heard(t *testing.T, said ...sentence) (events []schemas.RunProgress, end st
 	}}
 	l.reader.talk = l.talk
 	for _, s := range said {
-		require.NoError(t, l.event(t.Context(), sseEvent{name: s.name, data: []byte(s.data), size: len(s.data)}))
+		require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
 	}
 	reply, err := l.ended(io.EOF)
 	if err != nil {

@@ -25,6 +25,7 @@ func openAPI(components object) object {
 		"tags": []any{
 			object{"name": "write", "description": "Have something done"},
 			object{"name": "runs", "description": "Have an agent do something"},
+			object{"name": "chat", "description": "Have a model answer"},
 			object{"name": "rules", "description": "Rehearse, steer and hold back what is called"},
 			object{"name": "tasks", "description": "File jobs for coding agents, and see what comes of them"},
 			object{"name": "agents", "description": "Work on a task"},
@@ -36,7 +37,7 @@ func openAPI(components object) object {
 			object{"name": "tokens", "description": "Say who may ask, where the node is not open"},
 			object{"name": "service", "description": "The node itself"},
 		},
-		"paths": joined(taskPaths(), object{
+		"paths": joined(taskPaths(), chatPaths(), object{
 			"/v1/execute":              object{"post": execute()},
 			"/v1/plans":                object{"post": plans()},
 			schemas.RouteRunSync:       object{"post": runSync()},
@@ -51,6 +52,7 @@ func openAPI(components object) object {
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
 			"/v1/actions/{id}/cancel":  object{"parameters": []any{parameter("ActionID")}, "post": cancel()},
 			"/v1/actions/{id}/resolve": object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
+			schemas.RouteBudgets:       object{"get": listBudgets()},
 			"/v1/evidence":             object{"get": evidence()},
 			"/v1/dead-letters":         object{"get": listDead()},
 			"/v1/dead-letters/redrive": object{"post": redrive()},
@@ -175,13 +177,14 @@ func headers() object {
 		return object{"description": description, "schema": object{"type": "string"}, "example": example}
 	}
 	return object{
-		"Weir-Action-Id":        text("The action that was made or joined.", actionID),
-		"Location":              text("Where the action can be looked up.", "/v1/actions/"+actionID),
-		"Idempotency-Replayed":  text("true where the stored answer of an earlier request with this key is given.", "true"),
-		"Preference-Applied":    text("What of Prefer was followed.", "respond-async"),
-		"Retry-After":           text("Seconds after which a repeat may succeed.", "1"),
-		schemas.HeaderTaskToken: text("The token of the lease that was made. Who sends it is held to this lease.", "weirt1_…"),
-		"ETag":                  text("The version of the rule set.", `"`+rulesEtag+`"`),
-		"Link":                  text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
+		"Weir-Action-Id":         text("The action that was made or joined.", actionID),
+		"Location":               text("Where the action can be looked up.", "/v1/actions/"+actionID),
+		"Idempotency-Replayed":   text("true where the stored answer of an earlier request with this key is given.", "true"),
+		"Preference-Applied":     text("What of Prefer was followed.", "respond-async"),
+		"Retry-After":            text("Seconds after which a repeat may succeed.", "1"),
+		schemas.HeaderTaskToken:  text("The token of the lease that was made. Who sends it is held to this lease.", "weirt1_…"),
+		"ETag":                   text("The version of the rule set.", `"`+rulesEtag+`"`),
+		schemas.HeaderGeneration: text("The action that was made or joined.", actionID),
+		"Link":                   text("Where the action's status is.", "</v1/actions/"+actionID+`>; rel="describedby"`),
 	}
 }

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+
+	"weir/egress"
+	"weir/ingress"
+	"weir/internal/budget"
+	"weir/internal/outbound"
+	"weir/internal/secrets"
+	"weir/processors"
+	"weir/processors/call"
+	"weir/processors/call/model"
+	"weir/processors/chat"
+)
+
+// openBudgets opens the accounts of what is used of models.
+func (a *App) openBudgets(ctx context.Context) error {
+	a.book = budget.NewBook(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	tidy := make(chan struct{})
+	go func() {
+		defer close(tidy)
+		a.book.Run(ctx)
+	}()
+	a.teardown.push(func(context.Context) error { stop(); <-tidy; return nil })
+	return nil
+}
+
+// chats performs kind chat, and tells of its ends to a collector of traces if there is one.
+func (a *App) chats(ctx context.Context, client *outbound.Client, store *secrets.Store, caller *call.Caller, answers call.Answers) (processors.Performer, error) {
+	traces, err := a.openTraces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	adapter := model.New(client, store, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
+	p := chat.New(a.ledger, caller, a.recorder, answers, chat.Config{
+		Models: a.models, Adapter: adapter, Budgets: a.book, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
+	})
+	return traced{Performer: p, Teller: p, traces: traces, docs: a.ledger}, nil
+}
+
+// chatDoor is what completions need where they come in.
+func (a *App) chatDoor() *ingress.ChatConfig {
+	return &ingress.ChatConfig{Models: a.models, Budgets: a.book, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining}
+}
+
+// taskReader is who a task's token is, and which models it may use. It only looks.
+func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
+	v, err := a.desk.Look(ctx, token)
+	if err != nil {
+		return egress.Reader{}, err
+	}
+	who := egress.Reader{Tenant: v.Ref.Tenant, Entries: v.Action().Entries, Models: v.Action().Models}
+	if own := v.Task.Order.Model; own != "" {
+		who.Models = []string{own}
+	}
+	return who, nil
+}

@@ -1,0 +1,202 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/chat"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var (
+	ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindChat, ID: "act-1"}
+	at  = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+)
+
+type ending struct {
+	settled schemas.Settled
+	doc     string
+}
+
+func end(outcome schemas.Outcome, code schemas.Code, doc string) ending {
+	return ending{schemas.Settled{Outcome: outcome, Code: code, Attempts: 1}, doc}
+}
+
+const whole = `{"id":"gen-1","object":"chat.completion","created":1700000000,"model":"their/model","choices":[{"index":0,"message":{"role":"assistant","content":"<b>&\u2028\n\ndata: [DONE]"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"cost":1.10000000000000000001}}`
+
+func endings() map[string]ending {
+	ok, failed, denied := schemas.OutcomeSucceeded, schemas.OutcomeFailed, schemas.OutcomeDenied
+	partial := `"completion":` + whole + `,"partial":true,"model":"openai/gpt","usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`
+	limits := `"limits":[{"source":"team","what":"requests","limit":10,"remaining":0,"reset_ms":11500},{"source":"all","what":"requests","limit":90,"remaining":7},{"source":"team","what":"tokens","limit":1000,"remaining":-3,"reset_ms":11500}]`
+	return map[string]ending{
+		"succeeded":              end(ok, "", `{"completion":`+whole+`,"model":"openai/gpt"}`),
+		"succeeded_with_nothing": end(ok, "", ""),
+		"succeeded_partly":       end(ok, "", `{`+partial+`}`),
+		"provider_refused": end(failed, schemas.ModelFailed,
+			`{"error":{"status":400,"message":"no such <tool>","metadata":{"provider_name":"azure","raw":{"n":1.0},"code":"THEIRS"}}}`),
+		"broke_off":        end(failed, schemas.UpstreamTruncated, `{`+partial+`,"error":{"status":502,"message":"the answer broke off"}}`),
+		"rate_limited":     end(failed, schemas.RateLimited, `{"error":{"status":429,"message":"wait","retry_after_ms":11200,`+limits+`}}`),
+		"upstream_limited": end(failed, schemas.ModelFailed, `{"error":{"status":429,"message":"slow down"}}`),
+		"budget": end(denied, schemas.BudgetExhausted,
+			`{"error":{"status":402,"message":"spent","metadata":{"limit_source":"team","limit_what":"usd"}}}`),
+		"cut_by_a_budget":    end(failed, schemas.BudgetExhausted, `{`+partial+`,"error":{"status":402,"message":"spent","metadata":{"limit_source":"task"}}}`),
+		"budget_with_no_doc": end(denied, schemas.BudgetExhausted, ""),
+		"no_model":           end(failed, schemas.ModelNotFound, ""),
+		"denied":             end(denied, schemas.DenyAddress, ""),
+		"timeout":            end(failed, schemas.UpstreamTimeout, ""),
+		"interrupted":        end(failed, schemas.Interrupted, ""),
+		"canceled":           end(schemas.OutcomeCanceled, schemas.Canceled, `{`+partial+`}`),
+		"expired":            end(schemas.OutcomeExpired, schemas.DeadlineExceeded, ""),
+		"unknown":            end(schemas.OutcomeUnknown, "", ""),
+		"unreadable":         end(failed, schemas.Poison, `[]`),
+		"odd": end(failed, schemas.ModelFailed,
+			`{"completion":"text","error":{"status":200,"message":"","metadata":["no object"]}}`),
+	}
+}
+
+// TestGolden pins the whole answer and the last frames of every end.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	seen := map[schemas.Outcome]bool{}
+	for name, e := range endings() {
+		seen[e.settled.Outcome] = true
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := httptest.NewRecorder()
+			require.NoError(t, chat.Answer(w, &e.settled, json.RawMessage(e.doc)))
+			status, body := w.Code, w.Body.Bytes()
+			_, refusal := chat.Read(&e.settled, json.RawMessage(e.doc))
+			frames := string(chat.Last(ref, 7, at, refusal))
+			sound(t, status, body, frames)
+			var b strings.Builder
+			fmt.Fprintf(&b, "%d\n", status)
+			require.NoError(t, w.Header().Write(&b))
+			fmt.Fprintf(&b, "\n%s\n\n%s", body, frames)
+			file := filepath.Join("testdata", name+".golden")
+			got := strings.ReplaceAll(b.String(), "\r\n", "\n")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+		})
+	}
+	for _, o := range schemas.Outcomes() {
+		require.True(t, seen[o], "an end with the outcome %s", o)
+	}
+}
+
+// sound checks what has to hold of both forms.
+func sound(t *testing.T, status int, body []byte, frames string) {
+	t.Helper()
+	require.True(t, strings.HasSuffix(frames, "id: 7\ndata: [DONE]\n\n"))
+	require.Equal(t, 1, strings.Count(frames, "\ndata: [DONE]\n"))
+	if status == 200 {
+		require.Equal(t, "id: 7\ndata: [DONE]\n\n", frames)
+		return
+	}
+	var told struct {
+		Error struct {
+			Code     int    `json:"code"`
+			Message  string `json:"message"`
+			Metadata struct {
+				Code string `json:"code"`
+			} `json:"metadata"`
+		} `json:"error"`
+	}
+	require.NoError(t, json.Unmarshal(body, &told))
+	require.Equal(t, status, told.Error.Code)
+	require.NotEmpty(t, told.Error.Message)
+	require.NotEmpty(t, told.Error.Metadata.Code)
+	require.NotEqual(t, "THEIRS", told.Error.Metadata.Code)
+	first, _, _ := strings.Cut(frames, "\n\n")
+	var last map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(first, "data: ")), &last))
+	var all map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(body, &all))
+	require.Equal(t, string(all["error"]), string(last["error"]), "both forms say the same")
+	require.JSONEq(t, `[{"index":0,"delta":{"content":""},"finish_reason":"error"}]`, string(last["choices"]))
+}
+
+func TestLostAndCut(t *testing.T) {
+	t.Parallel()
+	lost := chat.Lost(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"})
+	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"code":502,"message":"the completion could not be made","metadata":{"code":"UPSTREAM_RESET"}}}`)
+	require.Equal(t, `data: {"id":"act-1","object":"chat.completion.chunk","created":1767323045,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],`+
+		`"error":{"code":503,"message":"again","metadata":{"code":"UNAVAILABLE"}}}`+"\n\ndata: [DONE]\n\n", string(chat.Cut(ref, at, "again")))
+	require.Equal(t, "data: [DONE]\n\n", string(chat.Over()))
+}
+
+func TestDelta(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		`{"chunks":[{"a":1.0}]}`:                                "id: 7\ndata: {\"a\":1.0}\n\n",
+		`{"chunks":[{"a":"]},{"},{"b":["\\",{"c":"\""}]},{}]}`:  "data: {\"a\":\"]},{\"}\n\ndata: {\"b\":[\"\\\\\",{\"c\":\"\\\"\"}]}\n\nid: 7\ndata: {}\n\n",
+		`{"chunks":[{"a":"\n\nevent: final\n\ndata: [DONE]"}]}`: "id: 7\ndata: {\"a\":\"\\n\\nevent: final\\n\\ndata: [DONE]\"}\n\n",
+		"{\"chunks\":[{\"a\":\"\xff\"}]}":                       "id: 7\ndata: {\"a\":\"\uFFFD\"}\n\n",
+		// What no worker of this version writes is shown where it can be.
+		"{\"chunks\": [{\"a\":\n1}, 2]}": "data: {\"a\":1}\n\nid: 7\ndata: 2\n\n",
+		"{\"chunks\":[{\"a\":\r1}]}":     "id: 7\ndata: {\"a\":1}\n\n",
+		`{"chunks":[]}`:                  "",
+		`{}`:                             "",
+		``:                               "",
+		`[1]`:                            "",
+		`{"chunks":[{"a":1}`:             "",
+		`{"chunks":[{"a":1}{"b":2}]}`:    "",
+		`{"chunks":[{"a":"]}`:            "",
+	} {
+		require.Equal(t, want, string(chat.Delta(7, json.RawMessage(data))), data)
+	}
+}
+
+// FuzzDelta holds the way without parsing against the one with, for what a worker writes.
+func FuzzDelta(f *testing.F) {
+	for _, s := range []string{`{}`, `{"a":"]},{"}`, `{"a":["\\",{"b":"\""}]}`, "{\"a\":\"\xff\u2028\"}", `{"a":1e400}`} {
+		f.Add([]byte(s), []byte(`{"choices":[]}`))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		chunks := []json.RawMessage{}
+		for _, c := range [][]byte{a, b} {
+			if json.Valid(c) {
+				chunks = append(chunks, c)
+			}
+		}
+		data, err := ledger.Encode(schemas.ChatDelta{Chunks: chunks})
+		require.NoError(t, err)
+		frames := string(chat.Delta(7, data))
+		var got []string
+		for part := range strings.SplitAfterSeq(frames, "\n\n") {
+			if part == "" {
+				continue
+			}
+			line, id := strings.CutPrefix(part, "id: 7\n")
+			require.Equal(t, len(got) == len(chunks)-1, id, "the last of an event has its id")
+			text, ok := strings.CutPrefix(line, "data: ")
+			require.True(t, ok, frames)
+			text = strings.TrimSuffix(text, "\n\n")
+			require.NotContains(t, text, "\n")
+			require.True(t, json.Valid([]byte(text)))
+			got = append(got, text)
+		}
+		require.Len(t, got, len(chunks))
+		require.Equal(t, frames, string(chat.Delta(7, append([]byte(" "), data...))), "as one that is parsed")
+	})
+}
+
+func TestDeltaAllocatesItsFramesAlone(t *testing.T) { //nolint:paralleltest // other tests' allocations would be counted
+	data := json.RawMessage(`{"chunks":[` + whole + `]}`)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(7, data) }), 1.0)
+}

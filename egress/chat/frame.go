@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// done is the data of the last event of every stream.
+const done = "data: [DONE]\n\n"
+
+// Over is all of a stream whose client was given everything before.
+func Over() []byte { return []byte(done) }
+
+// Delta is the frames of a delta event, one a chunk. The last has the event's place in
+// the log as its id: whoever resumes behind it has read them all, and who has read only
+// some reads them again. What is no ChatDelta has no frame.
+func Delta(seq uint64, data json.RawMessage) []byte {
+	frames, ok := swift(seq, data)
+	if !ok {
+		frames = careful(seq, data)
+	}
+	if !utf8.Valid(frames) { // nor may a stream be anything else
+		frames = bytes.ToValidUTF8(frames, []byte("\uFFFD"))
+	}
+	return frames
+}
+
+// careful reads what another has written.
+func careful(seq uint64, data json.RawMessage) []byte {
+	var d schemas.ChatDelta
+	if json.Unmarshal(data, &d) != nil {
+		return nil
+	}
+	var b []byte
+	for i, raw := range d.Chunks {
+		var line bytes.Buffer
+		if json.Compact(&line, raw) != nil {
+			return nil
+		}
+		b = appendFrame(b, seq, i == len(d.Chunks)-1, line.Bytes())
+	}
+	return b
+}
+
+func appendFrame(b []byte, seq uint64, last bool, data []byte) []byte {
+	if last {
+		b = append(b, "id: "...)
+		b = strconv.AppendUint(b, seq, 10)
+		b = append(b, '\n')
+	}
+	b = append(b, "data: "...)
+	b = append(b, data...)
+	return append(b, "\n\n"...)
+}
+
+// chunk is the one that an error comes in.
+type chunk struct {
+	ID      string              `json:"id"`
+	Object  string              `json:"object"`
+	Created int64               `json:"created"`
+	Model   string              `json:"model"`
+	Choices [1]choice           `json:"choices"`
+	Error   schemas.ChatRefused `json:"error"`
+}
+
+type choice struct {
+	Index  int    `json:"index"`
+	Delta  delta  `json:"delta"`
+	Reason string `json:"finish_reason"`
+}
+
+type delta struct {
+	Content string `json:"content"`
+}
+
+// Last is the frames of the end of a completion; refusal is nil where it succeeded.
+func Last(ref schemas.Ref, seq uint64, at time.Time, refusal *RefusalError) []byte {
+	b := []byte{}
+	if refusal != nil {
+		b = refusal.frame(ref, at)
+	}
+	b = append(b, "id: "...)
+	b = strconv.AppendUint(b, seq, 10)
+	return append(b, "\n"+done...)
+}
+
+// Cut is what a stream ends with that ends before its completion does, by err. Its
+// client goes on from the event that it read last.
+func Cut(ref schemas.Ref, at time.Time, detail string) []byte {
+	r := refused(schemas.Unavailable, schemas.ChatError{Message: detail})
+	return append(r.frame(ref, at), done...)
+}
+
+// frame is the chunk that tells an error, as one of the answer that it breaks off.
+func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
+	c := chunk{Object: "chat.completion.chunk", Error: r.said()}
+	c.Choices[0].Reason = "error"
+	var own struct {
+		ID      string `json:"id"`
+		Created int64  `json:"created"`
+		Model   string `json:"model"`
+	}
+	_ = json.Unmarshal(r.partial, &own) // what cannot be read stays empty
+	if c.ID = own.ID; c.ID == "" {
+		c.ID = ref.ID
+	}
+	if c.Created = own.Created; c.Created == 0 {
+		c.Created = at.Unix()
+	}
+	if c.Model = own.Model; c.Model == "" {
+		c.Model = r.model
+	}
+	line, err := ledger.Encode(c)
+	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
+		return nil
+	}
+	return appendFrame(nil, 0, false, line)
+}

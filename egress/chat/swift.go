@@ -1,0 +1,37 @@
+package chat
+
+import (
+	"bytes"
+
+	"weir/internal/completion"
+)
+
+// The document of a delta as a worker writes it, around the chunks in it.
+const (
+	head = `{"chunks":[`
+	tail = `]}`
+)
+
+// swift makes the frames of a delta without parsing it: the log holds what was parsed
+// and written by a worker. What is not of that form, to the byte, is left to careful: a
+// line break, which a worker never writes, would end an event.
+func swift(seq uint64, data []byte) (frames []byte, ok bool) {
+	list, begins := bytes.CutPrefix(data, []byte(head))
+	list, ends := bytes.CutSuffix(list, []byte(tail))
+	if !begins || !ends || bytes.IndexByte(list, '\n') >= 0 || bytes.IndexByte(list, '\r') >= 0 {
+		return nil, false
+	}
+	frames = make([]byte, 0, len(list)+48)
+	for {
+		n := completion.Span(list)
+		if n == 0 || n < len(list) && list[n] != ',' {
+			return nil, false
+		}
+		last := n == len(list)
+		frames = appendFrame(frames, seq, last, list[:n])
+		if last {
+			return frames, true
+		}
+		list = list[n+1:]
+	}
+}

@@ -1,0 +1,193 @@
+package egress_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+)
+
+func TestTheBeginningIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		defer h.feed.Close()
+		st := h.claim(chatRef("a"))
+		w := &sink{header: http.Header{}, got: make(chan string)}
+		begin := time.Now()
+		go func() {
+			defer close(w.got)
+			h.talk(w, talk{id: "a"})
+		}()
+		h.attempt(st)
+		require.Equal(t, ":\n\n", <-w.got)
+		require.Equal(t, 10*time.Second, time.Since(begin))
+		require.Equal(t, ":\n\n", <-w.got)
+		require.Equal(t, 25*time.Second, time.Since(begin))
+		h.settle(st, broken)
+		require.Equal(t, fmt.Sprintf("%s\n\nid: %d\ndata: [DONE]\n\n", errorEnd, st.Seq), <-w.got)
+		_, more := <-w.got
+		require.False(t, more)
+	})
+}
+
+func TestTheFirstChunkComesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		defer h.feed.Close()
+		st := h.claim(chatRef("a"))
+		w := &sink{header: http.Header{}, got: make(chan string)}
+		begin := time.Now()
+		go func() {
+			defer close(w.got)
+			h.talk(w, talk{id: "a"})
+		}()
+		h.attempt(st)
+		synctest.Wait()
+		for i := range 5 {
+			h.delta(st, fmt.Sprintf(`{"c":%d}`, i))
+			require.Equal(t, fmt.Sprintf("id: %d\ndata: {\"c\":%d}\n\n", st.Seq, i), <-w.got)
+			require.Equal(t, time.Duration(i)*3*time.Second/2, time.Since(begin), "whether the stream has rested or not")
+			time.Sleep(3 * time.Second / 2)
+		}
+		h.settle(st, said)
+		require.Equal(t, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq), <-w.got)
+	})
+}
+
+// TestAClientThatGoes is told of once, wherever its answer was; one that has its answer,
+// or was sent away, has not gone.
+func TestAClientThatGoes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		whole  bool
+		before func(h *house, st *ledger.State)
+		does   func(h *house, st *ledger.State, leave func())
+		left   int64
+	}{
+		"held":          {left: 1, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
+		"waiting":       {whole: true, left: 1, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
+		"in the middle": {left: 1, before: func(h *house, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
+		"resting": {left: 1, before: func(h *house, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *house, _ *ledger.State, leave func()) {
+			time.Sleep(20 * time.Second)
+			leave()
+		}},
+		"at the end":      {does: func(h *house, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
+		"refused":         {does: func(h *house, st *ledger.State, leave func()) { h.settle(st, broken); synctest.Wait(); leave() }},
+		"answered":        {whole: true, does: func(h *house, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
+		"sent away":       {does: func(h *house, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
+		"waits sent away": {whole: true, does: func(h *house, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t)
+				defer h.feed.Close()
+				st := h.claim(chatRef("a"))
+				if tc.before != nil {
+					tc.before(h, st)
+				}
+				ctx, leave := context.WithCancel(context.Background())
+				defer leave()
+				var left atomic.Int64
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					h.talked(talk{ctx: ctx, id: "a", whole: tc.whole, wait: -1, duplicate: true, left: func() { left.Add(1) }})
+				}()
+				synctest.Wait()
+				tc.does(h, st, leave)
+				<-gone
+				require.Equal(t, tc.left, left.Load())
+			})
+		})
+	}
+}
+
+// stuck is a client that takes nothing any more.
+type stuck struct {
+	*httptest.ResponseRecorder
+	after int
+}
+
+func (f *stuck) Write(p []byte) (int, error) {
+	if f.after--; f.after < 0 {
+		return 0, errDown
+	}
+	return f.ResponseRecorder.Write(p)
+}
+
+func TestAClientThatTakesNothingHasGone(t *testing.T) {
+	t.Parallel()
+	for after := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t)
+			defer h.feed.Close()
+			st := h.claim(chatRef("a"))
+			left := make(chan struct{})
+			w := &stuck{httptest.NewRecorder(), after}
+			go h.talk(w, talk{id: "a", left: func() { close(left) }})
+			for range 4 {
+				synctest.Wait()
+				h.delta(st, `{}`)
+			}
+			<-left
+		})
+	}
+}
+
+// TestACompletionOutlastsADrain: who listens to it is sent away at the end of that, and
+// told so.
+func TestACompletionOutlastsADrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		defer h.feed.Close()
+		type heard struct {
+			st *ledger.State
+			w  *sink
+		}
+		all := map[string]heard{}
+		for _, id := range []string{"a", "b", "c"} {
+			l := heard{h.claim(chatRef(id)), &sink{header: http.Header{}, got: make(chan string, 10)}}
+			h.delta(l.st, `{"c":1}`)
+			all[id] = l
+			go func() {
+				defer close(l.w.got)
+				h.talk(l.w, talk{id: id, duplicate: true})
+			}()
+			<-l.w.got
+		}
+		h.feed.EndStreams()
+		synctest.Wait()
+		h.delta(all["a"].st, `{"c":2}`)
+		require.Contains(t, <-all["a"].w.got, `{"c":2}`)
+		h.settle(all["a"].st, said)
+		require.Contains(t, <-all["a"].w.got, `data: [DONE]`)
+		h.deaf.Store(true) // what the feed misses is looked for
+		h.settle(all["b"].st, said)
+		h.feed.EndWaits()
+		require.Contains(t, <-all["b"].w.got, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", all["b"].st.Seq))
+		last := <-all["c"].w.got
+		require.Contains(t, last, `"error":{"code":503,`)
+		require.Contains(t, last, `"code":"UNAVAILABLE"`)
+		require.NotContains(t, last, "id: ", "it resumes behind what it has read")
+		require.True(t, strings.HasSuffix(last, "\n\ndata: [DONE]\n\n"))
+		for _, l := range all {
+			_, more := <-l.w.got
+			require.False(t, more)
+		}
+		w := h.talked(talk{id: "c", duplicate: true, after: all["c"].st.Seq})
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, "nothing has come yet")
+	})
+}

@@ -1,0 +1,299 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/task"
+	"weir/schemas"
+)
+
+func chatRef(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "acme", Kind: schemas.KindChat, ID: id}
+}
+
+const answer = `{"id":"gen-1","object":"chat.completion","created":1,"model":"m","choices":[]}`
+
+var said = schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 1, Result: json.RawMessage(`{"completion":` + answer + `,"model":"m","usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)}
+
+var broken = schemas.Settled{
+	Outcome: schemas.OutcomeFailed, Code: schemas.ModelFailed, Attempts: 1,
+	Result: json.RawMessage(`{"completion":` + answer + `,"partial":true,"error":{"status":429,"message":"slow down","retry_after_ms":7000}}`),
+}
+
+// errorEnd is the end of a stream that broke off by broken.
+const errorEnd = `data: {"id":"gen-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"code":429,"message":"slow down","metadata":{"code":"MODEL_FAILED"}}}`
+
+func (h *house) delta(st *ledger.State, chunks ...string) {
+	h.t.Helper()
+	raw := make([]json.RawMessage, len(chunks))
+	for i, c := range chunks {
+		raw[i] = json.RawMessage(c)
+	}
+	doc, err := json.Marshal(schemas.ChatDelta{Chunks: raw})
+	require.NoError(h.t, err)
+	h.append(st, schemas.Event{Type: schemas.EventDelta, Data: doc})
+}
+
+// talk is one request of a completion as ingress would have it answered.
+type talk struct {
+	ctx       context.Context
+	id        string
+	whole     bool // no stream
+	duplicate bool
+	after     uint64
+	wait      time.Duration
+	token     string
+	left      func()
+}
+
+func (h *house) talk(w http.ResponseWriter, k talk) {
+	if k.ctx == nil {
+		k.ctx = context.Background()
+	}
+	r := httptest.NewRequestWithContext(k.ctx, http.MethodPost, schemas.RouteChat, http.NoBody)
+	if k.token != "" {
+		r.Header.Set("Authorization", "Bearer "+k.token)
+	}
+	h.room.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), !k.whole, k.after, k.wait, k.left)
+}
+
+func (h *house) talked(k talk) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.talk(w, k)
+	return w
+}
+
+func TestAStreamOfACompletion(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(chatRef("a"))
+	h.attempt(st)
+	h.delta(st, `{"c":1}`)
+	first := st.Seq
+	h.delta(st, `{"c":2}`, `{"c":"data: [DONE]\n\n"}`)
+	second := st.Seq
+	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 200}})
+	h.settle(st, said)
+	w := h.talked(talk{id: "a", duplicate: true})
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
+	require.Equal(t, "no", w.Header().Get("X-Accel-Buffering"))
+	require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
+	require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
+	one := fmt.Sprintf("id: %d\ndata: {\"c\":1}\n\n", first)
+	two := fmt.Sprintf("data: {\"c\":2}\n\nid: %d\ndata: {\"c\":\"data: [DONE]\\n\\n\"}\n\n", second)
+	end := fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq)
+	require.Equal(t, one+two+end, w.Body.String())
+	// Wherever it was cut, the rest is given, and always to its end.
+	for after, want := range map[uint64]string{
+		1: one + two + end, first: two + end, second: end, second + 1: end, st.Seq: "data: [DONE]\n\n",
+	} {
+		w := h.talked(talk{id: "a", duplicate: true, after: after})
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, want, w.Body.String(), after)
+	}
+	views := h.get("/v1/actions/a/events", "Accept", "text/event-stream").Body.String()
+	require.Contains(t, views, `"type":"delta"`)
+	require.Contains(t, views, `"data":{"chunks":[{"c":2},{"c":"data: [DONE]\n\n"}]}`)
+	require.Contains(t, views, `"result":`+string(said.Result), "what was used stands there, too")
+	require.Contains(t, h.get("/v1/actions/a").Body.String(), `"result":`+string(said.Result))
+}
+
+func TestWhatFailsBeforeTheFirstChunkHasAStatus(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(chatRef("a"))
+	h.attempt(st)
+	h.settle(st, broken)
+	var bodies []string
+	for _, whole := range []bool{false, true, false} {
+		w := h.talked(talk{id: "a", whole: whole, wait: -1, duplicate: true})
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		require.Equal(t, "7", w.Header().Get("Retry-After"))
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
+		bodies = append(bodies, w.Body.String())
+	}
+	require.Equal(t, []string{bodies[0], bodies[0], bodies[0]}, bodies)
+	// Who resumes has a stream already.
+	w := h.talked(talk{id: "a", duplicate: true, after: 2})
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, fmt.Sprintf("%s\n\nid: %d\ndata: [DONE]\n\n", errorEnd, st.Seq), w.Body.String())
+}
+
+func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for id, outcome := range map[string]schemas.Settled{"inline": broken, "blob": broken, "gone": {Outcome: schemas.OutcomeFailed, Code: schemas.ModelFailed, ResultBlob: "nowhere"}} {
+		st := h.claim(chatRef(id))
+		h.delta(st, `{"c":1}`)
+		before := st.Seq
+		want := errorEnd
+		switch id {
+		case "blob":
+			big := json.RawMessage(strings.Replace(string(broken.Result), "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1))
+			var err error
+			_, outcome.ResultBlob, err = h.led.Stow(t.Context(), big)
+			require.NoError(t, err)
+			outcome.Result = nil
+			want = strings.Replace(want, "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1)
+		case "gone":
+			want = fmt.Sprintf(`data: {"id":"gone","object":"chat.completion.chunk","created":%d,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"code":502,"message":"the completion could not be made","metadata":{"code":"MODEL_FAILED"}}}`, time.Now().Unix())
+		}
+		h.settle(st, outcome)
+		got := h.talked(talk{id: id, duplicate: true}).Body.String()
+		require.Equal(t, fmt.Sprintf("id: %d\ndata: {\"c\":1}\n\n", before)+cutCreated(want)+fmt.Sprintf("\n\nid: %d\ndata: [DONE]\n\n", st.Seq), cutCreated(got), id)
+	}
+}
+
+// cutCreated leaves out a time that the test does not know.
+func cutCreated(s string) string {
+	at := strings.Index(s, `"created":17`)
+	if at < 0 {
+		return s
+	}
+	return s[:at] + s[at+strings.Index(s[at:], ","):]
+}
+
+func TestWhoMayListen(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) {
+		c.HTTP = stream.HTTP{Watch: func(*http.Request) (context.Context, func(), error) {
+			return nil, nil, fault.New(schemas.RateLimited, "too many")
+		}}
+	})
+	st := h.claim(chatRef("a"))
+	h.settle(st, said)
+	w := h.talked(talk{id: "a", duplicate: true, token: "wk_1"})
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.JSONEq(t, `{"error":{"code":429,"message":"too many","metadata":{"code":"RATE_LIMITED"}}}`, w.Body.String())
+	w = h.talked(talk{id: "a", duplicate: true, token: agent()})
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq), w.Body.String())
+}
+
+// TestATaskHasSoManyStreams, whichever of its tokens they came with, and gives each back.
+func TestATaskHasSoManyStreams(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *egress.Config) { c.TaskStreams = 2 })
+	st := h.claim(chatRef("a"))
+	h.settle(st, said)
+	asks := func(token string) *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		return r
+	}
+	one, leaveOne, err := h.room.Seat(asks(agent()))
+	require.NoError(t, err)
+	_, leaveTwo, err := h.room.Seat(asks(task.New("acme", "t", 3, [32]byte{1}).Text()))
+	require.NoError(t, err)
+	_, _, err = h.room.Seat(asks(agent()))
+	require.ErrorContains(t, err, "RATE_LIMITED")
+	w := h.talked(talk{id: "a", duplicate: true, token: agent()})
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	_, leaveOther, err := h.room.Seat(asks(agentOf("other")))
+	require.NoError(t, err)
+	leaveOther()
+
+	leaveTwo()
+	require.Equal(t, http.StatusOK, h.talked(talk{id: "a", duplicate: true, token: agent()}).Code)
+	_, leaveTwo, err = h.room.Seat(asks(agent()))
+	require.NoError(t, err, "the stream before has given its place back")
+	body := httptest.NewRecorder()
+	h.room.Chat(body, one, chatRef("a"), receipt("a", true), true, 0, 0, nil)
+	require.Equal(t, http.StatusOK, body.Code, "it has a place already")
+	leaveOne()
+	_, leaveOne, err = h.room.Seat(asks(agent()))
+	require.NoError(t, err, "which is given back once")
+	_, _, err = h.room.Seat(asks(agent()))
+	require.Error(t, err)
+	leaveOne()
+	leaveTwo()
+}
+
+func TestAStreamThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(chatRef("a"))
+	over := h.claim(chatRef("over"))
+	h.settle(over, said)
+	later := over.Seq
+	for i := 0; later == over.Seq; i++ { // others go on in its part of the log
+		if id := fmt.Sprint("other.", i); layout.Partition("acme", id) == layout.Partition("acme", "over") {
+			later = h.claim(chatRef(id)).Seq
+		}
+	}
+	for name, tc := range map[string]struct {
+		talk
+		status int
+		code   string
+	}{
+		"no action":      {talk{id: "other", duplicate: true}, http.StatusNotFound, "NOT_FOUND"},
+		"beyond":         {talk{id: "a", duplicate: true, after: st.Seq + 1000}, http.StatusBadRequest, "INVALID_REQUEST"},
+		"behind its end": {talk{id: "over", duplicate: true, after: later}, http.StatusBadRequest, "INVALID_REQUEST"},
+	} {
+		w := h.talked(tc.talk)
+		require.Equal(t, tc.status, w.Code, name)
+		require.Contains(t, w.Body.String(), `{"error":{"code":`+strconv.Itoa(tc.status), name)
+		require.Contains(t, w.Body.String(), `"code":"`+tc.code+`"`, name)
+		if tc.after > 0 {
+			require.Contains(t, w.Body.String(), "Last-Event-ID", name)
+		}
+	}
+	require.Equal(t, "data: [DONE]\n\n", h.talked(talk{id: "over", duplicate: true, after: over.Seq}).Body.String())
+}
+
+// TestACompletionThatANodeCannotWaitFor: a client of the protocol knows no receipt.
+func TestACompletionThatANodeCannotWaitFor(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.claim(chatRef("a"))
+	h.feed.EndWaits()
+	for _, whole := range []bool{true, false} {
+		w := h.talked(talk{id: "a", whole: whole, wait: -1})
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+		require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
+		require.Contains(t, w.Body.String(), `"code":"UNAVAILABLE"`)
+		require.Contains(t, w.Body.String(), "Idempotency-Key")
+	}
+	w := h.talked(talk{id: "a", whole: true, wait: time.Hour})
+	require.Equal(t, http.StatusAccepted, w.Code, "who asked for it gets it")
+}
+
+func TestAWholeCompletion(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(chatRef("a"))
+	w := h.talked(talk{id: "a", whole: true})
+	require.Equal(t, http.StatusAccepted, w.Code)
+	require.Equal(t, "/v1/actions/a", w.Header().Get("Location"))
+	require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
+	h.settle(st, said)
+	for range 2 {
+		w = h.talked(talk{id: "a", whole: true, wait: -1, duplicate: true})
+		require.Equal(t, http.StatusOK, w.Code)
+		toTheByte(t, answer, w)
+		require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
+	}
+	toTheByte(t, answer, h.respond(t.Context(), chatRef("a"), receipt("a", true), -1))
+}
+
+func toTheByte(t *testing.T, want string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	require.Equal(t, want, w.Body.String())
+}

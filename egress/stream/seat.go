@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"context"
+	"net/http"
+)
+
+// Watch lets a request hold a stream open until release is called, and until ctx ends,
+// which it may sooner than the request's own; or it refuses it with an error that becomes
+// a problem.
+type Watch func(r *http.Request) (ctx context.Context, release func(), err error)
+
+// seat is the place of a stream that was taken before there is anything to stream.
+type seat struct {
+	ctx     context.Context //nolint:containedctx // it bounds the stream, not a call
+	release func()
+	taken   bool // by the stream, which gives it back
+}
+
+type seatKey struct{}
+
+// Seat takes a stream's place for a request that is still to begin what is streamed: one
+// that is refused has begun nothing then. The stream that answers the request which comes
+// back needs no other. Leave gives the place back where there is no such stream. All of
+// it is for one goroutine. A nil watch is HTTP's.
+func (e *Events) Seat(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) {
+	if watch == nil {
+		watch = e.cfg.Watch
+	}
+	ctx, release, err := watch(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &seat{ctx: ctx, release: release}
+	leave = func() {
+		if !s.taken {
+			s.taken = true
+			release()
+		}
+	}
+	return r.WithContext(context.WithValue(r.Context(), seatKey{}, s)), leave, nil
+}
+
+// seated is the way in of a request that has a place already, and otherwise watch.
+func seated(r *http.Request, watch Watch) Watch {
+	s, ok := r.Context().Value(seatKey{}).(*seat)
+	if !ok || s.taken {
+		return watch
+	}
+	return func(*http.Request) (context.Context, func(), error) {
+		s.taken = true
+		return s.ctx, s.release, nil
+	}
+}

@@ -1,0 +1,48 @@
+package accept_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/accept"
+	"weir/schemas"
+)
+
+// TestTheModelBehindANameIsKept, and makes no other request of a repeat once the name stands
+// for another.
+func TestTheModelBehindANameIsKept(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := request(byID("x"), `{"model":"fast"}`)
+	for i, name := range []string{"one", "two"} {
+		r.Answers = []string{name}
+		a, err := w.Accept(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, i > 0, a.Receipt.Duplicate)
+	}
+	st, err := w.ledger.Find(t.Context(), "t", "x")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one"}, st.Action.Answers)
+}
+
+// TestTheCallersSpanIsKept where it is one, and makes no other request of a repeat.
+func TestTheCallersSpanIsKept(t *testing.T) {
+	t.Parallel()
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	w := setup(t)
+	for id, tt := range map[string]struct{ header, want string }{
+		"span": {parent, parent}, "none": {"", ""}, "junk": {"00-\r\nx", ""},
+	} {
+		r := request(byID(id), `{"a":1}`)
+		r.TraceParent = tt.header
+		_, err := w.Accept(t.Context(), r)
+		require.NoError(t, err)
+		st, err := w.ledger.Find(t.Context(), "t", id)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, st.Action.TraceParent)
+	}
+	again, err := w.Accept(t.Context(), accept.Request{Name: byID("span"), Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: []byte(`{"a":1}`)})
+	require.NoError(t, err)
+	require.True(t, again.Receipt.Duplicate)
+}

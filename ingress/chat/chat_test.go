@@ -1,0 +1,242 @@
+package chat_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/chat"
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+var update = flag.Bool("update", false, "write what was got as what is expected")
+
+const fixtures = "../../schemas/chat/testdata"
+
+// outcome is what a fixture expects: an order, or a refusal. How many tokens a prompt
+// may have is not this package's to say.
+type outcome struct {
+	Order   *schemas.ChatOrder `json:"order,omitempty"`
+	Code    schemas.Code       `json:"code,omitempty"`
+	Message string             `json:"message,omitempty"`
+}
+
+// read takes a body the way the door takes it.
+func read(tb testing.TB, body []byte) outcome {
+	tb.Helper()
+	before := bytes.Clone(body)
+	order, err := chat.Read(body)
+	require.Equal(tb, before, body, "the body stays as it was")
+	if err != nil {
+		public, ok := errors.AsType[*fault.Error](err)
+		require.True(tb, ok, "%v", err)
+		require.Zero(tb, order)
+		return outcome{Code: public.Code, Message: public.Message}
+	}
+	require.Positive(tb, order.Prompt)
+	order.Prompt = 0
+	return outcome{Order: &order}
+}
+
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	for kind, part := range map[string]string{"valid": "order.json", "invalid": "error.json"} {
+		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				ar, err := txtar.ParseFile(file)
+				require.NoError(t, err)
+				require.NoError(t, strict.Check(ar.Files[0].Data, strict.Limits{}))
+				got := read(t, ar.Files[0].Data)
+				require.Equal(t, kind == "valid", got.Order != nil, "%+v", got)
+				data, err := ledger.Encode(got)
+				require.NoError(t, err)
+				if *update {
+					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
+					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
+					return
+				}
+				require.Len(t, ar.Files, 2)
+				require.Equal(t, part, ar.Files[1].Name)
+				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
+			})
+		}
+	}
+}
+
+// A refusal names the member and shows nothing of what it holds.
+func TestRefusalsShowNoValue(t *testing.T) {
+	t.Parallel()
+	const secret = "AGWCANARY-value"
+	for _, member := range []string{"api_key", "model", "models", "n", "max_tokens", "stream", "stream_options", "messages", "unheard"} {
+		body := `{"model":"a b` + secret + `","messages":[{"role":"user"}]}`
+		if member != "model" {
+			body = `{"model":"m","messages":[{"role":"user"}],"` + member + `":"https://` + secret + `"}`
+		}
+		if member == "messages" {
+			body = `{"model":"m","messages":"` + secret + `"}`
+		}
+		got := read(t, []byte(body))
+		require.Nil(t, got.Order, body)
+		require.Contains(t, got.Message, "at /"+member)
+		require.NotContains(t, got.Message, secret)
+	}
+}
+
+// TestEveryOtherByteStays: of a body with models only that member goes, wherever it stands.
+func TestEveryOtherByteStays(t *testing.T) {
+	t.Parallel()
+	members := []string{` "model" : "m"`, "\n\"messages\":[ {\"role\":\"user\",\"content\":\"\\u00e9\"} ]", `"x":[1.50, 1E2]`}
+	for at := range len(members) + 1 {
+		with := append(append(append([]string{}, members[:at]...), ` "models": ["b"]`), members[at:]...)
+		order, err := chat.Read([]byte("{" + strings.Join(with, ",") + "}"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"b"}, order.Models)
+		require.Equal(t, "{"+strings.Join(members, ",")+"}", string(order.Body), "%d", at)
+	}
+	whole := "{" + strings.Join(members, ",") + "}"
+	order, err := chat.Read([]byte(whole))
+	require.NoError(t, err)
+	require.Equal(t, whole, string(order.Body))
+}
+
+// Names of keys, of an API's address and of callbacks are refused wherever names are
+// looked at, however they are written.
+func TestGuardedNamesAreRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	names := []string{"api_base", "OPENAI-API-BASE", "baseUrl", "x.api.key", "apiKeys", "client_secret", "webhookTarget", "callback_settings", "ACCESS_TOKEN"}
+	for _, place := range []string{
+		`"%s":"x"`, `"unheard":[[{"%s":"x"}]]`, `"provider":{"%s":"x"}`, `"metadata":{"%s":"x"}`, `"metadata":{"a":{"%s":1}}`,
+		`"tools":[{"%s":"x"}]`, `"tools":[{"function":{"%s":"x"}}]`, `"tools":[{"custom":{"format":{"grammar":{"%s":"x"}}}}]`,
+		`"tools":[{"type":"x","parameters":{"%s":"x"}}]`, `"functions":[{"%s":"x"}]`, `"tool_choice":{"allowed_tools":{"%s":"x"}}`,
+		`"stop":{"%s":"x"}`, `"system":[{"a":{"%s":"x"}}]`, `"logit_bias":{"%s":"x"}`, `"grammar":[{"%s":"x"}]`,
+		`"response_format":{"%s":"x"}`, `"response_format":{"json_schema":{"%s":"x"}}`, `"structured_outputs":{"%s":"x"}`,
+		`"chat_template_kwargs":{"%s":"x"}`, `"search_parameters":{"sources":[{"%s":"x"}]}`, `"documents":[{"%s":"x"}]`,
+	} {
+		for _, name := range names {
+			got := read(t, []byte(`{"model":"m","messages":[{"role":"user"}],`+strings.Replace(place, "%s", name, 1)+`}`))
+			require.Equal(t, schemas.ValidationError, got.Code, "%s %s", place, name)
+			require.Contains(t, got.Message, name)
+		}
+	}
+	for _, member := range []string{`"%s":"x"`, `"name":{"%s":"x"}`, `"unheard":{"a":["b",{"%s":null}]}`, `"tool_calls":[{"%s":"x"}]`, `"tool_calls":[{"function":{"%s":"x"}}]`} {
+		for _, name := range names {
+			got := read(t, []byte(`{"model":"m","messages":[{"role":"assistant",`+strings.Replace(member, "%s", name, 1)+`}]}`))
+			require.Equal(t, schemas.ValidationError, got.Code, "%s %s", member, name)
+		}
+	}
+}
+
+// What a body has of its own is bounded; what lies in its members is the door's to bound.
+func TestMembersAreBounded(t *testing.T) {
+	t.Parallel()
+	body := func(n int, nested bool) []byte {
+		var b strings.Builder
+		b.WriteString(`{"model":"m","messages":[{"role":"user"}]`)
+		if nested {
+			b.WriteString(`,"x":{"y":0`)
+		}
+		for i := range n {
+			b.WriteString(`,"member_of_a_body_` + strconv.Itoa(i) + `":0`)
+		}
+		if nested {
+			b.WriteByte('}')
+		}
+		return []byte(b.String() + "}")
+	}
+	require.NotNil(t, read(t, body(498, false)).Order)
+	require.Equal(t, schemas.ValidationError, read(t, body(499, false)).Code)
+	require.NotNil(t, read(t, body(5000, true)).Order)
+}
+
+// FuzzRead holds what is stored for a body that is accepted against the body.
+func FuzzRead(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join(fixtures, "*", "*.txtar"))
+	require.NoError(f, err)
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		require.NoError(f, err)
+		f.Add(ar.Files[0].Data)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if strict.Check(body, strict.Limits{}) != nil {
+			return
+		}
+		got := read(t, body)
+		if got.Order == nil {
+			require.Contains(t, []schemas.Code{schemas.ValidationError, schemas.InvalidRequest}, got.Code)
+			return
+		}
+		require.True(t, schemas.ValidModel(got.Order.Model))
+		require.Positive(t, got.Order.Choices)
+		var was, is map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(body, &was))
+		require.NoError(t, json.Unmarshal(got.Order.Body, &is), "%s", got.Order.Body)
+		delete(was, "models")
+		require.Equal(t, was, is)
+		again := read(t, got.Order.Body)
+		require.NotNil(t, again.Order, "%+v", again)
+		require.Equal(t, got.Order.Body, again.Order.Body)
+		require.Empty(t, again.Order.Models)
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	var body strings.Builder
+	body.WriteString(`{"model":"openai/gpt-5","stream":true,"models":["a/b"],"temperature":0.2,"messages":[`)
+	for i := range 200 {
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		body.WriteString(`{"role":"user","content":"` + strings.Repeat("word ", 200) + `"}`)
+	}
+	body.WriteString(`]}`)
+	data := []byte(body.String())
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := chat.Read(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNames reads a body of nothing but names, as many as the door lets in.
+func BenchmarkNames(b *testing.B) {
+	for _, nested := range []bool{false, true} {
+		var body strings.Builder
+		body.WriteString(`{"model":"m","messages":[{"role":"user"}]`)
+		if nested {
+			body.WriteString(`,"x":{"y":0`)
+		}
+		for i := range 240_000 {
+			body.WriteString(`,"member_of_a_body_` + strconv.Itoa(i) + `":0`)
+		}
+		if nested {
+			body.WriteByte('}')
+		}
+		data := []byte(body.String() + "}")
+		b.Run("nested="+strconv.FormatBool(nested), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = chat.Read(data)
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package chat
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// place is where in a body a value stands: it says what is looked at there.
+type place uint8
+
+const (
+	// unknown: Weir does not know the member. Names are looked at, and texts for addresses.
+	unknown place = iota
+	// known: its names are looked at, its texts are not. What lies in its objects is
+	// unknown again.
+	known
+	// texts: names are looked at, texts are not, however deep.
+	texts
+	// labels: an object of the caller's own names. Of those that hold a text, or are
+	// empty, only the guarded ones are refused.
+	labels
+	// echoed: what a model has said beside its words, and is sent back to it. Only guarded
+	// names are refused, however deep.
+	echoed
+	// talk: the conversation itself, or the form of an answer. Nothing is looked at: it
+	// may be about anything.
+	talk
+
+	top      // the body
+	messages // an array of message
+	message
+	calls // an array of call
+	call  // of a tool, by the model
+	invoked
+	tools    // an array of tool
+	tool     // one that the caller performs
+	served   // one that somebody behind Weir performs
+	filter   // of what a served tool searches
+	declared // a function, or an array of them
+	choice   // tool_choice
+	shape    // of an answer: a schema, and what is around it
+)
+
+// refuses reports whether a member of an object in this place may not be there; kind is
+// that of its value.
+func (p place) refuses(spelled string, kind jsontext.Kind) bool {
+	name := fold(spelled)
+	switch {
+	case p == echoed, p == labels && kind == '"':
+		return guarded(name)
+	case p == labels && kind != '{' && kind != '[':
+		return false
+	case p == filter && name == "key", name == "gateway" && kind == '{':
+		return false // it tells labels apart; it has options of its own, which are looked at
+	case p == top && chooses(name):
+		return true
+	default:
+		return guarded(name) || reserved(name) || p != texts && address(spelled)
+	}
+}
+
+// member is the place of a member's value.
+func (p place) member(name string) place {
+	switch p {
+	case top:
+		return ofTop(name)
+	case message:
+		return ofMessage(name)
+	case call, invoked:
+		return ofCall(p, name)
+	case tool, served, filter, declared, choice:
+		return ofTool(p, name)
+	case shape:
+		return ofShape(name)
+	case labels:
+		return texts
+	case texts, echoed, talk:
+		return p
+	case unknown, known, messages, calls, tools:
+	}
+	if sites(name) {
+		return known
+	}
+	return unknown
+}
+
+// item is the place of an array's values.
+func (p place) item() place {
+	switch p {
+	case messages:
+		return message
+	case calls:
+		return call
+	case tools:
+		return tool
+	case labels:
+		return texts
+	case top, message, call, invoked, tool, served, choice, shape:
+		return unknown
+	case unknown, known, texts, echoed, talk, filter, declared:
+	}
+	return p
+}
+
+// sites are members of many providers that say where the web is searched, in addresses
+// or parts of them.
+func sites(name string) bool {
+	switch name {
+	case "include_domains", "exclude_domains", "allowed_domains", "blocked_domains", "excluded_domains",
+		"allowed_websites", "excluded_websites", "search_domain_filter", "image_domain_filter":
+		return true
+	default:
+		return false
+	}
+}
+
+// ofTop is the place of a member of the body.
+func ofTop(name string) place {
+	switch name {
+	case memberMessages:
+		return messages
+	case "prediction":
+		return message
+	case "tools":
+		return tools
+	case "functions":
+		return declared
+	case "tool_choice", "function_call":
+		return choice
+	case "metadata", "logit_bias":
+		return labels
+	case "documents":
+		return echoed
+	case "response_format", "structured_outputs":
+		return shape
+	case "guided_json", "json_schema":
+		return talk
+	case "system", "instructions", "chat_template_kwargs", "search_parameters":
+		return texts
+	case memberModel, memberModels, memberStream, memberOptions, memberN, memberBestOf, memberMax, memberMaxAnswer, memberMaxOutput,
+		"temperature", "top_p", "top_k", "top_a", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty",
+		"seed", "logprobs", "top_logprobs", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "store",
+		"service_tier", "parallel_tool_calls", "reasoning_effort", "reasoning", "verbosity", "modalities", "audio",
+		"web_search_options", "provider", "transforms", "plugins", "usage", "thinking", "chat_template",
+		"stop", "stop_sequences", "suffix", "grammar", "regex", "ebnf", "guided_regex", "guided_choice", "guided_grammar",
+		"bad_words", "banned_strings", "preserved_tokens", "dry_sequence_breakers":
+		return known
+	default:
+		return unknown.member(name)
+	}
+}
+
+// ofShape is the place of a member of response_format, and of what stands for it.
+func ofShape(name string) place {
+	switch name {
+	case "json_schema":
+		return shape
+	case "schema", "json", "value", "structural_tag", "structures", "format",
+		"properties", "items", "definitions", "$defs", "anyOf", "oneOf", "allOf":
+		return talk
+	case "type", "name", "description", "grammar", "regex", "choice", "triggers":
+		return known
+	default:
+		return unknown
+	}
+}

@@ -1,0 +1,549 @@
+package ingress_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress"
+	"weir/internal/board"
+	"weir/internal/budget"
+	"weir/internal/fault"
+	"weir/internal/models"
+	"weir/internal/wire"
+	"weir/schemas"
+)
+
+const okChat = `{"model":"fast","messages":[{"role":"user","content":"hi"}]}`
+
+// desk serves completions of a few models.
+func desk(change ...func(*ingress.ChatConfig)) func(*ingress.Config) {
+	return func(c *ingress.Config) {
+		set, err := models.Compile([]schemas.Model{
+			{Name: "vendor/big", Upstreams: []schemas.ModelUpstream{{Name: "one", URL: "https://h"}}, Price: &schemas.ModelPrice{Input: 10, Output: 1000}, MaxOutput: 100},
+			{Name: "vendor/small", Upstreams: []schemas.ModelUpstream{{Name: "two", URL: "https://i"}}, Price: &schemas.ModelPrice{Input: 1, Output: 1}, MaxOutput: 200},
+			{Name: "other/*", Upstreams: []schemas.ModelUpstream{{Name: "three", URL: "https://j"}}},
+			{Name: "fast", Alias: "vendor/big"},
+		})
+		if err != nil {
+			panic(err)
+		}
+		c.Chat = &ingress.ChatConfig{Models: func() *models.Set { return set }}
+		for _, f := range change {
+			f(c.Chat)
+		}
+	}
+}
+
+// chatFault is the error of an answer, as the protocol has it.
+func chatFault(t *testing.T, a answer) (code string) {
+	t.Helper()
+	require.Equal(t, "application/json", a.Header().Get("Content-Type"))
+	require.EqualValues(t, a.Code, a.field("error", "code"), a.Body)
+	require.NotEmpty(t, a.field("error", "message"))
+	require.Equal(t, a.Header().Get("X-Request-ID"), a.field("error", "metadata", "request_id"))
+	require.Len(t, a.body, 1)
+	code, _ = a.field("error", "metadata", "code").(string)
+	require.NotEmpty(t, code)
+	return code
+}
+
+func TestACompletionIsStored(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		"/chat/completions", "/v1/chat/completions", "/api/chat/completions", "/api/v1/chat/completions",
+		"//chat/completions", "/api//chat/completions", "/api/v1//chat//completions",
+	} {
+		w := setup(t, desk())
+		body := `{"model":"fast","models":["vendor/small","nobody"],"messages":[{"role":"user","content":"hi"}],"seed":1.50,"max_tokens":7}`
+		a := w.do(t, post(path, body, "Authorization", "Bearer sk-whatever", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+		require.Equal(t, http.StatusAccepted, a.Code, path)
+		c := w.responder.last(t)
+		require.Equal(t, schemas.KindChat, c.ref.Kind)
+		require.Negative(t, c.wait)
+		require.True(t, c.held, "the end cannot be missed")
+		require.False(t, c.stream)
+		require.Nil(t, c.left)
+		require.Equal(t, c.ref.ID, a.Header().Get(schemas.HeaderGeneration))
+		require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
+		got := w.action(t, "default", c.ref.ID)
+		require.True(t, got.Sensitive)
+		require.Equal(t, schemas.IDGenerated, got.IDSource)
+		require.Equal(t, 15*time.Minute, got.Deadline.Sub(got.AcceptedAt))
+		require.NotEmpty(t, got.TraceParent)
+		require.Equal(t, []string{"vendor/big", "vendor/small"}, got.Answers, "what it is an alias of now")
+		var order schemas.ChatOrder
+		require.NoError(t, json.Unmarshal(got.Payload, &order))
+		require.Positive(t, order.Prompt)
+		order.Prompt = 0
+		require.Equal(t, schemas.ChatOrder{
+			Model: "fast", Models: []string{"vendor/small", "nobody"}, Output: 7, Choices: 1,
+			Body: json.RawMessage(`{"model":"fast","messages":[{"role":"user","content":"hi"}],"seed":1.50,"max_tokens":7}`),
+		}, order)
+		require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
+		require.Contains(t, w.logs.String(), `"surface":"chat"`)
+	}
+}
+
+func TestACompletionIsStreamed(t *testing.T) {
+	t.Parallel()
+	w := setup(t, desk())
+	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
+	rec := httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, post("/v1/chat/completions", body, "Prefer", "respond-async", "Last-Event-ID", "77", "Idempotency-Key", "k"))
+	require.Equal(t, "data: chat\n\n", rec.Body.String())
+	require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
+	require.True(t, w.responder.last(t).stream)
+	require.Zero(t, w.responder.last(t).after, "this request has made it")
+
+	rec = httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, post("/chat/completions", body, "Last-Event-ID", "77", "Idempotency-Key", `"k"`))
+	require.Equal(t, http.StatusOK, rec.Code)
+	c := w.responder.last(t)
+	require.EqualValues(t, 77, c.after, "it goes on where the other one was cut")
+	require.True(t, c.receipt.Duplicate)
+	require.EqualValues(t, 1, w.records(t))
+
+	a := w.do(t, post("/chat/completions", body, "Last-Event-ID", "x"))
+	require.Equal(t, "INVALID_REQUEST", chatFault(t, a))
+	require.EqualValues(t, 1, w.records(t))
+}
+
+// A stream that nobody may hold open is of nothing that was stored.
+func TestAStreamTooMany(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]func() *http.Request{
+		"completion": func() *http.Request {
+			return post("/v1/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,`, 1), "Idempotency-Key", "k")
+		},
+		"run": func() *http.Request { return post(schemas.RouteRunStream, okRun) },
+	} {
+		w := setup(t, desk(), func(c *ingress.Config) { c.Serves = func(string) bool { return true } })
+		w.responder.full = fault.New(schemas.RateLimited, "too many")
+		a := w.do(t, r())
+		require.Equal(t, http.StatusTooManyRequests, a.Code, name)
+		require.Zero(t, w.records(t), name)
+		require.Empty(t, a.Header().Get("Weir-Action-Id"), name)
+		require.Equal(t, 1, w.metrics.refused[schemas.RateLimited], name)
+
+		w.responder.full = nil
+		w.plant(fault.ErrFull, nil)
+		require.Equal(t, http.StatusServiceUnavailable, w.do(t, r()).Code, name)
+		require.Zero(t, w.responder.seats, "what is not begun needs no place")
+
+		w.plant(nil, nil)
+		rec := httptest.NewRecorder()
+		w.engine.ServeHTTP(rec, r())
+		require.Equal(t, http.StatusOK, rec.Code, name)
+		require.True(t, w.responder.last(t).held, name)
+		require.Zero(t, w.responder.seats, name)
+	}
+	w := setup(t, desk())
+	w.responder.full = fault.New(schemas.RateLimited, "too many")
+	require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", okChat)).Code, "it is no stream")
+}
+
+// The same key is the same completion, on every spelling of the route and while it is
+// under way.
+func TestAKeyOfACompletion(t *testing.T) {
+	t.Parallel()
+	w := setup(t, desk())
+	first := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
+	id := first.Header().Get("Weir-Action-Id")
+	again := w.do(t, post("/api/v1/chat/completions", okChat, "Idempotency-Key", `"k"`))
+	require.Equal(t, http.StatusAccepted, again.Code)
+	require.Equal(t, id, again.Header().Get(schemas.HeaderGeneration))
+	require.Empty(t, again.Header().Get("Idempotency-Replayed"), "there is no stored answer yet")
+	require.True(t, w.responder.last(t).receipt.Duplicate)
+	w.settle(t, id, schemas.OutcomeSucceeded)
+	again = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
+	require.Equal(t, http.StatusOK, again.Code)
+	require.Equal(t, "true", again.Header().Get("Idempotency-Replayed"))
+
+	a := w.do(t, post("/chat/completions", strings.Replace(okChat, "hi", "ho", 1), "Idempotency-Key", "k"))
+	require.Equal(t, http.StatusUnprocessableEntity, a.Code)
+	require.Equal(t, "IDEMPOTENCY_MISMATCH", chatFault(t, a))
+	require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
+}
+
+func TestPreferencesOfACompletion(t *testing.T) {
+	t.Parallel()
+	w := setup(t, desk())
+	a := w.do(t, post("/chat/completions", okChat, "Prefer", "respond-async"))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.Zero(t, w.responder.last(t).wait)
+	require.Equal(t, "respond-async", a.Header().Get("Preference-Applied"))
+}
+
+func TestAClientThatLeaves(t *testing.T) {
+	t.Parallel()
+	w := setup(t, desk())
+	w.do(t, post("/chat/completions", okChat, schemas.HeaderOnDisconnect, "continue"))
+	require.Nil(t, w.responder.last(t).left)
+	a := w.do(t, post("/chat/completions", okChat, schemas.HeaderOnDisconnect, "cancel"))
+	w.responder.last(t).left()
+	st, err := w.ledger.Find(t.Context(), "default", a.Header().Get("Weir-Action-Id"))
+	require.NoError(t, err)
+	require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
+	var result schemas.ChatResult
+	require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
+	require.Equal(t, schemas.ChatCanceled, result.Error.Status)
+
+	for _, headers := range [][]string{{"stop"}, {""}, {"Cancel"}, {"cancel", "continue"}} {
+		r := post("/chat/completions", okChat)
+		r.Header[http.CanonicalHeaderKey(schemas.HeaderOnDisconnect)] = headers
+		require.Equal(t, "INVALID_REQUEST", chatFault(t, w.do(t, r)), headers)
+	}
+}
+
+// Every refusal has one form, on every spelling and for whatever method.
+func TestRefusalsOfCompletions(t *testing.T) {
+	t.Parallel()
+	bodiless := func(method, path string) *http.Request { return httptest.NewRequest(method, path, http.NoBody) }
+	with := func(member string) *http.Request {
+		return post("/chat/completions", strings.Replace(okChat, `{`, `{`+member+`,`, 1))
+	}
+	for name, tc := range map[string]struct {
+		r      *http.Request
+		status int
+		code   schemas.Code
+	}{
+		"empty":             {post("/chat/completions", ""), 400, schemas.InvalidRequest},
+		"no object":         {post("/v1/chat/completions", "[]"), 400, schemas.InvalidRequest},
+		"twice":             {with(`"model":"m"`), 400, schemas.InvalidRequest},
+		"no model":          {post("/chat/completions", `{"messages":[{"role":"user"}]}`), 400, schemas.ValidationError},
+		"path":              {post("/chat/completions", strings.Replace(okChat, "fast", "../../v1/files", 1)), 400, schemas.ValidationError},
+		"api_base":          {with(`"api_base":"http://169.254.169.254/latest/"`), 400, schemas.ValidationError},
+		"api_key":           {with(`"api_key":"x"`), 400, schemas.ValidationError},
+		"extra_body":        {with(`"extra_body":{"api_base":"https://evil.com"}`), 400, schemas.ValidationError},
+		"provider":          {with(`"provider":{"base_url":"https://evil.com"}`), 400, schemas.ValidationError},
+		"fallbacks":         {with(`"fallbacks":[{"model":"x","api_base":"https://evil.com"}]`), 400, schemas.ValidationError},
+		"webhook":           {with(`"webhook":"http://127.0.0.1:4222"`), 400, schemas.ValidationError},
+		"unknown model":     {post("/chat/completions", strings.Replace(okChat, "fast", "nobody", 1)), 404, schemas.ModelNotFound},
+		"media type":        {post("/chat/completions", okChat, "Content-Type", "text/plain"), 415, schemas.UnsupportedMediaType},
+		"encoding":          {post("/chat/completions", okChat, "Content-Encoding", "gzip"), 415, schemas.UnsupportedEncoding},
+		"too large":         {with(`"x":"` + strings.Repeat("a", 2<<20) + `"`), 413, schemas.PayloadTooLarge},
+		"key":               {post("/chat/completions", okChat, "Idempotency-Key", `"a`), 400, schemas.InvalidRequest},
+		"method":            {bodiless(http.MethodGet, "/api/chat/completions"), 405, schemas.MethodNotAllowed},
+		"trace":             {bodiless(http.MethodTrace, "/chat/completions"), 405, schemas.MethodNotAllowed},
+		"a task's token":    {holding("weirt1_x", post("/chat/completions", okChat)), 401, schemas.Unauthorized},
+		"models":            {bodiless(http.MethodGet, "/api//v1/models"), 404, schemas.NotFound},
+		"a model":           {bodiless(http.MethodGet, "/v1/models/vendor/big"), 404, schemas.NotFound},
+		"a slash too many":  {post("/chat/completions/", okChat), 404, ""},
+		"something like it": {post("/v2/chat/completions", okChat), 404, ""},
+	} {
+		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody = 1 << 20 }))
+		a := w.do(t, tc.r)
+		require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
+		if tc.code != "" {
+			require.Equal(t, string(tc.code), chatFault(t, a), name)
+			require.Equal(t, 1, w.metrics.refused[tc.code], name)
+		}
+		require.Empty(t, a.Header().Get(schemas.HeaderGeneration), name)
+		require.Zero(t, w.records(t), name)
+		require.Empty(t, w.responder.calls, name)
+	}
+	w := setup(t)
+	require.Equal(t, "NOT_FOUND", chatFault(t, w.do(t, post("/chat/completions", okChat))), "it is not served")
+}
+
+func TestALongConversationIsTaken(t *testing.T) {
+	t.Parallel()
+	w := setup(t, desk())
+	var body strings.Builder
+	body.WriteString(`{"model":"fast","messages":[{"role":"user"}`)
+	for range 20_000 {
+		body.WriteString(`,{"role":"user","content":"` + strings.Repeat("a", 100) + `"}`)
+	}
+	body.WriteString(`]}`)
+	require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", body.String())).Code)
+}
+
+// Which models a token may use.
+func TestModelsOfAToken(t *testing.T) {
+	t.Parallel()
+	who := func(models, entries []string) ingress.Identity {
+		return ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}, Models: models, Entries: entries}
+	}
+	for name, tc := range map[string]struct {
+		who    ingress.Identity
+		body   string
+		status int
+		code   string
+	}{
+		"all":                    {who(nil, nil), okChat, 202, ""},
+		"the alias":              {who([]string{"fast"}, nil), okChat, 202, ""},
+		"what is behind it":      {who([]string{"vendor/*"}, nil), okChat, 202, ""},
+		"another":                {who([]string{"vendor/small", "other/*"}, nil), okChat, 403, "FORBIDDEN"},
+		"one of several":         {who([]string{"vendor/small"}, nil), strings.Replace(okChat, `{`, `{"models":["nobody","vendor/small"],`, 1), 202, ""},
+		"its entry":              {who(nil, []string{"model:one", "x"}), okChat, 202, ""},
+		"another entry":          {who(nil, []string{"model:two"}), okChat, 403, "FORBIDDEN"},
+		"unknown comes first":    {who([]string{"vendor/small"}, nil), strings.Replace(okChat, "fast", "nobody", 1), 404, "MODEL_NOT_FOUND"},
+		"without the scope":      {ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}, okChat, 403, "FORBIDDEN"},
+		"who may comes foremost": {ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}, "", 403, "FORBIDDEN"},
+	} {
+		w := setup(t, desk(), scoped(tc.who))
+		a := w.do(t, post("/chat/completions", tc.body))
+		require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
+		if tc.code != "" {
+			require.Equal(t, tc.code, chatFault(t, a), name)
+			require.Zero(t, w.records(t), name)
+			continue
+		}
+		got := w.action(t, "default", w.responder.last(t).ref.ID)
+		require.Equal(t, tc.who.Models, got.Models, name)
+		require.Equal(t, tc.who.Entries, got.Entries, name)
+		require.Equal(t, "tok", got.Principal, name)
+	}
+	w := setup(t, desk(), func(c *ingress.Config) {
+		c.Authenticate = func(*http.Request) (ingress.Identity, error) {
+			return ingress.Identity{}, fault.New(schemas.Unauthorized, "who are you")
+		}
+	})
+	a := w.do(t, post("/chat/completions", okChat, "Authorization", "Bearer sk-provider"))
+	require.Equal(t, "UNAUTHORIZED", chatFault(t, a))
+	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
+}
+
+// looker is a budget that says what it is told to.
+type looker struct {
+	mu     sync.Mutex
+	seen   []budget.Order
+	limits []schemas.ChatLimit
+	err    error
+}
+
+func (l *looker) Look(_ context.Context, o budget.Order) ([]schemas.ChatLimit, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = append(l.seen, o)
+	return l.limits, l.err
+}
+
+func TestAFullWindow(t *testing.T) {
+	t.Parallel()
+	l := &looker{}
+	w := setup(t, desk(func(c *ingress.ChatConfig) { c.Budgets = l }), scoped(ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}))
+	l.limits = []schemas.ChatLimit{
+		{Source: "a", What: schemas.BudgetRequests, Limit: 10, Remaining: 3, ResetMS: 1500},
+		{Source: "b", What: schemas.BudgetRequests, Limit: 99, Remaining: 5},
+		{Source: "b", What: schemas.BudgetUSD, Limit: 99, Remaining: 5},
+	}
+	a := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.Equal(t, "10", a.Header().Get("x-ratelimit-limit-requests"))
+	require.Equal(t, "3", a.Header().Get("x-ratelimit-remaining-requests"))
+	require.Equal(t, "2s", a.Header().Get("x-ratelimit-reset-requests"))
+	require.Empty(t, a.Header().Get("x-ratelimit-limit-tokens"))
+	o := l.seen[0]
+	require.Positive(t, o.Prompt)
+	require.Equal(t, budget.Order{
+		Tenant: "default", Token: "tok", Models: []string{"vendor/big"}, Prompt: o.Prompt, Output: 100, Until: o.Until,
+		Prices: []*schemas.ModelPrice{{Input: 10, Output: 1000}},
+	}, o)
+
+	w.do(t, post("/chat/completions", strings.Replace(okChat, `{`, `{"models":["other/x","vendor/small"],"n":2,`, 1)))
+	require.EqualValues(t, 2*16_384, l.seen[1].Output, "nobody knows how much of other/x")
+	require.Len(t, l.seen[1].Prices, 3, "whichever is the dearest")
+	rec := httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, post("/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,`, 1)))
+	require.True(t, l.seen[2].Elastic)
+	rec = httptest.NewRecorder()
+	w.engine.ServeHTTP(rec, post("/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,"max_tokens":9,`, 1)))
+	require.False(t, l.seen[3].Elastic)
+	require.EqualValues(t, 9, l.seen[3].Output)
+
+	stored := w.records(t)
+	l.err = &budget.Refusal{Source: "per-hour", What: schemas.BudgetTokens, After: 90 * time.Second, Limits: []schemas.ChatLimit{
+		{Source: "per-hour", What: schemas.BudgetTokens, Limit: 1000, Remaining: 0, ResetMS: 90_000},
+	}}
+	for _, key := range []string{"", "other"} {
+		r := post("/chat/completions", okChat)
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		a = w.do(t, r)
+		require.Equal(t, http.StatusTooManyRequests, a.Code)
+		require.Equal(t, "RATE_LIMITED", chatFault(t, a))
+		require.Equal(t, "90", a.Header().Get("Retry-After"))
+		require.Equal(t, "0", a.Header().Get("x-ratelimit-remaining-tokens"))
+		require.Equal(t, "90s", a.Header().Get("x-ratelimit-reset-tokens"))
+		require.Equal(t, "per-hour", a.field("error", "metadata", "limit_source"))
+		require.Equal(t, "tokens", a.field("error", "metadata", "limit_what"))
+	}
+	require.Equal(t, stored, w.records(t))
+	a = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
+	require.Equal(t, http.StatusAccepted, a.Code, "what has begun is joined")
+
+	// What is spent for good, and what cannot be known, is for the worker to say.
+	for _, err := range []error{&budget.Refusal{Spent: true}, &budget.Refusal{Unpriced: true}, errors.New("private")} {
+		l.err = err
+		require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat)).Code)
+	}
+	require.Equal(t, stored+3, w.records(t))
+}
+
+// What stands in the way of a new completion does not stand in that of an old one.
+func TestACompletionIsJoinedAfterAReload(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	gone := false
+	w := setup(t, desk(func(c *ingress.ChatConfig) {
+		was := c.Models
+		c.Models = func() *models.Set {
+			mu.Lock()
+			defer mu.Unlock()
+			if gone {
+				return nil
+			}
+			return was()
+		}
+	}))
+	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
+	mu.Lock()
+	gone = true
+	mu.Unlock()
+	require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Code)
+	require.Equal(t, "MODEL_NOT_FOUND", chatFault(t, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "l"))))
+}
+
+func TestTheCompletionsOfATask(t *testing.T) {
+	t.Parallel()
+	filer := ingress.Identity{Tenant: "default", ID: "filer", Scopes: []string{schemas.ScopeAdmin}, Models: []string{"vendor/*"}}
+	h := lobby(t, desk(), scoped(filer))
+	file := func(id, more string) string {
+		a := h.do(t, post("/v1/tasks", `{"request_id":"`+id+`","description":"d","repo":"app"`+more+`}`))
+		require.Equal(t, http.StatusCreated, a.Code, a.Body)
+		token, _ := a.field("token").(string)
+		h.open(t, id)
+		return token
+	}
+	free, bound := file("free", `,"budget":{"tokens":5000}`), file("bound", `,"model":"fast","deadline":"5m"`)
+	require.Equal(t, []string{"vendor/*"}, h.action(t, "default", "free").Models)
+
+	a := h.do(t, holding(free, post("/api/chat/completions", okChat, "Idempotency-Key", "k")))
+	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
+	first := h.responder.last(t).ref.ID
+	got := h.action(t, "default", first)
+	require.Equal(t, "filer", got.Principal)
+	require.Equal(t, []string{"vendor/*"}, got.Models)
+	var order schemas.ChatOrder
+	require.NoError(t, json.Unmarshal(got.Payload, &order))
+	require.Equal(t, "free", order.TaskID)
+	require.Equal(t, &schemas.TaskBudget{Tokens: 5000}, order.Budget)
+	st, err := h.ledger.Find(t.Context(), "default", "free")
+	require.NoError(t, err)
+	var happened []schemas.TaskWhat
+	for ev := range st.History() {
+		if ev.Task != nil {
+			happened = append(happened, ev.Task.What)
+		}
+	}
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskOpened, schemas.TaskClaimed}, happened, "asking for a completion takes the task")
+
+	// Another task's key is another key, and nobody's but a task's.
+	strict := strings.Replace(okChat, "fast", "vendor/big", 1)
+	a = h.do(t, holding(bound, post("/chat/completions", strict, "Idempotency-Key", "k")))
+	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
+	second := h.action(t, "default", h.responder.last(t).ref.ID)
+	require.NotEqual(t, first, second.ID)
+	require.LessOrEqual(t, second.Deadline, h.action(t, "default", "bound").Deadline, "it ends with its task")
+	a = h.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.NotEqual(t, first, h.responder.last(t).ref.ID)
+
+	a = h.do(t, holding(bound, post("/chat/completions", strings.Replace(okChat, "fast", "vendor/small", 1))))
+	require.Equal(t, "FORBIDDEN", chatFault(t, a))
+	require.Contains(t, a.field("error", "message"), "fast")
+	a = h.do(t, holding(bound, post("/chat/completions", strings.Replace(okChat, `{`, `{"models":["vendor/small"],`, 1))))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.NotContains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), "vendor/small")
+	a = h.do(t, holding(free, post("/chat/completions", strings.Replace(okChat, "fast", "other/x", 1))))
+	require.Equal(t, "FORBIDDEN", chatFault(t, a), "whoever filed the task may not use it")
+
+	require.Equal(t, http.StatusOK, h.send(holding(free, post(schemas.RouteAgentComplete, `{"description":"done"}`))).Code)
+	a = h.do(t, holding(free, post("/chat/completions", okChat)))
+	require.Equal(t, "UNAUTHORIZED", chatFault(t, a), "its token is dead")
+}
+
+// An agent of a pool asks with the pool's token, and is the task's that it holds.
+func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
+	t.Parallel()
+	who := ingress.Identity{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin}}
+	var mu sync.Mutex
+	h := lobby(t, desk(), func(c *ingress.Config) {
+		c.Authenticate = func(*http.Request) (ingress.Identity, error) { mu.Lock(); defer mu.Unlock(); return who, nil }
+	})
+	be := func(scopes ...string) { mu.Lock(); defer mu.Unlock(); who.Scopes = scopes }
+	h.file(t, "one")
+	h.open(t, "one")
+	be(schemas.ScopeTasksWork)
+	ask := func() *http.Request { return holding("pool", post("/chat/completions", okChat)) }
+	a := h.do(t, ask())
+	require.Equal(t, "TASK_NOT_RUNNING", chatFault(t, a), "it holds none yet")
+	require.Equal(t, http.StatusBadRequest, a.Code)
+
+	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
+	ref := h.leasable[0].Ref
+	h.held = &board.Entry{Ref: ref, Lease: 1, Holder: "p", Leased: true}
+	a = h.do(t, ask())
+	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
+	require.Contains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), `"task_id":"one"`)
+
+	be(schemas.ScopeTasksWork, schemas.ScopeActionsWrite)
+	h.held = nil
+	require.Equal(t, http.StatusAccepted, h.do(t, ask()).Code)
+	require.NotContains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), "task_id", "it may ask for itself")
+}
+
+// The lease of a task's holder is kept until the answer has ended, also where the rest of
+// it is left to the server.
+func TestALeaseIsKeptByACompletion(t *testing.T) {
+	t.Parallel()
+	h := lobbyOf(t, 8*time.Millisecond, desk(), scoped(ingress.Identity{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin, schemas.ScopeTasksWork}}))
+	h.file(t, "one")
+	h.open(t, "one")
+	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
+	h.held = &board.Entry{Ref: h.leasable[0].Ref, Lease: 1, Holder: "p", Leased: true}
+
+	ours, theirs := net.Pipe()
+	defer func() { _ = theirs.Close() }()
+	conn, err := wire.Wrap(single{conn: ours}, wire.Config{}).Accept()
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	ctx := wire.Context(t.Context(), conn)
+	wire.Begin(ctx)
+	handled, finished := false, false
+	h.responder.rest = func() {
+		require.True(t, handled)
+		for len(h.touched) > 0 {
+			<-h.touched
+		}
+		<-h.touched // it is heard of again, and again
+		<-h.touched
+		finished = true
+	}
+	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
+	h.engine.ServeHTTP(httptest.NewRecorder(), holding("pool", post("/chat/completions", body)).WithContext(ctx))
+	handled = true
+	require.False(t, finished)
+	wire.Finish(ctx) // what keeps the lease would be found as a leak after it
+	require.True(t, finished)
+}
+
+// single is a listener with one connection.
+type single struct {
+	net.Listener
+	conn net.Conn
+}
+
+func (s single) Accept() (net.Conn, error) { return s.conn, nil }

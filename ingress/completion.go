@@ -1,0 +1,136 @@
+package ingress
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"weir/ingress/accept"
+	"weir/ingress/chat"
+	"weir/internal/budget"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// asked is a request for a completion that was read.
+type asked struct {
+	patron
+	order schemas.ChatOrder
+	req   accept.Request
+	// after is where its stream goes on, and cancels that it ends with its client.
+	after   uint64
+	cancels bool
+}
+
+// completion reads a completion to be stored. Who asks comes before what is asked.
+func (in *Room) completion(c *gin.Context) (a asked, err error) {
+	if a.patron, err = in.patron(c); err != nil {
+		return a, err
+	}
+	h := c.Request.Header
+	key, err := accept.Key(h.Values("Idempotency-Key"))
+	if err != nil {
+		return a, err
+	}
+	if a.cancels, err = onDisconnect(h.Values(schemas.HeaderOnDisconnect)); err != nil {
+		return a, err
+	}
+	if err := in.readChat(c, &a); err != nil {
+		return a, err
+	}
+	set := in.cfg.Chat.Models()
+	if err := a.narrow(set, &a.order); err != nil {
+		return a, err
+	}
+	payload, err := ledger.Encode(a.order)
+	if err != nil {
+		return a, err
+	}
+	names := append([]string{a.order.Model}, a.order.Models...)
+	found := set.Candidates(names, a.may, a.enters, "")
+	a.req = accept.Request{
+		Name: accept.NameOf(a.tenant, a.route(), "", key), Tenant: a.tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
+		Payload: payload, Principal: a.principal, Entries: a.entries, Models: a.models, TraceParent: h.Get("Traceparent"),
+	}
+	for _, f := range found {
+		if !slices.Contains(a.req.Answers, f.Name) {
+			a.req.Answers = append(a.req.Answers, f.Name)
+		}
+	}
+	a.req.Refusal = in.refused(c, set, a, names, found)
+	return a, nil
+}
+
+// readChat reads the body, and where in its stream the caller has been.
+func (in *Room) readChat(c *gin.Context, a *asked) error {
+	body, err := in.readUpTo(c.Writer, c.Request, in.cfg.Chat.MaxBody, in.cfg.Chat.Limits)
+	if err != nil {
+		return err
+	}
+	if a.order, err = chat.Read(body); err != nil {
+		return err
+	}
+	if a.task != nil {
+		a.order.TaskID, a.order.Budget = a.task.ID, a.budget
+	}
+	if a.order.Stream {
+		a.after, err = in.responder.Resume(c.Request)
+	}
+	return err
+}
+
+// onDisconnect reads what becomes of a completion whose client goes away.
+func onDisconnect(fields []string) (cancels bool, err error) {
+	switch {
+	case len(fields) == 0:
+		return false, nil
+	case len(fields) == 1 && fields[0] == schemas.DisconnectCancel:
+		return true, nil
+	case len(fields) == 1 && fields[0] == schemas.DisconnectContinue:
+		return false, nil
+	default:
+		return false, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderOnDisconnect+" must be cancel or continue, once")
+	}
+}
+
+// refused is why a completion would not be begun just now, if nothing is there to be
+// joined: nobody serves its models, the token may use none of them, or a window is full.
+// What is spent for good is for the worker to say, who leaves evidence of it.
+func (in *Room) refused(c *gin.Context, set *models.Set, a asked, names []string, found []models.Candidate) error {
+	if len(set.Candidates(names, nil, nil, "")) == 0 {
+		return fault.New(schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are")
+	}
+	if len(found) == 0 {
+		return fault.New(schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may")
+	}
+	if in.cfg.Chat.Budgets == nil {
+		return nil
+	}
+	limits, err := in.cfg.Chat.Budgets.Look(c.Request.Context(), in.worst(&a, found))
+	if full := window(err); full != nil {
+		return full
+	}
+	problem.Limits(c.Writer.Header(), limits)
+	return nil
+}
+
+// window is the refusal by a budget whose window is full; nil: it was none of that.
+func window(err error) error {
+	full, ok := errors.AsType[*budget.Refusal](err)
+	if !ok || full.Spent || full.Unpriced {
+		return nil
+	}
+	details, _ := ledger.Encode(map[string]string{"limit_source": full.Source, "limit_what": full.What})
+	return &problem.Error{
+		Problem: schemas.Problem{
+			Code: schemas.RateLimited, Status: http.StatusTooManyRequests,
+			Detail: "the budget " + full.Source + " has no more " + full.What + " in this window; wait as long as Retry-After says",
+		},
+		RetryAfter: full.After, Limits: full.Limits, Details: details, Cause: err,
+	}
+}

@@ -1,0 +1,64 @@
+package ingress
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// EngineConfig of NewEngine.
+type EngineConfig struct {
+	// Logger writes one line a request; nil: none.
+	Logger *slog.Logger
+	// Metrics counts refusals of requests that reach no route; may be nil.
+	Metrics Metrics
+	// Local refuses requests that name another host than this machine, or come
+	// from a page of another one. In open mode the loopback listener is all that
+	// stands between Weir and the web pages that a browser on this machine
+	// shows: a page may have its own name resolve to 127.0.0.1.
+	Local bool
+	// BodyTimeout is how long the body of any request may take to come, read or
+	// not; default 20 s.
+	BodyTimeout time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// NewEngine returns the engine that every room mounts its routes on. A path is
+// taken as it was sent, or not at all: there is no redirect to a tidier one. The
+// caller's address is the connection's, whatever a header says. Unknown routes
+// and methods get problems, and gin itself prints nothing.
+func NewEngine(cfg EngineConfig) *gin.Engine {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = silent{}
+	}
+	if cfg.BodyTimeout <= 0 {
+		cfg.BodyTimeout = 20 * time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if gin.Mode() == gin.DebugMode { // gin prints every route to stdout there
+		gin.SetMode(gin.ReleaseMode)
+	}
+	e := gin.New()
+	e.RedirectTrailingSlash = false
+	e.RedirectFixedPath = false
+	e.RemoveExtraSlash = false
+	e.HandleMethodNotAllowed = true
+	e.ForwardedByClientIP = false
+	_ = e.SetTrustedProxies(nil) // fails on a malformed address only
+	// Routes match the path as it was sent: an encoded slash stays inside its
+	// segment, and a parameter is decoded once, after matching.
+	e.UseRawPath = true
+	e.UnescapePathValues = true
+	m := middleware(cfg)
+	e.Use(tidy(e), m.observe, m.recover, m.guard)
+	e.NoRoute(m.noRoute)
+	e.NoMethod(m.noMethod)
+	return e
+}

@@ -1,0 +1,171 @@
+package integration_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/llm"
+	"weir/schemas"
+)
+
+// asked is what clients/chat.mjs is told to do.
+func asked(op, model string, more map[string]any) map[string]any {
+	body := map[string]any{"model": model, "messages": []map[string]any{{"role": "user", "content": "Say it."}}}
+	maps.Copy(body, more)
+	return map[string]any{"op": op, "body": body}
+}
+
+// TestOpenAIClient asks with the npm package that most programs ask with, under every
+// base that it may be given.
+func TestOpenAIClient(t *testing.T) {
+	t.Parallel()
+	tools := llm.Act{Tools: []llm.Tool{{ID: "call-1", Name: "weather", Arguments: []string{`{"city":`, `"Oslo"}`}}}}
+	provider := llm.New(t, llm.Config{Key: providerKey, Models: map[string]llm.Act{"sim/tools": tools}})
+	w := serveChat(t, t.TempDir(), chatConfig(t, provider, "budgets:\n  poor: {per: [model], models: [sim/poor], requests: 1}\n"))
+	const hello = "Hello, world"
+	t.Run("create", func(t *testing.T) {
+		t.Parallel()
+		for _, base := range []string{"", "/v1", "/api", "/api/v1", "/api/"} {
+			got := npm(t, w.URL+base, asked("create", "sim/plain", nil))
+			require.NotNil(t, got[0].Completion, "%+v", got[0].Error)
+			require.Equal(t, hello, got[0].Completion.Choices[0].Message.Content)
+			require.Equal(t, "stop", got[0].Completion.Choices[0].Finish)
+			require.NotNil(t, got[0].Completion.Usage)
+			require.NotEmpty(t, got[0].Generation)
+		}
+	})
+	t.Run("stream", func(t *testing.T) {
+		t.Parallel()
+		got := npm(t, w.URL+"/v1", asked("stream", "sim/plain", nil))
+		var text strings.Builder
+		for _, l := range got {
+			if l.Chunk != nil {
+				require.Nil(t, l.Chunk.Usage, "nobody asked for it")
+				for _, c := range l.Chunk.Choices {
+					text.WriteString(c.Delta.Content)
+				}
+			}
+		}
+		require.Equal(t, hello, text.String())
+		require.Positive(t, got[len(got)-1].End)
+	})
+	t.Run("assembled, with usage", func(t *testing.T) {
+		t.Parallel()
+		got := npm(t, w.URL+"/v1", asked("assemble", "sim/plain", map[string]any{"stream_options": map[string]any{"include_usage": true}}))
+		require.NotNil(t, got[0].Completion, "%+v", got[0].Error)
+		require.Equal(t, hello, got[0].Completion.Choices[0].Message.Content)
+		require.NotNil(t, got[0].Completion.Usage)
+		require.Positive(t, got[0].Completion.Usage.Total)
+	})
+	t.Run("tools", func(t *testing.T) {
+		t.Parallel()
+		parameters := map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}
+		more := map[string]any{"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "weather", "parameters": parameters}}}}
+		for _, op := range []string{"create", "assemble"} {
+			got := npm(t, w.URL+"/v1", asked(op, "sim/tools", more))
+			require.NotNil(t, got[0].Completion, "%s: %+v", op, got[0].Error)
+			calls := got[0].Completion.Choices[0].Message.ToolCalls
+			require.Len(t, calls, 1, op)
+			require.Equal(t, "weather", calls[0].Function.Name)
+			require.JSONEq(t, `{"city":"Oslo"}`, calls[0].Function.Arguments)
+		}
+	})
+	t.Run("models", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, []string{"sim/*"}, npm(t, w.URL+"/v1", map[string]any{"op": "models"})[0].Models)
+	})
+}
+
+// TestOpenAIClientErrors holds the errors of Weir against the classes that the npm
+// package has for them.
+func TestOpenAIClientErrors(t *testing.T) {
+	t.Parallel()
+	provider := llm.New(t, llm.Config{Key: providerKey})
+	w := serveChat(t, t.TempDir(), chatConfig(t, provider,
+		"budgets:\n  poor: {per: [model], models: [sim/poor], tokens: 1}\n  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
+	require.NotNil(t, npm(t, w.URL, asked("create", "sim/busy", nil))[0].Completion, "the first one has room")
+	for name, want := range map[string]struct {
+		model  string
+		more   map[string]any
+		class  string
+		status int
+		code   schemas.Code
+	}{
+		"refused":       {"sim/plain", map[string]any{"api_base": "http://evil.test"}, "BadRequestError", http.StatusBadRequest, schemas.ValidationError},
+		"spent":         {"sim/poor", nil, "APIError", http.StatusPaymentRequired, schemas.BudgetExhausted},
+		"unknown":       {"nobody/has-it", nil, "NotFoundError", http.StatusNotFound, schemas.ModelNotFound},
+		"full":          {"sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, schemas.RateLimited},
+		"provider full": {"sim/status-429", nil, "RateLimitError", http.StatusTooManyRequests, schemas.ModelFailed},
+		"provider":      {"sim/status-500", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed},
+		"page":          {"sim/html-502", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed},
+		"credential":    {"sim/status-401", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed},
+		"unprocessable": {"sim/status-422", nil, "UnprocessableEntityError", http.StatusUnprocessableEntity, schemas.ModelFailed},
+		"reset":         {"sim/reset", nil, "InternalServerError", http.StatusBadGateway, schemas.UpstreamReset},
+		"first event":   {"sim/error-first", nil, "RateLimitError", http.StatusTooManyRequests, schemas.ModelFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, op := range []string{"create", "stream"} {
+				if op == "create" && name == "first event" {
+					continue // it is an event of a stream
+				}
+				got := npm(t, w.URL+"/v1", asked(op, want.model, want.more))[0].Error
+				require.NotNil(t, got, op)
+				require.Equal(t, want.status, got.Status, "%s: %+v", op, got)
+				require.Equal(t, want.class, got.Name, op)
+				require.Equal(t, want.status, got.Body.Code, op)
+				require.Equal(t, want.code, got.Body.Metadata.Code, "%s: %+v", op, got)
+				require.NotEmpty(t, got.Body.Message)
+			}
+		})
+	}
+}
+
+// TestOpenAIClientAborts leaves in the middle of a stream: the call goes on, unless
+// its request asked for it to end.
+func TestOpenAIClientAborts(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"", schemas.DisconnectCancel} {
+		t.Run("on disconnect "+word, func(t *testing.T) {
+			t.Parallel()
+			hold := make(chan struct{})
+			provider := llm.New(t, llm.Config{Key: providerKey, Default: llm.Act{Texts: []string{"One", " two"}, Hold: hold}})
+			w := serveChat(t, t.TempDir(), chatConfig(t, provider, ""))
+			order := asked("stream", "sim/plain", nil)
+			order["abortAfter"] = 2
+			headers := map[string]string{"Idempotency-Key": "k"}
+			if word != "" {
+				headers[schemas.HeaderOnDisconnect] = word
+			}
+			order["headers"] = headers
+			got := npm(t, w.URL+"/v1", order)
+			require.Equal(t, 2, got[len(got)-1].Aborted)
+			if word == "" {
+				close(hold)
+			} else {
+				defer close(hold)
+			}
+			r := provider.WaitRequest(1)
+			<-r.Closed()
+			require.Equal(t, word != "", r.Cut())
+
+			resp, text := w.request(t, http.MethodGet, "/v1/actions?kind=chat", "")
+			require.Equal(t, http.StatusOK, resp.StatusCode, text)
+			end, _ := settledChat(t, w, decode[schemas.Page[schemas.ActionEntry]](t, text).Items[0].ID)
+			if word == "" {
+				require.Equal(t, schemas.OutcomeSucceeded, end.Outcome)
+				return
+			}
+			require.Equal(t, schemas.OutcomeCanceled, end.Outcome)
+			res := decode[schemas.ChatResult](t, string(end.Result))
+			require.True(t, res.Partial)
+			require.NotNil(t, res.Usage)
+			require.True(t, res.Usage.Estimated, "the provider could not tell")
+			require.Positive(t, res.Usage.Completion)
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package completion_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/completion"
+)
+
+// assemble reads chunks and puts them together.
+func assemble(t *testing.T, chunks ...string) *completion.Assembler {
+	t.Helper()
+	var a completion.Assembler
+	for _, raw := range chunks {
+		c, err := completion.ReadChunk([]byte(raw))
+		require.NoError(t, err, raw)
+		a.Add(c)
+	}
+	return &a
+}
+
+// choice is a chunk of the first choice.
+func choice(delta, finish string) string {
+	return `{"id":"c-1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`
+}
+
+const head = `{"id":"c-1","object":"chat.completion","created":7,"model":"m","choices":[`
+
+func TestAssemble(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		chunks []string
+		want   string
+	}{
+		{"text", []string{
+			choice(`{"role":"assistant","content":"","refusal":null}`, "null"), choice(`{"content":"He"}`, "null"), choice(`{"content":"llo"}`, "null"), choice(`{}`, `"stop"`),
+			`{"id":"c-1","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"cost":0.10}}`,
+		}, head + `{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"cost":0.10}}`},
+		{"no role, no end", []string{choice(`{"content":"a"}`, "null")}, head + `{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":null}]}`},
+		{"halves of a pair and escapes", []string{choice(`{"content":"\ud83d"}`, "null"), choice(`{"content":"\ude00\n\"é"}`, "null")}, head + `{"index":0,"message":{"role":"assistant","content":"\ud83d\ude00\n\"é"},"finish_reason":null}]}`},
+		{"refusal", []string{choice(`{"refusal":"I "}`, "null"), choice(`{"refusal":"won't"}`, `"stop"`)}, head + `{"index":0,"message":{"role":"assistant","content":null,"refusal":"I won't"},"finish_reason":"stop"}]}`},
+		{"reasoning", []string{
+			choice(`{"role":"assistant","content":null,"reasoning_content":"let "}`, "null"), choice(`{"content":null,"reasoning_content":"me"}`, "null"), choice(`{"content":"ok","reasoning_content":null}`, `"stop"`),
+		}, head + `{"index":0,"message":{"role":"assistant","content":"ok","reasoning_content":"let me"},"finish_reason":"stop"}]}`},
+		{"reasoning in details", []string{
+			choice(`{"content":"","reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","index":0}]}`, "null"), choice(`{"content":"","reasoning":"b","reasoning_details":[{"type":"reasoning.text","text":"b","index":0}]}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":"","reasoning":"ab","reasoning_details":[{"type":"reasoning.text","text":"a","index":0},{"type":"reasoning.text","text":"b","index":0}]},"finish_reason":null}]}`},
+		{"tool calls", []string{
+			choice(`{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"t0","type":"function","function":{"name":"f","arguments":""}}]}`, "null"),
+			choice(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}`, "null"),
+			choice(`{"tool_calls":[{"index":1,"id":"t1","type":"function","function":{"name":"g","arguments":"{}"}},{"index":0,"function":{"arguments":"1}"}}]}`, "null"),
+			choice(`{}`, `"tool_calls"`),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`},
+		{"tool calls with one index", []string{
+			choice(`{"tool_calls":[{"index":0,"id":"t0","function":{"name":"f","arguments":"{}"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"id":"t1","function":{"name":"f","arguments":"[]"}}]}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"f","arguments":"[]"}}]},"finish_reason":null}]}`},
+		{"tool calls without an index", []string{
+			choice(`{"tool_calls":[{"id":"t0","function":{"name":"f","arguments":"{"}},{"id":"t1","function":{"name":"g","arguments":{"x":"y"}}}]}`, "null"), choice(`{"tool_calls":[{"id":"t0","function":{"arguments":"}"}}]}`, "null"), choice(`{"tool_calls":[{"function":{"arguments":"!"}}]}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{\"x\":\"y\"}!"}}]},"finish_reason":null}]}`},
+		{"a name that is repeated, a type, a signature", []string{
+			choice(`{"tool_calls":[{"index":0,"id":"t0","type":"function","function":{"name":"f"},"extra_content":{"s":1}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"id":"","type":null,"function":{"name":"f","arguments":"{}"}}]}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"s":1}}]},"finish_reason":null}]}`},
+		{"function call", []string{
+			choice(`{"function_call":{"name":"f","arguments":""}}`, "null"), choice(`{"function_call":{"arguments":"{}"}}`, `"function_call"`),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},"finish_reason":"function_call"}]}`},
+		{"parts, then text", []string{
+			choice(`{"content":[{"type":"thinking","thinking":"hm"}]}`, "null"), choice(`{"content":"a"}`, "null"), choice(`{"content":"b"}`, "null"), choice(`{"content":[]}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"ab"}]},"finish_reason":null}]}`},
+		{"text, then parts", []string{
+			choice(`{"content":"a"}`, "null"), choice(`{"content":[{"type":"text","text":"b"}]}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},"finish_reason":null}]}`},
+		{"unknown members", []string{
+			choice(`{"x_text":"a","x_object":{"n":1.0},"x_list":[1],"audio":{"id":"u"}}`, "null"), choice(`{"x_text":"b","x_object":{"n":2.0},"x_list":[2],"audio":{"data":"AA"}}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"x_text":"ab","x_object":{"n":2.0},"x_list":[2],"audio":{"data":"AA"}},"finish_reason":null}]}`},
+		{"log probabilities, native reason", []string{
+			`{"id":"c-1","created":7,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}],"refusal":null},"finish_reason":null,"native_finish_reason":null}]}`,
+			`{"id":"c-1","created":8,"model":"other","choices":[{"index":0,"delta":{"content":"b"},"logprobs":{"content":[{"token":"b"}],"refusal":null},"finish_reason":"stop","native_finish_reason":"completed"}]}`,
+		}, head + `{"index":0,"message":{"role":"assistant","content":"ab"},"logprobs":{"content":[{"token":"a"},{"token":"b"}],"refusal":null},"finish_reason":"stop","native_finish_reason":"completed"}]}`},
+		{"choices in any order", []string{
+			`{"id":"c-1","created":7,"model":"m","choices":[{"index":1,"delta":{"content":"b"}}]}`, choice(`{"content":"a"}`, `"length"`), `{"choices":[{"index":1,"delta":{"content":"B"},"finish_reason":"stop"}]}`, `{"choices":[{"index":-1,"delta":{"content":"B"}},{"index":1024,"delta":{"content":"B"}}]}`,
+		}, head + `{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"length"},{"index":1,"message":{"role":"assistant","content":"bB"},"finish_reason":"stop"}]}`},
+		{"what comes late", []string{
+			`{"id":"","model":null,"choices":[{"delta":{"content":"a"}}]}`, `{"id":"c-1","created":7,"model":"m","choices":[],"obfuscation":"xyz"}`, `{"id":"c-2","system_fingerprint":"fp","choices":[]}`,
+		}, `{"id":"c-1","object":"chat.completion","created":7,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":null}]}`},
+		{"a fault is no answer", []string{choice(`{"content":"a"}`, "null"), `{"choices":[{"delta":{"content":"no"},"finish_reason":"error"}],"error":{"message":"x"}}`}, head + `{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":null}]}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			document := assemble(t, c.chunks...).Document()
+			require.Equal(t, c.want, string(document))
+			require.True(t, json.Valid(document))
+			apart, err := completion.Chunks(document, true)
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(assemble(t, texts(apart)...).Document()), "apart and together again")
+		})
+	}
+}
+
+func texts(chunks []json.RawMessage) []string {
+	all := make([]string, 0, len(chunks))
+	for _, c := range chunks {
+		all = append(all, string(c))
+	}
+	return all
+}
+
+func TestAssemblerTells(t *testing.T) {
+	t.Parallel()
+	var a completion.Assembler
+	require.Nil(t, a.Document())
+	require.Nil(t, a.Document())
+	require.False(t, a.Finished(1))
+	require.Nil(t, a.Usage())
+	require.Empty(t, a.Reasons())
+	require.Zero(t, a.Output())
+
+	add := func(raw string) {
+		c, err := completion.ReadChunk([]byte(raw))
+		require.NoError(t, err)
+		a.Add(c)
+	}
+	add(`{"id":"a","choices":[]}`)
+	add(`{"choices":[{"index":0,"delta":{"content":""}}]}`)
+	require.Nil(t, a.Document())
+	require.Nil(t, a.Document())
+	add(`{"error":{"message":"x"}}`)
+	require.Nil(t, a.Document())
+	add(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)
+	require.NotNil(t, a.Document())
+	add(`{"choices":[{"index":0,"delta":{"content":"12345"}},{"index":1,"delta":{"reasoning":"1234","reasoning_content":"1234"}}]}`)
+	require.EqualValues(t, 3, a.Output())
+	add(`{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"123"}}]},"finish_reason":"length"}]}`)
+	require.EqualValues(t, 3, a.Output())
+	require.False(t, a.Finished(1))
+	add(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":2,"delta":{},"finish_reason":"length"},{"index":3,"finish_reason":"see <b>"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	require.True(t, a.Finished(1))
+	require.Equal(t, []string{"stop", "length", "other"}, a.Reasons())
+	add(`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":9}}`)
+	require.EqualValues(t, 9, a.Usage().Completion)
+	add(`{"choices":[],"usage":null}`)
+	require.EqualValues(t, 9, a.Usage().Completion)
+}
+
+func TestAssemblerIsBounded(t *testing.T) {
+	t.Parallel()
+	var a completion.Assembler
+	var b strings.Builder
+	for i := range 1000 {
+		b.Reset()
+		n := strings.Repeat("x", i%100) + string(rune('a'+i%26))
+		b.WriteString(`{"` + n + `":1,"choices":[{"index":0,"` + n + `":1,"delta":{"` + n + `":"a","tool_calls":[{"id":"` + n + `","` + n + `":1}]}}]}`)
+		c, err := completion.ReadChunk([]byte(b.String()))
+		require.NoError(t, err)
+		a.Add(c)
+	}
+	require.Less(t, len(a.Document()), 1<<20)
+}

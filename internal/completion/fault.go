@@ -1,0 +1,182 @@
+package completion
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Fault is an error in the words of a provider.
+type Fault struct {
+	// Status is its code where that is an HTTP status, or the one that its word stands
+	// for, else 0.
+	Status int
+	// Message is one line of at most 4 KiB.
+	Message string
+}
+
+const (
+	maxMessage = 4 << 10
+	// maxPlain is how long an answer may be that is a message itself.
+	maxPlain = 1 << 10
+	// maxFault is how long an answer may be that is looked at, and maxFaults how deep
+	// errors may lie in each other there.
+	maxFault  = 256 << 10
+	maxFaults = 8
+)
+
+// ReadFault reads the error out of an answer that is no success, in any of the forms
+// that providers have; nil: there is none to read, as in the page of a proxy.
+func ReadFault(body []byte) *Fault {
+	if len(body) > maxFault {
+		return nil
+	}
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\uFEFF")))
+	if !valid(body) {
+		return plainFault(body)
+	}
+	if depth, _ := survey(body); depth > maxDepth {
+		return nil
+	}
+	var f Fault
+	f.read(body, maxFaults)
+	if f.Message = line(f.Message, maxMessage); f.Message == "" && f.Status == 0 {
+		return nil
+	}
+	return &f
+}
+
+// plainFault takes a short text for the message.
+func plainFault(body []byte) *Fault {
+	if len(body) == 0 || len(body) > maxPlain || !utf8.Valid(body) || bytes.IndexByte([]byte("<{["), body[0]) >= 0 {
+		return nil
+	}
+	if message := line(string(body), maxPlain); message != "" {
+		return &Fault{Message: message}
+	}
+	return nil
+}
+
+// read takes what a value says that is or holds an error. What it knows stays.
+func (f *Fault) read(value []byte, left int) {
+	if left == 0 {
+		return
+	}
+	switch kindOf(value) {
+	case '"':
+		f.say(text(value))
+	case '[':
+		for w := elements(value, 0); w.next() && f.Message == ""; {
+			f.read(value[w.from:w.to], left-1)
+		}
+	case '{':
+		f.readObject(value, left)
+	}
+}
+
+func (f *Fault) readObject(value []byte, left int) {
+	for _, name := range []string{"error", "errors", "fault"} {
+		if inside := find(value, name); says(inside) {
+			f.read(inside, left-1)
+		}
+	}
+	for _, name := range []string{"message", "Message", "msg", "error_description", "error_message", "faultstring", "detail", "details", "reason", "title"} {
+		if f.Message == "" {
+			f.read(find(value, name), left-1)
+		}
+	}
+	if raw := find(find(value, "metadata"), "raw"); kindOf(raw) == '"' {
+		f.add(text(raw), left)
+	}
+	for _, name := range []string{"code", "status", "status_code", "statusCode", "http_status", "type"} {
+		if f.Status == 0 {
+			f.Status = statusOf(find(value, name))
+		}
+	}
+}
+
+func (f *Fault) say(message string) {
+	if f.Message == "" {
+		f.Message = strings.TrimSpace(message)
+	}
+}
+
+// add joins what the provider behind the provider has said.
+func (f *Fault) add(raw string, left int) {
+	inside := Fault{}
+	if v := []byte(raw); valid(v) {
+		inside.read(bytes.TrimSpace(v), left-1)
+	} else {
+		inside.say(raw)
+	}
+	switch {
+	case inside.Message == "" || strings.Contains(f.Message, inside.Message):
+	case f.Message == "":
+		f.Message = inside.Message
+	default:
+		f.Message += ": " + inside.Message
+	}
+}
+
+// statusOf is the HTTP status that a code is, or that its word stands for; 0: none.
+func statusOf(value []byte) int {
+	if kindOf(value) == '"' {
+		word := text(value)
+		if s := wordStatus(strings.ToLower(word)); s != 0 {
+			return s
+		}
+		value = []byte(word)
+	}
+	if n, err := strconv.Atoi(string(value)); err == nil && n >= 400 && n <= 599 {
+		return n
+	}
+	return 0
+}
+
+// wordStatus knows the words for which another provider may be asked, and those for
+// which none needs to be.
+func wordStatus(word string) int {
+	switch word {
+	case "rate_limit_exceeded", "rate_limit_error", "ratelimiterror", "insufficient_quota", "resource_exhausted", "too_many_requests":
+		return 429
+	case "server_error", "api_error", "internal_error", "internal_server_error", "internalservererror", "internal":
+		return 500
+	case "overloaded_error", "overloaded", "unavailable", "service_unavailable", "serviceunavailableerror", "engine_overloaded":
+		return 503
+	case "timeout", "timeout_error", "deadline_exceeded", "gateway_timeout":
+		return 504
+	case "invalid_request_error", "badrequesterror", "invalid_argument", "context_length_exceeded", "content_filter", "content_policy_violation":
+		return 400
+	case "authentication_error", "invalid_api_key", "unauthenticated", "unauthorized":
+		return 401
+	case "insufficient_credits", "billing_error", "payment_required":
+		return 402
+	case "permission_error", "permission_denied", "forbidden":
+		return 403
+	case "not_found_error", "not_found", "model_not_found":
+		return 404
+	}
+	return 0
+}
+
+// says reports whether the value of an error member tells of one.
+func says(value []byte) bool {
+	return !hollow(value) && string(value) != "false"
+}
+
+// line is a text in one line of no more than so many bytes, without what a terminal
+// would take for more than text.
+func line(s string, limit int) string {
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.TrimSpace(s)
+}

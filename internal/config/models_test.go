@@ -1,0 +1,253 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+	"weir/internal/models"
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// Every way to get a model wrong, with the very words an operator reads.
+func TestBadModels(t *testing.T) {
+	t.Parallel()
+	const (
+		at   = "weir.yaml:3: models.m."
+		name = "is not the name of a model; write at most 256 letters, digits and . _ : @ + - in parts with a slash between, or a pattern: such parts with /* behind them, or * alone"
+		sent = "is not the name of a model; write letters, digits and . _ : @ + - in parts with a slash between, one * at most"
+	)
+	long := strings.Repeat("a", schemas.MaxModel)
+	for _, tt := range []struct{ text, want string }{
+		{"models: [a]", "weir.yaml:1: models: is a list; write keys and values below it"},
+		{"models: {m: http://h}", "weir.yaml:1: models.m: is text; write keys and values below it"},
+		{"models:\n  a/b:\n    ulr: canary", `weir.yaml:3: models."a/b".ulr: unknown key; did you mean url?`},
+		{"models:\n  m: {url: 'http://h'}\n  m: {}", "weir.yaml:3: models.m: the key is here twice, first at weir.yaml:2; remove one"},
+		{"models:\n  'a b': {url: http://h}", `weir.yaml:2: models."a b": ` + name},
+		{"models:\n  'a*': {url: http://h}", `weir.yaml:2: models."a*": ` + name},
+		{"models:\n  '*/a': {url: http://h}", `weir.yaml:2: models."*/a": ` + name},
+		{"models:\n  a//b: {url: http://h}", `weir.yaml:2: models."a//b": ` + name},
+		{"models:\n  ../b: {url: http://h}", `weir.yaml:2: models."../b": ` + name},
+		{"models:\n  \"\": {url: http://h}", `weir.yaml:2: models."": ` + name},
+		{"models:\n  " + long + "a: {url: http://h}", `weir.yaml:2: models."` + long[:64] + `": ` + name},
+		{"models:\n  " + long[:200] + ": {url: http://h}", `weir.yaml:2: models."` + long[:64] + `": has a name that is too long to call its upstream by; write upstreams, with a name of at most 100 characters`},
+
+		{"models:\n  m: {}", "weir.yaml:2: models.m: says nowhere where the model is; write its url, its upstreams, or the alias that it is"},
+		{"models:\n  m:\n    url: '*'", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"models:\n  m:\n    url: ftp://canary", at + "url: is not a URL that begins with http:// or https:// and a host"},
+		{"models:\n  m:\n    url: http://me:canary@h", at + "url: holds a user name or a password; put the credential in headers"},
+		{"models:\n  m:\n    url: http://h/?key=canary", at + "url: has a query or a fragment; the route is added to its end"},
+		{"models:\n  m:\n    url: http://h/v1/chat/completions/", at + "url: ends in the route that is added to it; leave out /chat/completions"},
+		{"models:\n  m:\n    url: 'http://h/%zz'", at + "url: is not a URL; write scheme://host[:port][/path]"},
+		{"models:\n  m:\n    url: 'http://h:0'", at + "url: the port is not a number from 1 to 65535"},
+		{"models:\n  m:\n    url: 'http://h//'", at + "url: the path has an empty segment"},
+		{"models:\n  m: {url: http://h,\n    network: lan}", at + `network: "lan" is not public, loopback or private`},
+		{"models:\n  m: {url: http://h, network: private}", "weir.yaml:2: models.m.cidrs: missing; a private entry reaches the ranges it names"},
+		{"models:\n  m: {url: http://h,\n    cidrs: [10.0.0.0/8]}", at + "cidrs: only a private entry has them; set network to private"},
+		{"models:\n  m: {url: http://h,\n    headers: {Host: canary}}", at + "headers: Host cannot be set"},
+		{"models:\n  m: {url: http://h, headers: {\n    Content-Type: canary}}", at + "headers.Content-Type: is what Weir sets itself; leave it out"},
+		{"models:\n  m: {url: http://h,\n    headers: {Authorization: '${canary}'}}", at + "headers: "},
+		{"models:\n  m: {url: http://h, headers: {\n    Authorization: 5}}", at + "headers.Authorization: is a number; write it in quotes"},
+		{"models:\n  m: {url: http://h,\n    model: 'a b'}", at + "model: " + sent},
+		{"models:\n  m: {url: http://h,\n    model: '*'}", at + "model: holds a *, and the model is no pattern"},
+		{"models:\n  m/*: {url: http://h, model: '**'}", `weir.yaml:2: models."m/*".model: ` + sent},
+		{"models:\n  m: {url: http://h,\n    usage: sometimes}", at + "usage: is neither true nor false"},
+		{"models:\n  m: {url: http://h,\n    weight: 3}", at + "weight: unknown key"},
+
+		{"models:\n  m: {url: http://h,\n    price: {input: 1}}", at + "price.output: is missing; write what a million tokens cost, 0 if nothing"},
+		{"models:\n  m: {url: http://h,\n    price: }", at + "price.input: is missing; write what a million tokens cost, 0 if nothing"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: -1}}", at + "price.input: is not an amount of US dollars; write a number such as 12 or 2.5, with at most nine digits behind the point"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: 1e-3}}", at + "price.input: is not an amount of US dollars"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: .inf}}", at + "price.input: is a number with a fraction; write an amount of US dollars, such as 2.5"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: free}}", at + "price.input: is not an amount of US dollars"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: true}}", at + "price.input: is true or false; write an amount of US dollars, such as 2.5"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: 0.0000001}}", at + "price.input: has more than six digits behind the point"},
+		{"models:\n  m: {url: http://h, price: {output: 1,\n    input: 1000000.1}}", at + "price.input: is more than 1000000"},
+		{"models:\n  m: {url: http://h, price: {input: 1, output: 1,\n    cached: 0}}", at + "price.cached: is 0; write more, or leave it out where it is the price of input"},
+		{"models:\n  m: {url: http://h,\n    context: 0}", at + "context: is 0; use 1 to 1000000000"},
+		{"models:\n  m: {url: http://h,\n    context: 1.5}", at + "context: is a number with a fraction; write a whole number"},
+		{"models:\n  m: {url: http://h, context: 10,\n    max_output: 11}", at + "max_output: is more than context, which holds the prompt too"},
+		{"models:\n  m: {url: http://h, timeouts: {\n    connect: 2m}}", at + "timeouts.connect: is 2m; use 100ms to 1m"},
+		{"models:\n  m: {url: http://h, timeouts: {\n    first_byte: 0s}}", at + "timeouts.first_byte: is 0s; use 100ms to 1h"},
+		{"models:\n  m: {url: http://h, timeouts: {\n    idle: 2h}}", at + "timeouts.idle: is 2h; use 100ms to 1h"},
+
+		{"models:\n  m: {upstreams: {a: {url: http://h}}}", `weir.yaml:2: models.m.upstreams: is a mapping; write a list: [a, b], or one "- " a line`},
+		{"models:\n  m: {upstreams: [{\n    url: http://h}]}", "weir.yaml:2: models.m.upstreams[0].name: is missing; give the upstream a name of its own"},
+		{"models:\n  m: {upstreams: [{url: http://h,\n    name: a/b}]}", at + "upstreams[0].name: is not at most 100 letters, digits, dots, underscores, colons and hyphens"},
+		{"models:\n  m: {upstreams: [{name: a, url: http://h}, {url: http://h,\n    name: a}]}", at + "upstreams[1].name: is that of models.m.upstreams[0].name too; each upstream has a name of its own"},
+		{"models:\n  m: {upstreams: [{name: a, url: http://h,\n    weight: 0}]}", at + "upstreams[0].weight: is 0; use 1 to 1000"},
+		{"models:\n  m: {upstreams: [{name: a}]}", "weir.yaml:2: models.m.upstreams[0].url: is missing; write where the upstream is, such as https://openrouter.ai/api/v1"},
+		{"models:\n  m: {upstreams: [{name: a, url: http://h}],\n    url: http://h}", at + "url: is written beside upstreams; write it with each of them"},
+		{"models:\n  m: {upstreams: [{name: a, url: http://h}],\n    usage: false}", at + "usage: is written beside upstreams; write it with each of them"},
+		{
+			"models:\n  a/b: {url: http://h}\n  a:b: {url: http://h}",
+			`weir.yaml:3: models."a:b": calls its upstream a:b, as models."a/b" does; write upstreams, with a name of its own`,
+		},
+
+		{"models:\n  m:\n    alias: n", at + "alias: names no model; write the name of one that is under models, or that one of its patterns fits"},
+		{"models:\n  m:\n    alias: m", at + "alias: names an alias; write the name of the model itself"},
+		{"models:\n  m:\n    alias: n/*\n  n/*: {url: http://h}", at + "alias: is not the name of a model; patterns have no aliases"},
+		{"models:\n  m:\n    alias: n\n  n: {alias: k}\n  k: {url: http://h}", at + "alias: names an alias; write the name of the model itself"},
+		{"models:\n  k: {url: http://h}\n  m: {alias: k, \n    url: http://h}", "weir.yaml:4: models.m.url: is written beside alias, which stands alone; remove one of the two"},
+		{"models:\n  k: {url: http://h}\n  m: {alias: k, \n    usage: false}", "weir.yaml:4: models.m.usage: is written beside alias, which stands alone; remove one of the two"},
+		{"models:\n  k: {url: http://h}\n  m: {alias: k, timeouts: {\n    idle: 3s}}", "weir.yaml:3: models.m.timeouts: is written beside alias, which stands alone; remove one of the two"},
+
+		{"limits: {chat: 63KiB}", "weir.yaml:1: limits.chat: is 63KiB; use 64KiB to 64MiB"},
+		{"deadline: {chat: 25h}", "weir.yaml:1: deadline.chat: is 25h; use 1s to 24h"},
+		{"policy:\n  allowlist:\n    - name: model:x\n      url_prefix: http://h/", "weir.yaml:3: policy.allowlist[0].name: \"model:\" is kept for models"},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Parse("weir.yaml", []byte(tt.text), nil, nil)
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), tt.want), err.Error())
+			require.NotContains(t, err.Error(), "canary")
+			if !strings.HasSuffix(tt.text, "price: }") {
+				require.NotContains(t, err.Error(), "\n", "one thing is wrong, one is told")
+			}
+		})
+	}
+	_, err := config.Parse("weir.yaml", []byte("models:\n  a: {}\n  b: {url: 'http://h', context: 0}\n  c: {alias: d}"), nil, nil)
+	require.Len(t, problems(t, err), 3, "all are told at once")
+}
+
+// What a model is to those who ask it, and to policy.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	c := parse(t, full)
+	require.Equal(t, []schemas.Model{
+		{Name: "fast", Alias: "openai/gpt-4o-mini"},
+		{
+			Name: "llama", Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute,
+			Upstreams: []schemas.ModelUpstream{
+				{Name: "near", URL: "http://localhost:11434/v1", Weight: 3, Usage: true},
+				{Name: "far", URL: "https://llm.example.com", Model: "meta/llama", Weight: 1},
+				{Name: "last", URL: "https://10.3.0.1", Usage: true},
+			},
+		},
+		{
+			Name: "openai/*", Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second, Context: 128000, MaxOutput: 16384,
+			Upstreams: []schemas.ModelUpstream{{Name: "openai:any", URL: "https://api.openai.com/v1", Model: "*"}},
+			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, Request: 1_000_000},
+		},
+	}, c.ChatModels())
+	set, err := models.Compile(c.ChatModels())
+	require.NoError(t, err)
+	p, err := c.Compile()
+	require.NoError(t, err)
+	for _, asked := range []string{"fast", "llama", "openai/o3"} {
+		candidates := set.Candidates([]string{asked}, nil, nil, "x")
+		require.NotEmpty(t, candidates)
+		for _, to := range candidates {
+			url := to.Upstream.URL + schemas.RouteChat
+			r := policy.Request{Agent: true, Key: schemas.ModelEntry(to.Upstream.Name), Method: "POST", URL: url, HasBody: true, Body: []byte("{}")}
+			d := p.Decide(r)
+			require.True(t, d.Allowed, "%s: %s", url, d.Reason)
+			require.Equal(t, r.Key, d.Entry)
+			permit, _ := d.Permit()
+			require.Equal(t, url, permit.URL())
+			r.Agent = false
+			require.Equal(t, schemas.DenyKeyUnknown, p.Decide(r).Code, "no call that an action names itself goes by it")
+		}
+	}
+	permit, ok := p.Decide(policy.Request{Agent: true, Key: "model:openai:any", Method: "POST", URL: "https://api.openai.com/v1/chat/completions"}).Permit()
+	require.True(t, ok)
+	require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, permit.Headers())
+	require.Empty(t, config.Defaults().ChatModels())
+
+	short := parse(t, `models: {"*": {url: https://openrouter.ai/api/v1, headers: {Authorization: "Bearer ${secret:OPENROUTER_API_KEY}"}}}`)
+	require.Equal(t, []schemas.ModelUpstream{{Name: "any", URL: "https://openrouter.ai/api/v1", Usage: true}}, short.ChatModels()[0].Upstreams)
+	require.Empty(t, short.Warnings())
+	odd := parse(t, `models: {"a/b+c@d": {url: "https://h"}}`)
+	require.Equal(t, "a:b-c-d", odd.ChatModels()[0].Upstreams[0].Name)
+}
+
+// What looks wrong with a model's upstream is told before the first completion.
+func TestDoubtsAboutModels(t *testing.T) {
+	t.Parallel()
+	const (
+		plain  = "models.m.url: is plain http to another machine: whoever is on the way reads the key in headers; use https"
+		itself = "models.m.url: is an address of this node, which is never a target: every completion of it will be denied with DENY_ADDRESS"
+	)
+	for text, want := range map[string][]string{
+		"{url: 'http://h.example', headers: {Authorization: canary}}":                                          {plain},
+		"{url: 'HTTP://h.example', headers: {X-Any: '${secret:A}'}}":                                           {plain},
+		"{url: 'http://h.example', headers: {X-Title: Weir}}":                                                  nil,
+		"{url: 'http://h.example'}":                                                                            nil,
+		"{url: 'http://localhost:1', headers: {Authorization: canary}}":                                        nil,
+		"{url: 'https://h.example', headers: {Authorization: canary}}":                                         nil,
+		"{url: 'http://127.0.0.1:8092/v1'}":                                                                    {itself},
+		"{url: 'http://10.1.2.3'}":                                                                             {"models.m.url: names an address that network: public does not reach: every completion of it will be denied with DENY_ADDRESS; write network: private and cidrs: [10.1.2.3/32], or a wider range"},
+		"{upstreams: [{name: a, url: 'https://h'}, {name: b, url: 'http://h', headers: {X-Api-Key: canary}}]}": {strings.Replace(plain, "m.url", "m.upstreams[1].url", 1)},
+		"{url: 'https://h', timeouts: {first_byte: 20m}}":                                                      {"models.m.timeouts.first_byte: is longer than deadline.chat, 15m, which comes first"},
+	} {
+		require.Equal(t, want, parse(t, "models: {m: "+text+"}").Warnings(), text)
+	}
+}
+
+// The values of headers are shown to nobody, whatever prints a configuration.
+func TestHeadersOfModelsAreHidden(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `
+models:
+  one: {url: "https://a.example", headers: {Authorization: "Bearer canary", X-Empty: ""}}
+  two: {upstreams: [{name: u, url: "https://a.example", headers: {Authorization: "Bearer canary"}}]}
+`)
+	redacted := c.Redacted()
+	require.Equal(t, map[string]string{"Authorization": "set", "X-Empty": "unset"}, redacted.Models["one"].Headers)
+	require.Equal(t, map[string]string{"Authorization": "set"}, redacted.Models["two"].Upstreams[0].Headers)
+	require.Equal(t, "Bearer canary", c.Models["one"].Headers["Authorization"], "redacting is done on a copy")
+	require.Equal(t, "Bearer canary", c.Models["two"].Upstreams[0].Headers["Authorization"], "redacting is done on a copy")
+	for _, v := range []any{c, c.Models, c.Models["one"], c.Models["two"], c.Models["two"].Upstreams[0], &redacted} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			require.NotContains(t, fmt.Sprintf(verb, v), "canary", verb)
+			require.NotContains(t, fmt.Sprintf(verb, v), fmt.Sprintf("%x", "canary"), verb)
+		}
+		data, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), "canary")
+	}
+	again := parse(t, strings.ReplaceAll(c.String(), "creds: unset", `creds: ""`))
+	redacted.Models["one"].Headers["X-Empty"] = "set" // it reads "unset" now, which is a value
+	same(t, redacted, again.Redacted())
+}
+
+func TestHashTellsOfModels(t *testing.T) {
+	t.Parallel()
+	const text = "models: {m: {url: 'https://h', headers: {Authorization: a}}}"
+	base := parse(t, text).PolicyHash()
+	for name, other := range map[string]string{
+		"header": "models: {m: {url: 'https://h', headers: {Authorization: b}}}",
+		"price":  "models: {m: {url: 'https://h', headers: {Authorization: a}, price: {input: 1, output: 1}}}",
+		"name":   "models: {n: {url: 'https://h', headers: {Authorization: a}}}",
+		"alias":  "models: {m: {url: 'https://h', headers: {Authorization: a}}, n: {alias: m}}",
+		"none":   "",
+	} {
+		require.NotEqual(t, base, parse(t, other).PolicyHash(), name)
+	}
+	require.Equal(t, base, parse(t, "models:\n  m:\n    headers:\n      Authorization: a\n    url: https://h").PolicyHash())
+}
+
+func TestUSD(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]config.USD{
+		"0": 0, "1": 1_000_000_000, "2.5": 2_500_000_000, "0.000000001": 1, "0.150": 150_000_000, "999999999.999999999": 999_999_999_999_999_999, "007": 7_000_000_000,
+	} {
+		var got config.USD
+		require.NoError(t, got.UnmarshalText([]byte(text)), text)
+		require.Equal(t, want, got, text)
+		var again config.USD
+		require.NoError(t, again.UnmarshalText([]byte(got.String())))
+		require.Equal(t, got, again, text)
+	}
+	for _, text := range []string{"", ".", ".5", "5.", "-1", "+1", "1e3", "0x1", "1_000", "1.0000000001", "1000000000", " 1", "1.2.3", "NaN"} {
+		var got config.USD
+		require.Error(t, got.UnmarshalText([]byte(text)), text)
+	}
+}

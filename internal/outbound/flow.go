@@ -1,0 +1,89 @@
+package outbound
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"weir/schemas"
+)
+
+// flow is a body as it comes over the wire.
+type flow struct {
+	x      *exchange
+	idle   time.Duration
+	limit  int64
+	unread bool // nobody could decode it
+	got    int64
+	err    error // what it ended with
+}
+
+// Read reads what there is, and waits for no more than idle. Its errors are io.EOF
+// and *fault.Call, and may come with bytes.
+func (f *flow) Read(p []byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	if f.declared() > f.limit {
+		f.err = f.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+		return 0, f.err
+	}
+	f.x.within(f.idle)
+	n, err := f.x.resp.Body.Read(p)
+	inTime := f.x.within(0)
+	f.got += int64(n)
+	switch {
+	case f.unread && n > 0: // without a body there is nothing to decode
+		n, err = 0, f.x.fail(schemas.UpstreamEncoding, errCoding)
+	case f.got > f.limit:
+		n -= int(f.got - f.limit)
+		err = f.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+	case errors.Is(err, io.EOF):
+		err = io.EOF
+	case err != nil:
+		err = f.x.bodyFailure(err)
+	case !inTime: // it came as the time ran out, which has ended the connection
+		err = f.x.fail(schemas.UpstreamTimeout, errPhaseTime)
+	}
+	f.err = err
+	return n, err
+}
+
+// declared is how long the body is by the upstream's word; less than zero
+// without one.
+func (f *flow) declared() int64 {
+	if f.x.resp.Request.Method == http.MethodHead {
+		return 0
+	}
+	return f.x.resp.ContentLength
+}
+
+// ended reports whether the message came to its end.
+func (f *flow) ended() bool { return errors.Is(f.err, io.EOF) }
+
+// failed is what broke the message off; nil: nothing has.
+func (f *flow) failed() error {
+	if f.ended() {
+		return nil
+	}
+	return f.err
+}
+
+// unzipped is a body that came as gzip. What was flushed into it can be read at once.
+type unzipped struct {
+	from *flow
+	zip  *gzip.Reader
+}
+
+func (u *unzipped) Read(p []byte) (int, error) {
+	if u.zip == nil {
+		zip, err := gzip.NewReader(u.from) // EOF of nothing at all
+		if err != nil {
+			return 0, err
+		}
+		u.zip = zip
+	}
+	return u.zip.Read(p)
+}

@@ -1,0 +1,91 @@
+package problem_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+func TestWriteChat(t *testing.T) {
+	t.Parallel()
+	own := func(status int, code schemas.Code, details string) error {
+		return &problem.Error{
+			Problem: schemas.Problem{Code: code, Status: status, Detail: "<no>"}, Details: json.RawMessage(details), RetryAfter: 1500 * time.Millisecond,
+		}
+	}
+	for name, tc := range map[string]struct {
+		err      error
+		status   int
+		message  string
+		metadata string
+		after    string
+	}{
+		"ours":          {errors.New("dial 10.1.2.3: secret"), 500, "something went wrong on our side", `{"code":"INTERNAL","request_id":"r-1"}`, ""},
+		"invalid":       {fault.New(schemas.InvalidRequest, "no"), 400, "no", `{"code":"INVALID_REQUEST","request_id":"r-1"}`, ""},
+		"validation":    {fault.New(schemas.ValidationError, "no"), 400, "no", `{"code":"VALIDATION_ERROR","request_id":"r-1"}`, ""},
+		"own status":    {own(422, schemas.ValidationError, ""), 422, "<no>", `{"code":"VALIDATION_ERROR","request_id":"r-1"}`, "2"},
+		"no token":      {fault.New(schemas.Unauthorized, "no"), 401, "no", `{"code":"UNAUTHORIZED","request_id":"r-1"}`, ""},
+		"budget":        {fault.New(schemas.BudgetExhausted, "no"), 402, "no", `{"code":"BUDGET_EXHAUSTED","request_id":"r-1"}`, ""},
+		"no model":      {fault.New(schemas.ModelNotFound, "no"), 404, "no", `{"code":"MODEL_NOT_FOUND","request_id":"r-1"}`, ""},
+		"model failed":  {fault.New(schemas.ModelFailed, "no"), 502, "no", `{"code":"MODEL_FAILED","request_id":"r-1"}`, ""},
+		"key":           {fault.New(schemas.IdempotencyMismatch, "no"), 422, "no", `{"code":"IDEMPOTENCY_MISMATCH","request_id":"r-1"}`, ""},
+		"gone":          {&problem.Error{Problem: schemas.Problem{Code: schemas.StreamGone, EarliestID: "7"}}, 410, "Gone", `{"code":"STREAM_GONE","request_id":"r-1","earliest_id":"7"}`, ""},
+		"denied":        {&problem.Error{Problem: schemas.Problem{Code: schemas.DenyHost, Rule: "x", Reason: "y"}}, 403, "Forbidden", `{"code":"DENY_HOST","request_id":"r-1","rule":"x","reason":"y"}`, ""},
+		"details":       {own(429, schemas.RateLimited, `{"limit_source":"b","code":"ANOTHER","raw":{"n":1.50}}`), 429, "<no>", `{"code":"RATE_LIMITED","limit_source":"b","raw":{"n":1.50},"request_id":"r-1"}`, "2"},
+		"details: list": {own(0, schemas.Forbidden, `[1]`), 403, "<no>", `{"code":"FORBIDDEN","request_id":"r-1"}`, "2"},
+		"details: null": {own(0, schemas.Forbidden, `null`), 403, "<no>", `{"code":"FORBIDDEN","request_id":"r-1"}`, "2"},
+		"details: bad":  {own(0, schemas.Forbidden, `{"a":`), 403, "<no>", `{"code":"FORBIDDEN","request_id":"r-1"}`, "2"},
+		"unavailable":   {fault.ErrUnavailable, 503, "the log did not answer; try again", `{"code":"UNAVAILABLE","request_id":"r-1"}`, "1"},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(problem.WithRequestID(t.Context(), "r-1"), http.MethodPost, "/", http.NoBody)
+		problem.WriteChat(w, r, tc.err)
+		require.Equal(t, tc.status, w.Code, name)
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"), name)
+		require.Equal(t, "no-store", w.Header().Get("Cache-Control"), name)
+		require.Equal(t, tc.after, w.Header().Get("Retry-After"), name)
+		require.Equal(t, tc.status == 401, w.Header().Get("WWW-Authenticate") != "", name)
+		require.NotContains(t, w.Body.String(), "secret", name)
+		require.NotContains(t, w.Body.String(), `\u003c`, "texts are not escaped for HTML: "+name)
+		var body schemas.ChatRefusal
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), name)
+		require.Equal(t, tc.status, body.Error.Code, name)
+		require.Equal(t, tc.message, body.Error.Message, name)
+		require.JSONEq(t, tc.metadata, string(body.Error.Metadata), name)
+		require.Equal(t, body.Error, problem.Chat(tc.err, "r-1"), "a stream says the same: "+name)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	h := http.Header{}
+	problem.Limits(h, nil)
+	require.Empty(t, h)
+	problem.Limits(h, []schemas.ChatLimit{
+		{Source: "a", What: schemas.BudgetTokens, Limit: 100, Remaining: 20, ResetMS: 5000},
+		{Source: "b", What: schemas.BudgetTokens, Limit: 50, Remaining: 10, ResetMS: 1},
+		{Source: "c", What: schemas.BudgetTokens, Limit: 70, Remaining: 10, ResetMS: 2001},
+		{Source: "d", What: schemas.BudgetTokens, Limit: 60, Remaining: 10, ResetMS: 2000},
+		{Source: "e", What: schemas.BudgetRequests, Limit: 5, Remaining: -1, ResetMS: 100},
+		{Source: "f", What: schemas.BudgetRequests, Limit: 6, Remaining: -1},
+		{Source: "g", What: schemas.BudgetRequests, Limit: 7, Remaining: -1, ResetMS: 200},
+		{Source: "h", What: schemas.BudgetUSD, Limit: 1, Remaining: 0, ResetMS: 200},
+	})
+	got := map[string]string{}
+	for name, values := range h {
+		got[name] = values[0]
+	}
+	require.Equal(t, map[string]string{
+		"X-Ratelimit-Limit-Tokens": "70", "X-Ratelimit-Remaining-Tokens": "10", "X-Ratelimit-Reset-Tokens": "3s",
+		"X-Ratelimit-Limit-Requests": "6", "X-Ratelimit-Remaining-Requests": "0",
+	}, got, "what leaves the least, and of that what lasts longest")
+}

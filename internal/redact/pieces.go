@@ -1,0 +1,154 @@
+package redact
+
+import "slices"
+
+// Pieces takes secrets out of one text that comes in pieces, a secret that several of
+// them share too. It belongs to one goroutine.
+//
+// A piece is given once it is decided: where the text so far could still become a
+// secret, by four or more of its bytes, it waits for what follows. So a reader may see
+// the first three bytes of a secret, and no more. It waits for no longer than a form of a
+// secret is; text that goes on like one beyond all measure is taken out.
+type Pieces struct {
+	*search
+
+	text  []byte // what was given and may still matter, and then what was not
+	given int    // of text
+	ends  []int  // of the pieces that were not given
+	next  int    // how long the text is to be before it is searched again
+	list  []Piece
+}
+
+// Piece says how a piece may be shown.
+type Piece struct {
+	// Hit: a secret was in it, or a part of one. Otherwise it may be shown as it came.
+	Hit bool
+	// Text is what may be shown of a piece with a hit.
+	Text string
+}
+
+const (
+	// maxHeld is the most of a text that waits.
+	maxHeld = 16 << 10
+	// longHeld is how much of it is searched with every piece. More is searched again when
+	// there is an eighth more.
+	longHeld = 256
+	// lastOpen is how many bytes of a secret a text may end with.
+	lastOpen = 2 * minPattern
+)
+
+// Pieces returns a Pieces for one text; of a nil Scrubber one that gives all as it comes.
+func (s *Scrubber) Pieces() *Pieces {
+	p := &Pieces{}
+	if s != nil && len(s.patterns) > 0 {
+		p.search = s.search(0)
+	}
+	return p
+}
+
+// Add takes the next piece, and gives those that are decided now, in order. They are
+// valid until the next call.
+func (p *Pieces) Add(piece []byte) []Piece {
+	if p.search == nil {
+		p.list = append(p.list[:0], Piece{})
+		return p.list
+	}
+	p.text = append(p.text, piece...)
+	p.ends = append(p.ends, len(p.text))
+	if len(p.text) < p.next && len(p.text)-p.given <= maxHeld {
+		return nil
+	}
+	p.renew()
+	spans := p.find(p.text, 0)
+	p.renew()
+	from, hold := p.open(p.text, 0, minPattern)
+	if len(p.text)-max(hold, p.given) > maxHeld {
+		spans = taken(spans, hold, len(p.text))
+		from, hold = len(p.text), len(p.text)
+	}
+	for _, s := range slices.Backward(spans) {
+		if s.to > hold {
+			hold = min(hold, s.from)
+		}
+	}
+	return p.give(spans, from, hold)
+}
+
+// End gives the pieces that are left, as Add does. If the text ends with what may be half
+// a secret, that is taken out; and if it goes on all the same, so is the other half.
+func (p *Pieces) End() []Piece {
+	if len(p.ends) == 0 {
+		return nil
+	}
+	p.renew()
+	spans := p.find(p.text, 0)
+	p.renew()
+	from, hold := p.open(p.text, 0, lastOpen)
+	if hold < len(p.text) {
+		spans = taken(spans, hold, len(p.text))
+	}
+	return p.give(spans, from, len(p.text))
+}
+
+// renew gives the search the budgets of the text that there is.
+func (p *Pieces) renew() {
+	for i := range p.left {
+		p.left[i] = p.budget(len(p.text))
+	}
+}
+
+// taken are spans and one more.
+func taken(spans []span, from, to int) []span { return join(append(spans, span{from, to})) }
+
+// give cuts the pieces before hold out of the text, without the spans in them, and
+// forgets what lies before from.
+func (p *Pieces) give(spans []span, from, hold int) []Piece {
+	n := 0
+	for n < len(p.ends) && p.ends[n] <= hold {
+		n++
+	}
+	p.list = p.list[:0]
+	start := p.given
+	for _, end := range p.ends[:n] {
+		p.list = append(p.list, cut(p.text, start, end, spans, p.given))
+		start = end
+	}
+	p.given, p.ends = start, slices.Delete(p.ends, 0, n)
+	if from = min(from, p.given); from > 0 {
+		p.text = append(p.text[:0], p.text[from:]...)
+		p.given -= from
+		for i := range p.ends {
+			p.ends[i] -= from
+		}
+	}
+	if p.next = 0; len(p.text) > longHeld {
+		p.next = len(p.text) + len(p.text)/8
+	}
+	return p.list
+}
+
+// cut is text[from:to] without the spans. The mark of one stands in the piece where it
+// begins, or in the first that could still have it.
+func cut(text []byte, from, to int, spans []span, given int) Piece {
+	if from == to || len(spans) == 0 {
+		return Piece{}
+	}
+	var out []byte
+	var piece Piece
+	kept := from
+	for _, s := range spans {
+		if s.to <= from || s.from >= to {
+			continue
+		}
+		piece.Hit = true
+		out = append(out, text[kept:max(kept, s.from)]...)
+		if max(s.from, given) >= from {
+			out = append(out, Mark...)
+		}
+		kept = min(s.to, to)
+	}
+	if piece.Hit {
+		piece.Text = string(append(out, text[kept:to]...))
+	}
+	return piece
+}

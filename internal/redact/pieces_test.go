@@ -1,0 +1,251 @@
+package redact_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/quick"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/redact"
+)
+
+const pieceSecret = "zq-CANARY/a%b&c\"d+0123456789"
+
+// inPieces gives a text in pieces of n bytes, and says how long the longest wait was.
+func inPieces(t *testing.T, s *redact.Scrubber, text string, n int) (out string, waited int) {
+	t.Helper()
+	p := s.Pieces()
+	var b strings.Builder
+	var asked []string
+	count := 0
+	take := func(list []redact.Piece) {
+		for _, piece := range list {
+			b.WriteString(shown(piece, asked[count]))
+			count++
+		}
+		waited = max(waited, len(asked)-count)
+	}
+	for rest := text; rest != ""; {
+		size := min(n, len(rest))
+		asked = append(asked, rest[:size])
+		take(p.Add([]byte(rest[:size])))
+		rest = rest[size:]
+	}
+	take(p.End())
+	require.Len(t, asked, count, "every piece is given, once")
+	return b.String(), waited
+}
+
+// shown is a piece as it is shown.
+func shown(p redact.Piece, asked string) string {
+	if p.Hit {
+		return p.Text
+	}
+	return asked
+}
+
+// TestPiecesOfEveryForm: whichever way a secret is written and cut, no more of it than
+// the first three bytes is seen.
+func TestPiecesOfEveryForm(t *testing.T) {
+	t.Parallel()
+	s := redact.Values([]string{pieceSecret})
+	for name, form := range forms(pieceSecret) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range 40 {
+				got, _ := inPieces(t, s, "before "+form+" after", n+1)
+				assert.Contains(t, got, redact.Mark, n)
+				assert.Equal(t, s.String(got), got, n)
+				assert.True(t, strings.HasPrefix(got, "before "), got)
+				assert.True(t, strings.HasSuffix(got, " after"), got)
+				assert.Less(t, len(got), len("before  after")+len(redact.Mark)+4*len(form)/len(pieceSecret)+40, got)
+			}
+		})
+	}
+}
+
+// TestPiecesKeepWhatTheyHaveSeen: the first three bytes are gone, and the rest is found.
+func TestPiecesKeepWhatTheyHaveSeen(t *testing.T) {
+	t.Parallel()
+	s := redact.Values([]string{"sk-0123456789"})
+	p := s.Pieces()
+	var got []string
+	all := []string{"the key s", "k-", "", "0", "1234", "56789", "!", " s", "k"}
+	for _, piece := range all {
+		for _, given := range p.Add([]byte(piece)) {
+			got = append(got, shown(given, all[len(got)]))
+		}
+	}
+	assert.Equal(t, []string{"the key s", "k-", "", redact.Mark, "", "", "!", " s", "k"}, got)
+	assert.Empty(t, p.End())
+}
+
+// TestPiecesWaitForNothingElse: ordinary text is given at once, whatever it is cut into.
+func TestPiecesWaitForNothingElse(t *testing.T) {
+	t.Parallel()
+	s := redact.Values([]string{"sk-0123456789", "Bearer sk-0123456789"})
+	text := strings.Repeat("So s k sk- skates; beards & bees \\\\ \\n \\u00e9 %20 %s 100% é 🙂 sk-01 \r\n", 30)
+	for n := 1; n < 20; n++ {
+		got, waited := inPieces(t, s, text, n)
+		require.Equal(t, text, got)
+		require.LessOrEqual(t, waited, 5, "no longer than until it is known")
+	}
+	p := s.Pieces()
+	for _, word := range []string{"a bear", "sk-", "&am", "100%", "\\"} {
+		require.Len(t, p.Add([]byte(" ")), 1)
+		if list := p.Add([]byte(word)); word != "a bear" {
+			require.Equal(t, []redact.Piece{{}}, list, word)
+		} else {
+			require.Empty(t, list, word)
+			require.Equal(t, []redact.Piece{{}, {}}, p.Add([]byte("s")))
+		}
+	}
+}
+
+// TestPiecesAtTheEnd: half a secret at the end is taken out, and what only looks a
+// little like one stays.
+func TestPiecesAtTheEnd(t *testing.T) {
+	t.Parallel()
+	s := redact.Values([]string{"sk-0123456789"})
+	for text, want := range map[string]string{
+		"it is sk-0123456": "it is " + redact.Mark, "it is sk-01": "it is sk-01", "it is sk-01234": "it is " + redact.Mark, "sk": "sk", "": "",
+	} {
+		p := s.Pieces()
+		list := slices.Clone(p.Add([]byte(text)))
+		list = append(list, p.End()...)
+		require.Len(t, list, 1)
+		assert.Equal(t, want, shown(list[0], text))
+	}
+}
+
+// TestPiecesBehindTheEnd: a text that goes on behind its end is still one text.
+func TestPiecesBehindTheEnd(t *testing.T) {
+	t.Parallel()
+	s := redact.Values([]string{"sk-0123456789"})
+	for half, want := range map[string][]string{"sk-0123": {"sk-0123", redact.Mark + " so"}, "sk-01234567": {redact.Mark, redact.Mark + " so"}} {
+		p := s.Pieces()
+		require.Empty(t, p.Add([]byte(half)))
+		got := []string{shown(p.End()[0], half)}
+		rest := "sk-0123456789 so"[len(half):]
+		got = append(got, shown(p.Add([]byte(rest))[0], rest))
+		assert.Equal(t, want, got)
+	}
+}
+
+// TestPiecesWithoutEnd: what goes on like a secret beyond all measure is taken out.
+func TestPiecesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	secret := letters(20 << 10)
+	p := redact.Values([]string{string(secret)}).Pieces()
+	var got strings.Builder
+	count := 0
+	take := func(list []redact.Piece) {
+		for _, given := range list {
+			got.WriteString(shown(given, string(secret[count<<10:(count+1)<<10])))
+			count++
+		}
+	}
+	for i := range 18 {
+		take(p.Add(secret[i<<10 : (i+1)<<10]))
+	}
+	take(p.End())
+	assert.Equal(t, 18, count)
+	assert.Equal(t, redact.Mark, got.String()[:len(redact.Mark)])
+	assert.Less(t, got.Len(), 2<<10, "what comes behind is no beginning of it")
+}
+
+// TestPiecesWithLongForms: a long text that waits is not searched anew with each of its
+// bytes, and what is in it is found all the same.
+func TestPiecesWithLongForms(t *testing.T) {
+	t.Parallel()
+	secret := string(letters(8 << 10))
+	s := redact.Values([]string{secret})
+	got, waited := inPieces(t, s, "it is "+secret+" or "+secret[:4<<10]+"? so", 1)
+	assert.Equal(t, "it is "+secret[:3]+redact.Mark+" or "+secret[:4<<10]+"? so", got)
+	assert.Greater(t, waited, 8<<10)
+	p := s.Pieces()
+	require.Len(t, p.Add([]byte(secret[:3])), 1)
+	for i := 3; i < 1000; i++ {
+		require.Empty(t, p.Add([]byte{secret[i]}))
+	}
+	n := 0
+	for given := 0; given == 0; n++ {
+		given = len(p.Add([]byte("?")))
+	}
+	assert.InDelta(t, 64, n, 64, "it is looked at again before there is an eighth more")
+	assert.Greater(t, n, 1)
+	assert.Len(t, p.Add([]byte("?")), 1)
+}
+
+func letters(n int) []byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = byte('a' + r.IntN(26))
+	}
+	return text
+}
+
+func TestPiecesOfNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*redact.Scrubber{nil, redact.Values(nil)} {
+		p := s.Pieces()
+		assert.Equal(t, []redact.Piece{{}}, p.Add([]byte("sk-")))
+		assert.Empty(t, p.End())
+	}
+}
+
+// TestPiecesAsTheWhole: texts with and without secrets, cut anywhere.
+func TestPiecesAsTheWhole(t *testing.T) {
+	t.Parallel()
+	s := redact.Values([]string{pieceSecret})
+	all := forms(pieceSecret)
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, all[name])
+	}
+	require.NoError(t, quick.Check(func(seed uint64) bool {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var b strings.Builder
+		for range r.IntN(5) {
+			b.WriteString([]string{"Hello ", "zq-", "\\", "&", "%2", "é", " ", "enEt", "7a71"}[r.IntN(9)])
+			if r.IntN(2) == 0 {
+				b.WriteString(names[r.IntN(len(names))])
+			}
+		}
+		got, _ := inPieces(t, s, b.String(), 1+r.IntN(12))
+		return s.String(got) == got
+	}, &quick.Config{MaxCount: 300}))
+}
+
+func FuzzPieces(f *testing.F) {
+	f.Add("it is sk-0123456789, so", 1)
+	f.Add("%73k-012345678%39 \\u0073k-01234&#53;6789", 2)
+	f.Add("c2stMDEyMzQ1Njc4OQ== 736b2d30313233343536373839", 3)
+	s := redact.Values([]string{"sk-0123456789"})
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		if len(text) > 4096 {
+			return
+		}
+		got, _ := inPieces(t, s, text, 1+max(n, -n-1)%50)
+		if s.String(text) == text && !strings.Contains(got, redact.Mark) {
+			require.Equal(t, text, got, "without a secret nothing changes")
+		}
+		require.NotContains(t, strings.ToLower(got), "sk-0123456789")
+	})
+}
+
+func BenchmarkPieces(b *testing.B) {
+	s := redact.Values([]string{"sk-0123456789abcdef0123456789abcdef", "Bearer sk-0123456789abcdef0123456789abcdef"})
+	p, token := s.Pieces(), []byte(" token")
+	b.ReportAllocs()
+	for b.Loop() {
+		if list := p.Add(token); len(list) != 1 {
+			b.Fatal("it waits")
+		}
+	}
+}

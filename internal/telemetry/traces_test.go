@@ -1,0 +1,272 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	span "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"weir/internal/telemetry"
+	"weir/schemas"
+)
+
+// spans is what a collector was sent, by the path that it came to.
+type spans struct {
+	path  string
+	key   string
+	got   []*span.Span
+	about map[string]any
+}
+
+// collect runs a collector of traces; call its function once everything was sent.
+func collect(t *testing.T) (url string, read func() spans) {
+	t.Helper()
+	var all spans
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := io.Reader(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			z, err := gzip.NewReader(r.Body)
+			if !assert.NoError(t, err) {
+				return
+			}
+			body = z
+		}
+		data, err := io.ReadAll(body)
+		assert.NoError(t, err)
+		var req collector.ExportTraceServiceRequest
+		assert.NoError(t, proto.Unmarshal(data, &req))
+		all.path, all.key = r.URL.Path, r.Header.Get("X-Key")
+		for _, rs := range req.GetResourceSpans() {
+			all.about = plain(rs.GetResource().GetAttributes())
+			for _, ss := range rs.GetScopeSpans() {
+				all.got = append(all.got, ss.GetSpans()...)
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() spans { server.Close(); return all }
+}
+
+func plain(list []*common.KeyValue) map[string]any {
+	all := map[string]any{}
+	for _, kv := range list {
+		switch v := kv.GetValue().GetValue().(type) {
+		case *common.AnyValue_StringValue:
+			all[kv.GetKey()] = v.StringValue
+		case *common.AnyValue_IntValue:
+			all[kv.GetKey()] = v.IntValue
+		case *common.AnyValue_DoubleValue:
+			all[kv.GetKey()] = v.DoubleValue
+		case *common.AnyValue_BoolValue:
+			all[kv.GetKey()] = v.BoolValue
+		case *common.AnyValue_ArrayValue:
+			words := []string{}
+			for _, e := range v.ArrayValue.GetValues() {
+				words = append(words, e.GetStringValue())
+			}
+			all[kv.GetKey()] = words
+		}
+	}
+	return all
+}
+
+func traces(t *testing.T, m *telemetry.Metrics, url string, log *slog.Logger) *telemetry.Traces {
+	t.Helper()
+	traces, err := m.NewTraces(t.Context(), telemetry.TracesConfig{Endpoint: url, Version: "1.2.3", Logger: log})
+	require.NoError(t, err)
+	return traces
+}
+
+const (
+	parentTrace = "0af7651916cd43dd8448eb211c80319c"
+	parentSpan  = "b7ad6b7169203331"
+)
+
+func completion() telemetry.Completion {
+	began := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	return telemetry.Completion{
+		Action:  schemas.Action{ID: "a1", Tenant: "acme", Kind: schemas.KindChat, AcceptedAt: began, Payload: json.RawMessage(`{"x":"` + canary + `"}`)},
+		Asked:   "openai/gpt",
+		Ended:   began.Add(3 * time.Second),
+		Settled: schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
+		Result: schemas.ChatResult{
+			Completion: json.RawMessage(`{"model":"gpt-4-0613","choices":[{"finish_reason":"stop","message":{"content":"` + canary + `"}},{"finish_reason":"` + canary + `!"}]}`),
+			Model:      "openai/*", Sent: "openai/gpt-4", Upstream: "openai",
+			Usage: &schemas.ChatUsage{Prompt: 11, Completion: 7, Total: 18, Priced: true, Nanos: 1_500_000},
+		},
+	}
+}
+
+func TestACompletionIsOneSpan(t *testing.T) {
+	t.Parallel()
+	url, read := collect(t)
+	sent := traces(t, telemetry.NewMetrics(), url+"/base/", nil)
+	sent.Chat(completion())
+	require.NoError(t, sent.Close(t.Context()))
+
+	got := read()
+	assert.Equal(t, "/base/v1/traces", got.path)
+	assert.Equal(t, "weir", got.about["service.name"])
+	assert.Equal(t, "1.2.3", got.about["service.version"])
+	require.Len(t, got.got, 1)
+	s := got.got[0]
+	assert.Equal(t, "chat openai/gpt", s.GetName())
+	assert.Equal(t, span.Span_SPAN_KIND_CLIENT, s.GetKind())
+	assert.Empty(t, s.GetParentSpanId())
+	assert.Equal(t, 3*time.Second, time.Duration(s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano()))
+	assert.Equal(t, span.Status_STATUS_CODE_UNSET, s.GetStatus().GetCode())
+	assert.Equal(t, map[string]any{
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai",
+		"gen_ai.request.model": "openai/gpt", "gen_ai.response.model": "gpt-4-0613",
+		"gen_ai.response.finish_reasons": []string{"stop", "other"},
+		"gen_ai.usage.input_tokens":      int64(11), "gen_ai.usage.output_tokens": int64(7),
+		"weir.action_id": "a1", "weir.tenant": "acme", "weir.outcome": "succeeded", "weir.attempts": int64(2),
+		"weir.usage_estimated": false, "weir.cost_usd": .0015,
+	}, plain(s.GetAttributes()))
+	assert.NotContains(t, s.String(), canary)
+}
+
+func TestASpanHasTheCallersForItsParent(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ header, trace, parent string }{
+		"sampled":  {"00-" + parentTrace + "-" + parentSpan + "-01", parentTrace, parentSpan},
+		"not read": {"00-" + parentTrace + "-" + parentSpan, "", ""},
+		"zero":     {"00-00000000000000000000000000000000-" + parentSpan + "-01", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, read := collect(t)
+			sent := traces(t, telemetry.NewMetrics(), url, nil)
+			c := completion()
+			c.Action.TraceParent = tt.header
+			sent.Chat(c)
+			sent.Chat(c)
+			require.NoError(t, sent.Close(t.Context()))
+			got := read().got
+			require.Len(t, got, 2)
+			assert.Equal(t, got[0].GetSpanId(), got[1].GetSpanId(), "a repeat is the same span")
+			assert.Equal(t, got[0].GetTraceId(), got[1].GetTraceId())
+			if tt.trace != "" {
+				assert.Equal(t, tt.trace, hex.EncodeToString(got[0].GetTraceId()))
+			}
+			assert.Equal(t, tt.parent, hex.EncodeToString(got[0].GetParentSpanId()))
+		})
+	}
+}
+
+func TestACallerThatIsNotSampledGetsNoSpan(t *testing.T) {
+	t.Parallel()
+	url, read := collect(t)
+	sent := traces(t, telemetry.NewMetrics(), url, nil)
+	c := completion()
+	c.Action.TraceParent = "00-" + parentTrace + "-" + parentSpan + "-00"
+	sent.Chat(c)
+	c.Action.TraceParent, c.Action.ID = "", "a2"
+	sent.Chat(c)
+	require.NoError(t, sent.Close(t.Context()))
+	got := read().got
+	require.Len(t, got, 1)
+	assert.Equal(t, "a2", plain(got[0].GetAttributes())["weir.action_id"])
+}
+
+func TestTheVariablesOfOpenTelemetryHold(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k1")
+	t.Setenv("OTEL_SERVICE_NAME", "gateway")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1/elsewhere")
+	url, read := collect(t)
+	sent := traces(t, telemetry.NewMetrics(), url, nil)
+	sent.Chat(completion())
+	require.NoError(t, sent.Close(t.Context()))
+	got := read()
+	require.Len(t, got.got, 1)
+	assert.Equal(t, "/v1/traces", got.path)
+	assert.Equal(t, "k1", got.key)
+	assert.Equal(t, "gateway", got.about["service.name"])
+}
+
+func TestAFailureIsTheSpansError(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		settled schemas.Settled
+		want    string
+	}{
+		"a code":       {schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTimeout}, "UPSTREAM_TIMEOUT"},
+		"no code":      {schemas.Settled{Outcome: schemas.OutcomeCanceled}, "canceled"},
+		"unknown code": {schemas.Settled{Outcome: schemas.OutcomeFailed, Code: canary}, "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, read := collect(t)
+			sent := traces(t, telemetry.NewMetrics(), url, nil)
+			c := completion()
+			c.Settled, c.Result = tt.settled, schemas.ChatResult{}
+			c.Settled.Message = canary
+			sent.Chat(c)
+			require.NoError(t, sent.Close(t.Context()))
+			got := read().got
+			require.Len(t, got, 1)
+			assert.Equal(t, tt.want, plain(got[0].GetAttributes())["error.type"])
+			assert.Equal(t, span.Status_STATUS_CODE_ERROR, got[0].GetStatus().GetCode())
+			assert.Equal(t, tt.want, got[0].GetStatus().GetMessage())
+			assert.NotContains(t, got[0].String(), canary)
+			assert.NotContains(t, plain(got[0].GetAttributes()), "gen_ai.usage.input_tokens")
+		})
+	}
+}
+
+func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, canary, http.StatusBadRequest)
+	}))
+	t.Cleanup(server.Close)
+	m := telemetry.NewMetrics()
+	var out bytes.Buffer
+	sent := traces(t, m, server.URL, m.NewLogger(&out, "info", telemetry.FormatJSON))
+	sent.Chat(completion())
+	require.NoError(t, sent.Close(t.Context()))
+	assert.Equal(t, "1", scrape(t, m)["weir_spans_lost_total"])
+	assert.Contains(t, out.String(), `"msg":"spans not sent"`)
+	assert.NotContains(t, out.String(), canary)
+	assert.NotContains(t, out.String(), server.URL)
+}
+
+func TestACollectorThatIsAwayKeepsNobodyFromStopping(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-hang:
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hang) })
+	sent := traces(t, telemetry.NewMetrics(), server.URL, nil)
+	sent.Chat(completion())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.NoError(t, sent.Close(ctx))
+}
+
+func TestWithoutACollectorThereAreNoSpans(t *testing.T) {
+	t.Parallel()
+	var none *telemetry.Traces
+	none.Chat(completion())
+	require.NoError(t, none.Close(t.Context()))
+}

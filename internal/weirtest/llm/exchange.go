@@ -1,0 +1,181 @@
+package llm
+
+import (
+	"compress/gzip"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Exchange is one request and the connection it came on.
+type Exchange struct {
+	*Request
+
+	w    http.ResponseWriter
+	out  io.Writer
+	zip  *gzip.Writer
+	gone <-chan struct{}
+	act  Act
+}
+
+// Gone is closed when the caller has left or the provider stops.
+func (x *Exchange) Gone() <-chan struct{} { return x.gone }
+
+// Await blocks until then.
+func (x *Exchange) Await() { <-x.gone }
+
+// wait blocks until the channel gives or is closed; false: the caller has left
+// before. A nil channel is not waited for.
+func (x *Exchange) wait(c <-chan struct{}) bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c:
+		return true
+	case <-x.gone:
+		return false
+	}
+}
+
+func (x *Exchange) pause(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.gone:
+		return false
+	}
+}
+
+// Begin sends the head of the answer at once. No content type: none is sent.
+func (x *Exchange) Begin(status int, contentType string) {
+	h := x.w.Header()
+	h["Content-Type"] = nil
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
+	}
+	for name, value := range x.act.Header {
+		h.Set(name, value)
+	}
+	if x.act.Fault == Gzip {
+		h.Set("Content-Encoding", "gzip")
+		x.zip = gzip.NewWriter(x.w)
+		x.out = x.zip
+	}
+	x.w.WriteHeader(status)
+	_ = http.NewResponseController(x.w).Flush() // who has left is seen by the next write
+}
+
+// Stream is Begin for a stream of events.
+func (x *Exchange) Stream() { x.Begin(http.StatusOK, "text/event-stream") }
+
+// Data writes one event in the plain form; false: nobody takes it any more.
+func (x *Exchange) Data(data string) bool {
+	ok := x.Write("data: " + data + "\n\n")
+	if ok {
+		x.sent.Add(1)
+	}
+	return ok
+}
+
+// Text writes a chunk with content for the first choice.
+func (x *Exchange) Text(content string) bool {
+	return x.Data(encode(chunk(x, 0, message{Content: &content}, "")))
+}
+
+// Finish writes the chunk that says why the first choice ended.
+func (x *Exchange) Finish(reason string) bool {
+	return x.Data(encode(chunk(x, 0, message{}, reason)))
+}
+
+// Done writes the end of a stream.
+func (x *Exchange) Done() bool { return x.Data("[DONE]") }
+
+// Write sends bytes as they are; false: nobody takes them any more.
+func (x *Exchange) Write(text string) bool {
+	select {
+	case <-x.gone:
+		return false
+	default:
+	}
+	if _, err := io.WriteString(x.out, text); err != nil {
+		return false
+	}
+	if x.zip != nil && x.zip.Flush() != nil {
+		return false
+	}
+	return http.NewResponseController(x.w).Flush() == nil
+}
+
+// Refuse answers with an error in the form of the protocol.
+func (x *Exchange) Refuse(status int, message string) {
+	if status == http.StatusTooManyRequests {
+		x.w.Header().Set("Retry-After", "7")
+	}
+	x.Begin(status, "application/json")
+	x.Write(encode(map[string]any{"error": map[string]any{
+		"message": message, "type": "error", "param": nil, "code": status,
+	}}))
+}
+
+// Die ends the connection in the middle of the answer. It does not return.
+func (x *Exchange) Die() { panic(http.ErrAbortHandler) }
+
+// Reset ends the connection with a reset, where that can be. It does not return.
+func (x *Exchange) Reset() {
+	if conn, _, err := http.NewResponseController(x.w).Hijack(); err == nil {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = conn.Close()
+	}
+	x.Die()
+}
+
+// end closes what the answer was packed into.
+func (x *Exchange) end() {
+	if x.zip != nil {
+		_ = x.zip.Close()
+	}
+}
+
+// pace writes a stream for measuring.
+func (x *Exchange) pace(p *Pace) bool {
+	x.Stream()
+	mark := "TEXT"
+	before, after, _ := strings.Cut("data: "+encode(chunk(x, 0, message{Content: &mark}, ""))+"\n\n", mark)
+	text := encode(p.Text)
+	text = text[1 : len(text)-1]
+	start := time.Now()
+	for n := range p.Chunks {
+		if !x.pause(time.Until(start.Add(time.Duration(n) * p.Every))) {
+			return false
+		}
+		if p.Stamp {
+			text = strconv.FormatInt(time.Now().UnixNano(), 10)
+		}
+		if !x.Write(before + text + after) {
+			return false
+		}
+		x.sent.Add(1)
+	}
+	if !x.Finish("stop") {
+		return false
+	}
+	if x.Asked.StreamOptions.IncludeUsage {
+		d := x.document("chat.completion.chunk")
+		d.Choices, d.Usage = []choice{}, usageOf(x.act.Usage, int64(p.Chunks))
+		if !x.Data(encode(d)) {
+			return false
+		}
+	}
+	return x.Done()
+}

@@ -1,0 +1,108 @@
+package llm
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"weir/schemas"
+)
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	record := &Request{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, closed: make(chan struct{})}
+	notJSON := json.Unmarshal(body, &record.Asked)
+	s.enter(record)
+	defer s.leave(record)
+	x := &Exchange{Request: record, w: w, out: w, gone: r.Context().Done()}
+	switch {
+	case r.URL.Path != Prefix+schemas.RouteChat:
+		x.Refuse(http.StatusNotFound, "there is nothing here")
+	case r.Method != http.MethodPost:
+		x.Refuse(http.StatusMethodNotAllowed, "only POST is served")
+	case s.cfg.Key != "" && record.Key() != s.cfg.Key:
+		x.Refuse(http.StatusUnauthorized, "Incorrect API key provided")
+	case notJSON != nil || record.Asked.Model == "" || len(record.Asked.Messages) == 0:
+		x.Refuse(http.StatusBadRequest, "model and messages are needed")
+	default:
+		x.act = s.act(record)
+		done := x.complete()
+		x.end()
+		record.done.Store(done && !ended(x.gone))
+		return
+	}
+	record.done.Store(!ended(x.gone))
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// complete answers a completion; false: not all of it.
+func (x *Exchange) complete() bool {
+	if !x.wait(x.act.Begin) {
+		return false
+	}
+	f := x.act.Fault
+	switch {
+	case x.act.Answer != nil:
+		x.act.Answer(x)
+		return true
+	case f == Hang:
+		x.Await()
+		return false
+	case f == Reset:
+		x.Reset()
+	case f == HTML, f == HTML200:
+		x.html()
+		return true
+	case f == Empty:
+		x.Begin(http.StatusOK, "text/event-stream")
+		return true
+	case f == EchoKeyError:
+		x.Refuse(http.StatusBadRequest, "the key "+x.Key()+" is not known")
+		return true
+	case f == ErrorOnly:
+		x.Begin(http.StatusOK, "application/json")
+		return x.Write(`{"error":{"code":429,"message":"` + x.message() + `"}}`)
+	case f.status() >= 300:
+		x.Refuse(f.status(), x.message())
+		return true
+	}
+	if x.act.Fault == EchoKeyHeader {
+		x.w.Header().Set("X-Request-Id", x.Key())
+	}
+	switch {
+	case x.act.Pace != nil && x.Asked.Stream:
+		return x.pace(x.act.Pace)
+	case f != JSONAnswer && (x.Asked.Stream || f == SSEAnswer):
+		return x.stream()
+	default:
+		return x.whole()
+	}
+}
+
+func (x *Exchange) html() {
+	status := http.StatusBadGateway
+	if x.act.Fault == HTML200 {
+		status = http.StatusOK
+	}
+	x.Begin(status, "text/html")
+	x.Write("<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><center><h1>502 Bad Gateway</h1></center></body>\r\n</html>\r\n")
+}
+
+// message is that of an error.
+func (x *Exchange) message() string {
+	if x.act.Message != "" {
+		return x.act.Message
+	}
+	return "the double has the fault " + string(x.act.Fault)
+}

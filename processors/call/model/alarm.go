@@ -1,0 +1,70 @@
+package model
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// alarm ends a wait that took too long. It belongs to one goroutine; a nil one never
+// rings.
+type alarm struct {
+	timer *time.Timer
+	rang  atomic.Bool
+}
+
+func newAlarm(end func()) *alarm {
+	a := &alarm{}
+	a.timer = time.AfterFunc(time.Hour, func() {
+		a.rang.Store(true)
+		end()
+	})
+	a.timer.Stop()
+	return a
+}
+
+// set has it ring after d, unless it is stopped before.
+func (a *alarm) set(d time.Duration) { a.timer.Reset(max(d, 0)) }
+
+func (a *alarm) stop() {
+	if a != nil {
+		a.timer.Stop()
+	}
+}
+
+// ringing reports whether it has rung.
+func (a *alarm) ringing() bool { return a != nil && a.rang.Load() }
+
+// graces is how many times as long as one byte a stream is waited for that has no end.
+const graces = 12
+
+// grace ends the wait for the end of a stream whose choices have ended. It belongs to one
+// goroutine; nil never begins.
+type grace struct {
+	*alarm
+	time  time.Duration
+	until time.Time // zero: it has not begun
+	waits bool
+}
+
+func newGrace(d time.Duration, end func()) *grace { return &grace{alarm: newAlarm(end), time: d} }
+
+// begin has it ring if nothing more comes in time.
+func (g *grace) begin() {
+	if g.until.IsZero() {
+		g.until = time.Now().Add(graces * g.time)
+	}
+	g.waits = true
+	g.more()
+}
+
+// more notes that something came.
+func (g *grace) more() {
+	if g != nil && g.waits && !g.ringing() {
+		g.set(min(g.time, time.Until(g.until)))
+	}
+}
+
+func (g *grace) stop() {
+	g.alarm.stop()
+	g.waits = false
+}

@@ -1,0 +1,165 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/redact"
+	"weir/schemas"
+)
+
+// slow is a stream of which each part takes its time, and which stays open behind them.
+type slow struct {
+	parts  []string
+	every  time.Duration
+	ends   bool // it does not stay open
+	closed chan struct{}
+	once   sync.Once
+	now    string // of a part
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	if s.now == "" {
+		var next <-chan time.Time // nothing more
+		switch {
+		case len(s.parts) > 0:
+			next = time.After(s.every)
+		case s.ends:
+			return 0, io.EOF
+		}
+		select {
+		case <-next:
+			s.now, s.parts = s.parts[0], s.parts[1:]
+		case <-s.closed:
+			return 0, &fault.Call{Code: schemas.Canceled, Sent: true}
+		}
+	}
+	n := copy(p, s.now)
+	s.now = s.now[n:]
+	return n, nil
+}
+
+func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
+
+// hear reads a stream.
+func hear(choices int64, s *slow) (told Told, took time.Duration, err error) {
+	s.closed = make(chan struct{})
+	start := time.Now()
+	e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{ID: "i", Stream: true, Choices: choices}}}
+	reply, err := (&listener{exchange: e, status: 200, asked: start, stream: s}).listen(context.Background())
+	if err == nil {
+		err = json.Unmarshal(reply.Answer.Body, &told)
+	}
+	return told, time.Since(start), err
+}
+
+func codeOf(err error) schemas.Code {
+	if failed, ok := errors.AsType[*fault.Call](err); ok {
+		return failed.Code
+	}
+	return ""
+}
+
+const (
+	firstEnds  = `data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\n"
+	secondEnds = `data: {"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":"stop"}]}` + "\n\n"
+	usage      = `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}` + "\n\n"
+)
+
+// TestEndOfChoices: an answer has as many choices as were asked for, unless its provider
+// says that it is over.
+func TestEndOfChoices(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		choices int64
+		s       *slow
+		code    schemas.Code
+		took    time.Duration
+		whole   string
+	}{
+		"one after the other, slowly": {2, &slow{parts: []string{firstEnds, secondEnds}, every: 20 * time.Second}, "", 45 * time.Second, `"b"`},
+		"one is missing":              {2, &slow{parts: []string{firstEnds}, ends: true}, schemas.UpstreamTruncated, 0, ""},
+		"one is missing, by its word": {2, &slow{parts: []string{firstEnds, "data: [DONE]\n\n"}}, "", 0, `"a"`},
+		"more than were asked for":    {1, &slow{parts: []string{firstEnds, secondEnds}, every: time.Second, ends: true}, "", 2 * time.Second, `"b"`},
+		"nobody has said how many":    {0, &slow{parts: []string{firstEnds}}, "", 5 * time.Second, `"a"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				told, took, err := hear(tt.choices, tt.s)
+				assert.Equal(t, tt.took, took)
+				require.Equal(t, tt.code, codeOf(err), "%v", err)
+				assert.Contains(t, string(told.Completion), tt.whole)
+			})
+		})
+	}
+}
+
+// TestGraceGoesByBytes: an end that comes slowly is waited for, and one that does not
+// come is not, whatever else does.
+func TestGraceGoesByBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := []string{firstEnds, usage[:2], usage[2:40], usage[40:70], usage[70:], "data: [DONE]\n\n"}
+		told, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
+		require.NoError(t, err)
+		require.NotNil(t, told.Usage)
+		assert.EqualValues(t, 3, told.Usage.Total)
+		assert.Equal(t, 24*time.Second, took)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		parts := []string{firstEnds}
+		for range 1000 {
+			parts = append(parts, ": still here\n\n")
+		}
+		told, took, err := hear(1, &slow{parts: parts, every: 4 * time.Second})
+		require.NoError(t, err)
+		assert.NotNil(t, told.Completion)
+		assert.Equal(t, 64*time.Second, took, "four, and a minute")
+	})
+}
+
+// endless gives one event again and again.
+type endless struct {
+	event string
+	left  int
+	at    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, e.event[e.at:])
+	if e.at += n; e.at == len(e.event) {
+		e.at, e.left = 0, e.left-1
+	}
+	return n, nil
+}
+
+func (*endless) Close() {}
+
+// BenchmarkListen is all that the adapter does with a chunk.
+func BenchmarkListen(b *testing.B) {
+	e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{ID: "i", Stream: true, Chunk: func(context.Context, Piece) error { return nil }}}}
+	l := &listener{
+		exchange: e, status: 200, asked: time.Now(),
+		scrub: redact.Values([]string{"sk-0123456789abcdef0123456789abcdef", "Bearer sk-0123456789abcdef0123456789abcdef"}),
+		stream: &endless{left: b.N, event: `data: {"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz012","object":"chat.completion.chunk","created":1727000000,"model":"some-model-2024-08-06",` +
+			`"service_tier":"default","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n"},
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	_, err := l.listen(b.Context())
+	require.Equal(b, schemas.UpstreamTruncated, codeOf(err))
+}

@@ -1,0 +1,225 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/internal/completion"
+	"weir/internal/redact"
+)
+
+// holder keeps chunks back as long as their texts, put together as their reader will,
+// may be a part of a secret. Nothing overtakes what is kept back.
+type holder struct {
+	scrub *redact.Scrubber
+	texts completion.Texts
+	lanes []*lane // by their numbers
+	some  []*lane // all of which pieces wait, and others
+	queue []*held
+	bytes int // in the queue
+	free  []*held
+	list  []completion.Chunk
+	buf   []byte
+}
+
+// lane is one text of the answer.
+type lane struct {
+	choice  int
+	pieces  *redact.Pieces
+	waiting []slot
+	listed  bool // it is in some
+}
+
+// slot is where a piece of a lane comes from.
+type slot struct {
+	in *held
+	at int
+}
+
+// held is one chunk, and what becomes of its texts.
+type held struct {
+	chunk  completion.Chunk
+	found  completion.Found
+	pieces []redact.Piece
+	left   int // of them
+}
+
+const (
+	// maxQueue and maxQueued are how many chunks wait, and their bytes: then it is
+	// decided by what is there.
+	maxQueue  = 4096
+	maxQueued = 1 << 20
+	// maxFree and maxKept are how many chunks' room is used again, and that of how many
+	// texts at most.
+	maxFree = 64
+	maxKept = 64
+	// maxBuffer is the most memory that is held on to for a text.
+	maxBuffer = 64 << 10
+	// every choice.
+	every = -1
+)
+
+// newHolder returns a holder; of a nil Scrubber one that keeps nothing back.
+func newHolder(s *redact.Scrubber) *holder { return &holder{scrub: s} }
+
+// add takes the next chunk and gives those that are decided, until the next call. ok is
+// false where an answer has more texts than any has.
+func (h *holder) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
+	if h.scrub == nil {
+		h.list = append(h.list[:0], c)
+		return h.list, true
+	}
+	in := h.room()
+	if in.chunk = c; !h.texts.Read(c.Raw, &in.found) {
+		return nil, false
+	}
+	if len(in.found.Raw) != len(c.Raw) { // it has lost what it said twice
+		if c, err := completion.ReadChunk(in.found.Raw); err == nil {
+			in.chunk = c
+		}
+	}
+	in.left = len(in.found.Texts)
+	in.pieces = slices.Grow(in.pieces[:0], in.left)[:in.left]
+	h.queue = append(h.queue, in)
+	h.bytes += len(in.chunk.Raw)
+	for i, t := range in.found.Texts {
+		l := h.lane(t)
+		l.waiting = append(l.waiting, slot{in, i})
+		l.take(l.pieces.Add(h.text(in.chunk.Raw, t)))
+		if len(l.waiting) > 0 && !l.listed {
+			l.listed = true
+			h.some = append(h.some, l)
+		}
+	}
+	for _, choice := range in.found.Ended {
+		h.decide(choice)
+	}
+	if len(h.queue) > maxQueue || h.bytes > maxQueued {
+		h.decide(every)
+	}
+	list, err := h.ready()
+	return list, err == nil
+}
+
+// room is a held to be filled.
+func (h *holder) room() *held {
+	n := len(h.free)
+	if n == 0 {
+		return &held{}
+	}
+	in := h.free[n-1]
+	h.free = h.free[:n-1]
+	return in
+}
+
+// lane is the lane of a text; numbers come in order.
+func (h *holder) lane(t completion.Text) *lane {
+	for t.Lane >= len(h.lanes) {
+		h.lanes = append(h.lanes, nil)
+	}
+	l := h.lanes[t.Lane]
+	if l == nil {
+		l = &lane{choice: t.Choice, pieces: h.scrub.Pieces()}
+		h.lanes[t.Lane] = l
+	}
+	return l
+}
+
+// text is a text as its reader has it, until the next call.
+func (h *holder) text(raw []byte, t completion.Text) []byte {
+	if cap(h.buf) > maxBuffer {
+		h.buf = nil
+	}
+	h.buf = t.Append(h.buf[:0], raw)
+	return h.buf
+}
+
+// end gives all that is left.
+func (h *holder) end() ([]completion.Chunk, error) {
+	h.decide(every)
+	return h.ready()
+}
+
+// decide ends the waiting of the lanes of a choice.
+func (h *holder) decide(choice int) {
+	h.some = slices.DeleteFunc(h.some, func(l *lane) bool {
+		if choice == every || l.choice == choice {
+			l.take(l.pieces.End())
+		}
+		l.listed = len(l.waiting) > 0
+		return !l.listed
+	})
+}
+
+func (l *lane) take(list []redact.Piece) {
+	for i, piece := range list {
+		s := l.waiting[i]
+		s.in.pieces[s.at] = piece
+		s.in.left--
+	}
+	l.waiting = slices.Delete(l.waiting, 0, len(list))
+}
+
+// ready takes the decided chunks from the front of the queue.
+func (h *holder) ready() ([]completion.Chunk, error) {
+	h.list = h.list[:0]
+	for _, in := range h.queue {
+		if in.left > 0 {
+			break
+		}
+		h.bytes -= len(in.chunk.Raw)
+		c, err := in.shown()
+		if err != nil {
+			return nil, err
+		}
+		h.list = append(h.list, c)
+		if len(h.free) < maxFree && cap(in.pieces) <= maxKept {
+			clear(in.pieces)
+			in.chunk, in.found.Raw = completion.Chunk{}, nil
+			h.free = append(h.free, in)
+		}
+	}
+	h.queue = slices.Delete(h.queue, 0, len(h.list))
+	return h.list, nil
+}
+
+// shown is the chunk without what was found in it. The tokens of a text with a secret
+// would spell it once more, and are left out.
+func (in *held) shown() (completion.Chunk, error) {
+	if !slices.ContainsFunc(in.pieces, func(p redact.Piece) bool { return p.Hit }) {
+		return in.chunk, nil
+	}
+	raw := in.chunk.Raw
+	var out []byte
+	kept, tokens := 0, in.found.Tokens
+	for i, t := range in.found.Texts {
+		for len(tokens) > 0 && tokens[0].From < t.From {
+			out, kept = null(out, raw, kept, tokens[0])
+			tokens = tokens[1:]
+		}
+		if t.From < kept || !in.pieces[i].Hit {
+			continue
+		}
+		text, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(in.pieces[i].Text, "\uFFFD"))
+		if err != nil {
+			return completion.Chunk{}, err
+		}
+		out = append(append(out, raw[kept:t.From]...), text...)
+		kept = t.To
+	}
+	for _, t := range tokens {
+		out, kept = null(out, raw, kept, t)
+	}
+	return completion.ReadChunk(append(out, raw[kept:]...))
+}
+
+// null writes what stands before a value, and null in its place; nothing where the value
+// was left out already.
+func null(out, raw []byte, kept int, value completion.Extent) ([]byte, int) {
+	if value.From < kept {
+		return out, kept
+	}
+	return append(append(out, raw[kept:value.From]...), "null"...), value.To
+}

@@ -1,0 +1,192 @@
+// Package model is the outward adapter for services that speak the chat completions
+// protocol: it hands the chunks of their answers on as they come, mends what they get
+// wrong, and keeps the secrets of their entries out of it.
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/outbound"
+	"weir/processors/call"
+	"weir/processors/call/added"
+	"weir/processors/call/dial"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// Config bounds what a model may answer.
+type Config struct {
+	// Event is the most data that one event, or an answer that is no stream, may have;
+	// default 8 MiB.
+	Event int64
+	// Stream is the most that a stream may have in all; default 256 MiB.
+	Stream int64
+	// Grace is how long a stream in which every choice has ended is waited for, for what
+	// was used and for its end: without a byte of it, and twelve times as long in all.
+	// Default 5 s.
+	Grace time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Event <= 0 {
+		c.Event = 8 << 20
+	}
+	if c.Stream <= 0 {
+		c.Stream = 256 << 20
+	}
+	if c.Grace <= 0 {
+		c.Grace = 5 * time.Second
+	}
+	return c
+}
+
+// Adapter calls models through the guarded client. It is safe for concurrent use.
+type Adapter struct {
+	client  *outbound.Client
+	secrets added.Secrets
+	cfg     Config
+}
+
+// New returns an Adapter.
+func New(c *outbound.Client, s added.Secrets, cfg Config) *Adapter {
+	return &Adapter{client: c, secrets: s, cfg: cfg.withDefaults()}
+}
+
+// Talk is one call of a model.
+type Talk struct {
+	// ID is given to an answer that has none.
+	ID string
+	// Stream: the caller reads chunks, of a model that answers as a whole too. Usage: it
+	// wants to read what was used.
+	Stream, Usage bool
+	// Choices is how many were asked for; 0: one. A stream is over without [DONE] when as
+	// many have ended.
+	Choices int64
+	// Connect, FirstByte and Idle bound the time until the connection stands, then until
+	// the answer begins, and then until anything more comes of it; zero: the attempt's own.
+	Connect, FirstByte, Idle time.Duration
+	// Chunk takes the next chunk for the reader, in order, on the goroutine of Do, which
+	// reads no further until it returns. Its error ends the call.
+	Chunk func(ctx context.Context, c Piece) error
+	// Clean is told, before Chunk is called, how secrets of the entry are taken out of what
+	// is put together from chunks. Chunk is given none, in one piece or in several; this is
+	// the last word, as it is where the answer comes to its end. nil: nobody asks.
+	Clean func(scrub func(doc json.RawMessage) json.RawMessage)
+	// Done returns once every chunk is on the log. It is called before Do returns, if
+	// Chunk was called, whatever came of the call.
+	Done func(ctx context.Context) error
+}
+
+// Piece is one chunk of an answer.
+type Piece struct {
+	// Raw is what the reader is given; nil: nothing, for it only counts.
+	Raw json.RawMessage
+	// Output is an estimate of the tokens of the answer so far.
+	Output int64
+}
+
+// Told is the body of a Reply's answer: what a model said in all.
+type Told struct {
+	// Completion is the whole answer of a success.
+	Completion json.RawMessage `json:"completion,omitempty"`
+	// Usage is the provider's word; nil: it has not told. Output is an estimate of the
+	// tokens of the answer.
+	Usage   *schemas.ChatUsage `json:"usage,omitempty"`
+	Output  int64              `json:"output,omitempty"`
+	Reasons []string           `json:"reasons,omitempty"`
+	// Fault is what the provider said went wrong: with its status where it refused, and
+	// with a 2xx status of the answer where it said so in the stream.
+	Fault *Fault `json:"fault,omitempty"`
+	// Began: a part of the answer had been given to the reader.
+	Began bool `json:"began,omitempty"`
+	// First is how long it took until the first of the answer.
+	First time.Duration `json:"first_ns,omitempty"`
+}
+
+// Fault is an error of a provider, as its caller may read it.
+type Fault struct {
+	Status  int    `json:"status,omitempty"` // where the provider named one
+	Message string `json:"message,omitempty"`
+}
+
+// For returns an adapter for one call. A success has a whole answer that ended: a
+// stream without [DONE] has, once as many choices as were asked for said why they ended,
+// and otherwise is UPSTREAM_TRUNCATED. Any other status has the Fault. The answer's Hash is that of
+// what came. An error of Chunk, or of Done where nothing else went wrong, is returned as
+// it is.
+func (a *Adapter) For(t Talk) call.Adapter { return voice{a, t} }
+
+type voice struct {
+	*Adapter
+	talk Talk
+}
+
+// Open dials the provider.
+func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+	if v.talk.Connect > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, v.talk.Connect)
+		defer cancel()
+	}
+	line, err := dial.Open(ctx, v.client, p)
+	if err != nil {
+		return nil, err
+	}
+	return &exchange{line, v}, nil
+}
+
+type exchange struct {
+	*dial.Line
+	voice
+}
+
+// Do asks the provider and reads its answer. The secrets of its entry are read as late
+// as can be. Where a traffic rule answers, its answer is read like the provider's.
+func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+	if e.Pass.Mocked() {
+		r := e.Mock()
+		l := &listener{exchange: e, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
+		l.status, l.retryAfter = r.Status, r.RetryAfter
+		return l.listen(ctx)
+	}
+	own, err := added.Read(e.secrets, e.Pass)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	c := e.Pass.Call()
+	body, err := added.Members(c.Body, own.Body)
+	if err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+	}
+	asked := time.Now()
+	limits := outbound.StreamLimits{Header: -1, Idle: e.talk.Idle, Bytes: e.cfg.Stream}
+	if e.talk.FirstByte > 0 {
+		limits.Header = e.talk.FirstByte
+	}
+	s, err := e.Conn.Stream(ctx, outbound.Request{
+		Headers: c.Headers, Injected: own.Headers, Query: own.Query,
+		Body: body, ContentType: "application/json",
+	}, limits)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	defer s.Close()
+	l := &listener{exchange: e, stream: s, asked: asked, scrub: own.Scrubber()}
+	l.status, l.retryAfter = s.Status, s.RetryAfter
+	if e.talk.FirstByte > 0 {
+		l.first = newAlarm(s.Close)
+		l.first.set(e.talk.FirstByte - time.Since(asked))
+		defer l.first.stop()
+	}
+	return l.listen(ctx)
+}
+
+// page is a body that is all there.
+type page struct{ *bytes.Reader }
+
+// Close does nothing.
+func (page) Close() {}

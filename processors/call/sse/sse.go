@@ -1,0 +1,207 @@
+// Package sse reads streams of server-sent events as they come, from services that
+// do not always write them well.
+package sse
+
+import (
+	"bytes"
+	"io"
+	"unicode/utf8"
+)
+
+// Event is one event of a stream. What it holds is valid until the next one
+// is read.
+type Event struct {
+	// Name is as it came, unless it is over the limit: then it has none.
+	Name string
+	// Data is the data lines, joined; nil where they are over the limit.
+	Data []byte
+	Size int // of Data, also where it is over the limit
+	// Cut: the stream ended before the blank line that ends an event.
+	Cut bool
+	// Mended: the data was not valid UTF-8 as it came.
+	Mended bool
+}
+
+// Over reports whether the data was larger than is kept.
+func (e Event) Over() bool { return e.Size > len(e.Data) }
+
+// Reader reads events as they come, by the rules of the server-sent events of
+// HTML: any line ends, a byte order mark, comments, fields without a colon. It
+// differs where such services need it: an event without data is an event if it has a
+// name, and one that the end of the stream cut off is given, and said to be cut.
+// It holds no more than one line and one event, each up to the limit.
+type Reader struct {
+	r     io.Reader
+	limit int
+
+	chunk    []byte
+	pos, end int
+	err      error // of r
+	skipLF   bool  // the last line ended in CR
+	begun    bool  // the first line has been read
+
+	line []byte
+	data []byte
+}
+
+// chunkSize is how much is asked of the connection at a time.
+const chunkSize = 4 << 10
+
+// fieldRoom is what a line may have beside the data that the limit is for.
+const fieldRoom = 128
+
+// keepBuffer is the most memory that is held on to from one event to the next.
+const keepBuffer = 64 << 10
+
+// New returns a reader that keeps of a line, and of an event, no more than limit.
+func New(r io.Reader, limit int) *Reader {
+	return &Reader{r: r, limit: limit, chunk: make([]byte, chunkSize)}
+}
+
+// Next returns the next event. Its error is that of the connection, io.EOF at
+// the end.
+func (s *Reader) Next() (Event, error) {
+	var ev Event
+	s.data = reuse(s.data)
+	lines, pending := 0, false // data lines; whether there is anything to give
+	for {
+		line, size, ended := s.readLine()
+		if len(line) == 0 && size == 0 && ended {
+			if !pending {
+				continue
+			}
+			return s.finish(ev), nil
+		}
+		if size > 0 {
+			name, value := field(line)
+			switch string(name) {
+			case "event":
+				ev.Name = ""
+				if size == len(line) { // of a part nobody could say what it is the part of
+					ev.Name = string(value)
+				}
+				pending = pending || ev.Name != ""
+			case "data":
+				pending = true
+				s.add(&ev, value, size-(len(line)-len(value)), lines)
+				lines++
+			}
+		}
+		if ended {
+			continue
+		}
+		if pending {
+			ev.Cut = true
+			return s.finish(ev), nil
+		}
+		return ev, s.err
+	}
+}
+
+// add joins one more data line to an event, where there is room for it. size is
+// what the value has, which may be more than was kept of it.
+func (s *Reader) add(ev *Event, value []byte, size, lines int) {
+	whole := ev.Size == len(s.data)
+	if lines > 0 {
+		ev.Size++
+	}
+	ev.Size += size
+	if !whole || ev.Size > s.limit {
+		s.data = s.data[:0]
+		return
+	}
+	if lines > 0 {
+		s.data = append(s.data, '\n')
+	}
+	s.data = append(s.data, value...)
+}
+
+func (s *Reader) finish(ev Event) Event {
+	if ev.Size != len(s.data) {
+		return ev
+	}
+	ev.Data = s.data
+	if !utf8.Valid(ev.Data) { // it is mended as the standard has it
+		ev.Data = bytes.ToValidUTF8(ev.Data, []byte("\uFFFD"))
+		ev.Size, ev.Mended = len(ev.Data), true
+	}
+	return ev
+}
+
+// field cuts a line at its first colon; one space behind it is not the value's.
+// A line that begins with a colon is a comment: its name is empty.
+func field(line []byte) (name, value []byte) {
+	name, value, _ = bytes.Cut(line, []byte(":"))
+	return name, bytes.TrimPrefix(value, []byte(" "))
+}
+
+// readLine returns one line without its end, and how long it is: of one over the
+// limit only the beginning is kept. ended is false where the stream ended first.
+func (s *Reader) readLine() (line []byte, size int, ended bool) {
+	s.line = reuse(s.line)
+	for {
+		if s.pos == s.end && !s.fill() {
+			line := s.first(s.line)
+			return line, size - (len(s.line) - len(line)), false
+		}
+		if s.skipLF {
+			s.skipLF = false
+			if s.chunk[s.pos] == '\n' {
+				s.pos++
+				continue
+			}
+		}
+		rest := s.chunk[s.pos:s.end]
+		n := bytes.IndexAny(rest, "\r\n")
+		part := rest
+		if n >= 0 {
+			part = rest[:n]
+		}
+		size += len(part)
+		if room := s.limit + fieldRoom - len(s.line); room > 0 {
+			s.line = append(s.line, part[:min(room, len(part))]...)
+		}
+		s.pos += len(part)
+		if n >= 0 {
+			s.skipLF = rest[n] == '\r'
+			s.pos++
+			line := s.first(s.line)
+			return line, size - (len(s.line) - len(line)), true
+		}
+	}
+}
+
+// first takes the byte order mark off the first line.
+func (s *Reader) first(line []byte) []byte {
+	if s.begun {
+		return line
+	}
+	s.begun = true
+	return bytes.TrimPrefix(line, []byte("\uFEFF"))
+}
+
+// fill reads on; false at the end. A reader that gives nothing and no error is
+// asked again, as often as an io.Reader may need it.
+func (s *Reader) fill() bool {
+	for range 100 {
+		if s.err != nil {
+			return false
+		}
+		var n int
+		n, s.err = s.r.Read(s.chunk)
+		if n > 0 {
+			s.pos, s.end = 0, n
+			return true
+		}
+	}
+	s.err = io.ErrNoProgress
+	return false
+}
+
+// reuse empties a buffer and lets go of a large one.
+func reuse(b []byte) []byte {
+	if cap(b) > keepBuffer {
+		return nil
+	}
+	return b[:0]
+}

@@ -1,0 +1,137 @@
+// Package chat performs actions of kind chat: it holds what a completion may cost, asks
+// one upstream after the other until one begins to answer, writes the answer to the log
+// as it comes, and settles with what it came to.
+//
+// Every try of an upstream is a step of its own, so that the log says what was tried.
+// What follows a step is decided by what the log holds of it, and not by what the worker
+// remembers: whoever takes the action up goes on as this one would have.
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+
+	"weir/internal/budget"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/processors/call"
+	"weir/processors/call/model"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Ledger is where the events of a completion are written, and read back.
+type Ledger interface {
+	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	// Replay gives an action's events so far, in order.
+	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
+	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+}
+
+// Caller makes the attempts of a call.
+type Caller interface {
+	Run(ctx context.Context, t *call.Task) (call.Result, error)
+}
+
+// Recorder leaves evidence.
+type Recorder interface {
+	// Recall has a state know what an earlier worker has left.
+	Recall(ctx context.Context, st *ledger.State) error
+	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
+}
+
+// Answers reads answers, wherever they are kept.
+type Answers interface {
+	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+}
+
+// Adapter speaks the protocol of models.
+type Adapter interface {
+	For(t model.Talk) call.Adapter
+}
+
+// Budgets hold what completions may cost; see budget.Book.
+type Budgets interface {
+	Reserve(ctx context.Context, o budget.Order) (budget.Grant, error)
+	Settle(ctx context.Context, o budget.Order, used *schemas.ChatUsage) error
+}
+
+// Metrics describe completions. Models and upstreams are those of the configuration.
+type Metrics interface {
+	// ChatCalled counts one call of a model: what it used and how long it took, in all and
+	// until the first of the answer.
+	ChatCalled(a schemas.ChatAudit, code schemas.Code)
+	// ChatRefused counts a completion that a budget refused.
+	ChatRefused(source string)
+}
+
+// Config is what Chat needs besides its collaborators.
+type Config struct {
+	// Models are those in force.
+	Models  func() *models.Set
+	Adapter Adapter
+	Budgets Budgets // nil: there are none
+	// Mac is the keyed hash that stands for content in a tenant's evidence; nil: it has
+	// no hashes.
+	Mac     func(tenant, content string) string
+	Metrics Metrics // nil: nobody counts
+	// Draining is closed when no more is to be begun; nil never is.
+	Draining <-chan struct{}
+	// Rand is for tests. Default: rand.Float64.
+	Rand func() float64
+}
+
+// Chat performs kind chat. It is safe for concurrent use.
+type Chat struct {
+	ledger   Ledger
+	caller   Caller
+	recorder Recorder
+	answers  Answers
+	cfg      Config
+}
+
+// New returns a performer of completions.
+func New(l Ledger, c Caller, r Recorder, a Answers, cfg Config) *Chat {
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Float64
+	}
+	return &Chat{ledger: l, caller: c, recorder: r, answers: a, cfg: cfg}
+}
+
+// Perform works until the completion has a verdict.
+func (c *Chat) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
+	order, err := payload(st)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, told: map[int]*model.Told{}}
+	if err := w.regrant(ctx); err != nil {
+		return settle.Verdict{}, err
+	}
+	if err := w.takeOver(ctx); err != nil {
+		return settle.Verdict{}, err
+	}
+	e, err := w.ask(ctx)
+	if err != nil {
+		return settle.Verdict{}, err
+	}
+	return w.close(ctx, e)
+}
+
+// Evidence is nothing: what a call leaves is said partly by its answer and by the deltas,
+// which take reading, so that Perform itself leaves what an earlier worker has not.
+func (c *Chat) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
+
+// payload reads the order of an action.
+func payload(st *ledger.State) (schemas.ChatOrder, error) {
+	var o schemas.ChatOrder
+	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
+	}
+	if o.Model == "" || len(o.Body) == 0 {
+		return o, &fault.Parked{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}
+	}
+	return o, nil
+}

@@ -1,0 +1,163 @@
+package chat_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/weirtest/rulebook"
+	"weir/schemas"
+)
+
+// life is a completion as its upstreams make it. None of them knows that workers die.
+type life struct {
+	order   schemas.ChatOrder
+	acts    map[string][]act
+	budgets []schemas.Budget
+	outcome schemas.Outcome
+	cancel  time.Duration
+	change  func(a *schemas.Action)
+	rules   []schemas.Rule
+}
+
+func lives() map[string]func() life {
+	all := []schemas.Budget{
+		{Name: "all", Tokens: 1_000_000, Requests: 100, Nanos: 1 << 50},
+		{Name: "mine", Per: []string{schemas.PerToken, schemas.PerModel}, Tokens: 500_000, Window: time.Hour},
+	}
+	return map[string]func() life{
+		"a stream": func() life {
+			return life{order: order("small"), budgets: all, acts: map[string][]act{"a": {{texts: []string{"Hel", "lo"}, every: time.Millisecond}}}, outcome: schemas.OutcomeSucceeded}
+		},
+		"a whole": func() life { return life{order: whole(), budgets: all, outcome: schemas.OutcomeSucceeded} },
+		"the third answers": func() life {
+			return life{order: order("small"), budgets: all, acts: map[string][]act{
+				"a": {{status: 503}}, "b": {{open: &fault.Call{Code: schemas.UpstreamConnect}}}, "c": {{texts: []string{"Hello"}}},
+			}, outcome: schemas.OutcomeSucceeded}
+		},
+		"it breaks off": func() life {
+			a := broke(schemas.UpstreamTruncated, 200)
+			a.texts, a.every = []string{"Hel", "lo"}, time.Millisecond
+			return life{order: order("small"), budgets: all, acts: map[string][]act{"a": {a}}, outcome: schemas.OutcomeFailed}
+		},
+		"canceled": func() life {
+			return life{order: order("small"), budgets: all, acts: map[string][]act{"a": {{texts: []string{"Hel"}, hang: true}}}, cancel: time.Minute, outcome: schemas.OutcomeCanceled}
+		},
+		"it is over a budget": func() life {
+			return life{order: order("small"), budgets: []schemas.Budget{all[0], {Name: "none", Tokens: 10}}, outcome: schemas.OutcomeDenied}
+		},
+		"no other call fits": func() life {
+			slow := broke(schemas.UpstreamTimeout, 0)
+			return life{
+				order: whole(), budgets: []schemas.Budget{all[0], {Name: "tight", Tokens: 1_500}}, outcome: schemas.OutcomeFailed,
+				acts: map[string][]act{"a": {slow}, "b": {slow}},
+			}
+		},
+		"it is cut off": func() life {
+			return life{
+				order: order("small"), budgets: []schemas.Budget{{Name: "all", Tokens: 410}},
+				acts:    map[string][]act{"a": {{texts: manyTexts(30, "tok "), every: time.Millisecond}}},
+				outcome: schemas.OutcomeFailed,
+			}
+		},
+		"a rule answers": func() life {
+			return life{
+				order: order("small"), budgets: all, rules: []schemas.Rule{rulebook.Mock("m", "*://*:*/*", 200, `{}`)},
+				acts:    map[string][]act{"a": {{texts: []string{"Hel", "lo"}, every: time.Millisecond}}},
+				outcome: schemas.OutcomeSucceeded,
+			}
+		},
+		"nobody lets it": func() life {
+			return life{order: order("small"), budgets: all, outcome: schemas.OutcomeDenied, change: func(a *schemas.Action) { a.Entries = []string{"other"} }}
+		},
+	}
+}
+
+// TestCrashAtEveryStep kills the worker at each thing it does, done or not: there is one
+// end, nobody is asked behind the first chunk, evidence and budgets say each thing once,
+// and what was read as it came is what the end says.
+func TestCrashAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for name, of := range lives() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps := 0
+			for _, kept := range []bool{false, true} {
+				for n, crashed := 0, true; crashed; n++ {
+					synctest.Test(t, func(t *testing.T) {
+						crashed = crash(t, of(), n, kept, fmt.Sprintf("%s, step %d, done %v", name, n, kept))
+					})
+					steps = max(steps, n)
+				}
+			}
+			require.Greater(t, steps, 3, "the workers did too little for a test")
+		})
+	}
+}
+
+func crash(t *testing.T, l life, n int, kept bool, msg string) (crashed bool) {
+	t.Helper()
+	h := newHouse(t, modelOf("small", "a", "b", "c"))
+	h.budgets = l.budgets
+	if l.rules != nil {
+		h.book.Put(t, l.rules...)
+	}
+	maps.Copy(h.acts, l.acts)
+	if l.change == nil {
+		l.change = func(*schemas.Action) {}
+	}
+	h.accept(l.order, l.change)
+	h.steps, h.kept = n, kept
+	if l.cancel > 0 {
+		go func() {
+			time.Sleep(l.cancel)
+			h.cancel()
+		}()
+	}
+	h.advance(2 * deadline)
+	e := h.end(msg)
+	broken := e.result.Error != nil && e.Code == schemas.Interrupted
+	if !broken {
+		require.Equal(t, l.outcome, e.Outcome, msg)
+	} else {
+		require.Positive(t, e.deltas, "%s: another is asked as long as nobody has read anything", msg)
+	}
+	spoke := 0
+	for i, a := range e.attempts {
+		require.Equal(t, i, a.Step-e.attempts[0].Step, msg)
+		require.Equal(t, l.rules == nil, !a.Mocked(), msg)
+		require.Equal(t, 1, a.Number, msg)
+		if a.Result.Status == 200 {
+			spoke++
+		}
+	}
+	require.LessOrEqual(t, spoke, 1, msg)
+	h.accounts(e, msg)
+	require.LessOrEqual(t, h.crashes, 1, msg)
+	return h.crashes > 0
+}
+
+// accounts holds what the budgets say against the end.
+func (h *house) accounts(e end, msg string) {
+	h.t.Helper()
+	for _, b := range h.budgets {
+		v := h.account(b.Name)
+		require.Zero(h.t, v.Open, "%s: something is still held of %s", msg, b.Name)
+		var used schemas.ChatUsage
+		if e.result.Usage != nil {
+			used = *e.result.Usage
+		}
+		if v.Tokens != nil && b.Window == 0 {
+			assert.InDelta(h.t, float64(used.Total), v.Tokens.Used, 0, "%s: %s", msg, b.Name)
+		}
+		if v.USD != nil && b.Window == 0 {
+			assert.InDelta(h.t, float64(used.Nanos)/1e9, v.USD.Used, 1e-9, "%s: %s", msg, b.Name)
+		}
+	}
+}

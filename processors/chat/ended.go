@@ -1,0 +1,72 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/processors/call/model"
+	"weir/schemas"
+)
+
+// Ended settles the budgets of a completion that ended without a verdict of Perform's, and
+// frees what is held of one whose budgets were settled: it was held too late, by a worker
+// that did not know of the end yet.
+func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
+	s := st.Settled
+	if c.cfg.Budgets == nil || s == nil {
+		return nil
+	}
+	judged := s.Result != nil || s.ResultBlob != ""
+	if judged && st.Inherited < st.N { // this worker has just written the end, behind the settling
+		return nil
+	}
+	if st.Action.Payload == nil { // nobody reads that of an action which is found settled
+		doc, err := c.ledger.Blob(ctx, nil, st.Action.PayloadBlob)
+		if err != nil && !errors.Is(err, fault.ErrNotFound) {
+			return err
+		}
+		st.Action.Payload = doc
+	}
+	order, err := payload(st)
+	if err != nil {
+		return nil //nolint:nilerr // what cannot be read has held nothing, or its object is gone
+	}
+	w := &work{Chat: c, st: st, order: order, made: map[int]models.Candidate{}, denied: map[place]bool{}, told: map[int]*model.Told{}}
+	var used *schemas.ChatUsage
+	if !judged {
+		if used, err = w.owed(ctx); err != nil {
+			return err
+		}
+	}
+	return w.pay(ctx, used)
+}
+
+// owed is what a completion has used that was put aside. An attempt that was left open was
+// made, for all that is known; and where it is put aside because the log's word on an
+// attempt cannot be read, that attempt is charged like one of which there is none.
+func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
+	st := *w.st
+	st.Attempts = slices.Clone(st.Attempts)
+	w.st = &st
+	for at, t := range st.Attempts {
+		unknown := schemas.Attempted{Step: t.Step, Number: t.Number, Hop: t.Hop, Code: schemas.Interrupted, Sent: true}
+		if t.Result == nil {
+			st.Attempts[at].Result = &unknown
+		}
+		if _, err := w.charge(ctx, at); unreadable(err) {
+			st.Attempts[at].Result, w.part = &unknown, &part{}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return w.used(ctx)
+}
+
+func unreadable(err error) bool {
+	_, parked := errors.AsType[*fault.Parked](err)
+	return parked || errors.Is(err, fault.ErrNotFound)
+}

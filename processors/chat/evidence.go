@@ -1,0 +1,135 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+
+	"weir/internal/budget"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/processors/call"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// takeOver leaves what the attempts of an earlier worker should have left.
+func (w *work) takeOver(ctx context.Context) error {
+	if w.st.Inherited <= 1 || len(w.st.Attempts) == 0 {
+		return nil
+	}
+	if err := w.recorder.Recall(ctx, w.st); err != nil {
+		return err
+	}
+	for at, t := range w.st.Attempts {
+		if t.Result == nil || w.st.Left[settle.AttemptID(w.st.ID, t.Attempt)] {
+			continue
+		}
+		if err := w.leave(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave leaves the evidence of an attempt, and counts it.
+func (w *work) leave(ctx context.Context, at int) error {
+	t := w.st.Attempts[at]
+	a, err := w.audit(ctx, at)
+	if err != nil {
+		return err
+	}
+	d, code := t.LastWord(), w.codeOf(at)
+	rec, err := record(w.st, settle.AttemptID(w.st.ID, t.Attempt), code, a)
+	if err != nil {
+		return err
+	}
+	rec.Entry, rec.PolicyVersion, rec.Shadow, rec.Traffic = d.Entry, d.Version, d.Shadow, d.Traffic
+	records := []schemas.Evidence{rec}
+	refusal, refused, err := settle.Refusal(w.st, t, "POST", target(a.Upstream), call.Describe(t.Result.Code))
+	if err != nil {
+		return err
+	}
+	if refused {
+		records = append(records, refusal)
+	}
+	if err := w.recorder.Leave(ctx, w.st, records...); err != nil {
+		return err
+	}
+	if w.cfg.Metrics != nil {
+		w.cfg.Metrics.ChatCalled(a, code)
+	}
+	return nil
+}
+
+// codeOf is how an attempt ended; empty: with a completion. It has been told by now.
+func (w *work) codeOf(at int) schemas.Code {
+	res := w.st.Attempts[at].Result
+	if told := w.told[at]; told != nil && !succeeded(res.Status, told) {
+		return schemas.ModelFailed
+	}
+	return res.Code
+}
+
+// audit says of an attempt what may be said without content.
+func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
+	t, c := w.st.Attempts[at], w.candidate(at)
+	res := t.Result
+	a := schemas.ChatAudit{
+		Asked: w.order.Model, Model: c.Name, Sent: c.Send, Upstream: c.Upstream.Name, TaskID: w.order.TaskID,
+		Attempt: t.Step + 1, Stream: w.order.Stream, Status: res.Status, SentOut: res.Sent, DurationMS: res.Duration.Milliseconds(),
+		RequestHash: w.mac(t.Digest),
+	}
+	told, err := w.tell(ctx, at)
+	if err != nil {
+		return a, err
+	}
+	if a.Usage, err = w.charge(ctx, at); err != nil {
+		return a, err
+	}
+	answered := ""
+	if told != nil {
+		a.Finish, a.FirstMS = told.Reasons, told.First.Milliseconds()
+		answered = modelOf(told.Completion)
+	} else if w.given() && at == len(w.st.Attempts)-1 {
+		p, err := w.broken(ctx)
+		if err != nil {
+			return a, err
+		}
+		a.Finish, answered = p.reasons, modelOf(p.document)
+	}
+	if res.Answer != nil {
+		a.ResponseHash = w.mac(res.Answer.Hash)
+	}
+	if res.Code == schemas.BudgetExhausted {
+		a.LimitSource = cmp.Or(w.grant.Source, w.grant.Cap)
+	}
+	a.GenAI = attributes(a, answered, w.codeOf(at))
+	return a, nil
+}
+
+func (w *work) mac(content string) string {
+	if w.cfg.Mac == nil || content == "" {
+		return ""
+	}
+	return w.cfg.Mac(w.st.Tenant, content)
+}
+
+// budgetID is the evidence id of a completion that a budget refused.
+func budgetID(action string) string { return action + ".budget" }
+
+// refusalRecord is the evidence of that.
+func (w *work) refusalRecord(list []models.Candidate, r *budget.Refusal, code schemas.Code) (schemas.Evidence, error) {
+	a := schemas.ChatAudit{Asked: w.order.Model, TaskID: w.order.TaskID, Stream: w.order.Stream, LimitSource: r.Source}
+	if len(list) > 0 {
+		a.Model = list[0].Name
+	}
+	a.GenAI = attributes(a, "", code)
+	return record(w.st, budgetID(w.st.ID), code, a)
+}
+
+func record(st *ledger.State, id string, code schemas.Code, a schemas.ChatAudit) (schemas.Evidence, error) {
+	payload, err := ledger.Encode(a)
+	return schemas.Evidence{
+		ID: id, Tenant: st.Tenant, ActionID: st.ID, Kind: schemas.EvidenceChat, Code: code, Payload: payload,
+	}, err
+}

@@ -1,0 +1,14 @@
+package chat
+
+import (
+	"weir/internal/ledger"
+	"weir/processors/call/model"
+	"weir/schemas"
+)
+
+// Answered is what becomes of an answer with a status, and nothing of an answer in it:
+// whether another upstream is asked, and the caller's own status if not.
+func Answered(status int) (falls bool, own int) {
+	t := &ledger.Try{Result: &schemas.Attempted{Status: status, Sent: true}}
+	return follows(t, &model.Told{}), rejection(status)
+}

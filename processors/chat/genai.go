@@ -1,0 +1,41 @@
+package chat
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"weir/schemas"
+)
+
+// attributes describe a call in the words of OpenTelemetry's conventions for generative
+// AI. answered is the model that its provider names in the answer.
+func attributes(a schemas.ChatAudit, answered string, code schemas.Code) map[string]any {
+	m := map[string]any{"gen_ai.operation.name": "chat", "gen_ai.request.model": cmp.Or(a.Sent, a.Model, a.Asked)}
+	if a.Upstream != "" {
+		m["gen_ai.provider.name"] = a.Upstream
+	}
+	if told := schemas.ChatModel(a.Sent, answered); told != "" {
+		m["gen_ai.response.model"] = told
+	}
+	if len(a.Finish) > 0 {
+		m["gen_ai.response.finish_reasons"] = a.Finish
+	}
+	if u := a.Usage; u != nil {
+		m["gen_ai.usage.input_tokens"], m["gen_ai.usage.output_tokens"] = u.Prompt, u.Completion
+	}
+	if code != "" {
+		m["error.type"] = string(code)
+	}
+	return m
+}
+
+// modelOf is the model that an answer names.
+func modelOf(document json.RawMessage) string {
+	var d struct {
+		Model string `json:"model"`
+	}
+	if len(document) == 0 || json.Unmarshal(document, &d) != nil {
+		return ""
+	}
+	return d.Model
+}

@@ -1,0 +1,199 @@
+package chat_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/budget"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// books is a book over the house's accounts, with some budgets.
+func (h *house) books(list ...schemas.Budget) *budget.Book {
+	return budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
+}
+
+// holds has somebody else hold so much of some budgets.
+func (h *house) holds(prompt int64, list ...schemas.Budget) {
+	h.t.Helper()
+	_, err := h.books(list...).Reserve(h.t.Context(), budget.Order{
+		Tenant: ref.Tenant, Action: "other", Token: "tok-2", Models: []string{"small"}, Prompt: prompt, Output: 1, Until: time.Now().Add(time.Hour),
+	})
+	require.NoError(h.t, err)
+}
+
+// dies has a worker begin a completion, and go down while it is under way.
+func (h *house) dies(after time.Duration) schemas.Record {
+	h.t.Helper()
+	rec := h.queue[0].rec
+	h.queue = nil
+	done := make(chan error, 1)
+	go func() { done <- h.worker.Handle(h.ctx, rec, true) }()
+	time.Sleep(after)
+	h.stop()
+	require.Error(h.t, <-done)
+	h.hire()
+	return rec
+}
+
+// TestWhatADeadWorkerUsed is charged, though the next one is refused: the window in which
+// it was begun is over, and another's completions have filled the next.
+func TestWhatADeadWorkerUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "total", Tokens: 100_000}, {Name: "minute", Window: time.Minute, Tokens: 1_600}}
+		h.acts["a"] = []act{{hang: true}}
+		h.accept(order("small"))
+		rec := h.dies(30 * time.Second)
+		time.Sleep(90 * time.Second)
+		h.holds(1_500, h.budgets[1])
+		require.NoError(t, h.worker.Handle(h.ctx, rec, false))
+		e := h.end("")
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.RateLimited}, []any{e.Outcome, e.Code})
+		assert.Positive(t, e.result.Usage.Total)
+		v := h.account("total")
+		assert.InDelta(t, e.result.Usage.Total, v.Tokens.Used, 0)
+		assert.Zero(t, v.Tokens.Held)
+	})
+}
+
+// TestWhatADeadWorkerHeld is free where nothing was sent, and the next one is refused.
+func TestWhatADeadWorkerHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "minute", Window: time.Minute, Requests: 1}, {Name: "total", Tokens: 100_000}}
+		h.accept(order("small"))
+		rec := h.queue[0].rec
+		h.queue = nil
+		n := 0
+		h.hook = func(schemas.Append) error {
+			if n++; n > 1 { // it has started, and says no more
+				return fault.ErrFull
+			}
+			return nil
+		}
+		h.toWork(true)
+		require.Error(t, h.worker.Handle(h.ctx, rec, true))
+		h.toWork(false)
+		require.Equal(t, 1, h.account("total").Open)
+		h.hook = nil
+		time.Sleep(2 * time.Minute)
+		h.holds(1, h.budgets[0])
+		require.NoError(t, h.worker.Handle(h.ctx, rec, false))
+		e := h.end("")
+		assert.Equal(t, []any{schemas.OutcomeDenied, schemas.RateLimited}, []any{e.Outcome, e.Code})
+		assert.Empty(t, h.asked())
+		assert.Zero(t, h.account("total").Open)
+	})
+}
+
+// TestAnAccountThatCannotBeRead keeps no completion from its end.
+func TestAnAccountThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	spoil := func(h *house, name string) {
+		h.shelf.mu.Lock()
+		defer h.shelf.mu.Unlock()
+		found := false
+		for key, r := range h.shelf.kept {
+			if strings.Contains(key, name) {
+				h.shelf.seq++ // a newer version has written it
+				r.Seq, r.Data = h.shelf.seq, []byte(`{"v":2}`)
+				h.shelf.kept[key], found = r, true
+			}
+		}
+		require.True(t, found)
+	}
+	budgets := []schemas.Budget{{Name: "first", Tokens: 100_000}, {Name: "total", Tokens: 100_000}, {Name: "zlast", Tokens: 100_000}}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = budgets
+		h.holds(1, budgets[1])
+		spoil(h, "total")
+		e := h.run(order("small"))
+		assert.Equal(t, []any{schemas.OutcomeDenied, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.Contains(t, e.result.Error.Message, "cannot be read")
+		assert.JSONEq(t, `{"limit_source":"total"}`, string(e.result.Error.Metadata))
+		assert.Equal(t, "total", e.audits[0].LimitSource)
+		assert.Empty(t, h.asked())
+		assert.Zero(t, h.account("first").Open)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = budgets
+		h.acts["a"] = []act{{texts: []string{"Hello"}, then: func() { spoil(h, "total") }}}
+		e := h.run(order("small"))
+		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		for _, name := range []string{"first", "zlast"} {
+			v := h.account(name)
+			assert.Zero(t, v.Open)
+			assert.InDelta(t, e.result.Usage.Total, v.Tokens.Used, 0)
+		}
+	})
+}
+
+// TestFurtherStepsAreHeld on top of what those before them are charged, and not begun where
+// that does not fit.
+func TestFurtherStepsAreHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a", "b", "c"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_500}}
+		var held []float64
+		slow := broke(schemas.UpstreamTimeout, 0)
+		slow.first = func() { held = append(held, h.account("all").Tokens.Held) }
+		h.acts["a"], h.acts["b"] = []act{slow}, []act{slow}
+		e := h.run(whole())
+		assert.Equal(t, []float64{1_400, 1_500}, held)
+		assert.Equal(t, []string{"a", "b"}, h.asked())
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.EqualValues(t, 200, e.result.Usage.Total)
+		h.accounts(e, "")
+	})
+	synctest.Test(t, func(t *testing.T) { // what can be cut off is shorter, and what cost nothing is not held
+		h := newHouse(t, modelOf("small", "a", "b", "c"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 510}}
+		var held []float64
+		look := func() { held = append(held, h.account("all").Tokens.Held) }
+		slow := broke(schemas.UpstreamTimeout, 0)
+		slow.first = look
+		h.acts["a"] = []act{slow}
+		h.acts["b"] = []act{{status: 503, first: look}}
+		h.acts["c"] = []act{{texts: manyTexts(30, "word "), silent: true, first: look}}
+		e := h.run(order("small"))
+		assert.Equal(t, []float64{510, 510, 510}, held)
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted}, []any{e.Outcome, e.Code}, "ten were left")
+		assert.JSONEq(t, `{"limit_source":"all","limit_what":"tokens"}`, string(e.result.Error.Metadata))
+		h.accounts(e, "")
+	})
+}
+
+// TestTheAccountOfAnAlias is that of the model it named when the completion was accepted,
+// whatever it names when another worker ends it.
+func TestTheAccountOfAnAlias(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one, two := modelOf("one", "a"), modelOf("two", "b")
+		h := newHouse(t, one, two, schemas.Model{Name: "fast", Alias: "one"})
+		h.budgets = []schemas.Budget{{Name: "each", Per: []string{schemas.PerModel}, Tokens: 100_000}}
+		h.acts["a"] = []act{{texts: []string{"Hel"}, hang: true}}
+		h.accept(order("fast"), func(a *schemas.Action) { a.Answers = []string{"one"} })
+		rec := h.dies(time.Minute)
+		h.configure(one, two, schemas.Model{Name: "fast", Alias: "two"})
+		require.NoError(t, h.worker.Handle(h.ctx, rec, false))
+		e := h.end("")
+		list, err := h.books(h.budgets...).List(t.Context(), ref.Tenant)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		assert.Equal(t, "one", list[0].Model)
+		assert.Zero(t, list[0].Open)
+		assert.InDelta(t, e.result.Usage.Total, list[0].Tokens.Used, 0)
+	})
+}

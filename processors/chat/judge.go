@@ -1,0 +1,187 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"weir/internal/models"
+	"weir/processors/call"
+	"weir/processors/call/model"
+	"weir/schemas"
+)
+
+// ending is how a completion ends.
+type ending struct {
+	outcome schemas.Outcome
+	code    schemas.Code
+	message string // in Weir's own words alone
+	result  schemas.ChatResult
+	// unheld: no budget has held anything for it.
+	unheld bool
+}
+
+// judge is how a completion ends by its newest step; over is false where another may
+// follow it.
+func (w *work) judge(o *outcome) (e ending, over bool) {
+	switch told := o.told; {
+	case told != nil && succeeded(o.Last.Result.Status, told):
+		return ending{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: told.Completion}}, true
+	case o.Canceled, o.Expired:
+		return stopped(o.Canceled), true
+	case !w.given() && follows(o.Last, told):
+		return ending{}, false
+	default:
+		return w.failed(o), true
+	}
+}
+
+func succeeded(status int, told *model.Told) bool {
+	return status/100 == 2 && told.Fault == nil && len(told.Completion) > 0
+}
+
+// given reports whether a reader has the first of an answer: no other is asked for then.
+func (w *work) given() bool { return w.st.Progress > 0 }
+
+// exhausted is how a completion ends that nobody is left to be asked for.
+func (w *work) exhausted(set *models.Set, last *outcome) ending {
+	switch {
+	case last != nil:
+		return w.failed(last)
+	case len(w.denied) > 0:
+		return w.refused(w.refusal.Code)
+	default:
+		return w.unknown(set)
+	}
+}
+
+// stopped is the end of a completion that was to stop, or whose time is up.
+func stopped(canceled bool) ending {
+	if canceled {
+		return bad(schemas.OutcomeCanceled, schemas.Canceled, statusCanceled, "the completion was canceled")
+	}
+	return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
+}
+
+// refused is a completion that policy lets nobody be asked for. Denied promises that
+// nothing was sent.
+func (w *work) refused(code schemas.Code) ending {
+	o := schemas.OutcomeDenied
+	for _, t := range w.st.Attempts {
+		if t.Result.Sent {
+			o = schemas.OutcomeFailed
+		}
+	}
+	return bad(o, code, statusForbidden, "policy does not let the call to the model pass")
+}
+
+// unknown is a completion of models that the configuration in force does not have, or
+// that the token may not use: the door knew others.
+func (w *work) unknown(set *models.Set) ending {
+	message := "no model of this name is configured any more"
+	if slices.ContainsFunc(w.names(), func(name string) bool { return set.Usable(name, nil) }) {
+		message = "the token may not use this model"
+	}
+	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, statusNotFound, message)
+}
+
+// failed is a completion that an attempt has failed, and that is over.
+func (w *work) failed(o *outcome) ending {
+	res := o.Last.Result
+	switch code := res.Code; {
+	case o.told != nil:
+		return w.rejected(o)
+	case strings.HasPrefix(string(code), "DENY_"):
+		return w.refused(code)
+	case code == schemas.Canceled:
+		return stopped(true)
+	case code == schemas.BudgetExhausted:
+		return w.cut()
+	}
+	e := bad(schemas.OutcomeFailed, res.Code, statusOf(res.Code), w.describe(o))
+	return w.by(e, o, 0)
+}
+
+// describe says how an attempt failed.
+func (w *work) describe(o *outcome) string {
+	res := o.Last.Result
+	what := call.Describe(res.Code)
+	switch {
+	case res.Code == schemas.UpstreamProtocol && res.Status != 0:
+		what = "the model's provider did not answer in the protocol of chat completions"
+	case res.Code == schemas.Interrupted && !w.given() && w.interruptions() > maxInterrupted:
+		what = "the workers that made the calls are gone, several in a row; the request may be what ends them"
+	}
+	if o.Last.Mocked() {
+		what += "; a traffic rule answered in the model's place"
+	}
+	if w.given() {
+		what = "the answer broke off: " + what
+	}
+	return what
+}
+
+// rejected is the end that a provider has told.
+func (w *work) rejected(o *outcome) ending {
+	res, told := o.Last.Result, o.told
+	status, words := res.Status, ""
+	if told.Fault != nil {
+		words = told.Fault.Message
+		if res.Status/100 == 2 {
+			status = told.Fault.Status
+		}
+	}
+	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejection(status), rejectionText(status))
+	if e.result.Error.Status == statusTooMany {
+		if a := res.Answer; a != nil {
+			e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
+		}
+	}
+	switch own := e.result.Error; {
+	case words == "" || credential(status): // what it says of Weir's own credential is not the caller's to read
+	case own.Status == status:
+		own.Message = words
+	default:
+		own.Message += ": " + words
+	}
+	return w.by(e, o, status)
+}
+
+// by adds whose fault an error is, as far as the configuration names it.
+func (w *work) by(e ending, o *outcome, status int) ending {
+	more := map[string]any{"provider_name": w.candidate(o.at).Upstream.Name}
+	if status != 0 {
+		more["provider_status"] = status
+	}
+	return e.with(more)
+}
+
+// cut is a completion whose answer was larger than what was held for it.
+func (w *work) cut() ending {
+	source := cmp.Or(w.grant.Source, w.grant.Cap)
+	message := "the answer is larger than what was held for it of a budget, and was cut off"
+	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(source, schemas.BudgetTokens))
+}
+
+// finish adds to an end what came before it: what was used, by whom it was answered, and
+// what there is of an answer that broke off.
+func (w *work) finish(ctx context.Context, e *ending) error {
+	r := &e.result
+	if e.outcome != schemas.OutcomeSucceeded && w.given() {
+		p, err := w.broken(ctx)
+		if err != nil {
+			return err
+		}
+		r.Completion, r.Partial = p.document, true
+	}
+	n := len(w.st.Attempts)
+	if n == 0 {
+		return nil
+	}
+	c := w.candidate(n - 1)
+	r.Model, r.Sent, r.Upstream = c.Name, c.Send, c.Upstream.Name
+	var err error
+	r.Usage, err = w.used(ctx)
+	return err
+}

@@ -1,0 +1,254 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"weir/internal/budget"
+	"weir/internal/completion"
+	"weir/internal/fault"
+	"weir/internal/models"
+	"weir/schemas"
+)
+
+// reserve holds what the completion may cost, before it asks anybody: what the calls so
+// far have used, and the worst case of the next one. Where nothing has been used since it
+// did so last, that is held. refused says that a budget does not bear it; e is its end
+// then.
+func (w *work) reserve(ctx context.Context, list []models.Candidate) (e ending, refused bool, err error) {
+	if w.cfg.Budgets == nil {
+		return ending{}, false, nil
+	}
+	spent, err := w.used(ctx)
+	if err != nil {
+		return ending{}, false, err
+	}
+	if w.held != nil && (spent == nil || w.held.Spent != nil && *spent == *w.held.Spent) {
+		return ending{}, false, nil
+	}
+	o := w.worst(list)
+	o.Spent = spent
+	grant, err := w.cfg.Budgets.Reserve(ctx, o)
+	if r, ok := errors.AsType[*budget.Refusal](err); ok {
+		e, err = w.unaffordable(ctx, list, r)
+		return e, true, err
+	}
+	if err != nil {
+		return ending{}, false, &fault.Later{Cause: err}
+	}
+	w.grant, w.held = grant, &o
+	return ending{}, false, nil
+}
+
+// regrant finds what an earlier worker was granted that has cut the answer off by it:
+// which budget that was is not on the log.
+func (w *work) regrant(ctx context.Context) error {
+	n := len(w.st.Attempts)
+	if w.cfg.Budgets == nil || n == 0 || w.st.Open() != nil || w.st.Attempts[n-1].Result.Code != schemas.BudgetExhausted {
+		return nil
+	}
+	o := w.worst(w.candidates(w.cfg.Models()))
+	grant, err := w.cfg.Budgets.Reserve(ctx, o)
+	if r, ok := errors.AsType[*budget.Refusal](err); ok {
+		w.grant = budget.Grant{Source: r.Source} // it was begun in a window that is over, or nobody can tell
+		return nil
+	}
+	if err != nil {
+		return &fault.Later{Cause: err}
+	}
+	w.grant, w.held = grant, &o
+	return nil
+}
+
+// bearers are the models whose accounts bear the completion: those of its acceptance, for
+// what stands behind an alias may change before its end, and whoever may answer it now.
+func (w *work) bearers(list []models.Candidate) []string {
+	names := slices.Clone(w.st.Action.Answers)
+	for _, c := range list {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// worst is the worst case of the completion by these candidates, and whose it is.
+func (w *work) worst(list []models.Candidate) budget.Order {
+	o := budget.WorstCase(&w.order, list)
+	o.Tenant, o.Action, o.Token, o.Models = w.st.Tenant, w.st.ID, w.st.Action.Principal, w.bearers(list)
+	o.Until = w.st.Action.Deadline
+	if o.Until.IsZero() {
+		o.Until = time.Now().Add(schemas.MaxRunTimeout)
+	}
+	o.Until = o.Until.Add(slack)
+	return o
+}
+
+// slack is how much later than its deadline a completion may be settled, so that what it
+// holds is not free before that.
+const slack = time.Minute
+
+// limit is how many tokens an answer may have before it is cut off, by the estimate of
+// what has come; 0: any number. Where the caller has said how long it may be, it is the
+// model that keeps to it: an answer is cut then that is twice as long, which no error of
+// the estimate explains.
+func (w *work) limit() int64 {
+	if w.order.Output > 0 {
+		return 2 * w.grant.Output
+	}
+	return w.grant.Output
+}
+
+// unaffordable is the end of a completion that a budget does not bear.
+func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (ending, error) {
+	code, status, message := schemas.RateLimited, statusTooMany, "the window of the budget "+r.Source+" is full"
+	switch {
+	case r.Unreadable:
+		code, status, message = schemas.BudgetExhausted, statusPayment, "the account of the budget "+r.Source+" cannot be read, so that nobody knows what is left"
+	case r.Unpriced:
+		code, status, message = schemas.BudgetExhausted, statusPayment, "the budget "+r.Source+" bounds money, and the model has no price"
+	case r.Spent:
+		code, status, message = schemas.BudgetExhausted, statusPayment, "the budget "+r.Source+" has not enough left for the worst case of this request"
+	}
+	outcome := schemas.OutcomeDenied
+	if w.refused(code).outcome != schemas.OutcomeDenied {
+		outcome = schemas.OutcomeFailed // an earlier worker has sent something
+	}
+	e := bad(outcome, code, status, message).with(limited(r.Source, r.What))
+	// What an earlier worker held for it is not freed by the refusal.
+	e.result.Error.Limits, e.unheld = r.Limits, w.held == nil && w.st.Inherited <= 1
+	if status == statusTooMany {
+		e.result.Error.RetryAfterMS = r.After.Milliseconds()
+	}
+	rec, err := w.refusalRecord(list, r, code)
+	if err != nil {
+		return e, err
+	}
+	if err := w.recorder.Leave(ctx, w.st, rec); err != nil {
+		return e, err
+	}
+	if w.cfg.Metrics != nil {
+		w.cfg.Metrics.ChatRefused(r.Source)
+	}
+	return e, nil
+}
+
+// pay puts what was used in the place of what is held. A repeat changes nothing. An
+// account that cannot be read holds up no end: the others are settled, and the book has
+// told of it.
+func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
+	if w.cfg.Budgets == nil {
+		return nil
+	}
+	o := w.worst(w.candidates(w.cfg.Models()))
+	if w.held != nil {
+		o = *w.held // without an alias's word on the log it may name another since
+	}
+	if used != nil {
+		var err error
+		if o.Shares, err = w.shares(ctx, o.Models); err != nil {
+			return err
+		}
+	}
+	if err := w.cfg.Budgets.Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
+		return &fault.Later{Cause: err}
+	}
+	return nil
+}
+
+// used is what all calls have used together; nil: nothing.
+func (w *work) used(ctx context.Context) (*schemas.ChatUsage, error) {
+	var all *schemas.ChatUsage
+	for at := range w.st.Attempts {
+		u, err := w.charge(ctx, at)
+		switch {
+		case err != nil:
+			return nil, err
+		case u == nil:
+		case all == nil:
+			all = u
+		default:
+			*all = models.Sum(*all, *u)
+		}
+	}
+	return all, nil
+}
+
+// shares are what the calls of each of these models have used. What is of none of them by
+// now was, when it was accepted, the first's.
+func (w *work) shares(ctx context.Context, names []string) (map[string]schemas.ChatUsage, error) {
+	all := map[string]schemas.ChatUsage{}
+	for at := range w.st.Attempts {
+		u, err := w.charge(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		if u == nil {
+			continue
+		}
+		name := w.candidate(at).Name
+		if len(names) > 0 && !slices.Contains(names, name) {
+			name = names[0]
+		}
+		if before, ok := all[name]; ok {
+			*u = models.Sum(before, *u)
+		}
+		all[name] = *u
+	}
+	return all, nil
+}
+
+// charge is what one attempt has used, with its cost: by the provider's own word, or else
+// by what was sent and what came. A refusal uses nothing, and neither does what was not
+// sent.
+func (w *work) charge(ctx context.Context, at int) (*schemas.ChatUsage, error) {
+	u, err := w.usage(ctx, at)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	cost := *u
+	if m := w.candidate(at).Model; m != nil && m.Price != nil {
+		cost.Nanos, cost.Priced = models.Cost(m.Price, cost, 1), true
+	}
+	return &cost, nil
+}
+
+func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
+	res := w.st.Attempts[at].Result
+	if res == nil || !res.Sent {
+		return nil, nil //nolint:nilnil // nothing was used
+	}
+	told, err := w.tell(ctx, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case told != nil && told.Usage != nil:
+		return told.Usage, nil
+	case told != nil && (succeeded(res.Status, told) || told.Began):
+		return w.estimate(told.Output), nil
+	case told != nil:
+		return nil, nil //nolint:nilnil // a refusal
+	case at != len(w.st.Attempts)-1 || !w.given():
+		if res.Code == schemas.BudgetExhausted { // nobody was given anything of it, and it was all that was held
+			return w.estimate(w.worst(w.candidates(w.cfg.Models())).Output), nil
+		}
+		return w.estimate(0), nil
+	}
+	p, err := w.broken(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.usage != nil:
+		return p.usage, nil
+	default:
+		return w.estimate(p.output), nil
+	}
+}
+
+// estimate is a usage that nobody has told.
+func (w *work) estimate(output int64) *schemas.ChatUsage {
+	prompt := completion.Tokens(w.order.Prompt) // which counts bytes, for no text has more tokens
+	return &schemas.ChatUsage{Prompt: prompt, Completion: output, Total: models.Plus(prompt, output), Estimated: true}
+}

@@ -1,0 +1,352 @@
+package chat_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/internal/policy"
+	"weir/processors/call/model"
+	"weir/processors/chat"
+	"weir/schemas"
+)
+
+func broke(code schemas.Code, status int) act {
+	return act{fails: &fault.Call{Code: code, Sent: true, Status: status}}
+}
+
+// TestFallback holds every way in which a model can fail against what follows: whether
+// another is asked, and what the caller is told where there is none.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	type want struct {
+		falls  bool
+		status int
+		code   schemas.Code
+		times  int // how often the only candidate is asked; default 1
+	}
+	type row struct {
+		act
+		want
+	}
+	rows := map[string]row{}
+	for _, status := range []int{300, 302, 304, 400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 431, 499, 500, 502, 503, 504, 529, 599} {
+		w := want{status: 502, code: schemas.ModelFailed}
+		switch {
+		case status == 429:
+			w.falls, w.status = true, 429
+		case status >= 500:
+			w.falls = true
+		case status >= 401 && status <= 403:
+		case status >= 400:
+			w.status = status
+		}
+		rows[fmt.Sprint("status ", status)] = row{act{status: status}, w}
+	}
+	for status, w := range map[int]want{
+		0: {status: 502}, 400: {status: 400}, 401: {status: 502}, 404: {status: 404}, 429: {status: 429, falls: true}, 500: {status: 502, falls: true}, 529: {status: 502, falls: true},
+	} {
+		w.code = schemas.ModelFailed
+		rows[fmt.Sprint("an error first ", status)] = row{act{fault: &model.Fault{Status: status, Message: "words"}}, w}
+		w.falls = false
+		rows[fmt.Sprint("an error later ", status)] = row{act{texts: []string{"Hel"}, fault: &model.Fault{Status: status, Message: "words"}}, w}
+	}
+	for _, code := range append(schemas.UpstreamCodes(), schemas.SecretUnavailable) {
+		status, times := 502, 1
+		if code == schemas.UpstreamTimeout {
+			status = 504
+		}
+		switch code {
+		case schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout, schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated:
+			times = 3
+		default:
+		}
+		rows[string(code)+" in vain"] = row{act{open: &fault.Call{Code: code}}, want{true, status, code, times}}
+		rows[string(code)+" before the status"] = row{broke(code, 0), want{true, status, code, 1}}
+		rows[string(code)+" behind it"] = row{broke(code, 200), want{true, status, code, 1}}
+		later := broke(code, 200)
+		later.texts = []string{"Hel"}
+		rows[string(code)+" in the middle"] = row{later, want{false, status, code, 1}}
+	}
+	for _, code := range schemas.DenyCodes() {
+		rows[string(code)+" on its way"] = row{act{open: &fault.Call{Code: code}}, want{true, 403, code, 1}}
+	}
+	rows["nobody knows"] = row{broke(schemas.Interrupted, 0), want{false, 502, schemas.Interrupted, 4}} // that says nothing of the model
+	for name, r := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, modelOf("small", "a"))
+				h.acts["a"] = []act{r.act}
+				e := h.run(order("small"))
+				assert.Equal(t, r.code, e.Code)
+				assert.Equal(t, r.want.status, e.result.Error.Status)
+				assert.NotEmpty(t, e.result.Error.Message)
+				assert.NotEmpty(t, e.Message)
+				assert.Len(t, e.attempts, max(r.times, 1))
+				outcome := schemas.OutcomeFailed
+				if strings.HasPrefix(string(r.code), "DENY_") {
+					outcome = schemas.OutcomeDenied
+				} else {
+					assert.Contains(t, string(e.result.Error.Metadata), `"provider_name":"a"`)
+				}
+				assert.Equal(t, outcome, e.Outcome)
+				assert.Len(t, e.audits, len(e.attempts))
+			})
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, modelOf("small", "a", "b"))
+				h.acts["a"] = []act{r.act}
+				e := h.run(order("small"))
+				if r.falls {
+					assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+					assert.Equal(t, []string{"real-b", "b"}, []string{e.result.Sent, e.result.Upstream})
+					require.Len(t, e.attempts, 2)
+					assert.Equal(t, 1, e.attempts[1].Step)
+				} else {
+					assert.Equal(t, r.code, e.Code)
+					assert.Equal(t, "a", e.result.Upstream)
+					assert.Len(t, e.attempts, max(r.times, 1))
+				}
+			})
+		})
+	}
+}
+
+// TestEveryStatus that a provider may answer with.
+func TestEveryStatus(t *testing.T) {
+	t.Parallel()
+	for status := 300; status <= 999; status++ {
+		falls, own := chat.Answered(status)
+		want := 502
+		if status >= 400 && status <= 499 && (status < 401 || status > 403) {
+			want = status
+		}
+		assert.Equal(t, []any{status == 429 || status/100 == 5, want}, []any{falls, own}, status)
+	}
+}
+
+// TestInterruptions: a model is asked again whose worker died, and three times at most.
+func TestInterruptions(t *testing.T) {
+	t.Parallel()
+	lost := broke(schemas.Interrupted, 0)
+	for n, outcome := range map[int]schemas.Outcome{1: schemas.OutcomeSucceeded, 3: schemas.OutcomeSucceeded, 4: schemas.OutcomeFailed} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a", "b"))
+			for range n {
+				h.acts["a"] = append(h.acts["a"], lost)
+			}
+			h.acts["a"] = append(h.acts["a"], act{texts: []string{"Hello"}})
+			e := h.run(order("small"))
+			assert.Equal(t, outcome, e.Outcome, n)
+			assert.Equal(t, "a", e.result.Upstream, n)
+			assert.Len(t, e.attempts, min(n+1, 4))
+			if outcome == schemas.OutcomeFailed {
+				assert.Equal(t, schemas.Interrupted, e.Code)
+			}
+			assert.Equal(t, int64(100*min(n, 4)), e.result.Usage.Prompt-map[bool]int64{true: 10}[n < 4], "each was sent, and may be on the bill")
+			assert.True(t, e.result.Usage.Estimated)
+		})
+	}
+}
+
+// TestCandidates: what was asked for is asked in its order, at one place under several
+// names too, and no more often than there are steps.
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	many := make([]string, 20)
+	for i := range many {
+		many[i] = fmt.Sprint("u", i)
+	}
+	pattern := modelOf("vendor/*", "v")
+	pattern.Upstreams[0].Model = "*"
+	for name, tt := range map[string]struct {
+		order  schemas.ChatOrder
+		change func(a *schemas.Action)
+		models []schemas.Model
+		want   []string // upstream and model
+	}{
+		"further models": {
+			order: schemas.ChatOrder{Model: "small", Models: []string{"large", "unknown", "small"}}, models: []schemas.Model{modelOf("small", "a", "b"), modelOf("large", "c")},
+			want: []string{"a real-a", "b real-b", "c real-c"},
+		},
+		"those of the token alone": {
+			order: schemas.ChatOrder{Model: "small", Models: []string{"large"}}, models: []schemas.Model{modelOf("small", "a"), modelOf("large", "c")},
+			change: func(a *schemas.Action) { a.Models = []string{"large"} }, want: []string{"c real-c"},
+		},
+		"the entries of the token alone": {
+			order: schemas.ChatOrder{Model: "small"}, models: []schemas.Model{modelOf("small", "a", "b")},
+			change: func(a *schemas.Action) { a.Entries = []string{"other", "model:b"} }, want: []string{"b real-b"},
+		},
+		"one place, two names": {
+			order: schemas.ChatOrder{Model: "vendor/x", Models: []string{"vendor/y"}}, models: []schemas.Model{pattern}, want: []string{"v x", "v y"},
+		},
+		"many": {order: schemas.ChatOrder{Model: "m"}, models: []schemas.Model{modelOf("m", many...)}, want: func() (list []string) {
+			for i := range 16 {
+				list = append(list, fmt.Sprintf("u%d real-u%d", i, i))
+			}
+			return list
+		}()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, tt.models...)
+				for _, m := range tt.models {
+					for _, u := range m.Upstreams {
+						h.acts[u.Name] = []act{{status: 503}}
+					}
+				}
+				o := order(tt.order.Model)
+				o.Models = tt.order.Models
+				if tt.change == nil {
+					tt.change = func(*schemas.Action) {}
+				}
+				e := h.run(o, tt.change)
+				assert.Equal(t, schemas.ModelFailed, e.Code)
+				got := make([]string, len(h.calls))
+				for i, c := range h.calls {
+					sent := strings.TrimPrefix(c.body, `{"model":"`)
+					sent, _, _ = strings.Cut(sent, `"`)
+					got[i] = c.upstream + " " + sent
+				}
+				assert.Equal(t, tt.want, got)
+				for i, a := range e.audits {
+					assert.Equal(t, tt.want[i], a.Upstream+" "+a.Sent)
+				}
+				assert.Nil(t, e.result.Usage, "a refusal costs nothing")
+			})
+		})
+	}
+}
+
+// TestPolicyDenies one upstream, or all of them.
+func TestPolicyDenies(t *testing.T) {
+	t.Parallel()
+	refuse := func(names ...string) func(e *policy.Entry) {
+		return func(e *policy.Entry) {
+			for _, n := range names {
+				if e.Name == schemas.ModelEntry(n) {
+					e.Methods = []string{"PUT"}
+				}
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		entries func(e *policy.Entry)
+		change  func(a *schemas.Action)
+		asked   []string
+		denials int
+		code    schemas.Code
+	}{
+		"the first":            {entries: refuse("a"), asked: []string{"b"}, denials: 1},
+		"all":                  {entries: refuse("a", "b"), denials: 2, code: schemas.DenyMethod},
+		"every entry to token": {change: func(a *schemas.Action) { a.Entries = []string{"other"} }, denials: 2, code: schemas.DenyKeyUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t)
+				h.entries = tt.entries
+				h.configure(modelOf("small", "a", "b"))
+				if tt.change == nil {
+					tt.change = func(*schemas.Action) {}
+				}
+				e := h.run(order("small"), tt.change)
+				assert.Equal(t, tt.code, e.Code)
+				assert.Equal(t, tt.asked, h.asked())
+				n := 0
+				for _, ev := range e.left {
+					if ev.Kind == schemas.EvidenceDecision {
+						n++
+					}
+				}
+				assert.Equal(t, tt.denials, n)
+				if tt.code != "" {
+					assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
+					assert.Equal(t, 403, e.result.Error.Status)
+				}
+			})
+		})
+	}
+}
+
+// TestAReloadBetween: what was asked already is not asked again, and what has moved is
+// asked at its new place.
+func TestAReloadBetween(t *testing.T) {
+	t.Parallel()
+	t.Run("others come in", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a", "b"))
+			h.acts["a"] = []act{{status: 503, first: func() { h.configure(modelOf("small", "c", "a")) }}}
+			e := h.run(order("small"))
+			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+			assert.Equal(t, []string{"a", "c"}, h.asked())
+		})
+	})
+	t.Run("all go", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a", "b"))
+			h.acts["a"] = []act{{status: 503, first: func() { h.configure() }}}
+			e := h.run(order("small"))
+			assert.Equal(t, schemas.ModelFailed, e.Code)
+			assert.Equal(t, []string{"a"}, h.asked())
+			assert.Equal(t, "a", e.result.Upstream)
+		})
+	})
+	t.Run("it moves while policy is asked", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			old, moved := modelOf("small", "a"), modelOf("small", "a")
+			moved.Upstreams[0].URL = "http://moved.example"
+			h := newHouse(t, old)
+			set := h.set
+			h.configure(moved)
+			fresh := h.set
+			h.set = set // the models in force are older than the policy for one reading
+			n := 0
+			h.reading = func() {
+				if n++; n == 2 {
+					h.set = fresh
+				}
+			}
+			e := h.run(order("small"))
+			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+			assert.Len(t, e.left, 1, "nothing was denied")
+		})
+	})
+}
+
+// TestRetryAfter is the provider's, for the caller.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.acts["a"] = []act{{status: 429, after: 7 * time.Second, fault: &model.Fault{Status: 429, Message: "slow down"}}}
+		e := h.run(whole())
+		assert.Equal(t, int64(7000), e.result.Error.RetryAfterMS)
+		assert.Equal(t, "slow down", e.result.Error.Message)
+		assert.NotContains(t, e.Message, "slow down", "the log of actions has Weir's own words alone")
+	})
+}
+
+// TestTheCredentialIsWeirs: what a provider says of it is not shown.
+func TestTheCredentialIsWeirs(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{401, 402, 403} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a"))
+			h.acts["a"] = []act{{status: status, fault: &model.Fault{Status: status, Message: "key sk-1 of org-2"}}}
+			e := h.run(order("small"))
+			assert.Equal(t, 502, e.result.Error.Status)
+			assert.Equal(t, "the model's provider does not accept the gateway's own credential or account", e.result.Error.Message)
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+
+	"weir/internal/completion"
+	"weir/internal/fault"
+	"weir/processors/call/model"
+	"weir/schemas"
+)
+
+// tell is what an attempt's model said in all; nil where there was no complete answer.
+func (w *work) tell(ctx context.Context, at int) (*model.Told, error) {
+	if told, ok := w.told[at]; ok {
+		return told, nil
+	}
+	t := &w.st.Attempts[at]
+	if t.Result == nil || t.Result.Code != "" {
+		return nil, nil //nolint:nilnil // as it says
+	}
+	a, err := w.answers.Answer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	told := &model.Told{}
+	if a == nil || json.Unmarshal(a.Body, told) != nil {
+		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer of a model cannot be read"}
+	}
+	w.told[at] = told
+	return told, nil
+}
+
+// part is what the deltas of an answer say that did not come to its end.
+type part struct {
+	document json.RawMessage
+	usage    *schemas.ChatUsage // the provider's own word; nil: it has not told
+	reasons  []string
+	output   int64 // an estimate
+}
+
+// broken reads the part of an answer that readers were given. No text that is put
+// together from it holds a secret; where the adapter that gave it is still there, it has
+// the last word all the same.
+func (w *work) broken(ctx context.Context) (*part, error) {
+	if w.part != nil {
+		return w.part, nil
+	}
+	var a completion.Assembler
+	err := w.ledger.Replay(ctx, w.st.Ref, func(ev schemas.Event) error {
+		if ev.Type != schemas.EventDelta {
+			return nil
+		}
+		var d schemas.ChatDelta
+		if err := json.Unmarshal(ev.Data, &d); err != nil {
+			return &fault.Parked{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
+		}
+		for _, raw := range d.Chunks {
+			if c, err := completion.ReadChunk(raw); err == nil { // what was no chunk was not given
+				a.Add(c)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	doc := a.Document()
+	if doc != nil && w.clean != nil {
+		doc = w.clean(doc)
+	}
+	w.part = &part{document: doc, usage: a.Usage(), reasons: a.Reasons(), output: a.Output()}
+	return w.part, nil
+}

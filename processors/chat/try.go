@@ -1,0 +1,101 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"weir/internal/completion"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/processors/call"
+	"weir/processors/call/model"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// try asks one candidate. What becomes of it is read off the log; only what policy says
+// before there is an attempt is not there, and is kept here.
+func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) error {
+	step := w.step()
+	t := w.task(step)
+	var err error
+	if t.Call, err = request(w.order, c); err != nil {
+		return err
+	}
+	s := newScribe(w.write)
+	t.Via = w.cfg.Adapter.For(model.Talk{
+		ID: w.st.ID, Stream: w.order.Stream, Usage: w.order.Usage, Choices: w.order.Choices,
+		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
+		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, s, p) },
+		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
+		Done:  s.close,
+	})
+	w.made[step] = c
+	r, err := w.caller.Run(ctx, t)
+	if err != nil || !r.Denied {
+		return err
+	}
+	if w.cfg.Models() != set {
+		return nil // it may stand elsewhere now, and the policy that denied be that of there
+	}
+	if len(w.denied) == 0 {
+		w.refusal = r.Decision
+	}
+	w.denied[placeOf(c)], w.floor = true, step+1
+	delete(w.made, step)
+	return settle.Deny(ctx, w.recorder, w.st, step, "POST", target(c.Upstream.Name), r.Decision)
+}
+
+// task is the call of a step, but for what is asked and how.
+func (w *work) task(step int) *call.Task {
+	return &call.Task{
+		State: w.st, Step: step, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: w.stop, TaskID: w.order.TaskID,
+		Timeout: schemas.MaxRunTimeout, // the action's deadline is the bound
+		Record: func(ctx context.Context, t ledger.Try) error {
+			return w.leave(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Try) bool {
+				return a.Step == t.Step && a.Number == t.Number && a.Hop == t.Hop
+			}))
+		},
+	}
+}
+
+// request is the call of a candidate: the caller's own request, but for the model's name
+// there.
+func request(o schemas.ChatOrder, c models.Candidate) (schemas.HTTPCall, error) {
+	body, err := completion.Request(o.Body, completion.Change{Model: c.Send, Usage: o.Stream && c.Upstream.Usage})
+	if err != nil {
+		return schemas.HTTPCall{}, &fault.Parked{Code: schemas.Poison, Reason: "the request of a completion is no object", Cause: err}
+	}
+	accept := "application/json"
+	if o.Stream {
+		accept = "text/event-stream"
+	}
+	return schemas.HTTPCall{
+		Method: "POST", URL: c.Upstream.URL + schemas.RouteChat, AllowlistKey: schemas.ModelEntry(c.Upstream.Name), Body: body,
+		Headers: []schemas.Header{{Name: "accept", Value: accept}},
+	}, nil
+}
+
+// target names a call without its values, and without the upstream's address.
+func target(upstream string) string {
+	return "POST " + schemas.ModelEntry(upstream) + schemas.RouteChat
+}
+
+// chunk takes the next chunk of the answer. An answer that is larger than what its budget
+// bears ends with the chunk that is.
+func (w *work) chunk(ctx context.Context, s *scribe, p model.Piece) error {
+	if p.Raw != nil {
+		if err := s.put(ctx, p.Raw); err != nil {
+			return err
+		}
+	}
+	if limit := w.limit(); limit > 0 && p.Output > limit {
+		return &fault.Call{Code: schemas.BudgetExhausted, Sent: true, Cause: errCut}
+	}
+	return nil
+}
+
+var errCut = errors.New("the answer is larger than what was held for it")

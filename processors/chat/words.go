@@ -1,0 +1,79 @@
+package chat
+
+import (
+	"fmt"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// The statuses of errors, as the protocol's clients know them.
+const (
+	statusPayment   = 402
+	statusForbidden = 403
+	statusNotFound  = 404
+	statusCanceled  = schemas.ChatCanceled
+	statusTooMany   = 429
+	statusBad       = 502
+	statusTimeout   = 504
+)
+
+// bad is an end with an error of Weir's own words.
+func bad(o schemas.Outcome, code schemas.Code, status int, message string) ending {
+	return ending{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
+}
+
+// with adds to an error's metadata.
+func (e ending) with(more map[string]any) ending {
+	if doc, err := ledger.Encode(more); err == nil && len(more) > 0 { // texts and numbers always encode
+		e.result.Error.Metadata = doc
+	}
+	return e
+}
+
+// limited is the metadata of an error that a budget made; what is empty where nobody
+// knows of what it has not enough.
+func limited(source, what string) map[string]any {
+	switch {
+	case source == "":
+		return nil
+	case what == "":
+		return map[string]any{"limit_source": source}
+	}
+	return map[string]any{"limit_source": source, "limit_what": what}
+}
+
+// statusOf is the status of a call that brought no complete answer.
+func statusOf(code schemas.Code) int {
+	if code == schemas.UpstreamTimeout {
+		return statusTimeout
+	}
+	return statusBad
+}
+
+// credential holds for statuses by which a provider speaks of Weir's own credential or
+// account with it: the caller's is another one.
+func credential(status int) bool { return status >= 401 && status <= statusForbidden }
+
+// rejection is the status of an error that a provider told with one of its own; 0: with
+// none.
+func rejection(status int) int {
+	if status >= 400 && status <= 499 && !credential(status) {
+		return status
+	}
+	return statusBad
+}
+
+// rejectionText is what Weir says of it.
+func rejectionText(status int) string {
+	switch {
+	case credential(status):
+		return "the model's provider does not accept the gateway's own credential or account"
+	case status == statusTooMany:
+		return "the model's provider takes no more requests for now"
+	case status == 0:
+		return "the model's provider answered with an error"
+	default:
+		return fmt.Sprintf("the model's provider answered with status %d", status)
+	}
+}

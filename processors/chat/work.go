@@ -1,0 +1,125 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"weir/internal/budget"
+	"weir/internal/ledger"
+	"weir/internal/models"
+	"weir/processors/call"
+	"weir/processors/call/model"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// work is one performance of a completion. It belongs to one goroutine.
+type work struct {
+	*Chat
+
+	st    *ledger.State
+	order schemas.ChatOrder
+	stop  call.Stop
+
+	grant budget.Grant
+	held  *budget.Order // what grant was given for; nil: nothing in this performance
+	// made are the candidates that this performance has asked, by step.
+	made map[int]models.Candidate
+	// denied are the places that policy did not let this performance ask, and refusal what
+	// it said of the first.
+	denied  map[place]bool
+	refusal schemas.Decision
+	floor   int                 // the next step is no lower, for those before it were denied
+	paused  int                 // how many attempts there were when it was waited last
+	told    map[int]*model.Told // answers that were read, by the place of their attempt
+	part    *part               // what the deltas say, once they were read
+
+	// clean takes secrets out of what the deltas say, by the call that gave them; nil: that
+	// was another worker's.
+	clean func(json.RawMessage) json.RawMessage
+}
+
+// place is where a candidate is asked, and for what.
+type place struct{ entry, send string }
+
+func placeOf(c models.Candidate) place { return place{schemas.ModelEntry(c.Upstream.Name), c.Send} }
+
+// maxSteps is how many tries of upstreams a completion has at most.
+const maxSteps = 16
+
+// ask asks one upstream after the other, and says how that ended.
+func (w *work) ask(ctx context.Context) (ending, error) {
+	for {
+		last, err := w.concluded(ctx)
+		if err != nil {
+			return ending{}, err
+		}
+		if last != nil {
+			if e, over := w.judge(last); over {
+				return e, nil
+			}
+		} else if w.given() { // a traffic rule's answer, which is no attempt before it has ended
+			return bad(schemas.OutcomeFailed, schemas.Interrupted, statusBad, "the answer broke off: "+call.Describe(schemas.Interrupted)), nil
+		}
+		if canceled, over := call.Over(w.st, w.stop, time.Now()); over {
+			return stopped(canceled), nil
+		}
+		set := w.cfg.Models()
+		list := w.candidates(set)
+		next, pause, ok := w.next(list)
+		if !ok {
+			return w.exhausted(set, last), nil
+		}
+		if pause > 0 {
+			if err := call.Pause(ctx, w.st, pause, w.stop, w.cfg.Draining); err != nil {
+				return ending{}, err
+			}
+			w.paused = len(w.st.Attempts)
+			continue
+		}
+		if e, refused, err := w.reserve(ctx, list); err != nil || refused {
+			return e, err
+		}
+		if err := w.try(ctx, set, next); err != nil {
+			return ending{}, err
+		}
+	}
+}
+
+// concluded is what became of the newest step, by the log; nil where there is none. Of a
+// step that has ended Run reads that, and calls nobody.
+func (w *work) concluded(ctx context.Context) (*outcome, error) {
+	n := len(w.st.Attempts)
+	if n == 0 {
+		return nil, nil //nolint:nilnil // nothing was tried yet
+	}
+	r, err := w.caller.Run(ctx, w.task(w.st.Attempts[n-1].Step))
+	if err != nil {
+		return nil, err
+	}
+	told, err := w.tell(ctx, n-1)
+	return &outcome{Result: r, at: n - 1, told: told}, err
+}
+
+// outcome is what became of a step.
+type outcome struct {
+	call.Result
+	at   int         // the place of its attempt
+	told *model.Told // nil: there was no complete answer
+}
+
+// close settles what the completion has used, and gives its verdict. The budgets are
+// first: a worker that dies between leaves the end to the next one, which settles the
+// same once more, and that changes nothing.
+func (w *work) close(ctx context.Context, e ending) (settle.Verdict, error) {
+	if err := w.finish(ctx, &e); err != nil {
+		return settle.Verdict{}, err
+	}
+	if !e.unheld {
+		if err := w.pay(ctx, e.result.Usage); err != nil {
+			return settle.Verdict{}, err
+		}
+	}
+	return settle.Verdict{Outcome: e.outcome, Code: e.code, Message: e.message, Result: e.result}, nil
+}

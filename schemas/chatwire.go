@@ -1,0 +1,76 @@
+package schemas
+
+import "encoding/json"
+
+// ChatBases are what may stand before RouteChat and RouteModels: clients are started with
+// base URLs that end in any of them.
+func ChatBases() []string { return []string{"", "/v1", RouteAPI, RouteAPI + "/v1"} }
+
+// ChatRefusal is the body of every answer of the chat surface that is no success.
+type ChatRefusal struct {
+	Error ChatRefused `json:"error"`
+}
+
+// ChatRefused says what went wrong, in the words of the chat completions protocol.
+// In a stream that has begun it stands in its last chunk.
+type ChatRefused struct {
+	// Code is the HTTP status.
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	// Metadata is an object: code is Weir's word for the error, request_id the
+	// request's. The rest depends on the error.
+	Metadata json.RawMessage `json:"metadata" jsonschema:"type=object"`
+}
+
+// ChatRequest is the body of POST /chat/completions as far as Weir reads it. What else is
+// in it goes on to the model as it is, but for what would choose where the request
+// goes, with which key, or who is called back.
+type ChatRequest struct {
+	// Model is the name of a model, see GET /models.
+	Model string `json:"model" jsonschema:"minLength=1,maxLength=256"`
+	// Models are further ones that are asked in their order where it cannot answer.
+	Models []string `json:"models,omitempty" jsonschema:"maxItems=8"`
+	// Messages are the conversation.
+	Messages []ChatMessage `json:"messages" jsonschema:"minItems=1"`
+	// Stream asks for the answer as it comes.
+	Stream        bool               `json:"stream,omitempty"`
+	StreamOptions *ChatStreamOptions `json:"stream_options,omitempty"`
+	// N is how many answers are wanted; default 1.
+	N int64 `json:"n,omitempty" jsonschema:"minimum=1"`
+	// MaxTokens and MaxCompletionTokens bound each answer; of both the larger one is
+	// what is held of a budget.
+	MaxTokens           int64 `json:"max_tokens,omitempty" jsonschema:"minimum=1"`
+	MaxCompletionTokens int64 `json:"max_completion_tokens,omitempty" jsonschema:"minimum=1"`
+}
+
+// ChatMessage is one message of a conversation. Its content is the model's to read.
+type ChatMessage struct {
+	// Role is who speaks, such as user.
+	Role string `json:"role" jsonschema:"minLength=1"`
+}
+
+// ChatStreamOptions are those of a stream.
+type ChatStreamOptions struct {
+	// IncludeUsage asks for a last chunk that tells what was used.
+	IncludeUsage bool `json:"include_usage,omitempty"`
+}
+
+// ChatCompletion is a whole answer as far as Weir promises it. The rest of it is the model's
+// provider's.
+type ChatCompletion struct {
+	// ID is the provider's, or where it has none the action's.
+	ID      string       `json:"id"`
+	Object  string       `json:"object" jsonschema:"enum=chat.completion"`
+	Created int64        `json:"created,omitempty"`
+	Model   string       `json:"model,omitempty"`
+	Choices []ChatChoice `json:"choices"`
+	// Usage is what was used by the provider's word.
+	Usage json.RawMessage `json:"usage,omitempty" jsonschema:"type=object"`
+}
+
+// ChatChoice is one answer.
+type ChatChoice struct {
+	Index        int             `json:"index"`
+	Message      json.RawMessage `json:"message" jsonschema:"type=object"`
+	FinishReason string          `json:"finish_reason,omitempty"`
+}

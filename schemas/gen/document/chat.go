@@ -1,0 +1,185 @@
+package document
+
+import (
+	"net/http"
+	"strconv"
+
+	"weir/schemas"
+)
+
+// modelID is the model of all examples.
+const modelID = "openai/gpt-5"
+
+// spellings says where else a route is served.
+const spellings = " The route is served under /v1, /api and /api/v1 as well."
+
+// chatPaths are the routes of completions and of models.
+func chatPaths() object {
+	id := object{
+		"name": "id", "in": "path", "required": true, "description": "The name of a model. Its slashes stay as they are.",
+		"schema": object{"type": "string", "minLength": 1, "maxLength": schemas.MaxModel}, "example": "gpt-5",
+	}
+	return object{
+		schemas.RouteChat:             object{"post": chat()},
+		schemas.RouteModels:           object{"get": listModels()},
+		schemas.RouteModels + "/{id}": object{"parameters": []any{id}, "get": showModel()},
+	}
+}
+
+func chat() object {
+	return object{
+		"operationId": "chat",
+		"summary":     "Have a model answer",
+		"description": "The request is stored, judged by policy and budgets, and sent to an upstream of the model, with a key that no caller sees. " +
+			"Another upstream is asked where one cannot answer, until the first of an answer has come. The answer is kept: the same Idempotency-Key with the same body gets it again, or " +
+			"joins the stream where Last-Event-ID says. A client that goes away stops nothing, unless it says so." + spellings,
+		"tags":        []any{"chat"},
+		"parameters":  chatParameters(),
+		"requestBody": chatRequest(),
+		"responses": chatRefusals(object{
+			"200": chatAnswer(),
+			"202": receipt("chat"),
+		}, http.StatusPaymentRequired, schemas.ChatCanceled, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+			http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusGatewayTimeout),
+	}
+}
+
+func chatParameters() []any {
+	header := func(name, description, example string, schema object) object {
+		return object{"name": name, "in": "header", "description": description, "schema": schema, "example": example}
+	}
+	return []any{
+		header("Idempotency-Key", "Names the completion. The same key with the same body joins it, under way or not; with another body it is refused with 422.",
+			"chat-4711", object{"type": "string", "minLength": 1, "maxLength": 255}),
+		header(schemas.HeaderOnDisconnect, "Whether the completion stops when this client goes away before its end.",
+			schemas.DisconnectCancel, object{"type": "string", "enum": []any{schemas.DisconnectCancel, schemas.DisconnectContinue}}),
+		parameter("LastEventID"), parameter("Prefer"),
+	}
+}
+
+func chatRequest() object {
+	talk := []any{object{"role": "user", "content": "Say hello."}}
+	return object{"required": true, "content": content(schema("ChatRequest"), object{
+		"least": example("A question", object{"model": modelID, "messages": talk}),
+		"stream": example("A stream with its usage, and another model to fall back on", object{
+			"model": modelID, "models": []any{"anthropic/claude"}, "messages": talk, "stream": true, "stream_options": object{"include_usage": true},
+		}),
+		"tools": example("A tool", object{"model": modelID, "messages": talk, "max_tokens": 500, "tools": []any{
+			object{"type": "function", "function": object{"name": "weather", "parameters": object{"type": "object", "properties": object{"city": object{"type": "string"}}}}},
+		}}),
+	})}
+}
+
+func chatAnswer() object {
+	const head = `{"id":"gen-1","object":"chat.completion.chunk","created":1795262400,"model":"` + modelID + `","choices":[{"index":0,"delta":`
+	frames := "id: 41\ndata: " + head + `{"role":"assistant","content":"Hel"},"finish_reason":null}]}` + "\n\n" +
+		"id: 42\ndata: " + head + `{"content":"lo."},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+	answer := object{
+		"id": "gen-1", "object": "chat.completion", "created": 1795262400, "model": modelID,
+		"choices": []any{object{"index": 0, "message": object{"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}},
+		"usage":   object{"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+	}
+	return object{
+		"description": "The whole answer, or its chunks as they come. What goes wrong in a stream that has begun stands in its last chunk, with an error beside its choices. [DONE] is the last of every stream.",
+		"headers":     withHeaders("Weir-Action-Id", schemas.HeaderGeneration, "Idempotency-Replayed", "Preference-Applied"),
+		"content": object{
+			"application/json":  object{"schema": schema("ChatCompletion"), "examples": object{"answer": example("An answer", answer)}},
+			"text/event-stream": object{"schema": object{"type": "string"}, "examples": object{"stream": example("A stream", frames)}},
+		},
+	}
+}
+
+func listModels() object {
+	return object{
+		"operationId": "listModels",
+		"summary":     "See the models that may be used",
+		"description": "A model whose name ends in * stands for every name that begins so." + spellings,
+		"tags":        []any{"chat"},
+		"responses": chatRefusals(object{"200": object{
+			"description": "The models, by name.",
+			"content":     content(schema("ModelList"), object{"models": example("Two of them", object{"object": "list", "data": []any{modelExample(), plainModel()}})}),
+		}}),
+	}
+}
+
+func showModel() object {
+	return object{
+		"operationId": "showModel",
+		"summary":     "See a model",
+		"description": "The name may have slashes." + spellings,
+		"tags":        []any{"chat"},
+		"responses": chatRefusals(object{"200": object{
+			"description": "The model.",
+			"content":     content(schema("ModelView"), object{"model": example("A model", modelExample())}),
+		}}),
+	}
+}
+
+func modelExample() object {
+	return object{
+		"id": modelID, "object": "model", "created": 0, "owned_by": "openai", "context_length": 400000,
+		"pricing": object{"prompt": "0.00000125", "completion": "0.00001", "request": "0"},
+	}
+}
+
+func plainModel() object {
+	return object{"id": "anthropic/*", "object": "model", "created": 0, "owned_by": "anthropic"}
+}
+
+// chatRefusals puts the answers of a route of chat together: its own, and errors in the
+// form of the protocol, of the statuses that every such route has and of more.
+func chatRefusals(own object, more ...int) object {
+	every := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	for _, status := range append(every, more...) {
+		code, message, metadata := chatFault(status)
+		metadata["code"], metadata["request_id"] = string(code), "0199f0c2-7f1e-7c3a-9d55-2f6b0a4c1e10"
+		var headers []string
+		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+			headers = append(headers, "Retry-After")
+		}
+		own[strconv.Itoa(status)] = object{
+			"description": http.StatusText(status) + ": " + message,
+			"headers":     withHeaders(headers...),
+			"content": content(schema("ChatRefusal"), object{"error": example("An error", object{
+				"error": object{"code": status, "message": message, "metadata": metadata},
+			})}),
+		}
+	}
+	return own
+}
+
+// chatFault is an error for each status.
+func chatFault(status int) (code schemas.Code, message string, metadata object) {
+	switch status {
+	case http.StatusUnauthorized:
+		return schemas.Unauthorized, "a bearer token is needed", object{}
+	case http.StatusPaymentRequired:
+		return schemas.BudgetExhausted, "the budget monthly does not bear this completion", object{"limit_source": "monthly", "limit_what": schemas.BudgetUSD}
+	case http.StatusForbidden:
+		return schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may", object{}
+	case http.StatusNotFound:
+		return schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are", object{}
+	case schemas.ChatCanceled:
+		return schemas.Canceled, "the completion was canceled", object{}
+	case http.StatusConflict:
+		return schemas.Conflict, "this id was used by an action whose history has been dropped; use a new one", object{}
+	case http.StatusRequestEntityTooLarge:
+		return schemas.PayloadTooLarge, "the body is larger than 16777216 bytes", object{}
+	case http.StatusUnsupportedMediaType:
+		return schemas.UnsupportedMediaType, "the media type is not accepted; send Content-Type: application/json", object{}
+	case http.StatusUnprocessableEntity:
+		return schemas.IdempotencyMismatch, "this Idempotency-Key was used for another request; use a new key for a new action", object{}
+	case http.StatusTooManyRequests:
+		return schemas.RateLimited, "the budget hourly has no more tokens in this window; wait as long as Retry-After says", object{"limit_source": "hourly", "limit_what": schemas.BudgetTokens}
+	case http.StatusInternalServerError:
+		return schemas.Internal, "something went wrong on our side", object{}
+	case http.StatusBadGateway:
+		return schemas.ModelFailed, "the provider could not answer", object{"provider_name": "openai"}
+	case http.StatusServiceUnavailable:
+		return schemas.Unavailable, "the log did not answer; try again", object{}
+	case http.StatusGatewayTimeout:
+		return schemas.UpstreamTimeout, "the provider did not answer in time", object{"provider_name": "openai"}
+	default:
+		return schemas.ValidationError, "at /api_base: a request cannot choose where it goes; leave this member out", object{}
+	}
+}

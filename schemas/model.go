@@ -1,0 +1,101 @@
+package schemas
+
+import "time"
+
+// MaxModel is the longest name of a model, in bytes.
+const MaxModel = 256
+
+// ModelEntryPrefix begins the names of the policy entries of models' upstreams, and
+// of no others.
+const ModelEntryPrefix = "model:"
+
+// ModelEntry is the name of the policy entry that the calls of an upstream go by.
+func ModelEntry(upstream string) string { return ModelEntryPrefix + upstream }
+
+// ValidModel reports whether a text can name a model in a request: letters, digits and
+// . _ : @ + - , in parts with a slash between, none of them empty or all dots. A ~ may
+// stand before them. A # may not: providers read their own deployments behind it.
+func ValidModel(s string) bool {
+	if s == "" || len(s) > MaxModel {
+		return false
+	}
+	dots := true // of this part
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '~' && i == 0:
+		case c == '/':
+			if dots {
+				return false
+			}
+			dots = true
+		case c == '.':
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == ':', c == '@', c == '+', c == '-':
+			dots = false
+		default:
+			return false
+		}
+	}
+	return !dots
+}
+
+// Model is a model, or a pattern of models, as the configuration in force describes it.
+type Model struct {
+	// Name is what it is asked for by: an exact name, or a pattern that ends in /* or is *.
+	Name string
+	// Alias is the name of the model that it stands for; its other members are empty then.
+	Alias string
+	// Upstreams are asked in turn; those that stand together in weight share the load.
+	Upstreams []ModelUpstream
+	Price     *ModelPrice
+	// Context is how many tokens prompt and answer may have together, and MaxOutput the
+	// answer alone; 0: nobody knows.
+	Context, MaxOutput int64
+	// Connect, FirstByte and Idle bound the time until the connection stands, then until
+	// the answer begins, and then until anything more comes of it.
+	Connect, FirstByte, Idle time.Duration
+}
+
+// ModelUpstream is one place where a model can be asked.
+type ModelUpstream struct {
+	Name string // unique among all upstreams
+	URL  string // RouteChat is added to it; no slash at its end
+	// Model is the model's name there. Empty: the name that was asked for. A * in it is
+	// what the pattern's * stood for.
+	Model string
+	// Weight is its share of the load among neighbours that have one; 0: it is asked in
+	// its turn.
+	Weight int
+	// Usage: it is asked for the usage of a stream.
+	Usage bool
+}
+
+// ModelPrice is a price in billionths of a US dollar.
+type ModelPrice struct {
+	Input, Output, Cached int64 // a thousand tokens of each
+	Request               int64
+}
+
+// ModelView is a model as GET /models shows it.
+type ModelView struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"` // model
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	// ContextLength and Pricing are absent where the configuration does not say.
+	ContextLength int64         `json:"context_length,omitempty"`
+	Pricing       *ModelPricing `json:"pricing,omitempty"`
+}
+
+// ModelPricing is what a model costs, in US dollars a token and a request, as decimal
+// texts.
+type ModelPricing struct {
+	Prompt     string `json:"prompt"`
+	Completion string `json:"completion"`
+	Request    string `json:"request"`
+}
+
+// ModelList answers GET /models.
+type ModelList struct {
+	Object string      `json:"object"` // list
+	Data   []ModelView `json:"data"`
+}
