@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+
 	"weir/internal/ledger"
+	"weir/internal/outbound"
 	"weir/internal/telemetry"
 	"weir/processors"
 	"weir/schemas"
@@ -16,7 +19,9 @@ func (a *App) openTraces(ctx context.Context) (*telemetry.Traces, error) {
 	if a.cfg.Telemetry.OTLP.Endpoint == "" {
 		return nil, nil //nolint:nilnil // nil traces send nothing
 	}
+	client := outbound.Operator()
 	traces, err := a.metrics.NewTraces(ctx, telemetry.TracesConfig{
+		Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
 		Endpoint: a.cfg.Telemetry.OTLP.Endpoint, Version: version, Logger: a.log,
 	})
 	if err != nil {

@@ -119,13 +119,18 @@ func (c *Control) change(ctx context.Context, tenant, id string, decide func(*le
 	return st, fault.New(schemas.Unavailable, "the action is changing too fast; try again")
 }
 
+// bounded is the time that one change has, the client gone or not.
+func (c *Control) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.cfg.StoreTimeout)
+}
+
 // do runs one change to its end, the client gone or not, and waits until what
 // it saw or wrote would survive.
 func (c *Control) do(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (Status, error) {
 	if !schemas.ValidID(id) {
 		return Status{}, fault.New(schemas.NotFound, "there is no action with this id")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.StoreTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	st, err := c.change(ctx, tenant, id, decide)
 	if st == nil {
@@ -134,6 +139,11 @@ func (c *Control) do(ctx context.Context, tenant, id string, decide func(*ledger
 	if err != nil {
 		return statusOf(st), err
 	}
+	return c.survives(ctx, st)
+}
+
+// survives waits until what was seen or written of an action would.
+func (c *Control) survives(ctx context.Context, st *ledger.State) (Status, error) {
 	if err := c.cfg.Barrier(ctx); err != nil {
 		return statusOf(st), unknown(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -20,7 +21,12 @@ const canceledMessage = "the action was canceled before it was started; nothing 
 // Its worker is told before the request is written, and may have ended it by then: that
 // it ended canceled answers the request.
 func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error) {
-	told := c.stop(ctx, tenant, id)
+	told, end := c.stop(ctx, tenant, id)
+	if end != nil {
+		ctx, done := c.bounded(ctx)
+		defer done()
+		return c.survives(ctx, end)
+	}
 	s, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
 		switch {
 		case !told && st.Settled == nil && st.Started && st.Kind != schemas.KindTask:
@@ -37,21 +43,46 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 	return s, err
 }
 
+// A worker that drops its call when it is told to stop has soon ended the action. Its end
+// is looked for so often before the request is written, with pauses from firstLook on and
+// each twice as long: the log is then spared a long history, by all that are canceled at
+// once.
+const (
+	looks     = 6
+	firstLook = 10 * time.Millisecond
+)
+
 // stop tells the worker of an action that is under way to stop, before anything else is
 // read: a history that others write to all the time takes long to read. A task stops by
-// its events alone.
-func (c *Control) stop(ctx context.Context, tenant, id string) (told bool) {
+// its events alone. End is the action if the worker ends it canceled at once.
+func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *ledger.State) {
 	if !schemas.ValidID(id) {
-		return false
+		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.StoreTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	st, err := c.ledger.Glance(ctx, tenant, id)
-	if err != nil || st.Settled != nil || !st.Started || st.Kind == schemas.KindTask {
-		return false
+	for n, pause := 0, firstLook; ; n, pause = n+1, 2*pause {
+		st, err := c.ledger.Glance(ctx, tenant, id)
+		switch {
+		case err != nil:
+			return told, nil
+		case st.Settled != nil && told && st.Settled.Outcome == schemas.OutcomeCanceled:
+			return true, st
+		case st.Settled != nil, !st.Started, st.Kind == schemas.KindTask:
+			return told, nil
+		case !told:
+			told = true
+			c.cfg.Stop(st.Ref)
+		}
+		if n == looks || st.Kind != schemas.KindChat && st.Kind != schemas.KindRun {
+			return true, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return true, nil
+		}
 	}
-	c.cfg.Stop(st.Ref)
-	return true
 }
 
 // CancelTask asks a task to stop; any other action is NOT_FOUND. A task is never

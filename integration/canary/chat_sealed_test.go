@@ -24,7 +24,7 @@ func chatWords(member string) *regexp.Regexp {
 	case "upstream", "gen_ai.provider.name":
 		return spanText["gen_ai.provider.name"]
 	case "finish_reasons", "gen_ai.response.finish_reasons":
-		return regexp.MustCompile(`^(stop|length|tool_calls|content_filter|function_call|error|hmac-sha256:[0-9a-f]{64})$`)
+		return regexp.MustCompile(`^(stop|length|tool_calls|content_filter|function_call|error|other|hmac-sha256:[0-9a-f]{64})$`)
 	case "request_hmac_sha256", "response_hmac_sha256":
 		return regexp.MustCompile(`^hmac-sha256:[0-9a-f]{64}$`)
 	case "gen_ai.operation.name", "error.type":

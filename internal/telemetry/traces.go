@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -26,6 +25,9 @@ type TracesConfig struct {
 	Endpoint string
 	// Version is the program's.
 	Version string
+	// Client is what the collector is reached by, and Idle lets go of its connections.
+	Client otlptracehttp.Option
+	Idle   func()
 	// Logger hears of spans that could not be sent.
 	Logger *slog.Logger
 }
@@ -40,18 +42,12 @@ type Traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	parents  propagation.TraceContext
-	client   *http.Client
+	idle     func()
 }
 
 // NewTraces begins to send. It reaches for nobody: a collector may come later.
 func (m *Metrics) NewTraces(ctx context.Context, cfg TracesConfig) (*Traces, error) {
-	// No proxy and no redirect: spans go where the configuration says, and nowhere else.
-	client := &http.Client{
-		Timeout:       10 * time.Second,
-		Transport:     &http.Transport{ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithHTTPClient(client),
+	exporter, err := otlptracehttp.New(ctx, cfg.Client,
 		otlptracehttp.WithEndpointURL(strings.TrimRight(cfg.Endpoint, "/")+tracesPath))
 	if err != nil {
 		return nil, err
@@ -66,7 +62,7 @@ func (m *Metrics) NewTraces(ctx context.Context, cfg TracesConfig) (*Traces, err
 	}
 	provider := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithIDGenerator(named{}),
 		sdk.WithBatcher(quiet{exporter, cfg.Logger, m.spansLost}))
-	return &Traces{provider: provider, tracer: provider.Tracer("weir"), client: client}, nil
+	return &Traces{provider: provider, tracer: provider.Tracer("weir"), idle: cfg.Idle}, nil
 }
 
 // closeTimeout is how long a node that stops waits for a collector.
@@ -80,7 +76,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	err := t.provider.Shutdown(ctx)
-	t.client.CloseIdleConnections()
+	t.idle()
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil // spans are no work: a collector that is away keeps nobody from stopping
 	}

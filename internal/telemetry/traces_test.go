@@ -15,11 +15,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"weir/internal/outbound"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -87,7 +89,10 @@ func plain(list []*common.KeyValue) map[string]any {
 
 func traces(t *testing.T, m *telemetry.Metrics, url string, log *slog.Logger) *telemetry.Traces {
 	t.Helper()
-	traces, err := m.NewTraces(t.Context(), telemetry.TracesConfig{Endpoint: url, Version: "1.2.3", Logger: log})
+	client := outbound.Operator()
+	traces, err := m.NewTraces(t.Context(), telemetry.TracesConfig{
+		Endpoint: url, Version: "1.2.3", Logger: log, Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
+	})
 	require.NoError(t, err)
 	return traces
 }
