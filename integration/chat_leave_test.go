@@ -22,7 +22,7 @@ import (
 // whoever cancels one, does not wait for a worker that writes fifty times a second.
 func TestACrowdThatLeavesAtOnce(t *testing.T) { //nolint:paralleltest // its load is the point
 	const crowd = 20
-	for name, tc := range map[string]struct {
+	for name, tc := range map[string]struct { //nolint:paralleltest // as above
 		disconnect string
 		leave      func(ctx context.Context, w *weir, id string, body io.Closer) error
 	}{
@@ -37,7 +37,7 @@ func TestACrowdThatLeavesAtOnce(t *testing.T) { //nolint:paralleltest // its loa
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := llm.New(t, llm.Config{Default: llm.Act{Pace: &llm.Pace{Chunks: 50 * 300, Every: 20 * time.Millisecond, Text: "a token or two"}}})
-			w := serveChat(t, t.TempDir(), chatConfig(t, provider, "workers: {chats: 200}\n"), "--log-level", "error")
+			w := serveChat(t, t.TempDir(), chatConfig(t, provider, fmt.Sprintf("  m: {url: %q}\n", provider.URL())), "--log-level", "error", "--durability", "process")
 			var ids [crowd]string
 			var bodies [crowd]io.Closer
 			require.NoError(t, atOnce(crowd, func(i int) (err error) {
@@ -57,10 +57,10 @@ func TestACrowdThatLeavesAtOnce(t *testing.T) { //nolint:paralleltest // its loa
 	}
 }
 
-// listen opens a stream and reads its first hundred and more chunks, so that its history
+// listen opens a stream and reads its first two hundred chunks, so that its history
 // takes a while to be read.
 func listen(ctx context.Context, w *weir, disconnect string) (id string, body io.Closer, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+schemas.RouteChat, strings.NewReader(chatBody("sim/m", true, "")))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+schemas.RouteChat, strings.NewReader(chatBody("m", true, "")))
 	if err != nil {
 		return "", nil, err
 	}
@@ -70,7 +70,7 @@ func listen(ctx context.Context, w *weir, disconnect string) (id string, body io
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err = io.CopyN(io.Discard, resp.Body, 40<<10); err != nil {
+	if _, err = io.CopyN(io.Discard, resp.Body, 60<<10); err != nil {
 		_ = resp.Body.Close()
 		return "", nil, fmt.Errorf("%s: %w", resp.Status, err)
 	}
