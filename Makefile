@@ -39,6 +39,25 @@ demo: ## run the tour
 .PHONY: bench
 bench: ## run the benchmarks and the end-to-end comparison with the floor
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test ./integration/bench -run 'TestCompare|TestStart' -count 1 -timeout 2h -v -full
+
+.PHONY: backlog
+backlog: ## queue and drain a million actions, with each durability
+	$(GO) test ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
+
+ROUNDS ?= 10
+.PHONY: crash
+crash: ## kill the program at every step, ROUNDS times (default 10)
+	$(GO) test ./internal/failpoint -tags failpoints -count 1
+	$(GO) test ./integration/crash -count 1 -v -timeout 60m -crash.rounds=$(ROUNDS) -crash.streams=250
+
+.PHONY: sim
+sim: ## simulate crashes, pauses and lost words for ten minutes
+	$(GO) test ./integration/sim -run 'TestSim$$' -sim.time=10m -sim.first=$$(date +%s) -count 1 -timeout 15m -v
+
+.PHONY: powercut
+powercut: ## cut the power 60 times under load (as root)
+	$(GO) test ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
 
 FUZZTIME ?= 10s
 .PHONY: fuzz

@@ -11,6 +11,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/task"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -181,6 +182,7 @@ func (e *Room) follow(ctx context.Context, ref schemas.Ref, done func(*task.Stat
 // answerAgent refuses an agent's request, unless there is nobody left to answer.
 func answerAgent(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
+		wire.Drop(r.Context())
 		return
 	}
 	if errors.Is(err, stream.ErrClosed) {

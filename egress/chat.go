@@ -14,12 +14,27 @@ import (
 	"weir/schemas"
 )
 
-// Chat answers for a completion: as a stream with its chunks from behind a position to
+// ResumeChat is the place that Last-Event-ID names; the zero place without one.
+func (e *Room) ResumeChat(r *http.Request) (behind schemas.ChatPlace, err error) {
+	values := r.Header.Values("Last-Event-ID")
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		return behind, nil
+	}
+	if len(values) == 1 {
+		if behind, ok := chat.Place(values[0]); ok {
+			return behind, nil
+		}
+	}
+	return behind, stream.Invalid("the Last-Event-ID header must be the id of an event")
+}
+
+// Chat answers for a completion: as a stream with its chunks from behind a place to
 // its end, or with the whole, where wait is as in Respond. A stream is begun with its
 // first chunk, so that what goes wrong before is answered with a status of its own.
-// left is called, at most once, when the client has gone before the end, on the
-// goroutine of the request, whose context has ended by then; nil: nobody wants to know.
-func (e *Room) Chat(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, streams bool, after uint64, wait time.Duration, left func()) {
+// left is called, at most once, when the client has gone before the end and nobody else on
+// this node reads the completion or waits for it, on the goroutine of the request, whose
+// context has ended by then; nil: nobody wants to know.
+func (e *Room) Chat(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, streams bool, behind schemas.ChatPlace, wait time.Duration, left func()) {
 	w.Header().Set(schemas.HeaderGeneration, ref.ID)
 	if !streams {
 		e.respond(w, r, ref, receipt, wait, left)
@@ -27,12 +42,15 @@ func (e *Room) Chat(w http.ResponseWriter, r *http.Request, ref schemas.Ref, rec
 	}
 	talk := &chatStream{room: e, ref: ref}
 	d := stream.Dialect{
-		Ref: ref, After: after, Frame: talk.frame, Refuse: talk.refuse,
+		Ref: ref, After: behind.Seq, Part: behind.Chunk, Frame: talk.frame, Refuse: talk.refuse,
 		Header: http.Header{"Weir-Action-Id": {ref.ID}},
 		Hold:   e.cfg.ChatHold, Left: left, Watch: e.watching(r), Answer: true,
 		Over: chat.Over(), Cut: talk.cut,
 	}
-	if after == 0 || !receipt.Duplicate { // the client has seen nothing of it
+	if behind.Chunk > 0 { // of that event there is more
+		d.After--
+	}
+	if behind.Seq == 0 || !receipt.Duplicate { // the client has seen nothing of it
 		d.Opening = talk.opening
 	}
 	e.events.AnswerAs(w, r, d)
@@ -93,7 +111,7 @@ func (s *chatStream) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, stream.ErrClosed):
 		err = errNotAnswered()
 	case errors.Is(err, stream.ErrBeyond):
-		err = stream.Invalid("the header Last-Event-ID names a position behind the end of this completion; send the request without it to read the answer from its beginning")
+		err = stream.Invalid("the header Last-Event-ID names a position that this completion does not have; send the request without it to read the answer from its beginning")
 	}
 	if refusal, ok := errors.AsType[*chat.RefusalError](err); ok {
 		err = refusal.Write(w)

@@ -82,7 +82,7 @@ func openHall(tb testing.TB) *hall {
 	h.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wire.Begin(r.Context())
 		id := r.URL.Path[1:]
-		room.Chat(w, r, chatRef(id), receipt(id, false), true, 0, -1, nil)
+		room.Chat(w, r, chatRef(id), receipt(id, false), true, schemas.ChatPlace{}, -1, nil)
 		wire.Finish(r.Context())
 	}))
 	h.server.Listener = wire.Wrap(h.server.Listener, wire.Config{})

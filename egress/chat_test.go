@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +54,7 @@ type talk struct {
 	whole     bool // no stream
 	duplicate bool
 	after     uint64
+	chunk     int // of the event at after
 	wait      time.Duration
 	token     string
 	left      func()
@@ -68,7 +68,7 @@ func (h *house) talk(w http.ResponseWriter, k talk) {
 	if k.token != "" {
 		r.Header.Set("Authorization", "Bearer "+k.token)
 	}
-	h.room.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), !k.whole, k.after, k.wait, k.left)
+	h.room.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), !k.whole, schemas.ChatPlace{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
 }
 
 func (h *house) talked(k talk) *httptest.ResponseRecorder {
@@ -95,7 +95,8 @@ func TestAStreamOfACompletion(t *testing.T) {
 	require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
 	require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
 	one := fmt.Sprintf("id: %d\ndata: {\"c\":1}\n\n", first)
-	two := fmt.Sprintf("data: {\"c\":2}\n\nid: %d\ndata: {\"c\":\"data: [DONE]\\n\\n\"}\n\n", second)
+	half := fmt.Sprintf("id: %d\ndata: {\"c\":\"data: [DONE]\\n\\n\"}\n\n", second)
+	two := fmt.Sprintf("id: %d.1\ndata: {\"c\":2}\n\n", second) + half
 	end := fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq)
 	require.Equal(t, one+two+end, w.Body.String())
 	// Wherever it was cut, the rest is given, and always to its end.
@@ -106,6 +107,10 @@ func TestAStreamOfACompletion(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Equal(t, want, w.Body.String(), after)
 	}
+	w = h.talked(talk{id: "a", duplicate: true, after: second, chunk: 1})
+	require.Equal(t, half+end, w.Body.String(), "in the middle of an event, too")
+	w = h.talked(talk{id: "a", duplicate: true})
+	require.Equal(t, one+two+end, w.Body.String(), "which others see whole")
 	views := h.get("/v1/actions/a/events", "Accept", "text/event-stream").Body.String()
 	require.Contains(t, views, `"type":"delta"`)
 	require.Contains(t, views, `"data":{"chunks":[{"c":2},{"c":"data: [DONE]\n\n"}]}`)
@@ -133,6 +138,19 @@ func TestWhatFailsBeforeTheFirstChunkHasAStatus(t *testing.T) {
 	w := h.talked(talk{id: "a", duplicate: true, after: 2})
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, fmt.Sprintf("%s\n\nid: %d\ndata: [DONE]\n\n", errorEnd, st.Seq), w.Body.String())
+}
+
+// TestAPlaceInWhatIsBegunNow: who is the first to ask for a completion has seen nothing of
+// it, whatever place the request names, so that its failure has a status.
+func TestAPlaceInWhatIsBegunNow(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(chatRef("a"))
+	h.attempt(st)
+	h.settle(st, broken)
+	w := h.talked(talk{id: "a", after: 2})
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 }
 
 func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
@@ -214,7 +232,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	_, leaveTwo, err = h.room.Seat(asks(agent()))
 	require.NoError(t, err, "the stream before has given its place back")
 	body := httptest.NewRecorder()
-	h.room.Chat(body, one, chatRef("a"), receipt("a", true), true, 0, 0, nil)
+	h.room.Chat(body, one, chatRef("a"), receipt("a", true), true, schemas.ChatPlace{}, 0, nil)
 	require.Equal(t, http.StatusOK, body.Code, "it has a place already")
 	leaveOne()
 	_, leaveOne, err = h.room.Seat(asks(agent()))
@@ -223,38 +241,6 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	require.Error(t, err)
 	leaveOne()
 	leaveTwo()
-}
-
-func TestAStreamThatCannotBegin(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(chatRef("a"))
-	over := h.claim(chatRef("over"))
-	h.settle(over, said)
-	later := over.Seq
-	for i := 0; later == over.Seq; i++ { // others go on in its part of the log
-		if id := fmt.Sprint("other.", i); layout.Partition("acme", id) == layout.Partition("acme", "over") {
-			later = h.claim(chatRef(id)).Seq
-		}
-	}
-	for name, tc := range map[string]struct {
-		talk
-		status int
-		code   string
-	}{
-		"no action":      {talk{id: "other", duplicate: true}, http.StatusNotFound, "NOT_FOUND"},
-		"beyond":         {talk{id: "a", duplicate: true, after: st.Seq + 1000}, http.StatusBadRequest, "INVALID_REQUEST"},
-		"behind its end": {talk{id: "over", duplicate: true, after: later}, http.StatusBadRequest, "INVALID_REQUEST"},
-	} {
-		w := h.talked(tc.talk)
-		require.Equal(t, tc.status, w.Code, name)
-		require.Contains(t, w.Body.String(), `{"error":{"code":`+strconv.Itoa(tc.status), name)
-		require.Contains(t, w.Body.String(), `"code":"`+tc.code+`"`, name)
-		if tc.after > 0 {
-			require.Contains(t, w.Body.String(), "Last-Event-ID", name)
-		}
-	}
-	require.Equal(t, "data: [DONE]\n\n", h.talked(talk{id: "over", duplicate: true, after: over.Seq}).Body.String())
 }
 
 // TestACompletionThatANodeCannotWaitFor: a client of the protocol knows no receipt.

@@ -16,6 +16,7 @@ import (
 	"weir/egress/tasks"
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -28,13 +29,14 @@ func (e *Room) Expect(ref schemas.Ref) (release func()) { return e.feed.Expect(r
 // the surface's own words, or with 202 and the receipt once wait is over.
 // wait < 0 waits for as long as the client does; 0 answers at once. The answer
 // depends on the stored end alone, so a replay gets the same bytes. A client
-// that goes away gets nothing, and its action goes on.
+// that goes away gets nothing, not even a status, and its action goes on. So does one that
+// only sends nothing more: to the server they are the same.
 func (e *Room) Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 	e.respond(w, r, ref, receipt, wait, nil)
 }
 
 // respond is Respond, with somebody who wants to know when the client has gone before
-// the end; nil: nobody does.
+// the end and nobody else on this node reads the action or waits for it; nil: nobody does.
 func (e *Room) respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration, left func()) {
 	w.Header().Set("Weir-Action-Id", ref.ID)
 	if wait == 0 {
@@ -51,16 +53,13 @@ func (e *Room) respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	await := e.feed.WaitClaimed
-	if receipt.Duplicate {
-		await = e.feed.Wait
-	}
-	end, err := await(ctx, ref)
+	end, alone, err := e.feed.Await(ctx, ref, !receipt.Duplicate)
 	switch {
 	case err == nil:
 		e.settled(w, r, ref, end.Settled)
 	case r.Context().Err() != nil:
-		if left != nil && !errors.Is(err, stream.ErrClosed) {
+		wire.Drop(r.Context())
+		if left != nil && alone && !errors.Is(err, stream.ErrClosed) {
 			left()
 		}
 	case ref.Kind == schemas.KindRule && wait < 0 && errors.Is(err, stream.ErrClosed):

@@ -26,6 +26,10 @@ type ChatConfig struct {
 	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
 	// conversations have many.
 	Limits strict.Limits
+	// MaxBodies is how many bytes of bodies of 256 KiB or more are read and stored at a
+	// time; default 8 times MaxBody. A body without a length counts as one of MaxBody. Who
+	// finds no room within two seconds is refused.
+	MaxBodies int64
 	// Draining is closed when the node goes down: a completion whose client has left is
 	// then asked to stop once. nil: never.
 	Draining <-chan struct{}
@@ -43,6 +47,9 @@ func (c ChatConfig) withDefaults() ChatConfig {
 	if c.Limits.Members == 0 {
 		c.Limits.Members = 250_000
 	}
+	if c.MaxBodies <= 0 {
+		c.MaxBodies = 8 * c.MaxBody
+	}
 	return c
 }
 
@@ -55,20 +62,29 @@ func (in *Room) mountChat(e *gin.Engine) {
 	}
 }
 
-// isChat reports whether a path is one of the chat surface, for whatever method.
+// isChat reports whether a path is one of the chat surface, for whatever method, or would
+// be behind one of its routes: whoever joins a slash too many to one reads its errors.
 func isChat(path string) bool {
 	for _, base := range schemas.ChatBases() {
 		rest, ok := strings.CutPrefix(path, base)
-		if ok && (rest == schemas.RouteChat || rest == schemas.RouteModels || strings.HasPrefix(rest, schemas.RouteModels+"/")) {
+		if ok && (under(rest, schemas.RouteChat) || under(rest, schemas.RouteModels)) {
 			return true
 		}
 	}
 	return false
 }
 
+func under(path, route string) bool {
+	rest, ok := strings.CutPrefix(path, route)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
 // chat stores a completion, or joins the one with its Idempotency-Key, and answers with
 // its chunks or its end.
 func (in *Room) chat(c *gin.Context) {
+	var unload func()
+	c.Request, unload = in.freight.weigh(c.Request)
+	defer unload()
 	a, err := in.completion(c)
 	if err != nil {
 		in.fail(c, err)
@@ -92,7 +108,9 @@ func (in *Room) chat(c *gin.Context) {
 		a.req.Before = func(ref schemas.Ref) { release = in.responder.Expect(ref) }
 		defer func() { release() }()
 	}
+	a.order.Body = nil // it is in the payload; one that is large need not be there twice
 	out, err := in.accepted(c, a.req)
+	unload() // whatever becomes of the completion, its body is on the log or refused
 	if !in.taken(c, out, err) {
 		return
 	}
@@ -100,14 +118,14 @@ func (in *Room) chat(c *gin.Context) {
 		c.Writer.Header().Set("Preference-Applied", applied)
 	}
 	if !out.Receipt.Duplicate {
-		a.after = out.Before // nobody has read any of it
+		a.behind = schemas.ChatPlace{Seq: out.Before} // nobody has read any of it
 	}
 	var left func()
 	if a.cancels {
 		left = in.canceler(c, out.Ref)
 	}
 	in.keeping(r.Context(), a.patron, func() {
-		in.responder.Chat(c.Writer, r, out.Ref, out.Receipt, a.order.Stream, a.after, prefer.Hold(), left)
+		in.responder.Chat(c.Writer, r, out.Ref, out.Receipt, a.order.Stream, a.behind, prefer.Hold(), left)
 	})
 }
 

@@ -99,17 +99,19 @@ func TestACompletionIsStreamed(t *testing.T) {
 	w := setup(t, desk())
 	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
 	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/v1/chat/completions", body, "Prefer", "respond-async", "Last-Event-ID", "77", "Idempotency-Key", "k"))
+	w.engine.ServeHTTP(rec, post("/v1/chat/completions", body, "Prefer", "respond-async", "Last-Event-ID", "77.3", "Idempotency-Key", "k"))
 	require.Equal(t, "data: chat\n\n", rec.Body.String())
 	require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
 	require.True(t, w.responder.last(t).stream)
 	require.Zero(t, w.responder.last(t).after, "this request has made it")
+	require.Zero(t, w.responder.last(t).chunk, "as before")
 
 	rec = httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", body, "Last-Event-ID", "77", "Idempotency-Key", `"k"`))
+	w.engine.ServeHTTP(rec, post("/chat/completions", body, "Last-Event-ID", "77.3", "Idempotency-Key", `"k"`))
 	require.Equal(t, http.StatusOK, rec.Code)
 	c := w.responder.last(t)
 	require.EqualValues(t, 77, c.after, "it goes on where the other one was cut")
+	require.Equal(t, 3, c.chunk)
 	require.True(t, c.receipt.Duplicate)
 	require.EqualValues(t, 1, w.records(t))
 
@@ -238,7 +240,11 @@ func TestRefusalsOfCompletions(t *testing.T) {
 		"a task's token":    {holding("weirt1_x", post("/chat/completions", okChat)), 401, schemas.Unauthorized},
 		"models":            {bodiless(http.MethodGet, "/api//v1/models"), 404, schemas.NotFound},
 		"a model":           {bodiless(http.MethodGet, "/v1/models/vendor/big"), 404, schemas.NotFound},
-		"a slash too many":  {post("/chat/completions/", okChat), 404, ""},
+		"a slash too many":  {post("/chat/completions/", okChat), 404, schemas.NotFound},
+		"two of them":       {post("/api/v1//chat/completions//", okChat), 404, schemas.NotFound},
+		"behind the route":  {post("/v1/chat/completions/x", okChat), 404, schemas.NotFound},
+		"read behind it":    {bodiless(http.MethodGet, "/api/chat/completions/chatcmpl-1/messages"), 404, schemas.NotFound},
+		"runs on":           {post("/chat/completionsx", okChat), 404, ""},
 		"something like it": {post("/v2/chat/completions", okChat), 404, ""},
 	} {
 		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody = 1 << 20 }))
@@ -347,7 +353,7 @@ func TestAFullWindow(t *testing.T) {
 	o := l.seen[0]
 	require.Positive(t, o.Prompt)
 	require.Equal(t, budget.Order{
-		Tenant: "default", Token: "tok", Models: []string{"vendor/big"}, Prompt: o.Prompt, Output: 100, Until: o.Until,
+		Tenant: "default", Action: a.Header().Get("X-Generation-Id"), Token: "tok", Models: []string{"vendor/big"}, Prompt: o.Prompt, Output: 100, Until: o.Until,
 		Prices: []*schemas.ModelPrice{{Input: 10, Output: 1000}},
 	}, o)
 
@@ -384,12 +390,10 @@ func TestAFullWindow(t *testing.T) {
 	a = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
 	require.Equal(t, http.StatusAccepted, a.Code, "what has begun is joined")
 
-	// What is spent for good, and what cannot be known, is for the worker to say.
-	for _, err := range []error{&budget.Refusal{Spent: true}, &budget.Refusal{Unpriced: true}, errors.New("private")} {
-		l.err = err
-		require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat)).Code)
-	}
-	require.Equal(t, stored+3, w.records(t))
+	// What cannot be known is for the worker to say.
+	l.err = errors.New("private")
+	require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat)).Code)
+	require.Equal(t, stored+1, w.records(t))
 }
 
 // What stands in the way of a new completion does not stand in that of an old one.

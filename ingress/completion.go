@@ -22,8 +22,8 @@ type asked struct {
 	patron
 	order schemas.ChatOrder
 	req   accept.Request
-	// after is where its stream goes on, and cancels that it ends with its client.
-	after   uint64
+	// behind is where its stream goes on, and cancels that it ends with its last reader.
+	behind  schemas.ChatPlace
 	cancels bool
 }
 
@@ -55,7 +55,7 @@ func (in *Room) completion(c *gin.Context) (a asked, err error) {
 	found := set.Candidates(names, a.may, a.enters, "")
 	a.req = accept.Request{
 		Name: accept.NameOf(a.tenant, a.route(), "", key), Tenant: a.tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
-		Payload: payload, Principal: a.principal, Entries: a.entries, Models: a.models, TraceParent: h.Get("Traceparent"),
+		Payload: payload, Principal: a.principal, Entries: a.entries, Models: a.models, TraceParent: h.Get(schemas.HeaderTraceParent),
 	}
 	for _, f := range found {
 		if !slices.Contains(a.req.Answers, f.Name) {
@@ -79,7 +79,7 @@ func (in *Room) readChat(c *gin.Context, a *asked) error {
 		a.order.TaskID, a.order.Budget = a.task.ID, a.budget
 	}
 	if a.order.Stream {
-		a.after, err = in.responder.Resume(c.Request)
+		a.behind, err = in.responder.ResumeChat(c.Request)
 	}
 	return err
 }
@@ -99,7 +99,8 @@ func onDisconnect(fields []string) (cancels bool, err error) {
 }
 
 // refused is why a completion would not be begun just now, if nothing is there to be
-// joined: nobody serves its models, the token may use none of them, or a window is full.
+// joined: nobody serves its models, the token may use none of them, or a window is full, or
+// what others hold stands in the way.
 // What is spent for good is for the worker to say, who leaves evidence of it.
 func (in *Room) refused(c *gin.Context, set *models.Set, a asked, names []string, found []models.Candidate) error {
 	if len(set.Candidates(names, nil, nil, "")) == 0 {
@@ -112,24 +113,23 @@ func (in *Room) refused(c *gin.Context, set *models.Set, a asked, names []string
 		return nil
 	}
 	limits, err := in.cfg.Chat.Budgets.Look(c.Request.Context(), in.worst(&a, found))
-	if full := window(err); full != nil {
+	if full := crowded(err); full != nil {
 		return full
 	}
 	problem.Limits(c.Writer.Header(), limits)
 	return nil
 }
 
-// window is the refusal by a budget whose window is full; nil: it was none of that.
-func window(err error) error {
+// crowded is the refusal of Look, by a budget that may have room later; nil: there is none.
+func crowded(err error) error {
 	full, ok := errors.AsType[*budget.Refusal](err)
-	if !ok || full.Spent || full.Unpriced {
+	if !ok {
 		return nil
 	}
 	details, _ := ledger.Encode(map[string]string{"limit_source": full.Source, "limit_what": full.What})
 	return &problem.Error{
 		Problem: schemas.Problem{
-			Code: schemas.RateLimited, Status: http.StatusTooManyRequests,
-			Detail: "the budget " + full.Source + " has no more " + full.What + " in this window; wait as long as Retry-After says",
+			Code: schemas.RateLimited, Status: http.StatusTooManyRequests, Detail: full.Why() + "; wait as long as Retry-After says",
 		},
 		RetryAfter: full.After, Limits: full.Limits, Details: details, Cause: err,
 	}

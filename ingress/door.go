@@ -74,6 +74,12 @@ func (in *Room) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	if r.ContentLength > limit {
 		return nil, tooLarge(w, limit)
 	}
+	if body, ok := r.Body.(*aboard); ok {
+		if err := body.enter(r.Context(), announced(r, limit)); err != nil {
+			w.Header().Set("Connection", "close") // what comes of it is not read
+			return nil, err
+		}
+	}
 	within(w, in.cfg.BodyTimeout)
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
@@ -91,6 +97,14 @@ func (in *Room) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		return nil, &fault.Error{Code: schemas.InvalidRequest, Message: "the body could not be read to its end; send the request again", Cause: err}
 	}
 	return buf.Bytes(), nil
+}
+
+// announced is how large a body will be at most.
+func announced(r *http.Request, limit int64) int64 {
+	if r.ContentLength >= 0 {
+		return r.ContentLength
+	}
+	return limit
 }
 
 // within gives a body its time. net/http lifts the deadline once the body was

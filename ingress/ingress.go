@@ -29,6 +29,9 @@ type Responder interface {
 	Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
 	// Resume is the position that the request's Last-Event-ID names; 0 without one.
 	Resume(r *http.Request) (after uint64, err error)
+	// ResumeChat is the place in a completion's stream that the request's Last-Event-ID
+	// names; the zero place without one.
+	ResumeChat(r *http.Request) (behind schemas.ChatPlace, err error)
 	// Seat takes the place of one more open stream for whoever sends a request, before
 	// anything is stored for it; one that may hold no more is refused. Stream or Chat takes
 	// it over with the request that comes back. Leave gives it back where neither is called,
@@ -36,10 +39,11 @@ type Responder interface {
 	Seat(r *http.Request) (seated *http.Request, leave func(), err error)
 	// Stream answers for a run with its events, from behind a position to its end.
 	Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64)
-	// Chat answers for a completion: as a stream with its chunks from behind a position to
+	// Chat answers for a completion: as a stream with its chunks from behind a place to
 	// its end, or with the whole, where wait is as in Respond. Left is called at most once,
-	// when the client has gone before the end; nil: nobody wants to know.
-	Chat(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, stream bool, after uint64, wait time.Duration, left func())
+	// when the client has gone before the end and was the last on this node who read the
+	// completion or waited for it; nil: nobody wants to know.
+	Chat(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, stream bool, behind schemas.ChatPlace, wait time.Duration, left func())
 	// ReadRules answers an operation of the agent API that changes nothing. Its
 	// arguments have the types that they should.
 	ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest)
@@ -69,6 +73,7 @@ type Room struct {
 	acceptor  *accept.Acceptor
 	control   *actions.Control
 	redriver  *actions.Redriver // nil: not served
+	freight   *freight          // of completions; nil: they are not served
 	cfg       Config
 }
 
@@ -79,6 +84,9 @@ func New(l Ledger, p executor.Policy, r Responder, cfg Config) *Room {
 		policy: p, responder: r, cfg: cfg,
 		acceptor: accept.New(l, cfg.Accept),
 		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Nudge: cfg.Nudge, Stop: cfg.Stop, StoreTimeout: cfg.Accept.StoreTimeout}),
+	}
+	if cfg.Chat != nil {
+		in.freight = newFreight(cfg.Chat.MaxBodies)
 	}
 	if cfg.Dead != nil {
 		in.redriver = actions.NewRedriver(cfg.Dead, l, in.acceptor, func(call schemas.HTTPCall, who Asker) schemas.Class {

@@ -61,22 +61,24 @@ type call struct {
 	held    bool // somebody expects its end, or has a place for its stream
 	stream  bool
 	after   uint64
+	chunk   int    // of a completion's event at after
 	left    func() // a completion's
 }
 
 // responder answers 200 with the outcome of an action that has one, else 202.
 type responder struct {
-	ledger  *ledger.Ledger
-	mu      sync.Mutex
-	calls   []call
-	held    map[schemas.Ref]int
-	panics  bool
-	rest    func() // what is left of a stream
-	mute    bool   // nobody is given a lease
-	handing func() // called before a task is handed over
-	asking  func() // what a question waits for
-	full    error  // why nobody may hold a stream open
-	seats   int    // that are taken now
+	ledger   *ledger.Ledger
+	mu       sync.Mutex
+	calls    []call
+	held     map[schemas.Ref]int
+	panics   bool
+	rest     func() // what is left of a stream
+	mute     bool   // nobody is given a lease
+	handing  func() // called before a task is handed over
+	asking   func() // what a question waits for
+	full     error  // why nobody may hold a stream open
+	chatting func() // called before a completion is answered for
+	seats    int    // that are taken now
 }
 
 func (r *responder) Expect(ref schemas.Ref) (release func()) {
@@ -117,6 +119,18 @@ func (r *responder) Resume(req *http.Request) (uint64, error) {
 	return after, err
 }
 
+// ResumeChat knows decimal positions, with a dot and a digit behind them or not.
+func (r *responder) ResumeChat(req *http.Request) (p schemas.ChatPlace, err error) {
+	id, chunk, _ := strings.Cut(req.Header.Get("Last-Event-ID"), ".")
+	if chunk != "" {
+		p.Chunk = int(chunk[0] - '0')
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Last-Event-ID", id)
+	p.Seq, err = r.Resume(req)
+	return p, err
+}
+
 // seat is the key of a request that has a place for its stream.
 type seat struct{}
 
@@ -145,15 +159,19 @@ func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas
 }
 
 // Chat is Stream or Respond, and keeps left.
-func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, stream bool, after uint64, wait time.Duration, left func()) {
+func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, stream bool, behind schemas.ChatPlace, wait time.Duration, left func()) {
+	if r.chatting != nil {
+		r.chatting()
+	}
 	if stream {
-		r.Stream(w, req, ref, "chat", after)
+		r.Stream(w, req, ref, "chat", behind.Seq)
 	} else {
 		r.Respond(w, req, ref, receipt, wait)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.calls[len(r.calls)-1].left, r.calls[len(r.calls)-1].receipt = left, receipt
+	last := &r.calls[len(r.calls)-1]
+	last.left, last.receipt, last.chunk = left, receipt, behind.Chunk
 }
 
 // ReadRules answers with what was asked.

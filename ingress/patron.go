@@ -109,7 +109,7 @@ func (p patron) narrow(set *models.Set, o *schemas.ChatOrder) error {
 // worst is what a completion may use at most, by all of those that may answer it.
 func (in *Room) worst(a *asked, found []models.Candidate) budget.Order {
 	b := budget.WorstCase(&a.order, found)
-	b.Tenant, b.Token, b.Models, b.Until = a.tenant, a.principal, a.req.Answers, in.cfg.Accept.Now().Add(lookAhead)
+	b.Tenant, b.Action, b.Token, b.Models, b.Until = a.tenant, a.req.ID, a.principal, a.req.Answers, in.cfg.Accept.Now().Add(lookAhead)
 	return b
 }
 

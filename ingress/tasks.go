@@ -81,12 +81,30 @@ func (in *Room) newTask(c *gin.Context) (accept.Request, error) {
 	who := identity(c)
 	timeout, refusal := t.Timeout(in.cfg.Accept.Now(), in.cfg.MaxTask)
 	if refusal == nil {
+		refusal = in.askable(who, t.Order.Model)
+	}
+	if refusal == nil {
 		refusal = in.feasible(c.Request.Context(), who, t.Order)
 	}
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
 		Timeout: timeout, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
 	}, nil
+}
+
+// askable refuses a task with a model of its own that whoever files it may not use: its
+// holder could ask nothing. A name that is no model's here is the agent's own matter: it
+// may have another gateway, and is told the name.
+func (in *Room) askable(who Identity, model string) error {
+	if model == "" || in.cfg.Chat == nil {
+		return nil
+	}
+	set := in.cfg.Chat.Models()
+	p := patron{entries: who.Entries, models: who.Models}
+	if _, _, there := set.Find(model); !there || len(set.Candidates([]string{model}, p.may, p.enters, "")) > 0 {
+		return nil
+	}
+	return fault.New(schemas.Forbidden, "at /model: the token may not use this model, and so could not the task's; GET /models shows those it may")
 }
 
 // feasible refuses a task whose branch cannot be made. It may be made or lost until

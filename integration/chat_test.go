@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/redact"
 	"weir/internal/weirtest/llm"
 	"weir/schemas"
 )
@@ -113,6 +114,9 @@ func TestProviderKeyStaysHere(t *testing.T) {
 				}
 			}
 			require.NotContains(t, joined.String(), providerKey, "put together from the chunks, for %s", fault)
+			if fault != llm.EchoKeyHeader && (stream || fault != llm.EchoKeyMid) { // those tell the caller nothing
+				require.Contains(t, text, redact.Mark, "it was told, for %s", fault)
+			}
 			_, events := settledChat(t, w, resp.Header.Get(schemas.HeaderGeneration))
 			for _, e := range events {
 				if e.Settled != nil {

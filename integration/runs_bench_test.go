@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -203,4 +204,13 @@ func BenchmarkChunks(b *testing.B) {
 			})
 		})
 	}
+}
+
+// percentiles reports the median and the 99th of what was measured.
+func percentiles(b *testing.B, took []time.Duration) {
+	b.Helper()
+	slices.Sort(took)
+	at := func(p int) float64 { return float64(took[len(took)*p/100].Microseconds()) / 1000 }
+	b.ReportMetric(at(50), "p50-ms")
+	b.ReportMetric(at(99), "p99-ms")
 }

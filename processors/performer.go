@@ -27,6 +27,14 @@ type Local interface {
 	Here(st *ledger.State) error
 }
 
+// Eager is a Performer that may begin before it is known that the action is this
+// worker's to begin: up to its first event, or its first record of evidence, nobody can
+// tell that it has.
+type Eager interface {
+	Performer
+	Eager()
+}
+
 // Teller is a Performer that tells others how its actions ended.
 type Teller interface {
 	// Ended is called once an action's end is durable, and again if a worker may have

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/admit"
@@ -21,6 +22,8 @@ import (
 // Ledger is what the pipeline itself asks of the log.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	// Begin is Append that st's next Append or Await waits for.
+	Begin(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Nudge has an action looked at again at once.
 	Nudge(ctx context.Context, ref schemas.Ref) error
 }
@@ -72,6 +75,7 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	if !ok {
 		return p.busy(w, rec)
 	}
+	failpoint.At(failpoint.Fetched, ref.ID)
 	p.resting.forget(ref)
 	defer p.leave(w) //nolint:contextcheck // whom it wakes is woken whatever becomes of this message
 
@@ -133,20 +137,34 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 	}
 	if !st.Started {
-		started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
-		if err := p.ledger.Append(ctx, st, started); err != nil {
+		if err := p.start(ctx, st, performer); err != nil {
 			return err
 		}
 	}
 	verdict, err := performer.Perform(ctx, st, stop)
+	if lost := st.Await(ctx); lost != nil { // it was not ours to perform
+		return lost
+	}
 	if err != nil {
 		return err
 	}
 	return p.settle(ctx, st, verdict)
 }
 
+// start writes down that the work begins; for an Eager performer, while it does. Only what
+// was accepted just now is most likely this worker's to begin: a queue that was made anew
+// gives out what has long ended as if for the first time, and nobody is dialled for that.
+func (p *Pipeline) start(ctx context.Context, st *ledger.State, performer Performer) error {
+	started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
+	if _, eager := performer.(Eager); eager && p.Admit.Fresh(st) {
+		return p.ledger.Begin(ctx, st, started)
+	}
+	return p.ledger.Append(ctx, st, started)
+}
+
 // settle ends an action, and has its kind tell of that.
 func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {
+	failpoint.At(failpoint.Settling, st.ID)
 	if err := p.Settle.Settle(ctx, st, v); err != nil {
 		return err
 	}
@@ -181,8 +199,8 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	case err == nil:
 		return nil
 	case errors.Is(err, admit.ErrDone):
-		if st != nil && rec.Seq < st.SettledSeq { // whoever settled it had a message like this, and may not have told
-			return p.ended(ctx, st)
+		if st != nil && rec.Seq < st.SettledSeq { // whoever settled it had a message like this
+			return p.complete(ctx, st)
 		}
 		return nil
 	case errors.As(err, &rest):
@@ -233,6 +251,7 @@ func (p *Pipeline) parkMessage(ctx context.Context, rec schemas.Record, st *ledg
 	if st == nil {
 		return p.Barrier(ctx)
 	}
+	st.Loose = true // the letter is not kept by the action's events
 	return p.settle(ctx, st, settle.Verdict{Outcome: schemas.OutcomeFailed, Code: why.Code, Message: why.Reason})
 }
 

@@ -40,18 +40,21 @@ var layout = schemas.Layout{Partitions: 1, Lanes: 8}
 type house struct {
 	log *memlog.Log
 
-	mu   sync.Mutex
-	dead bool      // the worker at hand has crashed: it can do nothing any more
-	left int       // appends until it does; negative: never
-	kept bool      // whether the append it dies on is stored
-	sent int       // requests that reached the target
-	deaf bool      // no event is acknowledged, though it is stored
-	late time.Time // until when a replica answers that shows nothing
+	mu     sync.Mutex
+	dead   bool      // the worker at hand has crashed: it can do nothing any more
+	left   int       // appends until it does; negative: never
+	kept   bool      // whether the append it dies on is stored
+	sent   int       // requests that reached the target
+	opened int       // connections to it that were asked for
+	deaf   bool      // no event is acknowledged, though it is stored
+	late   time.Time // until when a replica answers that shows nothing
 
 	during func()                     // runs while the first request is out
 	refuse func(schemas.Append) error // what the log says to an append; nil: it takes all
 
 	book rulebook.Book // the traffic rules
+
+	over func(ledger.Log) ledger.Log // what the workers have between them and the log; nil: nothing
 }
 
 var errDead = errors.New("the worker is dead")
@@ -123,6 +126,9 @@ func (h *house) heal() {
 }
 
 func (h *house) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opened++
 	return exchange{h, p.Mocked()}, nil
 }
 
@@ -198,7 +204,11 @@ func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
 		return nil
 	}
 	metrics := telemetry.NewMetrics()
-	l := ledger.New(h.log, layout, time.Now)
+	log := ledger.Log(h.log)
+	if h.over != nil {
+		log = h.over(log)
+	}
+	l := ledger.New(log, layout, time.Now)
 	recorder := settle.NewRecorder(publisher{h.log}, h.log, metrics)
 	caller := call.New(l, guard.New(func() *policy.Policy { return p }, &h.book), h, call.Config{
 		Worker: name, Barrier: barrier, Schedule: retry.Schedule{Attempts: 3},

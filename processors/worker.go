@@ -21,8 +21,8 @@ type Delivery interface {
 	Record(m *message.Message) (rec schemas.Record, deliveries uint64)
 	// NakAfter sets when a message that is refused comes again.
 	NakAfter(m *message.Message, d time.Duration)
-	// WorkTopic names the work of a kind in a partition.
-	WorkTopic(partition int, k schemas.Kind) string
+	// WorkTopics name the work of a kind in a partition.
+	WorkTopics(partition int, k schemas.Kind) []string
 }
 
 // WorkerConfig is what a Worker needs besides its collaborators.
@@ -35,8 +35,7 @@ type WorkerConfig struct {
 	Log          *slog.Logger
 }
 
-// Worker drives the pipeline with Watermill's router: one handler a kind and
-// partition, each with many messages in flight.
+// Worker drives the pipeline with Watermill's router: one handler a topic, each with many messages in flight.
 type Worker struct {
 	router   *message.Router
 	pipeline *Pipeline
@@ -54,8 +53,9 @@ func NewWorker(p *Pipeline, sub message.Subscriber, d Delivery, cfg WorkerConfig
 	w := &Worker{router: router, pipeline: p, delivery: d, cfg: cfg, done: make(chan struct{})}
 	for partition := range cfg.Partitions {
 		for _, kind := range cfg.Kinds {
-			topic := d.WorkTopic(partition, kind)
-			router.AddConsumerHandler(topic, topic, sub, func(m *message.Message) error { return w.handle(m, kind) })
+			for _, topic := range d.WorkTopics(partition, kind) {
+				router.AddConsumerHandler(topic, topic, sub, func(m *message.Message) error { return w.handle(m, kind) })
+			}
 		}
 	}
 	return w, nil
@@ -95,6 +95,7 @@ const poisonAfter = 5
 // disposition: nil acks, everything else comes again after a delay.
 func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 	rec, deliveries := w.delivery.Record(m)
+	deepen(0)
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
 	err := w.guarded(ctx, rec, deliveries)
@@ -111,6 +112,16 @@ func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 		slog.String("kind", string(kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	return err
+}
+
+// deepen makes the stack as large as the work on an action needs it, at one go and while
+// there is next to nothing on it. Each message comes on a goroutine of its own, whose stack would
+// else be copied each time that it turns out to be too small, frame by frame.
+//
+//go:noinline
+func deepen(at int) byte {
+	var depth [18 << 10]byte
+	return depth[at]
 }
 
 // guarded keeps a panic from ending the process. A message that panics again and

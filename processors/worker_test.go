@@ -50,7 +50,7 @@ type again struct {
 
 func (a again) Record(*message.Message) (schemas.Record, uint64) { return a.rec, 1 }
 func (a again) NakAfter(_ *message.Message, d time.Duration)     { a.after <- d }
-func (again) WorkTopic(_ int, kind schemas.Kind) string          { return string(kind) }
+func (again) WorkTopics(_ int, kind schemas.Kind) []string       { return []string{string(kind)} }
 
 // gated performs once it is let, and then ends with an error.
 type gated struct {

@@ -65,10 +65,14 @@ type ChatOrder struct {
 	TaskID string `json:"task_id,omitempty"`
 	// Budget is what that task may use of models in all; nil: as much as it likes.
 	Budget *TaskBudget `json:"budget,omitempty"`
-	// Prompt is how many tokens the request may have at most, by its size. Output is how
-	// many the answer may have in all its choices by the request's own word; 0: it does
-	// not say. Choices is how many answers it asks for, at least 1.
+	// Prompt is how many tokens the text of the request may have at most, by its bytes.
+	// Images is how many images there are with it, and Media how many tokens its other
+	// files count. Output is how many the answer may have in all its choices by the
+	// request's own word; 0: it does not say. Choices is how many answers it asks for, at
+	// least 1.
 	Prompt  int64 `json:"prompt"`
+	Images  int64 `json:"images,omitempty"`
+	Media   int64 `json:"media,omitempty"`
 	Output  int64 `json:"output,omitempty"`
 	Choices int64 `json:"choices"`
 }

@@ -144,6 +144,6 @@ func DoorCodes() []Code {
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
 		StreamGone, RateLimited, Unavailable, LogFull, Internal, UnsupportedTaskType,
-		GitPackTooLarge, GitProtocolRequired, TaskNotRunning, BudgetExhausted, ModelNotFound,
+		GitPackTooLarge, GitProtocolRequired, TaskNotRunning, ModelNotFound,
 	}
 }

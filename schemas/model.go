@@ -50,6 +50,8 @@ type Model struct {
 	// Context is how many tokens prompt and answer may have together, and MaxOutput the
 	// answer alone; 0: nobody knows.
 	Context, MaxOutput int64
+	// ImageTokens is how many tokens of a prompt one image counts at most; 0: nobody knows.
+	ImageTokens int64
 	// Connect, FirstByte and Idle bound the time until the connection stands, then until
 	// the answer begins, and then until anything more comes of it.
 	Connect, FirstByte, Idle time.Duration

@@ -89,14 +89,18 @@ func (l Layout) stem(root string, r Ref, kind string) string {
 	return b.String()
 }
 
-// WorkFilters are the subjects of a kind's work in one partition.
-func WorkFilters(partition int, k Kind) []string {
-	stem := LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*."
-	filters := []string{stem + string(TailAccepted), stem + string(TailWake)}
+// WorkTails are the tails of what has to be looked at of a kind: each message under one
+// of them is work.
+func WorkTails(k Kind) []Tail {
 	if k == KindTask { // the other kinds have no signals
-		filters = append(filters, stem+string(TailSignal))
+		return []Tail{TailAccepted, TailWake, TailSignal}
 	}
-	return filters
+	return []Tail{TailAccepted, TailWake}
+}
+
+// WorkFilter covers a kind's work of one tail in one partition.
+func WorkFilter(partition int, k Kind, t Tail) string {
+	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*." + string(t)
 }
 
 // TenantAccepted covers the accepted events of a tenant in one partition.

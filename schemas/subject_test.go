@@ -57,12 +57,14 @@ func TestSubjectsOfTasks(t *testing.T) {
 	require.Equal(t, "weir.status.acme%2Einc.task.a%3A1", schemas.StatusSubject(ref))
 	require.Equal(t, "weir.log.3.*.*.task.*.>", schemas.KindFilter(3, schemas.KindTask))
 	for _, k := range schemas.Kinds() {
-		want := []string{"weir.log.0.*.*." + string(k) + ".*.accepted", "weir.log.0.*.*." + string(k) + ".*.wake"}
+		want := []schemas.Tail{schemas.TailAccepted, schemas.TailWake}
 		if k == schemas.KindTask {
-			want = append(want, "weir.log.0.*.*.task.*.signal")
+			want = append(want, schemas.TailSignal)
 		}
-		require.Equal(t, want, schemas.WorkFilters(0, k))
+		require.Equal(t, want, schemas.WorkTails(k))
 	}
+	require.Equal(t, "weir.log.0.*.*.task.*.signal", schemas.WorkFilter(0, schemas.KindTask, schemas.TailSignal))
+	require.Equal(t, "weir.log.2.*.*.http.*.accepted", schemas.WorkFilter(2, schemas.KindHTTP, schemas.TailAccepted))
 }
 
 func TestAgentAPISubjects(t *testing.T) {
@@ -126,7 +128,7 @@ func FuzzSubject(f *testing.F) {
 		require.True(t, covers(layout.TenantAccepted(partition, tenant, ""), accepted))
 		require.True(t, covers(layout.TenantAccepted(partition, tenant, schemas.KindHTTP), accepted))
 		require.False(t, covers(layout.TenantAccepted(partition, tenant, schemas.KindPlan), accepted))
-		require.True(t, covers(schemas.WorkFilters(partition, schemas.KindHTTP)[0], accepted))
+		require.True(t, covers(schemas.WorkFilter(partition, schemas.KindHTTP, schemas.TailAccepted), accepted))
 		if ref, _, err := schemas.ParseSubject(foreign); err == nil {
 			require.Equal(t, ref.Tenant == tenant && ref.ID == id, covers(layout.AnyKind(tenant, id), layout.Subject(ref, schemas.TailEvent)))
 		}
@@ -228,4 +230,12 @@ func TestTailOf(t *testing.T) {
 	require.True(t, schemas.Event{Type: schemas.EventAttempt}.NeedsBarrier())
 	require.True(t, schemas.Event{Type: schemas.EventDelta, First: true}.NeedsBarrier())
 	require.False(t, schemas.Event{Type: schemas.EventDelta}.NeedsBarrier())
+}
+
+// TestCostOfASubject: one is made several times an action.
+func TestCostOfASubject(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
+	l, r := schemas.Layout{Partitions: 64, Lanes: 8}, schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "an id that is not short, at all"}
+	require.Zero(t, testing.AllocsPerRun(100, func() { l.Partition(r.Tenant, r.ID) }))
+	r.ID = "0192d0c4-5a7e-7c3b-8f61-2b8f5a9d1e77"
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Subject(r, schemas.TailEvent) }), 2.0)
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Environ []string
 	// NewAdmin makes another first admin token, for when every other is lost.
 	NewAdmin bool
+	// AcceptLoss starts on a damaged log, without the records that are gone.
+	AcceptLoss bool
 	// Log takes the structured log.
 	Log io.Writer
 	// Load reads the configuration again, for a reload of the policy. Absent:
@@ -50,6 +52,8 @@ type Options struct {
 	Notices io.Writer
 	// Network stands in for DNS and the wire, in tests. Absent: the real ones.
 	Network Network
+	// Sync stands in for the sync of the data directory, in tests. Absent: the real one.
+	Sync func() error
 }
 
 // App is a whole Weir in one process: the embedded broker, the three rooms and
@@ -63,6 +67,7 @@ type App struct {
 	guard   *guard.Guard
 	reload  reloading
 	network Network
+	sync    func() error
 	worker  string
 
 	tokens     *token.Keeper // in open mode for agents and git alone
@@ -81,6 +86,8 @@ type App struct {
 	rules   *rules.Keeper
 	resting atomic.Pointer[processors.Pipeline] // that wakes what rules held back
 
+	acceptLoss bool // of records that a damaged log lacks
+
 	server   *embedded.Server
 	broker   *broker.Broker
 	ledger   *ledger.Ledger
@@ -96,7 +103,7 @@ type App struct {
 // takes no work and no requests yet. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
 	a := &App{cfg: opts.Config, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
-	a.network, a.newAdmin = opts.Network, opts.NewAdmin
+	a.network, a.sync, a.newAdmin, a.acceptLoss = opts.Network, opts.Sync, opts.NewAdmin, opts.AcceptLoss
 	a.reload = reloading{load: opts.Load, file: opts.File, notices: opts.Notices}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {
@@ -205,7 +212,7 @@ func (a *App) openBroker(ctx context.Context) error {
 	if a.cfg.Embedded() {
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
-			Listen: a.cfg.NATS.Listen,
+			Listen: a.cfg.NATS.Listen, Sync: a.sync, AcceptLoss: a.acceptLoss, Logger: a.log,
 		})
 		if err != nil {
 			return err
@@ -222,6 +229,7 @@ func (a *App) openBroker(ctx context.Context) error {
 		return err
 	}
 	a.broker = b
+	a.tellLoss()
 	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
 	a.ledger = ledger.New(b, a.layout(), nil)
 	return nil

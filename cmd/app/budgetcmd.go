@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -29,15 +31,13 @@ budgets are those of the configuration; the one called task is what a task bring
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.asking(env, func(c *client) error {
-				query := url.Values{}
-				if name != "" {
-					query.Set("budget", name)
-				}
-				all, err := pages[schemas.BudgetView](cmd.Context(), c, schemas.RouteBudgets, query, 1<<20)
-				if err != nil {
+				all, err := accounts(cmd.Context(), c, name)
+				switch {
+				case err != nil:
 					return err
-				}
-				if len(all) == 0 && !f.asJSON {
+				case len(all) == 0 && name != "":
+					return noBudget(cmd.Context(), c, name)
+				case len(all) == 0 && !f.asJSON:
 					fmt.Fprintln(env.Err, "no budget was used yet; `budgets` in the configuration bounds what may be used")
 					return nil
 				}
@@ -48,6 +48,34 @@ budgets are those of the configuration; the one called task is what a task bring
 	f.register(cmd, env)
 	cmd.Flags().StringVar(&name, "budget", "", "only the accounts of this budget")
 	return cmd
+}
+
+// accounts reads those of one budget; of all without a name.
+func accounts(ctx context.Context, c *client, name string) ([]schemas.BudgetView, error) {
+	query := url.Values{}
+	if name != "" {
+		query.Set("budget", name)
+	}
+	return pages[schemas.BudgetView](ctx, c, schemas.RouteBudgets, query, 1<<20)
+}
+
+// noBudget is the error of asking for a budget that has no account. The server tells of
+// accounts that were used and of nothing else, so that it may be one that is new.
+func noBudget(ctx context.Context, c *client, name string) error {
+	all, err := accounts(ctx, c, "")
+	if err != nil {
+		return err
+	}
+	var used []string
+	for _, b := range all {
+		if !slices.Contains(used, b.Budget) {
+			used = append(used, b.Budget)
+		}
+	}
+	if len(used) == 0 {
+		return fmt.Errorf("there is no budget %s, or nothing was used of it yet; nothing was used of any", name)
+	}
+	return fmt.Errorf("there is no budget %s, or nothing was used of it yet; used were: %s", name, strings.Join(used, ", "))
 }
 
 func printBudgets(out io.Writer, all []schemas.BudgetView, asJSON bool) error {

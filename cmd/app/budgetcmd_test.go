@@ -36,13 +36,14 @@ func TestBudgetsCommand(t *testing.T) {
 		assert.NoError(t, json.NewEncoder(w).Encode(page))
 	}))
 	t.Cleanup(server.Close)
-	run := func(args ...string) (out, errs string) {
+	ended := func(want int, args ...string) (out, errs string) {
 		t.Helper()
 		var o, e bytes.Buffer
 		code := Main(t.Context(), append([]string{"budgets", "--server", server.URL}, args...), nil, Streams{Out: &o, Err: &e})
-		require.Equal(t, exitOK, code, e.String())
+		require.Equal(t, want, code, e.String())
 		return o.String(), e.String()
 	}
+	run := func(args ...string) (out, errs string) { t.Helper(); return ended(exitOK, args...) }
 	out, _ := run()
 	require.Equal(t, `BUDGET  OF                        REQUESTS  TOKENS        USD                   OPEN  BEGINS ANEW
 pair    token k1, model openai/m  -         1234/2000000  -                     0     never
@@ -53,8 +54,20 @@ team    all                       3/10 (2)  -             0.000001/12.5 (0.25)  
 	require.Len(t, lines, 2)
 	require.JSONEq(t, `{"budget":"pair","token":"k1","model":"openai/m","tokens":{"limit":2000000,"used":1234,"held":0},"open":0}`, lines[0])
 	require.JSONEq(t, `{"budget":"team","requests":{"limit":10,"used":3,"held":2},"usd":{"limit":12.5,"used":0.000001,"held":0.25},"open":2}`, lines[1])
-	out, errs := run("--budget", "none")
+	for _, args := range [][]string{{"--budget", "none"}, {"--budget", "none", "--json"}} {
+		out, errs := ended(exitFailed, args...)
+		require.Empty(t, out)
+		require.Contains(t, errs, "there is no budget none, or nothing was used of it yet; used were: pair, team\n")
+	}
+	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=pair&cursor=n", "budget=none", "", "cursor=n", "budget=none", "", "cursor=n"}, asked)
+
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		assert.NoError(t, json.NewEncoder(w).Encode(schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{}}))
+	}))
+	t.Cleanup(empty.Close)
+	out, errs := run("--server", empty.URL)
 	require.Empty(t, out)
 	require.Contains(t, errs, "no budget was used yet")
-	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=pair&cursor=n", "budget=none"}, asked)
+	_, errs = ended(exitFailed, "--server", empty.URL, "--budget", "team")
+	require.Contains(t, errs, "there is no budget team, or nothing was used of it yet; nothing was used of any")
 }

@@ -42,6 +42,9 @@ standard output, what was used to standard error. Ctrl-C cancels the completion.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("max-tokens") && f.maxTokens < 1 {
+				return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
+			}
 			body, err := f.request(cmd.Context(), env, args)
 			if err != nil {
 				return err
@@ -77,9 +80,6 @@ func (f *chatFlags) request(ctx context.Context, env *environment, args []string
 	r := chatRequest{Model: args[0], MaxTokens: f.maxTokens}
 	if !schemas.ValidModel(r.Model) {
 		return r, usageError{fmt.Errorf("%q is no name of a model; `weir models` lists those there are", r.Model)}
-	}
-	if f.maxTokens < 0 {
-		return r, usageError{errors.New("--max-tokens is below 1")}
 	}
 	if f.system != "" {
 		text, err := textArgument(env, f.system)

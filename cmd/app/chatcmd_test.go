@@ -260,6 +260,7 @@ func TestChatIsUsedWrongly(t *testing.T) {
 		"no file":         {[]string{"m", "@no-such-file"}, "no-such-file"},
 		"no system file":  {[]string{"m", "Hi", "--system", "@no-such-file"}, "no-such-file"},
 		"a negative most": {[]string{"m", "Hi", "--max-tokens", "-1"}, "--max-tokens is below 1"},
+		"nothing at most": {[]string{"m", "Hi", "--max-tokens", "0"}, "--max-tokens is below 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

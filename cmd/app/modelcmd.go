@@ -65,7 +65,7 @@ func (c *client) listModels(ctx context.Context) ([]schemas.ModelView, error) {
 		return nil, chatRefusal(resp)
 	}
 	var list schemas.ModelList
-	err = json.NewDecoder(resp.Body).Decode(&list)
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list)
 	return list.Data, err
 }
 

@@ -132,6 +132,6 @@ func (delivery) Record(m *message.Message) (schemas.Record, uint64) { return bro
 
 func (delivery) NakAfter(m *message.Message, d time.Duration) { broker.NakAfter(m, d) }
 
-func (delivery) WorkTopic(partition int, k schemas.Kind) string {
-	return broker.WorkTopic(partition, k)
+func (delivery) WorkTopics(partition int, k schemas.Kind) []string {
+	return broker.WorkTopics(partition, k)
 }

@@ -30,7 +30,7 @@ func serveFlags() []struct{ flag, key, help string } {
 }
 
 func newServe(env *environment) *cobra.Command {
-	path, newAdmin := "", false
+	path, newAdmin, acceptLoss := "", false, false
 	values := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -67,12 +67,13 @@ A policy with a mistake in it is told of and changes nothing.`,
 			}
 			return serve(cmd.Context(), Options{
 				Config: cfg, Environ: env.environ, Log: env.Err, Load: load, File: file, Notices: env.Err,
-				NewAdmin: newAdmin,
+				NewAdmin: newAdmin, AcceptLoss: acceptLoss,
 			}, env.Out)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
 	cmd.Flags().BoolVar(&newAdmin, "new-admin-token", false, "write another admin token to auth.admin_token_file, for when every other is lost")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start once on a damaged log, without the records that are gone")
 	for _, f := range serveFlags() {
 		values[f.flag] = cmd.Flags().String(f.flag, "", f.help)
 	}

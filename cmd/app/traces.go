@@ -17,7 +17,7 @@ import (
 // openTraces opens the way of spans to a collector, if the configuration names one.
 func (a *App) openTraces(ctx context.Context) (*telemetry.Traces, error) {
 	if a.cfg.Telemetry.OTLP.Endpoint == "" {
-		return nil, nil //nolint:nilnil // nil traces send nothing
+		return nil, nil // nil traces send nothing
 	}
 	client := outbound.Operator()
 	traces, err := a.metrics.NewTraces(ctx, telemetry.TracesConfig{

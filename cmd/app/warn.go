@@ -82,3 +82,17 @@ func unsafeSecret(store *secrets.Store, template string) string {
 	}
 	return ""
 }
+
+// tellLoss says what is gone from the log by the operator's leave.
+func (a *App) tellLoss() {
+	if a.server == nil || !a.acceptLoss {
+		return
+	}
+	for _, l := range a.server.Lost() {
+		a.notice(l + "; a call whose record is gone may be made a second time when it is asked for again")
+	}
+	if len(a.server.Lost()) == 0 {
+		a.notice("--accept-loss: nothing was lost")
+	}
+	a.notice("--accept-loss: take it away before the next start, or damage is not noticed again")
+}

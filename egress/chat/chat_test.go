@@ -144,11 +144,11 @@ func TestDelta(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
 		`{"chunks":[{"a":1.0}]}`:                                "id: 7\ndata: {\"a\":1.0}\n\n",
-		`{"chunks":[{"a":"]},{"},{"b":["\\",{"c":"\""}]},{}]}`:  "data: {\"a\":\"]},{\"}\n\ndata: {\"b\":[\"\\\\\",{\"c\":\"\\\"\"}]}\n\nid: 7\ndata: {}\n\n",
+		`{"chunks":[{"a":"]},{"},{"b":["\\",{"c":"\""}]},{}]}`:  "id: 7.1\ndata: {\"a\":\"]},{\"}\n\nid: 7.2\ndata: {\"b\":[\"\\\\\",{\"c\":\"\\\"\"}]}\n\nid: 7\ndata: {}\n\n",
 		`{"chunks":[{"a":"\n\nevent: final\n\ndata: [DONE]"}]}`: "id: 7\ndata: {\"a\":\"\\n\\nevent: final\\n\\ndata: [DONE]\"}\n\n",
 		"{\"chunks\":[{\"a\":\"\xff\"}]}":                       "id: 7\ndata: {\"a\":\"\uFFFD\"}\n\n",
 		// What no worker of this version writes is shown where it can be.
-		"{\"chunks\": [{\"a\":\n1}, 2]}": "data: {\"a\":1}\n\nid: 7\ndata: 2\n\n",
+		"{\"chunks\": [{\"a\":\n1}, 2]}": "id: 7.1\ndata: {\"a\":1}\n\nid: 7\ndata: 2\n\n",
 		"{\"chunks\":[{\"a\":\r1}]}":     "id: 7\ndata: {\"a\":1}\n\n",
 		`{"chunks":[]}`:                  "",
 		`{}`:                             "",
@@ -182,8 +182,14 @@ func FuzzDelta(f *testing.F) {
 			if part == "" {
 				continue
 			}
-			line, id := strings.CutPrefix(part, "id: 7\n")
-			require.Equal(t, len(got) == len(chunks)-1, id, "the last of an event has its id")
+			id, line, _ := strings.Cut(part, "\n")
+			place, ok := chat.Place(strings.TrimPrefix(id, "id: "))
+			require.True(t, ok, id)
+			want := schemas.ChatPlace{Seq: 7, Chunk: len(got) + 1}
+			if want.Chunk == len(chunks) {
+				want.Chunk = 0 // the last of an event has the event's
+			}
+			require.Equal(t, want, place)
 			text, ok := strings.CutPrefix(line, "data: ")
 			require.True(t, ok, frames)
 			text = strings.TrimSuffix(text, "\n\n")
@@ -197,6 +203,8 @@ func FuzzDelta(f *testing.F) {
 }
 
 func TestDeltaAllocatesItsFramesAlone(t *testing.T) { //nolint:paralleltest // other tests' allocations would be counted
-	data := json.RawMessage(`{"chunks":[` + whole + `]}`)
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(7, data) }), 1.0)
+	for _, chunks := range []int{1, 2, 1000} {
+		data := json.RawMessage(`{"chunks":[` + strings.Repeat(whole+",", chunks-1) + whole + `]}`)
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(1<<40, data) }), 1.0, chunks)
+	}
 }

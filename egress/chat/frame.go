@@ -17,9 +17,9 @@ const done = "data: [DONE]\n\n"
 // Over is all of a stream whose client was given everything before.
 func Over() []byte { return []byte(done) }
 
-// Delta is the frames of a delta event, one a chunk. The last has the event's place in
-// the log as its id: whoever resumes behind it has read them all, and who has read only
-// some reads them again. What is no ChatDelta has no frame.
+// Delta is the frames of a delta event, one a chunk, each with the id of the place behind
+// it; see Place. The last has the event's place in the log: whoever resumes behind it has
+// read them all. What is no ChatDelta has no frame.
 func Delta(seq uint64, data json.RawMessage) []byte {
 	frames, ok := swift(seq, data)
 	if !ok {
@@ -43,15 +43,20 @@ func careful(seq uint64, data json.RawMessage) []byte {
 		if json.Compact(&line, raw) != nil {
 			return nil
 		}
-		b = appendFrame(b, seq, i == len(d.Chunks)-1, line.Bytes())
+		place := schemas.ChatPlace{Seq: seq, Chunk: i + 1}
+		if place.Chunk == len(d.Chunks) {
+			place.Chunk = 0
+		}
+		b = appendFrame(b, place, line.Bytes())
 	}
 	return b
 }
 
-func appendFrame(b []byte, seq uint64, last bool, data []byte) []byte {
-	if last {
+// appendFrame is the frame of a chunk. One at the zero place has no id.
+func appendFrame(b []byte, p schemas.ChatPlace, data []byte) []byte {
+	if p.Seq > 0 {
 		b = append(b, "id: "...)
-		b = strconv.AppendUint(b, seq, 10)
+		b = appendPlace(b, p)
 		b = append(b, '\n')
 	}
 	b = append(b, "data: "...)
@@ -120,5 +125,5 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil
 	}
-	return appendFrame(nil, 0, false, line)
+	return appendFrame(nil, schemas.ChatPlace{}, line)
 }

@@ -17,6 +17,10 @@ type Dialect struct {
 	Ref schemas.Ref
 	// After is the position to begin behind; 0: at the beginning.
 	After uint64
+	// Part is how many server-sent events of the first event's frame were given before. That
+	// event stands right behind After and has more of them, or the position is ErrBeyond. It
+	// is asked for by AnswerAs alone.
+	Part int
 	// Frame renders an event; an empty frame is not shown. An event that several
 	// watch is rendered once, so that the frame must not depend on who does. ctx ends
 	// with the watcher that has it rendered, and for a terminal event with the feed.
@@ -38,8 +42,9 @@ type Dialect struct {
 	// Opening looks at the events before the first frame while the beginning is held. Its
 	// error goes to Refuse, and there is no stream. nil: any event may be the first.
 	Opening func(ctx context.Context, it *Item) error
-	// Left is called, once at most, when the client has gone before the end, and not
-	// where it was sent away.
+	// Left is called, once at most, when the client has gone before the end and was the
+	// last on this node who read the action or waited for it, and not where it was sent
+	// away.
 	Left func()
 	// Watch stands in for HTTP's; nil: that one. Neither is asked where the request has a
 	// Seat.
@@ -68,24 +73,27 @@ func views() *Dialect {
 // action's end.
 func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	maps.Copy(w.Header(), d.Header)
-	reader, err := e.feed.Follow(r.Context(), d.Ref, d.After)
+	reader, shared := e.feed.reader(d.Ref, d.After, follows), d.shared()
+	err := reader.open(r.Context(), d.After)
 	if err == nil && d.Answer && reader.astray {
-		reader.Close()
 		err = ErrBeyond
 	}
-	switch {
-	case err == nil:
-	case r.Context().Err() != nil:
-		e.gone(d.Left)
-		return
-	default:
+	if err == nil && d.Part > 0 {
+		err = reader.inside(r.Context(), shared)
+	}
+	if err != nil {
+		alone := reader.leave()
+		if r.Context().Err() != nil {
+			e.gone(r.Context(), alone, d.Left)
+			return
+		}
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
 	}
 	if d.Answer {
 		reader.ends = e.feed.lastCall
 	}
-	e.stream(w, r, reader, d.shared())
+	e.stream(w, r, reader, shared)
 }
 
 // shared has the frames of a dialect made once for all watchers of an action.
@@ -105,7 +113,7 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 		d.Refuse(w, r, err)
 		return
 	}
-	reader, err := e.feed.Follow(r.Context(), d.Ref, q.after)
+	reader, err := e.feed.follow(r.Context(), d.Ref, q.after, q.purpose())
 	if err != nil {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return

@@ -67,6 +67,13 @@ type query struct {
 	form  Form
 }
 
+func (q query) purpose() purpose {
+	if q.form == FormJSON && !q.poll {
+		return glances
+	}
+	return follows
+}
+
 func read(r *http.Request) (query, error) {
 	params := r.URL.Query()
 	after, err := After(r, params)
@@ -91,7 +98,7 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 		problem.Write(w, r, err)
 		return
 	}
-	reader, err := e.open(r.Context(), tenant, id, q.after)
+	reader, err := e.open(r.Context(), tenant, id, q)
 	if err != nil {
 		problem.Write(w, r, explain(w, id, err))
 		return
@@ -111,7 +118,7 @@ func (e *Events) answer(w http.ResponseWriter, r *http.Request, reader *Reader, 
 }
 
 // open finds the action's kind, which the path does not name, and follows it.
-func (e *Events) open(ctx context.Context, tenant, id string, after uint64) (*Reader, error) {
+func (e *Events) open(ctx context.Context, tenant, id string, q query) (*Reader, error) {
 	if !schemas.ValidID(id) {
 		return nil, fault.ErrNotFound
 	}
@@ -122,13 +129,13 @@ func (e *Events) open(ctx context.Context, tenant, id string, after uint64) (*Re
 		return nil, err
 	}
 	if !ok {
-		return nil, f.missing(ctx, stream, after)
+		return nil, f.missing(ctx, stream, q.after)
 	}
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
 		return nil, err
 	}
-	return f.Follow(ctx, ref, after)
+	return f.follow(ctx, ref, q.after, q.purpose())
 }
 
 // explain words an error of reading an action for its client.

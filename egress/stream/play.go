@@ -175,16 +175,18 @@ func (p *play) close() {
 		p.e.cfg.Watching(-1)
 		p.release()
 	}
-	p.reader.Close()
+	alone := p.reader.leave()
 	if !p.over && (p.away || p.client.Err() != nil) {
-		p.e.gone(p.left)
+		p.e.gone(p.client, alone, p.left)
 	}
 }
 
-// gone says that a client did not wait for the end, to whoever wants to know it. One that
-// is sent away because the node stops has not gone.
-func (e *Events) gone(left func()) {
-	if left == nil {
+// gone ends the answer to a client that did not wait for it, and says so to whoever wants
+// to know it, if that one was the last of its action's readers here. One that is sent
+// away because the node stops has not gone.
+func (e *Events) gone(client context.Context, alone bool, left func()) {
+	wire.Drop(client)
+	if left == nil || !alone {
 		return
 	}
 	select {

@@ -27,7 +27,10 @@ func Position(s string) (uint64, bool) {
 		}
 	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil && n != math.MaxUint64
+	if err != nil || n == math.MaxUint64 {
+		return 0, false
+	}
+	return n, true
 }
 
 // One reads a parameter that may stand once. ok is false where it does not.

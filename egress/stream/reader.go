@@ -61,7 +61,11 @@ type Reader struct {
 // another status. Errors: fault.ErrNotFound, ErrBeyond, *GoneError, and the
 // log's own. Close the reader when done.
 func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Reader, error) {
-	r := &Reader{f: f, w: f.watch(ref, true), seq: after, ends: f.draining}
+	return f.follow(ctx, ref, after, follows)
+}
+
+func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, why purpose) (*Reader, error) {
+	r := f.reader(ref, after, why)
 	if err := r.open(ctx, after); err != nil {
 		r.Close()
 		return nil, err
@@ -69,8 +73,16 @@ func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Read
 	return r, nil
 }
 
+// reader is one that is still to be opened.
+func (f *Feed) reader(ref schemas.Ref, after uint64, why purpose) *Reader {
+	return &Reader{f: f, w: f.watch(ref, why), seq: after, ends: f.draining}
+}
+
 // Close ends the reader. It may be called twice.
-func (r *Reader) Close() { r.f.leave(r.w) }
+func (r *Reader) Close() { r.leave() }
+
+// leave is Close. alone says that no other reader of the action is left on this node.
+func (r *Reader) leave() (alone bool) { return r.f.leave(r.w) }
 
 // Position is what to resume after.
 func (r *Reader) Position() uint64 { return r.seq }

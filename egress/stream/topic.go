@@ -16,6 +16,7 @@ type topic struct {
 
 	watchers  []*watcher
 	followers int // watchers that want every event
+	glances   int // watchers that take what there is, and wait for nothing
 	pins      int // claims that are being made
 	held      int // events that arrived and are not released yet
 	// lost says that the subscription has missed records since the topic was made.
@@ -46,6 +47,7 @@ type watcher struct {
 	topic  *topic
 	at     int // its place in topic.watchers
 	follow bool
+	glance bool
 	first  bool          // it has not looked at its topic yet
 	wake   chan struct{} // holds one signal
 
@@ -92,18 +94,30 @@ func (w *watcher) signal() {
 	}
 }
 
+// What a watcher is there for.
+type purpose int
+
+const (
+	awaits  purpose = iota // the action's end
+	follows                // every event as it comes
+	glances                // every event that there is by now
+)
+
 // watch registers a watcher. What is stored from now on reaches it, so the log
 // is read after this and not before.
-func (f *Feed) watch(ref schemas.Ref, follow bool) *watcher {
-	w := &watcher{follow: follow, first: true, wake: make(chan struct{}, 1)}
+func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
+	w := &watcher{follow: why != awaits, glance: why == glances, first: true, wake: make(chan struct{}, 1)}
 	filter := f.cfg.Layout.All(ref)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.topic(ref, filter)
 	w.topic, w.at = t, len(t.watchers)
 	t.watchers = append(t.watchers, w)
-	if follow {
+	if w.follow {
 		t.followers++
+	}
+	if w.glance {
+		t.glances++
 	}
 	return w
 }
@@ -120,13 +134,15 @@ func (f *Feed) topic(ref schemas.Ref, filter string) *topic {
 	return t
 }
 
-// leave unregisters a watcher and drops a topic that nobody needs any more.
-func (f *Feed) leave(w *watcher) {
+// leave unregisters a watcher and drops a topic that nobody needs any more. alone says
+// that nobody on this node is left who waits for something; of those that leave at once
+// it is said to one. A second call says it never.
+func (f *Feed) leave(w *watcher) (alone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := w.topic
 	if w.at < 0 {
-		return
+		return false
 	}
 	end := len(t.watchers) - 1
 	t.watchers[w.at] = t.watchers[end]
@@ -137,7 +153,12 @@ func (f *Feed) leave(w *watcher) {
 	if w.follow {
 		t.followers--
 	}
+	if w.glance {
+		t.glances--
+	}
+	alone = len(t.watchers) == t.glances
 	f.drop(t)
+	return alone
 }
 
 func (f *Feed) drop(t *topic) {

@@ -44,19 +44,29 @@ func (f *Feed) Expect(ref schemas.Ref) (release func()) {
 // has still to be taken up. An id that nobody claimed is waited for until ctx
 // ends. The error is ctx's, or ErrClosed.
 func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Ending, error) {
-	return f.wait(ctx, ref, false)
+	end, _, err := f.Await(ctx, ref, false)
+	return end, err
 }
 
 // WaitClaimed is Wait for an action that the caller has just claimed, under an
 // Expect that is still held: the log is not read unless the feed lost records.
 // Without such an Expect it is Wait.
 func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Ending, error) {
-	return f.wait(ctx, ref, true)
+	end, _, err := f.Await(ctx, ref, true)
+	return end, err
 }
 
-func (f *Feed) wait(ctx context.Context, ref schemas.Ref, claimed bool) (Ending, error) {
-	w := f.watch(ref, false)
-	defer f.leave(w)
+// Await is WaitClaimed where claimed is set, and otherwise Wait. alone says that when it
+// gave up nobody else on this node waited for the action, by its end or by its events.
+// Whoever begins to wait after that was not there: of two that give up, one was the last.
+func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed bool) (end Ending, alone bool, err error) {
+	w := f.watch(ref, awaits)
+	defer func() { alone = f.leave(w) }()
+	end, err = f.wait(ctx, w, claimed)
+	return end, false, err
+}
+
+func (f *Feed) wait(ctx context.Context, w *watcher, claimed bool) (Ending, error) {
 	end, behind, pinned := f.peek(w)
 	ask := behind || !claimed || !pinned
 	timer := time.NewTimer(f.cfg.Recheck)

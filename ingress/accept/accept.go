@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"weir/ingress/strict"
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -162,7 +163,9 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	if r.Before != nil {
 		r.Before(out.Ref)
 	}
+	failpoint.At(failpoint.Claiming, action.ID)
 	st, duplicate, err := a.claim(ctx, action, r.Refusal)
+	failpoint.At(failpoint.Claimed, action.ID)
 	if err != nil {
 		if refused := refusal(err, action.IDSource); refused != nil {
 			return Accepted{}, refused

@@ -321,24 +321,27 @@ func TestCancelIsNotStarved(t *testing.T) {
 	require.Equal(t, []schemas.Ref{ref}, w.nudged, "and once it is written")
 }
 
-// TestTheWorkerAnswersACancel that it has heard of before it was written.
+// TestTheWorkerAnswersACancel that it has heard of before it was written, whether its end
+// is looked for before or is found by the writing.
 func TestTheWorkerAnswersACancel(t *testing.T) {
 	t.Parallel()
-	for outcome, want := range map[schemas.Outcome]schemas.Code{schemas.OutcomeCanceled: "", schemas.OutcomeSucceeded: schemas.Conflict} {
-		w := setup(t)
-		ref := w.put(t, "x", schemas.KindChat, started())
-		w.stop = func(schemas.Ref) { w.write(t, ref, settled(outcome)) }
-		s, err := w.Cancel(t.Context(), "t", "x")
-		require.Equal(t, string(outcome), s.Status)
-		require.False(t, s.CancelRequested)
-		require.Empty(t, w.nudged)
-		if want == "" {
-			require.NoError(t, err)
-		} else {
-			require.Equal(t, want, code(t, err))
+	for _, kind := range []schemas.Kind{schemas.KindChat, schemas.KindHTTP} {
+		for outcome, want := range map[schemas.Outcome]schemas.Code{schemas.OutcomeCanceled: "", schemas.OutcomeSucceeded: schemas.Conflict} {
+			w := setup(t)
+			ref := w.put(t, "x", kind, started())
+			w.stop = func(schemas.Ref) { w.write(t, ref, settled(outcome)) }
+			s, err := w.Cancel(t.Context(), "t", "x")
+			require.Equal(t, string(outcome), s.Status)
+			require.False(t, s.CancelRequested)
+			require.Empty(t, w.nudged)
+			if want == "" {
+				require.NoError(t, err, kind)
+			} else {
+				require.Equal(t, want, code(t, err), kind)
+			}
+			_, err = w.Cancel(t.Context(), "t", "x")
+			require.Equal(t, schemas.Conflict, code(t, err), "that was another's")
 		}
-		_, err = w.Cancel(t.Context(), "t", "x")
-		require.Equal(t, schemas.Conflict, code(t, err), "that was another's")
 	}
 }
 

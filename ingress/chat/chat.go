@@ -34,7 +34,8 @@ func Read(body []byte) (schemas.ChatOrder, error) {
 			return schemas.ChatOrder{}, err
 		}
 	}
-	o.Prompt = completion.Prompt(o.Body)
+	size := completion.Prompt(o.Body)
+	o.Prompt, o.Images, o.Media = size.Bytes, size.Images, size.Media
 	return o, nil
 }
 

@@ -1,8 +1,10 @@
 package strict
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -12,16 +14,33 @@ import (
 // space. Numbers keep their spelling, so that two that a float cannot tell
 // apart stay two; 1 and 1.0 are different documents.
 func Fingerprint(doc []byte) (string, error) {
-	v := jsontext.Value(append(make([]byte, 0, len(doc)+len(doc)/8), doc...))
-	err := v.Format(
+	h := lineless{Hash: sha256.New()}
+	err := jsontext.NewEncoder(&h,
 		jsontext.ReorderRawObjects(true),
 		jsontext.CanonicalizeRawInts(false),
 		jsontext.CanonicalizeRawFloats(false),
 		jsontext.PreserveRawStrings(false),
-	)
+	).WriteValue(doc)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(v)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// lineless hashes what an encoder writes, but for the line end behind it: fingerprints
+// lie on the log, and were made without one.
+type lineless struct {
+	hash.Hash
+	held bool
+}
+
+func (l *lineless) Write(p []byte) (int, error) {
+	if l.held && len(p) > 0 {
+		l.held = false
+		_, _ = l.Hash.Write([]byte{'\n'}) // never fails
+	}
+	text, held := bytes.CutSuffix(p, []byte{'\n'})
+	l.held = l.held || held
+	_, _ = l.Hash.Write(text)
+	return len(p), nil
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -47,6 +48,9 @@ func (l Limits) withDefaults() Limits {
 // where, and show no value of the document.
 func Check(data []byte, limits Limits) error {
 	limits = limits.withDefaults()
+	if bytes.HasPrefix(data, []byte("\uFEFF")) {
+		return invalid("", "the body begins with a byte order mark; send it without")
+	}
 	if len(bytes.TrimLeft(data, " \t\r\n")) == 0 {
 		return invalid("", "the body is empty; send one JSON document")
 	}
@@ -54,7 +58,7 @@ func Check(data []byte, limits Limits) error {
 		return invalid("", "the body is not valid UTF-8; send JSON encoded as UTF-8")
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	if err := walk(dec, limits); err != nil {
+	if err := walk(dec, data, limits); err != nil {
 		return err
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
@@ -63,14 +67,14 @@ func Check(data []byte, limits Limits) error {
 	return nil
 }
 
-// walk reads one value token by token.
-func walk(dec *jsontext.Decoder, limits Limits) error {
+// walk reads one value of data token by token.
+func walk(dec *jsontext.Decoder, data []byte, limits Limits) error {
 	members := 0
 	for {
 		start := dec.InputOffset()
 		tok, err := dec.ReadToken()
 		if err != nil {
-			return syntax(err)
+			return syntax(err, data)
 		}
 		depth := dec.StackDepth()
 		if depth > limits.Depth {
@@ -94,8 +98,8 @@ func walk(dec *jsontext.Decoder, limits Limits) error {
 	}
 }
 
-// syntax turns the decoder's error into ours.
-func syntax(err error) error {
+// syntax turns the decoder's error about data into ours.
+func syntax(err error, data []byte) error {
 	var at *jsontext.SyntacticError
 	if !errors.As(err, &at) {
 		return invalid("", "the document ends too early")
@@ -105,9 +109,25 @@ func syntax(err error) error {
 		return invalid(at.JSONPointer, "the name stands twice in its object; send it once")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return invalid("", "the document ends too early")
+	case surrogate(data, at.ByteOffset):
+		return invalid(at.JSONPointer, "a lone surrogate at byte "+strconv.FormatInt(at.ByteOffset, 10)+
+			": a character that takes two \\u escapes has only one of them")
 	default:
 		return invalid(at.JSONPointer, "not valid JSON at byte "+strconv.FormatInt(at.ByteOffset, 10))
 	}
+}
+
+// surrogate reports whether an escape of half a character stands somewhere in data.
+func surrogate(data []byte, at int64) bool {
+	if at < 0 || at >= int64(len(data)) {
+		return false
+	}
+	hex, ok := bytes.CutPrefix(data[at:], []byte(`\u`))
+	if !ok || len(hex) < 4 {
+		return false
+	}
+	r, err := strconv.ParseUint(string(hex[:4]), 16, 16)
+	return err == nil && utf16.IsSurrogate(rune(r))
 }
 
 // Decode reads a checked document into the struct that v points to. Every
@@ -132,7 +152,7 @@ func decode(data []byte, v any, base jsontext.Pointer) error {
 	}
 	var sem *json.SemanticError
 	if !errors.As(err, &sem) {
-		return syntax(err)
+		return syntax(err, data)
 	}
 	if errors.Is(err, json.ErrUnknownName) {
 		return unknown(base+sem.JSONPointer, data, v)

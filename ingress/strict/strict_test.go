@@ -2,7 +2,10 @@ package strict_test
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +38,9 @@ func TestCheckRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ body, says string }{
 		"empty":                     {"", "empty"},
 		"white space only":          {" \n\t ", "empty"},
-		"byte order mark":           {"\ufeff{}", "not valid JSON at byte 0"},
+		"byte order mark":           {"\ufeff{}", "begins with a byte order mark"},
+		"byte order mark alone":     {"\ufeff", "begins with a byte order mark"},
+		"byte order mark behind":    {" \ufeff{}", "not valid JSON at byte 1"},
 		"trailing comma":            {`{"a":1,}`, "not valid JSON at byte 6"},
 		"two documents":             {`{"a":1}{"b":2}`, "exactly one"},
 		"trailing word":             {`{} x`, "exactly one"},
@@ -52,8 +57,11 @@ func TestCheckRefuses(t *testing.T) {
 		"bare name":                 {`{a:1}`, "not valid JSON"},
 		"raw control character":     {"{\"a\":\"\x01\"}", "at /a"},
 		"raw newline in a string":   {"{\"a\":\"x\ny\"}", "at /a"},
-		"lone high surrogate":       {`{"a":"\ud800"}`, "at /a"},
-		"lone low surrogate":        {`{"a":"\udc00x"}`, "at /a"},
+		"lone high surrogate":       {`{"a":"\ud800"}`, "at /a: a lone surrogate at byte 6"},
+		"half an emoji":             {`{"a":"hm \ud83d\u0041"}`, "at /a: a lone surrogate at byte 9"},
+		"half an emoji in a name":   {`{"\uD83D":1}`, "a lone surrogate at byte 2"},
+		"half an escape":            {`{"a":"\ud8z"}`, "not valid JSON at byte 6"},
+		"lone low surrogate":        {`{"a":"\udc00x"}`, "at /a: a lone surrogate at byte 6"},
 		"bad escape":                {`{"a":"\x41"}`, "at /a"},
 		"invalid UTF-8 in a string": {"{\"a\":\"\xff\"}", "UTF-8"},
 		"invalid UTF-8 in a name":   {"{\"\xc3\x28\":1}", "UTF-8"},
@@ -176,7 +184,8 @@ func TestFingerprint(t *testing.T) {
 		return f
 	}
 	base := fp(`{"a":1,"b":{"x":"é","y":[1,2]}}`)
-	require.Len(t, base, 64)
+	sum := sha256.Sum256([]byte(`{"a":1,"b":{"x":"é","y":[1,2]}}`))
+	require.Equal(t, hex.EncodeToString(sum[:]), base, "what lies on the log was made like this")
 	require.Equal(t, base, fp(` { "b" : {"y":[1, 2],"x":"\u00e9"}, "a":1 } `), "order, space and escapes do not count")
 	for _, other := range []string{
 		`{"a":1.0,"b":{"x":"é","y":[1,2]}}`,
@@ -258,4 +267,17 @@ func TestSpelling(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "INVALID_REQUEST: at "+at+": ", object)
 	}
+}
+
+// A large document is held once more while its fingerprint is made: there is no copy
+// beside that.
+func TestFingerprintOfALargeDocument(t *testing.T) { //nolint:paralleltest // other tests' allocations would be counted
+	const size = 4 << 20
+	doc := []byte(`{"a":"` + strings.Repeat("x", size) + `"}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := strict.Fingerprint(doc)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/2*3))
 }

@@ -138,14 +138,15 @@ func (noMetrics) Redelivered(schemas.Kind) {}
 func (noMetrics) Barrier(time.Duration)    {}
 
 // Broker is an open log. It is safe for concurrent use and owns its
-// connection; publishers and subscribers made from it borrow that.
+// connections; publishers and subscribers made from it borrow them.
 type Broker struct {
-	cfg   Config
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	acks  *exchange // acknowledgements of publishes
-	reads *exchange // stored messages, apart so that they hold no acknowledgement up
-	usage usage
+	cfg    Config
+	nc     *nats.Conn // for all but appends
+	writes *nats.Conn // for appends
+	js     jetstream.JetStream
+	acks   *exchange // acknowledgements of publishes
+	reads  *exchange // stored messages, apart so that they hold no acknowledgement up
+	usage  usage
 
 	life context.Context //nolint:containedctx // the broker's own, ended by Close
 	end  context.CancelFunc
@@ -177,6 +178,11 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if err := b.provision(ctx); err != nil {
 		return nil, err
 	}
+	if cfg.Server != nil {
+		if err := cfg.Server.Opened(); err != nil {
+			return nil, err
+		}
+	}
 	if b.usage.limit > 0 {
 		if err := b.countUsage(ctx); err != nil {
 			return nil, err
@@ -184,53 +190,6 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		b.work.Go(b.watchUsage)
 	}
 	return b, nil
-}
-
-func (b *Broker) connect() (err error) {
-	opts := []nats.Option{
-		nats.Name("weir"),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(250 * time.Millisecond),
-		// Nothing is kept for later: a publish without a connection fails at once.
-		nats.ReconnectBufSize(-1),
-		nats.ErrorHandler(b.asyncError),
-		nats.ReconnectHandler(func(*nats.Conn) { b.gapped(nil) }),
-	}
-	if b.cfg.Server != nil {
-		b.nc, err = b.cfg.Server.Connect(opts...)
-	} else {
-		if b.cfg.Creds != "" {
-			opts = append(opts, nats.UserCredentials(b.cfg.Creds))
-		}
-		b.nc, err = nats.Connect(b.cfg.URL, opts...)
-	}
-	if err != nil {
-		return fmt.Errorf("the broker cannot be reached: %w", wrap(err))
-	}
-	if b.js, err = jetstream.New(b.nc); err != nil {
-		return err
-	}
-	if b.acks, err = newExchange(b.nc); err != nil {
-		return err
-	}
-	b.reads, err = newExchange(b.nc)
-	return err
-}
-
-// asyncError hears what the client cannot tell a caller. Its text may name
-// subjects and addresses, so only its kind is logged.
-func (b *Broker) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
-	kind := "other"
-	switch {
-	case errors.Is(err, nats.ErrSlowConsumer):
-		kind = "slow_consumer"
-		b.gapped(sub)
-	case errors.Is(err, nats.ErrPermissionViolation):
-		kind = "permission"
-	case errors.Is(err, nats.ErrBadHeaderMsg):
-		kind = "bad_header"
-	}
-	b.cfg.Logger.WarnContext(b.life, "broker connection error", "component", "broker", "err_kind", kind)
 }
 
 // Barrier returns once everything that was appended before the call would
@@ -262,7 +221,7 @@ func (b *Broker) Ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return wrap(b.nc.FlushWithContext(ctx))
+	return errors.Join(wrap(b.nc.FlushWithContext(ctx)), wrap(b.writes.FlushWithContext(ctx)))
 }
 
 // Accepting is fault.ErrFull while new actions are refused because so much is
@@ -281,9 +240,6 @@ func (b *Broker) Close(ctx context.Context) {
 	b.close.Do(func() {
 		b.end()
 		b.work.Wait()
-		if b.nc == nil {
-			return
-		}
 		for _, x := range []*exchange{b.acks, b.reads} {
 			if x != nil {
 				x.close()
@@ -291,7 +247,11 @@ func (b *Broker) Close(ctx context.Context) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		_ = b.nc.FlushWithContext(ctx) // a server that is gone loses nothing that was acknowledged
-		b.nc.Close()
+		for _, nc := range []*nats.Conn{b.writes, b.nc} {
+			if nc != nil {
+				_ = nc.FlushWithContext(ctx) // a server that is gone loses nothing that was acknowledged
+				nc.Close()
+			}
+		}
 	})
 }

@@ -24,6 +24,7 @@ type exchange struct {
 	prefix string
 
 	closed chan struct{}
+	timers sync.Pool // stopped
 
 	mu    sync.Mutex
 	last  uint64
@@ -44,6 +45,7 @@ var errSilent = errors.New("no answer")
 
 func newExchange(nc *nats.Conn) (*exchange, error) {
 	x := &exchange{nc: nc, prefix: nc.NewInbox() + ".", closed: make(chan struct{}), calls: make(map[string]*call)}
+	x.timers.New = func() any { return stopped() }
 	var err error
 	if x.sub, err = nc.Subscribe(x.prefix+"*", x.deliver); err != nil {
 		return nil, err
@@ -78,8 +80,12 @@ func unsent(err error) error {
 
 // wait returns when the answer is complete, or gives the call up.
 func (x *exchange) wait(ctx context.Context, c *call, timeout time.Duration) error {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	timer, _ := x.timers.Get().(*time.Timer)
+	timer.Reset(timeout)
+	defer func() {
+		timer.Stop()
+		x.timers.Put(timer)
+	}()
 	select {
 	case <-c.done:
 		return nil
@@ -93,6 +99,12 @@ func (x *exchange) wait(ctx context.Context, c *call, timeout time.Duration) err
 		x.drop(c)
 		return fmt.Errorf("%w: %w", fault.ErrUnavailable, errClosed)
 	}
+}
+
+func stopped() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
 }
 
 // close gives up every call at once. The connection's owner closes the rest.

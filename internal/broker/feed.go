@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"weir/schemas"
+	"weir/internal/failpoint"
 )
 
 // lastCall is how long handlers get after their contexts were canceled.
@@ -68,7 +68,7 @@ func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed,
 	f := &feed{
 		s: s, stream: stream, durable: durable, config: c.CachedInfo().Config,
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
-		slots:   cmp.Or(s.cfg.SlotsOf[schemas.Kind(durable)], s.cfg.Slots),
+		slots:   cmp.Or(s.cfg.SlotsOf[kindOf(durable)], s.cfg.Slots),
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
@@ -112,7 +112,7 @@ func (f *feed) receive(m *nats.Msg) {
 		return
 	}
 	if d.count > 1 {
-		f.s.b.cfg.Metrics.Redelivered(schemas.Kind(f.durable))
+		f.s.b.cfg.Metrics.Redelivered(kindOf(f.durable))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,6 +171,7 @@ func (f *feed) handle(d *delivery) {
 	}
 	select {
 	case <-m.Acked():
+		failpoint.At(failpoint.Acking, d.record.Subject)
 		d.ack()
 	case <-m.Nacked():
 		d.refuse(f.s.cfg.NakDelay)

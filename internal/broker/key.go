@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -35,8 +36,12 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 		// Not Append: a log that is full still opens.
 		_, err = b.write(ctx, schemas.Append{Subject: sealSubject, Data: fresh, Guarded: true, Guard: sealSubject})
 		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
-			// Ours, another node's, or nobody knows: what is stored counts.
+			// Ours, another node's, or nobody knows: what is stored counts. A cluster
+			// refuses a second write before it shows the first.
 			key, err = b.readKey(ctx)
+			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && rest(ctx, pause); pause *= 2 {
+				key, err = b.readKey(ctx)
+			}
 		}
 	}
 	if err == nil {
@@ -54,4 +59,16 @@ func (b *Broker) readKey(ctx context.Context) ([]byte, error) {
 		err = errKeyDamaged
 	}
 	return r.Data, err
+}
+
+// rest waits; false says that ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -66,14 +66,8 @@ func (b *Broker) provision(ctx context.Context) error {
 		if err := b.makeStream(ctx, b.logStream(p)); err != nil {
 			return err
 		}
-		for _, k := range schemas.Kinds() {
-			err := made(ctx, func(ctx context.Context) error {
-				_, err := b.js.CreateOrUpdateConsumer(ctx, schemas.LogStream(p), b.workConsumer(p, k))
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("consumer %s of %s: %w", k, schemas.LogStream(p), wrap(err))
-			}
+		if err := b.makeQueues(ctx, p); err != nil {
+			return err
 		}
 	}
 	for _, cfg := range []jetstream.StreamConfig{b.evidenceStream(), b.deadStream()} {
@@ -92,6 +86,23 @@ func (b *Broker) provision(ctx context.Context) error {
 		return fmt.Errorf("bucket %s: %w", schemas.BlobBucket, wrap(err))
 	}
 	return b.makeBuckets(ctx)
+}
+
+// makeQueues makes the consumers of a partition's work.
+func (b *Broker) makeQueues(ctx context.Context, p int) error {
+	for _, k := range schemas.Kinds() {
+		for _, t := range schemas.WorkTails(k) {
+			cfg := b.workConsumer(p, k, t)
+			err := made(ctx, func(ctx context.Context) error {
+				_, err := b.js.CreateOrUpdateConsumer(ctx, schemas.LogStream(p), cfg)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("consumer %s of %s: %w", cfg.Durable, schemas.LogStream(p), wrap(err))
+			}
+		}
+	}
+	return nil
 }
 
 func (b *Broker) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {
@@ -192,14 +203,15 @@ func (b *Broker) deadStream() jetstream.StreamConfig {
 	}
 }
 
-// workConsumer is the one queue of a kind in a partition, which all workers
-// share. Deliveries are not limited: how often an action was attempted is
-// counted in the log, and a message that is given up by the server stays in
-// the stream unseen.
-func (b *Broker) workConsumer(p int, k schemas.Kind) jetstream.ConsumerConfig {
+// workConsumer is the one queue of a kind's work of one tail in a partition, which all
+// workers share. Each has one filter: with several the server looks through all
+// subjects of a block for each message that it gives out. Deliveries are not limited:
+// how often an action was attempted is counted in the log, and a message that is given
+// up by the server stays in the stream unseen.
+func (b *Broker) workConsumer(p int, k schemas.Kind, t schemas.Tail) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:        string(k),
-		FilterSubjects: schemas.WorkFilters(p, k),
+		Durable:        durable(k, t),
+		FilterSubjects: []string{schemas.WorkFilter(p, k, t)},
 		DeliverPolicy:  jetstream.DeliverAllPolicy,
 		AckPolicy:      jetstream.AckExplicitPolicy,
 		AckWait:        b.cfg.AckWait,
@@ -208,13 +220,31 @@ func (b *Broker) workConsumer(p int, k schemas.Kind) jetstream.ConsumerConfig {
 	}
 }
 
-// WorkTopic is the topic of a kind's work in one partition, for Subscriber:
-// the stream and the durable consumer on it.
-func WorkTopic(partition int, k schemas.Kind) string {
-	return schemas.LogStream(partition) + "/" + string(k)
+// durable names a queue. That of new actions has its kind's own name.
+func durable(k schemas.Kind, t schemas.Tail) string {
+	if t == schemas.TailAccepted {
+		return string(k)
+	}
+	return string(k) + "_" + string(t)
 }
 
-// splitTopic undoes WorkTopic.
+// kindOf undoes durable, as far as the kind.
+func kindOf(durable string) schemas.Kind {
+	kind, _, _ := strings.Cut(durable, "_")
+	return schemas.Kind(kind)
+}
+
+// WorkTopics are the topics of a kind's work in one partition, for Subscriber: each is the
+// stream and a durable consumer on it. The first is that of new actions.
+func WorkTopics(partition int, k schemas.Kind) []string {
+	var topics []string
+	for _, t := range schemas.WorkTails(k) {
+		topics = append(topics, schemas.LogStream(partition)+"/"+durable(k, t))
+	}
+	return topics
+}
+
+// splitTopic reads a topic.
 func splitTopic(topic string) (stream, durable string, err error) {
 	stream, durable, ok := strings.Cut(topic, "/")
 	if !ok || stream == "" || durable == "" {

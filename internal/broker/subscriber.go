@@ -16,7 +16,7 @@ type SubscriberConfig struct {
 	// Slots is how many messages of one topic are with handlers at once;
 	// default 64.
 	Slots int
-	// SlotsOf are those of some kinds, in the place of Slots.
+	// SlotsOf are those of a topic of some kinds, in the place of Slots.
 	SlotsOf map[schemas.Kind]int
 	// Backlog is how many more are held ready; default 36, or a quarter of
 	// Slots where that is more, so that at least 100 are asked for at a time.
@@ -55,7 +55,7 @@ func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 }
 
 // Subscriber is Watermill's subscriber over durable pull consumers. A topic is
-// "<stream>/<consumer>" (WorkTopic), and the consumer must exist. Delivery is
+// "<stream>/<consumer>" (WorkTopics), and the consumer must exist. Delivery is
 // at least once and in no promised order: every slot may hold a message.
 //
 // While a message is held, heartbeats keep it from other workers for as long

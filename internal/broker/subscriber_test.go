@@ -16,7 +16,7 @@ import (
 	"weir/schemas"
 )
 
-var work = WorkTopic(0, schemas.KindHTTP)
+var work = WorkTopics(0, schemas.KindHTTP)[0]
 
 // subscribe opens the http work of partition 0 until the test ends.
 func (n *node) subscribe(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-chan *message.Message) {
@@ -438,13 +438,18 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 func TestWorkConsumers(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	require.Equal(t, "WEIR_LOG_3/plan", WorkTopic(3, schemas.KindPlan))
+	require.Equal(t, []string{"WEIR_LOG_3/plan", "WEIR_LOG_3/plan_wake"}, WorkTopics(3, schemas.KindPlan))
 	for _, k := range schemas.Kinds() {
-		c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(k))
-		require.NoError(t, err)
-		cfg := c.CachedInfo().Config
-		require.Equal(t, schemas.WorkFilters(0, k), cfg.FilterSubjects)
-		require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
-		require.Equal(t, -1, cfg.MaxDeliver)
+		for i, topic := range WorkTopics(0, k) {
+			stream, durable, err := splitTopic(topic)
+			require.NoError(t, err)
+			require.Equal(t, k, kindOf(durable))
+			c, err := n.js.Consumer(t.Context(), stream, durable)
+			require.NoError(t, err)
+			cfg := c.CachedInfo().Config
+			require.Equal(t, []string{schemas.WorkFilter(0, k, schemas.WorkTails(k)[i])}, cfg.FilterSubjects, "more than one costs a walk through a block a message")
+			require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
+			require.Equal(t, -1, cfg.MaxDeliver)
+		}
 	}
 }

@@ -12,6 +12,15 @@ import (
 	"weir/schemas"
 )
 
+// wakes subscribes to the http wake-ups of partition 0 until the test ends.
+func (n *node) wakes(t *testing.T) <-chan *message.Message {
+	t.Helper()
+	s, _ := n.subscribe(t, SubscriberConfig{})
+	out, err := s.Subscribe(t.Context(), WorkTopics(0, schemas.KindHTTP)[1])
+	require.NoError(t, err)
+	return out
+}
+
 // woken waits for the action's wake, acking everything.
 func woken(t *testing.T, out <-chan *message.Message, id string) schemas.Record {
 	t.Helper()
@@ -28,7 +37,7 @@ func woken(t *testing.T, out <-chan *message.Message, id string) schemas.Record 
 func TestWakeReachesItsKind(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{})
+	out := n.wakes(t)
 	seq := n.put(t, claim("a", "x"))
 	at := time.Now().Add(400*time.Millisecond + 123*time.Microsecond)
 	require.NoError(t, n.Wake(t.Context(), ref("a"), at))
@@ -49,7 +58,7 @@ func TestWakeReachesItsKind(t *testing.T) {
 func TestLaterWakeReplacesTheEarlier(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{})
+	out := n.wakes(t)
 	late := time.Now().Add(1500 * time.Millisecond)
 	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(600*time.Millisecond)))
 	require.NoError(t, n.Wake(t.Context(), ref("a"), late))
@@ -79,7 +88,7 @@ func TestWakeSurvivesARestart(t *testing.T) {
 	require.NoError(t, n.server.Stop())
 
 	n = open(t, embedded.Config{Dir: dir}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{})
+	out := n.wakes(t)
 	want := map[string]bool{
 		layout.Subject(ref("missed"), schemas.TailWake): true, layout.Subject(ref("due"), schemas.TailWake): true,
 	}

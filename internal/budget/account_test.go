@@ -109,8 +109,16 @@ func TestWhatANodeIsTold(t *testing.T) {
 		}, Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 89}}}},
 		"held, without a window": {
 			tokens(100), func(t *testing.T, b *bench) { t.Helper(); b.reserve(t, order("z")) },
-			Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100}}},
+			Refusal{Held: true, What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100}}},
 		},
+		"held of one thing, and spent of another": {schemas.Budget{Name: "b", Requests: 2, Tokens: 100}, func(t *testing.T, b *bench) {
+			t.Helper()
+			b.reserve(t, order("y"))
+			b.end(t, order("y"), used(10, 1, 5))
+			b.reserve(t, Order{Tenant: "t", Action: "z", Models: []string{"m"}, Output: 1, Until: b.Now().Add(hour)})
+		}, Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{
+			{Source: "b", What: schemas.BudgetRequests, Limit: 2}, {Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 88},
+		}}},
 		"used up in a window": {windowed(100), func(t *testing.T, b *bench) {
 			t.Helper()
 			b.reserve(t, order("z"))
@@ -118,14 +126,14 @@ func TestWhatANodeIsTold(t *testing.T) {
 		}, Refusal{What: schemas.BudgetTokens, After: 30 * time.Minute, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 89, ResetMS: 1_800_000}}}},
 		"held in a window": {
 			windowed(100), func(t *testing.T, b *bench) { t.Helper(); b.reserve(t, order("z")) },
-			Refusal{What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 1_800_000}}},
+			Refusal{Held: true, What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 1_800_000}}},
 		},
 		"held in a window that is all but over": {windowed(100), func(t *testing.T, b *bench) {
 			t.Helper()
 			b.reserve(t, order("z"))
 			b.pass(30*time.Minute - 7*time.Millisecond)
 			b.reserve(t, Order{Tenant: "t", Action: "late", Models: []string{"m"}, Output: 100, Until: b.Now().Add(hour)})
-		}, Refusal{What: schemas.BudgetTokens, After: 7 * time.Millisecond, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 7}}}},
+		}, Refusal{Held: true, What: schemas.BudgetTokens, After: 7 * time.Millisecond, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 7}}}},
 		"more than a whole window": {
 			windowed(99), nil,
 			Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 99, Remaining: 99, ResetMS: 1_800_000}}},
@@ -284,9 +292,9 @@ func TestAnAccountHasAnEnd(t *testing.T) {
 	c.action = "more"
 	_, what, why := a.reserve(c, sum{}, begun)
 	require.Equal(t, kept, what)
-	require.True(t, why.crowded)
+	require.True(t, why.held)
 	r := seat{name: "b"}.refusal(why, a.at(begun, 0), begun)
-	require.Equal(t, &Refusal{Source: "b", What: schemas.BudgetRequests, After: heldAgain}, r)
+	require.Equal(t, &Refusal{Source: "b", What: schemas.BudgetRequests, Held: true, After: heldAgain}, r)
 	for i := range maxOpen {
 		require.True(t, a.settle(strconv.Itoa(i), used(1, 1, 1)))
 	}

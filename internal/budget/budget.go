@@ -95,55 +95,6 @@ type Grant struct {
 	Limits []schemas.ChatLimit
 }
 
-// Refusal says that a budget does not bear a completion. Nothing is held for it.
-type Refusal struct { //nolint:errname // it is an answer, too
-	// Spent: no time will change that, or none of a window does. Otherwise it may be
-	// asked again in After.
-	Spent  bool
-	Source string // the budget
-	What   string // schemas.BudgetRequests, BudgetTokens or BudgetUSD
-	// Unpriced: it bounds money, and the model has no price.
-	Unpriced bool
-	// Unreadable: its account is, and nobody knows what is left. What is empty then.
-	Unreadable bool
-	After      time.Duration
-	Limits     []schemas.ChatLimit
-}
-
-func (r *Refusal) Error() string {
-	if r.Unreadable {
-		return "budget " + r.Source + " does not bear it: " + ErrUnreadable.Error()
-	}
-	return "budget " + r.Source + " does not bear it: " + r.What
-}
-
-func (r *Refusal) Unwrap() error {
-	if r.Unreadable {
-		return ErrUnreadable
-	}
-	return nil
-}
-
-// heldAgain is when what others hold is worth another look.
-const heldAgain = time.Second
-
-// refusal is what an order is told whose want an account cannot meet.
-func (s seat) refusal(w *want, st standing, now time.Time) *Refusal {
-	r := &Refusal{Source: s.name, What: w.what, Unpriced: w.unpriced, Limits: st.left(s.name, s.limit, now)}
-	switch {
-	case w.crowded:
-		r.After = heldAgain
-	case w.never, st.ends == 0:
-		r.Spent = true
-	default:
-		r.After = time.Duration(max(st.ends-now.UnixMilli(), 1)) * time.Millisecond
-		if w.held {
-			r.After = min(r.After, heldAgain)
-		}
-	}
-	return r
-}
-
 // Reserve holds the worst case of a completion in every account that it touches, or in
 // none. A repeat for the same action finds what it holds, unless it knows of more in Spent:
 // then that is held on top, and an elastic answer may be shorter for it. The error is

@@ -70,19 +70,18 @@ type want struct {
 	unpriced bool
 	// never: it is more than the account has when nothing of it is used.
 	never bool
-	// held: it would fit if nothing were held.
+	// held: it would fit if nothing were held, or if fewer did.
 	held bool
-	// crowded: as many hold a part of it as can be written down.
-	crowded bool
 }
 
-// fit is how much of the answer an account bears that stands like this.
+// fit is how much of the answer an account bears that stands like this. Of several things
+// that it has not enough of, why is one that no end of what is under way mends.
 func (c claim) fit(s standing, limit sum) (output int64, why *want) {
 	if limit.Nanos > 0 && !c.priced {
 		return 0, &want{what: schemas.BudgetUSD, unpriced: true, never: true}
 	}
-	if s.open >= maxOpen {
-		return 0, &want{what: schemas.BudgetRequests, crowded: true}
+	if s.open >= maxOpen { // as many as can be written down
+		return 0, &want{what: schemas.BudgetRequests, held: true}
 	}
 	least := c.least()
 	for _, n := range []struct {
@@ -94,9 +93,18 @@ func (c claim) fit(s standing, limit sum) (output int64, why *want) {
 		{schemas.BudgetUSD, c.nanos(least), limit.Nanos, s.used.Nanos, s.held.Nanos},
 	} {
 		// What costs nothing fits into an account that is overdrawn, too.
-		if n.limit > 0 && n.need > 0 && n.need > n.limit-models.Plus(n.used, n.held) {
-			return 0, &want{what: n.what, never: n.need > n.limit, held: n.need <= n.limit-n.used}
+		if n.limit <= 0 || n.need <= 0 || n.need <= n.limit-models.Plus(n.used, n.held) {
+			continue
 		}
+		if w := (&want{what: n.what, never: n.need > n.limit, held: n.need <= n.limit-n.used}); why == nil || !w.held {
+			why = w
+		}
+		if !why.held {
+			break
+		}
+	}
+	if why != nil {
+		return 0, why
 	}
 	output = c.output
 	if limit.Tokens > 0 {

@@ -1,7 +1,10 @@
 package budget
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"strconv"
 	"sync"
 	"testing"
@@ -91,11 +94,25 @@ func TestTidy(t *testing.T) {
 	require.Equal(t, sum{1, 2, 1}, b.shelf.account(t, "t.ever.").Used)
 }
 
+// TestWhy: each kind of refusal has a sentence of its own, with the budget's name.
+func TestWhy(t *testing.T) {
+	t.Parallel()
+	said := map[string]bool{}
+	for _, r := range []Refusal{
+		{Source: "b"}, {Source: "b", Held: true}, {Source: "b", Spent: true}, {Source: "b", Spent: true, Unpriced: true}, {Source: "b", Spent: true, Unreadable: true},
+	} {
+		require.Contains(t, r.Why(), "the budget b ")
+		said[r.Why()] = true
+	}
+	require.Len(t, said, 5)
+}
+
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(time.Now)
-		b := NewBook(s, Config{})
+		var log bytes.Buffer
+		b := NewBook(s, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		s.set(place{tenant: "t", budget: "b"}.key(), []byte(`{"v":1,"ends":1,"used":{}}`))
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
@@ -106,6 +123,14 @@ func TestRun(t *testing.T) {
 		time.Sleep(tidyEvery)
 		synctest.Wait()
 		require.Empty(t, s.records)
+		require.Empty(t, log.String())
+		s.mu.Lock()
+		s.down = errors.New("gone")
+		s.mu.Unlock()
+		time.Sleep(tidyEvery)
+		synctest.Wait()
+		require.Contains(t, log.String(), "accounts of budgets not tidied")
+		require.NotContains(t, log.String(), "gone")
 		cancel()
 		ended.Wait()
 	})
@@ -114,20 +139,23 @@ func TestRun(t *testing.T) {
 // TestLook: a window that is full is told, by what was seen of it, and nothing else.
 func TestLook(t *testing.T) {
 	t.Parallel()
-	b := open(schemas.Budget{Name: "w", Requests: 2, Window: time.Hour}, schemas.Budget{Name: "ever", Tokens: 100})
+	b := open(schemas.Budget{Name: "w", Requests: 2, Window: time.Hour}, schemas.Budget{Name: "ever", Tokens: 250})
 	look := func(action string) ([]schemas.ChatLimit, error) { return b.Look(t.Context(), order(action)) }
 	limits, err := look("a")
 	require.NoError(t, err)
 	require.Equal(t, []schemas.ChatLimit{
-		{Source: "w", What: schemas.BudgetRequests, Limit: 2, Remaining: 2, ResetMS: 1_800_000},
-		{Source: "ever", What: schemas.BudgetTokens, Limit: 100, Remaining: 100},
-	}, limits)
+		{Source: "w", What: schemas.BudgetRequests, Limit: 2, Remaining: 1, ResetMS: 1_800_000},
+		{Source: "ever", What: schemas.BudgetTokens, Limit: 250, Remaining: 150},
+	}, limits, "the request itself counts")
 	require.Equal(t, 2, b.shelf.gets)
 	b.reserve(t, order("a"))
 	gets := b.shelf.gets
 	limits, err = look("b")
-	require.NoError(t, err, "what is spent is for a worker to refuse")
-	require.EqualValues(t, 1, limits[0].Remaining)
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, 50}, remaining(limits))
+	limits, err = look("a")
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 150}, remaining(limits), "it is held already, and counts once")
 	require.Equal(t, gets, b.shelf.gets)
 
 	there := b.another()
@@ -138,7 +166,7 @@ func TestLook(t *testing.T) {
 	require.NoError(t, err)
 	_, err = look("b")
 	require.NoError(t, err, "it has not been heard of here")
-	b.pass(lookAgain) // the other account would refuse, so it is looked at again; this one lets in as it was seen
+	b.pass(lookAgain) // what lets in is not looked at again
 	_, err = look("b")
 	require.NoError(t, err)
 	require.Error(t, b.refused(t, order("b")))
@@ -166,5 +194,35 @@ func TestLook(t *testing.T) {
 	b.pass(30 * time.Minute)
 	limits, err = look("b")
 	require.NoError(t, err)
-	require.EqualValues(t, 2, limits[0].Remaining)
+	require.EqualValues(t, 1, limits[0].Remaining)
+}
+
+func remaining(limits []schemas.ChatLimit) (all []int64) {
+	for _, l := range limits {
+		all = append(all, l.Remaining)
+	}
+	return all
+}
+
+// TestLookAtWhatIsHeld: an account without a window is full for as long as others hold it,
+// and spent when they have used it. What goes on of an answer that may be cut off is no more
+// than every account bears.
+func TestLookAtWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	b := open(schemas.Budget{Name: "ever", Tokens: 120}, schemas.Budget{Name: "more", Tokens: 1_000})
+	o := order("a")
+	o.Elastic, o.Output = true, 500
+	limits, err := b.Look(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, 880}, remaining(limits))
+	b.reserve(t, order("z"))
+	limits, err = b.Look(t.Context(), order("b"))
+	var r *Refusal
+	require.ErrorAs(t, err, &r)
+	require.Equal(t, []any{"ever", true, false, heldAgain}, []any{r.Source, r.Held, r.Spent, r.After})
+	require.Equal(t, []int64{20, 900}, remaining(limits), "it does not go on")
+	b.end(t, order("z"), used(40, 60, 0))
+	limits, err = b.Look(t.Context(), order("b"))
+	require.NoError(t, err, "what is spent is for a worker to refuse")
+	require.Equal(t, []int64{20, 900}, remaining(limits))
 }

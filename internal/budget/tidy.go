@@ -19,12 +19,14 @@ const (
 )
 
 // Run forgets what means nothing any more, at once and each hour, until the context ends.
-// What cannot be read or forgotten now will be the next time. Any number of nodes may do it.
+// What cannot be forgotten now will be the next time, and the log says so. Any number of nodes may do it.
 func (b *Book) Run(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {
-		_ = b.Tidy(ctx)
+		if err := b.Tidy(ctx); err != nil && ctx.Err() == nil {
+			b.cfg.Logger.WarnContext(ctx, "accounts of budgets not tidied", "component", "budget")
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -44,6 +44,21 @@ func TestWorstCase(t *testing.T) {
 			[]models.Candidate{large},
 			Order{Output: math.MaxInt64, Prices: both[1:]},
 		},
+		"images, where they count most": {
+			schemas.ChatOrder{Prompt: 5, Images: 2, Media: 7, Output: 1},
+			[]models.Candidate{large, {Model: &schemas.Model{Price: cheap, ImageTokens: 60_000}}},
+			Order{Prompt: 120_012, Output: 1, Prices: []*schemas.ModelPrice{dear, cheap}},
+		},
+		"images of which nobody knows": {
+			schemas.ChatOrder{Prompt: 5, Images: 2, Output: 1},
+			[]models.Candidate{large},
+			Order{Prompt: 5 + 2*49_152, Output: 1, Prices: both[1:]},
+		},
+		"images beyond all counts": {
+			schemas.ChatOrder{Prompt: 5, Images: math.MaxInt64, Output: 1},
+			[]models.Candidate{large},
+			Order{Prompt: math.MaxInt64, Output: 1, Prices: both[1:]},
+		},
 		"nobody": {schemas.ChatOrder{Prompt: 5}, nil, Order{Prompt: 5}},
 	} {
 		require.Equal(t, tc.want, WorstCase(&tc.order, tc.list), name)

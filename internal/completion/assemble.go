@@ -11,25 +11,32 @@ import (
 
 // Assembler puts the chunks of an answer together. It belongs to one goroutine. It
 // holds what came, bounded only in how many choices, tool calls and members that has:
-// who feeds it bounds the text.
+// who feeds it bounds the rest, by its Size.
 type Assembler struct {
 	head    fields
 	choices []*choice // by their index
 	usage   *schemas.ChatUsage
-	// told is that usage as it came.
-	told  []byte
-	began bool
+	// told is that usage as it came, and before how many bytes of text had come by then.
+	told   []byte
+	before int64
+	// beyond are the bytes of text of choices that are left out.
+	beyond int64
+	began  bool
 }
 
 // Add takes the next chunk as ReadChunk gave it. Of one with a fault it takes the usage
-// only.
+// only. Of several usages the last counts, unless it is smaller: what was used does not
+// become less.
 func (a *Assembler) Add(c Chunk) {
-	if c.Usage != nil {
-		a.usage, a.told = c.Usage, bytes.Clone(usageIn(c.Raw))
+	if c.Fault == nil {
+		a.add(c)
 	}
-	if c.Fault != nil {
-		return
+	if c.Usage != nil && (a.usage == nil || c.Usage.Total >= a.usage.Total) {
+		a.usage, a.told, a.before = c.Usage, bytes.Clone(usageIn(c.Raw)), a.text()
 	}
+}
+
+func (a *Assembler) add(c Chunk) {
 	a.began = a.began || !c.Blank
 	for w := members(c.Raw, 0); w.next(); {
 		switch {
@@ -38,6 +45,8 @@ func (a *Assembler) Add(c Chunk) {
 			for e := elements(c.Raw, w.from); e.next(); place++ {
 				if into := a.choice(e.value(), place); into != nil {
 					into.add(e.value())
+				} else {
+					a.beyond += extent(e.value())
 				}
 			}
 		case w.is("object"), w.is("usage"), w.is("error"), w.is("obfuscation"):
@@ -47,6 +56,13 @@ func (a *Assembler) Add(c Chunk) {
 			}
 		}
 	}
+}
+
+// extent is how many bytes of text a choice of a chunk has.
+func extent(raw []byte) int64 {
+	var c choice
+	c.add(raw)
+	return c.text
 }
 
 // choice finds the choice that a chunk speaks of, by its place there where it names no
@@ -103,13 +119,39 @@ func reason(value []byte) string {
 // Usage is what was used by the provider's word; nil: it has not told.
 func (a *Assembler) Usage() *schemas.ChatUsage { return a.usage }
 
-// Output is an estimate of the tokens that have come, of every choice and kind of text.
-func (a *Assembler) Output() int64 {
-	n := int64(0)
+// Spent is what an answer has used that broke off: the provider's last word, and an
+// estimate of the text that came behind it. nil: it has not told.
+func (a *Assembler) Spent() *schemas.ChatUsage {
+	if a.usage == nil {
+		return nil
+	}
+	u := *a.usage
+	if late := Tokens(a.text() - a.before); late > 0 {
+		u.Completion, u.Total, u.Estimated = u.Completion+late, u.Total+late, true
+	}
+	return &u
+}
+
+// Output is an estimate of the tokens that have come, of every choice and kind of text,
+// those among them that are left out of the document.
+func (a *Assembler) Output() int64 { return Tokens(a.text()) }
+
+// text is how many bytes of text have come.
+func (a *Assembler) text() int64 {
+	n := a.beyond
 	for _, c := range a.choices {
 		n += c.text
 	}
-	return Tokens(n)
+	return n
+}
+
+// Size is about how large the document is by now. It takes a look at each member of it.
+func (a *Assembler) Size() int64 {
+	n := a.head.size() + int64(len(a.told))
+	for _, c := range a.choices {
+		n += c.message.size() + c.rest.size()
+	}
+	return n
 }
 
 // Document is the whole answer so far, an object of type chat.completion; nil where

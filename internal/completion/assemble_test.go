@@ -2,12 +2,14 @@ package completion_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
+	"weir/schemas"
 )
 
 // assemble reads chunks and puts them together.
@@ -145,6 +147,90 @@ func TestAssemblerTells(t *testing.T) {
 	require.EqualValues(t, 9, a.Usage().Completion)
 }
 
+// TestUsageToldAgain counts where it is not smaller, as running totals are not.
+func TestUsageToldAgain(t *testing.T) {
+	t.Parallel()
+	const small, large = `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1}}`, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":9}}`
+	const cached = `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2}}}`
+	const hidden = `{"choices":[],"usage":{"prompt_tokens":-5,"completion_tokens":900}}`
+	const failed = `{"error":{"message":"x"},"usage":{"prompt_tokens":5,"completion_tokens":10}}`
+	for name, tt := range map[string]struct {
+		chunks                   []string
+		completion, cached, late int64
+	}{
+		"it rises":         {[]string{small, large}, 9, 0, 0},
+		"it falls":         {[]string{large, small}, 9, 0, 0},
+		"it falls between": {[]string{small, large, small, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":8}}`}, 9, 0, 0},
+		"it says more":     {[]string{large, cached}, 9, 2, 0},
+		"not whole":        {[]string{small, hidden}, 1, 0, 0},
+		"with an error":    {[]string{large, failed}, 10, 0, 0},
+		"text behind it":   {[]string{large, says(0, "12345678")}, 9, 0, 2},
+		"text with it":     {[]string{`{"choices":[{"index":0,"delta":{"content":"12345678"}}],"usage":{"prompt_tokens":5,"completion_tokens":9}}`}, 9, 0, 0},
+		"text before less": {[]string{large, says(0, "12345678"), small}, 9, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var a completion.Assembler
+			require.Nil(t, a.Spent())
+			for _, raw := range tt.chunks {
+				c, err := completion.ReadChunk([]byte(raw))
+				require.NoError(t, err)
+				a.Add(c)
+			}
+			u := schemas.ChatUsage{Prompt: 5, Completion: tt.completion, Total: 5 + tt.completion, Cached: tt.cached}
+			require.Equal(t, &u, a.Usage())
+			u.Completion, u.Total, u.Estimated = u.Completion+tt.late, u.Total+tt.late, tt.late > 0
+			require.Equal(t, &u, a.Spent())
+		})
+	}
+}
+
+// says is a chunk with a text of a choice.
+func says(index int, text string) string {
+	return fmt.Sprintf(`{"choices":[{"index":%d,"delta":{"content":%q}}]}`, index, text)
+}
+
+// TestOutputCountsAll text that comes, that of what is left out of the document too.
+func TestOutputCountsAll(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 400)
+	many := strings.Repeat(`"m%d":1,`, 64)
+	var names []any
+	for i := range 64 {
+		names = append(names, i)
+	}
+	calls := []string{}
+	for i := range 256 {
+		calls = append(calls, fmt.Sprintf(`{"index":%d}`, i))
+	}
+	for name, tt := range map[string]struct {
+		chunks []string
+		kept   bool
+	}{
+		"in its place":     {[]string{says(0, text)}, true},
+		"negative":         {[]string{says(-1, text)}, false},
+		"the first beyond": {[]string{says(1024, text)}, false},
+		"absurd":           {[]string{says(1<<40, text)}, false},
+		"a member of many": {[]string{`{"choices":[{"index":0,"delta":{` + fmt.Sprintf(many, names...) + `"content":"` + text + `"}}]}`}, false},
+		"a call of many": {[]string{
+			`{"choices":[{"index":0,"delta":{"tool_calls":[` + strings.Join(calls, ",") + `]}}]}`,
+			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":256,"function":{"arguments":"` + text + `"}}]}}]}`,
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var a completion.Assembler
+			for _, raw := range tt.chunks {
+				c, err := completion.ReadChunk([]byte(raw))
+				require.NoError(t, err)
+				a.Add(c)
+			}
+			require.EqualValues(t, 100, a.Output())
+			require.Equal(t, tt.kept, strings.Contains(string(a.Document()), text))
+		})
+	}
+}
+
 func TestAssemblerIsBounded(t *testing.T) {
 	t.Parallel()
 	var a completion.Assembler
@@ -158,4 +244,27 @@ func TestAssemblerIsBounded(t *testing.T) {
 		a.Add(c)
 	}
 	require.Less(t, len(a.Document()), 1<<20)
+	require.InEpsilon(t, len(a.Document()), a.Size(), 0.5, "which leaves out the punctuation")
+}
+
+// TestSize goes by what is in the document, wherever it grows.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 10_000)
+	for name, raw := range map[string]string{
+		"head":      `{"x":"` + long + `","choices":[{"index":0,"delta":{"role":"assistant"}}]}`,
+		"text":      says(0, long),
+		"far":       says(1023, long),
+		"reasoning": `{"choices":[{"index":0,"delta":{"reasoning":"` + long + `"}}]}`,
+		"parts":     `{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"` + long + `"}]}}]}`,
+		"images":    `{"choices":[{"index":0,"delta":{"images":[{"type":"image_url","image_url":{"url":"` + long + `"}}]}}]}`,
+		"logprobs":  `{"choices":[{"index":0,"delta":{},"logprobs":{"content":[{"token":"` + long + `"}]}}]}`,
+		"calls":     `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"` + long + `"}}]}}]}`,
+		"a member":  `{"choices":[{"index":0,"delta":{},"y":"` + long + `"}]}`,
+		"usage":     `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"x":"` + long + `"}}`,
+	} {
+		a := assemble(t, raw)
+		require.Contains(t, string(a.Document()), long, name)
+		require.InEpsilon(t, len(a.Document()), a.Size(), 0.05, name)
+	}
 }

@@ -15,6 +15,10 @@ type Fault struct {
 	Status int
 	// Message is one line of at most 4 KiB.
 	Message string
+	// Code, Type and Param are what the error says of itself beside that, where it is a
+	// word, such as context_length_exceeded; else empty. Of errors in each other they are
+	// the innermost one's that has any.
+	Code, Type, Param string
 }
 
 const (
@@ -90,11 +94,41 @@ func (f *Fault) readObject(value []byte, left int) {
 	if raw := find(find(value, "metadata"), "raw"); kindOf(raw) == '"' {
 		f.add(text(raw), left)
 	}
+	f.name(value)
 	for _, name := range []string{"code", "status", "status_code", "statusCode", "http_status", "type"} {
 		if f.Status == 0 {
 			f.Status = statusOf(find(value, name))
 		}
 	}
+}
+
+// name takes the words of an error, unless one inside of it has told its own.
+func (f *Fault) name(value []byte) {
+	if !f.wordless() {
+		return
+	}
+	f.Code, f.Type, f.Param = word(find(value, "code")), word(find(value, "type")), word(find(value, "param"))
+	if f.Type == "error" { // of an object that only says that it is one
+		f.Type = ""
+	}
+}
+
+func (f *Fault) wordless() bool { return f.Code == "" && f.Type == "" && f.Param == "" }
+
+// maxWord is the longest word of an error.
+const maxWord = 128
+
+// word is a text that is one word, or the place of a member such as messages[0].content;
+// else empty.
+func word(value []byte) string {
+	if kindOf(value) != '"' {
+		return ""
+	}
+	s := text(value)
+	if len(s) > maxWord || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-:/[]$") != "" {
+		return ""
+	}
+	return s
 }
 
 func (f *Fault) say(message string) {
@@ -108,6 +142,9 @@ func (f *Fault) add(raw string, left int) {
 	inside := Fault{}
 	if v := []byte(raw); valid(v) {
 		inside.read(bytes.TrimSpace(v), left-1)
+		if f.wordless() {
+			f.Code, f.Type, f.Param = inside.Code, inside.Type, inside.Param
+		}
 	} else {
 		inside.say(raw)
 	}

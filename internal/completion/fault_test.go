@@ -44,7 +44,35 @@ func TestReadFault(t *testing.T) {
 			t.Parallel()
 			got := completion.ReadFault([]byte(c.in))
 			require.NotNil(t, got)
-			require.Equal(t, completion.Fault{Status: c.status, Message: c.message}, *got)
+			require.Equal(t, []any{c.status, c.message}, []any{got.Status, got.Message})
+		})
+	}
+}
+
+// TestReadFaultsWords: an error is told by its code, its type and its place, where each is a word.
+func TestReadFaultsWords(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 129)
+	for _, c := range []struct {
+		in   string
+		want [3]string // code, type, param
+	}{
+		{`{"error":{"message":"m","type":"invalid_request_error","param":"messages[0].content","code":"context_length_exceeded"}}`, [3]string{"context_length_exceeded", "invalid_request_error", "messages[0].content"}},
+		{`{"error":{"message":"m","type":"server_error","param":null,"code":null}}`, [3]string{"", "server_error", ""}},
+		{`{"error":{"message":"m","code":400}}`, [3]string{}},
+		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, [3]string{"", "overloaded_error", ""}},
+		{`{"type":"error","message":"m"}`, [3]string{}},
+		{`{"code":"outer","error":{"message":"m"}}`, [3]string{"outer", "", ""}},
+		{`{"code":"outer","error":{"message":"m","code":"inner"}}`, [3]string{"inner", "", ""}},
+		{`{"error":{"message":"m","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":\"context_length_exceeded\"}}"}}}`, [3]string{"context_length_exceeded", "", ""}},
+		{`{"error":{"message":"m","code":"two words","type":"` + long + `","param":"a\u001bb"}}`, [3]string{}},
+		{`{"error":{"message":"m","code":"` + long[1:] + `"}}`, [3]string{long[1:], "", ""}},
+	} {
+		t.Run(c.in, func(t *testing.T) {
+			t.Parallel()
+			got := completion.ReadFault([]byte(c.in))
+			require.NotNil(t, got)
+			require.Equal(t, c.want, [3]string{got.Code, got.Type, got.Param})
 		})
 	}
 }

@@ -56,6 +56,21 @@ func (f *fields) has(name string) bool {
 	return slices.ContainsFunc(*f, func(g grown) bool { return string(g.name) == name })
 }
 
+// size is how many bytes there are.
+func (f *fields) size() int64 {
+	n := int64(0)
+	for i := range *f {
+		g := &(*f)[i]
+		n += int64(len(g.name)+len(g.buf)) + g.sub.size()
+		if g.calls != nil {
+			for i := range g.calls.list {
+				n += g.calls.list[i].size()
+			}
+		}
+	}
+	return n
+}
+
 // null notes that the member is there.
 func (g *grown) null() {
 	if g.kind == 0 {

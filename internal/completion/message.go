@@ -63,6 +63,9 @@ func addLists(f *fields, raw []byte) {
 func (c *choice) delta(delta []byte, w *walk) {
 	g := c.message.get(w.key())
 	if g == nil {
+		if w.kind() == '"' {
+			c.text += length(inner(w.value()))
+		}
 		return
 	}
 	switch {

@@ -8,12 +8,12 @@ import (
 
 // What parts of a prompt count that are no text.
 const (
-	// messageTokens are those around the text of a message.
-	messageTokens = 16
-	// imageTokens are those of one image, whatever its size.
-	imageTokens = 2048
-	// fileTokens are those of a file that the request only names.
-	fileTokens = 32768
+	// messageBytes are those around the text of a message.
+	messageBytes = 16
+	// fileTokens are those of a file that the request only names, and leastTokens of one
+	// that lies in it.
+	fileTokens  = 32768
+	leastTokens = 2048
 	// soundBytes of base64 make a token at most, of sound or film: that is 32 tokens a
 	// second of sound at 8 kbit/s.
 	soundBytes = 32
@@ -21,32 +21,42 @@ const (
 	fileBytes = 4
 )
 
+// Size is how large a request is.
+type Size struct {
+	// Bytes are those of its text: no tokenizer makes more tokens of a text.
+	Bytes int64
+	// Images are how many images it shows or names. What one of them counts depends on the
+	// model, and not on its data; see models.Image.
+	Images int64
+	// Media are the tokens of all other files. They are a bound for the formats in use, and
+	// no proof of one.
+	Media int64
+}
+
 // promptDepth is how deep a request is read for its parts; below it every byte counts.
 const promptDepth = 16
 
-// Prompt is how many tokens a request may have at most: no tokenizer makes more tokens
-// of a text than it has bytes. Each message counts its strings and 16 for what lies
-// between; of everything else that a model may read (tools, response_format, and what
-// Weir does not know) every byte counts. An image counts 2048, by its address or its
-// data. Sound and film count a token for each 32 bytes of their base64, a document for
-// each 4, and what the request only names 32768. So much is a bound for the formats in
-// use, and no proof.
-func Prompt(body json.RawMessage) int64 {
-	n := int64(0)
+// Prompt measures a request. Each message counts the bytes of its strings and 16 for what
+// lies between; of everything else that a model may read (tools, response_format, and what
+// Weir does not know) every byte counts. Sound and film count a token for each 32 bytes of
+// their base64, a document for each 4, and what the request only names 32768.
+func Prompt(body json.RawMessage) Size {
+	var s Size
 	for w := members(body, 0); w.next(); {
 		switch string(w.key()) {
 		case "model", "models", "metadata", "logit_bias", "stop", "stream_options", "provider", "user":
 		case "messages":
 			for e := elements(body, w.from); e.next(); {
-				n += messageTokens + texts(e.value(), promptDepth)
+				s.Bytes += messageBytes
+				s.add(e.value(), promptDepth)
 			}
 		default:
 			if k := w.kind(); k == '{' || k == '[' || k == '"' {
-				n += tight(w.value())
+				s.Bytes += tight(w.value())
 			}
 		}
 	}
-	return n
+	return s
 }
 
 // tight is how many bytes a value has without white space between its values.
@@ -66,54 +76,54 @@ func tight(value []byte) int64 {
 	return n
 }
 
-// texts counts the texts of a value.
-func texts(value []byte, depth int) int64 {
+// add counts what a value of a message holds.
+func (s *Size) add(value []byte, depth int) {
 	switch k := kindOf(value); {
 	case k == '"':
-		return length(inner(value))
+		s.Bytes += length(inner(value))
+		return
 	case k != '{' && k != '[':
-		return 0
+		return
 	case depth == 0:
-		return int64(len(value))
+		s.Bytes += int64(len(value))
+		return
 	case k == '[':
-		n := int64(0)
 		for w := elements(value, 0); w.next(); {
-			n += texts(w.value(), depth-1)
+			s.add(w.value(), depth-1)
 		}
-		return n
+		return
 	}
-	if n, is := media(value); is {
-		return n
+	if s.media(value) {
+		return
 	}
-	n := int64(0)
 	for w := members(value, 0); w.next(); {
-		n += texts(w.value(), depth-1)
+		s.add(w.value(), depth-1)
 	}
-	return n
 }
 
 // media counts a part that is no text; false: it is none.
-func media(part []byte) (int64, bool) {
-	kind := text(find(part, "type"))
-	fixed, bytesPer := int64(0), int64(0)
+func (s *Size) media(part []byte) bool {
+	kind, bytesPer := text(find(part, "type")), int64(0)
 	switch {
 	case strings.Contains(kind, "image"):
-		fixed = imageTokens
 	case strings.Contains(kind, "audio"), strings.Contains(kind, "video"):
 		bytesPer = soundBytes
 	case kind == "file", kind == "input_file", kind == "document":
 		bytesPer = fileBytes
 	default:
-		return 0, false
+		return false
 	}
 	named, data, other := weigh(part, "", promptDepth)
+	s.Bytes += other
 	switch {
-	case fixed > 0:
-		return max(1, named+min(data, 1))*fixed + other, true
+	case bytesPer == 0:
+		s.Images += max(1, named+min(data, 1))
 	case data > 0:
-		return max(data/bytesPer, imageTokens) + other, true
+		s.Media += max(data/bytesPer, leastTokens)
+	default:
+		s.Media += fileTokens
 	}
-	return fileTokens + other, true
+	return true
 }
 
 // weigh parts the strings of a part: how many are addresses or names of what it shows,

@@ -140,6 +140,7 @@ func FuzzRequest(f *testing.F) {
 		for _, m := range membersOf(t, bare) {
 			require.NotEqual(t, "model", m.name)
 		}
-		require.GreaterOrEqual(t, completion.Prompt(body), int64(0))
+		size := completion.Prompt(body)
+		require.GreaterOrEqual(t, min(size.Bytes, size.Images, size.Media), int64(0))
 	})
 }

@@ -13,7 +13,8 @@ func (c *calls) add(raw []byte) int64 {
 	}
 	at := c.keys.of(raw)
 	if at < 0 {
-		return 0
+		var left calls // out, but for how much text it has
+		return left.add(raw)
 	}
 	if at == len(c.list) {
 		c.list = append(c.list, nil)

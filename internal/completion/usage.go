@@ -2,23 +2,32 @@ package completion
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 
 	"weir/schemas"
 )
 
-// maxTokens is more than any answer has; a number beyond it is none.
-const maxTokens = 1 << 40
+// maxTokens is some hundred times what the longest context holds. A count beyond it is a
+// fault, and would spend a budget for good.
+const maxTokens = 1 << 30
 
-// ReadUsage reads a usage object; nil: it is none. It knows the names that providers
-// give their numbers, and mends a total that is less than its parts.
+// ReadUsage reads a usage object; nil: it is none, or one that is not to be believed. It is
+// taken as a whole or not at all: no count of it may be anything but a whole number of
+// tokens or null, and it has to say, or to let be told from its total, what both the prompt
+// and the answer were. One of nothing at all is none: no prompt is empty, and some write
+// zeros where they do not count. It knows the names that providers give their numbers, and
+// mends a total that is less than its parts.
 func ReadUsage(raw json.RawMessage) *schemas.ChatUsage {
-	var u schemas.ChatUsage
-	found := false
+	const none = -1
+	u := schemas.ChatUsage{Prompt: none, Completion: none, Total: none}
+	sound := true
 	count := func(into *int64, value []byte) {
-		if n, ok := tokens(value); ok {
-			*into, found = max(*into, n), true
+		if k := kindOf(value); k == 0 || k == 'n' {
+			return
 		}
+		n, ok := tokens(value)
+		*into, sound = max(*into, n), sound && ok
 	}
 	for w := members(raw, 0); w.next(); {
 		switch string(w.key()) {
@@ -38,18 +47,23 @@ func ReadUsage(raw json.RawMessage) *schemas.ChatUsage {
 			count(&u.Reasoning, find(w.value(), "reasoning_tokens"))
 		}
 	}
-	if !found {
-		return nil
-	}
-	if u.Completion == 0 && u.Total > u.Prompt {
+	switch { // what is not there is below zero, and stays so where nothing tells it
+	case u.Prompt >= 0 && u.Completion < 0:
 		u.Completion = u.Total - u.Prompt
+	case u.Completion >= 0 && u.Prompt < 0:
+		u.Prompt = u.Total - u.Completion
+	case u.Completion == 0 && u.Total > u.Prompt:
+		u.Completion = u.Total - u.Prompt
+	}
+	if !sound || u.Prompt < 0 || u.Completion < 0 || u.Prompt+u.Completion == 0 {
+		return nil
 	}
 	u.Total = max(u.Total, u.Prompt+u.Completion)
 	told := u // so that only a usage is allocated
 	return &told
 }
 
-// tokens reads a number of tokens, which some write as a fraction.
+// tokens reads a number of tokens, which some write with a point or an exponent.
 func tokens(value []byte) (int64, bool) {
 	if k := kindOf(value); k < '0' || k > '9' {
 		return 0, false
@@ -58,7 +72,7 @@ func tokens(value []byte) (int64, bool) {
 		return n, n <= maxTokens
 	}
 	f, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || !(f >= 0 && f <= maxTokens) {
+	if err != nil || !(f >= 0 && f <= maxTokens) || f != math.Trunc(f) {
 		return 0, false
 	}
 	return int64(f), true

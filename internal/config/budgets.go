@@ -127,8 +127,11 @@ func (r *reader) checkBudget(key string, b Budget) {
 // doubtful says what a budget will not do that it looks like.
 func (c Config) doubtful(key string, b Budget) (all []string) {
 	for i, name := range b.Models {
+		at := join(key, "models") + "[" + strconv.Itoa(i) + "]: "
 		if of := c.Models[name].Alias; of != "" {
-			all = append(all, join(key, "models")+"["+strconv.Itoa(i)+"]: is another name for "+of+", which is what is counted; write that")
+			all = append(all, at+"is another name for "+of+", which is what is counted; write that")
+		} else if len(c.Models) > 0 && !c.serves(name) {
+			all = append(all, at+"fits no model that is configured, so that nothing is counted by it")
 		}
 	}
 	if b.USD == 0 {
@@ -144,4 +147,15 @@ func (c Config) doubtful(key string, b Budget) (all []string) {
 		all = append(all, join(key, "usd")+": refuses every request for "+strings.Join(free, ", ")+", without a price; give one, if it is 0")
 	}
 	return all
+}
+
+// serves reports whether a name or a pattern fits a model that there is, or some names of a
+// pattern's.
+func (c Config) serves(pattern string) bool {
+	for name, m := range c.Models {
+		if m.Alias == "" && (models.May([]string{pattern}, name) || models.May([]string{name}, pattern)) {
+			return true
+		}
+	}
+	return false
 }

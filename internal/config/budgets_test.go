@@ -114,7 +114,13 @@ budgets:
 		"{usd: 1, models: [x/*, openai/*]}":        {"budgets.b.usd: refuses every request for x/*, without a price; give one, if it is 0"},
 		"{usd: 1, models: [openai/*]}":             nil,
 		"{tokens: 1}":                              nil,
-		"{tokens: 1, models: [llama, fast, gone]}": {"budgets.b.models[1]: is another name for openai/mini, which is what is counted; write that"},
+		"{tokens: 1, models: [llama, fast, gone]}": {"budgets.b.models[1]: is another name for openai/mini, which is what is counted; write that", "budgets.b.models[2]: fits no model that is configured, so that nothing is counted by it"},
+		"{tokens: 1, models: [openai, fas/*, lla]}": {
+			"budgets.b.models[0]: fits no model that is configured, so that nothing is counted by it",
+			"budgets.b.models[1]: fits no model that is configured, so that nothing is counted by it",
+			"budgets.b.models[2]: fits no model that is configured, so that nothing is counted by it",
+		},
+		"{tokens: 1, models: ['*', x/y, x/y/*, openai/*, llama]}": nil,
 	} {
 		require.Equal(t, want, parse(t, models+text).Warnings(), text)
 	}

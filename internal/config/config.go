@@ -108,8 +108,8 @@ type NATS struct {
 
 // Workers is how much is done at once.
 type Workers struct {
-	// Actions in progress at a time for each kind and partition, 1 to 10000.
-	// Default 256.
+	// Actions in progress at a time for each queue, 1 to 10000: a kind has one in each
+	// partition for new actions and one for what wakes up. Default 256.
 	Slots int `yaml:"slots"`
 	// Completions in progress at a time for each partition, 1 to 100000: they wait for
 	// models, not for this machine. Default 1024.

@@ -123,6 +123,7 @@ models:
     price: {input: 0.15, output: 0.6, cached: 0.075, request: 0.001}
     context: 128000
     max_output: 16384
+    image_tokens: 1105
     timeouts: {connect: 1s, first_byte: 3m, idle: 30s}
   llama:
     upstreams:
@@ -190,7 +191,7 @@ func TestEveryKey(t *testing.T) {
 				URL: "https://api.openai.com/v1/", Headers: map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, Model: "*",
 				Network: "private", CIDRs: []string{"10.2.0.0/16"},
 				Price:   &config.Price{Input: 150_000_000, Output: 600_000_000, Cached: 75_000_000, Request: 1_000_000},
-				Context: 128000, MaxOutput: 16384,
+				Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
 				Timeouts: config.ModelTimeouts{Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second},
 			},
 			"llama": {Usage: true, Timeouts: patience, Upstreams: []config.Upstream{

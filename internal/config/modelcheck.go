@@ -55,7 +55,7 @@ func (r *reader) checkAlias(key string, all map[string]Model, m Model) {
 		r.wrong(join(key, "alias"), "is not the name of a model; patterns have no aliases")
 		return
 	}
-	for _, beside := range []string{"url", "headers", "model", "network", "cidrs", "usage", "upstreams", "price", "context", "max_output", "timeouts"} {
+	for _, beside := range []string{"url", "headers", "model", "network", "cidrs", "usage", "upstreams", "price", "context", "max_output", "image_tokens", "timeouts"} {
 		inner := join(key, beside)
 		// A configuration that is printed says of an alias what is so without a word.
 		silent := beside == "usage" && m.Usage || beside == "timeouts" && m.Timeouts == newModel().Timeouts
@@ -63,7 +63,8 @@ func (r *reader) checkAlias(key string, all map[string]Model, m Model) {
 			r.wrong(inner, "is written beside alias, which stands alone; remove one of the two")
 		}
 	}
-	switch of, known := behind(all, m.Alias); {
+	by, known := models.NewNames(maps.Keys(all)).Match(m.Alias)
+	switch of := all[by]; {
 	case !known:
 		r.wrong(join(key, "alias"), "names no model; write the name of one that is under models, or that one of its patterns fits")
 	case of.Alias != "":
@@ -71,26 +72,11 @@ func (r *reader) checkAlias(key string, all map[string]Model, m Model) {
 	}
 }
 
-// behind is the model that a name is found by, see models.Set.
-func behind(all map[string]Model, name string) (Model, bool) {
-	if m, ok := all[name]; ok {
-		return m, true
-	}
-	best := ""
-	for pattern := range all {
-		if strings.HasSuffix(pattern, "*") && len(pattern) > len(best) && models.May([]string{pattern}, name) {
-			best = pattern
-		}
-	}
-	m, ok := all[best]
-	return m, ok
-}
-
 func (r *reader) checkModel(c *Config, key string, m Model) {
 	for _, count := range []struct {
 		key   string
 		value int64
-	}{{"context", m.Context}, {"max_output", m.MaxOutput}} {
+	}{{"context", m.Context}, {"max_output", m.MaxOutput}, {"image_tokens", m.ImageTokens}} {
 		if inner := join(key, count.key); r.given.has(inner) {
 			between(r, inner, count.value, 1, maxTokens)
 		}

@@ -40,6 +40,9 @@ type Model struct {
 	Context int64 `yaml:"context,omitempty"`
 	// Tokens that an answer may have, 1 to 1000000000. Default unknown.
 	MaxOutput int64 `yaml:"max_output,omitempty"`
+	// Tokens that one image in a prompt is at most, 1 to 1000000000: so much is held for
+	// it, and charged where the provider does not tell. Default 49152 and 2048.
+	ImageTokens int64 `yaml:"image_tokens,omitempty"`
 	// How long its upstreams are waited for.
 	Timeouts ModelTimeouts `yaml:"timeouts"`
 }
@@ -143,7 +146,7 @@ func (c Config) ChatModels() []schemas.Model {
 			continue
 		}
 		s := schemas.Model{
-			Name: name, Price: m.Price.perThousand(), Context: m.Context, MaxOutput: m.MaxOutput,
+			Name: name, Price: m.Price.perThousand(), Context: m.Context, MaxOutput: m.MaxOutput, ImageTokens: m.ImageTokens,
 			Connect: m.Timeouts.Connect, FirstByte: m.Timeouts.FirstByte, Idle: m.Timeouts.Idle,
 		}
 		for _, u := range m.upstreams(name) {

@@ -72,6 +72,7 @@ func TestBadModels(t *testing.T) {
 		{"models:\n  m: {url: http://h, price: {input: 1, output: 1,\n    cached: 0}}", at + "price.cached: is 0; write more, or leave it out where it is the price of input"},
 		{"models:\n  m: {url: http://h,\n    context: 0}", at + "context: is 0; use 1 to 1000000000"},
 		{"models:\n  m: {url: http://h,\n    context: 1.5}", at + "context: is a number with a fraction; write a whole number"},
+		{"models:\n  m: {url: http://h,\n    image_tokens: 0}", at + "image_tokens: is 0; use 1 to 1000000000"},
 		{"models:\n  m: {url: http://h, context: 10,\n    max_output: 11}", at + "max_output: is more than context, which holds the prompt too"},
 		{"models:\n  m: {url: http://h, timeouts: {\n    connect: 2m}}", at + "timeouts.connect: is 2m; use 100ms to 1m"},
 		{"models:\n  m: {url: http://h, timeouts: {\n    first_byte: 0s}}", at + "timeouts.first_byte: is 0s; use 100ms to 1h"},
@@ -132,7 +133,7 @@ func TestModels(t *testing.T) {
 			},
 		},
 		{
-			Name: "openai/*", Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second, Context: 128000, MaxOutput: 16384,
+			Name: "openai/*", Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second, Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
 			Upstreams: []schemas.ModelUpstream{{Name: "openai:any", URL: "https://api.openai.com/v1", Model: "*"}},
 			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, Request: 1_000_000},
 		},

@@ -94,24 +94,28 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 // event's version, ordinal and, if zero, time. fault.ErrFenced means that
 // somebody else wrote first: load again before deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
+	if err := st.Await(ctx); err != nil {
+		return err
+	}
+	m, err := l.next(st, &ev)
+	if err != nil {
+		return err
+	}
+	seq, err := l.log.Append(ctx, m)
+	return l.written(ctx, st, &ev, m, seq, err)
+}
+
+// next makes ev the next event of a state's action, and the message that it is.
+func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 	ev.V, ev.N = schemas.EventVersion, st.N+1
 	if ev.Time.IsZero() {
 		ev.Time = l.now().UTC()
 	}
 	data, err := Encode(ev)
-	if err != nil {
-		return err
-	}
-	m := schemas.Append{
+	return schemas.Append{
 		Subject: l.layout.Subject(st.Ref, schemas.TailFor(st.Kind, ev.Type)), Data: data,
 		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
-	}
-	seq, err := l.write(ctx, st, &ev, m)
-	if err != nil {
-		return err
-	}
-	st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
-	return nil
+	}, err
 }
 
 // Nudge has an action's worker look at it at once, beside the wake-up that may be

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -45,6 +46,11 @@ type State struct {
 	// Left are the ids of the evidence that is known to be stored; nil until
 	// somebody has looked.
 	Left map[string]bool
+	// Loose says that evidence was left which the action's events do not call for, so that
+	// nobody could leave it again: it has to be durable before the end is written.
+	Loose bool
+	// begun waits for the event that was begun; nil: there is none.
+	begun func(context.Context) error
 	// Damaged is set when a record could not be decoded. What it said is not
 	// in the state; only a worker that parks the action may go on from here.
 	Damaged *fault.Parked

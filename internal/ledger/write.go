@@ -52,28 +52,39 @@ func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schem
 	}
 }
 
-// write stores an event behind a state. ev and m are changed with what came between
-// that the event may follow.
-func (l *Ledger) write(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append) (uint64, error) {
+// written folds an event in that was written behind a state, once it is known to be
+// stored: seq and err are what the first write came to. ev and m are changed with what
+// came between that the event may follow.
+func (l *Ledger) written(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, seq uint64, err error) error {
+	if err != nil {
+		seq, err = l.insist(ctx, st, ev, m, err)
+	}
+	if err != nil {
+		return err
+	}
+	st.apply(schemas.Record{Seq: seq, Time: ev.Time}, *ev)
+	return nil
+}
+
+// insist goes on where a write was refused or not acknowledged.
+func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, err error) (seq uint64, _ error) {
 	n, pause, overtaken := 1, firstPause, 0
-	for {
-		seq, err := l.log.Append(ctx, m)
-		if !errors.Is(err, fault.ErrUnavailable) && !errors.Is(err, fault.ErrFenced) {
-			return seq, err
-		}
+	for errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrFenced) {
 		cause, before := err, m.Last
 		if seq, err = l.readBack(ctx, st, ev, &m, cause); seq != 0 || err != nil {
 			return seq, err
 		}
-		if m.Last > before && overtaken < overtakes && ctx.Err() == nil {
+		switch {
+		case m.Last > before && overtaken < overtakes && ctx.Err() == nil:
 			overtaken++
-			continue
-		}
-		if n == writes || !rest(ctx, pause) {
+		case n == writes || !rest(ctx, pause):
 			return 0, fmt.Errorf("event %d: %w", ev.N, cause)
+		default:
+			n, pause = n+1, 2*pause
 		}
-		n, pause = n+1, 2*pause
+		seq, err = l.log.Append(ctx, m)
 	}
+	return seq, err
 }
 
 // readBack looks for what was stored since a state was read. It may be m itself,

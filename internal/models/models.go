@@ -4,6 +4,7 @@ package models
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,15 +13,15 @@ import (
 
 // Set is the models in force. It is immutable; a nil Set has none.
 type Set struct {
-	models   []schemas.Model // by name
-	exact    map[string]*schemas.Model
-	patterns []*schemas.Model // the longest first
+	models []schemas.Model // by name
+	byName map[string]*schemas.Model
+	names  Names
 }
 
 // Compile makes a set. Names, aliases and upstreams' names are each unique, and an
 // alias names a model that is none; otherwise the error says which is not.
 func Compile(list []schemas.Model) (*Set, error) {
-	s := &Set{models: slices.Clone(list), exact: make(map[string]*schemas.Model, len(list))}
+	s := &Set{models: slices.Clone(list), byName: make(map[string]*schemas.Model, len(list))}
 	slices.SortStableFunc(s.models, func(a, b schemas.Model) int { return strings.Compare(a.Name, b.Name) })
 	owner := map[string]string{} // of an upstream's name
 	for i := range s.models {
@@ -31,13 +32,9 @@ func Compile(list []schemas.Model) (*Set, error) {
 		if err := whole(m, owner); err != nil {
 			return nil, err
 		}
-		if isPattern(m.Name) {
-			s.patterns = append(s.patterns, m)
-		} else {
-			s.exact[m.Name] = m
-		}
+		s.byName[m.Name] = m
 	}
-	slices.SortStableFunc(s.patterns, func(a, b *schemas.Model) int { return len(b.Name) - len(a.Name) })
+	s.names = NewNames(maps.Keys(s.byName))
 	for i := range s.models {
 		m := &s.models[i]
 		if m.Alias == "" {
@@ -91,15 +88,8 @@ func (s *Set) Find(asked string) (m *schemas.Model, name string, ok bool) {
 
 // lookup is the model, pattern or alias that a name is found by.
 func (s *Set) lookup(name string) *schemas.Model {
-	if m, ok := s.exact[name]; ok {
-		return m
-	}
-	for _, p := range s.patterns {
-		if fits(p.Name, name) {
-			return p
-		}
-	}
-	return nil
+	by, _ := s.names.Match(name)
+	return s.byName[by]
 }
 
 // Usable reports whether a name is a model's that may be used: may fits the name itself
@@ -109,25 +99,8 @@ func (s *Set) Usable(asked string, may func(name string) bool) bool {
 	return ok && (may == nil || may(asked) || may(name))
 }
 
-// May reports whether one of a token's patterns fits a name; no patterns fit every name.
-// A pattern is an exact name, a prefix with /* behind it, or *.
-func May(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
-}
-
-// fits reports whether a pattern or an exact name stands for a name. A pattern stands
-// for itself too, and for narrower ones.
-func fits(pattern, name string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return len(name) > len(prefix) && strings.HasPrefix(name, prefix)
-	}
-	return pattern == name
-}
-
 // ValidPattern reports whether a text is an exact name, name/* or *.
 func ValidPattern(s string) bool {
 	prefix, ok := strings.CutSuffix(s, "/*")
 	return s == "*" || schemas.ValidModel(prefix) && (!ok || len(s) <= schemas.MaxModel)
 }
-
-func isPattern(name string) bool { return strings.HasSuffix(name, "*") }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -78,6 +79,7 @@ func (x *exchange) begin(r Request, t terms) error {
 	if x.resp, err = x.one.RoundTrip(req); err != nil { //nolint:bodyclose // end does
 		return x.headerFailure(err)
 	}
+	failpoint.At(failpoint.Begun, x.permit.RequestTarget())
 	if err := x.headerOver(x.resp); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/policy"
 	"weir/schemas"
@@ -89,7 +90,7 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	case body != nil:
 		req.Body, req.ContentLength = body, -1 // neither has this one a GetBody
 	case len(r.Body) > 0:
-		req.Body = io.NopCloser(bytes.NewReader(r.Body)) // and no GetBody: there is no second time
+		req.Body = io.NopCloser(failpoint.Halfway(failpoint.MidBody, target, bytes.NewReader(r.Body), len(r.Body))) // and no GetBody: there is no second time
 	}
 	return req.WithContext(ctx), nil
 }

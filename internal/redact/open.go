@@ -32,7 +32,7 @@ func (f *search) trace(b, view []byte, at int) int {
 func (s *Scrubber) opening(b []byte, left *budget, least int) (from, hold int) {
 	from, hold = len(b), len(b)
 	for i := range b {
-		if !s.start[b[i]] {
+		if !s.near(b, i) {
 			continue
 		}
 		n := s.reaching(b, i, left)

@@ -20,8 +20,8 @@ const MinSecret = 4
 // immutable and safe for concurrent use; a nil Scrubber takes out nothing.
 //
 // It makes one pass over the text, and one over each layer beneath it. The cost a
-// byte is a table look-up, and a closer look where a form of a secret may begin;
-// beside the layers, nothing is allocated until a secret is found.
+// byte is a table look-up, and a closer look where two bytes are those that a form of a
+// secret may begin with; beside the layers, nothing is allocated until a secret is found.
 // A text can be made whose closer looks would never end, by whoever knows a
 // secret that suits: its steps are counted, and once there are far more than any
 // ordinary text takes, whatever could still begin a secret is taken out with all
@@ -30,8 +30,11 @@ type Scrubber struct {
 	patterns []pattern
 	// first lists, for each byte, the patterns that may begin with it.
 	first [256][]uint16
-	// start marks the bytes worth a closer look.
+	// start marks the bytes worth a look at the next one, and pairs, by the first, those
+	// that are worth a closer look with it. A text of the letters that secrets begin with
+	// would cost all patterns a byte without them.
 	start [256]bool
+	pairs [256][4]uint64
 }
 
 // Values returns a Scrubber for secrets. White space around a secret, which a
@@ -90,8 +93,35 @@ func (s *Scrubber) add(p pattern) {
 		if p.accepts(0, byte(c)) {
 			s.first[c] = append(s.first[c], n)
 			s.start[c] = true
+			s.pair(p, byte(c))
 		}
 	}
+}
+
+// pair marks what may stand behind the first byte of a pattern: its second, any escape,
+// and in base64 a line break.
+func (s *Scrubber) pair(p pattern, first byte) {
+	set := &s.pairs[first]
+	for c := range 256 {
+		second := byte(c)
+		if len(p.bytes) < 2 || p.accepts(1, second) || escapes(second) || p.b64 && (second == '\r' || second == '\n') {
+			set[second>>6] |= 1 << (second & 63)
+		}
+	}
+}
+
+// near reports whether a closer look at i is worth it: whether a form of a secret may
+// begin there, or go on behind the end of b.
+func (s *Scrubber) near(b []byte, i int) bool {
+	c := b[i]
+	if !s.start[c] {
+		return false
+	}
+	if i+1 >= len(b) || escapes(c) {
+		return true
+	}
+	next := b[i+1]
+	return s.pairs[c][next>>6]>>(next&63)&1 != 0
 }
 
 // Bytes returns b without the secrets: b itself where there are none.
@@ -123,7 +153,7 @@ func (s *Scrubber) next(b []byte, i int, left *budget) (from, to int) {
 		if to >= 0 && i >= to {
 			return from, to
 		}
-		if !s.start[b[i]] {
+		if !s.near(b, i) {
 			continue
 		}
 		head, end := s.at(b, i, left)

@@ -87,10 +87,7 @@ func (m *Metrics) SetBudgets(budgets []schemas.Budget) {
 // to its end. Of a call that was not sent, or used nothing, no tokens are recorded.
 func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	p := m.chat.models.label(a.Model, a.Upstream)
-	if code != "" && !knownCode(string(code)) {
-		code = other
-	}
-	m.chat.duration.WithLabelValues(operationChat, p.upstream, p.model, string(code)).Observe(seconds(a.DurationMS))
+	m.chat.duration.WithLabelValues(operationChat, p.upstream, p.model, errorType(code)).Observe(seconds(a.DurationMS))
 	if a.FirstMS > 0 {
 		m.chat.first.WithLabelValues(operationChat, p.upstream, p.model).Observe(seconds(a.FirstMS))
 	}
@@ -102,6 +99,19 @@ func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
 	m.chat.tokens.WithLabelValues(operationChat, p.upstream, p.model, tokenOutput).Observe(float64(u.Completion))
 	if u.Priced && u.Nanos > 0 { // a counter refuses less
 		m.chat.cost.WithLabelValues(p.upstream, p.model).Add(float64(u.Nanos) / 1e9)
+	}
+}
+
+// errorType is how a call failed, as far as it is worth a histogram for each model: one
+// has 17 series, and a configuration hundreds of models. The rest is other here, and has
+// its code in the evidence.
+func errorType(code schemas.Code) string {
+	switch code {
+	case "", schemas.ModelFailed, schemas.Canceled,
+		schemas.UpstreamConnect, schemas.UpstreamTimeout, schemas.UpstreamReset, schemas.UpstreamTruncated:
+		return string(code)
+	default:
+		return other
 	}
 }
 

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,6 +59,7 @@ func TestACallOfAModelIsRecordedUnderItsNameInTheConfiguration(t *testing.T) {
 		"what a pattern stood for": {schemas.ChatAudit{Model: "openai/gpt", Upstream: "openai"}, "", fmt.Sprintf(chatLabels, "openai", "openai/*"), ""},
 		"the longest pattern":      {schemas.ChatAudit{Model: "openai/old/" + canary, Upstream: "old"}, "", fmt.Sprintf(chatLabels, "old", "openai/old/*"), ""},
 		"a failure":                {schemas.ChatAudit{Model: "small", Upstream: "here"}, schemas.UpstreamTimeout, fmt.Sprintf(chatLabels, "here", "small"), "UPSTREAM_TIMEOUT"},
+		"a rare failure":           {schemas.ChatAudit{Model: "small", Upstream: "here"}, schemas.UpstreamTLS, fmt.Sprintf(chatLabels, "here", "small"), "other"},
 		"an unknown failure":       {schemas.ChatAudit{Model: "small", Upstream: "here"}, canary, fmt.Sprintf(chatLabels, "here", "small"), "other"},
 		"no such model":            {schemas.ChatAudit{Model: canary, Upstream: "here"}, "", fmt.Sprintf(chatLabels, "other", "other"), ""},
 		"another's upstream":       {schemas.ChatAudit{Model: "small", Upstream: "openai"}, "", fmt.Sprintf(chatLabels, "other", "other"), ""},
@@ -84,6 +86,25 @@ func TestACallOfAModelIsRecordedUnderItsNameInTheConfiguration(t *testing.T) {
 			assert.Equal(t, 1, cost)
 		})
 	}
+}
+
+// TestAModelHasFewSeries: however its calls fail.
+func TestAModelHasFewSeries(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	m.SetModels(models())
+	usage := &schemas.ChatUsage{Prompt: 1, Completion: 1, Total: 2, Nanos: 1, Priced: true}
+	for _, code := range append(schemas.SettleCodes(), schemas.DoorCodes()...) {
+		m.ChatCalled(schemas.ChatAudit{Model: "small", Upstream: "here", DurationMS: 1, FirstMS: 1, Usage: usage}, code)
+	}
+	n := 0
+	for series := range scrape(t, m) {
+		if strings.Contains(series, `"here"`) {
+			n++
+		}
+	}
+	assert.LessOrEqual(t, n, 200)
+	assert.Greater(t, n, 150, "each failure that is named")
 }
 
 func TestWhatACallDidNotHaveIsNotRecorded(t *testing.T) {

@@ -2,10 +2,10 @@ package telemetry
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"weir/internal/models"
 	"weir/schemas"
 )
 
@@ -29,22 +29,21 @@ type modelSet struct {
 // namedModels never changes once stored.
 type namedModels struct {
 	pairs map[pair]struct{}
-	// exact are the names that are no patterns, and patterns the prefixes of the others,
-	// the longest first; * is the empty one.
-	exact    map[string]struct{}
-	patterns []string
+	names models.Names
 }
 
 // set takes the models of the configuration and returns the pairs that are taken.
-func (s *modelSet) set(models []schemas.Model) []pair {
+func (s *modelSet) set(list []schemas.Model) []pair {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
 		s.seen = make(map[pair]struct{})
 	}
-	n := &namedModels{pairs: make(map[pair]struct{}), exact: make(map[string]struct{})}
+	n := &namedModels{pairs: make(map[pair]struct{})}
 	var taken []pair
-	for _, m := range models {
+	names := make([]string, 0, len(list))
+	for _, m := range list {
+		names = append(names, m.Name)
 		for _, u := range m.Upstreams {
 			p := pair{m.Name, u.Name}
 			if _, ok := s.seen[p]; !ok && len(s.seen) >= maxPairs {
@@ -53,13 +52,8 @@ func (s *modelSet) set(models []schemas.Model) []pair {
 			s.seen[p], n.pairs[p] = struct{}{}, struct{}{}
 			taken = append(taken, p)
 		}
-		if prefix, ok := strings.CutSuffix(m.Name, "*"); ok {
-			n.patterns = append(n.patterns, prefix)
-		} else {
-			n.exact[m.Name] = struct{}{}
-		}
 	}
-	slices.SortFunc(n.patterns, func(a, b string) int { return len(b) - len(a) })
+	n.names = models.NewNames(slices.Values(names))
 	s.named.Store(n)
 	return taken
 }
@@ -71,24 +65,12 @@ func (s *modelSet) label(model, upstream string) pair {
 	if n == nil {
 		return pair{other, other}
 	}
-	p := pair{n.name(model), upstream}
+	name, _ := n.names.Match(model)
+	p := pair{name, upstream}
 	if _, ok := n.pairs[p]; !ok {
 		return pair{other, other}
 	}
 	return p
-}
-
-// name is a model's name in the configuration.
-func (n *namedModels) name(model string) string {
-	if _, ok := n.exact[model]; ok {
-		return model
-	}
-	for _, prefix := range n.patterns {
-		if strings.HasPrefix(model, prefix) {
-			return prefix + "*"
-		}
-	}
-	return other
 }
 
 // budgetSet says which budgets have series of their own. A completion may outlast its

@@ -23,6 +23,8 @@ type Conn struct {
 	answering atomic.Bool
 	// rest is what is left of the answer; see Later.
 	rest func()
+	// dropped is that the answer ends with the connection; see Drop.
+	dropped bool
 
 	mu       sync.Mutex
 	deadline time.Time // what the server asked for; the zero time: none

@@ -23,6 +23,7 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 // to its connection is an answer, and passed on whatever it looks like.
 func Begin(ctx context.Context) {
 	if c := connOf(ctx); c != nil {
+		c.dropped = false
 		c.answering.Store(true)
 	}
 }
@@ -49,11 +50,28 @@ func Left(ctx context.Context) (rest func()) {
 	return rest
 }
 
-// Finish runs what was left, after everything else of the handler has returned.
-func Finish(ctx context.Context) {
+// Drop says that the request of ctx gets no answer, or not the rest of it, as nobody seems
+// to be left to read that. The connection is to be ended then, see Finish: a client that has only closed
+// its sending side would take what net/http makes of a handler that wrote nothing, a 200
+// without a body, for the answer. It is for the goroutine of the handler, and for what was
+// left to Finish.
+func Drop(ctx context.Context) {
+	if c := connOf(ctx); c != nil {
+		c.dropped = true
+	}
+}
+
+// Finish runs what was left, after everything else of the handler has returned. Where the
+// answer was dropped the handler is to panic with http.ErrAbortHandler.
+func Finish(ctx context.Context) (dropped bool) {
+	c := connOf(ctx)
+	if c == nil {
+		return false
+	}
 	if rest := Left(ctx); rest != nil {
 		rest()
 	}
+	return c.dropped
 }
 
 // Aside runs f on a goroutine of its own, and returns when f does. What f panics with

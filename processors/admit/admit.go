@@ -58,6 +58,12 @@ func New(l Ledger, cfg Config) *Admitter {
 // heartbeats puts that off, and the first comes sooner.
 func (a *Admitter) AckWait() time.Duration { return a.cfg.AckWait }
 
+// Fresh reports whether an action was accepted so lately that its first message can hardly
+// have been given out before.
+func (a *Admitter) Fresh(st *ledger.State) bool {
+	return a.cfg.Now().Sub(st.Action.AcceptedAt) < a.cfg.AckWait
+}
+
 // ErrDone says that the action has ended: the message has done its work.
 var ErrDone = errors.New("the action has settled")
 

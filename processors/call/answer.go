@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -27,6 +28,9 @@ func (a Answers) Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, er
 		return t.Result.Answer, nil
 	}
 	doc, err := a.Blobs.Blob(ctx, nil, t.Result.AnswerBlob)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
+	}
 	if err != nil {
 		return nil, err
 	}

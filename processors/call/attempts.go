@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
@@ -72,6 +73,7 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 			return c.stopped(t, tries), nil
 		}
 		p, decision := c.guard.Check(t.Call, t.scope())
+		failpoint.At(failpoint.Decided, t.State.ID)
 		if !p.Valid() {
 			return c.refused(decision, tries), nil
 		}

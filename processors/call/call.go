@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
@@ -190,6 +191,7 @@ type ending struct {
 // on the log as one event that holds both, and so does one that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
 func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, callErr error) (made, error) {
+	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
 	var failed *fault.Call
@@ -217,13 +219,15 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
 		return made{}, err
 	}
+	failpoint.At(failpoint.Attempted, t.State.ID)
 	done := made{ledger.Try{Attempt: a, Result: &res}, reply, e.pass}
 	c.measure(e.pass, done.try)
 	return done, t.Record(ctx, done.try)
 }
 
-// stow puts an answer into its result. The body of a large one is kept apart,
-// with the whole answer around it.
+// stow puts an answer into its result. The body of a large one is kept apart, with the
+// whole answer around it, and is durable before a result says so: what has a result is
+// never asked for again.
 func (c *Caller) stow(ctx context.Context, res *schemas.Attempted, a schemas.Answer) error {
 	res.Answer = &a
 	if len(a.Body) <= schemas.InlineLimit {
@@ -236,8 +240,10 @@ func (c *Caller) stow(ctx context.Context, res *schemas.Attempted, a schemas.Ans
 	if err != nil {
 		return err
 	}
-	_, res.AnswerBlob, err = c.ledger.Stow(ctx, doc)
-	return err
+	if _, res.AnswerBlob, err = c.ledger.Stow(ctx, doc); err != nil || res.AnswerBlob == "" {
+		return err
+	}
+	return c.cfg.Barrier(ctx)
 }
 
 func (c *Caller) measure(p guard.Pass, t ledger.Try) {
@@ -261,17 +267,17 @@ func (c *Caller) measure(p guard.Pass, t ledger.Try) {
 
 // digest names a request without telling its content.
 func digest(call schemas.HTTPCall) string {
-	h := sha256.New()
-	for _, s := range []string{call.Method, call.URL, call.IdempotencyKey} {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
-	}
+	var head []byte
+	part := func(s string) { head = append(append(head, s...), 0) }
+	part(call.Method)
+	part(call.URL)
+	part(call.IdempotencyKey)
 	for _, f := range call.Headers {
-		h.Write([]byte(f.Name))
-		h.Write([]byte{0})
-		h.Write([]byte(f.Value))
-		h.Write([]byte{0})
+		part(f.Name)
+		part(f.Value)
 	}
+	h := sha256.New()
+	h.Write(head)
 	h.Write(call.Body)
 	return hex.EncodeToString(h.Sum(nil))
 }

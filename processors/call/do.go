@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/guard"
@@ -71,6 +72,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 			return c.finish(ctx, t, e, Reply{}, err)
 		}
 	}
+	failpoint.At(failpoint.Dialled, t.State.ID)
 	if e.pass.Mocked() {
 		// Nothing is sent, so nothing is written down before: a worker that dies here
 		// leaves nothing in doubt, and the next one begins anew.
@@ -80,6 +82,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	if err := c.declare(ctx, t, &e); err != nil {
 		return made{}, err
 	}
+	failpoint.At(failpoint.Declared, t.State.ID)
 	reply, err := c.dispatch(sendCtx, t, ex, &e)
 	if ctx.Err() != nil {
 		ex.Close()

@@ -28,6 +28,7 @@ func TestABudgetRefuses(t *testing.T) {
 		"a task's own":    {task: &schemas.TaskBudget{Tokens: 300}, price: true, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"task","limit_what":"tokens"}`},
 		"nobody's price":  {budget: schemas.Budget{Name: "all", Nanos: 1 << 40}, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"all","limit_what":"usd"}`},
 		"a full window":   {budget: schemas.Budget{Name: "all", Requests: 1, Window: time.Hour}, price: true, code: schemas.RateLimited, status: 429, meta: `{"limit_source":"all","limit_what":"requests"}`},
+		"held by others":  {budget: schemas.Budget{Name: "all", Tokens: 1_600}, price: true, code: schemas.RateLimited, status: 429, meta: `{"limit_source":"all","limit_what":"tokens"}`},
 		"dearer than all": {budget: schemas.Budget{Name: "all", Nanos: 10}, price: true, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"all","limit_what":"usd"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +44,9 @@ func TestABudgetRefuses(t *testing.T) {
 				}
 				if tt.budget.Requests > 0 {
 					h.another("c-0")
+				}
+				if name == "held by others" {
+					h.holds(1_500, tt.budget)
 				}
 				o := order("small")
 				o.TaskID, o.Budget = "t-1", tt.task

@@ -28,6 +28,8 @@ type Ledger interface {
 	// Replay gives an action's events so far, in order.
 	Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
+	// Glance is where an action stands, however long its history is.
+	Glance(ctx context.Context, tenant, id string) (*ledger.State, error)
 }
 
 // Caller makes the attempts of a call.
@@ -106,7 +108,9 @@ func (c *Chat) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	if err != nil {
 		return settle.Verdict{}, err
 	}
-	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, told: map[int]*model.Told{}}
+	stop, leave := c.withTask(ctx, st.Tenant, order.TaskID, stop)
+	defer leave()
+	w := &work{Chat: c, st: st, order: order, stop: stop, made: map[int]models.Candidate{}, denied: map[place]bool{}, told: map[int]*model.Told{}, heard: map[int]*schemas.ChatUsage{}}
 	if err := w.regrant(ctx); err != nil {
 		return settle.Verdict{}, err
 	}

@@ -75,18 +75,53 @@ func TestAWhole(t *testing.T) {
 	})
 }
 
-// TestNoUsage is an estimate, and is marked as one.
+// TestNoUsage is an estimate, and is marked as one; so is one that nobody can believe, of
+// which nothing is taken.
 func TestNoUsage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true}}
-		e := h.run(order("small"))
-		u := e.result.Usage
-		require.NotNil(t, u)
-		assert.True(t, u.Estimated)
-		assert.Equal(t, []int64{100, 10, 110}, []int64{u.Prompt, u.Completion, u.Total})
-	})
+	for name, raw := range map[string][]string{
+		"none":        nil,
+		"negative":    {`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":-5,"total_tokens":2}}`},
+		"endless":     {`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1e18,"total_tokens":1e18}}`},
+		"a text":      {`{"choices":[],"usage":{"prompt_tokens":"7","completion_tokens":5,"total_tokens":12}}`},
+		"a half":      {`{"choices":[],"usage":{"prompt_tokens":7}}`},
+		"all nothing": {`{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, modelOf("small", "a"))
+				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+				h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true, raw: raw}}
+				e := h.run(order("small"))
+				u := e.result.Usage
+				require.NotNil(t, u)
+				assert.True(t, u.Estimated)
+				assert.Equal(t, []int64{100, 10, 110}, []int64{u.Prompt, u.Completion, u.Total})
+				assert.InDelta(t, 110, h.account("all").Tokens.Used, 0)
+			})
+		})
+	}
+}
+
+// TestNoUsageOfMedia: what is no text is in tokens, and is charged as it is.
+func TestNoUsageOfMedia(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[int64]int64{0: 100 + 2*2048 + 50, 700: 100 + 2*700 + 50} {
+		synctest.Test(t, func(t *testing.T) {
+			m := modelOf("small", "a")
+			m.ImageTokens = said
+			h := newHouse(t, m)
+			h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+			h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true}}
+			o := order("small")
+			o.Images, o.Media = 2, 50
+			e := h.run(o)
+			require.NotNil(t, e.result.Usage)
+			assert.Equal(t, want, e.result.Usage.Prompt)
+			assert.InDelta(t, want+10, h.account("all").Tokens.Used, 0)
+		})
+	}
 }
 
 // TestALargeAnswer lies beside the log, and its evidence says as much as any.

@@ -139,6 +139,7 @@ func crash(t *testing.T, l life, n int, kept bool, msg string) (crashed bool) {
 	}
 	require.LessOrEqual(t, spoke, 1, msg)
 	h.accounts(e, msg)
+	require.LessOrEqual(t, len(h.metrics.called), len(e.attempts), "%s: a call was counted twice", msg)
 	require.LessOrEqual(t, h.crashes, 1, msg)
 	return h.crashes > 0
 }

@@ -88,6 +88,25 @@ func (h *house) dieIn(rec schemas.Record, d time.Duration) {
 	h.toWork(false)
 }
 
+// TestPutAsideBehindAFailure: an attempt that has ended is charged, though nobody knows
+// what became of the one behind it.
+func TestPutAsideBehindAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		h.acts["a"] = []act{broke(schemas.UpstreamTimeout, 0)}
+		h.acts["b"] = []act{{hang: true}}
+		h.accept(order("small"))
+		rec := h.queue[0].rec
+		h.dieIn(rec, time.Minute)
+		require.NoError(t, h.node("n2").Condemn(t.Context(), rec, &fault.Parked{Code: schemas.Poison}))
+		v := h.account("all")
+		assert.Zero(t, v.Open)
+		assert.InDelta(t, 200, v.Tokens.Used, 0, "each of the two was sent")
+	})
+}
+
 // TestAnAnswerThatCannotBeRead has its completion put aside, and is charged by an estimate.
 func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	t.Parallel()

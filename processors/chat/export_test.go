@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"encoding/json"
+
 	"weir/internal/ledger"
 	"weir/processors/call/model"
 	"weir/schemas"
@@ -12,3 +14,6 @@ func Answered(status int) (falls bool, own int) {
 	t := &ledger.Try{Result: &schemas.Attempted{Status: status, Sent: true}}
 	return follows(t, &model.Told{}), rejection(status)
 }
+
+// Delta is the data of a delta event as it is written.
+func Delta(chunks ...json.RawMessage) json.RawMessage { return delta(chunks) }

@@ -64,6 +64,26 @@ func TestWhatADeadWorkerUsed(t *testing.T) {
 	})
 }
 
+// TestWhatADeadWorkerHeard of what was used is charged where it is on the log, for a reader
+// that wants to know, with what came behind it; otherwise it is an estimate.
+func TestWhatADeadWorkerHeard(t *testing.T) {
+	t.Parallel()
+	for asked, total := range map[bool]int64{true: 1303, false: 103} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a"))
+			h.acts["a"] = []act{{raw: []string{`{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":300}}`, chunk("Hello, world")}, hang: true}}
+			o := order("small")
+			o.Usage = asked
+			h.accept(o)
+			rec := h.dies(30 * time.Second)
+			require.NoError(t, h.worker.Handle(h.ctx, rec, false))
+			e := h.end("")
+			assert.Equal(t, schemas.Interrupted, e.Code)
+			assert.Equal(t, []any{total, true}, []any{e.result.Usage.Total, e.result.Usage.Estimated})
+		})
+	}
+}
+
 // TestWhatADeadWorkerHeld is free where nothing was sent, and the next one is refused.
 func TestWhatADeadWorkerHeld(t *testing.T) {
 	t.Parallel()

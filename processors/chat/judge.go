@@ -29,7 +29,7 @@ func (w *work) judge(o *outcome) (e ending, over bool) {
 	case told != nil && succeeded(o.Last.Result.Status, told):
 		return ending{outcome: schemas.OutcomeSucceeded, result: schemas.ChatResult{Completion: told.Completion}}, true
 	case o.Canceled, o.Expired:
-		return stopped(o.Canceled), true
+		return w.stopped(o.Canceled), true
 	case !w.given() && follows(o.Last, told):
 		return ending{}, false
 	default:
@@ -50,30 +50,46 @@ func (w *work) exhausted(set *models.Set, last *outcome) ending {
 	case last != nil:
 		return w.failed(last)
 	case len(w.denied) > 0:
-		return w.refused(w.refusal.Code)
+		return w.refused(w.refusal)
 	default:
 		return w.unknown(set)
 	}
 }
 
-// stopped is the end of a completion that was to stop, or whose time is up.
-func stopped(canceled bool) ending {
-	if canceled {
-		return bad(schemas.OutcomeCanceled, schemas.Canceled, statusCanceled, "the completion was canceled")
+// refused is a completion that policy lets nobody be asked for. Where that is for what
+// traffic rules make of the call, they are named: it is for their owner to change them.
+func (w *work) refused(d schemas.Decision) ending {
+	rules := rulesBehind(d)
+	if len(rules) == 0 {
+		return bad(w.unanswered(), d.Code, statusForbidden, "policy does not let the call to the model pass")
 	}
-	return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
+	message := "policy does not let pass what traffic rules make of the call to the model"
+	return bad(w.unanswered(), d.Code, statusForbidden, message).with(map[string]any{"rules": rules})
 }
 
-// refused is a completion that policy lets nobody be asked for. Denied promises that
-// nothing was sent.
-func (w *work) refused(code schemas.Code) ending {
-	o := schemas.OutcomeDenied
+// rulesBehind are the traffic rules that a denial is for, as its evidence names them.
+func rulesBehind(d schemas.Decision) []string {
+	switch t := d.Traffic; {
+	case t == nil:
+		return nil
+	case d.Code == schemas.DenyRule:
+		return t.Rules
+	case t.Redirected != "":
+		return []string{t.Redirected}
+	default:
+		return nil
+	}
+}
+
+// unanswered is the outcome of a completion that is refused. Denied promises that nothing
+// was sent.
+func (w *work) unanswered() schemas.Outcome {
 	for _, t := range w.st.Attempts {
 		if t.Result.Sent {
-			o = schemas.OutcomeFailed
+			return schemas.OutcomeFailed
 		}
 	}
-	return bad(o, code, statusForbidden, "policy does not let the call to the model pass")
+	return schemas.OutcomeDenied
 }
 
 // unknown is a completion of models that the configuration in force does not have, or
@@ -93,9 +109,11 @@ func (w *work) failed(o *outcome) ending {
 	case o.told != nil:
 		return w.rejected(o)
 	case strings.HasPrefix(string(code), "DENY_"):
-		return w.refused(code)
+		d := o.Last.LastWord()
+		d.Code = code
+		return w.refused(d)
 	case code == schemas.Canceled:
-		return stopped(true)
+		return w.stopped(true)
 	case code == schemas.BudgetExhausted:
 		return w.cut()
 	}
@@ -148,11 +166,20 @@ func (w *work) rejected(o *outcome) ending {
 	return w.by(e, o, status)
 }
 
-// by adds whose fault an error is, as far as the configuration names it.
+// by adds whose fault an error is, as far as the configuration names it, and the provider's
+// words for it, by which a client tells one from another.
 func (w *work) by(e ending, o *outcome, status int) ending {
 	more := map[string]any{"provider_name": w.candidate(o.at).Upstream.Name}
 	if status != 0 {
 		more["provider_status"] = status
+	}
+	if o.told != nil && o.told.Fault != nil && !credential(status) {
+		f := o.told.Fault
+		for name, word := range map[string]string{"provider_code": f.Code, "provider_type": f.Type, "provider_param": f.Param} {
+			if word != "" {
+				more[name] = word
+			}
+		}
 	}
 	return e.with(more)
 }

@@ -119,7 +119,8 @@ func newHouse(t *testing.T, list ...schemas.Model) *house {
 		},
 	})
 	h.door = ledger.New(h.log, layout, time.Now)
-	for _, filter := range schemas.WorkFilters(0, schemas.KindChat) {
+	for _, tail := range schemas.WorkTails(schemas.KindChat) {
+		filter := schemas.WorkFilter(0, schemas.KindChat, tail)
 		stop, err := h.log.Live(schemas.LiveRoot+strings.TrimPrefix(filter, schemas.LogRoot), func(r schemas.Record) {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -103,20 +103,11 @@ func (w *work) limit() int64 {
 
 // unaffordable is the end of a completion that a budget does not bear.
 func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (ending, error) {
-	code, status, message := schemas.RateLimited, statusTooMany, "the window of the budget "+r.Source+" is full"
-	switch {
-	case r.Unreadable:
-		code, status, message = schemas.BudgetExhausted, statusPayment, "the account of the budget "+r.Source+" cannot be read, so that nobody knows what is left"
-	case r.Unpriced:
-		code, status, message = schemas.BudgetExhausted, statusPayment, "the budget "+r.Source+" bounds money, and the model has no price"
-	case r.Spent:
-		code, status, message = schemas.BudgetExhausted, statusPayment, "the budget "+r.Source+" has not enough left for the worst case of this request"
+	code, status := schemas.RateLimited, statusTooMany
+	if r.Spent {
+		code, status = schemas.BudgetExhausted, statusPayment
 	}
-	outcome := schemas.OutcomeDenied
-	if w.refused(code).outcome != schemas.OutcomeDenied {
-		outcome = schemas.OutcomeFailed // an earlier worker has sent something
-	}
-	e := bad(outcome, code, status, message).with(limited(r.Source, r.What))
+	e := bad(w.unanswered(), code, status, r.Why()).with(limited(r.Source, r.What))
 	// What an earlier worker held for it is not freed by the refusal.
 	e.result.Error.Limits, e.unheld = r.Limits, w.held == nil && w.st.Inherited <= 1
 	if status == statusTooMany {
@@ -218,23 +209,26 @@ func (w *work) charge(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	res := w.st.Attempts[at].Result
 	if res == nil || !res.Sent {
-		return nil, nil //nolint:nilnil // nothing was used
+		return nil, nil // nothing was used
 	}
 	told, err := w.tell(ctx, at)
+	heard := w.heard[w.st.Attempts[at].Step]
 	switch {
 	case err != nil:
 		return nil, err
 	case told != nil && told.Usage != nil:
 		return told.Usage, nil
+	case told == nil && heard != nil:
+		return heard, nil
 	case told != nil && (succeeded(res.Status, told) || told.Began):
-		return w.estimate(told.Output), nil
+		return w.estimate(at, told.Output), nil
 	case told != nil:
-		return nil, nil //nolint:nilnil // a refusal
+		return nil, nil // a refusal
 	case at != len(w.st.Attempts)-1 || !w.given():
 		if res.Code == schemas.BudgetExhausted { // nobody was given anything of it, and it was all that was held
-			return w.estimate(w.worst(w.candidates(w.cfg.Models())).Output), nil
+			return w.estimate(at, w.worst(w.candidates(w.cfg.Models())).Output), nil
 		}
-		return w.estimate(0), nil
+		return w.estimate(at, 0), nil
 	}
 	p, err := w.broken(ctx)
 	switch {
@@ -243,12 +237,15 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	case p.usage != nil:
 		return p.usage, nil
 	default:
-		return w.estimate(p.output), nil
+		return w.estimate(at, p.output), nil
 	}
 }
 
-// estimate is a usage that nobody has told.
-func (w *work) estimate(output int64) *schemas.ChatUsage {
-	prompt := completion.Tokens(w.order.Prompt) // which counts bytes, for no text has more tokens
+// estimate is a usage that nobody has told, of an attempt whose answer is so long.
+func (w *work) estimate(at int, output int64) *schemas.ChatUsage {
+	o := &w.order
+	_, image := models.Image(w.candidate(at).Model)
+	// The text is counted in bytes, for none has more tokens; the rest is in tokens.
+	prompt := models.Plus(completion.Tokens(o.Prompt), models.Plus(o.Media, models.Times(o.Images, image)))
 	return &schemas.ChatUsage{Prompt: prompt, Completion: output, Total: models.Plus(prompt, output), Estimated: true}
 }

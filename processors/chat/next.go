@@ -117,8 +117,8 @@ func (w *work) interruptions() (n int) {
 }
 
 // interrupted reports whether nobody knows what became of an attempt: its worker died, or
-// the log did not take what came.
-func interrupted(t ledger.Try) bool { return t.Result.Code == schemas.Interrupted }
+// the log did not take what came. Of an open one nobody knows it yet.
+func interrupted(t ledger.Try) bool { return t.Result == nil || t.Result.Code == schemas.Interrupted }
 
 // unreached reports whether an attempt provably did not leave, and time may change that.
 func unreached(t ledger.Try) bool {
@@ -130,13 +130,21 @@ func unreached(t ledger.Try) bool {
 func follows(t *ledger.Try, told *model.Told) bool {
 	res := t.Result
 	if told != nil {
-		if res.Status/100 == 2 && told.Fault != nil {
-			return !told.Began && transient(told.Fault.Status)
+		if res.Status/100 == 2 && told.Fault != nil { // without a status it is as good as a 502
+			return !told.Began && (told.Fault.Status == 0 || transient(told.Fault.Status))
 		}
 		return transient(res.Status)
 	}
 	return res.Code != schemas.Canceled && res.Code != schemas.BudgetExhausted
 }
 
-// transient holds for the statuses of a provider that another may not answer with.
-func transient(status int) bool { return status == 429 || status >= 500 && status <= 599 }
+// transient holds for the statuses of a provider that another may not answer with: it has
+// no room or no time, it fails, or it does not accept the credential that Weir has there.
+func transient(status int) bool {
+	switch status {
+	case statusTooMany, statusLate:
+		return true
+	default:
+		return credential(status) || status >= 500 && status <= 599
+	}
+}

@@ -41,16 +41,17 @@ func TestFallback(t *testing.T) {
 		switch {
 		case status == 429:
 			w.falls, w.status = true, 429
-		case status >= 500:
+		case status == 408:
+			w.falls, w.status = true, 504
+		case status >= 500, status >= 401 && status <= 403:
 			w.falls = true
-		case status >= 401 && status <= 403:
 		case status >= 400:
 			w.status = status
 		}
 		rows[fmt.Sprint("status ", status)] = row{act{status: status}, w}
 	}
 	for status, w := range map[int]want{
-		0: {status: 502}, 400: {status: 400}, 401: {status: 502}, 404: {status: 404}, 429: {status: 429, falls: true}, 500: {status: 502, falls: true}, 529: {status: 502, falls: true},
+		0: {status: 502, falls: true}, 400: {status: 400}, 401: {status: 502, falls: true}, 404: {status: 404}, 408: {status: 504, falls: true}, 429: {status: 429, falls: true}, 500: {status: 502, falls: true}, 529: {status: 502, falls: true},
 	} {
 		w.code = schemas.ModelFailed
 		rows[fmt.Sprint("an error first ", status)] = row{act{fault: &model.Fault{Status: status, Message: "words"}}, w}
@@ -123,11 +124,14 @@ func TestEveryStatus(t *testing.T) {
 	t.Parallel()
 	for status := 300; status <= 999; status++ {
 		falls, own := chat.Answered(status)
-		want := 502
-		if status >= 400 && status <= 499 && (status < 401 || status > 403) {
+		want, credential := 502, status >= 401 && status <= 403
+		switch {
+		case status == 408:
+			want = 504
+		case status >= 400 && status <= 499 && !credential:
 			want = status
 		}
-		assert.Equal(t, []any{status == 429 || status/100 == 5, want}, []any{falls, own}, status)
+		assert.Equal(t, []any{status == 408 || status == 429 || status/100 == 5 || credential, want}, []any{falls, own}, status)
 	}
 }
 
@@ -337,16 +341,28 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+// TestTheProvidersWords for an error are the caller's to look for.
+func TestTheProvidersWords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.acts["a"] = []act{{status: 400, fault: &model.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}}}
+		e := h.run(whole())
+		assert.JSONEq(t, `{"provider_name":"a","provider_status":400,"provider_code":"context_length_exceeded","provider_param":"messages"}`, string(e.result.Error.Metadata))
+	})
+}
+
 // TestTheCredentialIsWeirs: what a provider says of it is not shown.
 func TestTheCredentialIsWeirs(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 402, 403} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t, modelOf("small", "a"))
-			h.acts["a"] = []act{{status: status, fault: &model.Fault{Status: status, Message: "key sk-1 of org-2"}}}
+			h.acts["a"] = []act{{status: status, fault: &model.Fault{Status: status, Message: "key sk-1 of org-2", Code: "sk-1", Type: "org-2"}}}
 			e := h.run(order("small"))
 			assert.Equal(t, 502, e.result.Error.Status)
 			assert.Equal(t, "the model's provider does not accept the gateway's own credential or account", e.result.Error.Message)
+			assert.JSONEq(t, fmt.Sprintf(`{"provider_name":"a","provider_status":%d}`, status), string(e.result.Error.Metadata))
 		})
 	}
 }

@@ -17,7 +17,7 @@ func (w *work) tell(ctx context.Context, at int) (*model.Told, error) {
 	}
 	t := &w.st.Attempts[at]
 	if t.Result == nil || t.Result.Code != "" {
-		return nil, nil //nolint:nilnil // as it says
+		return nil, nil // as it says
 	}
 	a, err := w.answers.Answer(ctx, t)
 	if err != nil {
@@ -69,6 +69,6 @@ func (w *work) broken(ctx context.Context) (*part, error) {
 	if doc != nil && w.clean != nil {
 		doc = w.clean(doc)
 	}
-	w.part = &part{document: doc, usage: a.Usage(), reasons: a.Reasons(), output: a.Output()}
+	w.part = &part{document: doc, usage: a.Spent(), reasons: a.Reasons(), output: a.Output()}
 	return w.part, nil
 }

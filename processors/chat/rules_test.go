@@ -92,3 +92,41 @@ func TestARuleHoldsBack(t *testing.T) {
 		assert.Contains(t, types(e.types), "waiting")
 	})
 }
+
+// TestARuleLeadsAway to where policy lets nobody go: the caller and the evidence have its
+// name, and neither has an address.
+func TestARuleLeadsAway(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		rules    []schemas.Rule
+		upstream []string
+		metadata string
+	}{
+		"the only one": {[]schemas.Rule{rulebook.Redirect("away", "*://a.example:*/*", "http://elsewhere.example/")}, []string{"a"}, `{"rules":["away"]}`},
+		"one of two":   {[]schemas.Rule{rulebook.Redirect("away", "*://a.example:*/*", "http://elsewhere.example/")}, []string{"a", "b"}, ""},
+		"in a circle": {[]schemas.Rule{
+			rulebook.Redirect("there", "*://a.example:*/*", "http://b.example/"), rulebook.Redirect("back", "*://b.example:*/*", "http://a.example/"),
+		}, []string{"a"}, `{"rules":["there"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, modelOf("small", tt.upstream...))
+				h.book.Put(t, tt.rules...)
+				e := h.run(order("small"))
+				require.NotEmpty(t, e.left)
+				denial := e.left[0]
+				assert.Equal(t, []any{schemas.EvidenceDecision, schemas.DenyRule}, []any{denial.Kind, denial.Code})
+				require.NotNil(t, denial.Traffic)
+				assert.Contains(t, denial.Traffic.Rules, tt.rules[0].ID)
+				if tt.metadata == "" {
+					assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+					return
+				}
+				assert.Equal(t, []any{schemas.OutcomeDenied, schemas.DenyRule, 403}, []any{e.Outcome, e.Code, e.result.Error.Status})
+				assert.JSONEq(t, tt.metadata, string(e.result.Error.Metadata))
+				assert.NotContains(t, e.result.Error.Message, "example")
+			})
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/processors/chat"
 	"weir/schemas"
 )
 
@@ -35,6 +38,18 @@ func (h *house) blockDeltas() (release chan struct{}) {
 		return nil
 	}
 	return release
+}
+
+// TestTheFormOfADelta is that of its type.
+func TestTheFormOfADelta(t *testing.T) {
+	t.Parallel()
+	for _, chunks := range [][]json.RawMessage{
+		{json.RawMessage(`{"a":1.50,"b":"<&>"}`)}, {json.RawMessage(chunk("Hel")), json.RawMessage(last)}, {},
+	} {
+		want, err := ledger.Encode(schemas.ChatDelta{Chunks: chunks})
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(chat.Delta(chunks...)))
+	}
 }
 
 // TestChunksGather while the log is busy, and are one event then; nothing else joins them.
@@ -426,18 +441,55 @@ func TestALogThatIsAway(t *testing.T) {
 	}
 }
 
-// TestABrokenStream whose provider had told what it used is charged that.
+// TestABrokenStream whose provider had told what it used is charged that, whether its
+// reader asked to be told or not, and for what came behind it by an estimate.
 func TestABrokenStream(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		a := broke(schemas.UpstreamTruncated, 200)
-		a.texts = []string{"Hel"}
-		a.raw = []string{`{"id":"c","object":"chat.completion.chunk","created":1,"model":"real","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`}
-		h.acts["a"] = []act{a}
-		e := h.run(order("small"))
-		assert.Equal(t, schemas.UpstreamTruncated, e.Code)
-		assert.Equal(t, []any{int64(7), false}, []any{e.result.Usage.Total, e.result.Usage.Estimated})
-		assert.Contains(t, e.Message, "the answer broke off")
-	})
+	const told = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"real","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":300,"total_tokens":1300}}`
+	truncated := broke(schemas.UpstreamTruncated, 200)
+	canceled := act{hang: true}
+	for name, tt := range map[string]struct {
+		act   act
+		raw   []string
+		total int64
+		late  bool // text came behind the usage
+	}{
+		"cut":              {truncated, []string{chunk("Hel"), told}, 1300, false},
+		"cut, later":       {truncated, []string{chunk("Hel"), told, chunk("lo, world")}, 1303, true},
+		"before the first": {truncated, []string{told}, 1300, false},
+		"twice":            {truncated, []string{told, `{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":301}}`}, 1301, false},
+		"less":             {truncated, []string{told, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`}, 1300, false},
+		"canceled":         {canceled, []string{chunk("Hel"), told}, 1300, false},
+	} {
+		for _, asked := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", asked), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					h := newHouse(t, modelOf("small", "a"))
+					h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+					a := tt.act
+					a.raw = tt.raw
+					if a.hang {
+						a.then = func() {
+							go func() {
+								time.Sleep(time.Second)
+								h.cancel()
+							}()
+						}
+					}
+					h.acts["a"] = []act{a}
+					o := order("small")
+					o.Usage = asked
+					e := h.run(o)
+					assert.NotEqual(t, schemas.OutcomeSucceeded, e.Outcome)
+					assert.Equal(t, []any{tt.total, tt.late}, []any{e.result.Usage.Total, e.result.Usage.Estimated})
+					assert.Equal(t, e.result.Usage.Total, e.audits[0].Usage.Total)
+					assert.InDelta(t, float64(tt.total), h.account("all").Tokens.Used, 0)
+					if !asked && e.deltas > 0 {
+						assert.NotContains(t, string(e.result.Completion), "usage", "it is not told who has not asked")
+					}
+				})
+			})
+		}
+	}
 }

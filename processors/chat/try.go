@@ -31,6 +31,7 @@ func (w *work) try(ctx context.Context, set *models.Set, c models.Candidate) err
 		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, s, p) },
 		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
+		Broke: func(used *schemas.ChatUsage) { w.heard[step] = used },
 		Done:  s.close,
 	})
 	w.made[step] = c

@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -115,6 +116,7 @@ type exchange struct {
 	once     sync.Once
 	begun    chan struct{}
 	given    bool
+	whole    completion.Assembler
 }
 
 func (e *exchange) Renew(guard.Pass) error { return nil }
@@ -152,8 +154,11 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	reply, err := e.answer(ctx)
 	if e.given {
 		if lost := e.talk.Done(ctx); lost != nil {
-			return call.Reply{}, lost
+			reply, err = call.Reply{}, lost
 		}
+	}
+	if used := e.whole.Spent(); err != nil && used != nil {
+		e.talk.Broke(used)
 	}
 	return reply, err
 }
@@ -166,7 +171,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	if a.first != nil {
 		a.first()
 	}
-	var whole completion.Assembler
+	whole := &e.whole
 	give := func(raw string) error {
 		c, err := completion.ReadChunk([]byte(raw))
 		if err != nil {
@@ -177,6 +182,9 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 			if !a.counts {
 				return nil
 			}
+			return e.talk.Chunk(ctx, model.Piece{Output: whole.Output()})
+		}
+		if c.Blank && !e.talk.Usage {
 			return e.talk.Chunk(ctx, model.Piece{Output: whole.Output()})
 		}
 		e.given = true
@@ -217,7 +225,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 		t.Completion, t.Reasons, t.Began = whole.Document(), whole.Reasons(), e.given
 	}
 	t.Output = whole.Output()
-	if t.Usage = a.usage; t.Usage == nil && !a.silent && t.Completion != nil {
+	if t.Usage = cmp.Or(a.usage, whole.Usage()); t.Usage == nil && !a.silent && t.Completion != nil {
 		t.Usage = &schemas.ChatUsage{Prompt: 10, Completion: 5, Total: 15}
 	}
 	body, err := ledger.Encode(t)
@@ -269,11 +277,15 @@ type bucket struct {
 	kept  map[string]schemas.Record
 	step  func(after bool) error
 	fails error
+	reads func() // runs before each read of a key
 }
 
 func (b *bucket) Get(_ context.Context, key string) (schemas.Record, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.reads != nil {
+		b.reads()
+	}
 	if b.fails != nil {
 		return schemas.Record{}, b.fails
 	}

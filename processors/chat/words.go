@@ -12,6 +12,7 @@ const (
 	statusPayment   = 402
 	statusForbidden = 403
 	statusNotFound  = 404
+	statusLate      = 408
 	statusCanceled  = schemas.ChatCanceled
 	statusTooMany   = 429
 	statusBad       = 502
@@ -56,8 +57,11 @@ func statusOf(code schemas.Code) int {
 func credential(status int) bool { return status >= 401 && status <= statusForbidden }
 
 // rejection is the status of an error that a provider told with one of its own; 0: with
-// none.
+// none. A 408 would say that it is the caller who was late.
 func rejection(status int) int {
+	if status == statusLate {
+		return statusTimeout
+	}
 	if status >= 400 && status <= 499 && !credential(status) {
 		return status
 	}
@@ -71,6 +75,8 @@ func rejectionText(status int) string {
 		return "the model's provider does not accept the gateway's own credential or account"
 	case status == statusTooMany:
 		return "the model's provider takes no more requests for now"
+	case status == statusLate:
+		return "the model's provider ran out of time"
 	case status == 0:
 		return "the model's provider answered with an error"
 	default:

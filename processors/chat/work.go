@@ -34,6 +34,9 @@ type work struct {
 	paused  int                 // how many attempts there were when it was waited last
 	told    map[int]*model.Told // answers that were read, by the place of their attempt
 	part    *part               // what the deltas say, once they were read
+	// heard is what calls of this performance that broke off have used by their providers'
+	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
+	heard map[int]*schemas.ChatUsage
 
 	// clean takes secrets out of what the deltas say, by the call that gave them; nil: that
 	// was another worker's.
@@ -63,7 +66,7 @@ func (w *work) ask(ctx context.Context) (ending, error) {
 			return bad(schemas.OutcomeFailed, schemas.Interrupted, statusBad, "the answer broke off: "+call.Describe(schemas.Interrupted)), nil
 		}
 		if canceled, over := call.Over(w.st, w.stop, time.Now()); over {
-			return stopped(canceled), nil
+			return w.stopped(canceled), nil
 		}
 		set := w.cfg.Models()
 		list := w.candidates(set)
@@ -92,7 +95,7 @@ func (w *work) ask(ctx context.Context) (ending, error) {
 func (w *work) concluded(ctx context.Context) (*outcome, error) {
 	n := len(w.st.Attempts)
 	if n == 0 {
-		return nil, nil //nolint:nilnil // nothing was tried yet
+		return nil, nil // nothing was tried yet
 	}
 	r, err := w.caller.Run(ctx, w.task(w.st.Attempts[n-1].Step))
 	if err != nil {

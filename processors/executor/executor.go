@@ -43,6 +43,10 @@ func New(c Caller, r Recorder, a Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
+// Eager says that Perform may begin early: before the call's attempt is on the log, its
+// target is only dialled.
+func (e *Executor) Eager() {}
+
 // Perform makes the action's call and judges what came of it.
 func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	c, err := payload(st)

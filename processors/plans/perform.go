@@ -39,6 +39,10 @@ func New(c Caller, r Recorder, a Answers) *Plans {
 	return &Plans{caller: c, recorder: r, answers: a}
 }
 
+// Eager says that Perform may begin early: before an attempt is on the log, its target
+// is only dialled.
+func (p *Plans) Eager() {}
+
 // Perform carries the decisions out in order. One that fails does not keep the
 // others from being tried; a cancel or the deadline does.
 func (p *Plans) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {

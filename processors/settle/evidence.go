@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -52,17 +53,22 @@ func (r *Recorder) Under(s *Seal) *Recorder {
 	return r
 }
 
-// Leave stores records of an action, in order, and returns when all are stored.
+// Leave stores records of an action, in order, and returns when all are stored. The log
+// has the action's newest event before that.
 // Where an earlier worker has been at the action, it may have left some of them
 // and died: then what is stored already is read first and not stored again.
 func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error {
 	if len(records) == 0 {
 		return nil
 	}
+	if err := st.Await(ctx); err != nil {
+		return err
+	}
 	if err := r.Recall(ctx, st); err != nil {
 		return err
 	}
 	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
+	st.Loose = st.Loose || slices.ContainsFunc(records, func(e schemas.Evidence) bool { return !derived(e) }) || st.Action.PayloadBlob != ""
 	return r.put(ctx, st.Action, records...)
 }
 
@@ -142,6 +148,10 @@ func (r *Recorder) stored(ctx context.Context, ref schemas.Ref) (map[string]bool
 func AttemptID(action string, a schemas.Attempt) string {
 	return fmt.Sprintf("%s.attempt.%d.%d.%d", action, a.Step, a.Number, a.Hop)
 }
+
+// derived reports whether a record follows from an attempt on the log, and so can be left
+// again by whoever finds it missing.
+func derived(e schemas.Evidence) bool { return strings.HasPrefix(e.ID, e.ActionID+".attempt.") }
 
 // DenialID is the evidence id of a denial of a step after so many attempts.
 func DenialID(action string, step, attempts int) string {

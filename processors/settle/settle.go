@@ -44,7 +44,9 @@ func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
 
 // Settle writes the terminal event and waits until it is durable. Evidence must
 // have been stored before: one barrier then covers both, and watchers see the
-// end only after it. A state that is settled already is left alone.
+// end only after it. What a power cut must not take from under an end that it keeps has a
+// barrier of its own: a result that is put aside, and evidence that nobody could leave
+// again. A state that is settled already is left alone.
 func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error {
 	if st.Settled != nil {
 		return nil
@@ -56,6 +58,11 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 			return err
 		}
 		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, doc); err != nil {
+			return err
+		}
+	}
+	if st.Loose || settled.ResultBlob != "" {
+		if err := s.barrier(ctx); err != nil {
 			return err
 		}
 	}

@@ -51,6 +51,55 @@ func TestSettle(t *testing.T) {
 	assert.Len(t, doc, schemas.InlineLimit+2)
 }
 
+// TestWhatAnEndRestsOn: a power cut that keeps an end may not take from under it what
+// nobody could bring back.
+func TestWhatAnEndRestsOn(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		result any
+		loose  bool
+		want   []string
+	}{
+		"a small result":                         {result: "x", want: []string{"end", "barrier"}},
+		"a result that is put aside":             {result: strings.Repeat("x", schemas.InlineLimit), want: []string{"barrier", "end", "barrier"}},
+		"evidence that no event of it calls for": {result: "x", loose: true, want: []string{"barrier", "end", "barrier"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var order []string
+			l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
+				if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
+					order = append(order, "end")
+				}
+				return nil
+			}}), layout, nil)
+			s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
+			st := claim(t, l, "a")
+			st.Loose = tt.loose
+			require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
+			require.Equal(t, tt.want, order)
+		})
+	}
+}
+
+// TestLooseEvidence: what follows from an attempt can be left again, and nothing else can.
+func TestLooseEvidence(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(layout, time.Now, memlog.Hooks{})
+	l := ledger.New(log, layout, nil)
+	r := settle.NewRecorder(stack{log}, log, telemetry.NewMetrics())
+	leave := func(st *ledger.State, id string) bool {
+		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
+		return st.Loose
+	}
+	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
+	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
+	require.True(t, leave(claim(t, l, "c"), settle.ClosingID("c")))
+	large := claim(t, l, "d")
+	large.Action.PayloadBlob = "x"
+	require.True(t, leave(large, settle.AttemptID("d", schemas.Attempt{Number: 1})), "its payload is not at hand when the message comes again")
+}
+
 func TestSettleWhoseBarrierFails(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)

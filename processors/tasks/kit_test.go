@@ -105,7 +105,8 @@ func newHouse(t *testing.T) *house {
 		},
 	})
 	h.door = ledger.New(h.log, layout, time.Now)
-	for _, filter := range schemas.WorkFilters(0, schemas.KindTask) {
+	for _, tail := range schemas.WorkTails(schemas.KindTask) {
+		filter := schemas.WorkFilter(0, schemas.KindTask, tail)
 		stop, err := h.log.Live(schemas.LiveRoot+strings.TrimPrefix(filter, schemas.LogRoot), func(r schemas.Record) {
 			h.queue = append(h.queue, delivered{rec: r, first: true})
 		}, nil)

@@ -103,7 +103,10 @@ func TestExternalServer(t *testing.T) {
 
 	sub := broker.NewSubscriber(b, broker.SubscriberConfig{Heartbeat: 500 * time.Millisecond})
 	defer func() { require.NoError(t, sub.Close()) }()
-	out, err := sub.Subscribe(t.Context(), broker.WorkTopic(layout.Partition("t", "a"), schemas.KindHTTP))
+	topics := broker.WorkTopics(layout.Partition("t", "a"), schemas.KindHTTP)
+	out, err := sub.Subscribe(t.Context(), topics[0])
+	require.NoError(t, err)
+	wakes, err := sub.Subscribe(t.Context(), topics[1])
 	require.NoError(t, err)
 	(<-out).Ack()
 
@@ -123,16 +126,13 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, seq, last.Seq)
 
-	// The subscription goes on where it was.
+	// The subscriptions go on where they were.
 	r := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
 	require.NoError(t, b.Wake(t.Context(), r, time.Now()))
-	for msg := range out {
-		rec, _ := broker.RecordOf(msg)
-		msg.Ack()
-		if rec.Subject == layout.Subject(r, schemas.TailWake) {
-			break
-		}
-	}
+	msg := <-wakes
+	rec, _ := broker.RecordOf(msg)
+	require.Equal(t, layout.Subject(r, schemas.TailWake), rec.Subject)
+	msg.Ack()
 
 	// A log that is there is not cut another way.
 	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + at.Addr().String(), Layout: schemas.Layout{Partitions: 3, Lanes: 4}, Replicas: 1})

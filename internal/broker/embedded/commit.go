@@ -103,3 +103,18 @@ func (c *commit) settle() {
 		c.idle.Wait()
 	}
 }
+
+// last syncs once more, for whoever has nobody left to wait for.
+func (c *commit) last() error {
+	c.settle()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	err := c.sync()
+	if err != nil {
+		c.fail(err)
+	}
+	return err
+}

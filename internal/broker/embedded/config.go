@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 
@@ -31,6 +32,12 @@ type Config struct {
 	// on it: keep it on loopback or on a network that is trusted with evidence and
 	// with the tokens of agents.
 	Listen string
+	// AcceptLoss starts although acknowledged records are gone from the log, and
+	// goes on behind them. Lost says which.
+	AcceptLoss bool
+	// Logger is told when the marks cannot be written, and when consumers begin
+	// anew; default: none.
+	Logger *slog.Logger
 	// Sync replaces the sync of the file system: a seam for tests.
 	Sync func() error
 }
@@ -41,6 +48,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxPayload == 0 {
 		c.MaxPayload = 8 << 20
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

@@ -36,6 +36,15 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
+	marks   marks    // as they are on the disk; who keeps them has them
+	lost    []string // what was accepted as gone at this start
+	told    bool     // that they cannot be written
+	opening sync.Once
+	openErr error
+	marking sync.WaitGroup
+	life    context.Context //nolint:containedctx // the server's own, ended by Stop
+	end     context.CancelFunc
+
 	stop    sync.Once
 	stopErr error
 }
@@ -53,21 +62,26 @@ func Start(cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: func() error { return nil }}
+	s.life, s.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop())
 		}
 	}()
-	if err = s.prepareSync(); err != nil {
-		return nil, err
-	}
-	if err = s.limit(); err != nil {
-		return nil, err
-	}
-	if err = s.run(); err != nil {
-		return nil, err
+	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
+		if err = step(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
+}
+
+func (s *Server) mend() error {
+	removed, err := s.dir.mend()
+	if removed > 0 {
+		s.cfg.Logger.WarnContext(s.life, "consumers begin anew, because their places could not be read: history is delivered again", "count", removed)
+	}
+	return err
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for
@@ -92,18 +106,20 @@ func (s *Server) prepareSync() error {
 	return nil
 }
 
-// limit sets the wall where none is configured. The server would count what is
+// leastFree is what a start needs: the server writes down what it makes of the streams.
+const leastFree = 1 << 20
+
+// limit refuses a disk that has no room to start on, and sets the wall where none is configured. The server would count what is
 // stored already against the disk that is still free, and refuse all writes on
 // a disk that is more than half full of its own messages.
 func (s *Server) limit() error {
-	if s.cfg.MaxBytes > 0 {
-		return nil
-	}
 	free, err := freeBytes(s.cfg.Dir)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("the free space of %s is unknown: %w", s.cfg.Dir, err)
-	}
-	if free > 0 {
+	case free >= 0 && free < leastFree:
+		return refuse("the disk of %s is full, with %d bytes free: make room on it, or move the directory to a larger one", s.cfg.Dir, free)
+	case s.cfg.MaxBytes == 0 && free > 0:
 		s.cfg.MaxBytes = s.dir.stored() + free/4*3
 	}
 	return nil
@@ -253,13 +269,12 @@ func (s *Server) Healthy() error {
 // may be called more than once. Connections must be closed by their owners.
 func (s *Server) Stop() error {
 	s.stop.Do(func() {
+		s.end()
+		s.marking.Wait()
 		if s.gate != nil {
 			s.gate.close()
 		}
-		if s.ns != nil {
-			s.ns.Shutdown()
-			s.ns.WaitForShutdown()
-		}
+		s.shutdown()
 		if s.group != nil {
 			s.group.settle()
 		}

@@ -8,5 +8,5 @@ func fsSyncer(string) (syncAll, release func() error, err error) {
 	return nil, func() error { return nil }, nil
 }
 
-// freeBytes leaves the choice of a limit to the server.
-func freeBytes(string) (int64, error) { return 0, nil }
+// freeBytes does not know, below 0, and so leaves the choice of a limit to the server.
+func freeBytes(string) (int64, error) { return -1, nil }

@@ -22,7 +22,8 @@ import (
 type slow struct {
 	parts  []string
 	every  time.Duration
-	ends   bool // it does not stay open
+	ends   bool          // it does not stay open
+	lag    time.Duration // from its closing until a read hears of that
 	closed chan struct{}
 	once   sync.Once
 	now    string // of a part
@@ -41,6 +42,7 @@ func (s *slow) Read(p []byte) (int, error) {
 		case <-next:
 			s.now, s.parts = s.parts[0], s.parts[1:]
 		case <-s.closed:
+			time.Sleep(s.lag)
 			return 0, &fault.Call{Code: schemas.Canceled, Sent: true}
 		}
 	}
@@ -53,10 +55,16 @@ func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
 // hear reads a stream.
 func hear(choices int64, s *slow) (told Told, took time.Duration, err error) {
+	return hearUntil(context.Background(), choices, s)
+}
+
+// hearUntil reads a stream that closes with its context, as one of a provider does.
+func hearUntil(ctx context.Context, choices int64, s *slow) (told Told, took time.Duration, err error) {
 	s.closed = make(chan struct{})
+	defer context.AfterFunc(ctx, s.Close)()
 	start := time.Now()
 	e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{ID: "i", Stream: true, Choices: choices}}}
-	reply, err := (&listener{exchange: e, status: 200, asked: start, stream: s}).listen(context.Background())
+	reply, err := (&listener{exchange: e, status: 200, asked: start, stream: s}).listen(ctx)
 	if err == nil {
 		err = json.Unmarshal(reply.Answer.Body, &told)
 	}
@@ -101,6 +109,22 @@ func TestEndOfChoices(t *testing.T) {
 				require.Equal(t, tt.code, codeOf(err), "%v", err)
 				assert.Contains(t, string(told.Completion), tt.whole)
 			})
+		})
+	}
+}
+
+// TestACancelInTheGrace: what is stopped while the end of its stream is waited for is
+// stopped, though every choice has ended; with the end of the wait it is a success.
+func TestACancelInTheGrace(t *testing.T) {
+	t.Parallel()
+	const lag = 2 * time.Second
+	for after, want := range map[time.Duration]schemas.Code{2 * time.Second: schemas.Canceled, 5*time.Second + lag/2: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			_, took, err := hearUntil(ctx, 1, &slow{parts: []string{firstEnds}, lag: lag})
+			require.Equal(t, want, codeOf(err), "%v", err)
+			require.Equal(t, min(after, 5*time.Second)+lag, took)
 		})
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"weir/schemas"
 )
 
+// weighing is how many bytes of chunks come between two looks at how large the answer is.
+const weighing = 256 << 10
+
 // done is the data of the event behind the last chunk.
 const done = "[DONE]"
 
@@ -107,6 +110,11 @@ func named(name string) bool {
 func (l *listener) release(ctx context.Context, list []completion.Chunk) error {
 	for _, c := range list {
 		l.whole.Add(c)
+		if l.weighed += len(c.Raw); l.weighed > weighing {
+			if l.weighed = 0; l.whole.Size() > l.cfg.Answer {
+				return l.failure(schemas.UpstreamTooLarge, errMuch)
+			}
+		}
 		p := Piece{Output: l.whole.Output()}
 		if l.talk.Stream {
 			keep := true
@@ -138,6 +146,7 @@ func (l *listener) ended(ctx context.Context, held *holder, broke error, late bo
 	l.told.Usage, l.told.Output, l.told.Reasons = l.whole.Usage(), l.whole.Output(), l.whole.Reasons()
 	switch {
 	case l.told.Fault != nil:
+		l.told.Usage = l.whole.Spent()
 		return l.reply()
 	case broke != nil && (!l.finished() || !late && ctx.Err() != nil):
 		return call.Reply{}, broke
@@ -146,6 +155,7 @@ func (l *listener) ended(ctx context.Context, held *holder, broke error, late bo
 	if doc == nil {
 		return call.Reply{}, l.failure(schemas.UpstreamProtocol, errNoCompletion)
 	}
+	l.whole = completion.Assembler{} // a large answer is in memory often enough
 	l.told.Completion = l.last(completion.Named(doc, l.talk.ID))
 	return l.reply()
 }

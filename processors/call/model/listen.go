@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -39,6 +40,7 @@ type listener struct {
 	first      *alarm // until something of the body comes
 	grace      *grace // from the end of the last choice
 	whole      completion.Assembler
+	weighed    int // bytes of chunks since whole was measured
 	told       Told
 	called     bool // Chunk was
 }
@@ -64,6 +66,9 @@ func (l *listener) listen(ctx context.Context) (reply call.Reply, err error) {
 			if late := l.talk.Done(ctx); late != nil && err == nil {
 				reply, err = call.Reply{}, late
 			}
+		}
+		if used := cmp.Or(l.whole.Spent(), l.told.Usage); err != nil && used != nil && l.talk.Broke != nil {
+			l.talk.Broke(used)
 		}
 	}()
 	begin, err := l.peek()
@@ -130,7 +135,10 @@ func (l *listener) refused() (call.Reply, error) {
 // fault takes an error of the provider.
 func (l *listener) fault(f *completion.Fault) {
 	if f != nil {
-		l.told.Fault = &Fault{Status: f.Status, Message: l.scrub.String(f.Message)}
+		l.told.Fault = &Fault{
+			Status: f.Status, Message: l.scrub.String(f.Message),
+			Code: l.scrub.String(f.Code), Type: l.scrub.String(f.Type), Param: l.scrub.String(f.Param),
+		}
 	}
 }
 

@@ -23,8 +23,12 @@ type Config struct {
 	// Event is the most data that one event, or an answer that is no stream, may have;
 	// default 8 MiB.
 	Event int64
-	// Stream is the most that a stream may have in all; default 256 MiB.
+	// Stream is the most that a stream may have in all; default 256 MiB. Of that a token
+	// may take some hundred times what it is long.
 	Stream int64
+	// Answer is the most that a streamed answer may come to, put together; default 32 MiB.
+	// It is what a call holds on to, in several copies at its end.
+	Answer int64
 	// Grace is how long a stream in which every choice has ended is waited for, for what
 	// was used and for its end: without a byte of it, and twelve times as long in all.
 	// Default 5 s.
@@ -37,6 +41,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Stream <= 0 {
 		c.Stream = 256 << 20
+	}
+	if c.Answer <= 0 {
+		c.Answer = 32 << 20
 	}
 	if c.Grace <= 0 {
 		c.Grace = 5 * time.Second
@@ -76,6 +83,9 @@ type Talk struct {
 	// is put together from chunks. Chunk is given none, in one piece or in several; this is
 	// the last word, as it is where the answer comes to its end. nil: nobody asks.
 	Clean func(scrub func(doc json.RawMessage) json.RawMessage)
+	// Broke is told what a call has used that brings no reply, where the provider had said
+	// so before it broke off. It is called before Do returns. nil: nobody asks.
+	Broke func(used *schemas.ChatUsage)
 	// Done returns once every chunk is on the log. It is called before Do returns, if
 	// Chunk was called, whatever came of the call.
 	Done func(ctx context.Context) error
@@ -111,6 +121,10 @@ type Told struct {
 type Fault struct {
 	Status  int    `json:"status,omitempty"` // where the provider named one
 	Message string `json:"message,omitempty"`
+	// Code, Type and Param are its words for it, each empty or a single one.
+	Code  string `json:"code,omitempty"`
+	Type  string `json:"type,omitempty"`
+	Param string `json:"param,omitempty"`
 }
 
 // For returns an adapter for one call. A success has a whole answer that ended: a

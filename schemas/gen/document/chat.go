@@ -51,9 +51,11 @@ func chatParameters() []any {
 	return []any{
 		header("Idempotency-Key", "Names the completion. The same key with the same body joins it, under way or not; with another body it is refused with 422.",
 			"chat-4711", object{"type": "string", "minLength": 1, "maxLength": 255}),
-		header(schemas.HeaderOnDisconnect, "Whether the completion stops when this client goes away before its end.",
+		header(schemas.HeaderOnDisconnect, "Whether the completion stops when this client goes away before its end, and nobody else reads it or waits for it on the same node.",
 			schemas.DisconnectCancel, object{"type": "string", "enum": []any{schemas.DisconnectCancel, schemas.DisconnectContinue}}),
-		parameter("LastEventID"), parameter("Prefer"),
+		header("Last-Event-ID", "Resume the stream after this event. Behind a dot stands how many chunks of it were given, where there are more.",
+			"41.2", object{"type": "string", "pattern": `^[0-9]{1,20}(\.[1-9][0-9]{0,9})?$`}),
+		parameter("Prefer"),
 	}
 }
 
@@ -72,8 +74,8 @@ func chatRequest() object {
 
 func chatAnswer() object {
 	const head = `{"id":"gen-1","object":"chat.completion.chunk","created":1795262400,"model":"` + modelID + `","choices":[{"index":0,"delta":`
-	frames := "id: 41\ndata: " + head + `{"role":"assistant","content":"Hel"},"finish_reason":null}]}` + "\n\n" +
-		"id: 42\ndata: " + head + `{"content":"lo."},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+	frames := "id: 42.1\ndata: " + head + `{"role":"assistant","content":"Hel"},"finish_reason":null}]}` + "\n\n" +
+		"id: 42\ndata: " + head + `{"content":"lo."},"finish_reason":"stop"}]}` + "\n\nid: 44\ndata: [DONE]\n\n"
 	answer := object{
 		"id": "gen-1", "object": "chat.completion", "created": 1795262400, "model": modelID,
 		"choices": []any{object{"index": 0, "message": object{"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}},

@@ -1,0 +1,248 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/broker/embedded"
+	"weir/schemas"
+)
+
+// write is one record of an action, and how long its document is.
+type write struct {
+	tail string
+	size int
+	// durable waits for the barrier behind the record.
+	durable bool
+	// evidence goes to the other stream, under an id of its own and without a guard.
+	evidence bool
+}
+
+// writes are the records before the call and those after it.
+type writes struct{ before, after []write }
+
+// The sizes are those of Weir's own records of the call that is measured, and so are the
+// barriers: TestFloorWritesWhatWeirWrites holds them to it.
+func weirWrites(method string) writes {
+	return writes{
+		before: []write{
+			{tail: "accepted", size: 460, durable: true},
+			{tail: "started", size: 118},
+			{tail: "attempt", size: 453, durable: method != http.MethodGet},
+		},
+		after: []write{
+			{tail: "attempted", size: 466},
+			{tail: "evidence", size: 666, evidence: true},
+			{tail: "settled", size: 441, durable: true},
+		},
+	}
+}
+
+// leastWrites are those without which no design keeps the promises: that the action is
+// there, that its call may have been made, and how it ended.
+func leastWrites(method string) writes {
+	w := weirWrites(method)
+	return writes{before: []write{w.before[0], w.before[2]}, after: w.after[2:]}
+}
+
+// floor serves the call. Each record is waited for before the next; the call is made on a
+// connection of its own.
+type floor struct {
+	server *embedded.Server
+	nc     *nats.Conn
+	client http.Client
+	writes writes
+}
+
+// floorLayout is what an embedded node has by default.
+func floorLayout() schemas.Layout { return schemas.Layout{Partitions: 1, Lanes: 8} }
+
+const (
+	floorStream   = "FLOOR"
+	floorEvidence = "FLOOR_EVIDENCE"
+)
+
+// floorMain is the program: DIR DURABILITY all|least METHOD.
+func floorMain(ctx context.Context, args []string) int {
+	if err := runFloor(ctx, args); err != nil {
+		fmt.Fprintln(os.Stderr, "floor:", err)
+		return 1
+	}
+	return 0
+}
+
+func runFloor(ctx context.Context, args []string) (err error) {
+	if len(args) != 4 {
+		return errors.New("say where, how durable, what is written, and for which method")
+	}
+	f := &floor{writes: weirWrites(args[3])}
+	if args[2] == "least" {
+		f.writes = leastWrites(args[3])
+	}
+	f.client.Transport = &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	f.server, err = embedded.Start(embedded.Config{Dir: args[0], Layout: floorLayout(), Durability: schemas.Durability(args[1])})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.server.Stop()) }()
+	if err := f.open(ctx); err != nil {
+		return err
+	}
+	defer f.nc.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+	go func() {
+		<-ctx.Done()
+		_ = s.Close()
+	}()
+	fmt.Printf("floor: ready on http://%s\n", l.Addr())
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// open connects as Weir does, and makes the streams.
+func (f *floor) open(ctx context.Context) (err error) {
+	if f.nc, err = f.server.Connect(nats.Name("floor"), nats.ReconnectBufSize(-1)); err != nil {
+		return err
+	}
+	js, err := jetstream.New(f.nc)
+	if err != nil {
+		return err
+	}
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.log.>"}, Storage: jetstream.FileStorage})
+	if err != nil {
+		return err
+	}
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: floorEvidence, Subjects: []string{"floor.evidence.>"}, Storage: jetstream.FileStorage, Duplicates: 10 * time.Minute,
+	})
+	return err
+}
+
+// ServeHTTP takes the requests that Weir takes.
+func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	doc, err := f.do(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(doc)
+}
+
+func (f *floor) do(r *http.Request) ([]byte, error) {
+	var call struct {
+		Method string          `json:"method"`
+		URL    string          `json:"url"`
+		Body   json.RawMessage `json:"body"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	a := action{floor: f, id: id.String()}
+	if err := a.write(r.Context(), f.writes.before); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(r.Context(), call.Method, call.URL, bytes.NewReader(call.Body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.write(r.Context(), f.writes.after); err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		ID     string          `json:"id"`
+		Status int             `json:"status"`
+		Body   json.RawMessage `json:"body"`
+	}{a.id, resp.StatusCode, body})
+}
+
+// action writes the records of one call, each behind the one before.
+type action struct {
+	*floor
+	id   string
+	last uint64
+}
+
+func (a *action) write(ctx context.Context, all []write) error {
+	for _, w := range all {
+		if err := a.append(ctx, w); err != nil {
+			return fmt.Errorf("%s: %w", w.tail, err)
+		}
+		if w.durable {
+			if err := a.server.Barrier(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *action) append(ctx context.Context, w write) error {
+	stem := "floor.log.0.0.default.http." + a.id + "."
+	m := &nats.Msg{Subject: stem + w.tail, Data: document(a.id, w), Header: nats.Header{}}
+	if w.evidence {
+		m.Subject = "floor.evidence.default.http.up." + a.id
+		m.Header.Set("Nats-Msg-Id", a.id)
+	} else {
+		m.Header["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(a.last, 10)}
+		m.Header["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{stem + ">"}
+	}
+	reply, err := a.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return err
+	}
+	var ack struct {
+		Seq   uint64          `json:"seq"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(reply.Data, &ack); err != nil {
+		return err
+	}
+	if ack.Seq == 0 {
+		return fmt.Errorf("refused: %s", ack.Error)
+	}
+	if !w.evidence {
+		a.last = ack.Seq
+	}
+	return nil
+}
+
+// document is a record of the size that Weir's has.
+func document(id string, w write) []byte {
+	head := `{"id":"` + id + `","type":"` + w.tail + `","rest":"`
+	return []byte(head + strings.Repeat("x", max(w.size-len(head)-2, 0)) + `"}`)
+}

@@ -1,0 +1,219 @@
+package crash_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"weir/internal/failpoint"
+	"weir/schemas"
+)
+
+// The classes of actions, as their names have them.
+const (
+	get    = "get"
+	put    = "put"
+	post   = "post"
+	keyed  = "keyed"
+	mocked = "mock"
+	denied = "deny"
+)
+
+// cell is one fault, and the classes of which an action can come to it.
+type cell struct {
+	row, title string
+	// point is where the program acts on itself; without one the test kills it.
+	point failpoint.Point
+	act   string
+	// appends: the point is reached once for each of an action's records: the third is that
+	// of the attempt, and in the long form chance says which one it is.
+	appends bool
+	// hold: the upstream answers no first request.
+	hold bool
+	// once is how a POST ends that must not be repeated, and heard how often the upstream
+	// has it then; other classes end as if nothing had happened. Empty: a worker may have
+	// come to any point of it.
+	once    schemas.Outcome
+	heard   int
+	classes []string
+	// drive brings the fault about; nil: one class after the other comes to the point.
+	drive func(ctx context.Context, r *trial) error
+}
+
+// cells are the rows of the fault matrix.
+func cells() []cell {
+	// The POST comes last: what it is at is not cut short by the fault of another.
+	all := []string{get, put, keyed, mocked, denied, post}
+	made := []string{get, put, keyed, mocked, post} // somebody answers
+	sent := []string{get, put, keyed, post}         // the upstream does
+	const known, unknown = schemas.OutcomeSucceeded, schemas.OutcomeUnknown
+	return []cell{
+		{row: "F1", title: "before the claim", point: failpoint.Claiming, act: "kill", classes: all, once: known, heard: 1},
+		{row: "F2", title: "claimed, client not told", point: failpoint.Claimed, act: "kill", classes: all},
+		{row: "F3", title: "open streams", hold: true, classes: sent, once: unknown, heard: 1, drive: killStreams},
+		{row: "F4", title: "message fetched", point: failpoint.Fetched, act: "kill", classes: all, once: known, heard: 1},
+		{row: "F5", title: "decided, not dialled", point: failpoint.Decided, act: "kill", classes: all, once: known, heard: 1},
+		{row: "F6", title: "dialled, not declared", point: failpoint.Dialled, act: "kill", classes: made, once: known, heard: 1},
+		{row: "F7", title: "declared, no byte sent", point: failpoint.Declared, act: "kill", classes: sent, once: unknown, heard: 0},
+		{row: "F8", title: "an ack lost", point: failpoint.Appended, appends: true, act: "lose", classes: all, once: known, heard: 1},
+		{row: "F8", title: "an ack heard by nobody", point: failpoint.Appended, appends: true, act: "kill", classes: all, once: unknown, heard: 0},
+		{row: "F9", title: "half of the body sent", point: failpoint.MidBody, act: "kill", classes: []string{put, keyed, post}, once: unknown, heard: 1},
+		{row: "F10", title: "sent, no answer begun", hold: true, classes: sent, once: unknown, heard: 1, drive: killUnanswered},
+		{row: "F10", title: "answer begun", point: failpoint.Begun, act: "kill", classes: sent, once: unknown, heard: 1},
+		{row: "F11", title: "answered, not on the log", point: failpoint.Answered, act: "kill", classes: made, once: unknown, heard: 1},
+		{row: "F12", title: "attempted, no evidence", point: failpoint.Attempted, act: "kill", classes: made, once: known, heard: 1},
+		{row: "F12", title: "evidence, not settled", point: failpoint.Settling, act: "kill", classes: all, once: known, heard: 1},
+		{row: "F13", title: "settled, not acknowledged", point: failpoint.Acking, act: "kill", classes: all, once: known, heard: 1},
+	}
+}
+
+// theAttempt is which of its records an attempt is: accepted and started come before it.
+const theAttempt = 3
+
+// records is how many an action of a class has that nothing befalls.
+func records(class string) int {
+	switch class {
+	case mocked: // what is not sent is not declared
+		return 4
+	case denied: // nor has it a result
+		return 3
+	default:
+		return 5
+	}
+}
+
+// slug is the cell's part in the names of its actions.
+func (c cell) slug() string {
+	return strings.ToLower(c.row) + "-" + strings.NewReplacer(" ", "-", ",", "").Replace(c.title)
+}
+
+// arms are the faults that are still to come about, for the environment.
+func (r *trial) arms() string {
+	if r.cell.point == "" {
+		return ""
+	}
+	var specs []string
+	for _, class := range r.cell.classes {
+		if name := r.name(class); r.node.reached(name) < r.times[class] {
+			specs = append(specs, fmt.Sprintf("%s@%s#%d=%s", r.cell.point, name, max(r.nth[class], 1), r.cell.act))
+		}
+	}
+	return strings.Join(specs, ";")
+}
+
+func (r *trial) name(class string) string { return r.cell.slug() + "-" + class }
+
+// order is what the client of a class asks for.
+func (r *trial) order(class string) order {
+	name := r.name(class)
+	args := map[string]any{"method": http.MethodPost, "url": r.upstream.URL + "/plain/" + name, "body": map[string]string{"pad": strings.Repeat("x", 48<<10)}}
+	doc := map[string]any{"type": "Http", "request_id": name, "args": args}
+	switch class {
+	case get:
+		args["method"] = http.MethodGet
+		delete(args, "body")
+	case put:
+		args["method"] = http.MethodPut
+	case keyed:
+		doc["idempotency_key"] = "key-of-" + name
+		args["url"] = r.upstream.URL + "/keyed/" + name
+	case denied:
+		args["url"] = "http://elsewhere.invalid/" + name
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic(err)
+	}
+	return order{name: name, body: string(body)}
+}
+
+// passThrough has each class come to the cell's point in its turn, and waits for that.
+func passThrough(ctx context.Context, r *trial) error {
+	for _, class := range r.cell.classes {
+		r.begin(ctx, class)
+		reached := func() bool { return r.node.reached(r.name(class)) > 0 }
+		if r.cell.act == "lose" { // nobody dies of that
+			for !reached() {
+				if err := pause(ctx); err != nil {
+					return fmt.Errorf("%s never came to %s: %w", class, r.cell.point, err)
+				}
+			}
+			continue
+		}
+		if err := r.node.await(ctx, reached); err != nil {
+			return fmt.Errorf("%s never came to %s: %w", class, r.cell.point, err)
+		}
+	}
+	for _, class := range r.cell.classes {
+		if r.times[class] > 1 { // it comes to the point again, unless its next attempt is not made
+			continue
+		}
+		r.fired[class] = r.node.reached(r.name(class))
+	}
+	return nil
+}
+
+// killUnanswered kills the program each time that the upstream has the whole of a request.
+func killUnanswered(ctx context.Context, r *trial) error {
+	for _, class := range r.cell.classes {
+		r.begin(ctx, class)
+		if err := r.arrival(ctx, class); err != nil {
+			return err
+		}
+		if err := r.node.kill(ctx); err != nil {
+			return err
+		}
+		r.fired[class]++
+	}
+	return nil
+}
+
+// killStreams kills the program once, while many streams of each class's action are open.
+func killStreams(ctx context.Context, r *trial) error {
+	opened := make(chan string, len(r.cell.classes)**streams)
+	for _, class := range r.cell.classes {
+		r.begin(ctx, class)
+		for range *streams {
+			r.party.watch(ctx, r.name(class), func() { opened <- class })
+		}
+	}
+	for range cap(opened) {
+		select {
+		case class := <-opened:
+			r.fired[class]++
+		case <-ctx.Done():
+			return fmt.Errorf("not every stream opened: %w", ctx.Err())
+		}
+	}
+	waiting := slices.Clone(r.cell.classes)
+	for len(waiting) > 0 {
+		name, err := r.heard(ctx)
+		if err != nil {
+			return err
+		}
+		waiting = slices.DeleteFunc(waiting, func(class string) bool { return r.name(class) == name })
+	}
+	return r.node.kill(ctx)
+}
+
+// arrival waits until the upstream holds a class's request.
+func (r *trial) arrival(ctx context.Context, class string) error {
+	for {
+		name, err := r.heard(ctx)
+		if err != nil || name == r.name(class) {
+			return err
+		}
+	}
+}
+
+func (r *trial) heard(ctx context.Context) (string, error) {
+	select {
+	case name := <-r.upstream.arrived:
+		return name, nil
+	case <-ctx.Done():
+		return "", fmt.Errorf("a request did not arrive: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,260 @@
+package crash_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/weirtest/history"
+	"weir/schemas"
+)
+
+// trial is one cell on one data directory.
+type trial struct {
+	cell       cell
+	durability string
+	nth        map[string]int // at which of its records it is to befall an action of each class
+	times      map[string]int // and how often
+
+	dir      string
+	upstream *upstream
+	node     *node
+	party    *party
+
+	fired      map[string]int
+	kills      int
+	violations []history.Violation
+	err        error
+}
+
+// TestCrashMatrix: whatever the program dies of, its clients, the upstream and the log
+// agree afterwards, and each fault did come about for each class that it can befall.
+func TestCrashMatrix(t *testing.T) {
+	t.Parallel()
+	begin := *seed
+	if begin == 0 {
+		begin = rand.Uint64()
+	}
+	trials := plan(t, rand.New(rand.NewPCG(begin, 0)))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, *at)
+	for _, r := range trials {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			r.err = r.run(t.Context())
+		})
+	}
+	group.Wait()
+	t.Logf("seed %d (-crash.seed)\n%s", begin, table(trials))
+	for _, r := range trials {
+		r.judge(t)
+	}
+}
+
+// plan is every cell with one durability, in turns; or, in the long form, with both, round
+// after round, with chance in it.
+func plan(t *testing.T, chance *rand.Rand) []*trial {
+	t.Helper()
+	var trials []*trial
+	add := func(c cell, durability string) *trial {
+		r := &trial{cell: c, durability: durability, dir: filepath.Join(t.TempDir(), "data"), nth: map[string]int{}, times: map[string]int{}, fired: map[string]int{}}
+		for _, class := range c.classes {
+			r.times[class], r.nth[class] = 1, 1
+			if c.appends {
+				r.nth[class] = theAttempt
+			}
+		}
+		if strings.Contains(c.row+" "+c.title, *only) {
+			trials = append(trials, r)
+		}
+		return r
+	}
+	durabilities := []string{"disk", "process"}
+	for i, c := range cells() {
+		if *rounds == 0 {
+			add(c, durabilities[i%2])
+		}
+	}
+	for range *rounds {
+		for _, c := range cells() {
+			for _, d := range durabilities {
+				r := add(c, d)
+				for _, class := range c.classes {
+					if c.appends {
+						r.nth[class] = 1 + chance.IntN(records(class))
+					}
+				}
+				if c.point != "" && !c.appends && c.act == "kill" && chance.IntN(2) == 0 {
+					r.times[c.classes[chance.IntN(len(c.classes))]] = 2
+				}
+			}
+		}
+	}
+	return trials
+}
+
+const (
+	// patience is how long a trial may take.
+	patience = 3 * time.Minute
+	// quiet is how long nothing is killed before a directory is judged: what a dead process
+	// held has come again by then.
+	quiet = broker.DefaultAckWait + 2*time.Second
+)
+
+func (r *trial) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r.upstream = newUpstream(r.cell.hold)
+	defer r.upstream.Close()
+	config := r.dir + ".yaml"
+	if err := os.WriteFile(config, []byte(r.policy()), 0o600); err != nil {
+		return err
+	}
+	r.node = newNode(r.dir, config, r.durability, r.arms)
+	go r.node.keep()
+	r.party = newParty(r.node)
+	defer func() {
+		if stopped := r.node.stop(ctx); err == nil {
+			err = stopped
+		}
+	}()
+	if err := r.mock(ctx); err != nil {
+		return err
+	}
+	drive := r.cell.drive
+	if drive == nil {
+		drive = passThrough
+	}
+	err = drive(ctx, r)
+	if err != nil {
+		cancel() // nobody waits for what does not come
+	}
+	r.party.wg.Wait()
+	if err = errors.Join(err, errors.Join(r.party.errs...)); err != nil {
+		return err
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	return r.check(ctx)
+}
+
+// settle waits until nothing more can come of the kills, and ends the program.
+func (r *trial) settle(ctx context.Context) error {
+	for {
+		r.node.mu.Lock()
+		r.kills = r.node.kills
+		left := quiet - time.Since(r.node.lastKill)
+		r.node.mu.Unlock()
+		if r.kills == 0 || left <= 0 {
+			break
+		}
+		if err := rest(ctx, left); err != nil {
+			return err
+		}
+	}
+	if _, err := r.node.base(ctx); err != nil {
+		return err
+	}
+	return r.node.stop(ctx)
+}
+
+// check reads the three ledgers.
+func (r *trial) check(ctx context.Context) error {
+	r.upstream.Close()
+	run := history.Run{Asked: r.party.asked, Hits: r.upstream.hits}
+	for _, w := range r.party.watched {
+		run.Watched = append(run.Watched, *w)
+	}
+	if err := offline(ctx, r.dir, &run); err != nil {
+		return err
+	}
+	r.violations = history.Check(run, history.Bounds{})
+	r.compare(run)
+	for class, times := range r.times {
+		if times > 1 {
+			r.fired[class] = r.node.reached(r.name(class))
+		}
+	}
+	return nil
+}
+
+// begin has the client of a class ask, and a reader follow.
+func (r *trial) begin(ctx context.Context, class string) {
+	r.party.send(ctx, r.order(class))
+	r.party.watch(ctx, r.name(class), nil)
+}
+
+// policy lets everything through to the upstream, which honours keys below /keyed/.
+func (r *trial) policy() string {
+	return fmt.Sprintf(`policy:
+  allowlist:
+    - {name: plain, url_prefix: "%[1]s/plain/", methods: [GET, PUT, POST], network: loopback}
+    - {name: keyed, url_prefix: "%[1]s/keyed/", methods: [POST], network: loopback, upstream_idempotency: {ttl: 1h}}
+`, r.upstream.URL)
+}
+
+// mock puts the rule in that answers the calls of its class.
+func (r *trial) mock(ctx context.Context) error {
+	base, err := r.node.base(ctx)
+	if err != nil {
+		return err
+	}
+	operate := func(name string, args any) (data struct {
+		Etag string `json:"rules_etag"`
+	}, err error,
+	) {
+		body, err := json.Marshal(map[string]any{"request_id": "rules", "operation": name, "args": args})
+		if err != nil {
+			return data, err
+		}
+		resp, text, err := r.party.do(ctx, http.MethodPost, base+"/v1/agent-api", string(body), "Content-Type", "application/json")
+		if err != nil {
+			return data, err
+		}
+		var answer schemas.AgentResponse
+		if err := json.Unmarshal(text, &answer); err != nil || resp.StatusCode != http.StatusOK {
+			return data, fmt.Errorf("%s: status %d: %s", name, resp.StatusCode, text)
+		}
+		return data, json.Unmarshal(answer.Data, &data)
+	}
+	status, err := operate(schemas.OpStatus, map[string]any{})
+	if err != nil {
+		return err
+	}
+	_, err = operate(schemas.OpRulesCreate, map[string]any{"if_match": status.Etag, "rule": map[string]any{
+		"id": "mock", "type": schemas.RuleMock,
+		"match":  map[string]any{"url_pattern": r.upstream.URL + "/plain/" + r.name(mocked)},
+		"action": map[string]any{"status": http.StatusOK},
+	}})
+	return err
+}
+
+// judge tells of what a trial found.
+func (r *trial) judge(t *testing.T) {
+	t.Helper()
+	t.Run(r.cell.slug()+"/"+r.durability, func(t *testing.T) {
+		t.Parallel()
+		if r.err != nil || len(r.violations) > 0 {
+			t.Logf("times %v, at record %v; weir's stderr:\n%s", r.times, r.nth, r.node.log.String())
+		}
+		require.NoError(t, r.err)
+		require.Empty(t, r.violations)
+		for _, class := range r.cell.classes {
+			require.Positive(t, r.fired[class], "%s never befell %s", r.cell.title, class)
+		}
+	})
+}

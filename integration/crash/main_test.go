@@ -1,0 +1,45 @@
+// Package crash_test kills the built program at every step of an action's life, starts it
+// again, and holds what it left behind against its invariants.
+package crash_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// binary is the program with its failpoints, built once.
+var binary string
+
+var (
+	rounds  = flag.Int("crash.rounds", 0, "how often the whole matrix runs with both durabilities; 0 is a selection: each point once with each class")
+	seed    = flag.Uint64("crash.seed", 0, "what chance in the long form begins with; 0 takes another one each time")
+	streams = flag.Int("crash.streams", 25, "how many open streams a kill interrupts for each class of F3")
+	at      = flag.Int("crash.concurrency", 8, "how many data directories are at work at a time")
+	only    = flag.String("crash.only", "", "run the points alone whose title holds this")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-crash-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "weir")
+	build := exec.Command("go", "build", "-tags", "failpoints", "-o", binary, "weir/cmd/weir")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building weir:", err)
+		return 1
+	}
+	return m.Run()
+}

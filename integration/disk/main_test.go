@@ -1,0 +1,150 @@
+// Package disk_test runs the program on data directories that are full, slow, broken,
+// damaged, or not for it.
+package disk_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/program"
+)
+
+// binaryEnv names the program for a test that runs in a process of its own.
+const binaryEnv = "WEIR_TEST_BINARY"
+
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if binary = os.Getenv(binaryEnv); binary != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "weir-disk-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		// Another user is to run it too.
+		if err = os.Chmod(dir, 0o755); err == nil {
+			binary, err = program.Build(dir)
+		}
+	}
+	if err == nil {
+		err = os.Setenv(binaryEnv, binary)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// world is an upstream and a configuration that lets calls to it through.
+type world struct {
+	URL, config string
+
+	mu   sync.Mutex
+	hits map[string]int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{hits: map[string]int{}}
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.hits[r.URL.Path]++
+		w.mu.Unlock()
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, `{"ok":true}`)
+	}))
+	t.Cleanup(s.Close)
+	w.URL = s.URL
+	var err error
+	w.config, err = program.Config(t.TempDir(), s.URL, "")
+	require.NoError(t, err)
+	return w
+}
+
+// start runs the program until the test ends.
+func (w *world) start(t *testing.T, data string, more ...string) *program.Program {
+	t.Helper()
+	p, err := program.Start(binary, data, append([]string{"--config", w.config, "--log-level", "error"}, more...)...)
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// post asks for a POST with a body of so many bytes, and returns the answer.
+func (w *world) post(ctx context.Context, p *program.Program, id string, size int) (status int, body string, err error) {
+	text := fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":"POST","url":"%s/%s","body":{"x":%q}}}`, id, w.URL, id, strings.Repeat("x", size))
+	return ask(ctx, http.MethodPost, p.URL+"/v1/execute", text)
+}
+
+func ask(ctx context.Context, method, url, text string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(text))
+	if err != nil {
+		return 0, "", err
+	}
+	if text != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(data), err
+}
+
+// fill makes actions that succeed, and returns their ids.
+func (w *world) fill(t *testing.T, p *program.Program, many, size int) (ids []string) {
+	t.Helper()
+	for i := range many {
+		id := fmt.Sprintf("a%d", i)
+		status, body, err := w.post(t.Context(), p, id, size)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status, body)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// found counts the actions that the program has as succeeded.
+func found(t *testing.T, p *program.Program, ids []string) (n int) {
+	t.Helper()
+	for _, id := range ids {
+		status, body, err := ask(t.Context(), http.MethodGet, p.URL+"/v1/actions/"+id, "")
+		require.NoError(t, err)
+		if status == http.StatusOK && strings.Contains(body, `"status":"succeeded"`) {
+			n++
+		}
+	}
+	return n
+}
+
+// count is how often a path was called.
+func (w *world) count(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hits["/"+id]
+}
+
+// once holds that each was called, and none a second time.
+func (w *world) once(t *testing.T, ids []string) {
+	t.Helper()
+	for _, id := range ids {
+		require.Equal(t, 1, w.count(id), id)
+	}
+}

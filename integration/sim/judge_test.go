@@ -1,0 +1,185 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"weir/internal/ledger"
+	"weir/internal/weirtest/history"
+	"weir/schemas"
+)
+
+// harvest gathers the ledgers of a run that is over.
+func (w *world) harvest(backlog int) history.Run {
+	r := history.Run{Asked: w.asked, Watched: w.watched, Left: history.Left{Backlog: uint64(backlog)}}
+	for _, h := range w.target.all() {
+		r.Hits = append(r.Hits, h.Hit)
+		w.stray(h)
+	}
+	for p := range layout.Partitions {
+		r.Log = append(r.Log, w.records(schemas.LogStream(p))...)
+	}
+	r.Evidence = w.records(schemas.EvidenceStream)
+	w.recount(r)
+	return r
+}
+
+func (w *world) records(name string) []schemas.Record {
+	all, err := w.log.Range(context.Background(), name, ">", 1, 1<<20)
+	if err != nil {
+		panic(err) // nothing fails any more
+	}
+	return all
+}
+
+// state is the fold of an action as it stands; nil where it cannot be had.
+func (w *world) state(ref schemas.Ref) *ledger.State {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	of, err := w.log.Range(context.Background(), schemas.LogStream(layout.Partition(ref.Tenant, ref.ID)), layout.All(ref), 1, 1<<20)
+	if err != nil {
+		return nil
+	}
+	st, err := ledger.Fold(ref, of)
+	if err != nil {
+		return nil
+	}
+	return st
+}
+
+// stray notes a call that began while every node went by a policy that denies it.
+func (w *world) stray(h hit) {
+	for _, r := range w.revoking {
+		if h.begun.After(r.from) && h.begun.Before(r.to) {
+			w.breach(history.Violation{
+				Invariant: "I12", Tenant: h.Tenant, Subject: h.Mark,
+				Detail: fmt.Sprintf("a call began at %v, and the policy denied it from %v on", h.begun.Sub(w.start), r.from.Sub(w.start)),
+			})
+		}
+	}
+}
+
+// verdict is all that is wrong with a run.
+func (w *world) verdict(r history.Run) []history.Violation {
+	return append(w.odd, history.Check(r, history.Bounds{Attempts: attempts, Heal: healTime})...)
+}
+
+// states folds a run's log, each action from its own records, which have to be a legal
+// life: the ordinals have no gap, an attempt has one result at most, and nothing but a
+// resolution stands behind the end.
+func states(r history.Run, flaw func(ref schemas.Ref, detail string)) []*ledger.State {
+	var refs []schemas.Ref
+	of := map[schemas.Ref][]schemas.Record{}
+	for _, rec := range r.Log {
+		ref, tail, err := schemas.ParseSubject(rec.Subject)
+		if err != nil {
+			continue
+		}
+		if of[ref] == nil && tail != schemas.TailAccepted {
+			flaw(ref, "the first record is not its acceptance: "+rec.Subject)
+		}
+		if of[ref] == nil {
+			refs = append(refs, ref)
+		}
+		of[ref] = append(of[ref], rec)
+	}
+	var all []*ledger.State
+	for _, ref := range refs {
+		st, err := ledger.Fold(ref, of[ref])
+		if err != nil || st.Damaged != nil {
+			flaw(ref, fmt.Sprintf("its events cannot be folded: %v", err))
+			continue
+		}
+		if why := illegal(st); why != "" {
+			flaw(ref, why)
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// illegal says what is wrong with an action's life; empty: nothing.
+func illegal(st *ledger.State) string {
+	open, ended := false, false
+	for i, ev := range st.Events {
+		switch {
+		case ev.N != i+1:
+			return fmt.Sprintf("event %d is counted as %d", i+1, ev.N)
+		case ended && ev.Type != schemas.EventResolution:
+			return fmt.Sprintf("%s stands behind the end", ev.Type)
+		}
+		switch ev.Type {
+		case schemas.EventSettled:
+			ended = true
+		case schemas.EventAttempt:
+			if open {
+				return "an attempt stands behind one that has no result"
+			}
+			open = true
+		case schemas.EventAttempted:
+			if open == (ev.Attempt != nil) {
+				return fmt.Sprintf("the result of attempt %d has no attempt, or two", ev.Attempted.Number)
+			}
+			open = false
+		default:
+		}
+	}
+	return ""
+}
+
+// recount reads every action's life, and counts the branches that only the log tells of.
+func (w *world) recount(r history.Run) {
+	flaw := func(ref schemas.Ref, detail string) {
+		w.breach(history.Violation{Invariant: "I2", Tenant: ref.Tenant, Subject: ref.ID, Detail: detail})
+	}
+	for _, st := range states(r, flaw) {
+		if st.Settled == nil {
+			continue
+		}
+		w.outcome(st)
+		for i, t := range st.Attempts {
+			if t.Result == nil {
+				continue
+			}
+			more := i+1 < len(st.Attempts) && st.Attempts[i+1].Step == t.Step
+			switch {
+			case t.Result.Code == schemas.Interrupted && more:
+				w.tally.add(logAgain, 1)
+			case t.Result.Code == schemas.Interrupted && st.Settled.Outcome == schemas.OutcomeUnknown:
+				w.tally.add(logUnknown, 1)
+			case !t.Result.Sent && more && t.Result.Code != "":
+				w.tally.add(logNotSent, 1)
+			case t.Result.Decision != nil && !t.Result.Decision.Allowed:
+				w.tally.add(logDenied, 1)
+			}
+			if t.Mocked() {
+				w.tally.add(logMocked, 1)
+			}
+		}
+	}
+}
+
+// outcome counts how an action ended, where that takes two things at once.
+func (w *world) outcome(st *ledger.State) {
+	s := st.Settled
+	count := func(branch string, fired bool) {
+		if fired {
+			w.tally.add(branch, 1)
+		}
+	}
+	count(logCanceled, s.Outcome == schemas.OutcomeCanceled && !st.Started)
+	count(logCancelCall, s.Outcome == schemas.OutcomeCanceled && len(st.Attempts) > 0)
+	count(logCancelLate, s.Outcome == schemas.OutcomeSucceeded && st.CancelRequested)
+	count(logExpired, s.Outcome == schemas.OutcomeExpired)
+	count(logResolved, st.Resolution != nil)
+	count(logExhausted, s.Code == schemas.RetriesExhausted)
+	count(logPartial, strings.Contains(string(s.Result), `"status":"partial"`))
+	count(logWokeLate, st.Seq > st.SettledSeq && st.Resolution == nil)
+	for _, ev := range st.Events {
+		if ev.Waiting != nil {
+			count(logDelayed, ev.Waiting.For == schemas.WaitDelay)
+			count(logHeld, ev.Waiting.For == schemas.WaitRule && s.Outcome == schemas.OutcomeSucceeded)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// connect opens both connections. Appends and their acknowledgements have one of their
+// own: on the other, what is delivered and shown would hold them up, and they that.
+func (b *Broker) connect() (err error) {
+	if b.nc, err = b.dial(nats.ReconnectHandler(func(*nats.Conn) { b.gapped(nil) })); err != nil {
+		return err
+	}
+	if b.writes, err = b.dial(); err != nil {
+		return err
+	}
+	if b.js, err = jetstream.New(b.nc); err != nil {
+		return err
+	}
+	if b.acks, err = newExchange(b.writes); err != nil {
+		return err
+	}
+	b.reads, err = newExchange(b.nc)
+	return err
+}
+
+func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
+	opts := append([]nats.Option{
+		nats.Name("weir"),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		// Nothing is kept for later: a publish without a connection fails at once.
+		nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(b.asyncError),
+	}, more...)
+	if b.cfg.Server != nil {
+		nc, err = b.cfg.Server.Connect(opts...)
+	} else {
+		if b.cfg.Creds != "" {
+			opts = append(opts, nats.UserCredentials(b.cfg.Creds))
+		}
+		nc, err = nats.Connect(b.cfg.URL, opts...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the broker cannot be reached: %w", wrap(err))
+	}
+	return nc, nil
+}
+
+// asyncError hears what the client cannot tell a caller. Its text may name
+// subjects and addresses, so only its kind is logged.
+func (b *Broker) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	kind := "other"
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer):
+		kind = "slow_consumer"
+		b.gapped(sub)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		kind = "permission"
+	case errors.Is(err, nats.ErrBadHeaderMsg):
+		kind = "bad_header"
+	}
+	b.cfg.Logger.WarnContext(b.life, "broker connection error", "component", "broker", "err_kind", kind)
+}

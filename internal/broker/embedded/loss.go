@@ -1,0 +1,221 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/schemas"
+)
+
+// wayOut is what an operator can do about a damaged log.
+const wayOut = "look at the disk, and restore the data directory from a backup; or start once with --accept-loss to go on without what is gone, " +
+	"after which a call whose record is gone may be made a second time when it is asked for again"
+
+// skipped is how far beyond its mark a stream goes on after a loss: beyond what
+// it can have had, so that no sequence is given out twice.
+const skipped = 1 << 16
+
+// loss is a range of acknowledged records that are gone from a stream.
+type loss struct {
+	stream string
+	span
+	// file cannot be read there; empty where something is missing.
+	file string
+	// inside: there are records behind it.
+	inside bool
+}
+
+func (l loss) String() string {
+	switch {
+	case l.file != "":
+		return fmt.Sprintf("%s cannot be read behind record %d, in %s, and records up to %d were acknowledged", l.stream, l.From-1, filepath.Base(l.file), l.To)
+	case l.inside:
+		return fmt.Sprintf("%s lacks records %d to %d, which were acknowledged", l.stream, l.From, l.To)
+	case l.From == 1:
+		return fmt.Sprintf("%s is missing, and records up to %d were acknowledged", l.stream, l.To)
+	}
+	return fmt.Sprintf("%s ends at record %d, and records up to %d were acknowledged", l.stream, l.From-1, l.To)
+}
+
+func refuseLoss(dir string, all []loss) error {
+	var texts []string
+	for _, l := range all {
+		texts = append(texts, l.String())
+	}
+	return refuse("the log in %s is damaged: %s: records that were acknowledged are gone: %s", dir, strings.Join(texts, "; "), wayOut)
+}
+
+// verify holds the files of the log against its marks, before the server opens
+// them: what it cannot read it cuts off without a word, with all that follows.
+// Nothing is changed by a refusal. After a clean stop only the newest files are
+// read; otherwise all, as the server does then.
+func (s *Server) verify() error {
+	m, err := s.dir.readMarks()
+	if err != nil && !s.cfg.AcceptLoss {
+		return err
+	}
+	if err != nil {
+		s.lost = append(s.lost, "the log was not checked: its marks cannot be read")
+	}
+	s.marks = m
+	for _, stream := range slices.Sorted(maps.Keys(m.Streams)) {
+		all, blocks, err := s.dir.losses(stream, m.Streams[stream], m.Clean)
+		switch {
+		case err != nil:
+			return refuse("the log in %s cannot be read, repair it or restore it from a copy: %w", s.cfg.Dir, err)
+		case len(all) == 0:
+		case !s.cfg.AcceptLoss:
+			return refuseLoss(s.cfg.Dir, all)
+		default:
+			if err := s.accept(stream, all, blocks); err != nil {
+				return refuse("the log in %s cannot be mended, repair the disk first: %w", s.cfg.Dir, err)
+			}
+		}
+	}
+	return s.unmark()
+}
+
+// losses finds what is gone of a stream up to its mark.
+func (d *dataDir) losses(stream string, m mark, clean bool) ([]loss, []block, error) {
+	if m.Last == 0 {
+		return nil, nil, nil
+	}
+	blocks, err := d.blocks(stream)
+	if err != nil {
+		return nil, nil, err
+	}
+	if clean && len(blocks) > 0 {
+		if l, err := aheadOf(&blocks[0], stream, m); err != nil || len(l) > 0 {
+			return l, blocks, errors.Join(err, readAll(stream, blocks))
+		}
+	}
+	if newest := blocks[max(0, len(blocks)-2):]; clean && consecutive(blocks) && d.indexed(stream) {
+		if err := readAll(stream, newest); err != nil {
+			return nil, nil, err
+		}
+		if all := judge(stream, m, newest); len(all) == 0 {
+			return nil, nil, nil
+		}
+	}
+	if err := readAll(stream, blocks); err != nil {
+		return nil, nil, err
+	}
+	return judge(stream, m, blocks), blocks, nil
+}
+
+// aheadOf finds that the oldest files are gone. While Weir runs they go with age;
+// between a clean stop and the next start nothing does.
+func aheadOf(oldest *block, stream string, m mark) ([]loss, error) {
+	if err := oldest.read(stream); err != nil {
+		return nil, err
+	}
+	gone := loss{stream: stream, span: span{From: m.First, To: oldest.first - 1}, inside: true}
+	if m.First == 0 || oldest.first <= m.First || slices.Contains(m.Holes, gone.span) {
+		return nil, nil
+	}
+	return []loss{gone}, nil
+}
+
+func readAll(stream string, blocks []block) error {
+	for i := range blocks {
+		b := &blocks[i]
+		*b = block{path: b.path, index: b.index}
+		if err := b.read(stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consecutive reports whether no file is missing in between.
+func consecutive(blocks []block) bool {
+	return len(blocks) == 0 || int(blocks[len(blocks)-1].index-blocks[0].index) == len(blocks)-1
+}
+
+// judge compares blocks that were read with the mark. A file that is missing in
+// between counts where records are never deleted one by one, or hardly: dead
+// letters are.
+func judge(stream string, m mark, blocks []block) (all []loss) {
+	var good uint64
+	add := func(l loss) {
+		l.stream, l.From, l.To = stream, good+1, min(l.To, m.Last)
+		if l.From <= l.To && !slices.Contains(m.Holes, l.span) {
+			all = append(all, l)
+		}
+		good = max(good, l.To)
+	}
+	for i, b := range blocks {
+		if i > 0 && good > 0 && b.index != blocks[i-1].index+1 && b.first > good+1 && stream != schemas.DeadStream {
+			add(loss{span: span{To: b.first - 1}, inside: true})
+		}
+		good = max(good, b.last)
+		switch {
+		case !b.damaged:
+		case i == len(blocks)-1:
+			add(loss{span: span{To: m.Last}, file: b.path})
+		case blocks[i+1].first > 0:
+			add(loss{span: span{To: blocks[i+1].first - 1}, file: b.path, inside: true})
+		}
+	}
+	add(loss{span: span{To: m.Last}})
+	return all
+}
+
+// accept makes the stream go on behind what is gone, and tells of it. The
+// server reads all its blocks anew, and cuts off what it cannot read.
+func (s *Server) accept(stream string, all []loss, blocks []block) error {
+	m := s.marks.Streams[stream]
+	for _, l := range all {
+		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost, which was accepted", l.From, l.To, stream))
+		m.Holes = append(m.Holes, l.span)
+	}
+	s.marks.Streams[stream] = m
+	dir := s.dir.msgsDir(stream)
+	if len(blocks) == 0 {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return err
+		}
+		blocks = []block{{path: filepath.Join(dir, "1"+blockEnd), index: 1}}
+	}
+	newest := blocks[len(blocks)-1]
+	if newest.damaged || newest.last < m.Last {
+		if err := newest.skipTo(stream, m.Last+skipped, time.Now().UnixNano()); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, indexName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return errors.Join(syncDir(dir), s.dir.writeMarks(s.marks))
+}
+
+// compare holds the streams that the server has opened against the marks.
+func (s *Server) compare(now map[string]uint64) error {
+	var all []loss
+	for stream, was := range s.marks.Streams {
+		if last := now[stream]; last < was.Last {
+			all = append(all, loss{stream: stream, span: span{From: last + 1, To: was.Last}})
+		}
+	}
+	if len(all) > 0 && !s.cfg.AcceptLoss {
+		slices.SortFunc(all, func(a, b loss) int { return strings.Compare(a.stream, b.stream) })
+		return refuseLoss(s.cfg.Dir, all)
+	}
+	for _, l := range all {
+		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost, which was accepted; its sequence begins again behind %d", l.From, l.To, l.stream, l.From-1))
+		s.marks.Streams[l.stream] = mark{Last: now[l.stream]}
+	}
+	if len(all) > 0 && s.cfg.Durability == schemas.DurabilityDisk {
+		s.tell(s.life, s.dir.writeMarks(s.marks))
+	}
+	return nil
+}
+
+// Lost says, a sentence each, what AcceptLoss has accepted as gone.
+func (s *Server) Lost() []string { return s.lost }

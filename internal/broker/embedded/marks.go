@@ -1,0 +1,262 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"weir/schemas"
+)
+
+const (
+	marksName    = "weir.marks"
+	marksVersion = 1
+	// marksEvery is how often the marks are brought up to date while the log
+	// grows: what a stream gained since is not known to be missing.
+	marksEvery = time.Second
+)
+
+// marks say how far the log is known to reach on the disk: never further than
+// its durability promises. A log that is shorter at the next start was damaged.
+type marks struct {
+	Version int `json:"version"`
+	// Clean: written by a stop, after the server's last write.
+	Clean   bool            `json:"clean"`
+	Streams map[string]mark `json:"streams"`
+}
+
+// mark is what is known of one stream. Last never goes back: neither age nor a
+// deletion takes it from the stream. First does not tell of a loss by itself,
+// because records grow old.
+type mark struct {
+	Created time.Time `json:"created"`
+	First   uint64    `json:"first"`
+	Last    uint64    `json:"last"`
+	// Holes are records whose loss was accepted.
+	Holes []span `json:"holes,omitempty"`
+}
+
+// span is a range of sequences, both ends in it.
+type span struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// guarded are the streams that have marks: those that Weir answers for. Buckets
+// have none.
+func guarded(layout schemas.Layout) []string {
+	names := []string{schemas.EvidenceStream, schemas.DeadStream}
+	for p := range layout.Partitions {
+		names = append(names, schemas.LogStream(p))
+	}
+	return names
+}
+
+// readMarks returns none where there is no file, as in a directory that an
+// older version has written: nothing can be said of it then.
+func (d *dataDir) readMarks() (marks, error) {
+	raw, err := os.ReadFile(d.file(marksName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return marks{}, nil
+	}
+	var m marks
+	if err == nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err != nil || m.Version == 0 {
+		return marks{}, refuse("%s is damaged, so that nobody knows whether the log is whole: %s", d.file(marksName), wayOut)
+	}
+	if m.Version != marksVersion {
+		return marks{}, refuse("%s has version %d and this weir reads version %d: run the weir that wrote it, or name another directory",
+			d.file(marksName), m.Version, marksVersion)
+	}
+	return m, nil
+}
+
+func (d *dataDir) writeMarks(m marks) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeFile(d.file(marksName), append(raw, '\n'))
+}
+
+// unmark withdraws what the marks say of a clean end, because from now on the
+// log changes. With durability process they go altogether: until the next clean
+// stop a power cut may make the log shorter.
+func (s *Server) unmark() error {
+	if s.cfg.Durability == schemas.DurabilityProcess {
+		err := os.Remove(s.dir.file(marksName))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return errors.Join(err, syncDir(s.cfg.Dir))
+	}
+	if !s.marks.Clean {
+		return nil
+	}
+	s.marks.Clean = false
+	if err := s.dir.writeMarks(s.marks); err != nil { // they would go on to call it a clean end
+		return refuse("%s cannot be written, repair it or name another directory: %w", s.dir.file(marksName), err)
+	}
+	return nil
+}
+
+// reach is where the streams end now, and the marks that say so: not to be
+// written before a barrier that began later. A stream that the server does not
+// show keeps its mark.
+func (s *Server) reach() (marks, map[string]uint64, error) {
+	account, err := s.ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
+	if err != nil {
+		return marks{}, nil, err
+	}
+	m := marks{Version: marksVersion, Streams: maps.Clone(s.marks.Streams)}
+	if m.Streams == nil {
+		m.Streams = map[string]mark{}
+	}
+	now := map[string]uint64{}
+	names := guarded(s.cfg.Layout)
+	for _, st := range account.Streams {
+		if slices.Contains(names, st.Name) {
+			was := m.Streams[st.Name]
+			now[st.Name] = st.State.LastSeq
+			m.Streams[st.Name] = mark{Created: st.Created.UTC(), First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes}
+		}
+	}
+	return m, now, nil
+}
+
+// Opened is to be called once the streams are there, and before anything is
+// accepted or delivered. It refuses a log that ends before its marks although
+// its files looked whole, and keeps the marks from then on. A log without marks
+// gets them. From its second call on it says again what the first one said.
+func (s *Server) Opened() error {
+	s.opening.Do(func() { s.openErr = s.opened() })
+	return s.openErr
+}
+
+func (s *Server) opened() error {
+	_, now, err := s.reach()
+	if err != nil {
+		return err
+	}
+	if err := s.compare(now); err != nil {
+		return err
+	}
+	if s.cfg.Durability == schemas.DurabilityDisk {
+		s.marking.Go(func() { s.keepMarks(s.life) })
+	}
+	return nil
+}
+
+// keepMarks brings the marks up to date until ctx ends.
+func (s *Server) keepMarks(ctx context.Context) {
+	tick := time.NewTicker(marksEvery)
+	defer tick.Stop()
+	for {
+		m, _, err := s.reach()
+		if err == nil && m.beyond(s.marks) {
+			if s.Barrier(ctx) != nil {
+				return // the node stops
+			}
+			err = s.setMarks(m)
+		}
+		s.tell(ctx, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// beyond reports whether a stream has grown since.
+func (m marks) beyond(was marks) bool {
+	for stream, k := range m.Streams {
+		if k.Last > was.Streams[stream].Last {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) setMarks(m marks) error {
+	err := s.dir.writeMarks(m)
+	if err == nil {
+		s.marks = m
+	}
+	return err
+}
+
+// tell logs the first of several failures: without fresh marks, damage to what
+// came since goes unnoticed, and nothing else is worse.
+func (s *Server) tell(ctx context.Context, err error) {
+	if err != nil && !s.told {
+		s.cfg.Logger.WarnContext(ctx, "the log's marks cannot be written")
+	}
+	s.told = err != nil
+}
+
+// endMarks writes the marks of a clean stop, once the server has written its
+// last and that is on the disk.
+func (s *Server) endMarks(m marks) {
+	syncAll, release, err := s.lastSync()
+	if err == nil && syncAll != nil {
+		err = syncAll()
+	}
+	defer func() { _ = release() }()
+	if err != nil || (syncAll == nil && s.cfg.Durability != schemas.DurabilityDisk) {
+		return // nothing is promised
+	}
+	m.Clean = true
+	for stream, k := range m.Streams {
+		// The oldest files may have grown too old since the marks were taken. Where
+		// they cannot be read now, the next start is not to judge by them.
+		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
+			k.First = max(k.First, all[0].first)
+		} else {
+			k.First = 0
+		}
+		m.Streams[stream] = k
+	}
+	s.tell(s.life, s.setMarks(m))
+}
+
+// lastSync is a sync that fails if one failed before. It is nil where the
+// system has none.
+func (s *Server) lastSync() (syncAll, release func() error, err error) {
+	release = func() error { return nil }
+	switch {
+	case s.group != nil:
+		return s.group.last, release, nil
+	case s.cfg.Durability == schemas.DurabilityDisk:
+		return nil, release, nil // each message was synced
+	case s.cfg.Sync != nil:
+		return s.cfg.Sync, release, nil
+	}
+	syncAll, release, err = fsSyncer(s.cfg.Dir)
+	if release == nil {
+		release = func() error { return nil }
+	}
+	return syncAll, release, err
+}
+
+// shutdown ends the server, and writes down how far the log reached if it ran.
+func (s *Server) shutdown() {
+	if s.ns == nil {
+		return
+	}
+	m, _, err := s.reach()
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+	if err == nil {
+		s.endMarks(m)
+	}
+}

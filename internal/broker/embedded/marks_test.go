@@ -1,0 +1,194 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// TestMarksOfProcess: they are there between a clean stop and the next start
+// alone, because a power cut may make the log shorter in between.
+func TestMarksOfProcess(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: t.TempDir(), Durability: schemas.DurabilityProcess}
+	for range 2 {
+		j := openJournal(t, cfg)
+		require.NoFileExists(t, filepath.Join(cfg.Dir, marksName))
+		last := j.write(t, 3, 10)
+		require.NoError(t, j.Stop())
+		m := marksIn(t, cfg.Dir)
+		require.True(t, m.Clean)
+		require.Equal(t, last, m.Streams[logStream].Last)
+		require.False(t, m.Streams[logStream].Created.IsZero())
+	}
+	rewrite(1, func(b []byte) []byte { return b[:len(b)/2] })(t, cfg.Dir)
+	_, err := Start(Config{Dir: cfg.Dir, Durability: cfg.Durability, Layout: layout})
+	require.ErrorIs(t, err, ErrDataDir)
+	require.FileExists(t, filepath.Join(cfg.Dir, marksName))
+}
+
+// TestALogWithoutMarks, as an older version has left it, starts and gets some.
+func TestALogWithoutMarks(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, Config{})
+	last := j.write(t, 3, 10)
+	require.NoError(t, j.Stop())
+	require.NoError(t, os.Remove(filepath.Join(j.cfg.Dir, marksName)))
+	j = openJournal(t, Config{Dir: j.cfg.Dir})
+	j.marked(t, last)
+	require.False(t, marksIn(t, j.cfg.Dir).Clean)
+}
+
+// TestWhatHasNoMarkMayBeTorn: records behind the mark were not known to be on
+// the disk, and a power cut may leave any of them.
+func TestWhatHasNoMarkMayBeTorn(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, Config{})
+	last := j.write(t, 3, 10)
+	j.marked(t, last)
+	dir := j.crashed(t)
+	for range 3 { // records that are half there, one after the other
+		rewrite(1, func(b []byte) []byte { return append(b, b[:40]...) })(t, dir)
+	}
+	j = openJournal(t, Config{Dir: dir})
+	require.Equal(t, last+1, j.write(t, 1, 10))
+}
+
+// TestMarksOutliveWhatIsDeleted: an empty stream has not lost its records.
+func TestMarksOutliveWhatIsDeleted(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"killed", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			j := openJournal(t, Config{})
+			last := j.write(t, 30, 2_000)
+			j.marked(t, last)
+			s, err := j.js.Stream(t.Context(), logStream)
+			require.NoError(t, err)
+			require.NoError(t, s.DeleteMsg(t.Context(), last-1))
+			require.NoError(t, s.Purge(t.Context(), jetstream.WithPurgeSequence(last-2)))
+			require.NoError(t, s.Purge(t.Context()))
+			dir := j.crashed(t)
+			if require.NoError(t, j.Stop()); how == "stopped" {
+				dir = j.cfg.Dir
+			}
+			j = openJournal(t, Config{Dir: dir})
+			require.Equal(t, last+1, j.write(t, 1, 10))
+		})
+	}
+}
+
+// TestWhatAgesDuringAStop is no loss: the marks of a clean stop are of the files that it left.
+func TestWhatAgesDuringAStop(t *testing.T) {
+	t.Parallel()
+	for name, befall := range map[string]func(t *testing.T, dir string){
+		"aged": remove(1),
+		"unreadable": func(t *testing.T, dir string) {
+			t.Helper()
+			remove(1)(t, dir)
+			require.NoError(t, os.Mkdir(blockFile(dir, 1), 0o700))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := openJournal(t, Config{})
+			last := j.write(t, 30, 2_400) // three blocks
+			j.end()
+			j.marking.Wait()
+			m, _, err := j.reach()
+			require.NoError(t, err)
+			j.ns.Shutdown()
+			j.ns.WaitForShutdown()
+			befall(t, j.cfg.Dir)
+			j.endMarks(m)
+			require.NoError(t, j.Stop())
+			require.True(t, marksIn(t, j.cfg.Dir).Clean)
+			require.NoError(t, os.RemoveAll(blockFile(j.cfg.Dir, 1)))
+			j = openJournal(t, Config{Dir: j.cfg.Dir})
+			require.Equal(t, last+1, j.write(t, 1, 10))
+		})
+	}
+}
+
+// TestOpenedTwice: whoever opens the streams of a server whose marks are kept already is told the same.
+func TestOpenedTwice(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, Config{})
+	last := j.write(t, 3, 10)
+	require.Eventually(t, func() bool {
+		return j.Opened() == nil && marksIn(t, j.cfg.Dir).Streams[logStream].Last >= last
+	}, 20*marksEvery, marksEvery/20)
+}
+
+// TestAStreamMadeAnew has lost what the one before it held, while the server ran or not.
+func TestAStreamMadeAnew(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, Config{})
+	last := j.write(t, 3, 10)
+	j.marked(t, last)
+	require.NoError(t, j.js.DeleteStream(t.Context(), logStream))
+	require.NoError(t, j.Stop())
+	_, err := Start(Config{Dir: j.cfg.Dir, Layout: layout})
+	require.ErrorContains(t, err, logStream+" is missing, and records up to 3 were acknowledged")
+}
+
+// TestMarksPromiseNoMoreThanASync: after one that failed they stay where they were.
+func TestMarksPromiseNoMoreThanASync(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	j := openJournal(t, Config{Sync: func() error {
+		if broken.Load() {
+			return errors.New("no such luck")
+		}
+		return nil
+	}})
+	last := j.write(t, 3, 10)
+	j.marked(t, last)
+	broken.Store(true)
+	_, err := j.js.Publish(t.Context(), "log.later", nil)
+	require.NoError(t, err)
+	<-j.Failed()
+	require.NoError(t, j.Stop())
+	m := marksIn(t, j.cfg.Dir)
+	require.False(t, m.Clean)
+	require.Equal(t, last, m.Streams[logStream].Last)
+}
+
+// TestMarksThatCannotBeWritten are told of once, and stop nothing that runs.
+func TestMarksThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, dir: &dataDir{path: filepath.Join(t.TempDir(), "gone")}}
+	for range 3 {
+		s.tell(t.Context(), s.setMarks(marks{Version: marksVersion}))
+	}
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("the log's marks cannot be written")))
+	require.Zero(t, s.marks.Version)
+	// Those that tell of a clean end must not outlive it: the next start would believe them.
+	s.marks.Clean = true
+	require.ErrorIs(t, s.unmark(), ErrDataDir)
+}
+
+func TestMarksThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for content, says := range map[string]string{
+		"\x00\x00":                   "weir.marks is damaged, so that nobody knows whether the log is whole",
+		`{"version":2,"streams":{}}`: "has version 2 and this weir reads version 1: run the weir that wrote it",
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, marksName), []byte(content), 0o600))
+		_, err := Start(Config{Dir: dir, Layout: layout})
+		require.ErrorIs(t, err, ErrDataDir)
+		require.ErrorContains(t, err, says)
+		require.Equal(t, []string{"the log was not checked: its marks cannot be read"}, start(t, Config{Dir: dir, AcceptLoss: true}).Lost())
+	}
+}

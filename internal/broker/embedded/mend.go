@@ -1,0 +1,96 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// consumerStates are the files that say how far each consumer is, below a data directory.
+const consumerStates = storeName + "/*/streams/*/obs/*/o.dat"
+
+// mend removes the states of consumers that cannot be read, and returns how many those
+// were. The server writes them without a sync of their own, so that after a power cut one
+// may be there with nothing but zeros in it; the server would then leave the consumer out
+// without a word, and refuse to make it again. A consumer without a state begins at the
+// first record: what it delivers once more is done already, as the log says.
+func (d *dataDir) mend() (removed int, err error) {
+	names, err := fs.Glob(os.DirFS(d.path), consumerStates) // d.path is no pattern
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		path := d.file(filepath.FromSlash(name))
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || readable(data) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return removed, refuse("%s is damaged and cannot be removed: remove it, what it holds is on the log as well: %w", path, err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// The head of a consumer's state.
+const (
+	stateMagic   = 22
+	stateVersion = 2
+)
+
+// readable reports whether a consumer's state is whole: the floor of what was
+// acknowledged and the place of what was delivered, by consumer and by stream; what waits
+// for an acknowledgement, each once and above the floor; what was delivered more than
+// once. It has no checksum. An older version is the server's to read.
+func readable(data []byte) bool {
+	if len(data) == 0 {
+		return true // the server takes it for none
+	}
+	if len(data) < 2 || data[0] != stateMagic {
+		return false
+	}
+	if data[1] != stateVersion {
+		return data[1] == 1
+	}
+	r := varints{rest: data[2:]}
+	_, floor, _, delivered := r.next(), r.next(), r.next(), r.next()
+	if n := r.next(); n > 0 {
+		r.next()
+		seen := map[uint64]bool{}
+		for ; n > 0 && !r.short; n-- {
+			above := r.next()
+			r.next()
+			r.next()
+			if above == 0 || floor+above > delivered || seen[above] {
+				return false
+			}
+			seen[above] = true
+		}
+	}
+	for n := r.next(); n > 0 && !r.short; n-- {
+		r.next()
+		if r.next() == 0 {
+			return false
+		}
+	}
+	return !r.short && len(r.rest) == 0 && floor <= delivered
+}
+
+// varints reads numbers one after the other.
+type varints struct {
+	rest  []byte
+	short bool
+}
+
+func (r *varints) next() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.short = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}

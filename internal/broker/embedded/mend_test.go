@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// worked is a data directory whose consumer has acknowledged some of its messages, has
+// some under way, and was given one twice. It returns the path of the consumer's state.
+func worked(t *testing.T, dir string) string {
+	t.Helper()
+	s := start(t, Config{Dir: dir})
+	nc, js := connect(t, s)
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}})
+	require.NoError(t, err)
+	c, err := js.CreateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
+	require.NoError(t, err)
+	for i := range 20 {
+		_, err = js.Publish(t.Context(), fmt.Sprintf("s.%d", i), nil)
+		require.NoError(t, err)
+	}
+	batch, err := c.Fetch(10)
+	require.NoError(t, err)
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		require.NoError(t, err)
+		switch n := meta.Sequence.Stream; {
+		case n == 5:
+			require.NoError(t, m.Nak())
+		case n%3 > 0:
+			require.NoError(t, m.DoubleAck(t.Context()))
+		}
+	}
+	again, err := c.Next(jetstream.FetchMaxWait(5 * time.Second))
+	require.NoError(t, err)
+	meta, err := again.Metadata()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, meta.NumDelivered)
+	nc.Close()
+	require.NoError(t, s.Stop())
+	names, err := fs.Glob(os.DirFS(dir), consumerStates)
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	return filepath.Join(dir, names[0])
+}
+
+func TestConsumerStateIsRead(t *testing.T) {
+	t.Parallel()
+	whole, err := os.ReadFile(worked(t, t.TempDir()))
+	require.NoError(t, err)
+	require.True(t, readable(whole))
+	require.True(t, readable(nil))
+	require.True(t, readable([]byte{stateMagic, 1, 9}), "an older version is the server's to judge")
+	for n := 1; n < len(whole); n++ {
+		require.False(t, readable(whole[:n]), "cut at %d", n)
+		require.False(t, readable(slices.Concat(whole[:n], make([]byte, len(whole)-n))) && n < len(whole)-2, "zeros from %d", n)
+	}
+	require.False(t, readable(append(slices.Clip(whole), 1)))
+	require.False(t, readable(make([]byte, len(whole))))
+}
+
+// TestDamagedConsumerStateIsMended: what a power cut leaves of a consumer's state keeps
+// nobody from starting, and loses no message.
+func TestDamagedConsumerStateIsMended(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func([]byte) []byte{
+		"zeros":     func(b []byte) []byte { return make([]byte, len(b)) },
+		"half":      func(b []byte) []byte { return b[:len(b)/2] },
+		"untouched": func(b []byte) []byte { return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "a[b") // it is no pattern
+			path := worked(t, dir)
+			state, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, damage(state), 0o600))
+			var log bytes.Buffer
+			s := start(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			_, js := connect(t, s)
+			c, err := js.CreateOrUpdateConsumer(t.Context(), "S", jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
+			require.NoError(t, err)
+			info, err := c.Info(t.Context())
+			require.NoError(t, err)
+			if name == "untouched" {
+				require.Empty(t, log.String())
+				require.EqualValues(t, 10, info.NumPending)
+				return
+			}
+			require.Contains(t, log.String(), "history is delivered again\" count=1")
+			require.EqualValues(t, 20, info.NumPending, "it begins anew")
+		})
+	}
+}

@@ -1,0 +1,51 @@
+// Package failpoint names the moments at which the program can be killed by a test, or
+// made to lose an answer. In an ordinary build nothing of it is there: every call is an
+// empty function, inlined. With the build tag failpoints the environment arms points:
+//
+//	WEIR_FAILPOINT="point[@part][#n]=kill|lose|stop;…"
+//
+// fits the n-th time (default the first) that the point is reached for something whose id
+// holds the part; without a part, for anything. kill ends the process as SIGKILL does,
+// stop halts it as SIGSTOP does, and lose drops the answer at the points that have one to
+// lose. Before it acts, a line "point id act" is appended to the file that
+// WEIR_FAILPOINT_LOG names.
+package failpoint
+
+// Point is a moment in the life of an action. The id that it is reached for holds the
+// action's, except where its comment says otherwise.
+type Point string
+
+// The points, in the order in which an action comes to them.
+const (
+	// Claiming: a request is translated and has a name; nothing is on the log (F1).
+	Claiming Point = "claiming"
+	// Claimed: the accepted event is acknowledged, and its client was told nothing (F2).
+	Claimed Point = "claimed"
+	// Fetched: a worker has the message and has looked at nothing (F4).
+	Fetched Point = "fetched"
+	// Decided: policy has said its word about a call, and nothing was dialled (F5).
+	Decided Point = "decided"
+	// Dialled: the connection stands, TLS included, and no attempt is on the log (F6). A
+	// mocked call comes here without a connection.
+	Dialled Point = "dialled"
+	// Declared: the attempt is as durable as its class needs, and no byte has left (F7).
+	Declared Point = "declared"
+	// Appended: a message is on the log and its acknowledgement here, but its writer was not
+	// told. lose has the writer believe that none came (F8). The id is the subject.
+	Appended Point = "appended"
+	// MidBody: half of a request's body was given to the connection (F9). The id is the
+	// request's target.
+	MidBody Point = "midbody"
+	// Begun: the head of an answer has come, and its body was not read. The id is the
+	// request's target.
+	Begun Point = "begun"
+	// Answered: what became of a call is known to its worker alone (F11).
+	Answered Point = "answered"
+	// Attempted: it is on the log, and its evidence is not (F12).
+	Attempted Point = "attempted"
+	// Settling: all evidence is stored, and the terminal event is not written (F12).
+	Settling Point = "settling"
+	// Acking: the action has ended, and its message is not acknowledged (F13). The id is the
+	// message's subject.
+	Acking Point = "acking"
+)

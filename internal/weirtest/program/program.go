@@ -1,0 +1,154 @@
+// Package program runs the built Weir from a test, and kills it.
+package program
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTimeout bounds how long a process may take to get ready. Its disk may be slow.
+const startTimeout = 60 * time.Second
+
+var readyLine = regexp.MustCompile(`ready on (http://\S+)`)
+
+// Build makes the program in a folder and returns its path.
+func Build(dir string, args ...string) (string, error) {
+	path := filepath.Join(dir, "weir")
+	build := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "weir/cmd/weir")...) //nolint:gosec,noctx // a test names it
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building weir: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+// Program is a running `weir serve`.
+type Program struct {
+	// URL is where it serves.
+	URL string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error
+
+	mu  sync.Mutex
+	log strings.Builder
+}
+
+// Start runs `weir serve` on a data directory, on a free port, and returns when it is
+// ready. A start that ended is an *Ended.
+func Start(binary, data string, args ...string) (*Program, error) {
+	return StartAs(binary, nil, data, args...)
+}
+
+// StartAs is Start with attributes of the process, as another user's.
+func StartAs(binary string, as *syscall.SysProcAttr, data string, args ...string) (*Program, error) {
+	p := &Program{exited: make(chan struct{})}
+	p.cmd = exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...) //nolint:gosec,noctx // a test names it
+	p.cmd.SysProcAttr = as
+	p.cmd.Dir = filepath.Dir(binary)
+	p.cmd.Stderr = p
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	ready := make(chan string, 1)
+	go func() {
+		defer close(p.exited)
+		for scan := bufio.NewScanner(stdout); scan.Scan(); {
+			if m := readyLine.FindStringSubmatch(scan.Text()); m != nil {
+				ready <- m[1]
+			}
+		}
+		p.err = p.cmd.Wait()
+	}()
+	select {
+	case p.URL = <-ready:
+		return p, nil
+	case <-p.exited:
+		return nil, &Ended{Code: p.cmd.ProcessState.ExitCode(), Said: p.Said()}
+	case <-time.After(startTimeout):
+		p.Kill()
+		return nil, fmt.Errorf("weir was not ready in time\n%s", p.Said())
+	}
+}
+
+// Ended is a program that ended before it was ready.
+type Ended struct { //nolint:errname // it is one by its place
+	Code int
+	// Said is what it wrote on its standard error.
+	Said string
+}
+
+func (e *Ended) Error() string {
+	return fmt.Sprintf("weir ended with %d before it was ready\n%s", e.Code, e.Said)
+}
+
+// Write takes the process's standard error.
+func (p *Program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+// Said is what the process has written on its standard error.
+func (p *Program) Said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// PID is the process's.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends the process at once, as a crash would, and waits for it.
+func (p *Program) Kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Terminate asks the process to end and waits for it; the error is its exit.
+func (p *Program) Terminate(ctx context.Context) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	_, err := p.Wait(ctx)
+	return err
+}
+
+// Wait returns the exit code once the process has ended by itself.
+func (p *Program) Wait(ctx context.Context) (code int, err error) {
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode(), p.err
+	case <-ctx.Done():
+		return 0, errors.Join(context.Cause(ctx), fmt.Errorf("process %d has not ended", p.PID()))
+	}
+}
+
+// Config writes a configuration file whose one entry, "up", lets every method through to
+// an upstream on this machine, and returns its path. More is appended as it is.
+func Config(dir, upstream, more string) (string, error) {
+	path := filepath.Join(dir, "weir.yaml")
+	text := fmt.Sprintf(`%spolicy:
+  timeout: 10s
+  allowlist:
+    - name: up
+      url_prefix: %s/
+      methods: [GET, HEAD, POST, PUT, PATCH, DELETE]
+      network: loopback
+`, more, upstream)
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
