@@ -30,9 +30,7 @@ func FuzzStream(f *testing.F) {
 				wire = append(wire, ":\n\n"...)
 			}
 			data, err := json.Marshal([]string{one, two}[i%2])
-			if err != nil {
-				t.Skip()
-			}
+			require.NoError(t, err)
 			id := uint64(i) + 1
 			wire = stream.AppendFrame(wire, id, "progress", data)
 			whole = append(whole, len(wire))
@@ -63,9 +61,7 @@ func FuzzGarbage(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, garbage []byte) {
-		if len(garbage) > 1<<16 {
-			t.Skip("larger than an event may be")
-		}
+		garbage = garbage[:min(len(garbage), 1<<16)] // an event may not be larger
 		require.LessOrEqual(t, len(read(garbage)), bytes.Count(garbage, []byte("\n"))+bytes.Count(garbage, []byte("\r"))+1)
 		wire := append(append(bytes.Clone(garbage), "\n\n"...), stream.AppendFrame(nil, 42, "settled", []byte(`{"ok":true}`))...)
 		got := read(wire)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 	"weir/ingress/chat"
 	"weir/ingress/strict"
 	"weir/internal/fault"
-	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
@@ -52,31 +51,13 @@ func read(tb testing.TB, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	for kind, part := range map[string]string{"valid": "order.json", "invalid": "error.json"} {
-		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-				t.Parallel()
-				ar, err := txtar.ParseFile(file)
-				require.NoError(t, err)
-				require.NoError(t, strict.Check(ar.Files[0].Data, strict.Limits{}))
-				got := read(t, ar.Files[0].Data)
-				require.Equal(t, kind == "valid", got.Order != nil, "%+v", got)
-				data, err := ledger.Encode(got)
-				require.NoError(t, err)
-				if *update {
-					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
-					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
-					return
-				}
-				require.Len(t, ar.Files, 2)
-				require.Equal(t, part, ar.Files[1].Name)
-				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
-			})
-		}
-	}
+	set := fixture.Set{Dir: fixtures, Valid: "order.json", Invalid: "error.json", Update: *update}
+	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
+		t.Helper()
+		require.NoError(t, strict.Check(body, strict.Limits{}))
+		got := read(t, body)
+		return got, got.Order != nil
+	})
 }
 
 // A refusal names the member and shows nothing of what it holds.

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/ledger"
 	"weir/internal/policy"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
@@ -113,30 +113,12 @@ func translate(t *testing.T, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	for kind, part := range map[string]string{"valid": "action.json", "invalid": "error.json"} {
-		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-				t.Parallel()
-				ar, err := txtar.ParseFile(file)
-				require.NoError(t, err)
-				got := translate(t, ar.Files[0].Data)
-				require.Equal(t, kind == "valid", got.Call != nil, "%+v", got)
-				data, err := ledger.Encode(got)
-				require.NoError(t, err)
-				if *update {
-					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
-					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
-					return
-				}
-				require.Len(t, ar.Files, 2)
-				require.Equal(t, part, ar.Files[1].Name)
-				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
-			})
-		}
-	}
+	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json", Update: *update}
+	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
+		t.Helper()
+		got := translate(t, body)
+		return got, got.Call != nil
+	})
 }
 
 func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {

@@ -98,9 +98,7 @@ func FuzzError(f *testing.F) {
 	}
 	const value = "AGWCANARY-value-0123456789abcdef"
 	f.Fuzz(func(t *testing.T, form string) {
-		if strings.Contains(form, "AGW") {
-			t.Skip("the form must not have it")
-		}
+		form = strings.ReplaceAll(form, "AGW", "") // only the value has it
 		doc := []byte(strings.ReplaceAll(form, "%s", `"`+value+`"`))
 		var d door
 		for _, err := range []error{strict.Check(doc, strict.Limits{}), strict.Decode(doc, &d)} {

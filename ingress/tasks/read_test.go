@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"weir/ingress/tasks"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
@@ -81,33 +81,14 @@ func result[T any](v T, err error) (any, error) { return v, err }
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	for kind, part := range map[string]string{"valid": "order.json", "invalid": "error.json"} {
-		files, err := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			name := strings.TrimSuffix(filepath.Base(file), ".txtar")
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				ar, err := txtar.ParseFile(file)
-				require.NoError(t, err)
-				require.NoError(t, strict.Check(ar.Files[0].Data, strict.Limits{}))
-				route, _, _ := strings.Cut(name, "_")
-				got := read(t, route, ar.Files[0].Data)
-				require.Equal(t, kind == "valid", got.Code == "", "%+v", got)
-				data, err := ledger.Encode(got)
-				require.NoError(t, err)
-				if *update {
-					ar.Files = append(ar.Files[:1], txtar.File{Name: part, Data: append(data, '\n')})
-					require.NoError(t, os.WriteFile(file, txtar.Format(ar), 0o600))
-					return
-				}
-				require.Len(t, ar.Files, 2)
-				require.Equal(t, part, ar.Files[1].Name)
-				require.Equal(t, strings.TrimSpace(string(ar.Files[1].Data)), string(data))
-			})
-		}
-	}
+	set := fixture.Set{Dir: fixtures, Valid: "order.json", Invalid: "error.json", Update: *update}
+	set.Run(t, func(t *testing.T, name string, body []byte) (any, bool) {
+		t.Helper()
+		require.NoError(t, strict.Check(body, strict.Limits{}))
+		route, _, _ := strings.Cut(name, "_")
+		got := read(t, route, body)
+		return got, got.Code == ""
+	})
 }
 
 func TestLongTexts(t *testing.T) {

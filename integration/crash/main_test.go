@@ -6,9 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"weir/internal/weirtest/program"
 )
 
 // binary is the program with its failpoints, built once.
@@ -34,11 +34,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "weir")
-	build := exec.Command("go", "build", "-tags", "failpoints", "-o", binary, "weir/cmd/weir")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building weir:", err)
+	if binary, err = program.Build(dir, "-tags", "failpoints"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

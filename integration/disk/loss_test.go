@@ -58,7 +58,7 @@ func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts wou
 				q := w.start(t, at, "--accept-loss")
 				require.Contains(t, q.Said(), "weir: warning: --accept-loss: take it away before the next start")
 				if tc.what != "zeros" || tc.file != "weir.marks" {
-					require.Contains(t, q.Said(), " are lost, which was accepted; a call whose record is gone may be made a second time")
+					require.Contains(t, q.Said(), " are lost; a call whose record is gone may be made a second time")
 				}
 				ends(t, w, q, at)
 			})

@@ -39,7 +39,11 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 			// Ours, another node's, or nobody knows: what is stored counts. A cluster
 			// refuses a second write before it shows the first.
 			key, err = b.readKey(ctx)
-			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && rest(ctx, pause); pause *= 2 {
+			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout; pause *= 2 {
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done(): // which the read tells
+				}
 				key, err = b.readKey(ctx)
 			}
 		}
@@ -59,16 +63,4 @@ func (b *Broker) readKey(ctx context.Context) ([]byte, error) {
 		err = errKeyDamaged
 	}
 	return r.Data, err
-}
-
-// rest waits; false says that ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

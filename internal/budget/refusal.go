@@ -39,7 +39,7 @@ func (r *Refusal) Why() string {
 	case r.Unpriced:
 		return "the budget " + r.Source + " bounds money, and the model has no price"
 	case r.Spent:
-		return "the budget " + r.Source + " has not enough left for the worst case of this request"
+		return "the budget " + r.Source + " has not enough left for the worst case of this request: ask for less (max_tokens), or have the budget raised"
 	default:
 		return "the window of the budget " + r.Source + " is full"
 	}

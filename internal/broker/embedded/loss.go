@@ -172,7 +172,7 @@ func judge(stream string, m mark, blocks []block) (all []loss) {
 func (s *Server) accept(stream string, all []loss, blocks []block) error {
 	m := s.marks.Streams[stream]
 	for _, l := range all {
-		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost, which was accepted", l.From, l.To, stream))
+		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost", l.From, l.To, stream))
 		m.Holes = append(m.Holes, l.span)
 	}
 	s.marks.Streams[stream] = m
@@ -208,7 +208,7 @@ func (s *Server) compare(now map[string]uint64) error {
 		return refuseLoss(s.cfg.Dir, all)
 	}
 	for _, l := range all {
-		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost, which was accepted; its sequence begins again behind %d", l.From, l.To, l.stream, l.From-1))
+		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost; its sequence begins again behind %d", l.From, l.To, l.stream, l.From-1))
 		s.marks.Streams[l.stream] = mark{Last: now[l.stream]}
 	}
 	if len(all) > 0 && s.cfg.Durability == schemas.DurabilityDisk {

@@ -148,7 +148,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 				require.Equal(t, before, sizes(t, dir))
 
 				j := openJournal(t, Config{Dir: dir, AcceptLoss: true})
-				require.Contains(t, strings.Join(j.Lost(), ""), " of "+logStream+" are lost, which was accepted")
+				require.Contains(t, strings.Join(j.Lost(), ""), " of "+logStream+" are lost")
 				require.Greater(t, j.write(t, 1, 10), last)
 				require.NoError(t, j.Stop())
 				if how == "killed" { // and is accepted for good

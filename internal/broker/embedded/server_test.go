@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"net"
-	"runtime"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -100,22 +99,6 @@ func TestServerSyncsEachWhereThereIsNoOtherWay(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, o.SyncAlways)
 	require.Equal(t, syncInterval, o.SyncInterval)
-}
-
-func TestFileSystemCanBeSynced(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only linux has syncfs")
-	}
-	syncAll, release, err := fsSyncer(t.TempDir())
-	require.NoError(t, err)
-	require.NotNil(t, syncAll)
-	require.NoError(t, syncAll())
-	require.NoError(t, release())
-	require.Error(t, syncAll(), "a closed descriptor is not a success")
-	free, err := freeBytes(t.TempDir())
-	require.NoError(t, err)
-	require.Positive(t, free)
 }
 
 func TestWallCountsWhatIsStored(t *testing.T) {

@@ -4,50 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
+
+	"weir/internal/weirtest/line"
 )
 
 // Exchange is one run and the connection it came on.
 type Exchange struct {
 	*Request
+	line.Line
 
 	w    http.ResponseWriter
-	gone <-chan struct{}
 	head bool
-}
-
-// Gone is closed when the caller has left or the agent stops.
-func (x *Exchange) Gone() <-chan struct{} { return x.gone }
-
-// Await blocks until then.
-func (x *Exchange) Await() { <-x.gone }
-
-// wait blocks until the channel gives or is closed; false: the caller has left
-// before. A nil channel is not waited for.
-func (x *Exchange) wait(c <-chan struct{}) bool {
-	if c == nil {
-		return true
-	}
-	select {
-	case <-c:
-		return true
-	case <-x.gone:
-		return false
-	}
-}
-
-func (x *Exchange) pause(d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.gone:
-		return false
-	}
 }
 
 // Begin sends the head of the answer at once.
@@ -72,10 +39,8 @@ func (x *Exchange) Event(name, data string) bool {
 
 // Write sends bytes as they are; false: nobody takes them any more.
 func (x *Exchange) Write(text string) bool {
-	select {
-	case <-x.gone:
+	if x.Ended() {
 		return false
-	default:
 	}
 	if _, err := x.w.Write([]byte(text)); err != nil {
 		return false

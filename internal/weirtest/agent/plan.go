@@ -113,7 +113,7 @@ func (p *plan) play(x *Exchange) bool {
 }
 
 func (p *plan) playDocument(x *Exchange) bool {
-	if !x.wait(p.act.Hold) {
+	if !x.Wait(p.act.Hold) {
 		return false
 	}
 	text := p.text
@@ -145,7 +145,7 @@ func (p *plan) ready(x *Exchange, n int, f frame) bool {
 	if f.last {
 		hold = p.act.Hold
 	}
-	return x.pause(p.act.Interval) && x.wait(hold)
+	return x.Pause(p.act.Interval) && x.Wait(hold)
 }
 
 // render is an event as it goes over the wire.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"weir/internal/weirtest/line"
 	"weir/schemas"
 )
 
@@ -23,13 +24,13 @@ func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
 	}
 	act := a.enter(record)
 	defer a.leave(record)
-	x := &Exchange{Request: record, w: w, gone: r.Context().Done()}
-	if !x.wait(act.Begin) {
+	x := &Exchange{Request: record, w: w, Line: line.Of(r.Context())}
+	if !x.Wait(act.Begin) {
 		return
 	}
 	if act.Answer != nil {
 		act.Answer(x)
-		record.done.Store(!ended(x.gone))
+		record.done.Store(!x.Ended())
 		return
 	}
 	if act.Steps == 0 {
@@ -40,15 +41,6 @@ func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
 		change(p)
 	}
 	record.done.Store(p.play(x))
-}
-
-func ended(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // admit refuses what is no run that this agent serves.

@@ -66,7 +66,7 @@ func (x *Exchange) reason(pieces []message) string {
 
 // whole answers with one document.
 func (x *Exchange) whole() bool {
-	if !x.wait(x.act.Hold) {
+	if !x.Wait(x.act.Hold) {
 		return false
 	}
 	pieces := x.pieces()

@@ -8,51 +8,19 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/weirtest/line"
 )
 
 // Exchange is one request and the connection it came on.
 type Exchange struct {
 	*Request
+	line.Line
 
-	w    http.ResponseWriter
-	out  io.Writer
-	zip  *gzip.Writer
-	gone <-chan struct{}
-	act  Act
-}
-
-// Gone is closed when the caller has left or the provider stops.
-func (x *Exchange) Gone() <-chan struct{} { return x.gone }
-
-// Await blocks until then.
-func (x *Exchange) Await() { <-x.gone }
-
-// wait blocks until the channel gives or is closed; false: the caller has left
-// before. A nil channel is not waited for.
-func (x *Exchange) wait(c <-chan struct{}) bool {
-	if c == nil {
-		return true
-	}
-	select {
-	case <-c:
-		return true
-	case <-x.gone:
-		return false
-	}
-}
-
-func (x *Exchange) pause(d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.gone:
-		return false
-	}
+	w   http.ResponseWriter
+	out io.Writer
+	zip *gzip.Writer
+	act Act
 }
 
 // Begin sends the head of the answer at once. No content type: none is sent.
@@ -101,10 +69,8 @@ func (x *Exchange) Done() bool { return x.Data("[DONE]") }
 
 // Write sends bytes as they are; false: nobody takes them any more.
 func (x *Exchange) Write(text string) bool {
-	select {
-	case <-x.gone:
+	if x.Ended() {
 		return false
-	default:
 	}
 	if _, err := io.WriteString(x.out, text); err != nil {
 		return false
@@ -156,7 +122,7 @@ func (x *Exchange) pace(p *Pace) bool {
 	text = text[1 : len(text)-1]
 	start := time.Now()
 	for n := range p.Chunks {
-		if !x.pause(time.Until(start.Add(time.Duration(n) * p.Every))) {
+		if !x.Pause(time.Until(start.Add(time.Duration(n) * p.Every))) {
 			return false
 		}
 		if p.Stamp {

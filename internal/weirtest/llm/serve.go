@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"weir/internal/weirtest/line"
 	"weir/schemas"
 )
 
@@ -17,7 +18,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	notJSON := json.Unmarshal(body, &record.Asked)
 	s.enter(record)
 	defer s.leave(record)
-	x := &Exchange{Request: record, w: w, out: w, gone: r.Context().Done()}
+	x := &Exchange{Request: record, w: w, out: w, Line: line.Of(r.Context())}
 	switch {
 	case r.URL.Path != Prefix+schemas.RouteChat:
 		x.Refuse(http.StatusNotFound, "there is nothing here")
@@ -31,24 +32,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		x.act = s.act(record)
 		done := x.complete()
 		x.end()
-		record.done.Store(done && !ended(x.gone))
+		record.done.Store(done && !x.Ended())
 		return
 	}
-	record.done.Store(!ended(x.gone))
-}
-
-func ended(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	record.done.Store(!x.Ended())
 }
 
 // complete answers a completion; false: not all of it.
 func (x *Exchange) complete() bool {
-	if !x.wait(x.act.Begin) {
+	if !x.Wait(x.act.Begin) {
 		return false
 	}
 	f := x.act.Fault

@@ -19,7 +19,7 @@ func (x *Exchange) stream() bool {
 		x.Await()
 		return false
 	}
-	if !x.wait(x.act.Open) {
+	if !x.Wait(x.act.Open) {
 		return false
 	}
 	if x.act.Fault == ErrorFirst {
@@ -38,7 +38,7 @@ func (x *Exchange) stream() bool {
 		}
 	}
 	for n, p := range pieces {
-		if n > 0 && !x.pause(x.act.Interval) || !x.wait(x.act.Step) {
+		if n > 0 && !x.Pause(x.act.Interval) || !x.Wait(x.act.Step) {
 			return false
 		}
 		for i := range x.choices() {
@@ -56,7 +56,7 @@ func (x *Exchange) stream() bool {
 			}
 		}
 	}
-	return x.wait(x.act.Hold) && x.finish(pieces)
+	return x.Wait(x.act.Hold) && x.finish(pieces)
 }
 
 // middle is what goes wrong behind the first piece; over: nothing comes after it.

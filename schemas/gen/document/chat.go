@@ -156,7 +156,7 @@ func chatFault(status int) (code schemas.Code, message string, metadata object) 
 	case http.StatusUnauthorized:
 		return schemas.Unauthorized, "a bearer token is needed", object{}
 	case http.StatusPaymentRequired:
-		return schemas.BudgetExhausted, "the budget monthly does not bear this completion", object{"limit_source": "monthly", "limit_what": schemas.BudgetUSD}
+		return schemas.BudgetExhausted, "the budget monthly has not enough left for the worst case of this request: ask for less (max_tokens), or have the budget raised", object{"limit_source": "monthly", "limit_what": schemas.BudgetUSD}
 	case http.StatusForbidden:
 		return schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may", object{}
 	case http.StatusNotFound:
@@ -172,7 +172,7 @@ func chatFault(status int) (code schemas.Code, message string, metadata object) 
 	case http.StatusUnprocessableEntity:
 		return schemas.IdempotencyMismatch, "this Idempotency-Key was used for another request; use a new key for a new action", object{}
 	case http.StatusTooManyRequests:
-		return schemas.RateLimited, "the budget hourly has no more tokens in this window; wait as long as Retry-After says", object{"limit_source": "hourly", "limit_what": schemas.BudgetTokens}
+		return schemas.RateLimited, "the window of the budget hourly is full; wait as long as Retry-After says", object{"limit_source": "hourly", "limit_what": schemas.BudgetTokens}
 	case http.StatusInternalServerError:
 		return schemas.Internal, "something went wrong on our side", object{}
 	case http.StatusBadGateway:

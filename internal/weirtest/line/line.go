@@ -1,0 +1,59 @@
+// Package line is the connection that a request came on, as the doubles of upstreams wait
+// on it.
+package line
+
+import (
+	"context"
+	"time"
+)
+
+// Line ends when its caller has left or the double stops.
+type Line struct{ gone <-chan struct{} }
+
+// Of is the line of a request with this context.
+func Of(ctx context.Context) Line { return Line{ctx.Done()} }
+
+// Gone is closed when the caller has left or the double stops.
+func (l Line) Gone() <-chan struct{} { return l.gone }
+
+// Ended reports whether it is.
+func (l Line) Ended() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Await blocks until then.
+func (l Line) Await() { <-l.gone }
+
+// Wait blocks until the channel gives or is closed; false: the caller has left before. A
+// nil channel is not waited for.
+func (l Line) Wait(c <-chan struct{}) bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c:
+		return true
+	case <-l.gone:
+		return false
+	}
+}
+
+// Pause lets time go by; false: the caller has left before.
+func (l Line) Pause(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.gone:
+		return false
+	}
+}
