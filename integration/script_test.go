@@ -31,6 +31,7 @@ import (
 //	minion METHOD PATH [-d BODY] [MEMBER]    a program: what an agent's shell script speaks HTTP with
 //	agent TASK_TYPE [FAULT]    start an agent; it is added at the end of weir.yaml, $TASK_TYPE points at it
 //	provider [-key]            the models that $PROVIDER was asked for, in order, or the credential that came last
+//	agent-reached TASK_TYPE    wait until a run has come to it
 //	agent-ledger TASK_TYPE     what it was asked, in order, once all of that is over: route, request_id, `answered` or `cut`
 func TestStories(t *testing.T) {
 	t.Parallel()
@@ -53,7 +54,7 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "crash": cmdCrash, "drain": cmdDrain, "http": cmdHTTP, "sse": cmdSSE, "ledger": cmdLedger,
-			"agent": cmdAgent, "agent-ledger": cmdAgentLedger, "asked": cmdAsked, "clone": cmdClone, "provider": cmdProvider,
+			"agent": cmdAgent, "agent-reached": cmdAgentReached, "agent-ledger": cmdAgentLedger, "asked": cmdAsked, "clone": cmdClone, "provider": cmdProvider,
 		},
 	})
 }

@@ -26,6 +26,14 @@ func agentsOf(ts *testscript.TestScript) *storyAgents {
 	return all
 }
 
+func agentOf(ts *testscript.TestScript, taskType string) *agent.Agent {
+	a := agentsOf(ts).byType[taskType]
+	if a == nil {
+		ts.Fatalf("there is no agent of %s", taskType)
+	}
+	return a
+}
+
 func cmdAgent(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: agent TASK_TYPE [FAULT]")
@@ -46,11 +54,12 @@ func cmdAgent(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(file.Close())
 }
 
+func cmdAgentReached(ts *testscript.TestScript, _ bool, args []string) {
+	agentOf(ts, args[0]).WaitRun(1)
+}
+
 func cmdAgentLedger(ts *testscript.TestScript, _ bool, args []string) {
-	a := agentsOf(ts).byType[args[0]]
-	if a == nil {
-		ts.Fatalf("there is no agent of %s", args[0])
-	}
+	a := agentOf(ts, args[0])
 	for _, r := range a.Ledger() {
 		<-r.Closed()
 		how := "answered"

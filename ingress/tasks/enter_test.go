@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -380,7 +381,9 @@ func TestOneEnd(t *testing.T) {
 				case 3:
 					st, err := w.ledger.Load(t.Context(), ref)
 					if err == nil && st.Settled == nil && !fold(st).Over() && !fold(st).Canceled {
-						win("expire", w.ledger.Append(t.Context(), st, settled(schemas.OutcomeExpired)))
+						end := settled(schemas.OutcomeExpired)
+						end.Settled.Message = strconv.Itoa(i) // the clock stands still: nothing else tells two workers apart
+						win("expire", w.ledger.Append(t.Context(), st, end))
 					}
 				}
 			})

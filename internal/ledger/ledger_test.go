@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"sync"
@@ -176,6 +177,7 @@ func TestWakesDoNotFence(t *testing.T) {
 func TestCancelYieldsToWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
+		kind   schemas.Kind // http where it is empty
 		next   schemas.Event
 		fenced bool
 	}{
@@ -186,11 +188,15 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 		"started":   {next: schemas.Event{Type: schemas.EventStarted}, fenced: true},
 		"attempt":   {next: schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1}}, fenced: true},
 		"waiting":   {next: schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{}}, fenced: true},
+
+		"the end of a task": {kind: schemas.KindTask, next: schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeExpired}}, fenced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, log := setup(memlog.Hooks{})
-			st, _, err := l.Claim(t.Context(), action("f"))
+			a := action("f")
+			a.Kind = cmp.Or(tt.kind, a.Kind)
+			st, _, err := l.Claim(t.Context(), a)
 			require.NoError(t, err)
 			other, err := l.Load(t.Context(), st.Ref)
 			require.NoError(t, err)

@@ -141,7 +141,8 @@ func same(r schemas.Record, m schemas.Append) bool {
 // cancel does not unmake what a call brought, so that, its result and the action's
 // end still stand; but nothing new is begun after it by a writer who has not seen it.
 // And a request to cancel may be made whatever an action is at, until it has ended: who
-// asks for a stop does not race with the worker that is to be stopped.
+// asks for a stop does not race with the worker that is to be stopped. A task has no call
+// that could have brought something: of its ends the first one written counts.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
 	ref, tail, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
@@ -152,7 +153,7 @@ func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) boo
 		return true
 	}
 	between, err := Decode(r.Data)
-	if err != nil || !schemas.Lies(ref.Kind, between.Type, tail) || !follows(next, between.Type) {
+	if err != nil || !schemas.Lies(ref.Kind, between.Type, tail) || !follows(st.Kind, next, between.Type) {
 		return false
 	}
 	st.apply(r, between)
@@ -160,7 +161,7 @@ func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) boo
 }
 
 // follows reports whether an event may stand behind one that its writer has not seen.
-func follows(next, between schemas.EventType) bool {
+func follows(kind schemas.Kind, next, between schemas.EventType) bool {
 	if next == schemas.EventCancel {
 		switch between {
 		case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventWaiting, schemas.EventProgress, schemas.EventDelta:
@@ -173,7 +174,9 @@ func follows(next, between schemas.EventType) bool {
 		return false
 	}
 	switch next {
-	case schemas.EventAttempted, schemas.EventSettled, schemas.EventProgress, schemas.EventDelta:
+	case schemas.EventSettled:
+		return kind != schemas.KindTask
+	case schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta:
 		return true
 	default:
 		return false
