@@ -180,7 +180,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 		Durability: a.cfg.Durability, Class: st.Action.Class,
 	}
 	if !duplicate {
-		out.Before = st.Seq - 1
+		out.Before = st.Events[0].Seq - 1 // others may stand behind it by now, where the acknowledgement was lost
 	}
 	if err := a.cfg.Barrier(ctx); err != nil {
 		return out, unknown(err, action.IDSource)

@@ -1,6 +1,7 @@
 package accept_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ type world struct {
 	mu             sync.Mutex
 	before, after  error
 	barrier, reads error
+	meanwhile      func() error // once, when the next message is stored
 	barriers       int
 	now            time.Time
 }
@@ -47,8 +49,17 @@ func setup(tb testing.TB) *world {
 	layout := schemas.Layout{Partitions: 2, Lanes: 8}
 	w.log = memlog.New(layout, w.clock, memlog.Hooks{
 		Before: func(schemas.Append) error { return get(&w.before) },
-		After:  func(schemas.Append, uint64) error { return get(&w.after) },
-		Read:   func() error { return get(&w.reads) },
+		After: func(schemas.Append, uint64) error {
+			w.mu.Lock()
+			f := w.meanwhile
+			w.meanwhile = nil
+			w.mu.Unlock()
+			if f != nil {
+				return f()
+			}
+			return get(&w.after)
+		},
+		Read: func() error { return get(&w.reads) },
 	})
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.Acceptor = accept.New(w.ledger, accept.Config{
@@ -194,6 +205,31 @@ func TestLargePayloadIsPutAside(t *testing.T) {
 	got, err := w.ledger.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob)
 	require.NoError(t, err)
 	require.Equal(t, payload, string(got))
+}
+
+// TestBeforeIsWhereTheHistoryBegins, also where the claim's acknowledgement was lost and
+// a worker has been there by the time that the log is read back.
+func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, err := w.Accept(t.Context(), request(byID("other"), `{}`))
+	require.NoError(t, err)
+	w.set(func() {
+		w.meanwhile = func() error {
+			st, err := w.ledger.Find(t.Context(), "t", "r1")
+			if err == nil {
+				err = w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{}})
+			}
+			return cmp.Or(err, fault.ErrUnavailable)
+		}
+	})
+	out, err := w.Accept(t.Context(), request(byID("r1"), `{}`))
+	require.NoError(t, err)
+	require.False(t, out.Receipt.Duplicate)
+	st, err := w.ledger.Find(t.Context(), "t", "r1")
+	require.NoError(t, err)
+	require.Len(t, st.Events, 2)
+	require.Equal(t, st.Events[0].Seq-1, out.Before)
 }
 
 func TestRepeatOfRequestID(t *testing.T) {

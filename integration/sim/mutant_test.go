@@ -86,7 +86,9 @@ func (h hasty) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool
 		defer cancel()
 		_, _, _ = h.Ledger.Claim(ctx, a) // it will be there
 	}()
-	return &ledger.State{Ref: schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}, Action: a, Seq: 1}, false, nil
+	st := &ledger.State{Ref: schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}, Action: a, Seq: 1}
+	st.Events = []ledger.Sequenced{{Seq: 1, Event: schemas.Event{Type: schemas.EventAccepted, Action: &a}}}
+	return st, false, nil
 }
 
 // append is a message as the log takes it.
