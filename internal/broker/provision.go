@@ -18,6 +18,9 @@ const (
 	// evidenceWindow is how long a repeat of a record's id stores nothing. It
 	// must outlast a worker's crash, restart and redelivery.
 	evidenceWindow = 10 * time.Minute
+	// logWindow is the least that a server takes: a record of the log has no such id, and
+	// when it starts it reads back all that the window holds.
+	logWindow = 100 * time.Millisecond
 	// maxAckPending bounds the messages of a consumer that all workers hold
 	// together, delayed ones included.
 	maxAckPending = 8192
@@ -159,6 +162,7 @@ func (b *Broker) logStream(p int) jetstream.StreamConfig {
 		MaxAge:            b.cfg.History,
 		Storage:           jetstream.FileStorage,
 		Replicas:          b.cfg.Replicas,
+		Duplicates:        logWindow,
 		AllowDirect:       true,
 		AllowMsgSchedules: true,
 		AllowRollup:       true, // how a newer schedule replaces an older one
