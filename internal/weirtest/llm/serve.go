@@ -32,7 +32,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		x.act = s.act(record)
 		done := x.complete()
 		x.end()
-		record.done.Store(done && !x.Ended())
+		record.done.Store(done) // its caller may leave as soon as it has all
 		return
 	}
 	record.done.Store(!x.Ended())
@@ -47,7 +47,7 @@ func (x *Exchange) complete() bool {
 	switch {
 	case x.act.Answer != nil:
 		x.act.Answer(x)
-		return true
+		return !x.Ended()
 	case f == Hang:
 		x.Await()
 		return false
