@@ -60,9 +60,10 @@ func (g *garden) add(c canary) string {
 // what looks like an id or a date leaks these.
 func (g *garden) shapes() map[string]string {
 	shapes := map[string]string{
-		"ssn":   fmt.Sprintf("900-%02d-%04d", number(90)+10, number(9000)+1000),
-		"mrn":   fmt.Sprintf("MRN-%d-%d", number(9e8)+1e8, number(9e8)+1e8),
-		"birth": fmt.Sprintf("1%03d-%02d-%02dT%02d:%02d:%02d.%06d", number(800)+100, number(12)+1, number(28)+1, number(24), number(60), number(60), number(1e6)),
+		"ssn": fmt.Sprintf("900-%02d-%04d", number(90)+10, number(9000)+1000),
+		"mrn": fmt.Sprintf("MRN-%d-%d", number(9e8)+1e8, number(9e8)+1e8),
+		// No time that Weir or a server writes ends like it.
+		"birth": fmt.Sprintf("1%03d-%02d-%02dT%02d:%02d:%02d+13:%02d", number(800)+100, number(12)+1, number(28)+1, number(24), number(60), number(60), number(60)),
 		"mail":  "p" + random(6) + "@example." + random(4),
 	}
 	for class, text := range shapes {
