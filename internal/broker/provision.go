@@ -18,8 +18,8 @@ const (
 	// evidenceWindow is how long a repeat of a record's id stores nothing. It
 	// must outlast a worker's crash, restart and redelivery.
 	evidenceWindow = 10 * time.Minute
-	// logWindow is the least that a server takes: a record of the log has no such id, and
-	// when it starts it reads back all that the window holds.
+	// logWindow is the least that a server takes. Records of the log have no such ids,
+	// and a server that starts reads back all records that the window holds.
 	logWindow = 100 * time.Millisecond
 	// maxAckPending bounds the messages of a consumer that all workers hold
 	// together, delayed ones included.
