@@ -59,6 +59,11 @@ sim: ## simulate crashes, pauses and lost words for ten minutes
 powercut: ## cut the power 60 times under load (as root)
 	$(GO) test ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
 
+FAULTS := $(GO) test ./integration/faults -count 1 -v
+.PHONY: faults
+faults: ## break a cluster of three servers in every known way, under load
+	$(FAULTS) -run 'TestFaults$$' -timeout 120m -faults.all
+
 FUZZTIME ?= 10s
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (default 10s)

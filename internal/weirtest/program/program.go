@@ -3,6 +3,7 @@ package program
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,25 @@ func Start(binary, data string, args ...string) (*Program, error) {
 
 // StartAs is Start with attributes of the process, as another user's.
 func StartAs(binary string, as *syscall.SysProcAttr, data string, args ...string) (*Program, error) {
+	return Run(binary, How{As: as, Args: append([]string{"--data", data}, args...)})
+}
+
+// How says how the program is run.
+type How struct {
+	// Command is the one that serves; default serve.
+	Command string
+	// Args come behind --listen on a free port, and Environ is added to the environment.
+	Args, Environ []string
+	As            *syscall.SysProcAttr
+}
+
+// Run runs a command that serves and returns when it is ready. A start that ended is an
+// *Ended.
+func Run(binary string, how How) (*Program, error) {
 	p := &Program{exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...) //nolint:gosec,noctx // a test names it
-	p.cmd.SysProcAttr = as
+	p.cmd = exec.Command(binary, append([]string{cmp.Or(how.Command, "serve"), "--listen", "127.0.0.1:0"}, how.Args...)...) //nolint:gosec,noctx // a test names it
+	p.cmd.SysProcAttr = how.As
+	p.cmd.Env = append(os.Environ(), how.Environ...)
 	p.cmd.Dir = filepath.Dir(binary)
 	p.cmd.Stderr = p
 	stdout, err := p.cmd.StdoutPipe()
@@ -112,6 +129,12 @@ func (p *Program) Said() string {
 
 // PID is the process's.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed when the process has ended.
+func (p *Program) Exited() <-chan struct{} { return p.exited }
+
+// Signal sends the process one, as SIGSTOP and SIGCONT.
+func (p *Program) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Kill ends the process at once, as a crash would, and waits for it.
 func (p *Program) Kill() {

@@ -1,0 +1,181 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/history"
+	"weir/schemas"
+)
+
+// row is one fault and how it is brought about.
+type row struct {
+	number, title string
+	// short: it is part of the selection.
+	short bool
+	// load is what is asked for meanwhile.
+	load crowd.Config
+	// fault befalls what is at work. It says how often it did, by what it did.
+	fault func(ctx context.Context, s *scene) error
+}
+
+// scene is a row while it is played.
+type scene struct {
+	*rig
+	row
+	crowd  *crowd.Crowd
+	chance *rand.Rand
+
+	// certain: nobody may have been left in doubt about a call.
+	certain    bool
+	bit        map[string]int
+	counts     crowd.Counts
+	actions    int
+	took       time.Duration
+	violations []history.Violation
+}
+
+// bite counts what the fault did: a row that did nothing has shown nothing.
+func (s *scene) bite(what string, n int) { s.bit[what] += n }
+
+const (
+	// patience bounds a row of the selection.
+	patience = 90 * time.Second
+	// warm is how much is told before a fault comes, and again behind it.
+	warm = 15
+)
+
+// TestFaults: whatever befalls servers, nodes and the lines between them, clients, the
+// target and the log agree afterwards, and nothing is left under way.
+func TestFaults(t *testing.T) { //nolint:paralleltest // each fault has the machine to itself
+	begin := *seed
+	if begin == 0 {
+		begin = rand.Uint64()
+	}
+	t.Logf("seed %d (-faults.seed)", begin)
+	var rows []row
+	for _, r := range every() {
+		if (r.short || *all) && strings.Contains(r.number+" "+r.title, *only) {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) == 0 {
+		t.Fatalf("no fault is called %q", *only)
+	}
+	rig := newRig(t, cluster.Config{})
+	var played []*scene
+	defer func() { t.Log(table(played)) }()
+	for i, r := range rows {
+		s := &scene{rig: rig, row: r, chance: rand.New(rand.NewPCG(begin, uint64(i))), bit: map[string]int{}}
+		played = append(played, s)
+		if !t.Run(s.slug(), s.test) {
+			return // what is broken may break what follows
+		}
+	}
+}
+
+func (s *scene) slug() string {
+	return strings.ToLower(s.number) + "-" + strings.NewReplacer(" ", "-", ",", "").Replace(s.title)
+}
+
+func (s *scene) test(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), long(patience, 20*time.Minute))
+	defer cancel()
+	begun := time.Now()
+	err := s.play(ctx)
+	s.took = time.Since(begun)
+	t.Logf("%d actions, %+v, %v", s.actions, s.counts, s.bit)
+	require.NoError(t, err)
+	for i, v := range s.violations {
+		if i == 20 {
+			t.Errorf("and %d more", len(s.violations)-i)
+			break
+		}
+		t.Error(v)
+	}
+	assert.NotEmpty(t, s.bit, "the fault must say what it did")
+	for what, n := range s.bit {
+		assert.Positive(t, n, "it never came to this: %s", what)
+	}
+}
+
+// play brings the fault about under load, heals, and judges.
+func (s *scene) play(ctx context.Context) error {
+	if err := s.log.begin(ctx); err != nil {
+		return err
+	}
+	load := s.load
+	load.Name = s.slug()
+	s.crowd = s.rig.crowd(load)
+	s.crowd.Start(ctx)
+	err := s.goOn(ctx, "the load")
+	if err == nil {
+		err = s.fault(ctx, s)
+	}
+	err = errors.Join(err, s.heal(ctx))
+	if err == nil {
+		err = s.goOn(ctx, "the load behind it")
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.crowd.Rest(); err != nil {
+		return err
+	}
+	s.counts = s.crowd.Counts()
+	return s.judge(ctx)
+}
+
+// goOn waits until some more ends were told.
+func (s *scene) goOn(ctx context.Context, what string) error {
+	told := s.crowd.Counts().Told
+	return s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm })
+}
+
+// judge reads the three ledgers.
+func (s *scene) judge(ctx context.Context) error {
+	var run history.Run
+	var err error
+	if run.Left, err = s.log.drained(ctx); err != nil {
+		return err
+	}
+	s.crowd.Fill(&run)
+	if err := s.log.fill(ctx, &run); err != nil {
+		return err
+	}
+	s.actions = len(history.Read(run.Log))
+	s.violations = history.Check(run, history.Bounds{})
+	for _, a := range history.Read(run.Log) {
+		if end := a.Settled(); s.certain && end != nil && end.Outcome == schemas.OutcomeUnknown {
+			s.violations = append(s.violations, history.Violation{Invariant: s.number, Tenant: a.Tenant, Subject: a.ID, Detail: "its outcome is unknown, and nothing was killed"})
+		}
+	}
+	return nil
+}
+
+// table is what a run did, for people.
+func table(played []*scene) string {
+	var b strings.Builder
+	b.WriteString("\n| fault | what | actions | requests unheard | longest gap | it did | violations |\n|---|---|---|---|---|---|---|\n")
+	for _, s := range played {
+		var did []string
+		for _, what := range slices.Sorted(maps.Keys(s.bit)) {
+			did = append(did, fmt.Sprintf("%s %d", what, s.bit[what]))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %s | %d |\n", s.number, s.title, s.actions, s.counts.Unheard,
+			s.counts.Gap.Round(100*time.Millisecond), strings.Join(did, ", "), len(s.violations))
+	}
+	return b.String()
+}

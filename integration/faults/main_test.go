@@ -1,0 +1,57 @@
+// Package faults_test breaks a cluster in every way that is known, under load, and holds
+// what is left against Weir's invariants: three real NATS servers, real processes of Weir,
+// and links between all of them that can be cut, held and slowed.
+package faults_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/program"
+)
+
+// The programs, built once.
+var weirBinary, natsBinary string
+
+var (
+	all   = flag.Bool("faults.all", false, "every fault, and as often as it takes; else a selection, once")
+	only  = flag.String("faults.only", "", "run the faults alone whose number or title holds this")
+	seed  = flag.Uint64("faults.seed", 0, "what chance begins with; 0 takes another one each time")
+	kills = flag.Int("faults.kills", 20, "how many servers F19 kills with -faults.all")
+	older = flag.String("faults.older", "", "the program of another version, which F37 changes to and back; empty: the same one")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-faults-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if weirBinary, err = program.Build(dir, "-tags", "failpoints"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if natsBinary, err = cluster.BuildServer(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// long is a duration for the whole, and short one for the selection.
+func long(short, long time.Duration) time.Duration {
+	if *all {
+		return long
+	}
+	return short
+}

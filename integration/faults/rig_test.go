@@ -1,0 +1,213 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/crowd"
+	"weir/schemas"
+)
+
+// rig is a cluster, the nodes on it, and the target of their calls.
+type rig struct {
+	dir     string
+	layout  schemas.Layout
+	cluster *cluster.Cluster
+	target  *crowd.Target
+	nodes   []*node
+	log     *log
+
+	turn atomic.Uint64
+}
+
+// assembly is what is on a cluster.
+func assembly() []role {
+	serve := role{command: "serve", write: true, read: true, work: true}
+	return []role{serve, serve, serve}
+}
+
+// newRig starts everything, and ends it with the test.
+func newRig(t *testing.T, with cluster.Config) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	r := &rig{dir: t.TempDir(), layout: schemas.Layout{Partitions: 2, Lanes: 8}, target: crowd.NewTarget()}
+	t.Cleanup(func() {
+		r.target.Release()
+		r.target.CloseClientConnections()
+		r.target.Close()
+	})
+	with.Binary, with.Dir = natsBinary, filepath.Join(r.dir, "nats")
+	require.NoError(t, os.MkdirAll(with.Dir, 0o700))
+	var err error
+	r.cluster, err = cluster.Start(ctx, with)
+	require.NoError(t, err)
+	t.Cleanup(r.cluster.Stop)
+	t.Cleanup(func() {
+		for _, n := range r.nodes {
+			n.kill()
+			if t.Failed() {
+				t.Logf("%s: %s", n.name, last(n.stderr()))
+			}
+		}
+	})
+	for i, role := range assembly() {
+		n, err := r.newNode(ctx, fmt.Sprintf("%s%d", role.command, i), role)
+		require.NoError(t, err)
+		require.NoError(t, n.start())
+		r.nodes = append(r.nodes, n)
+	}
+	for _, n := range r.nodes {
+		require.NoError(t, n.ready(ctx))
+	}
+	r.log, err = openLog(r.cluster.Direct(), r.layout)
+	require.NoError(t, err)
+	t.Cleanup(r.log.close)
+	require.NoError(t, r.log.begin(ctx))
+	require.NoError(t, r.cluster.Healthy(ctx))
+	return r
+}
+
+// last is the end of a long text.
+func last(text string) string {
+	if n := 6000; len(text) > n {
+		return "…" + text[len(text)-n:]
+	}
+	return text
+}
+
+// that are the nodes that do something.
+func (r *rig) that(do func(role) bool) []*node {
+	var some []*node
+	for _, n := range r.nodes {
+		if do(n.role) {
+			some = append(some, n)
+		}
+	}
+	return some
+}
+
+func (r *rig) workers() []*node { return r.that(func(o role) bool { return o.work }) }
+func (r *rig) writers() []*node { return r.that(func(o role) bool { return o.write }) }
+
+// somewhere is the address of one of those that do it, another one each time.
+func (r *rig) somewhere(do func(role) bool) string {
+	some := r.that(do)
+	for range some {
+		if url := some[r.turn.Add(1)%uint64(len(some))].url(); url != "" {
+			return url
+		}
+	}
+	return ""
+}
+
+// crowd is one whose names begin with a word.
+func (r *rig) crowd(cfg crowd.Config) *crowd.Crowd {
+	cfg.Target = r.target
+	cfg.Write = func() string { return r.somewhere(func(o role) bool { return o.write }) }
+	cfg.Read = func() string { return r.somewhere(func(o role) bool { return o.read }) }
+	return crowd.New(cfg)
+}
+
+// heal ends every fault and returns when all is up.
+func (r *rig) heal(ctx context.Context) error {
+	r.target.Release()
+	r.target.Takes(0)
+	r.cluster.Heal()
+	for _, s := range r.cluster.Servers {
+		if s.Ended() {
+			if err := s.Start(ctx); err != nil {
+				return err
+			}
+		} else if err := s.Resume(); err != nil {
+			return err
+		}
+	}
+	if err := r.cluster.Healthy(ctx); err != nil {
+		return fmt.Errorf("the cluster does not heal: %w", err)
+	}
+	for _, n := range r.nodes {
+		if err := n.resume(); err != nil {
+			return err
+		}
+		if n.ended() {
+			n.kill()
+			if err := n.start(); err != nil {
+				return err
+			}
+		}
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart ends a node and starts it anew, with faults armed.
+func (r *rig) restart(ctx context.Context, n *node, environ ...string) error {
+	if err := n.terminate(ctx); err != nil {
+		return err
+	}
+	if err := n.start(environ...); err != nil {
+		return err
+	}
+	return n.ready(ctx)
+}
+
+// fetch is one request; status 0: no answer.
+func fetch(ctx context.Context, method, url, body string, header ...string) (status int, text string) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(data)
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// until asks again until it is so.
+func until(ctx context.Context, what string, so func() bool) error {
+	for !so() {
+		if err := rest(ctx, 20*time.Millisecond); err != nil {
+			return errors.Join(fmt.Errorf("waiting for %s", what), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package faults_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/schemas"
+)
+
+// roll ends each node with SIGTERM under load and has one of another version take its
+// place; in the whole, then the same the other way round. Nobody is left in doubt by it.
+func roll(ctx context.Context, s *scene) error {
+	for _, binary := range []string{cmp.Or(*older, weirBinary), weirBinary}[:s.times(1, 2)] {
+		for _, n := range s.nodes {
+			if err := n.terminate(ctx); err != nil {
+				return fmt.Errorf("%s did not end as asked: %w", n.name, err)
+			}
+			if err := n.startAs(binary); err != nil {
+				return err
+			}
+			if err := n.ready(ctx); err != nil {
+				return err
+			}
+			s.bite("nodes changed", 1)
+			if err := s.goOn(ctx, "the load with another "+n.name); err != nil {
+				return err
+			}
+		}
+	}
+	s.certain = true
+	return nil
+}
+
+// stepDown has every group of the log choose another leader, several times, under load.
+func stepDown(ctx context.Context, s *scene) error {
+	groups := []string{"META.LEADER.STEPDOWN", "STREAM.LEADER.STEPDOWN." + schemas.EvidenceStream}
+	for _, name := range s.log.partitions() {
+		groups = append(groups, "STREAM.LEADER.STEPDOWN."+name)
+	}
+	err := s.log.queues(ctx, func(stream string, info *jetstream.ConsumerInfo) error {
+		groups = append(groups, "CONSUMER.LEADER.STEPDOWN."+stream+"."+info.Name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for range s.times(1, 5) {
+		for _, group := range groups {
+			if err := s.log.stepDown(ctx, group); err != nil {
+				return err
+			}
+			s.bite("leaders asked to step down", 1)
+		}
+		if err := s.goOn(ctx, "the load under other leaders"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/crowd"
+	"weir/schemas"
+)
+
+// killServers kills the leader of a partition, one of its followers and the leader of the
+// cluster, one after the other; each is started again when the load has gone on without it.
+func killServers(ctx context.Context, s *scene) error {
+	rounds := 1
+	if *all {
+		rounds = (*kills + 2) / 3
+	}
+	for range rounds {
+		for _, which := range []string{"stream leaders", "followers", "cluster leaders"} {
+			group := schemas.LogStream(s.chance.IntN(s.layout.Partitions))
+			if which == "cluster leaders" {
+				group = ""
+			}
+			i, err := s.cluster.Leader(ctx, group)
+			if err != nil {
+				return err
+			}
+			if which == "followers" {
+				i = (i + 1) % cluster.Size
+			}
+			s.cluster.Servers[i].Kill()
+			s.bite(which+" killed", 1)
+			if err := s.goOn(ctx, "the load goes on without "+s.cluster.Servers[i].Name); err != nil {
+				return err
+			}
+			if err := s.revive(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// revive starts the servers that were killed.
+func (s *scene) revive(ctx context.Context) error {
+	for _, server := range s.cluster.Servers {
+		if server.Ended() {
+			if err := server.Start(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return s.cluster.Healthy(ctx)
+}
+
+// killTwo kills two servers: nothing is accepted meanwhile, and nothing was lost.
+func killTwo(ctx context.Context, s *scene) error {
+	first := s.chance.IntN(cluster.Size)
+	s.cluster.Servers[first].Kill()
+	s.cluster.Servers[(first+1)%cluster.Size].Kill()
+	refused, err := s.refused(ctx)
+	if err != nil {
+		return err
+	}
+	s.bite("refused", refused)
+	return s.revive(ctx)
+}
+
+// killAll kills every server at once.
+func killAll(ctx context.Context, s *scene) error {
+	for range 3 {
+		for _, server := range s.cluster.Servers {
+			server.Kill()
+		}
+		s.bite("servers killed", cluster.Size)
+		refused, err := s.refused(ctx)
+		if err != nil {
+			return err
+		}
+		s.bite("refused", refused)
+		if err := s.revive(ctx); err != nil {
+			return err
+		}
+		if err := s.goOn(ctx, "the load goes on"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused asks every node for an action while the log cannot be written: each says so, with
+// 503 and when to come again.
+func (s *scene) refused(ctx context.Context) (int, error) {
+	nodes := s.writers()
+	for _, n := range nodes {
+		o := s.crowd.Order(crowd.Post)
+		o.Async = true
+		a, err := s.crowd.Ask(ctx, n.url(), o)
+		if !errors.Is(err, crowd.ErrAway) {
+			return 0, fmt.Errorf("%s without a log: %+v, %w", n.name, a, err)
+		}
+		s.crowd.Send(ctx, o) // what was refused may be on the log all the same, or not
+	}
+	return len(nodes), nil
+}
+
+// isolateLeader cuts a partition's leader off from its followers, while every node still
+// reaches it.
+func isolateLeader(ctx context.Context, s *scene) error {
+	for range s.times(1, 3) {
+		i, err := s.cluster.Leader(ctx, schemas.LogStream(0))
+		if err != nil {
+			return err
+		}
+		s.cluster.Isolate(i)
+		if err := s.elsewhere(ctx, i, schemas.LogStream(0)); err != nil {
+			return err
+		}
+		if err := rest(ctx, long(2*time.Second, 8*time.Second)); err != nil {
+			return err
+		}
+		s.cluster.Heal()
+		if err := s.cluster.Healthy(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elsewhere waits until another server than i leads a group.
+func (s *scene) elsewhere(ctx context.Context, i int, group string) error {
+	other := (i + 1) % cluster.Size
+	return until(ctx, "another leader of "+group, func() bool {
+		state, err := s.cluster.Servers[other].State(ctx)
+		name := state.Leaders[group]
+		if err != nil || name == "" || name == s.cluster.Servers[i].Name {
+			return false
+		}
+		s.bite("leaders changed", 1)
+		return true
+	})
+}
+
+// times is how often something is done, in the selection and in the whole.
+func (s *scene) times(short, long int) int {
+	if *all {
+		return long
+	}
+	return short
+}

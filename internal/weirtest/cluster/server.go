@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// BuildServer makes the NATS server of the module in a folder and returns its path.
+func BuildServer(dir string, args ...string) (string, error) {
+	path := filepath.Join(dir, "nats-server")
+	build := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "github.com/nats-io/nats-server/v2")...) //nolint:gosec,noctx // a test names it
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building nats-server: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+// Server is one NATS server, a process of its own.
+type Server struct {
+	// Name is n0, n1 and so on. Store is where it keeps its messages.
+	Name, Store string
+
+	binary, config  string
+	client, monitor string // addresses
+	environ         []string
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{}
+	log    bytes.Buffer
+}
+
+// Write takes the process's output.
+func (s *Server) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+// Said is what the process has written.
+func (s *Server) Said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+// Start runs the process and returns when it takes connections.
+func (s *Server) Start(ctx context.Context) error {
+	cmd := exec.Command(s.binary, "-c", s.config) //nolint:gosec,noctx // it ends when it is killed
+	cmd.Env = append(os.Environ(), s.environ...)
+	cmd.Stdout, cmd.Stderr = s, s
+	exited := make(chan struct{})
+	s.mu.Lock()
+	err := cmd.Start()
+	s.cmd, s.exited = cmd, exited
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait()
+	}()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", s.client)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("%s ended: %s", s.Name, s.Said())
+		case <-ctx.Done():
+			return fmt.Errorf("%s takes no connections: %w", s.Name, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the process at once and waits for it.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	cmd, exited := s.cmd, s.exited
+	s.mu.Unlock()
+	if cmd == nil || cmd.Process == nil {
+		return
+	}
+	_ = cmd.Process.Signal(syscall.SIGKILL)
+	<-exited
+}
+
+// Pause stops the process where it is, until Resume.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Signal(sig)
+}
+
+// Ended reports whether the process has ended.
+func (s *Server) Ended() bool {
+	s.mu.Lock()
+	exited := s.exited
+	s.mu.Unlock()
+	select {
+	case <-exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// State is what a server says of the message store that it is part of.
+type State struct {
+	// Leader is who leads the cluster; empty: nobody.
+	Leader string
+	// Leaders are those of the streams and of the consumers, by name: "S" and "S/C".
+	Leaders map[string]string
+	// Behind are the groups that lack a leader, or have a follower that is not up to date.
+	Behind []string
+}
+
+// errSilent is a server that does not say.
+var errSilent = errors.New("the server does not say")
+
+// State asks the server.
+func (s *Server) State(ctx context.Context) (State, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.monitor+"/jsz?accounts=true&streams=true&consumers=true", http.NoBody)
+	if err != nil {
+		return State{}, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return State{}, errors.Join(errSilent, err)
+	}
+	defer resp.Body.Close()
+	var doc jsz
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		return State{}, errors.Join(errSilent, err)
+	}
+	return doc.state(s.Name), nil
+}
+
+// jsz is the part of a server's report that is read.
+type jsz struct {
+	Meta struct {
+		Leader string `json:"leader"`
+	} `json:"meta_cluster"`
+	Accounts []struct {
+		Streams []struct {
+			Name      string `json:"name"`
+			Cluster   group  `json:"cluster"`
+			Consumers []struct {
+				Name    string `json:"name"`
+				Cluster group  `json:"cluster"`
+			} `json:"consumer_detail"`
+		} `json:"stream_detail"`
+	} `json:"account_details"`
+}
+
+type group struct {
+	Leader   string `json:"leader"`
+	Replicas []struct {
+		Name    string `json:"name"`
+		Current bool   `json:"current"`
+		Offline bool   `json:"offline"`
+	} `json:"replicas"`
+}
+
+// state is what a server may say: of followers its leader alone knows.
+func (d jsz) state(of string) State {
+	s := State{Leader: d.Meta.Leader, Leaders: map[string]string{}}
+	note := func(name string, g group) {
+		s.Leaders[name] = g.Leader
+		behind := g.Leader == ""
+		for _, r := range g.Replicas {
+			behind = behind || g.Leader == of && (r.Offline || !r.Current)
+		}
+		if behind {
+			s.Behind = append(s.Behind, name)
+		}
+	}
+	for _, a := range d.Accounts {
+		for _, st := range a.Streams {
+			note(st.Name, st.Cluster)
+			for _, c := range st.Consumers {
+				note(st.Name+"/"+c.Name, c.Cluster)
+			}
+		}
+	}
+	return s
+}
+
+// settings is a server's configuration file.
+func (c *Cluster) settings(i int) string {
+	var routes []string
+	for j := range c.Servers {
+		if j != i {
+			routes = append(routes, "nats://"+c.routes[i][j].Addr())
+		}
+	}
+	s := c.Servers[i]
+	return fmt.Sprintf(`server_name: %s
+listen: %s
+http: %s
+ping_interval: "2s"
+ping_max: 2
+write_deadline: "5s"
+jetstream: {store_dir: %q, max_file_store: %d, max_mem: 64MB, sync_interval: %s}
+cluster: {
+  name: c
+  listen: %s
+  # Neither clients nor servers learn addresses that lead round the links.
+  no_advertise: true
+  advertise: "127.0.0.1:1"
+  ping_interval: "2s"
+  ping_max: 2
+  routes: [%s]
+}
+`, s.Name, s.client, s.monitor, s.Store, c.config.room(i), c.config.sync(), c.ports[i], strings.Join(routes, ", "))
+}
