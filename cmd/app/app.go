@@ -207,7 +207,7 @@ func (a *App) layout() schemas.Layout {
 func (a *App) openBroker(ctx context.Context) error {
 	cfg := broker.Config{
 		URL: a.cfg.NATS.URL, Creds: a.cfg.NATS.Creds, Layout: a.layout(), History: a.cfg.Log.History,
-		Durability: a.cfg.Log.Durability, Logger: a.log, Metrics: a.metrics,
+		Durability: a.cfg.Log.Durability, Logger: a.log, Metrics: a.metrics, TLS: broker.TLS(a.cfg.NATS.TLS),
 	}
 	if a.cfg.Embedded() {
 		server, err := embedded.Start(embedded.Config{

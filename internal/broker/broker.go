@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
 	"weir/internal/fault"
 	"weir/schemas"
@@ -32,8 +33,14 @@ type Metrics interface {
 type Config struct {
 	// Server is the embedded server. Open neither starts nor stops it.
 	Server *embedded.Server
-	// URL is an external cluster, Creds a credentials file for it or empty.
+	// URL is an external cluster, Creds a file with credentials for it or empty: those of
+	// a .creds file, the seed of an nkey, or a user and a password as JSON.
 	URL, Creds string
+	// TLS is for the connection to a cluster. It may be empty.
+	TLS TLS
+	// Role is what this process does on a cluster, and so what it may do: see package
+	// access. Default: everything that serving takes.
+	Role access.Role
 	// Layout must be the one the log was made with; required.
 	Layout schemas.Layout
 	// History is how long records of the log are kept; default 7 days.
@@ -108,6 +115,9 @@ func (c Config) withDefaults() Config {
 		wall := c.Server.MaxBytes()
 		c.MaxBytes = wall - wall/16
 	}
+	if c.Role == "" {
+		c.Role = access.Serve
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -144,9 +154,10 @@ type Broker struct {
 	nc     *nats.Conn // for all but appends
 	writes *nats.Conn // for appends
 	js     jetstream.JetStream
-	acks   *exchange // acknowledgements of publishes
-	reads  *exchange // stored messages, apart so that they hold no acknowledgement up
-	usage  usage
+	denials
+	acks  *exchange // acknowledgements of publishes
+	reads *exchange // stored messages, apart so that they hold no acknowledgement up
+	usage usage
 
 	life context.Context //nolint:containedctx // the broker's own, ended by Close
 	end  context.CancelFunc
@@ -157,16 +168,17 @@ type Broker struct {
 	close sync.Once
 }
 
-// Open connects, makes or checks the streams and consumers, and returns the
-// log. A log that was made with another layout is refused.
+// Open connects, makes or checks the streams, queues and buckets, and returns the
+// log. A log that was made with another layout is refused. On a cluster what is as it
+// should be is left alone, and what is not is made where the user may do that; else the
+// error names `weir nats provision`. Of what the role needs to be allowed, the first
+// thing that is not is a *DeniedError.
 func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := &Broker{cfg: cfg, lives: make(map[*nats.Subscription]*live)}
-	b.usage.limit = cfg.MaxBytes
-	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
+	b := newBroker(ctx, cfg)
 	defer func() {
 		if err != nil {
 			b.Close(ctx)
@@ -175,7 +187,10 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if err := b.connect(); err != nil {
 		return nil, err
 	}
-	if err := b.provision(ctx); err != nil {
+	if err := b.checkAccess(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := b.provision(ctx); err != nil {
 		return nil, err
 	}
 	if cfg.Server != nil {
@@ -190,6 +205,13 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 		b.work.Go(b.watchUsage)
 	}
 	return b, nil
+}
+
+func newBroker(ctx context.Context, cfg Config) *Broker {
+	b := &Broker{cfg: cfg, lives: make(map[*nats.Subscription]*live)}
+	b.usage.limit = cfg.MaxBytes
+	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
+	return b
 }
 
 // Barrier returns once everything that was appended before the call would

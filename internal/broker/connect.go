@@ -24,8 +24,12 @@ func (b *Broker) connect() (err error) {
 	if b.acks, err = newExchange(b.writes); err != nil {
 		return err
 	}
-	b.reads, err = newExchange(b.nc)
-	return err
+	b.listen(b.acks)
+	if b.reads, err = newExchange(b.nc); err != nil {
+		return err
+	}
+	b.listen(b.reads)
+	return nil
 }
 
 func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
@@ -40,10 +44,11 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 	if b.cfg.Server != nil {
 		nc, err = b.cfg.Server.Connect(opts...)
 	} else {
-		if b.cfg.Creds != "" {
-			opts = append(opts, nats.UserCredentials(b.cfg.Creds))
+		var own []nats.Option
+		if own, err = b.cfg.external(); err != nil {
+			return nil, err
 		}
-		nc, err = nats.Connect(b.cfg.URL, opts...)
+		nc, err = nats.Connect(b.cfg.URL, append(opts, own...)...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the broker cannot be reached: %w", wrap(err))
@@ -60,7 +65,8 @@ func (b *Broker) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		kind = "slow_consumer"
 		b.gapped(sub)
 	case errors.Is(err, nats.ErrPermissionViolation):
-		kind = "permission"
+		b.denied(err)
+		return
 	case errors.Is(err, nats.ErrBadHeaderMsg):
 		kind = "bad_header"
 	}

@@ -34,10 +34,12 @@ type exchange struct {
 // call is one request that waits. take is called for each reply, on the
 // exchange's one goroutine, and says when the answer is complete.
 type call struct {
-	token string
-	take  func(*nats.Msg) (complete bool)
-	done  chan struct{}
-	reply *nats.Msg // the answer of a call without take
+	token   string
+	subject string // what was asked
+	take    func(*nats.Msg) (complete bool)
+	done    chan struct{}
+	reply   *nats.Msg // the answer of a call without take
+	err     error     // why there will be none
 }
 
 // errSilent is a wait that came to its end without an answer.
@@ -56,7 +58,7 @@ func newExchange(nc *nats.Conn) (*exchange, error) {
 
 // send sends m and returns what to wait on. It sets m's reply subject.
 func (x *exchange) send(m *nats.Msg, take func(*nats.Msg) bool) (*call, error) {
-	c := &call{take: take, done: make(chan struct{})}
+	c := &call{subject: m.Subject, take: take, done: make(chan struct{})}
 	x.mu.Lock()
 	x.last++
 	c.token = strconv.FormatUint(x.last, 36)
@@ -88,7 +90,7 @@ func (x *exchange) wait(ctx context.Context, c *call, timeout time.Duration) err
 	}()
 	select {
 	case <-c.done:
-		return nil
+		return c.err
 	case <-timer.C:
 		x.drop(c)
 		return fmt.Errorf("%w: %w in %s", fault.ErrUnavailable, errSilent, timeout)
@@ -110,6 +112,20 @@ func stopped() *time.Timer {
 // close gives up every call at once. The connection's owner closes the rest.
 func (x *exchange) close() { close(x.closed) }
 
+// deny gives up the calls that asked what this user may not ask: the server says so,
+// but to none of them.
+func (x *exchange) deny(subject string, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for token, c := range x.calls {
+		if c.subject == subject {
+			delete(x.calls, token)
+			c.err = err
+			close(c.done)
+		}
+	}
+}
+
 func (x *exchange) drop(c *call) {
 	x.mu.Lock()
 	delete(x.calls, c.token)
@@ -130,8 +146,13 @@ func (x *exchange) deliver(m *nats.Msg) {
 		c.reply = m
 		close(c.done)
 	case c.take(m):
-		x.drop(c)
-		close(c.done)
+		x.mu.Lock()
+		_, waits := x.calls[token] // else it was denied meanwhile
+		delete(x.calls, token)
+		x.mu.Unlock()
+		if waits {
+			close(c.done)
+		}
 	}
 }
 

@@ -31,11 +31,12 @@ const (
 
 func keysOf(bucket string) string { return "$KV." + bucket + "." }
 
-// makeBuckets makes what is missing of the buckets. They forget nothing by
-// themselves, but for leases, which mean nothing when the task's own events are
-// gone. Those that nobody follows are not republished, and that of keys is no
-// part of what observers are given.
-func (b *Broker) makeBuckets(ctx context.Context) error {
+// buckets are what is made of them. They forget nothing by themselves, but for leases,
+// which mean nothing when the task's own events are gone. Those that nobody follows are
+// not republished, and that of keys is no part of what observers are given. Who may
+// read and write which is said in package access, and a new one has to be said there.
+func (b *Broker) buckets() []jetstream.KeyValueConfig {
+	var all []jetstream.KeyValueConfig
 	for _, w := range []struct {
 		name, description, live string
 		history                 uint8
@@ -55,15 +56,9 @@ func (b *Broker) makeBuckets(ctx context.Context) error {
 		if w.live != "" {
 			cfg.RePublish = &jetstream.RePublish{Source: keysOf(w.name) + ">", Destination: w.live + ">"}
 		}
-		err := made(ctx, func(ctx context.Context) error {
-			_, err := b.js.CreateOrUpdateKeyValue(ctx, cfg)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("bucket %s: %w", w.name, wrap(err))
-		}
+		all = append(all, cfg)
 	}
-	return nil
+	return all
 }
 
 // Bucket holds one value a key, and some of those before it. In the records that

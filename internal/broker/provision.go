@@ -42,10 +42,11 @@ const (
 // made has something made that may be there, and asks again where no answer comes:
 // when two nodes want the same thing at the same time, a cluster may answer neither,
 // and whoever asks again finds it made. The pause differs, so that they part.
-func made(ctx context.Context, ask func(context.Context) error) error {
+// One that is denied is a *DeniedError.
+func (b *Broker) made(ctx context.Context, ask func(context.Context) error) error {
 	for try := 1; ; try++ {
 		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
-		err := ask(once)
+		err := b.asked(once, ask)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || try == madeTries {
 			return err
@@ -60,70 +61,11 @@ func made(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-// provision makes what is missing and brings what is there up to date.
-func (b *Broker) provision(ctx context.Context) error {
-	if err := b.checkLayout(ctx); err != nil {
-		return err
-	}
-	for p := range b.cfg.Layout.Partitions {
-		if err := b.makeStream(ctx, b.logStream(p)); err != nil {
-			return err
-		}
-		if err := b.makeQueues(ctx, p); err != nil {
-			return err
-		}
-	}
-	for _, cfg := range []jetstream.StreamConfig{b.evidenceStream(), b.deadStream()} {
-		if err := b.makeStream(ctx, cfg); err != nil {
-			return err
-		}
-	}
-	err := made(ctx, func(ctx context.Context) error {
-		_, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: schemas.BlobBucket, Description: "bodies too large for the log",
-			TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", schemas.BlobBucket, wrap(err))
-	}
-	return b.makeBuckets(ctx)
-}
-
-// makeQueues makes the consumers of a partition's work.
-func (b *Broker) makeQueues(ctx context.Context, p int) error {
-	for _, k := range schemas.Kinds() {
-		for _, t := range schemas.WorkTails(k) {
-			cfg := b.workConsumer(p, k, t)
-			err := made(ctx, func(ctx context.Context) error {
-				_, err := b.js.CreateOrUpdateConsumer(ctx, schemas.LogStream(p), cfg)
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("consumer %s of %s: %w", cfg.Durable, schemas.LogStream(p), wrap(err))
-			}
-		}
-	}
-	return nil
-}
-
-func (b *Broker) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {
-	err := made(ctx, func(ctx context.Context) error {
-		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("stream %s: %w", cfg.Name, wrap(err))
-	}
-	return nil
-}
-
 // checkLayout refuses a log that was cut another way: its actions would not
 // be found under the subjects that this layout computes.
 func (b *Broker) checkLayout(ctx context.Context) error {
 	var s jetstream.Stream
-	err := made(ctx, func(ctx context.Context) (err error) {
+	err := b.made(ctx, func(ctx context.Context) (err error) {
 		s, err = b.js.Stream(ctx, schemas.LogStream(0))
 		return err
 	})

@@ -87,6 +87,8 @@ func TestBadFiles(t *testing.T) {
 		{"log: {history: 2h}\ndeadline: {run: 3h}", "weir.yaml:1: log.history: leaves no time behind the longest deadline, 3h, to end an action before it is forgotten; with this history a deadline may be 1h45m at most"},
 		{"log: {max_bytes: 1MiB}", "weir.yaml:1: log.max_bytes: is below 16MiB; write at least that, or 0 for no limit"},
 		{"nats: {creds: /x}", "weir.yaml:1: nats.creds: is for an external cluster; set nats.url or remove it"},
+		{"nats: {tls: {ca: /x}}", "weir.yaml:1: nats.tls: is for an external cluster; set nats.url or remove it"},
+		{"nats: {url: 'nats://h', tls: {cert: /x}}", "weir.yaml:1: nats.tls: has one of cert and key; a certificate takes both"},
 		{"nats: {url: 'nats://h', listen: '127.0.0.1:4222'}", "weir.yaml:1: nats.listen: is for the embedded server; remove it or nats.url"},
 		{"nats: {listen: '4222'}", "weir.yaml:1: nats.listen: is not an address; write host:port, such as 127.0.0.1:8092"},
 		{"nats: {listen: '127.0.0.1:8092'}", "weir.yaml:1: nats.listen: is the address of listen; give it a port of its own"},

@@ -92,6 +92,13 @@ func (r *reader) checkNATS(c *Config) {
 	if c.NATS.Creds != "" && c.Embedded() {
 		r.wrong("nats.creds", "is for an external cluster; set nats.url or remove it")
 	}
+	tls := c.NATS.TLS
+	if tls != (NATSTLS{}) && c.Embedded() {
+		r.wrong("nats.tls", "is for an external cluster; set nats.url or remove it")
+	}
+	if (tls.Cert == "") != (tls.Key == "") {
+		r.wrong("nats.tls", "has one of cert and key; a certificate takes both")
+	}
 	if c.NATS.Listen != "" {
 		if !c.Embedded() {
 			r.wrong("nats.listen", "is for the embedded server; remove it or nats.url")

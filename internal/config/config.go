@@ -99,11 +99,27 @@ type NATS struct {
 	// URLs of an external cluster, with commas between them. Default none: the
 	// embedded server. A user name or password does not belong here, see creds.
 	URL string `yaml:"url"`
-	// File with the credentials for url. Default none.
+	// File with the credentials for url: a .creds file, the seed of an nkey as `weir
+	// nats init` writes it, or {"user":"…","password":"…"}. Default none.
 	Creds string `yaml:"creds"`
+	// Encryption of the connection to url.
+	TLS NATSTLS `yaml:"tls"`
 	// The address on which the embedded server takes other programs, host:port.
 	// Default none: it opens no port.
 	Listen string `yaml:"listen"`
+}
+
+// NATSTLS names the files of an encrypted connection to the broker.
+type NATSTLS struct {
+	// File with the certificates that sign those of the servers. A server that does
+	// not encrypt is then refused. Default: those of the system, where url asks for
+	// encryption with tls://.
+	CA string `yaml:"ca"`
+	// File with a certificate of this node's own, where the servers ask for one. Default
+	// none.
+	Cert string `yaml:"cert"`
+	// File with the key of cert. Default none.
+	Key string `yaml:"key"`
 }
 
 // Workers is how much is done at once.

@@ -300,7 +300,7 @@ func TestEveryVariable(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("", nil, []string{
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
-		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds",
+		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds", "WEIR_NATS_TLS_CA=/ca", "WEIR_NATS_TLS_CERT=/cert", "WEIR_NATS_TLS_KEY=/key",
 		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
@@ -316,7 +316,7 @@ func TestEveryVariable(t *testing.T) {
 		Log: config.Log{
 			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
-		NATS:          config.NATS{URL: "nats://n", Creds: "/creds"},
+		NATS:          config.NATS{URL: "nats://n", Creds: "/creds", TLS: config.NATSTLS{CA: "/ca", Cert: "/cert", Key: "/key"}},
 		Workers:       config.Workers{Slots: 9, Chats: 10, Drain: 8 * time.Second},
 		Limits:        config.Limits{Body: 2048, Chat: 65 << 10, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Connections: 99, ConnectionsPerPeer: 98},
 		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},

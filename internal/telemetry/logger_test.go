@@ -21,7 +21,7 @@ import (
 func logKeys() []string {
 	return []string{
 		"action_id", "addr", "attempt", "code", "component", "count", "duration_ms", "durability", "entry", "err_kind",
-		"kind", "method", "outcome", "partition", "request_id", "route", "seq", "status", "step", "stream", "surface",
+		"kind", "method", "outcome", "partition", "request_id", "route", "seq", "status", "step", "stream", "subject", "surface",
 		"tenant", "version", "worker",
 	}
 }

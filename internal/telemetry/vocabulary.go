@@ -83,6 +83,8 @@ func (v *vocabulary) word(key, s string) bool {
 		return in(v.surfaces, s)
 	case "stream":
 		return made(s, 64, func(c byte) bool { return 'A' <= c && c <= 'Z' || digit(c) || c == '_' })
+	case "subject": // a pattern of NATS subjects: never one that names an action
+		return s == "other" || pattern(s) && made(s, 80, func(c byte) bool { return alnum(c) || strings.IndexByte("$_.*>-", c) >= 0 })
 	case "method":
 		return schemas.KnownMethod(s)
 	case "route":
@@ -124,6 +126,9 @@ func text(value slog.Value) (string, bool) {
 		return "", false
 	}
 }
+
+// pattern says that text names many subjects, or a request to JetStream.
+func pattern(s string) bool { return strings.ContainsAny(s, "*>") || strings.HasPrefix(s, "$JS.API.") }
 
 func natural(value slog.Value) bool {
 	return value.Kind() == slog.KindUint64 || value.Kind() == slog.KindInt64 && value.Int64() >= 0

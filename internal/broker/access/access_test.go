@@ -1,0 +1,174 @@
+package access_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/access"
+	"weir/schemas"
+)
+
+const partitions = 2
+
+var layout = schemas.Layout{Partitions: partitions, Lanes: 4}
+
+func may(r access.Role, subject string) bool {
+	_, ok := access.May(access.Of(r, partitions).Publish, subject)
+	return ok
+}
+
+func hears(r access.Role, subject string) bool {
+	_, ok := access.May(access.Of(r, partitions).Subscribe, subject)
+	return ok
+}
+
+// TestWhoWritesWhat is the promise of the roles: work is made at the door alone, done
+// and told of by workers alone, and nothing is written by who reads.
+func TestWhoWritesWhat(t *testing.T) {
+	t.Parallel()
+	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
+	for subject, writers := range map[string][]access.Role{
+		layout.Subject(ref, schemas.TailAccepted):   {access.Ingress},
+		layout.Subject(ref, schemas.TailSignal):     {access.Ingress},
+		layout.Subject(ref, schemas.TailWake):       {access.Ingress, access.Worker},
+		layout.Subject(ref, schemas.TailEvent):      {access.Worker},
+		layout.Subject(ref, schemas.TailSettled):    {access.Worker},
+		layout.Schedule(ref):                        {access.Worker},
+		"weir.evidence.t.http.entry.a":              {access.Worker},
+		"weir.dead.t.http.a":                        {access.Worker},
+		schemas.CancelSubject(ref):                  {access.Ingress},
+		schemas.StatusSubject(ref):                  {access.Worker},
+		"$KV.WEIR_TOKENS.id":                        {access.Ingress},
+		"$KV.WEIR_RULES.t":                          {access.Worker},
+		"$KV.WEIR_KEYS.evidence":                    {access.Provisioner},
+		"$JS.API.STREAM.MSG.GET.KV_WEIR_KEYS":       {access.Worker, access.Provisioner},
+		"$JS.API.STREAM.CREATE.WEIR_LOG_0":          {access.Provisioner},
+		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE":       {access.Provisioner},
+		"$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_1.http": {access.Worker},
+		"$JS.ACK.WEIR_LOG_0.http.1.2.3.4.5":         {access.Worker},
+		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x": {},
+		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x":   {access.Provisioner},
+		"$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http":   {},
+		"$JS.API.STREAM.DELETE.WEIR_LOG_0":          {},
+		"$JS.API.STREAM.PURGE.WEIR_LOG_0":           {},
+		"$JS.API.STREAM.PURGE.KV_WEIR_TOKENS":       {access.Ingress},
+		"$JS.API.STREAM.MSG.DELETE.WEIR_LOG_0":      {},
+		"$JS.API.STREAM.CREATE.OTHER":               {},
+		"$JS.API.STREAM.INFO.WEIR_LOG_2":            {}, // there are two partitions
+		"weir.live.0.0.t.http.a.settled":            {},
+		"anything":                                  {},
+	} {
+		for _, r := range access.Roles() {
+			want := false
+			for _, w := range writers {
+				want = want || w == r || r == access.Serve && w != access.Provisioner
+			}
+			require.Equal(t, want, may(r, subject), "%s publishes %s", r, subject)
+		}
+	}
+}
+
+func TestWhoHearsWhat(t *testing.T) {
+	t.Parallel()
+	three := []access.Role{access.Ingress, access.Worker, access.Egress}
+	for subject, who := range map[string][]access.Role{
+		schemas.LiveRoot + ".*.*.*.*.*.*":    three,
+		schemas.LiveRoot + ".*.*.*.task.*.>": three,
+		schemas.LiveRoot + ".tokens.>":       three,
+		schemas.LiveRoot + ".rules.>":        three,
+		schemas.LiveRoot + ".evidence.>":     {access.Egress},
+		schemas.CancelRoot + ".>":            {access.Worker},
+		schemas.AgentAPIRoot + ".*":          {access.Ingress},
+		access.Ingress.Inbox() + ".x.*":      {access.Ingress},
+		schemas.LiveRoot + ".>":              {},
+		schemas.LogRoot + ".>":               {},
+		"_INBOX.>":                           {},
+		">":                                  {},
+		"$JS.API.>":                          {},
+	} {
+		for _, r := range access.Roles() {
+			want := false
+			for _, w := range who {
+				want = want || w == r
+			}
+			if r == access.Serve {
+				want = len(who) > 0 && subject != access.Ingress.Inbox()+".x.*"
+			}
+			require.Equal(t, want, hears(r, subject), "%s hears %s", r, subject)
+		}
+	}
+}
+
+func TestEachRuleSaysWhy(t *testing.T) {
+	t.Parallel()
+	check := func(p access.Permissions) {
+		for _, rules := range [][]access.Rule{p.Publish, p.Subscribe} {
+			for _, r := range rules {
+				require.NotEmpty(t, r.Why)
+				require.NotEmpty(t, r.Subjects, r.Why)
+			}
+		}
+	}
+	for _, r := range access.Roles() {
+		check(access.Of(r, partitions))
+	}
+	check(access.Observer("t").Permissions)
+	check(access.Agent("t").Permissions)
+}
+
+// TestTenantsHaveTheirOwn: what a tenant's accounts import is within what is offered,
+// and covers nothing of another tenant.
+func TestTenantsHaveTheirOwn(t *testing.T) {
+	t.Parallel()
+	streams, services, streamed := access.Exports()
+	for _, a := range []access.Account{access.Observer("a.b"), access.Agent("a.b")} {
+		for _, s := range a.Streams {
+			require.True(t, access.CoveredBy(s, streams), s)
+		}
+		for _, s := range a.Services {
+			require.True(t, access.CoveredBy(s, append(services, streamed...)), s)
+		}
+		for _, other := range []string{
+			"weir.evidence.b.http.e.id", "weir.evidence.a.b.e.id", "weir.live.evidence.b.http.e.id", "weir.status.b.task.id", schemas.AgentAPISubject("b"),
+			"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE." + access.ObserverQueue("b"), "$JS.API.STREAM.INFO.WEIR_EVIDENCE", "$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x",
+		} {
+			require.False(t, access.CoveredBy(other, append(a.Streams, a.Services...)), other)
+			_, ok := access.May(append(a.Publish, a.Subscribe...), other)
+			require.False(t, ok, other)
+		}
+	}
+	require.True(t, access.CoveredBy("weir.evidence.a%2Eb.http.e.id", access.Observer("a.b").Streams))
+}
+
+func TestCoveredBy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern, subject string
+		want             bool
+	}{
+		{"a.b", "a.b", true},
+		{"a.b", "a", false},
+		{"a", "a.b", false},
+		{"a.*", "a.b", true},
+		{"a.*", "a.b.c", false},
+		{"a.>", "a.b.c", true},
+		{"a.>", "a", false},
+		{"a.*", "a.>", false},
+		{"a.>", "a.>", true},
+		{">", "a.>", true},
+		{"a.b", "a.*", false},
+		{"a.*", "a.*", true},
+		{"a.*.>", "a.>", false},
+	} {
+		require.Equal(t, c.want, access.CoveredBy(c.subject, []string{c.pattern}), "%s %s", c.pattern, c.subject)
+	}
+}
+
+func TestFamilyNamesNobody(t *testing.T) {
+	t.Parallel()
+	ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "secret"}
+	require.Equal(t, "weir.log.*.*.*.*.*.settled", access.Family(layout.Subject(ref, schemas.TailSettled), partitions))
+	require.Equal(t, "$KV.WEIR_TOKENS.>", access.Family("$KV.WEIR_TOKENS.id", partitions))
+	require.Equal(t, "other", access.Family("acme.secret", partitions))
+}

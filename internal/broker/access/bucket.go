@@ -1,0 +1,58 @@
+package access
+
+import "weir/schemas"
+
+// Bucket says who keeps what in a bucket.
+type Bucket struct {
+	Name string
+	// Holds is what is in it, in a few words.
+	Holds string
+	// Object: it is a store of objects, not of values.
+	Object bool
+	// Live is where its changes are republished; empty: nowhere.
+	Live string
+	// Reads and Writes are the roles that do. Purges are those that drop what is long
+	// over, and could drop the rest.
+	Reads, Writes, Purges []Role
+}
+
+// Buckets lists every bucket of a log.
+func Buckets() []Bucket {
+	all := []Role{Ingress, Worker, Egress}
+	return []Bucket{
+		{Name: schemas.BlobBucket, Holds: "bodies too large for the log", Object: true, Reads: all, Writes: []Role{Ingress, Worker}},
+		{Name: schemas.TokenBucket, Holds: "the hashes of tokens", Live: schemas.LiveRoot + ".tokens.", Reads: all, Writes: []Role{Ingress}, Purges: []Role{Ingress}},
+		{Name: schemas.RuleBucket, Holds: "traffic rules", Live: schemas.LiveRoot + ".rules.", Reads: all, Writes: []Role{Worker}},
+		{Name: schemas.RepoBucket, Holds: "the names of repositories", Reads: all, Writes: []Role{Worker}},
+		{Name: schemas.LeaseBucket, Holds: "when holders of tasks were last heard of", Reads: all, Writes: []Role{Ingress, Worker}},
+		{Name: schemas.BudgetBucket, Holds: "what was used of budgets", Reads: all, Writes: []Role{Worker}, Purges: []Role{Worker}},
+		// Whoever reads evidence must not have the key: with it contents can be guessed.
+		{Name: schemas.KeyBucket, Holds: "the key of sensitive evidence", Reads: []Role{Worker}, Writes: []Role{Provisioner}},
+	}
+}
+
+// Stream is the stream behind the bucket.
+func (b Bucket) Stream() string {
+	if b.Object {
+		return "OBJ_" + b.Name
+	}
+	return "KV_" + b.Name
+}
+
+// written are the subjects of what it holds.
+func (b Bucket) written() []string {
+	if b.Object {
+		return []string{"$O." + b.Name + ".>"}
+	}
+	return []string{"$KV." + b.Name + ".>"}
+}
+
+// Reads reports whether a role reads a bucket. One that is not listed it does not.
+func Reads(r Role, bucket string) bool {
+	for _, b := range Buckets() {
+		if b.Name == bucket {
+			return r.is(b.Reads...)
+		}
+	}
+	return false
+}

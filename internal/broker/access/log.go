@@ -1,0 +1,171 @@
+package access
+
+import (
+	"slices"
+
+	"weir/schemas"
+)
+
+// Of are the permissions of a role on a log of so many partitions.
+func Of(r Role, partitions int) Permissions {
+	p := Permissions{
+		Publish:   []Rule{{"find out what this user may do", []string{"$SYS.REQ.USER.INFO"}}},
+		Subscribe: []Rule{{"hear the answers to its own requests", []string{r.Inbox() + ".>"}}},
+	}
+	if r == Provisioner {
+		p.Publish = append(p.Publish, provision(partitions)...)
+		return p
+	}
+	p.Publish = append(p.Publish, read(r, partitions)...)
+	p.Publish = append(p.Publish, write(r)...)
+	if r.Works() {
+		p.Publish = append(p.Publish, work(partitions)...)
+	}
+	p.Subscribe = append(p.Subscribe, hear(r)...)
+	p.Replies = r.is(Ingress)
+	return p
+}
+
+// write is what a role stores, and what it tells whoever listens.
+func write(r Role) (rules []Rule) {
+	for _, w := range []struct {
+		who Role
+		Rule
+	}{
+		{Ingress, Rule{"accept an action: nobody else makes work", []string{tail(schemas.TailAccepted)}}},
+		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{tail(schemas.TailSignal)}}},
+		{Ingress, Rule{"have a worker look at an action that somebody wants to stop", []string{tail(schemas.TailWake)}}},
+		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
+		{Worker, Rule{"write down what is done for an action", []string{tail(schemas.TailEvent)}}},
+		{Worker, Rule{"end an action", []string{tail(schemas.TailSettled)}}},
+		{Worker, Rule{"look at an action again, now", []string{tail(schemas.TailWake)}}},
+		{Worker, Rule{"look at an action again, later", []string{schemas.ScheduleRoot + ".>"}}},
+		{Worker, Rule{"leave evidence", []string{schemas.EvidenceRoot + ".>"}}},
+		{Worker, Rule{"park what no retry can help", []string{schemas.DeadRoot + ".>"}}},
+		{Worker, Rule{"tell observers the states of tasks", []string{schemas.StatusRoot + ".>"}}},
+	} {
+		if r.is(w.who) {
+			rules = append(rules, w.Rule)
+		}
+	}
+	for _, b := range Buckets() {
+		if r.is(b.Writes...) {
+			rules = append(rules, Rule{"write " + b.Holds, b.written()})
+		}
+		if r.is(b.Purges...) {
+			rules = append(rules, Rule{"forget what is long over of " + b.Holds, []string{api("STREAM.PURGE", b.Stream())}})
+		}
+	}
+	return rules
+}
+
+// read is what a role looks up. Whoever reads the log reads all of it: what each
+// caller may see is Weir's own to decide.
+func read(r Role, partitions int) []Rule {
+	streams := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
+	for _, b := range Buckets() {
+		if r.is(b.Reads...) {
+			streams = append(streams, b.Stream())
+		}
+	}
+	return []Rule{
+		{"find out whether the log is there", append(each("STREAM.INFO", allStreams(partitions)), "$JS.API.INFO")},
+		{"read what is stored", slices.Concat(each("DIRECT.GET", streams), each("STREAM.MSG.GET", streams))},
+		{"see how long the queues are", consumers("CONSUMER.INFO", partitions, "*")},
+	}
+}
+
+// work is how a worker gets what there is to do.
+func work(partitions int) []Rule {
+	var acks []string
+	for _, s := range logStreams(partitions) {
+		acks = append(acks, "$JS.ACK."+s+".>")
+	}
+	return []Rule{
+		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
+		{"say that work is done, goes on, or is for another", acks},
+		{"make a queue again that somebody deleted", consumers("CONSUMER.CREATE", partitions, ">")},
+	}
+}
+
+// hear is what a role is told without asking.
+func hear(r Role) (rules []Rule) {
+	for _, h := range []struct {
+		who []Role
+		Rule
+	}{
+		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveRoot + ".*.*.*.*.*.>"}}},
+		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
+		{[]Role{Worker}, Rule{"hear that an action is to stop", []string{schemas.CancelRoot + ".>"}}},
+		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
+	} {
+		if r.is(h.who...) {
+			rules = append(rules, h.Rule)
+		}
+	}
+	for _, b := range Buckets() {
+		if b.Live != "" && r.is(b.Reads...) {
+			rules = append(rules, Rule{"follow " + b.Holds, []string{b.Live + ">"}})
+		}
+	}
+	return rules
+}
+
+// provision is how the log is made, and changed later. Nothing here deletes.
+func provision(partitions int) []Rule {
+	streams := allStreams(partitions)
+	all := []Rule{
+		{"find out what is there", slices.Concat(each("STREAM.INFO", streams), consumers("CONSUMER.INFO", partitions, "*"), []string{"$JS.API.INFO"})},
+		{"make streams and buckets, and bring them up to date", slices.Concat(each("STREAM.CREATE", streams), each("STREAM.UPDATE", streams))},
+		{"make queues", consumers("CONSUMER.CREATE", partitions, ">")},
+		{"make the places of tenants' observers in the evidence", []string{
+			api("CONSUMER.INFO", schemas.EvidenceStream) + ".*", api("CONSUMER.CREATE", schemas.EvidenceStream) + ".>",
+		}},
+	}
+	for _, b := range Buckets() {
+		if slices.Contains(b.Writes, Provisioner) {
+			all = append(all, Rule{"make " + b.Holds, slices.Concat(b.written(), each("STREAM.MSG.GET", []string{b.Stream()}))})
+		}
+	}
+	return all
+}
+
+const inboxRoot = "_INBOX."
+
+// tail covers the log's messages under one tail.
+func tail(t schemas.Tail) string { return schemas.LogRoot + ".*.*.*.*.*." + string(t) }
+
+func api(what, stream string) string { return "$JS.API." + what + "." + stream }
+
+func each(what string, streams []string) []string {
+	all := make([]string, len(streams))
+	for i, s := range streams {
+		all[i] = api(what, s)
+	}
+	return all
+}
+
+// consumers are requests about the queues of the log.
+func consumers(what string, partitions int, which string) []string {
+	all := each(what, logStreams(partitions))
+	for i := range all {
+		all[i] += "." + which
+	}
+	return all
+}
+
+func logStreams(partitions int) []string {
+	all := make([]string, partitions)
+	for i := range all {
+		all[i] = schemas.LogStream(i)
+	}
+	return all
+}
+
+func allStreams(partitions int) []string {
+	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
+	for _, b := range Buckets() {
+		all = append(all, b.Stream())
+	}
+	return all
+}
