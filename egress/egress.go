@@ -110,7 +110,7 @@ type Config struct {
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Allow lets a request see what the node says about itself: /metrics, with
-	// the scope admin; nil: everybody may.
+	// the scope metrics:read; nil: everybody may.
 	Allow   func(r *http.Request, scope string) error
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404

@@ -44,7 +44,7 @@ func (e *Room) mountService(engine *gin.Engine) {
 			absent(c)
 			return
 		}
-		if err := e.cfg.Allow(c.Request, schemas.ScopeAdmin); err != nil {
+		if err := e.cfg.Allow(c.Request, schemas.ScopeMetricsRead); err != nil {
 			hide(c, err)
 			return
 		}

@@ -70,7 +70,7 @@ func TestTokensOfATenant(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/v1/tokens", "default").Code, "an open node has none")
 }
 
-// TestWhatANodeSaysToWhom: metrics are for admins, and nothing at all to others.
+// TestWhatANodeSaysToWhom: metrics are for who has their scope, and nothing at all to others.
 func TestWhatANodeSaysToWhom(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(c *egress.Config) {
@@ -89,7 +89,7 @@ func TestWhatANodeSaysToWhom(t *testing.T) {
 		}
 	})
 	for path, want := range map[string]map[string]int{
-		"/metrics":      {"": 404, "agent": 404, "admin": 200, "busy": 429},
+		"/metrics":      {"": 404, "agent": 404, "metrics:read": 200, "busy": 429},
 		"/sandbox":      {"": 401, "agent": 200, "admin": 200, "busy": 429},
 		"/healthz":      {"": 200, "busy": 200},
 		"/readyz":       {"": 200, "busy": 200},

@@ -23,7 +23,7 @@ import (
 //	serve [FLAG…]              start `weir serve` on $WORK/data; $WEIR_URL points at it
 //	serve -here [FLAG…]        the same in $WORK, where weir.yaml is found and not named
 //	crash, drain              end it as a crash would; ask it to end, and expect exit 0
-//	http METHOD PATH [-d FILE] [-H 'Name: value']…    one request; prints status, some headers, body
+//	http METHOD PATH [-d FILE] [-H 'Name: value'] [-token FILE]…    one request; prints status, some headers, body
 //	sse PATH [-n COUNT] [-after ID] [-d FILE]        read a stream, by POST with a body; prints `id event` a line
 //	ledger                     what the upstream received, in order
 //	asked TASK                 wait until a task's agent asks something
@@ -143,6 +143,8 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 		case "-H":
 			name, value, _ := strings.Cut(rest[1], ":")
 			header = append(header, strings.TrimSpace(name), strings.TrimSpace(value))
+		case "-token":
+			header = append(header, "Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(rest[1])))
 		default:
 			ts.Fatalf("unknown flag %s", rest[0])
 		}

@@ -6,7 +6,8 @@ import (
 )
 
 // Operator is the tenant of whoever runs the node. Its admins alone may reload
-// the policy, read the metrics, and see and make the tokens of other tenants.
+// the policy, and see and make the tokens of other tenants; its tokens alone may
+// read the metrics.
 // In open mode it is everybody's.
 const Operator = "default"
 
@@ -17,13 +18,14 @@ const (
 	ScopeEvidenceRead = "evidence:read"
 	ScopeRulesWrite   = "rules:write"
 	ScopeTasksWrite   = "tasks:write"
-	ScopeTasksWork    = "tasks:work" // the pools' agents and runners
-	ScopeAdmin        = "admin"      // includes every other
+	ScopeTasksWork    = "tasks:work"   // the pools' agents and runners
+	ScopeMetricsRead  = "metrics:read" // what a scraper needs, and nothing else
+	ScopeAdmin        = "admin"        // includes every other
 )
 
 // Scopes lists every scope.
 func Scopes() []string {
-	return []string{ScopeActionsWrite, ScopeActionsRead, ScopeEvidenceRead, ScopeRulesWrite, ScopeTasksWrite, ScopeTasksWork, ScopeAdmin}
+	return []string{ScopeActionsWrite, ScopeActionsRead, ScopeEvidenceRead, ScopeRulesWrite, ScopeTasksWrite, ScopeTasksWork, ScopeMetricsRead, ScopeAdmin}
 }
 
 // Grants reports whether a token with these scopes may do what a scope is for.

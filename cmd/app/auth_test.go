@@ -126,7 +126,7 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	}
 	for path, want := range map[string][3]int{
 		"/healthz": {200, 200, 200}, "/readyz": {200, 200, 200}, "/openapi.json": {200, 200, 200},
-		"/sandbox": {401, 200, 200}, "/metrics": {404, 404, 200}, "/nowhere": {404, 404, 404},
+		"/sandbox": {401, 200, 200}, "/metrics": {404, 200, 200}, "/nowhere": {404, 404, 404},
 	} {
 		status, _, _ := a.ask(t, http.MethodGet, path, "")
 		assert.Equal(t, want[0], status, path)
@@ -134,6 +134,11 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 		assert.Equal(t, want[1], status, path)
 		status, _, _ = admin.do(t, http.MethodGet, path, "")
 		assert.Equal(t, want[2], status, path)
+	}
+	foreign, _ := admin.grant(t, `{"name":"f","tenant":"acme","scopes":["metrics:read","admin"]}`)
+	for _, c := range []caller{without[schemas.ScopeMetricsRead], foreign} {
+		status, _, _ := c.do(t, http.MethodGet, "/metrics", "")
+		assert.Equal(t, http.StatusNotFound, status, "metrics are the operator's")
 	}
 	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions", "", "Host", "evil.test")
 	assert.Equal(t, http.StatusUnauthorized, status, "with tokens any host may be named")

@@ -1,0 +1,6 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Describe names every series that m may have, those without any value too.
+func Describe(m *Metrics, to chan<- *prometheus.Desc) { m.registry.Describe(to) }
