@@ -70,6 +70,7 @@ type Budgets interface {
 type Config struct {
 	Layout     schemas.Layout     // required
 	Durability schemas.Durability // shown by /readyz
+	Role       string             // shown by /readyz; empty: the node has every one
 	Live       stream.Live        // required: evidence is watched through it
 	// Reader says who reads, or refuses the request with an error that becomes
 	// a problem. With no scope anybody with a token may. Required: there is no
@@ -119,13 +120,18 @@ type Config struct {
 }
 
 func (c Config) validate() error {
+	if c.Live == nil {
+		return errors.New("egress needs the live feed")
+	}
+	return c.validateService()
+}
+
+func (c Config) validateService() error {
 	switch {
 	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
 		return errors.New("egress needs the layout of the log")
 	case c.Reader == nil:
 		return errors.New("egress needs to know whose records a request may read")
-	case c.Live == nil:
-		return errors.New("egress needs the live feed")
 	default:
 		return nil
 	}
@@ -169,6 +175,7 @@ type Room struct {
 	status  *status.Status
 	index   *index.Index
 	records *evidence.Records
+	service *Service
 	places  *places
 }
 
@@ -182,6 +189,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 	return &Room{
 		log: log, actions: actions, feed: feed, cfg: cfg,
 		events:  stream.NewEvents(feed, cfg.HTTP),
+		service: &Service{cfg: cfg, draining: feed.Draining()},
 		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
 		index:   index.New(log, actions, feed, cfg.Index),
@@ -189,9 +197,9 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 	}, nil
 }
 
-// Mount registers the routes. It sets nothing on the engine: how requests are
+// Mount registers the routes that read. It sets nothing on the engine: how requests are
 // recovered, limited and authenticated is the caller's.
-func (e *Room) Mount(engine *gin.Engine) {
-	e.mountReads(engine)
-	e.mountService(engine)
-}
+func (e *Room) Mount(engine *gin.Engine) { e.mountReads(engine) }
+
+// Service is what the node says about itself.
+func (e *Room) Service() *Service { return e.service }

@@ -86,6 +86,7 @@ func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *house {
 	h.engine.UseRawPath, h.engine.UnescapePathValues, h.engine.RedirectTrailingSlash = true, true, false
 	h.engine.HandleMethodNotAllowed = true
 	h.room.Mount(h.engine)
+	h.room.Service().Mount(h.engine)
 	return h
 }
 

@@ -115,6 +115,7 @@ func build(tb testing.TB, change ...func(*egress.Config)) *house {
 	h.engine = gin.New()
 	h.engine.RedirectTrailingSlash = false
 	h.room.Mount(h.engine)
+	h.room.Service().Mount(h.engine)
 	return h
 }
 

@@ -1,13 +1,29 @@
 package egress
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
+	"weir/egress/git"
+	"weir/internal/models"
 	"weir/internal/problem"
 	"weir/schemas"
 )
+
+// Routes are those of the room, by what they are mounted with.
+func Routes() gin.RoutesInfo {
+	engine := gin.New()
+	(&Room{cfg: Config{
+		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Git: &git.Config{},
+		Policy: func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
+		Tokens: func(context.Context, string, string, int) (schemas.Page[schemas.Token], error) {
+			return schemas.Page[schemas.Token]{}, nil
+		},
+	}}).Mount(engine)
+	return engine.Routes()
+}
 
 // mountReads registers the routes whose answers belong to a tenant.
 func (e *Room) mountReads(engine *gin.Engine) {

@@ -16,17 +16,26 @@ import (
 // checkTimeout bounds all checks of one /readyz together.
 const checkTimeout = 2 * time.Second
 
-// mountService registers what a node says about itself. These routes name no
+// Service is what a node says about itself, whichever rooms it has. Its routes name no
 // tenant and show no record.
-func (e *Room) mountService(engine *gin.Engine) {
-	read(engine, "/healthz", func(c *gin.Context) {
-		stream.WriteBody(c.Writer, http.StatusOK, "text/plain; charset=utf-8", []byte("ok"))
-	})
-	read(engine, "/readyz", func(c *gin.Context) {
-		status, out := e.ready(c.Writer, c.Request)
-		stream.WriteJSON(c.Writer, c.Request, status, out)
-	})
-	e.mountHealth(engine)
+type Service struct {
+	cfg      Config
+	draining <-chan struct{} // nil: there is no feed
+}
+
+// NewService returns the routes of a node without the room. Of the configuration only what
+// the node says of itself counts.
+func NewService(cfg Config) (*Service, error) {
+	if err := cfg.validateService(); err != nil {
+		return nil, err
+	}
+	return &Service{cfg: cfg.withDefaults()}, nil
+}
+
+// Mount registers the routes.
+func (e *Service) Mount(engine *gin.Engine) {
+	mountAlive(engine)
+	mountReady(engine, e.ready)
 	read(engine, "/sandbox", func(c *gin.Context) {
 		who, err := e.cfg.Reader(c.Request, "")
 		if err != nil {
@@ -72,30 +81,11 @@ func hide(c *gin.Context, err error) {
 	problem.Write(c.Writer, c.Request, err)
 }
 
-// mountHealth registers the same words for those who look for a status in an
-// object: /health says ok for as long as the process answers.
-func (e *Room) mountHealth(engine *gin.Engine) {
-	read(engine, "/health", func(c *gin.Context) {
-		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Health{Status: schemas.HealthOK})
-	})
-	ready := func(c *gin.Context) {
-		status, facts := e.ready(c.Writer, c.Request)
-		out := schemas.HealthReadiness{Status: schemas.HealthReady, Readiness: facts}
-		if !facts.Ready {
-			out.Status = schemas.HealthNotReady
-		}
-		stream.WriteJSON(c.Writer, c.Request, status, out)
-	}
-	read(engine, "/health/ready", ready)
-	read(engine, "/ready", ready)
-	read(engine, schemas.RouteAPI+"/ready", ready) // for agents, whose base URL ends in it
-}
-
 // ready is 200 when every check passes, else 503 and the names of those that do
 // not. Why they do not is for the log: an error may hold an address.
-func (e *Room) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
+func (e *Service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
 	out := schemas.Readiness{
-		Ready: true, Durability: e.cfg.Durability, Partitions: e.cfg.Layout.Partitions,
+		Ready: true, Role: e.cfg.Role, Durability: e.cfg.Durability, Partitions: e.cfg.Layout.Partitions,
 		PolicyVersion: e.cfg.PolicyVersion(), Checks: map[string]string{},
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
@@ -112,15 +102,23 @@ func (e *Room) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readi
 		}
 		out.Checks[c.Name] = "ok"
 	}
-	select {
-	case <-e.feed.Draining():
-		fail("feed")
-	default:
-		out.Checks["feed"] = "ok"
-	}
+	e.following(out.Checks, fail)
 	if !out.Ready {
 		w.Header().Set("Retry-After", "1")
 		return http.StatusServiceUnavailable, out
 	}
 	return http.StatusOK, out
+}
+
+// following checks the feed, if the node has one.
+func (e *Service) following(checks map[string]string, fail func(name string)) {
+	if e.draining == nil {
+		return
+	}
+	select {
+	case <-e.draining:
+		fail("feed")
+	default:
+		checks["feed"] = "ok"
+	}
 }

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"weir/internal/fault"
+	"weir/schemas"
 )
 
 // EngineConfig of NewEngine.
@@ -21,6 +24,9 @@ type EngineConfig struct {
 	// BodyTimeout is how long the body of any request may take to come, read or
 	// not; default 20 s.
 	BodyTimeout time.Duration
+	// Otherwise is what a request is answered that reaches no route; default: that there is
+	// nothing at its path.
+	Otherwise error
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -38,6 +44,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	}
 	if cfg.BodyTimeout <= 0 {
 		cfg.BodyTimeout = 20 * time.Second
+	}
+	if cfg.Otherwise == nil {
+		cfg.Otherwise = fault.New(schemas.NotFound, "there is nothing at this path")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -131,7 +131,8 @@ func (m middleware) guard(c *gin.Context) {
 }
 
 func (m middleware) noRoute(c *gin.Context) {
-	fail(c, m.Metrics, fault.New(schemas.NotFound, "there is nothing at this path"))
+	inWords(c)
+	fail(c, m.Metrics, m.Otherwise)
 }
 
 func (m middleware) noMethod(c *gin.Context) {

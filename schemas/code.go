@@ -107,6 +107,7 @@ const (
 	StreamGone           Code = "STREAM_GONE"
 	UnsupportedTaskType  Code = "UNSUPPORTED_TASK_TYPE" // no agent is known for it
 	RateLimited          Code = "RATE_LIMITED"
+	Misdirected          Code = "MISDIRECTED" // another role serves this route
 	Unavailable          Code = "UNAVAILABLE"
 	LogFull              Code = "LOG_FULL"
 	Internal             Code = "INTERNAL"
@@ -143,7 +144,7 @@ func DoorCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
-		StreamGone, RateLimited, Unavailable, LogFull, Internal, UnsupportedTaskType,
+		StreamGone, RateLimited, Misdirected, Unavailable, LogFull, Internal, UnsupportedTaskType,
 		GitPackTooLarge, GitProtocolRequired, TaskNotRunning, ModelNotFound,
 	}
 }

@@ -189,7 +189,9 @@ type DeadLetterView struct {
 
 // Readiness says whether a node can do its work, and what it promises.
 type Readiness struct {
-	Ready         bool       `json:"ready"`
+	Ready bool `json:"ready"`
+	// Role is the node's, where it has not all of them.
+	Role          string     `json:"role,omitempty" jsonschema:"enum=ingress,enum=worker,enum=egress"`
 	Durability    Durability `json:"durability"`
 	Partitions    int        `json:"partitions"`
 	PolicyVersion string     `json:"policy_version"`

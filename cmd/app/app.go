@@ -34,6 +34,10 @@ import (
 // Options is what an App needs to be made.
 type Options struct {
 	Config config.Config
+	// Role is which rooms the process has. Any but RoleAll needs an external log.
+	Role Role
+	// Kinds are those whose work is taken; empty: all that the role may take.
+	Kinds []schemas.Kind
 	// Environ is where secrets are looked up.
 	Environ []string
 	// NewAdmin makes another first admin token, for when every other is lost.
@@ -56,10 +60,13 @@ type Options struct {
 	Sync func() error
 }
 
-// App is a whole Weir in one process: the embedded broker, the three rooms and
-// the HTTP server. Start returns when it is ready to serve; Stop drains it.
+// App is a Weir in one process: the embedded broker or a connection to an external one,
+// the rooms of its role and the HTTP server. Start returns when it is ready to serve;
+// Stop drains it.
 type App struct {
 	cfg     config.Config
+	role    Role
+	kinds   []schemas.Kind
 	environ []string
 	log     *slog.Logger
 	metrics *telemetry.Metrics
@@ -99,10 +106,11 @@ type App struct {
 	draining chan struct{} // closed when nothing new is to begin
 }
 
-// New makes an App and starts its parts in the order of the data's way, but
-// takes no work and no requests yet. What an error leaves behind is torn down.
+// New makes an App. With the embedded broker it starts its parts in the order of the
+// data's way, but takes no work and no requests yet; an external log may not be there yet,
+// and is left to Start. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
-	a := &App{cfg: opts.Config, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
+	a := &App{cfg: opts.Config, role: opts.Role, kinds: opts.Kinds, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
 	a.network, a.sync, a.newAdmin, a.acceptLoss = opts.Network, opts.Sync, opts.NewAdmin, opts.AcceptLoss
 	a.reload = reloading{load: opts.Load, file: opts.File, notices: opts.Notices}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
@@ -111,29 +119,79 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 			err = errors.Join(err, a.teardown.unwind(context.WithoutCancel(ctx)))
 		}
 	}()
-	for _, step := range []func(context.Context) error{a.listen, a.openBroker, a.openTokens, a.openRules, a.openPolicy, a.openEvidence, a.openBudgets, a.openTasks, a.openGit, a.openEgress, a.openProcessors, a.openHTTP} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
+	if a.role != RoleAll && a.cfg.Embedded() {
+		return nil, usageError{fmt.Errorf("the role %s works on a log that others share: set nats.url", a.role)}
 	}
-	return a, nil
+	if err := a.listen(ctx); err != nil {
+		return nil, err
+	}
+	if !a.cfg.Embedded() {
+		_, err := a.draw(a.cfg) // a policy with a mistake in it is told of at once
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return a, nil
+	}
+	return a, a.openRooms(ctx)
 }
 
-// Start begins to work and to serve.
+// openRooms opens the log and what the role does with it, in the order of the data's way.
+func (a *App) openRooms(ctx context.Context) error {
+	for _, step := range a.steps() {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *App) steps() []func(context.Context) error {
+	steps := []func(context.Context) error{a.openBroker, a.openTokens, a.openRules, a.openPolicy}
+	if a.role.works() {
+		steps = append(steps, a.openEvidence)
+	}
+	steps = append(steps, a.openBudgets)
+	if a.role.answers() {
+		steps = append(steps, a.openTasks)
+	}
+	steps = append(steps, a.openGit)
+	if a.role.answers() {
+		steps = append(steps, a.openEgress)
+	}
+	if a.role.works() {
+		steps = append(steps, a.openProcessors)
+	}
+	return append(steps, a.openHTTP)
+}
+
+// Start begins to work and to serve. With an external log it serves at once what a node
+// says about itself, and returns when the log is there and the rest is served too, or
+// with an error that no waiting helps. Until then, and whenever the log cannot be reached
+// later, /readyz says so and requests are answered 503.
 func (a *App) Start(ctx context.Context) error {
 	began := time.Now()
-	if err := a.work.start(ctx); err != nil {
+	if err := a.startRooms(ctx); err != nil {
 		return err
 	}
 	a.startHTTP()
-	if err := a.openRPC(a.broker); err != nil {
-		return err
+	if a.role.takes() {
+		if err := a.openRPC(a.broker); err != nil {
+			return err
+		}
 	}
 	a.watchFile(ctx)
 	a.metrics.StartupDone(time.Since(began))
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
-		slog.String("version", a.policy.Load().Version()))
+		slog.String("version", a.policy.Load().Version()), slog.String("component", a.role.String()))
 	return nil
+}
+
+// startRooms begins to work, once there is a log.
+func (a *App) startRooms(ctx context.Context) error {
+	if !a.cfg.Embedded() {
+		return a.await(ctx)
+	}
+	return a.startWork(ctx)
 }
 
 // Stop takes no more requests and no more work, waits for what is under way, as
@@ -179,7 +237,7 @@ func (a *App) listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w; is another Weir running? choose another address with --listen", err)
 	}
-	a.http = &httpServer{listener: l}
+	a.http = a.newServer(l)
 	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
 	return nil
 }

@@ -26,7 +26,7 @@ func (a *App) openTokens(ctx context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { k.Stop(); return nil })
 	a.tokens = k
-	if a.open() {
+	if a.open() || !a.role.takes() {
 		return nil
 	}
 	made, err := k.First(ctx, a.cfg.AdminTokenFile(), a.newAdmin)

@@ -17,6 +17,9 @@ import (
 // openBudgets opens the accounts of what is used of models.
 func (a *App) openBudgets(ctx context.Context) error {
 	a.book = budget.NewBook(a.broker.Budgets(), budget.Config{Budgets: a.budgets, Logger: a.log})
+	if !a.role.works() {
+		return nil // who works keeps them tidy
+	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tidy := make(chan struct{})
 	go func() {

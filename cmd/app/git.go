@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 
 	egressgit "weir/egress/git"
 	ingressgit "weir/ingress/git"
@@ -46,7 +47,7 @@ type repositories struct {
 func (a *App) openGit(ctx context.Context) error {
 	r := &a.repositories
 	r.hands, r.table = handoff.New(), repos.New(a.broker.Repos())
-	if err := a.openProgram(ctx); err != nil {
+	if err := a.openProgram(ctx); err != nil || !a.role.works() {
 		return err
 	}
 	g := a.cfg.Git
@@ -63,6 +64,10 @@ func (a *App) openGit(ctx context.Context) error {
 // openProgram finds git. Where there is none, or no place for repositories, Weir goes
 // without: those elsewhere can still be used.
 func (a *App) openProgram(ctx context.Context) error {
+	if a.role != RoleAll {
+		a.repositories.program = noGit{"repositories on disk are served by nodes that run `weir serve`", false}
+		return nil
+	}
 	g, dir := a.cfg.Git, a.cfg.GitDir()
 	a.repositories.program = noGit{"this node has no place for repositories: set git.dir", a.cfg.Embedded()}
 	if dir == "" {
@@ -97,16 +102,19 @@ func (a *App) upstream(caller *call.Caller, answers call.Answers) processorsgit.
 func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind]processors.Performer {
 	r, up := &a.repositories, a.upstream(caller, answers)
 	r.branch = processorsgit.NewBranches(a.recorder, processorsgit.BranchConfig{Repos: r.table, Hosted: r.program, Upstream: up})
-	return map[schemas.Kind]processors.Performer{
+	performers := map[schemas.Kind]processors.Performer{
 		schemas.KindTask: tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
 			Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
 		}),
-		schemas.KindPush: processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
-			Hands: r.hands, Repos: r.table, Hosted: r.program, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
-			Limits: packLimits(int64(a.cfg.Git.MaxPack)),
-		}),
 		schemas.KindRepo: processorsgit.NewRepos(a.recorder, processorsgit.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up}),
 	}
+	if slices.Contains(a.takenKinds(), schemas.KindPush) {
+		performers[schemas.KindPush] = processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
+			Hands: r.hands, Repos: r.table, Hosted: r.program, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
+			Limits: packLimits(int64(a.cfg.Git.MaxPack)),
+		})
+	}
+	return performers
 }
 
 // packLimits are those of a pack of a size. It may unpack to eight times as much; one object of it is
@@ -122,7 +130,11 @@ func (a *App) gitReads() *egressgit.Config {
 	}
 }
 
-func (a *App) gitWrites() *ingressgit.Config {
+// gitDoor takes pushes, where the process that takes one also works on it; nil: nowhere else.
+func (a *App) gitDoor() *ingressgit.Config {
+	if a.role != RoleAll {
+		return nil
+	}
 	r := &a.repositories
 	return &ingressgit.Config{
 		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
@@ -141,6 +153,9 @@ func (a *App) hosts() error {
 // branchExists asks about a branch at the door. A repository that is not on this node is
 // on another one, unless there is no other.
 func (a *App) branchExists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
+	if a.repositories.branch == nil { // a worker finds out
+		return false, git.ErrNoRepo
+	}
 	there, err := a.repositories.branch.Exists(ctx, repo, branch)
 	if errors.Is(err, git.ErrNoRepo) && a.cfg.Embedded() {
 		if err := a.hosts(); err != nil {

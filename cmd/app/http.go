@@ -7,10 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
+	"weir/egress"
 	"weir/ingress"
 	"weir/internal/config"
 	"weir/internal/fault"
@@ -24,7 +29,20 @@ import (
 type httpServer struct {
 	listener net.Listener
 	server   *http.Server
-	done     chan struct{}
+	rooms    http.Handler // what is served once the log is there
+	front    front
+	done     chan struct{} // closed when it serves no more; nil: it has not begun
+}
+
+// front is what is served now. It is exchanged while requests come.
+type front struct{ now atomic.Pointer[http.Handler] }
+
+func (f *front) set(h http.Handler) { f.now.Store(&h) }
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := f.now.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+	}
 }
 
 // The server's timeouts. A body has a deadline of its own, and every piece of an
@@ -35,12 +53,11 @@ const (
 	idleTimeout   = 60 * time.Second
 )
 
-func (a *App) openHTTP(context.Context) error {
-	engine := ingress.NewEngine(ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Local: a.cfg.Auth.Mode == config.AuthOpen})
-	a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
-	a.egress.room.Mount(engine)
-	a.http.server = &http.Server{
-		Handler:           answering(engine),
+// newServer is the server on a listener, which serves nothing yet.
+func (a *App) newServer(l net.Listener) *httpServer {
+	h := &httpServer{listener: l}
+	h.server = &http.Server{
+		Handler:           answering(&h.front),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    int(a.cfg.Limits.Headers),
@@ -52,7 +69,47 @@ func (a *App) openHTTP(context.Context) error {
 		// What net/http says about a connection may hold what a client sent.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
+	return h
+}
+
+func (a *App) engineConfig() ingress.EngineConfig {
+	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Local: a.cfg.Auth.Mode == config.AuthOpen}
+}
+
+// openHTTP mounts the routes of the role, and says of the others where they are served.
+func (a *App) openHTTP(context.Context) error {
+	engine := ingress.NewEngine(a.engineConfig())
+	if a.role.takes() {
+		a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
+	}
+	if a.role.shows() {
+		a.egress.room.Mount(engine)
+	}
+	service, err := a.service()
+	if err != nil {
+		return err
+	}
+	service.Mount(engine)
+	if a.role != RoleAll {
+		a.mountElsewhere(engine) //nolint:contextcheck // requests bring their own
+	}
+	a.http.rooms = engine
 	return nil
+}
+
+// mountElsewhere says of the routes that this role does not serve which one does.
+func (a *App) mountElsewhere(engine *gin.Engine) {
+	isGit := func(r gin.RouteInfo) bool { return strings.HasPrefix(r.Path, schemas.RouteGit+"/") }
+	for _, room := range []struct {
+		role   Role
+		routes gin.RoutesInfo
+	}{{RoleIngress, ingress.Routes()}, {RoleEgress, egress.Routes()}} {
+		// A pack goes from who takes it to who works on it within one process.
+		git := slices.DeleteFunc(slices.Clone(room.routes), func(r gin.RouteInfo) bool { return !isGit(r) })
+		ingress.Elsewhere(engine, git, a.metrics, "a node that runs `weir serve` on the same log")
+		rest := slices.DeleteFunc(slices.Clone(room.routes), isGit)
+		ingress.Elsewhere(engine, rest, a.metrics, "a node that runs `weir "+string(room.role)+"`, or `weir serve`, on the same log")
+	}
 }
 
 // answering tells the connection of a request that its answer begins, and idle
@@ -137,11 +194,12 @@ func unread(code schemas.Code) []byte {
 	return b.Bytes()
 }
 
-// startHTTP begins to serve. The teardown takes no more requests, lets the
-// worker finish the calls that are under way, which answers those who wait for
-// them, and sends away who waits for more.
-func (a *App) startHTTP() {
+// serveHTTP begins to serve what stands in front. It may be called again.
+func (a *App) serveHTTP() {
 	h := a.http
+	if h.done != nil {
+		return
+	}
 	h.done = make(chan struct{})
 	go func() {
 		defer close(h.done)
@@ -149,12 +207,33 @@ func (a *App) startHTTP() {
 			a.log.Error("server ended")
 		}
 	}()
+	a.teardown.push(func(context.Context) error {
+		err := h.server.Close()
+		<-h.done
+		return err
+	})
+}
+
+// startHTTP serves the rooms. The teardown takes no more requests, lets the
+// worker finish the calls that are under way, which answers those who wait for
+// them, and sends away who waits for more.
+func (a *App) startHTTP() {
+	h := a.http
+	h.front.set(h.rooms)
+	a.serveHTTP()
 	a.teardown.push(func(ctx context.Context) error {
-		a.egress.feed.EndStreams()
+		if f := a.egress.feed; f != nil {
+			f.EndStreams()
+		}
 		shut := make(chan error, 1)
 		go func() { shut <- h.server.Shutdown(ctx) }()
-		err := a.work.worker.Stop()
-		a.egress.feed.EndWaits()
+		var err error
+		if a.work.worker != nil {
+			err = a.work.worker.Stop()
+		}
+		if f := a.egress.feed; f != nil {
+			f.EndWaits()
+		}
 		if late := <-shut; late != nil {
 			err = errors.Join(err, late, h.server.Close())
 		}

@@ -90,7 +90,8 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 		return usageError{fmt.Errorf("%w; `%s --help` shows what it takes", err, cmd.CommandPath())}
 	})
 	root.AddCommand(
-		newServe(env), newDemo(env), newHealth(env), newExec(env), newChat(env), newModels(env), newTail(env), newDead(env), newCheck(env),
+		newServe(env), newRole(env, RoleIngress), newRole(env, RoleWorker), newRole(env, RoleEgress), newDemo(env), newHealth(env),
+		newExec(env), newChat(env), newModels(env), newTail(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newBudgets(env), newToken(env), newSchema(env), newVersion(env),
 	)
 	return root

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func (a *App) openProcessors(ctx context.Context) error {
 	}
 	performers[schemas.KindChat] = chats
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
-		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: broker.DefaultAckWait}),
+		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
 		Performers: performers, Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
 		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier,
@@ -82,7 +83,7 @@ func (a *App) openProcessors(ctx context.Context) error {
 	})
 	//nolint:contextcheck // each message brings its own context
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
-		Partitions: a.cfg.Log.Partitions, Kinds: schemas.Kinds(), DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
+		Partitions: a.cfg.Log.Partitions, Kinds: a.takenKinds(), DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -107,7 +108,10 @@ func (a *App) startWork(ctx context.Context) error {
 		return err
 	}
 	a.teardown.push(func(context.Context) error { forget(); return nil })
-	return a.work.worker.Start(ctx)
+	if err := a.work.worker.Start(ctx); err != nil {
+		return errors.Join(err, a.work.worker.Stop())
+	}
+	return nil
 }
 
 // secretStore is where ${secret:NAME} comes from.

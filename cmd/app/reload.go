@@ -171,7 +171,9 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 		since = time.Now()
 	}
 	a.enforce(n.drawn, n.config, since)
-	a.work.runs.Refresh()
+	if a.work.runs != nil {
+		a.work.runs.Refresh()
+	}
 	a.metrics.PolicyReloaded(true)
 	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("version", done.Version))
 	err := a.settled(ctx)

@@ -34,8 +34,23 @@ func (a *App) openEgress(context.Context) error {
 		return err
 	}
 	a.teardown.push(func(context.Context) error { feed.Close(); return nil })
-	room, err := egress.New(a.broker, a.ledger, feed, egress.Config{
-		Layout: a.layout(), Durability: a.broker.Durability(), Live: a.broker, Reader: a.reader,
+	about := a.serviceConfig()
+	about.Live, about.HTTP = a.broker, stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch}
+	about.Rules, about.Repos, about.PublicURL = a.rules, a.repositories.table, a.baseURL
+	if a.role == RoleAll {
+		about.Git = a.gitReads()
+	}
+	about.Models, about.Holder, about.TaskStreams, about.Budgets = a.models, a.taskReader, a.cfg.Auth.Streams, a.book
+	about.Policy, about.Tokens = a.policyView, a.listTokens
+	room, err := egress.New(a.broker, a.ledger, feed, about)
+	a.egress = egressRoom{feed: feed, room: room}
+	return err
+}
+
+// serviceConfig is what a node of every role says about itself.
+func (a *App) serviceConfig() egress.Config {
+	return egress.Config{
+		Layout: a.layout(), Durability: a.broker.Durability(), Role: string(a.role), Reader: a.reader,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
@@ -43,15 +58,16 @@ func (a *App) openEgress(context.Context) error {
 			{Name: "room_on_the_log", Run: func(context.Context) error { return a.broker.Accepting() }},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(),
-		HTTP:  stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
-		Rules: a.rules,
-		Repos: a.repositories.table, PublicURL: a.baseURL, Git: a.gitReads(),
-		Models: a.models, Holder: a.taskReader, TaskStreams: a.cfg.Auth.Streams, Budgets: a.book,
-		Policy: a.policyView, Tokens: a.listTokens, Allow: a.allow,
-	})
-	a.egress = egressRoom{feed: feed, room: room}
-	return err
+		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
+	}
+}
+
+// service is what the node says about itself.
+func (a *App) service() (*egress.Service, error) {
+	if a.role.answers() {
+		return a.egress.room.Service(), nil
+	}
+	return egress.NewService(a.serviceConfig())
 }
 
 // errDraining is why a node that is stopping is not ready.
@@ -87,7 +103,7 @@ func (a *App) newIngress() *ingress.Room {
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
 		Nudge:  a.nudge, Stop: a.stopWork,
 		Dead: a.broker,
-		Git:  a.gitWrites(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
+		Git:  a.gitDoor(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
 		MaxTask: a.cfg.LongestAction(),
 		Chat:    a.chatDoor(),
 		MaxBody: int64(a.cfg.Limits.Body),

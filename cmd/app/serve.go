@@ -12,21 +12,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/broker/embedded"
-	"weir/internal/config"
 	"weir/schemas"
 )
 
 // serveFlags map a flag to the configuration's key.
-func serveFlags() []struct{ flag, key, help string } {
-	return []struct{ flag, key, help string }{
-		{"listen", "listen", "the address to serve on (default 127.0.0.1:8092)"},
-		{"auth", "auth.mode", "who may ask: open (everybody on this machine) or tokens (default: open on a loopback address)"},
-		{"data", "data", "the directory of the log (default ./weir-data)"},
-		{"durability", "log.durability", "what an acknowledged action survives: disk (a power cut) or process (kill -9)"},
-		{"nats-listen", "nats.listen", "open the embedded NATS server on this address, for followers of the evidence and the agent API"},
-		{"log-level", "telemetry.log_level", "debug, info, warn or error"},
-		{"log-format", "telemetry.log_format", "json or text"},
-	}
+func serveFlags() []settingFlag {
+	return append(sharedFlags(),
+		settingFlag{"data", "data", "the directory of the log (default ./weir-data)"},
+		settingFlag{"durability", "log.durability", "what an acknowledged action survives: disk (a power cut), process (kill -9) or, with --nats, replicated (the loss of a server)"},
+		settingFlag{"nats-listen", "nats.listen", "open the embedded NATS server on this address, for followers of the evidence and the agent API"},
+	)
 }
 
 func newServe(env *environment) *cobra.Command {
@@ -44,39 +39,21 @@ A policy with a mistake in it is told of and changes nothing.`,
   weir serve --nats-listen 127.0.0.1:4222     # for NATS clients that follow the evidence`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			set := map[string]string{}
-			for _, f := range serveFlags() {
-				if cmd.Flags().Changed(f.flag) {
-					set[f.key] = *values[f.flag]
-				}
-			}
-			load := func() (config.Config, error) { return config.Load(path, env.environ, set) }
-			cfg, err := load()
+			opts, err := env.options(path, chosen(cmd, serveFlags(), values))
 			if err != nil {
-				return usageError{err}
+				return err
 			}
-			if newAdmin && cfg.Open() {
+			if newAdmin && opts.Config.Open() {
 				return usageError{errors.New("--new-admin-token makes no sense here: an open node asks for no token; add --auth tokens")}
 			}
-			for _, w := range cfg.Warnings() {
-				fmt.Fprintln(env.Err, "weir: warning:", w)
-			}
-			file := cfg.Source()
-			if file == "" { // it may come to be there
-				file = config.DefaultFile
-			}
-			return serve(cmd.Context(), Options{
-				Config: cfg, Environ: env.environ, Log: env.Err, Load: load, File: file, Notices: env.Err,
-				NewAdmin: newAdmin, AcceptLoss: acceptLoss,
-			}, env.Out)
+			opts.NewAdmin, opts.AcceptLoss = newAdmin, acceptLoss
+			return serve(cmd.Context(), opts, env.Out)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
 	cmd.Flags().BoolVar(&newAdmin, "new-admin-token", false, "write another admin token to auth.admin_token_file, for when every other is lost")
 	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start once on a damaged log, without the records that are gone")
-	for _, f := range serveFlags() {
-		values[f.flag] = cmd.Flags().String(f.flag, "", f.help)
-	}
+	registerFlags(cmd, serveFlags(), values)
 	return cmd
 }
 
@@ -86,6 +63,9 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
 	tuneHeap()
+	for _, w := range opts.Config.Warnings() {
+		fmt.Fprintln(opts.Notices, "weir: warning:", w)
+	}
 	hangup := make(chan os.Signal, 1) // one that comes while it starts must not end it
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -93,7 +73,13 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if !opts.Config.Embedded() {
+		fmt.Fprintf(out, "weir: listening on %s, opening the log\n", a.URL())
+	}
 	if err := a.Start(ctx); err != nil {
+		if ctx.Err() != nil { // it was told to end before it had its log
+			err = nil
+		}
 		return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
 	}
 	for _, w := range a.warnings(opts.Config) {
@@ -108,8 +94,16 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	if a.firstAdmin {
 		fmt.Fprintf(out, "weir: an admin token was made and is in %s\n", a.cfg.AdminTokenFile())
 	}
-	fmt.Fprintf(out, "weir: ready on %s (durability %s, data %s)\n", a.URL(), a.broker.Durability(), opts.Config.Data)
+	fmt.Fprintf(out, "weir: ready on %s (%s)\n", a.URL(), a.promises())
 	return errors.Join(wait(ctx, a, hangup), a.Stop(context.WithoutCancel(ctx)))
+}
+
+// promises is what the ready line says of the log.
+func (a *App) promises() string {
+	if a.cfg.Embedded() {
+		return fmt.Sprintf("durability %s, data %s", a.broker.Durability(), a.cfg.Data)
+	}
+	return fmt.Sprintf("%s, durability %s", a.role, a.broker.Durability())
 }
 
 // wait returns when the program is to end, and reloads whenever it is told to.

@@ -63,7 +63,7 @@ func (a *App) natsWarnings() (all []string) {
 		}
 		all = append(all, text)
 	}
-	if !a.servesRPC() {
+	if a.role.takes() && !a.servesRPC() {
 		all = append(all, "the agent API is served over HTTP and not over NATS: this node asks for no token, and whoever reaches the NATS server could change the rules; set auth.mode to tokens to have it there")
 	}
 	return all

@@ -61,7 +61,8 @@ type Config struct {
 	// Barrier replaces the embedded server's.
 	Barrier func(context.Context) error
 	// AckWait is how long a message of a worker that died stays away; living
-	// workers send heartbeats three times as often. Default DefaultAckWait.
+	// workers send heartbeats three times as often. Default DefaultAckWait
+	// embedded, else ClusterAckWait.
 	AckWait time.Duration
 	// AttemptTimeout is how long one publish waits for its acknowledgement,
 	// which on a cluster is also how long a change of a stream's leader is
@@ -72,8 +73,12 @@ type Config struct {
 	Metrics        Metrics      // default: none
 }
 
-// DefaultAckWait is the acknowledgement wait of every log.
-const DefaultAckWait = 10 * time.Second
+// The acknowledgement waits. An embedded log is started with its workers, so that a dead
+// one's work waits for them; on a cluster others take it over, and soon.
+const (
+	DefaultAckWait = 10 * time.Second
+	ClusterAckWait = 3 * time.Second
+)
 
 const (
 	defaultHistory         = 7 * 24 * time.Hour
@@ -91,10 +96,11 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.History, defaultHistory)
 	set(&c.EvidenceHistory, defaultEvidenceHistory)
-	set(&c.AckWait, DefaultAckWait)
 	if c.Server != nil {
+		set(&c.AckWait, DefaultAckWait)
 		set(&c.AttemptTimeout, embeddedAttemptTimeout)
 	}
+	set(&c.AckWait, ClusterAckWait)
 	set(&c.AttemptTimeout, defaultAttemptTimeout)
 	if c.Replicas == 0 {
 		c.Replicas = clusterReplicas
@@ -155,9 +161,10 @@ type Broker struct {
 	writes *nats.Conn // for appends
 	js     jetstream.JetStream
 	denials
-	acks  *exchange // acknowledgements of publishes
-	reads *exchange // stored messages, apart so that they hold no acknowledgement up
-	usage usage
+	acks    *exchange // acknowledgements of publishes
+	reads   *exchange // stored messages, apart so that they hold no acknowledgement up
+	usage   usage
+	leaders leadership
 
 	life context.Context //nolint:containedctx // the broker's own, ended by Close
 	end  context.CancelFunc
@@ -230,21 +237,11 @@ func (b *Broker) Barrier(ctx context.Context) error {
 // Durability is what Barrier promises.
 func (b *Broker) Durability() schemas.Durability { return b.cfg.Durability }
 
+// AckWait is how long a message of a worker that died stays away.
+func (b *Broker) AckWait() time.Duration { return b.cfg.AckWait }
+
 // Layout is how the log is cut.
 func (b *Broker) Layout() schemas.Layout { return b.cfg.Layout }
-
-// Ready reports whether a write would find the log: a round trip to the
-// server, and for the embedded one the state of its store and of its disk.
-func (b *Broker) Ready(ctx context.Context) error {
-	if b.cfg.Server != nil {
-		if err := b.cfg.Server.Healthy(); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	return errors.Join(wrap(b.nc.FlushWithContext(ctx)), wrap(b.writes.FlushWithContext(ctx)))
-}
 
 // Accepting is fault.ErrFull while new actions are refused because so much is
 // stored. The events and bodies of accepted ones are stored all the same.

@@ -30,6 +30,8 @@ func Status(c schemas.Code) int {
 		return http.StatusConflict
 	case schemas.StreamGone:
 		return http.StatusGone
+	case schemas.Misdirected:
+		return http.StatusMisdirectedRequest
 	case schemas.EtagMismatch:
 		return http.StatusPreconditionFailed
 	case schemas.PayloadTooLarge, schemas.GitPackTooLarge:

@@ -18,7 +18,8 @@ func openAPI(components object) object {
 			"title":   "Weir",
 			"version": Version,
 			"description": "A durable, policy-guarded gateway between agents and what they call. " +
-				"What was acknowledged is settled exactly once, whatever crashes; a call that may have had its effect is never repeated blindly.",
+				"What was acknowledged is settled exactly once, whatever crashes; a call that may have had its effect is never repeated blindly. " +
+				"A node that runs one role alone answers what another role serves with 421 and the code MISDIRECTED, and every route but /healthz with 503 and Retry-After while it has no log.",
 		},
 		"servers":  []any{object{"url": "http://127.0.0.1:8092", "description": "weir serve, as it comes"}},
 		"security": []any{object{"bearer": []any{}}, object{}},

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/egress"
+	"weir/ingress"
+	"weir/internal/config"
+	"weir/schemas"
+)
+
+// TestRoleCommands end as mistakes of usage where nothing can come of them, and say what to do.
+func TestRoleCommands(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"ingress"}, "name the NATS cluster with --nats"},
+		{[]string{"worker", "--kinds", "http"}, "name the NATS cluster with --nats"},
+		{[]string{"egress", "--nats", "http://h"}, "nats.url: is not a list of URLs"},
+		{[]string{"egress", "--nats", "nats://h", "--kinds", "http"}, "unknown flag: --kinds"},
+		{[]string{"ingress", "--nats", "nats://h", "--kinds", "http"}, "unknown flag: --kinds"},
+		{[]string{"worker", "--nats", "nats://h", "--kinds", "http,mail"}, `there is no kind "mail"; choose from http,`},
+		{[]string{"worker", "--nats", "nats://h", "--kinds", ""}, `there is no kind ""`},
+		{[]string{"worker", "--nats", "nats://h", "--kinds", "push"}, "run `weir serve`"},
+		{[]string{"worker", "x"}, "takes no arguments"},
+		{[]string{"serve", "--kinds", "http"}, "unknown flag: --kinds"},
+		{[]string{"serve", "--creds", "x"}, "nats.creds: is for an external cluster"},
+	} {
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), tc.args, []string{"HOME=/nowhere"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+		assert.Equal(t, exitUsage, code, tc.args)
+		assert.Contains(t, errs.String(), tc.says, tc.args)
+		assert.Empty(t, out.String(), tc.args)
+	}
+}
+
+func TestKindsOfAWorker(t *testing.T) {
+	t.Parallel()
+	kinds, err := parseKinds("chat, http,chat")
+	require.NoError(t, err)
+	require.Equal(t, []schemas.Kind{schemas.KindChat, schemas.KindHTTP}, kinds)
+	require.NotContains(t, RoleWorker.kinds(), schemas.KindPush)
+	require.Equal(t, schemas.Kinds(), RoleAll.kinds())
+	require.Len(t, RoleWorker.kinds(), len(schemas.Kinds())-1)
+}
+
+// nowhere is a URL that nothing listens at.
+const nowhere = "nats://127.0.0.1:1"
+
+// waitingApp is one whose log is not there.
+func waitingApp(t *testing.T, role Role, extra string) (a *App, end func() error) {
+	t.Helper()
+	cfg, err := config.Parse("test", []byte("listen: 127.0.0.1:0\nnats: {url: '"+nowhere+"'}\n"+extra), nil, nil)
+	require.NoError(t, err)
+	a, err = New(t.Context(), Options{Config: cfg, Role: role, Log: io.Discard})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	started := make(chan error, 1)
+	go func() { started <- a.Start(ctx) }()
+	stopped := false
+	end = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		require.ErrorIs(t, <-started, context.Canceled)
+		return a.Stop(context.WithoutCancel(t.Context()))
+	}
+	t.Cleanup(func() { assert.NoError(t, end()) })
+	return a, end
+}
+
+// TestNodeWithoutItsLog is alive and says why it is not ready; all else may be asked again.
+func TestNodeWithoutItsLog(t *testing.T) {
+	t.Parallel()
+	for _, role := range []Role{RoleAll, RoleIngress, RoleWorker, RoleEgress} {
+		a, end := waitingApp(t, role, "")
+		status, body, _ := a.ask(t, http.MethodGet, "/healthz", "")
+		require.Equal(t, http.StatusOK, status, body)
+		for _, path := range []string{"/readyz", "/ready", "/health/ready", "/api/ready"} {
+			status, body, h := a.ask(t, http.MethodGet, path, "")
+			require.Equal(t, http.StatusServiceUnavailable, status, path)
+			require.NotEmpty(t, h.Get("Retry-After"), path)
+			require.Contains(t, body, `"reasons":["the log `, path)
+			require.Contains(t, body, `"checks":{"log":"failed"}`, path)
+			require.Equal(t, role != RoleAll, strings.Contains(body, `"role":"`+string(role)+`"`), body)
+		}
+		for path, word := range map[string]string{
+			"/v1/execute":                 `"variant":"Request"`,
+			schemas.RouteRunSync:          `"outputs":{}`,
+			"/v1" + schemas.RouteChat:     `"metadata":{"code":"UNAVAILABLE"`,
+			schemas.RouteAgentAPI:         `"ok":false`,
+			"/v1/plans":                   `"code":"UNAVAILABLE"`,
+			"/v1/actions/some/cancel":     `"retryable":true`,
+			"/there/is/nothing/like/this": `"code":"UNAVAILABLE"`,
+		} {
+			status, body, h := a.ask(t, http.MethodPost, path, `{}`)
+			require.Equal(t, http.StatusServiceUnavailable, status, path)
+			require.Equal(t, "2", h.Get("Retry-After"), path)
+			require.Contains(t, body, word, path)
+		}
+		require.NoError(t, end())
+	}
+}
+
+// TestRoleNeedsALogOfOthers, which an embedded one is not.
+func TestRoleNeedsALogOfOthers(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Parse("test", []byte("listen: 127.0.0.1:0\ndata: x\n"), nil, nil)
+	require.NoError(t, err)
+	_, err = New(t.Context(), Options{Config: cfg, Role: RoleWorker, Log: io.Discard})
+	require.ErrorContains(t, err, "set nats.url")
+}
+
+// TestRoutesElsewhere: each role answers for every route that there is, and those of
+// another say where to go in the words of their surface.
+func TestRoutesElsewhere(t *testing.T) {
+	t.Parallel()
+	whole := newApp(t, "log: {durability: process}\n")
+	all := map[string]bool{}
+	served, ok := whole.http.rooms.(*gin.Engine)
+	require.True(t, ok)
+	for _, r := range served.Routes() {
+		all[r.Method+" "+r.Path] = true
+	}
+	engine := gin.New()
+	a := &App{role: RoleWorker, metrics: whole.metrics}
+	service, err := whole.service()
+	require.NoError(t, err)
+	service.Mount(engine)
+	a.mountElsewhere(engine)
+	for _, r := range engine.Routes() {
+		require.True(t, all[r.Method+" "+r.Path], "%s %s is no route", r.Method, r.Path)
+		delete(all, r.Method+" "+r.Path)
+	}
+	require.Empty(t, all, "routes that the list of a room lacks")
+	require.NotEmpty(t, ingress.Routes())
+	require.NotEmpty(t, egress.Routes())
+}
