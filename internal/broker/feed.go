@@ -48,6 +48,7 @@ type feed struct {
 	asked   int  // messages asked for that have not come
 	hold    bool // ask for nothing until the next tick
 	heard   time.Time
+	looked  uint64 // the stream's newest record when the queue was last looked at; 0: something was given out since
 	closing bool
 
 	once   sync.Once
@@ -116,7 +117,7 @@ func (f *feed) receive(m *nats.Msg) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.heard = now
+	f.heard, f.looked = now, 0
 	f.asked = max(f.asked-1, 0)
 	if f.closing {
 		d.giveBack()

@@ -65,19 +65,23 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 }
 
 // supervise keeps the feed alive until it is closed: it sends the heartbeats
-// of all that is held, and asks anew where the server has gone silent. It
-// closes the feed when ended is closed.
+// of all that is held, asks anew where the server has gone silent, and keeps
+// the place of a quiet queue from falling behind. It closes the feed when ended is closed.
 func (f *feed) supervise(ended <-chan struct{}) {
 	beat := time.NewTicker(f.beatEvery())
 	defer beat.Stop()
 	watch := time.NewTicker(f.s.cfg.Heartbeat)
 	defer watch.Stop()
+	place := time.NewTicker(f.s.cfg.PlaceEvery)
+	defer place.Stop()
 	for {
 		select {
 		case <-beat.C:
 			f.beats()
 		case <-watch.C:
 			f.watch()
+		case <-place.C:
+			f.keepPlace()
 		case <-ended:
 			f.close()
 			ended = nil // running handlers still need their heartbeats

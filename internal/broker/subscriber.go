@@ -30,7 +30,13 @@ type SubscriberConfig struct {
 	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A
 	// pull that was silent for two heartbeats is asked anew.
 	Expiry, Heartbeat time.Duration
-	Logger            *slog.Logger // default: the broker's
+	// PlaceEvery is how often the place of a quiet queue is looked at, and PlaceBehind
+	// how many records it may lie behind the newest before it is moved there; defaults
+	// 15 s and 10,000. PlaceEvery must be much longer than the server takes to count a
+	// message that it stored.
+	PlaceEvery  time.Duration
+	PlaceBehind uint64
+	Logger      *slog.Logger // default: the broker's
 }
 
 func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
@@ -43,10 +49,13 @@ func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 	for _, d := range []struct {
 		v   *time.Duration
 		def time.Duration
-	}{{&c.DrainTimeout, 30 * time.Second}, {&c.NakDelay, time.Second}, {&c.Expiry, pullExpiry}, {&c.Heartbeat, pullHeartbeat}} {
+	}{{&c.DrainTimeout, 30 * time.Second}, {&c.NakDelay, time.Second}, {&c.Expiry, pullExpiry}, {&c.Heartbeat, pullHeartbeat}, {&c.PlaceEvery, placeEvery}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}
+	}
+	if c.PlaceBehind == 0 {
+		c.PlaceBehind = placeBehind
 	}
 	if c.Logger == nil {
 		c.Logger = b.cfg.Logger
