@@ -85,6 +85,7 @@ func work(partitions int) []Rule {
 		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
 		{"say that work is done, goes on, or is for another", acks},
 		{"make a queue again that somebody deleted", consumers("CONSUMER.CREATE", partitions, ">")},
+		{"move the place of a queue that nothing came from for long", consumers("CONSUMER.RESET", partitions, "*")},
 	}
 }
 
