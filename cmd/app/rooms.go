@@ -27,7 +27,7 @@ type egressRoom struct {
 func (a *App) openEgress(context.Context) error {
 	cfg := stream.Config{Layout: a.layout(), Result: egress.Result, Logger: a.log}
 	if a.broker.Durability() != schemas.DurabilityProcess { // there, what is stored may be shown at once
-		cfg.Barrier = a.broker.Barrier
+		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
 	feed, err := stream.Open(a.broker, a.broker, cfg)
 	if err != nil {

@@ -45,6 +45,10 @@ type Config struct {
 	// Barrier returns once everything stored before the call would survive
 	// what the durability promises. Nil: what is stored may be shown at once.
 	Barrier func(ctx context.Context) error
+	// Reserved reports whether a record may be shown without a barrier, if it needs
+	// none by itself: its place will never be another one's, so that whoever resumes
+	// behind it misses nothing. It must not block. Nil: all may.
+	Reserved func(stream string, seq uint64) bool
 	// Result turns a terminal event's result into the form its kind shows.
 	// Nil shows it as it is stored.
 	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
@@ -85,6 +89,9 @@ func (c Config) withDefaults() Config {
 	def(&c.Reads, 16)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Reserved == nil {
+		c.Reserved = func(string, uint64) bool { return true }
 	}
 	return c
 }
@@ -190,7 +197,7 @@ func (f *Feed) arrived(rec schemas.Record) {
 	it := f.item(t.ref, tail, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.NeedsBarrier()) {
+	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.NeedsBarrier() && f.cfg.Reserved(t.stream, it.Seq)) {
 		t.deliver(it, f.cfg)
 		return
 	}

@@ -220,6 +220,9 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 		}
 		items = append(items, it)
 	}
+	if seq > r.seq && !r.f.cfg.Reserved(t.stream, seq) {
+		durable = seq // a position is shown too
+	}
 	if err := r.f.Durable(ctx, t.stream, durable); err != nil {
 		return nil, err
 	}

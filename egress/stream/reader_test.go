@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,6 +328,45 @@ func TestTheFirstOfAnAnswerPassesABarrier(t *testing.T) {
 			require.ErrorIs(t, <-followed, context.Canceled)
 		})
 	}
+}
+
+// TestWhatIsNotReservedPassesABarrier: an event that needs none by itself waits for one
+// all the same while its place could become another's; so does a position.
+func TestWhatIsNotReservedPassesABarrier(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	close(g.open)
+	var reserved atomic.Uint64
+	n := newNode(t, stream.Config{Barrier: g.pass, Reserved: func(_ string, seq uint64) bool { return seq <= reserved.Load() }})
+	a := n.claim("a")
+	r := n.follow(0)
+	_, err := r.Next(t.Context(), nil)
+	require.NoError(t, err)
+	passed := func(barriers int64) {
+		t.Helper()
+		before := g.calls.Load()
+		a.progress(`1`)
+		items, err := r.Next(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, items, 1)
+		require.Equal(t, barriers, g.calls.Load()-before)
+	}
+	passed(1)
+	reserved.Store(r.Position() + 1)
+	passed(0)
+	passed(1)
+
+	before := g.calls.Load()
+	other, err := n.feed.Follow(t.Context(), ref("a"), r.Position())
+	require.NoError(t, err)
+	other.Close()
+	require.Equal(t, before, g.calls.Load(), "what is known to be durable costs nothing")
+	a.wake() // shown to nobody, but its place is
+	other, err = n.feed.Follow(t.Context(), ref("a"), 0)
+	require.NoError(t, err)
+	require.Greater(t, other.Position(), r.Position())
+	other.Close()
+	require.Equal(t, before+1, g.calls.Load())
 }
 
 func TestHistoryPassesABarrierOnce(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,11 +37,27 @@ type crowd struct {
 	target *target
 	cut    int // how many there were
 
-	mu    sync.Mutex
-	told  []told
-	shown []shown
-	names int
-	lost  []order // nobody knows whether they were accepted
+	mu       sync.Mutex
+	told     []told
+	shown    []shown
+	readings map[string]*reading // by action
+	names    int
+	lost     []order // nobody knows whether they were accepted
+}
+
+// reading is what one reader got of an action that it went on with behind each cut, by
+// the id of the last event that it had.
+type reading struct {
+	seqs  []uint64
+	ended bool
+}
+
+// place is behind what a reader resumes.
+func (r *reading) place() uint64 {
+	if len(r.seqs) == 0 {
+		return 0
+	}
+	return r.seqs[len(r.seqs)-1]
 }
 
 // told is one answer, and after how many cuts it came.
@@ -53,6 +70,21 @@ type told struct {
 type order struct {
 	name, method string
 	async        bool
+	// run is a run with much progress in the place of a call: events that are shown
+	// before they are on the disk.
+	run bool
+}
+
+// body is the request.
+func (o order) body(upstream string) (path, body string) {
+	if o.run {
+		return schemas.RouteRunSync, fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":{"steps":150,"interval_ms":2}}`, o.name, schemas.TaskEcho)
+	}
+	body = fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":%q,"url":"%s/%s"`, o.name, o.method, upstream, o.name)
+	if o.method != http.MethodGet {
+		body += fmt.Sprintf(`,"body":{"name":%q}`, o.name)
+	}
+	return "/v1/execute", body + "}}"
 }
 
 // methods are the classes: safe, idempotent, once.
@@ -71,7 +103,8 @@ func (c *crowd) next(fresh bool) (order, bool) {
 		return order{}, false
 	}
 	c.names++
-	return order{name: fmt.Sprintf("n%d", c.names), method: methods()[c.names%3], async: c.names%4 == 0}, true
+	run := c.names%8 == 1
+	return order{name: fmt.Sprintf("n%d", c.names), method: methods()[c.names%3], async: run || c.names%4 == 0, run: run}, true
 }
 
 // press has so many clients work until ctx ends. Without fresh they only ask again for
@@ -98,15 +131,12 @@ func (c *crowd) press(ctx context.Context, url string, clients int, fresh bool) 
 // ask makes one request and writes down what came of it.
 func (c *crowd) ask(ctx context.Context, client *http.Client, url string, o order) {
 	a := told{Asked: history.Asked{Tenant: tenant, Name: o.name, Answer: history.Unheard}, cut: c.cut}
-	body := fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":%q,"url":"%s/%s"`, o.name, o.method, c.target.URL, o.name)
-	if o.method != http.MethodGet {
-		body += fmt.Sprintf(`,"body":{"name":%q}`, o.name)
-	}
+	path, body := o.body(c.target.URL)
 	header := ""
 	if o.async {
 		header = "respond-async"
 	}
-	resp, data, err := send(ctx, client, http.MethodPost, url+"/v1/execute", body+"}}", header)
+	resp, data, err := send(ctx, client, http.MethodPost, url+path, body, header)
 	if err == nil {
 		a.heard(resp, data)
 	}
@@ -144,13 +174,31 @@ func (a *told) heard(resp *http.Response, data []byte) {
 	}
 }
 
-// watch reads an action's events until the last, or until ctx ends.
+// reading is the one of an action.
+func (c *crowd) reading(id string) *reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readings == nil {
+		c.readings = map[string]*reading{}
+	}
+	if c.readings[id] == nil {
+		c.readings[id] = &reading{}
+	}
+	return c.readings[id]
+}
+
+// watch reads an action's events, from where it was read to before, until the last, or
+// until ctx ends. Nobody else reads the action meanwhile.
 func (c *crowd) watch(ctx context.Context, client *http.Client, url, id string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/actions/"+id+"/events", http.NoBody)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
+	read := c.reading(id)
+	if at := read.place(); at > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatUint(at, 10))
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -167,8 +215,10 @@ func (c *crowd) watch(ctx context.Context, client *http.Client, url, id string) 
 		}
 		c.mu.Lock()
 		c.shown = append(c.shown, s)
+		read.seqs = append(read.seqs, s.Seq)
 		c.mu.Unlock()
 		if s.Type == schemas.EventSettled {
+			read.ended = true
 			return nil
 		}
 	}

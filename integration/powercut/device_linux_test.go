@@ -42,8 +42,8 @@ func TestPowerCut(t *testing.T) { //nolint:paralleltest // its process is its ow
 			}
 			k := p.heal(t)
 			broken := k.judge(p.crowd)
-			t.Logf("%s: %d cuts, %d actions, %d answers, %d events shown, %d calls received, %d sectors forgotten; broken: %d %v",
-				durability, *cuts, len(k.actions), len(p.crowd.told), len(p.crowd.shown), len(p.crowd.target.ledger()), p.forgotten, len(broken), kinds(broken))
+			t.Logf("%s: %d cuts, %d actions, %d answers, %d events shown (%d gone), %d calls received, %d sectors forgotten; broken: %d %v",
+				durability, *cuts, len(k.actions), len(p.crowd.told), len(p.crowd.shown), k.gone(p.crowd.shown), len(p.crowd.target.ledger()), p.forgotten, len(broken), kinds(broken))
 			if p.durability == schemas.DurabilityProcess {
 				require.NotEmpty(t, broken, "process does not survive a power cut, so the test must see a loss; seed %d", *seed)
 				return

@@ -16,6 +16,7 @@ import (
 
 // stored is what the log and the evidence hold of one action.
 type stored struct {
+	seqs                                  []uint64 // of its events
 	accepted, settled, attempts, evidence int
 	outcome                               schemas.Outcome
 	digests                               map[string]bool // of the answers that its attempts got
@@ -85,6 +86,7 @@ func (k *book) event(r schemas.Record) {
 	}
 	k.events[r.Seq] = r
 	a := k.of(ref.ID)
+	a.seqs = append(a.seqs, r.Seq)
 	switch e.Type {
 	case schemas.EventAccepted:
 		a.accepted++
@@ -145,6 +147,10 @@ func (k *book) judge(c *crowd) []string {
 			say("I7 %s event %d (%s), shown before cut %d: %s", s.id, s.Seq, s.Type, s.cut+1, why)
 		}
 	}
+	broken = append(broken, twice(c.shown)...)
+	for id, r := range c.readings {
+		broken = append(broken, k.read(id, r)...)
+	}
 	for id, a := range k.actions {
 		if a.accepted != 1 || a.settled != 1 {
 			say("I2 %s has %d accepted and %d settled records", id, a.accepted, a.settled)
@@ -156,7 +162,10 @@ func (k *book) judge(c *crowd) []string {
 // shows says why an event is not what a watcher was shown, or nothing.
 func (k *book) shows(s shown) string {
 	r, have := k.events[s.Seq]
-	if !have {
+	switch {
+	case !have && !s.Type.NeedsBarrier():
+		return "" // shown before it was on the disk, and in the place of nothing
+	case !have:
 		return "it is not on the log"
 	}
 	var e schemas.Event
@@ -165,6 +174,54 @@ func (k *book) shows(s shown) string {
 		return "there is another one in its place, of " + ref.ID
 	}
 	return ""
+}
+
+// gone counts the events that were shown and are not on the log.
+func (k *book) gone(all []shown) (n int) {
+	for _, s := range all {
+		if _, have := k.events[s.Seq]; !have {
+			n++
+		}
+	}
+	return n
+}
+
+// twice finds sequences that were shown with one event, and then with another.
+func twice(all []shown) (broken []string) {
+	first := map[uint64]shown{}
+	for _, s := range all {
+		f, before := first[s.Seq]
+		switch {
+		case !before:
+			first[s.Seq] = s
+		case f.id != s.id || f.N != s.N || f.Type != s.Type || !f.Time.Equal(s.Time):
+			broken = append(broken, fmt.Sprintf("I7 sequence %d was event %d of %s before cut %d and is event %d of %s before cut %d",
+				s.Seq, f.N, f.id, f.cut+1, s.N, s.id, s.cut+1))
+		}
+	}
+	return broken
+}
+
+// read judges a reader that went on behind each cut: in order, and with all that is
+// on the log.
+func (k *book) read(id string, r *reading) (broken []string) {
+	got := map[uint64]bool{}
+	for i, seq := range r.seqs {
+		got[seq] = true
+		if i > 0 && seq <= r.seqs[i-1] {
+			broken = append(broken, fmt.Sprintf("I7 %s: a reader got event %d behind %d", id, seq, r.seqs[i-1]))
+		}
+	}
+	if !r.ended {
+		broken = append(broken, fmt.Sprintf("I7 %s: a reader did not come to the end from %d on", id, r.place()))
+		return broken
+	}
+	for _, seq := range k.of(id).seqs {
+		if !got[seq] {
+			broken = append(broken, fmt.Sprintf("I7 %s: a reader that resumed never got event %d", id, seq))
+		}
+	}
+	return broken
 }
 
 // sent judges what the upstream received. A call of class safe may be made before its

@@ -105,8 +105,8 @@ func snapshots(t *testing.T, lies bool) {
 	k, err := open(t.Context(), data, filepath.Join(dir, "copy"))
 	require.NoError(t, err)
 	broken := k.judge(c)
-	t.Logf("%d cuts, %d actions, %d answers, %d events shown, %d calls received; broken: %d %v",
-		c.cut, len(k.actions), len(c.told), len(c.shown), len(c.target.ledger()), len(broken), kinds(broken))
+	t.Logf("%d cuts, %d actions, %d answers, %d events shown (%d gone), %d calls received; broken: %d %v",
+		c.cut, len(k.actions), len(c.told), len(c.shown), k.gone(c.shown), len(c.target.ledger()), len(broken), kinds(broken))
 	if lies {
 		require.NotEmpty(t, broken, "the judge must see the loss; seed %d", *seed)
 		return

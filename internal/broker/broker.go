@@ -234,6 +234,13 @@ func (b *Broker) Barrier(ctx context.Context) error {
 	return err
 }
 
+// Reserved reports whether a record may be shown before a Barrier has passed it: its
+// sequence will never name another one. On a cluster, and with durability process, an
+// acknowledgement already says as much as a Barrier.
+func (b *Broker) Reserved(stream string, seq uint64) bool {
+	return b.cfg.Server == nil || b.cfg.Server.Reserved(stream, seq)
+}
+
 // Durability is what Barrier promises.
 func (b *Broker) Durability() schemas.Durability { return b.cfg.Durability }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"weir/schemas"
 )
@@ -69,7 +68,11 @@ func (s *Server) verify() error {
 		switch {
 		case err != nil:
 			return refuse("the log in %s cannot be read, repair it or restore it from a copy: %w", s.cfg.Dir, err)
+		case len(all) == 0 && m.Clean:
 		case len(all) == 0:
+			if err := s.skipReserved(stream, m.Streams[stream], blocks); err != nil {
+				return refuse("the log in %s cannot be written, repair the disk first: %w", s.cfg.Dir, err)
+			}
 		case !s.cfg.AcceptLoss:
 			return refuseLoss(s.cfg.Dir, all)
 		default:
@@ -167,8 +170,7 @@ func judge(stream string, m mark, blocks []block) (all []loss) {
 	return all
 }
 
-// accept makes the stream go on behind what is gone, and tells of it. The
-// server reads all its blocks anew, and cuts off what it cannot read.
+// accept makes the stream go on behind what is gone, and tells of it.
 func (s *Server) accept(stream string, all []loss, blocks []block) error {
 	m := s.marks.Streams[stream]
 	for _, l := range all {
@@ -183,16 +185,16 @@ func (s *Server) accept(stream string, all []loss, blocks []block) error {
 		}
 		blocks = []block{{path: filepath.Join(dir, "1"+blockEnd), index: 1}}
 	}
-	newest := blocks[len(blocks)-1]
+	to := m.Reserved
+	newest := &blocks[len(blocks)-1]
 	if newest.damaged || newest.last < m.Last {
-		if err := newest.skipTo(stream, m.Last+skipped, time.Now().UnixNano()); err != nil {
-			return err
-		}
+		to = max(to, m.Last+skipped)
 	}
-	if err := os.Remove(filepath.Join(dir, indexName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	skip := s.dir.forgetIndex
+	if to > reached(blocks) {
+		skip = func(stream string) error { return s.dir.skip(stream, newest, to) }
 	}
-	return errors.Join(syncDir(dir), s.dir.writeMarks(s.marks))
+	return errors.Join(skip(stream), s.dir.writeMarks(s.marks))
 }
 
 // compare holds the streams that the server has opened against the marks.

@@ -39,6 +39,9 @@ type mark struct {
 	Created time.Time `json:"created"`
 	First   uint64    `json:"first"`
 	Last    uint64    `json:"last"`
+	// Reserved is up to where sequences may have been shown without being on the
+	// disk; 0: none were. It never goes back while the log is open.
+	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
 }
@@ -127,7 +130,9 @@ func (s *Server) reach() (marks, map[string]uint64, error) {
 		if slices.Contains(names, st.Name) {
 			was := m.Streams[st.Name]
 			now[st.Name] = st.State.LastSeq
-			m.Streams[st.Name] = mark{Created: st.Created.UTC(), First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes}
+			m.Streams[st.Name] = mark{
+				Created: st.Created.UTC(), First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, Reserved: was.Reserved,
+			}
 		}
 	}
 	return m, now, nil
@@ -162,17 +167,19 @@ func (s *Server) keepMarks(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		m, _, err := s.reach()
-		if err == nil && m.beyond(s.marks) {
-			if s.Barrier(ctx) != nil {
-				return // the node stops
-			}
-			err = s.setMarks(m)
+		grown := err == nil && m.beyond(s.marks)
+		if grown && s.Barrier(ctx) != nil {
+			return // the node stops
+		}
+		if grown || err == nil && m.short() {
+			err = s.setMarks(m.reserving())
 		}
 		s.tell(ctx, err)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-s.reserve.low:
 		}
 	}
 }
@@ -191,6 +198,7 @@ func (s *Server) setMarks(m marks) error {
 	err := s.dir.writeMarks(m)
 	if err == nil {
 		s.marks = m
+		s.reserve.set(m)
 	}
 	return err
 }
@@ -224,6 +232,7 @@ func (s *Server) endMarks(m marks) {
 		} else {
 			k.First = 0
 		}
+		k.Reserved = 0 // all that was shown is on the disk
 		m.Streams[stream] = k
 	}
 	s.tell(s.life, s.setMarks(m))

@@ -60,7 +60,7 @@ func TestWhatHasNoMarkMayBeTorn(t *testing.T) {
 		rewrite(1, func(b []byte) []byte { return append(b, b[:40]...) })(t, dir)
 	}
 	j = openJournal(t, Config{Dir: dir})
-	require.Equal(t, last+1, j.write(t, 1, 10))
+	require.Greater(t, j.write(t, 1, 10), last)
 }
 
 // TestMarksOutliveWhatIsDeleted: an empty stream has not lost its records.
@@ -82,7 +82,7 @@ func TestMarksOutliveWhatIsDeleted(t *testing.T) {
 				dir = j.cfg.Dir
 			}
 			j = openJournal(t, Config{Dir: dir})
-			require.Equal(t, last+1, j.write(t, 1, 10))
+			require.Greater(t, j.write(t, 1, 10), last)
 		})
 	}
 }

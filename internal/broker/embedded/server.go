@@ -36,7 +36,8 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks   marks    // as they are on the disk; who keeps them has them
+	marks   marks // as they are on the disk; who keeps them has them
+	reserve reserved
 	lost    []string // what was accepted as gone at this start
 	told    bool     // that they cannot be written
 	opening sync.Once
@@ -61,7 +62,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: func() error { return nil }}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: func() error { return nil }, reserve: newReserved(cfg.Layout)}
 	s.life, s.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
