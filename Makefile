@@ -64,6 +64,16 @@ FAULTS := $(GO) test ./integration/faults -count 1 -v
 faults: ## break a cluster of three servers in every known way, under load
 	$(FAULTS) -run 'TestFaults$$' -timeout 120m -faults.all
 
+$(BIN)/deploycheck: $(wildcard tools/deploycheck/*)
+	cd tools/deploycheck && $(GO) build -o $@ .
+
+# promtool is that of the PATH, such as the one in Debian's package prometheus; without
+# one its files are told to be unchecked.
+.PHONY: deploy-check
+deploy-check: $(BIN)/deploycheck ## check the files of deploy/ with the libraries that read them
+	cd tools/deploycheck && $(GO) test ./...
+	$(BIN)/deploycheck deploy
+
 FUZZTIME ?= 10s
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (default 10s)

@@ -83,6 +83,7 @@ func work(partitions int) []Rule {
 	}
 	return []Rule{
 		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
+		{"tell how much is queued, for weir_queue_lag", each("CONSUMER.LIST", logStreams(partitions))},
 		{"say that work is done, goes on, or is for another", acks},
 		{"make a queue again that somebody deleted", consumers("CONSUMER.CREATE", partitions, ">")},
 		{"move the place of a queue that nothing came from for long", consumers("CONSUMER.RESET", partitions, "*")},

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSlipsAreFound: each slip, made in a copy of the real files, is told of.
+func TestSlipsAreFound(t *testing.T) {
+	t.Parallel()
+	for name, slip := range map[string]struct {
+		check          func(*report, string)
+		file, from, to string
+		want           string
+	}{
+		"a root user":            {dockerfiles, "Dockerfile", "USER 10001:10001", "USER root", "runs as root"},
+		"an instruction":         {dockerfiles, "Dockerfile", "STOPSIGNAL", "STOPSIGNALL", "unknown instruction"},
+		"a name of a stage":      {dockerfiles, "Dockerfile", "AS full", "AS Full", "StageNameCasing"},
+		"a key of compose":       {composeFiles, "compose.cluster.yaml", "read_only:", "readonly:", "services.ingress.readonly"},
+		"a right of a container": {composeFiles, "compose.cluster.yaml", "cap_drop: [ALL]", "cap_drop: [NET_RAW]", "lacks cap_drop"},
+		"a member of the API":    {manifests, "kubernetes/base/worker.yaml", "readinessProbe:", "readynessProbe:", "unknown field"},
+		"a budget over nothing":  {manifests, "kubernetes/base/disruption.yaml", "component: worker", "component: workers", "selects no pod"},
+		"a file that is missing": {manifests, "kubernetes/base/kustomization.yaml", "egress.yaml", "egres.yaml", "egres.yaml"},
+		"a member of KEDA":       {manifests, "kubernetes/keda/scaledobject.yaml", "maxReplicaCount", "maxReplicas", "maxReplicas"},
+		"two panels in a place":  {dashboards, "grafana/weir.json", `"x": 4`, `"x": 3`, "lies over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS("../../deploy")); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, slip.file)
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), slip.from) {
+				t.Fatalf("%s does not hold %s: %v", slip.file, slip.from, err)
+			}
+			if err := os.WriteFile(path, []byte(strings.Replace(string(text), slip.from, slip.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			r := &report{out: &out}
+			slip.check(r, dir)
+			if r.wrong == 0 || !strings.Contains(out.String(), slip.want) {
+				t.Errorf("it is not told of: %s", out.String())
+			}
+		})
+	}
+}
