@@ -15,6 +15,7 @@ const (
 	RepoBucket      = "WEIR_REPOS"
 	LeaseBucket     = "WEIR_LEASES"  // when the holder of a task was last heard of
 	BudgetBucket    = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
+	JanitorBucket   = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
 	KeyBucket       = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
 
 	LogRoot      = "weir.log"

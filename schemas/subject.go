@@ -103,6 +103,11 @@ func WorkFilter(partition int, k Kind, t Tail) string {
 	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*." + string(t)
 }
 
+// AcceptedFilter covers the accepted events of one partition, whoever's they are.
+func AcceptedFilter(partition int) string {
+	return LogRoot + "." + strconv.Itoa(partition) + ".*.*.*.*." + string(TailAccepted)
+}
+
 // TenantAccepted covers the accepted events of a tenant in one partition.
 // An empty kind covers all.
 func (l Layout) TenantAccepted(partition int, tenant string, k Kind) string {

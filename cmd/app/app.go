@@ -27,6 +27,7 @@ import (
 	"weir/internal/token"
 	"weir/processors"
 	"weir/processors/guard"
+	"weir/processors/janitor"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -56,6 +57,9 @@ type Options struct {
 	Notices io.Writer
 	// Network stands in for DNS and the wire, in tests. Absent: the real ones.
 	Network Network
+	// Janitor is the pace at which overdue actions are looked for, in tests. Absent: its
+	// defaults.
+	Janitor janitor.Config
 	// Sync stands in for the sync of the data directory, in tests. Absent: the real one.
 	Sync func() error
 }
@@ -75,6 +79,7 @@ type App struct {
 	reload  reloading
 	network Network
 	sync    func() error
+	janitor janitor.Config
 	worker  string
 
 	tokens     *token.Keeper // in open mode for agents and git alone
@@ -112,6 +117,7 @@ type App struct {
 func New(ctx context.Context, opts Options) (_ *App, err error) {
 	a := &App{cfg: opts.Config, role: opts.Role, kinds: opts.Kinds, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
 	a.network, a.sync, a.newAdmin, a.acceptLoss = opts.Network, opts.Sync, opts.NewAdmin, opts.AcceptLoss
+	a.janitor = opts.Janitor
 	a.reload = reloading{load: opts.Load, file: opts.File, notices: opts.Notices}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {

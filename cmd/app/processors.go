@@ -17,6 +17,7 @@ import (
 	"weir/processors/call"
 	"weir/processors/call/direct"
 	"weir/processors/executor"
+	"weir/processors/janitor"
 	"weir/processors/park"
 	"weir/processors/plans"
 	"weir/processors/rules"
@@ -111,7 +112,17 @@ func (a *App) startWork(ctx context.Context) error {
 	if err := a.work.worker.Start(ctx); err != nil {
 		return errors.Join(err, a.work.worker.Stop())
 	}
+	a.startJanitor(ctx)
 	return nil
+}
+
+// startJanitor begins to look for actions whose time is up and that nobody looks at.
+func (a *App) startJanitor(ctx context.Context) {
+	cfg := a.janitor
+	cfg.Layout, cfg.Worker, cfg.Alone, cfg.Metrics, cfg.Log = a.layout(), a.worker, a.cfg.Embedded(), a.metrics, a.log
+	j := janitor.New(a.broker, a.broker.Janitor(), a.ledger, cfg)
+	j.Start(ctx)
+	a.teardown.push(func(context.Context) error { j.Stop(); return nil })
 }
 
 // secretStore is where ${secret:NAME} comes from.

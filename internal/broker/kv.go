@@ -47,6 +47,7 @@ func (b *Broker) buckets() []jetstream.KeyValueConfig {
 		{schemas.RepoBucket, "the repositories of each tenant: names and places, no objects", "", 1, 0},
 		{schemas.LeaseBucket, "when the holder of a task was last heard of", "", 1, b.cfg.History},
 		{schemas.BudgetBucket, "what was used of models, and is held for what is under way", "", 1, 0},
+		{schemas.JanitorBucket, "how far each partition was looked through for overdue actions, and by whom", "", 1, 0},
 		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1, 0},
 	} {
 		cfg := jetstream.KeyValueConfig{
@@ -92,6 +93,10 @@ func (b *Broker) Leases() *Bucket { return b.bucket(schemas.LeaseBucket, "", b.w
 // Budgets is the bucket of the accounts of budgets. A log that is full still takes it:
 // what has used something is charged for it. It cannot be watched.
 func (b *Broker) Budgets() *Bucket { return b.bucket(schemas.BudgetBucket, "", b.write) }
+
+// Janitor is the bucket of how far the log was looked through for overdue actions. A log
+// that is full still takes it. It cannot be watched.
+func (b *Broker) Janitor() *Bucket { return b.bucket(schemas.JanitorBucket, "", b.write) }
 
 func (b *Broker) bucket(name, live string, write func(context.Context, schemas.Append) (uint64, error)) *Bucket {
 	return &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name), live: live, write: write}

@@ -46,6 +46,7 @@ func TestClosedVocabulariesStartAtZero(t *testing.T) {
 	for _, kind := range schemas.Kinds() {
 		zero("weir_actions_accepted_total{kind=%q}", kind)
 		zero("weir_redeliveries_total{kind=%q}", kind)
+		zero("weir_actions_overdue_total{kind=%q}", kind)
 		for _, outcome := range schemas.Outcomes() {
 			zero("weir_actions_settled_total{kind=%q,outcome=%q}", kind, outcome)
 		}
@@ -152,6 +153,10 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 		"redelivered": {
 			func(m *telemetry.Metrics) { m.Redelivered(schemas.KindHTTP) },
 			map[string]string{`weir_redeliveries_total{kind="http"}`: "1"},
+		},
+		"overdue": {
+			func(m *telemetry.Metrics) { m.Overdue(schemas.KindRun) },
+			map[string]string{`weir_actions_overdue_total{kind="run"}`: "1"},
 		},
 		"heartbeat": {
 			func(m *telemetry.Metrics) { m.HeartbeatMissed() },

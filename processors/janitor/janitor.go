@@ -1,0 +1,141 @@
+// Package janitor has actions looked at whose time is up and that nobody looks at: their
+// message was lost, or the wake-up that they waited for. It settles nothing itself. It
+// nudges, and the worker that is nudged finds the deadline passed.
+package janitor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/telemetry"
+	"weir/schemas"
+)
+
+// Log is where actions and their ends are read.
+type Log interface {
+	// Page returns messages under filter with a sequence of at least from, oldest first;
+	// more says that there are others.
+	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
+	// Newest is the newest message under filter, or fault.ErrNotFound. It is not late.
+	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
+	// Bounds returns the sequences of the oldest and the newest message of a stream.
+	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
+}
+
+// Places keeps how far each partition was looked through, and who does it.
+type Places interface {
+	Get(ctx context.Context, key string) (schemas.Record, error)
+	// Put stores a value if the key's newest revision is last; else fault.ErrFenced.
+	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
+}
+
+// Nudger has an action looked at now.
+type Nudger interface {
+	Nudge(ctx context.Context, ref schemas.Ref) error
+}
+
+// Metrics counts what was nudged. It must not block.
+type Metrics interface {
+	Overdue(kind schemas.Kind)
+}
+
+// Config shapes a Janitor. Layout and Worker are required; zero fields take the default.
+type Config struct {
+	Layout schemas.Layout
+	// Worker names this process in the places.
+	Worker string
+	// Alone says that no other process works on this log: nobody's hold on a partition
+	// is waited for, and none is renewed.
+	Alone bool
+	// Every is how often there is a round, and a hold on a partition is renewed; one that
+	// was not renewed for four rounds is taken over. Default 15 s.
+	Every time.Duration
+	// Grace is how long an action may go on behind its deadline, and how long what was
+	// accepted is left alone: by then most of it has ended. Default 1 min.
+	Grace time.Duration
+	// Again is when an action is nudged once more that has not ended since. Default 5 min.
+	Again time.Duration
+	// Most is how many actions of a partition are kept in mind that have not ended. What
+	// there is beyond is found again by walking anew. Default 1,024.
+	Most    int
+	Metrics Metrics
+	Log     *slog.Logger // default: none
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{{&c.Every, 15 * time.Second}, {&c.Grace, time.Minute}, {&c.Again, 5 * time.Minute}} {
+		if *d.v <= 0 {
+			*d.v = d.def
+		}
+	}
+	if c.Most <= 0 {
+		c.Most = 1024
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// takeover is how many rounds a hold on a partition outlives its holder.
+const takeover = 4
+
+// Janitor looks through all partitions, one goroutine each. Any number of them may run on
+// one log: a partition is one's at a time, and if two should hold one, what is nudged twice
+// is looked at twice.
+type Janitor struct {
+	log    Log
+	places Places
+	nudger Nudger
+	cfg    Config
+
+	end  context.CancelFunc
+	work sync.WaitGroup
+}
+
+// New returns a Janitor that does nothing yet.
+func New(l Log, p Places, n Nudger, cfg Config) *Janitor {
+	return &Janitor{log: l, places: p, nudger: n, cfg: cfg.withDefaults(), end: func() {}}
+}
+
+// Start begins the rounds and returns.
+func (j *Janitor) Start(ctx context.Context) {
+	ctx, j.end = context.WithCancel(context.WithoutCancel(ctx))
+	for p := range j.cfg.Layout.Partitions {
+		j.work.Go(func() { j.rounds(ctx, &partition{Janitor: j, number: p, stream: schemas.LogStream(p)}) })
+	}
+}
+
+// Stop ends the rounds and waits for them. It may be called twice.
+func (j *Janitor) Stop() {
+	j.end()
+	j.work.Wait()
+}
+
+// rounds goes on until ctx ends. The log may be away: then the next round finds it.
+func (j *Janitor) rounds(ctx context.Context, p *partition) {
+	tick := time.NewTicker(j.cfg.Every)
+	defer tick.Stop()
+	told := false
+	for {
+		err := p.round(ctx)
+		failed := err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrFenced) // another node's turn
+		if failed && !told {
+			j.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue actions cannot be looked for",
+				slog.Int("partition", p.number), slog.String("err_kind", telemetry.ErrKind(err)))
+		}
+		told = failed
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package janitor_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/processors/janitor"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+
+// places is a bucket in memory.
+type places struct {
+	mu     sync.Mutex
+	values map[string]schemas.Record
+	last   uint64
+	puts   int
+}
+
+func (p *places) Get(_ context.Context, key string) (schemas.Record, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.values[key]; ok {
+		return r, nil
+	}
+	return schemas.Record{}, fault.ErrNotFound
+}
+
+func (p *places) Put(_ context.Context, key string, value []byte, last uint64) (uint64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.values[key].Seq != last {
+		return 0, fault.ErrFenced
+	}
+	if p.values == nil {
+		p.values = map[string]schemas.Record{}
+	}
+	p.last, p.puts = p.last+1, p.puts+1
+	p.values[key] = schemas.Record{Subject: key, Seq: p.last, Data: value}
+	return p.last, nil
+}
+
+func (p *places) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.puts
+}
+
+// stored is what a test looks at of a place.
+type stored struct {
+	Worker string `json:"worker"`
+	Open   []any  `json:"open"`
+}
+
+func (p *places) place(t *testing.T) (v stored) {
+	t.Helper()
+	r, err := p.Get(t.Context(), "0")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(r.Data, &v))
+	return v
+}
+
+// yard is a log in memory and what janitors nudge on it.
+type yard struct {
+	t      *testing.T
+	log    *memlog.Log
+	led    *ledger.Ledger
+	places places
+
+	mu     sync.Mutex
+	nudged map[string][]time.Duration // by action, since the beginning
+	begun  time.Time
+	fail   error
+}
+
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	y := &yard{t: t, nudged: map[string][]time.Duration{}, begun: time.Now()}
+	y.log = memlog.New(layout, time.Now, memlog.Hooks{})
+	y.led = ledger.New(y.log, layout, nil)
+	return y
+}
+
+func (y *yard) Nudge(_ context.Context, ref schemas.Ref) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.fail == nil {
+		y.nudged[ref.ID] = append(y.nudged[ref.ID], time.Since(y.begun).Round(time.Second))
+	}
+	return y.fail
+}
+
+func (y *yard) accept(id string, within time.Duration) *ledger.State {
+	y.t.Helper()
+	st, _, err := y.led.Claim(y.t.Context(), schemas.Action{
+		ID: id, Tenant: "acme", Kind: schemas.KindHTTP, Class: schemas.ClassSafe, IDSource: schemas.IDRequest,
+		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(within).UTC(), Payload: json.RawMessage(`{}`),
+	})
+	require.NoError(y.t, err)
+	return st
+}
+
+func (y *yard) settle(st *ledger.State) {
+	y.t.Helper()
+	require.NoError(y.t, y.led.Append(y.t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeExpired}}))
+}
+
+// janitor runs one until the test ends it.
+func (y *yard) janitor(worker string, edit func(*janitor.Config)) *janitor.Janitor {
+	cfg := janitor.Config{Layout: layout, Worker: worker}
+	if edit != nil {
+		edit(&cfg)
+	}
+	j := janitor.New(y.log, &y.places, y, cfg)
+	j.Start(y.t.Context())
+	return j
+}
+
+// heard is what was nudged so far, and when.
+func (y *yard) heard() map[string][]time.Duration {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return maps.Clone(y.nudged)
+}
+
+// after lets time pass, and all that falls due in it.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func alone(c *janitor.Config) { c.Alone = true }
+
+// TestOverdueIsNudged: what has not ended a minute behind its deadline, again and again until
+// it has; nothing else is.
+func TestOverdueIsNudged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		y.settle(y.accept("ended", time.Second))
+		lost := y.accept("lost", 30*time.Second)
+		late := y.accept("late", 10*time.Minute)
+		y.accept("long", 24*time.Hour)
+		j := y.janitor("one", alone)
+		after(7 * time.Minute)
+		require.Equal(t, map[string][]time.Duration{"lost": {90 * time.Second, 390 * time.Second}}, y.heard())
+		y.settle(lost)
+		after(5 * time.Minute)
+		require.Len(t, y.heard()["late"], 1)
+		y.settle(late)
+		after(time.Hour)
+		require.Len(t, y.heard()["late"], 1)
+		require.Len(t, y.heard()["lost"], 2)
+		require.NotContains(t, y.heard(), "long")
+		j.Stop()
+		require.Len(t, y.places.place(t).Open, 1)
+
+		puts := y.places.count() // a node that is alone, with nothing to do, writes nothing
+		j = y.janitor("two", alone)
+		after(time.Hour)
+		require.LessOrEqual(t, y.places.count(), puts+1)
+		after(24 * time.Hour)
+		require.NotEmpty(t, y.heard()["long"])
+		j.Stop()
+		j.Stop()
+	})
+}
+
+// TestMoreThanIsKeptInMind: none is forgotten, and few are nudged at a time.
+func TestMoreThanIsKeptInMind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		states := map[string]*ledger.State{}
+		for i := range 40 {
+			id := fmt.Sprintf("a%d", i)
+			states[id] = y.accept(id, time.Duration(i%4)*10*time.Minute)
+		}
+		j := y.janitor("one", func(c *janitor.Config) { c.Alone, c.Most = true, 7 })
+		defer j.Stop()
+		for range 60 {
+			after(2 * time.Minute)
+			require.LessOrEqual(t, len(y.places.place(t).Open), 7)
+			for id := range y.heard() { // a worker settles what it is nudged for
+				if st := states[id]; st.Settled == nil {
+					y.settle(st)
+				}
+			}
+		}
+		require.Len(t, y.heard(), 40)
+		for id, at := range y.heard() {
+			require.Len(t, at, 1, id)
+		}
+		after(10 * time.Minute)
+		require.Empty(t, y.places.place(t).Open)
+	})
+}
+
+// TestOneHoldsAPartition: the others wait until it has been silent for a while.
+func TestOneHoldsAPartition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		y.accept("a", time.Second)
+		one := y.janitor("one", nil)
+		after(time.Second)
+		two := y.janitor("two", nil)
+		defer two.Stop()
+		after(3 * time.Minute)
+		require.Equal(t, "one", y.places.place(t).Worker)
+		require.Len(t, y.heard()["a"], 1, "one of the two")
+		one.Stop()
+		after(2 * time.Minute)
+		require.Equal(t, "two", y.places.place(t).Worker)
+		y.accept("b", time.Second)
+		after(2 * time.Minute)
+		require.Len(t, y.heard()["b"], 1)
+	})
+}
+
+// TestTheLogIsAway, or does not take a nudge: a later round does what this one could not.
+func TestTheLogIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		y.accept("a", time.Second)
+		y.fail = fault.ErrUnavailable
+		j := y.janitor("one", alone)
+		defer j.Stop()
+		after(3 * time.Minute)
+		require.Empty(t, y.heard())
+		y.mu.Lock()
+		y.fail = nil
+		y.mu.Unlock()
+		after(time.Minute)
+		require.Len(t, y.heard()["a"], 1)
+	})
+}
+
+// TestAPlaceBeyondTheLog, or one that cannot be read: the walk begins anew.
+func TestAPlaceBeyondTheLog(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{"beyond": `{"worker":"x","seq":1000000}`, "unreadable": `?`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				y := newYard(t)
+				_, err := y.places.Put(t.Context(), "0", []byte(value), 0)
+				require.NoError(t, err)
+				y.accept("a", time.Second)
+				j := y.janitor("one", nil)
+				defer j.Stop()
+				after(5 * time.Minute)
+				require.Len(t, y.heard()["a"], 1)
+			})
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package janitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// place is how far a partition was looked through: the value that is stored.
+type place struct {
+	// Worker holds the partition for as long as it stores a new revision now and then.
+	Worker string `json:"worker"`
+	// Seq: every action that was accepted up to there was looked at.
+	Seq uint64 `json:"seq"`
+	// Open are those of them that had not ended, by their sequence.
+	Open []open `json:"open,omitempty"`
+	// Anew is where to walk from once more, and when: there were more than Open holds.
+	Anew *open `json:"anew,omitempty"`
+}
+
+// open is an action that had not ended, and when to look at it again.
+type open struct {
+	Seq uint64    `json:"seq"`
+	Due time.Time `json:"due"`
+}
+
+// partition is what this process knows of one. It belongs to one goroutine.
+type partition struct {
+	*Janitor
+	number int
+	stream string
+
+	place
+	mine     bool
+	revision uint64    // of the place that was seen last
+	since    time.Time // when it was first seen
+	saved    time.Time
+	dirty    bool // the place has changed since it was saved
+}
+
+func (p *partition) key() string { return strconv.Itoa(p.number) }
+
+// hold makes the partition ours, or says fault.ErrFenced where it is another's.
+func (p *partition) hold(ctx context.Context) error {
+	rec, err := p.places.Get(ctx, p.key())
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		rec = schemas.Record{}
+	case err != nil:
+		return err
+	}
+	if p.mine && rec.Seq == p.revision {
+		return nil
+	}
+	// Whoever held it has stored something since, or nobody was here before.
+	if rec.Seq != p.revision || p.since.IsZero() {
+		p.mine, p.revision, p.since = false, rec.Seq, time.Now()
+	}
+	p.place = place{}
+	if err := json.Unmarshal(rec.Data, &p.place); err != nil {
+		p.place = place{} // nothing that can be read: from the beginning
+	}
+	fresh := time.Since(p.since) < takeover*p.cfg.Every
+	if rec.Seq > 0 && fresh && !p.cfg.Alone && p.Worker != "" && p.Worker != p.cfg.Worker {
+		return fault.ErrFenced
+	}
+	// A log that was made anew is shorter than the place.
+	_, last, err := p.log.Bounds(ctx, p.stream)
+	if err != nil {
+		return err
+	}
+	if p.Seq > last {
+		p.place = place{}
+	}
+	return p.save(ctx)
+}
+
+// save stores the place, and renews the hold by that.
+func (p *partition) save(ctx context.Context) error {
+	p.Worker = p.cfg.Worker
+	value, err := json.Marshal(p.place)
+	if err != nil {
+		return err
+	}
+	revision, err := p.places.Put(ctx, p.key(), value, p.revision)
+	if err != nil {
+		p.mine = false // or nobody knows: the next round reads it back
+		return err
+	}
+	p.mine, p.revision, p.since, p.saved, p.dirty = true, revision, time.Now(), time.Now(), false
+	return nil
+}
+
+// renew saves what has changed, and the hold where another might take it over.
+func (p *partition) renew(ctx context.Context) error {
+	if old := time.Since(p.saved) >= p.cfg.Every; old && (p.dirty || !p.cfg.Alone) {
+		return p.save(ctx)
+	}
+	return nil
+}
+
+// keep has an action looked at again when it is due. Of those for which there is no room
+// the first is where to walk from once more.
+func (p *partition) keep(o open) {
+	p.dirty = true
+	at, known := slices.BinarySearchFunc(p.Open, o, bySeq)
+	switch {
+	case known:
+		p.Open[at] = o
+	case len(p.Open) < p.cfg.Most:
+		p.Open = slices.Insert(p.Open, at, o)
+	case p.Anew == nil:
+		p.Anew = &o
+	default:
+		p.Anew.Seq = min(p.Anew.Seq, o.Seq)
+		if o.Due.Before(p.Anew.Due) {
+			p.Anew.Due = o.Due
+		}
+	}
+}
+
+func bySeq(a, b open) int {
+	switch {
+	case a.Seq < b.Seq:
+		return -1
+	case a.Seq > b.Seq:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,177 @@
+package janitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	pageActions = 128
+	pageSize    = 1 << 20
+	// leisure is how many times as long as a page took the walk rests behind it, so that
+	// it takes a tenth of one processor at most, however much there is to look at.
+	leisure = 9
+)
+
+// round looks at what is due and at what was accepted since the last one.
+func (p *partition) round(ctx context.Context) error {
+	if err := p.hold(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, o := range slices.Clone(p.Open) {
+		if now.Before(o.Due) {
+			continue
+		}
+		if err := p.paced(ctx, func() error { return p.due(ctx, o) }); err != nil {
+			return err
+		}
+	}
+	if a := p.Anew; a != nil && !now.Before(a.Due) {
+		p.Seq, p.Anew, p.dirty = a.Seq-1, nil, true
+	}
+	for more := true; more; {
+		err := p.paced(ctx, func() (err error) {
+			more, err = p.page(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.renew(ctx)
+}
+
+// paced does a piece of work, rests, and renews the hold.
+func (p *partition) paced(ctx context.Context, piece func() error) error {
+	begun := time.Now()
+	if err := piece(); err != nil {
+		return err
+	}
+	rest := time.NewTimer(leisure * time.Since(begun))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return p.renew(ctx)
+}
+
+// due looks once more at an action that had not ended.
+func (p *partition) due(ctx context.Context, o open) error {
+	records, _, err := p.log.Page(ctx, p.stream, p.filter(), o.Seq, 1, pageSize)
+	if err != nil {
+		return err
+	}
+	if len(records) == 0 || records[0].Seq != o.Seq { // history has dropped it
+		p.forget(o)
+		return nil
+	}
+	return p.look(ctx, records[0])
+}
+
+// page looks at the next actions that were accepted long enough ago.
+func (p *partition) page(ctx context.Context) (more bool, err error) {
+	records, more, err := p.log.Page(ctx, p.stream, p.filter(), p.Seq+1, pageActions, pageSize)
+	if err != nil {
+		return false, err
+	}
+	young := time.Now().Add(-p.cfg.Grace)
+	for _, rec := range records {
+		if rec.Time.After(young) {
+			return false, nil
+		}
+		if !p.known(rec.Seq) { // a walk that is made anew meets those it has in mind
+			if err := p.look(ctx, rec); err != nil {
+				return false, err
+			}
+		}
+		p.Seq, p.dirty = max(p.Seq, rec.Seq), true
+	}
+	return more, nil
+}
+
+// filter covers what was accepted in the partition.
+func (p *partition) filter() string { return schemas.AcceptedFilter(p.number) }
+
+// look has an action that was accepted in rec nudged if it has not ended and its time is up.
+func (p *partition) look(ctx context.Context, rec schemas.Record) error {
+	o := open{Seq: rec.Seq}
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil {
+		p.forget(o) // nobody's
+		return nil  //nolint:nilerr // a worker parks it
+	}
+	ended, err := p.ended(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if ended {
+		p.forget(o)
+		return nil
+	}
+	now := time.Now()
+	o.Due = deadline(rec).Add(p.cfg.Grace)
+	if now.Before(o.Due) {
+		p.keep(o)
+		return nil
+	}
+	o.Due = now.Add(p.cfg.Again)
+	if !p.known(o.Seq) && len(p.Open) >= p.cfg.Most {
+		p.keep(o) // its turn comes when others have ended
+		return nil
+	}
+	if err := p.nudger.Nudge(ctx, ref); err != nil {
+		return err
+	}
+	p.keep(o)
+	if p.cfg.Metrics != nil {
+		p.cfg.Metrics.Overdue(ref.Kind)
+	}
+	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue action woken", slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant),
+		slog.String("kind", string(ref.Kind)), slog.Int("partition", p.number), slog.Uint64("seq", rec.Seq))
+	return nil
+}
+
+// ended reports whether an action has its end.
+func (p *partition) ended(ctx context.Context, ref schemas.Ref) (bool, error) {
+	_, err := p.log.Newest(ctx, p.stream, p.cfg.Layout.Subject(ref, schemas.TailSettled))
+	if errors.Is(err, fault.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// known says that an action is kept in mind.
+func (p *partition) known(seq uint64) bool {
+	_, known := slices.BinarySearchFunc(p.Open, open{Seq: seq}, bySeq)
+	return known
+}
+
+func (p *partition) forget(o open) {
+	if at, known := slices.BinarySearchFunc(p.Open, o, bySeq); known {
+		p.Open, p.dirty = slices.Delete(p.Open, at, at+1), true
+	}
+}
+
+// deadline is an action's. That of one that cannot be read is long over: a worker that is
+// nudged parks it.
+func deadline(rec schemas.Record) time.Time {
+	var ev struct {
+		Action struct {
+			Deadline time.Time `json:"deadline"`
+		} `json:"action"`
+	}
+	if json.Unmarshal(rec.Data, &ev) != nil {
+		return time.Time{}
+	}
+	return ev.Action.Deadline
+}
