@@ -17,6 +17,7 @@ import (
 	"weir/ingress/tasks"
 	"weir/internal/board"
 	"weir/internal/broker"
+	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
 	"weir/internal/budget"
 	"weir/internal/config"
@@ -268,11 +269,18 @@ func (a *App) layout() schemas.Layout {
 	return schemas.Layout{Partitions: a.cfg.Log.Partitions, Lanes: a.cfg.Log.Lanes}
 }
 
-func (a *App) openBroker(ctx context.Context) error {
-	cfg := broker.Config{
-		URL: a.cfg.NATS.URL, Creds: a.cfg.NATS.Creds, Layout: a.layout(), History: a.cfg.Log.History,
-		Durability: a.cfg.Log.Durability, Logger: a.log, Metrics: a.metrics, TLS: broker.TLS(a.cfg.NATS.TLS),
+// externalLog is the log of a configuration, as far as it does not depend on who opens it.
+func externalLog(c config.Config) broker.Config {
+	return broker.Config{
+		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
+		Layout:  schemas.Layout{Partitions: c.Log.Partitions, Lanes: c.Log.Lanes},
+		History: c.Log.History, Durability: c.Log.Durability,
 	}
+}
+
+func (a *App) openBroker(ctx context.Context) error {
+	cfg := externalLog(a.cfg)
+	cfg.Role, cfg.Logger, cfg.Metrics = access.Role(a.role.String()), a.log, a.metrics
 	if a.cfg.Embedded() {
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,

@@ -20,7 +20,7 @@ import (
 // one, unless the node is open to everybody on this machine: then tokens are for
 // agents and git alone, who are asked for one all the same.
 func (a *App) openTokens(ctx context.Context) error {
-	k := token.New(a.broker.Tokens(), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Logger: a.log})
+	k := token.New(a.broker.Tokens(), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Reads: !a.role.takes(), Logger: a.log})
 	if err := k.Start(ctx); err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}

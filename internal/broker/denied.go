@@ -125,7 +125,6 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		return nil
 	}
-	var granted granted
 	err := b.asked(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 		defer cancel()
@@ -133,16 +132,17 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(m.Data, &granted)
+		return json.Unmarshal(m.Data, &b.granted)
 	})
 	if e, ok := errors.AsType[*DeniedError](err); ok && e.Listen {
-		return e // it would hear no answer to anything
+		e.Why = "hear the answers to its own requests; are these the credentials of another role?"
+		return e
 	}
 	if err != nil {
 		return nil //nolint:nilerr // the servers do not say; what is denied is told of when it is asked
 	}
 	need := access.Of(b.cfg.Role, b.cfg.Layout.Partitions)
-	if e := granted.lacks(need); e != nil {
+	if e := b.granted.lacks(need); e != nil {
 		e.Role = b.cfg.Role
 		return e
 	}
@@ -166,6 +166,16 @@ type side struct {
 	Deny  []string `json:"deny"`
 }
 
+// publishes reports whether a subject may be published to, as far as the servers say.
+func (g granted) publishes(subject string) bool {
+	p := g.Data.Permissions
+	return p == nil || p.Publish == nil || p.Publish.has(subject)
+}
+
+func (s side) has(subject string) bool {
+	return (len(s.Allow) == 0 || access.CoveredBy(subject, s.Allow)) && !access.CoveredBy(subject, s.Deny)
+}
+
 // lacks is the first thing that is needed and not granted, or nothing.
 func (g granted) lacks(need access.Permissions) *DeniedError {
 	p := g.Data.Permissions
@@ -182,7 +192,7 @@ func (g granted) lacks(need access.Permissions) *DeniedError {
 		}
 		for _, r := range side.rules {
 			for _, s := range r.Subjects {
-				if len(side.has.Allow) > 0 && !access.CoveredBy(s, side.has.Allow) || access.CoveredBy(s, side.has.Deny) {
+				if !side.has.has(s) {
 					return &DeniedError{Subject: s, Listen: side.listen, Why: r.Why}
 				}
 			}

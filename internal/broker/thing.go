@@ -18,8 +18,9 @@ type thing struct {
 	// check says what is wrong with the one that is there, or nothing.
 	// fault.ErrNotFound: there is none.
 	check func(context.Context) (wrong string, err error)
-	// make makes it, or brings it up to date.
-	make func(context.Context) error
+	// make makes it, or brings it up to date, by a request to this subject.
+	make    func(context.Context) error
+	request string
 }
 
 // Thing is what became of a stream, a queue or a bucket.
@@ -70,20 +71,24 @@ func (b *Broker) ensure(ctx context.Context, t thing) (Thing, error) {
 			return did, wrapDenied(err)
 		}
 	}
+	if !b.granted.publishes(t.request) && b.cfg.Role != access.Provisioner {
+		return did, unmade(did.Was, t.request)
+	}
 	err := t.make(ctx)
 	if denied, ok := errors.AsType[*DeniedError](err); ok && b.cfg.Role != access.Provisioner {
-		return did, unmade(did.Was, denied)
+		return did, unmade(did.Was, denied.Subject)
 	}
 	return did, wrapDenied(err)
 }
 
-// unmade is a node that finds something missing or wrong that it may not make.
-func unmade(wrong string, denied *DeniedError) error {
-	is := "is not there"
-	if wrong != "" {
-		is = wrong
+// unmade is a node that finds something missing or wrong that it may not make. What is
+// missing may come; what is wrong does not change by waiting.
+func unmade(wrong, request string) error {
+	const then = ", and this node's NATS user may not change that: run `weir nats provision` with this configuration"
+	if wrong == "" {
+		return fmt.Errorf("%w%s (it takes %s)", fault.ErrNotFound, then, request)
 	}
-	return fmt.Errorf("it %s, and this node's NATS user may not change that: run `weir nats provision` with this configuration (%s was denied)", is, denied.Subject)
+	return fmt.Errorf("it %s%s (it takes %s)", wrong, then, request)
 }
 
 // wrapDenied is wrap that leaves a denial as it is.
@@ -123,7 +128,7 @@ func (b *Broker) needs(bucket string) bool {
 
 func (b *Broker) streamThing(cfg jetstream.StreamConfig) thing {
 	return thing{
-		name:  "stream " + cfg.Name,
+		name: "stream " + cfg.Name, request: "$JS.API.STREAM.UPDATE." + cfg.Name,
 		check: func(ctx context.Context) (string, error) { return b.checkStream(ctx, cfg) },
 		make: func(ctx context.Context) error {
 			return b.made(ctx, func(ctx context.Context) error {
@@ -147,7 +152,7 @@ func (b *Broker) queueThings(p int) []thing {
 
 func (b *Broker) consumerThing(stream string, cfg jetstream.ConsumerConfig) thing {
 	return thing{
-		name:  "consumer " + cfg.Durable + " of " + stream,
+		name: "consumer " + cfg.Durable + " of " + stream, request: "$JS.API.CONSUMER.CREATE." + stream + ".>",
 		check: func(ctx context.Context) (string, error) { return b.checkConsumer(ctx, stream, cfg) },
 		make: func(ctx context.Context) error {
 			return b.made(ctx, func(ctx context.Context) error {
@@ -164,7 +169,7 @@ func (b *Broker) blobThing() thing {
 		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 	}
 	return thing{
-		name: "bucket " + cfg.Bucket,
+		name: "bucket " + cfg.Bucket, request: "$JS.API.STREAM.UPDATE." + blobStream,
 		check: func(ctx context.Context) (string, error) {
 			return b.checkStream(ctx, jetstream.StreamConfig{Name: blobStream, MaxAge: cfg.TTL, Replicas: cfg.Replicas})
 		},
@@ -179,7 +184,7 @@ func (b *Broker) blobThing() thing {
 
 func (b *Broker) bucketThing(cfg jetstream.KeyValueConfig) thing {
 	return thing{
-		name: "bucket " + cfg.Bucket,
+		name: "bucket " + cfg.Bucket, request: "$JS.API.STREAM.UPDATE.KV_" + cfg.Bucket,
 		check: func(ctx context.Context) (string, error) {
 			return b.checkStream(ctx, jetstream.StreamConfig{
 				Name: "KV_" + cfg.Bucket, MaxAge: cfg.TTL, MaxMsgsPerSubject: int64(cfg.History), Replicas: cfg.Replicas, RePublish: cfg.RePublish,

@@ -55,6 +55,9 @@ type Config struct {
 	// any more; default 10 s. Streams that are open then end up to half as much
 	// later.
 	Stale time.Duration
+	// Reads: nothing is dropped from the store, where other nodes do that and this one may
+	// not. Default: what has ended long ago is.
+	Reads bool
 	// StoreTimeout bounds one write and its barrier; default 10 s.
 	StoreTimeout time.Duration
 	// Now is the clock; default time.Now.
@@ -133,7 +136,9 @@ func (k *Keeper) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	k.stop = sync.OnceFunc(func() { unwatch(); end(); k.done.Wait(); k.endStreams() })
 	k.done.Go(func() { k.follow(life) })
-	k.done.Go(func() { k.tidy(life) })
+	if !k.cfg.Reads {
+		k.done.Go(func() { k.tidy(life) })
+	}
 	return nil
 }
 

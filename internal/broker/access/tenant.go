@@ -37,7 +37,9 @@ func Observer(tenant string) Account {
 		{"say what was read", []string{"$JS.ACK." + schemas.EvidenceStream + "." + queue + ".>"}},
 	}
 	return Account{
-		Streams: Subjects(told), Services: Subjects(asked),
+		// Nobody asks for the account's info. That it is imported keeps the servers from
+		// giving the account an API of its own, which would refuse every request.
+		Streams: Subjects(told), Services: append(Subjects(asked), accountInfo),
 		Permissions: Permissions{Publish: asked, Subscribe: append(slices.Clip(told), answers())},
 	}
 }
@@ -50,13 +52,15 @@ func Agent(tenant string) Account {
 
 func answers() Rule { return Rule{"hear the answers to its own requests", []string{inboxRoot + ">"}} }
 
+const accountInfo = "$JS.API.INFO"
+
 // Exports are what Weir's account offers, of which each account of a tenant imports its
 // own part: what it is told, what it may ask, and what it may ask that is answered by
 // more than one message.
 func Exports() (streams, services, streamed []string) {
 	streams = []string{schemas.EvidenceRoot + ".>", schemas.LiveRoot + ".evidence.>", schemas.StatusRoot + ".>"}
 	services = []string{
-		api("CONSUMER.INFO", schemas.EvidenceStream) + ".*", "$JS.ACK." + schemas.EvidenceStream + ".>", schemas.AgentAPIRoot + ".*",
+		api("CONSUMER.INFO", schemas.EvidenceStream) + ".*", "$JS.ACK." + schemas.EvidenceStream + ".>", schemas.AgentAPIRoot + ".*", accountInfo,
 	}
 	return streams, services, []string{api("CONSUMER.MSG.NEXT", schemas.EvidenceStream) + ".*"}
 }

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/broker/natsconf"
+	"weir/internal/config"
+)
+
+func newNATS(env *environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "nats",
+		Short: "set up a NATS cluster for Weir: servers, users, streams",
+		Long: `Set up a NATS cluster for Weir in which each role may do what it has to and nothing
+else. init writes the servers' configuration and everybody's credentials, provision
+makes the streams, queues and buckets on the servers, and tenant adds accounts for a
+tenant's own programs. Each may be repeated: what was given out or made is kept.`,
+		Example: `  weir nats init ./nats --server n1=nats-1:4222 --server n2=nats-2:4222 --server n3=nats-3:4222
+  nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
+  weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
+  weir nats tenant acme --dir ./nats`,
+		Args: exactly(0, "one of init, provision, tenant"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNATSInit(env), newNATSProvision(env), newNATSTenant(env))
+	return cmd
+}
+
+func newNATSInit(env *environment) *cobra.Command {
+	var p natsconf.Plan
+	var servers []string
+	var store string
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "init DIR",
+		Short: "write the servers' configuration, certificates and credentials",
+		Long: `Write into DIR what a NATS cluster for Weir needs: for each server a folder with its
+configuration and its certificate, a certificate authority, and the credentials of each
+role. Copy servers/NAME to the server it names, and give each node of Weir the
+credentials of its role (nats.creds) and ca.pem (nats.tls.ca). Keep ca.key and the
+credentials of others away from them.
+
+Run it again after an update of Weir, or with other --server: keys and certificates that
+are still good for 90 days are kept, the rest is written anew. Then have the servers read
+it: nats-server --signal reload.`,
+		Example: `  weir nats init ./nats                       # three servers on this machine, to try it
+  weir nats init ./nats --server n1=nats-1.example.com --server n2=nats-2.example.com --server n3=nats-3.example.com --at /etc/nats`,
+		Args: exactly(1, "a directory"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, text := range servers {
+				s, err := natsconf.ParseServer(text)
+				if err != nil {
+					return usageError{fmt.Errorf("--server: %w", err)}
+				}
+				p.Servers = append(p.Servers, s)
+			}
+			if store != "" {
+				var size config.Size
+				if err := size.UnmarshalText([]byte(store)); err != nil {
+					return usageError{fmt.Errorf("--store: %w", err)}
+				}
+				p.Store = int64(size)
+			}
+			r, err := natsconf.Init(args[0], p, time.Now())
+			if err != nil {
+				return fmt.Errorf("nats init: %w", err)
+			}
+			if asJSON {
+				return json.NewEncoder(env.Out).Encode(r)
+			}
+			return tellInit(env, r)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&servers, "server", nil, "a server, NAME=HOST[:PORT[:ROUTE PORT]]; repeat it (default three on this machine)")
+	flags.IntVar(&p.Partitions, "partitions", 0, "the log's partitions, as log.partitions has them (default 8)")
+	flags.StringVar(&store, "store", "", "how much each server may store (default 64GiB)")
+	flags.StringVar(&p.At, "at", "", "the folder that each server finds its files in (default where they are written)")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func tellInit(env *environment, r natsconf.Report) error {
+	for _, file := range r.Made {
+		fmt.Fprintln(env.Out, "made", file)
+	}
+	if len(r.Made) == 0 {
+		fmt.Fprintln(env.Out, "keys and certificates are as they were")
+	}
+	urls := ""
+	for i, s := range r.Servers {
+		if i > 0 {
+			urls += ","
+		}
+		urls += s.URL()
+		fmt.Fprintf(env.Out, "server %s: nats-server -c %s/nats.conf\n", s.Name, natsconf.ServerDir(r.Dir, s.Name))
+	}
+	_, err := fmt.Fprintf(env.Out, "then: weir nats provision --nats %s --creds %s --ca %s\n", urls, natsconf.CredentialsFile(r.Dir, "provisioner"), natsconf.CAFile(r.Dir))
+	return err
+}
+
+func newNATSTenant(env *environment) *cobra.Command {
+	dir, asJSON := "", false
+	cmd := &cobra.Command{
+		Use:   "tenant NAME --dir DIR",
+		Short: "add the accounts of a tenant's own NATS programs",
+		Long: `Add to the directory of weir nats init two accounts for a tenant's own programs, and
+print where their credentials are: an observer, which sees the tenant's evidence and the
+states of its tasks, and an agent, which asks the agent API. Neither sees anything of
+another tenant. Have the servers read it (nats-server --signal reload), and make the
+observer's place in the evidence with weir nats provision --tenant NAME.`,
+		Example: `  weir nats tenant acme --dir ./nats
+  nats --nkey ./nats/credentials/tenants/acme.observer.nk consumer next WEIR_EVIDENCE observer_acme`,
+		Args: exactly(1, "the name of a tenant"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if dir == "" {
+				return usageError{errors.New("name the directory of `weir nats init` with --dir")}
+			}
+			name := args[0]
+			r, err := natsconf.Tenant(dir, name, time.Now())
+			if err != nil {
+				return fmt.Errorf("nats tenant: %w", err)
+			}
+			made := natsTenant{Tenant: name, Observer: natsconf.ObserverFile(r.Dir, name), Agent: natsconf.AgentFile(r.Dir, name)}
+			if asJSON {
+				return json.NewEncoder(env.Out).Encode(made)
+			}
+			_, err = fmt.Fprintf(env.Out, "observer: %s\nagent: %s\nthen have the servers read accounts.conf again, and run: weir nats provision --tenant %s …\n", made.Observer, made.Agent, name)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the directory of weir nats init")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// natsTenant says where the credentials of a tenant's programs are.
+type natsTenant struct {
+	Tenant   string `json:"tenant"`
+	Observer string `json:"observer"`
+	Agent    string `json:"agent"`
+}

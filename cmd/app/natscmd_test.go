@@ -1,0 +1,68 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func runNATS(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Main(t.Context(), append([]string{"nats"}, args...), []string{"HOME=/nowhere"}, Streams{In: strings.NewReader(""), Out: &o, Err: &e})
+	return code, o.String(), e.String()
+}
+
+func TestNATSInitAndTenant(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "nats")
+	code, out, errs := runNATS(t, "init", dir, "--partitions", "2", "--store", "1GiB")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "made "+filepath.Join(dir, "credentials", "worker.nk"))
+	require.Contains(t, out, "weir nats provision --nats tls://127.0.0.1:4222,tls://127.0.0.1:4223,tls://127.0.0.1:4224 --creds ")
+	code, out, errs = runNATS(t, "init", dir, "--json")
+	require.Equal(t, exitOK, code, errs)
+	var r struct {
+		Partitions int
+		Store      int64
+		Made       []string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, 2, r.Partitions)
+	require.EqualValues(t, 1<<30, r.Store)
+	require.Empty(t, r.Made)
+	code, out, errs = runNATS(t, "tenant", "acme", "--dir", dir, "--json")
+	require.Equal(t, exitOK, code, errs)
+	var made natsTenant
+	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	require.FileExists(t, made.Observer)
+	require.FileExists(t, made.Agent)
+}
+
+func TestNATSUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"init"}, exitUsage, "takes a directory"},
+		{[]string{"init", "x", "--server", "y"}, exitUsage, "--server: \"y\" is not a server"},
+		{[]string{"init", "x", "--store", "much"}, exitUsage, "--store"},
+		{[]string{"tenant", "acme"}, exitUsage, "with --dir"},
+		{[]string{"tenant", "acme", "--dir", "/nowhere"}, exitFailed, "`weir nats init DIR` makes one"},
+		{[]string{"provision"}, exitUsage, "name the NATS cluster with --nats"},
+		{[]string{"provision", "--nats", "nats://h", "--tenant", "a b"}, exitUsage, "is not the name of a tenant"},
+		{[]string{"provision", "--nats", "nats://127.0.0.1:1", "--creds", "/nowhere"}, exitFailed, "nats.creds: open /nowhere"},
+		{[]string{"provision", "--nats", "nats://127.0.0.1:1"}, exitFailed, "cannot be reached"},
+	} {
+		code, out, errs := runNATS(t, c.args...)
+		require.Equal(t, c.code, code, c.args)
+		require.Contains(t, errs, c.says, c.args)
+		require.Empty(t, out, c.args)
+	}
+}

@@ -1,0 +1,165 @@
+package natsconf
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+const (
+	authorityLife = 10 * 365 * 24 * time.Hour
+	serverLife    = 825 * 24 * time.Hour
+	// renewBefore is when a server's certificate is made anew by another init.
+	renewBefore = 90 * 24 * time.Hour
+)
+
+// authority signs the servers' certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+// openAuthority reads the one in a directory, or makes it.
+func openAuthority(dir string, now time.Time) (*authority, error) {
+	certFile, keyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
+	certPEM, err := os.ReadFile(certFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newAuthority(certFile, keyFile, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("the key of the authority: %w; bring it back, or delete ca.pem too for another authority", err)
+	}
+	a := &authority{pem: certPEM}
+	if a.cert, err = readCert(certPEM); err != nil {
+		return nil, fmt.Errorf("%s: %w", certFile, err)
+	}
+	block, _ := pem.Decode(keyPEM)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no key", keyFile)
+	}
+	if a.key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
+		return nil, fmt.Errorf("%s holds no key: %w", keyFile, err)
+	}
+	return a, nil
+}
+
+func newAuthority(certFile, keyFile string, now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Weir NATS authority"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(authorityLife),
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{cert: cert, key: key, pem: pemOf("CERTIFICATE", der)}
+	if err := writeKey(keyFile, key); err != nil {
+		return nil, err
+	}
+	return a, write(certFile, a.pem, plain)
+}
+
+// issue makes a server's certificate where it has none that is good for long enough.
+// It is good for both ends of a route between servers.
+func (a *authority) issue(certFile, keyFile string, s Server, now time.Time) (made bool, err error) {
+	if raw, err := os.ReadFile(certFile); err == nil && a.good(raw, s, now) {
+		if _, err := os.Stat(keyFile); err == nil {
+			return false, nil
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return false, err
+	}
+	names, addresses := s.names()
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: s.Name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(serverLife), DNSNames: names, IPAddresses: addresses,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return false, err
+	}
+	if err := writeKey(keyFile, key); err != nil {
+		return false, err
+	}
+	return true, write(certFile, pemOf("CERTIFICATE", der), plain)
+}
+
+// good reports whether a certificate is the server's, by this authority, for a while.
+func (a *authority) good(raw []byte, s Server, now time.Time) bool {
+	cert, err := readCert(raw)
+	if err != nil || cert.CheckSignatureFrom(a.cert) != nil || now.Add(renewBefore).After(cert.NotAfter) {
+		return false
+	}
+	names, addresses := s.names()
+	return slices.Equal(cert.DNSNames, names) && slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
+}
+
+// names are those that a server's certificate is good for: its host, its own name, and
+// this machine.
+func (s Server) names() (names []string, addresses []net.IP) {
+	names, addresses = []string{s.Name, "localhost"}, []net.IP{net.IPv4(127, 0, 0, 1).To4()}
+	if ip := net.ParseIP(s.Host); ip == nil {
+		names = append(names, s.Host)
+	} else if !ip.Equal(addresses[0]) {
+		addresses = append(addresses, ip)
+	}
+	return names, addresses
+}
+
+func readCert(raw []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, errors.New("no certificate")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func writeKey(file string, key *ecdsa.PrivateKey) error {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return write(file, pemOf("EC PRIVATE KEY", der), secret)
+}
+
+func pemOf(kind string, der []byte) []byte {
+	var b bytes.Buffer
+	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer takes everything
+	return b.Bytes()
+}
+
+func serial() *big.Int {
+	raw := make([]byte, 16)
+	_, _ = rand.Read(raw) // never fails
+	return new(big.Int).SetBytes(raw)
+}

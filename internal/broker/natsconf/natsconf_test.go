@@ -1,0 +1,161 @@
+package natsconf_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/access"
+	"weir/internal/broker/natsconf"
+)
+
+// tree is the text of all files below a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		all[name] = string(raw)
+		return err
+	}))
+	return all
+}
+
+func TestInitAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	r, err := natsconf.Init(dir, natsconf.Plan{Partitions: 2}, now)
+	require.NoError(t, err)
+	require.Len(t, r.Made, len(access.Roles())+1+2*3, "a key for each role and for who looks after the servers, a certificate for each server")
+	before := tree(t, dir)
+	again, err := natsconf.Init(dir, natsconf.Plan{}, now.Add(time.Hour))
+	require.NoError(t, err)
+	require.Empty(t, again.Made)
+	require.Equal(t, r.Plan, again.Plan)
+	require.Equal(t, before, tree(t, dir))
+}
+
+func TestSecretsAreTheirOwnersAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
+	require.NoError(t, err)
+	_, err = natsconf.Tenant(dir, "a.b", time.Now())
+	require.NoError(t, err)
+	secrets := 0
+	for name, text := range tree(t, dir) {
+		st, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		secret := strings.Contains(text, "PRIVATE KEY") || strings.HasPrefix(text, "SU")
+		if secret {
+			secrets++
+			require.Equal(t, fs.FileMode(0o600), st.Mode().Perm(), name)
+		}
+		if strings.HasSuffix(name, ".conf") || strings.HasSuffix(name, ".json") {
+			require.NotContains(t, text, "SUA", name)
+			require.False(t, secret, name)
+		}
+	}
+	require.Equal(t, len(access.Roles())+1+2+1+3, secrets)
+}
+
+func TestCertificatesAreMadeAnewInTime(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	_, err := natsconf.Init(dir, natsconf.Plan{}, now)
+	require.NoError(t, err)
+	later := now.Add(800 * 24 * time.Hour)
+	r, err := natsconf.Init(dir, natsconf.Plan{}, later)
+	require.NoError(t, err)
+	require.Len(t, r.Made, 2*3)
+	moved := natsconf.Local()
+	moved[0].Host = "nats.example.com"
+	r, err = natsconf.Init(dir, natsconf.Plan{Servers: moved, At: "/etc/nats"}, later)
+	require.NoError(t, err)
+	require.Len(t, r.Made, 2, "only one server has another name")
+
+	files := tree(t, dir)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM([]byte(files["ca.pem"])))
+	block, _ := pem.Decode([]byte(files["servers/n1/cert.pem"]))
+	cert, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	for _, name := range []string{"nats.example.com", "n1", "localhost", "127.0.0.1"} {
+		_, err = cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: later})
+		require.NoError(t, err, name)
+	}
+	require.Contains(t, files["servers/n1/nats.conf"], `listen: "0.0.0.0:4222"`)
+	require.Contains(t, files["servers/n1/nats.conf"], `store_dir: "/etc/nats/data"`)
+	require.Contains(t, files["servers/n2/nats.conf"], `"tls://nats.example.com:6222"`)
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	_, err := natsconf.Tenant(dir, "acme", now)
+	require.ErrorIs(t, err, natsconf.ErrNone)
+	_, err = natsconf.Init(dir, natsconf.Plan{}, now)
+	require.NoError(t, err)
+	_, err = natsconf.Tenant(dir, "a b", now)
+	require.ErrorContains(t, err, "is not the name of a tenant")
+	for range 2 {
+		for _, name := range []string{"zeta", "acme"} {
+			_, err = natsconf.Tenant(dir, name, now)
+			require.NoError(t, err)
+		}
+	}
+	files := tree(t, dir)
+	text := files["servers/n1/accounts.conf"]
+	require.Equal(t, 1, strings.Count(text, `"OBSERVER_acme": {`))
+	require.Equal(t, 1, strings.Count(text, `"AGENT_zeta": {`))
+	require.Equal(t, text, files["servers/n3/accounts.conf"])
+	_, err = natsconf.Init(dir, natsconf.Plan{}, now)
+	require.NoError(t, err)
+	require.Equal(t, files, tree(t, dir), "another init keeps tenants")
+}
+
+func TestPlansThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]natsconf.Plan{
+		"use 3 or 5":           {Servers: natsconf.Local()[:2]},
+		"same name":            {Servers: append(natsconf.Local()[:2], natsconf.Local()[0])},
+		"use 1 to 64":          {Partitions: 65},
+		"at least 1 MiB":       {Store: 1},
+		"not an absolute path": {At: "etc/nats"},
+	} {
+		_, err := natsconf.Init(t.TempDir(), p, time.Now())
+		require.ErrorContains(t, err, want)
+	}
+	for _, text := range []string{"", "n1", "n1=", "=h", "n1=h:x", "n1=h:0", "n1=h:1:2:3", "n 1=h", `n1=h"`, "n1=a/b"} {
+		_, err := natsconf.ParseServer(text)
+		require.ErrorContains(t, err, "is not a server", text)
+	}
+	s, err := natsconf.ParseServer("n1=nats.example.com:14222:16222")
+	require.NoError(t, err)
+	require.Equal(t, natsconf.Server{Name: "n1", Host: "nats.example.com", Port: 14222, Route: 16222}, s)
+}
+
+func TestDamagedFilesAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"credentials/worker.nk": "holds no seed", "cluster.json": "cannot be read", "ca.key": "holds no key", "ca.pem": "no certificate",
+	} {
+		dir := t.TempDir()
+		_, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
+		_, err = natsconf.Init(dir, natsconf.Plan{}, time.Now())
+		require.ErrorContains(t, err, want, name)
+	}
+}
