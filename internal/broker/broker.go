@@ -161,7 +161,7 @@ type Broker struct {
 	writes *nats.Conn // for appends
 	js     jetstream.JetStream
 	denials
-	granted granted // on a cluster that says so
+	granted granted   // on a cluster that says so
 	acks    *exchange // acknowledgements of publishes
 	reads   *exchange // stored messages, apart so that they hold no acknowledgement up
 	usage   usage

@@ -1,0 +1,321 @@
+package nats_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/broker/access"
+	"weir/internal/broker/natsconf"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// TestCluster starts servers once, for all that can be seen on them.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	s := start(t, "acme", "a.b")
+	made := s.provision(t, "acme", "a.b")
+	require.Equal(t, broker.ThingMade, made[0].Did)
+	t.Run("provisioned again", s.provisionedAgain)
+	t.Run("roles work", s.rolesWork)
+	t.Run("roles are bounded", s.rolesAreBounded)
+	t.Run("tenants are apart", s.tenantsAreApart)
+	t.Run("only by TLS and with credentials", s.entrance)
+	t.Run("what is missing is named", s.missing)
+}
+
+func (s *site) provisionedAgain(t *testing.T) {
+	for _, thing := range s.provision(t, "acme") {
+		require.Equal(t, broker.ThingKept, thing.Did, "%s: %s", thing.Name, thing.Was)
+	}
+	cfg := s.config(access.Provisioner)
+	cfg.EvidenceHistory = 48 * time.Hour
+	changed := map[string]string{}
+	did, err := broker.Provision(t.Context(), cfg, nil)
+	require.NoError(t, err)
+	for _, thing := range did {
+		if thing.Did != broker.ThingKept {
+			changed[thing.Name] = thing.Did + ": " + thing.Was
+		}
+	}
+	require.Equal(t, map[string]string{
+		"stream WEIR_EVIDENCE": "changed: keeps records for 2160h0m0s and not for 48h0m0s",
+		"stream WEIR_DEAD":     "changed: keeps records for 2160h0m0s and not for 48h0m0s",
+	}, changed)
+	s.provision(t) // as it was
+}
+
+func ref(id string) schemas.Ref { return schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: id} }
+
+func claim(id string) schemas.Append {
+	return schemas.Append{
+		Subject: layout.Subject(ref(id), schemas.TailAccepted), Data: []byte(`"` + id + `"`),
+		Guarded: true, Guard: layout.AnyKind("acme", id),
+	}
+}
+
+// rolesWork: an action's whole way over three processes that may do no more than they must.
+func (s *site) rolesWork(t *testing.T) {
+	ctx := t.Context()
+	ingress, worker, egress := s.open(t, access.Ingress), s.open(t, access.Worker), s.open(t, access.Egress)
+	shown := make(chan string, 64)
+	stop, err := egress.Live(schemas.LiveRoot+".*.*.*.*.*.*", func(r schemas.Record) { shown <- r.Subject }, nil)
+	require.NoError(t, err)
+	defer stop()
+	stopped := make(chan string, 1)
+	unlisten, err := worker.Listen(schemas.CancelRoot+".>", func(subject string, _ []byte) { stopped <- subject })
+	require.NoError(t, err)
+	defer unlisten()
+
+	work := broker.NewSubscriber(worker, broker.SubscriberConfig{})
+	defer func() { require.NoError(t, work.Close()) }()
+	topics := broker.WorkTopics(layout.Partition("acme", "a"), schemas.KindHTTP)
+	queue, err := work.Subscribe(ctx, topics[0])
+	require.NoError(t, err)
+	wakes, err := work.Subscribe(ctx, topics[1])
+	require.NoError(t, err)
+
+	body := []byte(strings.Repeat("x", schemas.InlineLimit+1))
+	blob, err := ingress.PutBlob(ctx, body)
+	require.NoError(t, err)
+	seq, err := ingress.Append(ctx, claim("a"))
+	require.NoError(t, err)
+	m := <-queue
+	require.JSONEq(t, `"a"`, string(m.Payload))
+	all := layout.All(ref("a"))
+	for _, tail := range []schemas.Tail{schemas.TailEvent, schemas.TailSettled} {
+		seq, err = worker.Append(ctx, schemas.Append{Subject: layout.Subject(ref("a"), tail), Data: []byte("x"), Guarded: true, Guard: all, Last: seq})
+		require.NoError(t, err)
+	}
+	evidence := schemas.Evidence{Tenant: "acme", Kind: "http", Entry: "e", ActionID: "a"}
+	_, err = worker.Append(ctx, schemas.Append{Subject: schemas.EvidenceSubject(evidence), Data: []byte("{}")})
+	require.NoError(t, err)
+	_, err = worker.Append(ctx, schemas.Append{Subject: "weir.dead.acme.http.a", Data: []byte("{}")})
+	require.NoError(t, err)
+	require.NoError(t, worker.Wake(ctx, ref("a"), time.Now()))
+	m.Ack()
+	(<-wakes).Ack()
+	_, err = worker.PutBlob(ctx, []byte("answer"))
+	require.NoError(t, err)
+	require.NoError(t, ingress.Nudge(schemas.CancelSubject(ref("a")), nil))
+	require.Equal(t, schemas.CancelSubject(ref("a")), <-stopped)
+	_, err = ingress.Append(ctx, schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailWake)})
+	require.NoError(t, err)
+
+	require.Equal(t, claim("a").Subject, <-shown)
+	got, err := egress.GetBlob(ctx, blob)
+	require.NoError(t, err)
+	require.Equal(t, body, got)
+	last, err := egress.Newest(ctx, schemas.LogStream(layout.Partition("acme", "a")), layout.Subject(ref("a"), schemas.TailSettled))
+	require.NoError(t, err)
+	require.Equal(t, seq, last.Seq)
+	records, err := egress.Range(ctx, schemas.EvidenceStream, "weir.evidence.acme.>", 0, 10)
+	require.NoError(t, err)
+	require.NotEmpty(t, records)
+	_, _, err = egress.Bounds(ctx, schemas.DeadStream)
+	require.NoError(t, err)
+
+	changed := make(chan string, 8)
+	unwatch, err := egress.Tokens().Watch(func(r schemas.Record) { changed <- r.Subject }, nil)
+	require.NoError(t, err)
+	defer unwatch()
+	_, err = ingress.Tokens().Put(ctx, "id", []byte("{}"), 0)
+	require.NoError(t, err)
+	require.Equal(t, "id", <-changed)
+	_, err = worker.Rules().Put(ctx, "acme", []byte("{}"), 0)
+	require.NoError(t, err)
+	_, err = ingress.Leases().Set(ctx, "k", []byte("1"))
+	require.NoError(t, err)
+	key, err := worker.SealKey(ctx)
+	require.NoError(t, err)
+	require.Len(t, key, broker.SealKeyLen)
+}
+
+// rolesAreBounded: what a role may not do is refused at once, by name, and nothing is stored.
+func (s *site) rolesAreBounded(t *testing.T) {
+	ctx := t.Context()
+	roles := map[access.Role]*broker.Broker{}
+	for _, r := range []access.Role{access.Ingress, access.Worker, access.Egress} {
+		roles[r] = s.open(t, r)
+	}
+	bounds := func() (n uint64) {
+		for p := range layout.Partitions {
+			_, last, err := roles[access.Egress].Bounds(ctx, schemas.LogStream(p))
+			require.NoError(t, err)
+			n += last
+		}
+		_, last, err := roles[access.Egress].Bounds(ctx, schemas.EvidenceStream)
+		require.NoError(t, err)
+		return n + last
+	}
+	before := bounds()
+	log := func(tail schemas.Tail) string { return layout.Subject(ref("forged"), tail) }
+	for r, subjects := range map[access.Role][]string{
+		access.Ingress: {log(schemas.TailEvent), log(schemas.TailSettled), "weir.evidence.acme.http.e.a", "weir.dead.acme.http.a", layout.Schedule(ref("forged")), "$KV.WEIR_RULES.acme", "$KV.WEIR_KEYS.evidence"},
+		access.Worker:  {log(schemas.TailAccepted), log(schemas.TailSignal), "$KV.WEIR_TOKENS.id", "$KV.WEIR_KEYS.evidence"},
+		access.Egress: {
+			log(schemas.TailAccepted), log(schemas.TailEvent), log(schemas.TailSettled), log(schemas.TailWake), log(schemas.TailSignal), layout.Schedule(ref("forged")),
+			"weir.evidence.acme.http.e.a", "$KV.WEIR_TOKENS.id", "$KV.WEIR_RULES.acme", "$O.WEIR_BLOBS.C.x",
+		},
+	} {
+		for _, subject := range subjects {
+			begun := time.Now()
+			_, err := roles[r].Append(ctx, schemas.Append{Subject: subject, Data: []byte("x")})
+			denied, ok := errors.AsType[*broker.DeniedError](err)
+			require.True(t, ok, "%s to %s: %v", r, subject, err)
+			require.ErrorIs(t, err, fault.ErrUnavailable)
+			require.Equal(t, r, denied.Role)
+			require.NotContains(t, denied.Error(), "forged")
+			require.Less(t, time.Since(begun), 2*time.Second, "the caller does not wait for an answer that cannot come")
+		}
+	}
+	require.Equal(t, before, bounds())
+
+	for _, r := range []access.Role{access.Ingress, access.Worker, access.Egress, access.Provisioner} {
+		nc, denied := s.dial(t, natsconf.CredentialsFile(s.dir, string(r)), nats.CustomInboxPrefix(r.Inbox()))
+		for _, subject := range []string{
+			"$JS.API.STREAM.DELETE.WEIR_LOG_0", "$JS.API.STREAM.PURGE.WEIR_LOG_0", "$JS.API.STREAM.MSG.DELETE.WEIR_LOG_0", "$JS.API.STREAM.PURGE.WEIR_EVIDENCE",
+			"$JS.API.STREAM.CREATE.OTHER", "$JS.API.STREAM.SNAPSHOT.WEIR_LOG_0", "$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http", "$JS.API.STREAM.NAMES",
+			"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE." + access.ObserverQueue("acme"), "$SYS.REQ.SERVER.PING", "anything", "_INBOX.serve.x",
+		} {
+			require.NoError(t, nc.Publish(subject, []byte("{}")))
+			require.NoError(t, nc.Flush())
+			require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, "%s to %s", r, subject)
+		}
+		for _, subject := range []string{">", "_INBOX.>", "_INBOX.serve.>", "weir.log.>", "weir.evidence.>", "$KV.>", "$JS.>", "$SYS.>"} {
+			_, err := nc.SubscribeSync(subject)
+			require.NoError(t, err)
+			require.NoError(t, nc.Flush())
+			require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, "%s hears %s", r, subject)
+		}
+	}
+}
+
+// tenantsAreApart: an observer sees the evidence of its tenant, and an agent asks in the
+// name of its own.
+func (s *site) tenantsAreApart(t *testing.T) {
+	ctx := t.Context()
+	worker, ingress := s.open(t, access.Worker), s.open(t, access.Ingress)
+	stop, err := ingress.Serve(schemas.AgentAPIRoot+".*", "q", func(_ context.Context, subject string, data []byte) []byte {
+		return append([]byte(subject+" "), data...)
+	})
+	require.NoError(t, err)
+	defer stop()
+
+	acme, deniedAcme := s.dial(t, natsconf.ObserverFile(s.dir, "acme"))
+	other, deniedOther := s.dial(t, natsconf.ObserverFile(s.dir, "a.b"))
+	live, err := acme.SubscribeSync("weir.live.evidence.acme.>")
+	require.NoError(t, err)
+	states, err := acme.SubscribeSync("weir.status.acme.>")
+	require.NoError(t, err)
+	require.NoError(t, acme.Flush())
+	for _, tenant := range []string{"a.b", "acme"} {
+		record := schemas.Evidence{Tenant: tenant, Kind: "http", Entry: "e", ActionID: "of " + tenant}
+		_, err := worker.Append(ctx, schemas.Append{Subject: schemas.EvidenceSubject(record), Data: []byte(tenant)})
+		require.NoError(t, err)
+		require.NoError(t, worker.Nudge(schemas.StatusSubject(schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: "t"}), []byte(tenant)))
+	}
+	for _, sub := range []*nats.Subscription{live, states} {
+		m, err := sub.NextMsg(10 * time.Second)
+		require.NoError(t, err)
+		require.Equal(t, "acme", string(m.Data), "what came first was another tenant's")
+	}
+
+	// What is stored, through the place that was made for each.
+	for _, o := range []struct {
+		nc     *nats.Conn
+		tenant string
+	}{{acme, "acme"}, {other, "a.b"}} {
+		js, err := jetstream.New(o.nc)
+		require.NoError(t, err)
+		c, err := js.Consumer(ctx, schemas.EvidenceStream, access.ObserverQueue(o.tenant))
+		require.NoError(t, err)
+		for pending := c.CachedInfo().NumPending; pending > 0; pending-- {
+			m, err := c.Next(jetstream.FetchMaxWait(10 * time.Second))
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(m.Subject(), "weir.evidence."+schemas.EscapeToken(o.tenant)+"."), m.Subject())
+			require.NoError(t, m.DoubleAck(ctx))
+		}
+		info, err := c.Info(ctx)
+		require.NoError(t, err)
+		require.Zero(t, info.NumPending)
+		require.Zero(t, info.NumAckPending)
+		require.NotZero(t, info.Delivered.Consumer)
+	}
+	require.Empty(t, deniedAcme)
+	require.Empty(t, deniedOther)
+
+	for _, subject := range []string{
+		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE." + access.ObserverQueue("a.b"), "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE." + access.ObserverQueue("a.b"),
+		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.mine", "$JS.API.STREAM.INFO.WEIR_EVIDENCE", "$JS.API.DIRECT.GET.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.GET.WEIR_EVIDENCE",
+		"$JS.API.INFO", "$JS.ACK.WEIR_EVIDENCE." + access.ObserverQueue("a.b") + ".1.1.1.1.0", "weir.evidence.acme.http.e.a", "weir.log.0.0.acme.http.a.accepted",
+		schemas.AgentAPISubject("acme"), "$KV.WEIR_TOKENS.id", "$SYS.REQ.SERVER.PING",
+	} {
+		require.NoError(t, acme.Publish(subject, []byte("{}")))
+		require.NoError(t, acme.Flush())
+		require.ErrorIs(t, <-deniedAcme, nats.ErrPermissionViolation, subject)
+	}
+	for _, subject := range []string{">", "weir.evidence.>", "weir.evidence.a%2Eb.>", "weir.live.evidence.a%2Eb.>", "weir.status.a%2Eb.>", "weir.live.>", "weir.log.>"} {
+		_, err := acme.SubscribeSync(subject)
+		require.NoError(t, err)
+		require.NoError(t, acme.Flush())
+		require.ErrorIs(t, <-deniedAcme, nats.ErrPermissionViolation, subject)
+	}
+
+	agent, denied := s.dial(t, natsconf.AgentFile(s.dir, "acme"))
+	m, err := agent.Request(schemas.AgentAPISubject("acme"), []byte("ping"), 10*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "weir.rpc.agent-api.acme ping", string(m.Data))
+	require.Empty(t, denied)
+	for _, subject := range []string{schemas.AgentAPISubject("a.b"), "weir.evidence.acme.http.e.a", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE." + access.ObserverQueue("acme")} {
+		require.NoError(t, agent.Publish(subject, []byte("{}")))
+		require.NoError(t, agent.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, subject)
+	}
+}
+
+// entrance: nobody comes in without TLS, by another authority, or without credentials.
+func (s *site) entrance(t *testing.T) {
+	creds := natsconf.CredentialsFile(s.dir, "serve")
+	seed, err := nats.NkeyOptionFromSeed(creds)
+	require.NoError(t, err)
+	ca := nats.RootCAs(natsconf.CAFile(s.dir))
+	_, err = nats.Connect(s.url, seed)
+	require.ErrorContains(t, err, "certificate")
+	_, err = nats.Connect(s.url, ca)
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+	_, err = nats.Connect(s.url, ca, nats.UserInfo("serve", ""))
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+	_, err = nats.Connect(s.url, seed, ca, nats.Secure(&tls.Config{MaxVersion: tls.VersionTLS12})) //nolint:gosec // it must be refused
+	require.Error(t, err)
+	_, err = broker.Open(t.Context(), broker.Config{URL: s.url, Creds: creds, Layout: layout})
+	require.ErrorContains(t, err, "certificate")
+}
+
+// missing: what is not there, and what the user of a node may not do, is named with what
+// to do about it.
+func (s *site) missing(t *testing.T) {
+	cfg := s.config(access.Worker)
+	cfg.History = 48 * time.Hour
+	_, err := broker.Open(t.Context(), cfg)
+	require.ErrorContains(t, err, "stream WEIR_LOG_0: it keeps records for 168h0m0s and not for 48h0m0s, and this node's NATS user may not change that: run `weir nats provision`")
+
+	cfg = s.config(access.Ingress)
+	cfg.Creds = natsconf.CredentialsFile(s.dir, "egress")
+	_, err = broker.Open(t.Context(), cfg)
+	require.ErrorContains(t, err, "are these the credentials of another role?")
+
+	cfg = s.config(access.Egress)
+	cfg.Layout.Partitions = 3
+	_, err = broker.Open(t.Context(), cfg)
+	require.ErrorContains(t, err, "may not publish to $JS.API.STREAM.INFO.WEIR_LOG_2 (to find out whether the log is there): give it what the role egress needs")
+}

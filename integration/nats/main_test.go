@@ -1,0 +1,142 @@
+// Package nats_test runs real NATS servers with the files that `weir nats init` writes,
+// and sees that each role can do its work there and nothing else.
+package nats_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker"
+	"weir/internal/broker/access"
+	"weir/internal/broker/natsconf"
+	"weir/internal/weirtest/cluster"
+	"weir/schemas"
+)
+
+// natsBinary is the server, built once.
+var natsBinary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-nats-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if natsBinary, err = cluster.BuildServer(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+var layout = schemas.Layout{Partitions: 2, Lanes: 4}
+
+// site is a cluster with files of its own.
+type site struct {
+	dir string
+	url string
+}
+
+// start writes the files for three servers, with accounts for these tenants, and runs them.
+func start(t *testing.T, tenants ...string) *site {
+	t.Helper()
+	s := &site{dir: t.TempDir()}
+	ports := freePorts(t, 6)
+	var plan natsconf.Plan
+	for i := range 3 {
+		plan.Servers = append(plan.Servers, natsconf.Server{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: ports[i], Route: ports[3+i]})
+	}
+	plan.Partitions, plan.Store = layout.Partitions, 1<<30
+	_, err := natsconf.Init(s.dir, plan, time.Now())
+	require.NoError(t, err)
+	for _, name := range tenants {
+		_, err := natsconf.Tenant(s.dir, name, time.Now())
+		require.NoError(t, err)
+	}
+	var urls []string
+	for _, server := range plan.Servers {
+		urls = append(urls, server.URL())
+		cmd := exec.Command(natsBinary, "-c", filepath.Join(natsconf.ServerDir(s.dir, server.Name), "nats.conf"))
+		var said strings.Builder
+		cmd.Stderr = &said
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if t.Failed() {
+				t.Logf("%s: %s", server.Name, said.String())
+			}
+		})
+	}
+	s.url = strings.Join(urls, ",")
+	return s
+}
+
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var all []int
+	for range n {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, l.Close()) }()
+		all = append(all, l.Addr().(*net.TCPAddr).Port)
+	}
+	return all
+}
+
+// config is how a role reaches the log.
+func (s *site) config(r access.Role) broker.Config {
+	return broker.Config{
+		URL: s.url, Creds: natsconf.CredentialsFile(s.dir, string(r)), TLS: broker.TLS{CA: natsconf.CAFile(s.dir)},
+		Role: r, Layout: layout, AttemptTimeout: 5 * time.Second,
+	}
+}
+
+// provision makes the log, as soon as the servers can.
+func (s *site) provision(t *testing.T, tenants ...string) []broker.Thing {
+	t.Helper()
+	var did []broker.Thing
+	require.Eventually(t, func() bool {
+		var err error
+		did, err = broker.Provision(t.Context(), s.config(access.Provisioner), tenants)
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	}, time.Minute, 100*time.Millisecond)
+	return did
+}
+
+func (s *site) open(t *testing.T, r access.Role) *broker.Broker {
+	t.Helper()
+	b, err := broker.Open(t.Context(), s.config(r))
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close(context.Background()) })
+	return b
+}
+
+// dial connects with credentials as any NATS client would, and hears what is denied.
+func (s *site) dial(t *testing.T, creds string, opts ...nats.Option) (nc *nats.Conn, denied chan error) {
+	t.Helper()
+	denied = make(chan error, 256)
+	seed, err := nats.NkeyOptionFromSeed(creds)
+	require.NoError(t, err)
+	nc, err = nats.Connect(s.url, append(opts, seed, nats.RootCAs(natsconf.CAFile(s.dir)),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))...)
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc, denied
+}
