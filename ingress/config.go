@@ -52,6 +52,8 @@ type Config struct {
 	// Stop tells the worker of a running action to stop, before that is on the log; absent:
 	// it hears of it by Nudge.
 	Stop func(ref schemas.Ref)
+	// NoEnds: this node may not end actions; see actions.Config.
+	NoEnds bool
 	// Issuer makes and revokes tokens; absent: they are not served.
 	Issuer Issuer
 	// Serves says whether there is an agent for a task type, Weir's own ones aside;

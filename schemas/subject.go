@@ -15,7 +15,8 @@ const (
 	TailWake     Tail = "wake" // a nudge to look at the action again
 	TailEvent    Tail = "event"
 	TailSettled  Tail = "settled"
-	// TailSignal is an event that wakes the action's worker like a nudge, in one write.
+	// TailSignal is an event by which somebody outside says something to an action. That of
+	// a task wakes its worker like a nudge, in one write.
 	TailSignal Tail = "signal"
 )
 
@@ -34,10 +35,12 @@ func TailOf(t EventType) Tail {
 	}
 }
 
-// TailFor is the tail that an event of this kind is written under. What asks a task
-// to stop wakes its worker, in the same write: nobody else would look at it for hours.
-func TailFor(k Kind, t EventType) Tail {
-	if k == KindTask && t == EventCancel {
+// TailFor is the tail that an event is written under: what comes from outside lies under
+// that of signals, so that who takes requests need not be allowed to write what workers
+// do. What asks a task to stop wakes its worker, in the same write: nobody else would look
+// at it for hours.
+func TailFor(_ Kind, t EventType) Tail {
+	if t == EventCancel || t == EventResolution {
 		return TailSignal
 	}
 	return TailOf(t)

@@ -207,15 +207,16 @@ func TestPartitionsAndLanesAreStable(t *testing.T) {
 	require.Greater(t, len(used), 5)
 }
 
-// TestTailFor: a cancel of a task wakes its worker; one of an earlier version is read.
+// TestTailFor: what comes from outside lies among the signals; a cancel of an earlier version is read.
 func TestTailFor(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindTask, schemas.EventCancel))
-	require.Equal(t, schemas.TailEvent, schemas.TailFor(schemas.KindHTTP, schemas.EventCancel))
+	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindHTTP, schemas.EventCancel))
+	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindHTTP, schemas.EventResolution))
 	require.Equal(t, schemas.TailSettled, schemas.TailFor(schemas.KindTask, schemas.EventSettled))
 	require.True(t, schemas.Lies(schemas.KindTask, schemas.EventCancel, schemas.TailSignal))
 	require.True(t, schemas.Lies(schemas.KindTask, schemas.EventCancel, schemas.TailEvent))
-	require.False(t, schemas.Lies(schemas.KindHTTP, schemas.EventCancel, schemas.TailSignal))
+	require.True(t, schemas.Lies(schemas.KindHTTP, schemas.EventCancel, schemas.TailSignal))
 	require.False(t, schemas.Lies(schemas.KindTask, schemas.EventStatus, schemas.TailSignal))
 }
 

@@ -34,6 +34,9 @@ type Config struct {
 	// log: a worker that writes all the time would be first there again and again. It may
 	// be lost. Default: the worker hears of it by Nudge.
 	Stop func(ref schemas.Ref)
+	// NoEnds: this node may not end actions, and leaves that to a worker: one that nobody
+	// has begun is asked to stop as a running one is.
+	NoEnds bool
 	// StoreTimeout bounds one change; default 10 s.
 	StoreTimeout time.Duration
 }

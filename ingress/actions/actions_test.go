@@ -37,6 +37,11 @@ func now() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
 func setup(t *testing.T) *world {
 	t.Helper()
+	return setupWith(t, false)
+}
+
+func setupWith(t *testing.T, noEnds bool) *world {
+	t.Helper()
 	w := &world{}
 	layout := schemas.Layout{Partitions: 2, Lanes: 8}
 	w.log = memlog.New(layout, now, memlog.Hooks{Before: func(m schemas.Append) error {
@@ -58,7 +63,7 @@ func setup(t *testing.T) *world {
 				w.stop(ref)
 			}
 		},
-		StoreTimeout: 2 * time.Second,
+		NoEnds: noEnds, StoreTimeout: 2 * time.Second,
 	})
 	return w
 }
@@ -150,6 +155,25 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	}
 }
 
+// TestWhereAnotherEndsActions: one that nobody has begun is asked to stop, and its worker
+// hears of it.
+func TestWhereAnotherEndsActions(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, true)
+	ref := w.put(t, "x", schemas.KindHTTP)
+	for range 2 {
+		s, err := w.Cancel(t.Context(), "t", "x")
+		require.NoError(t, err)
+		require.True(t, s.CancelRequested)
+		require.Equal(t, "accepted", s.Status)
+	}
+	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged)
+	st, err := w.ledger.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.Nil(t, st.Settled)
+	require.Equal(t, 2, st.N, "it is asked once")
+}
+
 // TestATaskIsAskedToStop: what was never begun, too, for its worker tells of its end.
 func TestATaskIsAskedToStop(t *testing.T) {
 	t.Parallel()
@@ -200,14 +224,14 @@ func TestATaskIsAskedToStop(t *testing.T) {
 // that is to be done. Others are nudged only, for a worker is at them already.
 func TestACancelOfATaskWakesItsWorker(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[schemas.Kind]schemas.Tail{schemas.KindTask: schemas.TailSignal, schemas.KindHTTP: schemas.TailEvent} {
+	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindHTTP} {
 		w := setup(t)
 		ref := w.put(t, "x", kind, started())
 		_, err := w.Cancel(t.Context(), "t", "x")
 		require.NoError(t, err)
 		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
 		require.NoError(t, err)
-		require.Equal(t, w.ledger.Layout().Subject(ref, want), rec.Subject)
+		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject)
 		st, err := w.ledger.Load(t.Context(), ref)
 		require.NoError(t, err)
 		require.Nil(t, st.Damaged)

@@ -35,7 +35,7 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 		case told && st.Settled != nil && st.Settled.Outcome == schemas.OutcomeCanceled:
 			return schemas.Event{}, errUnchanged
 		}
-		return cancel(st)
+		return cancel(st, c.cfg.NoEnds)
 	})
 	if err == nil && s.CancelRequested {
 		c.cfg.Nudge(s.ref)
@@ -92,7 +92,7 @@ func (c *Control) CancelTask(ctx context.Context, tenant, id string) (Status, er
 		if st.Kind != schemas.KindTask {
 			return schemas.Event{}, errNoTask()
 		}
-		return cancel(st)
+		return cancel(st, c.cfg.NoEnds)
 	})
 	switch {
 	case err == nil:
@@ -117,7 +117,9 @@ func decided(st *ledger.State) (schemas.TaskStatus, bool) {
 	return t.Status, st.Kind == schemas.KindTask && t.Over()
 }
 
-func cancel(st *ledger.State) (schemas.Event, error) {
+// cancel is what is written to stop an action. With asked one that nobody has begun is
+// asked too.
+func cancel(st *ledger.State, asked bool) (schemas.Event, error) {
 	if status, ok := decided(st); ok && st.Settled == nil {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the task has ended already: "+string(status))
 	}
@@ -126,7 +128,7 @@ func cancel(st *ledger.State) (schemas.Event, error) {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the action has ended already: "+st.Status())
 	case st.Damaged != nil:
 		return schemas.Event{}, fault.New(schemas.Conflict, "a record of this action cannot be read; a worker will park it and end it")
-	case st.Started, st.Kind == schemas.KindTask:
+	case st.Started, st.Kind == schemas.KindTask, asked:
 		if st.CancelRequested {
 			return schemas.Event{}, errUnchanged
 		}

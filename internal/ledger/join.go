@@ -68,7 +68,9 @@ func (l *Ledger) glance(ctx context.Context, tenant, id string) (*State, error) 
 	case ok && st.fold(end) == nil:
 		return st.unfenced(), nil
 	}
-	if ref.Kind == schemas.KindTask { // what it stands at may lie under two tails, and its events are few
+	// What a task stands at may lie under two tails, and its events are few. What was said
+	// to another action last, from outside, changes what it stands at and does not tell it.
+	if _, tail, err := schemas.ParseSubject(newest.Subject); ref.Kind == schemas.KindTask || err == nil && tail == schemas.TailSignal {
 		return l.Load(ctx, ref)
 	}
 	event, ok, err := l.under(ctx, ref, schemas.TailEvent, newest)

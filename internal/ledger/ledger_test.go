@@ -345,12 +345,12 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestCancelsOfTasks lie among the signals, and of an earlier version among the events.
-func TestCancelsOfTasks(t *testing.T) {
+// TestCancels lie among the signals, and of an earlier version among the events.
+func TestCancels(t *testing.T) {
 	t.Parallel()
 	for kind, tails := range map[schemas.Kind]map[schemas.Tail]bool{
 		schemas.KindTask: {schemas.TailSignal: true, schemas.TailEvent: true, schemas.TailSettled: false},
-		schemas.KindHTTP: {schemas.TailSignal: false, schemas.TailEvent: true},
+		schemas.KindHTTP: {schemas.TailSignal: true, schemas.TailEvent: true, schemas.TailSettled: false},
 	} {
 		for tail, good := range tails {
 			ref := schemas.Ref{Tenant: "t", Kind: kind, ID: "a"}
