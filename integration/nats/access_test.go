@@ -31,6 +31,7 @@ func TestCluster(t *testing.T) {
 	t.Run("tenants are apart", s.tenantsAreApart)
 	t.Run("only by TLS and with credentials", s.entrance)
 	t.Run("what is missing is named", s.missing)
+	t.Run("programs", s.programs)
 }
 
 func (s *site) provisionedAgain(t *testing.T) {

@@ -20,11 +20,12 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
-// natsBinary is the server, built once.
-var natsBinary string
+// The programs, built once.
+var natsBinary, weirBinary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -36,6 +37,10 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	if natsBinary, err = cluster.BuildServer(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if weirBinary, err = program.Build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
