@@ -37,6 +37,9 @@ func (in *Room) completion(c *gin.Context) (a asked, err error) {
 	if err != nil {
 		return a, err
 	}
+	if err := accept.AtOnce(h); err != nil {
+		return a, err
+	}
 	if a.cancels, err = onDisconnect(h.Values(schemas.HeaderOnDisconnect)); err != nil {
 		return a, err
 	}

@@ -25,7 +25,7 @@ func (in *Room) Mount(e *gin.Engine) {
 	e.POST("/v1/actions/:id/cancel", surface("actions", ""), may, in.cancel)
 	e.POST("/v1/actions/:id/resolve", surface("actions", ""), may, in.resolve)
 	if in.redriver != nil {
-		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(schemas.ScopeAdmin), in.redrive)
+		e.POST("/v1/dead-letters/redrive", surface("dead_letters", ""), in.authorize(schemas.ScopeAdmin), in.atOnce, in.redrive)
 	}
 	in.mountRules(e)
 	in.mountPolicy(e)
@@ -62,6 +62,11 @@ func (in *Room) write(route string, translate func(who Identity, body []byte) (o
 			in.fail(c, err)
 			return
 		}
+		begin, err := accept.Begin(c.Request.Header, in.cfg.Accept.Now())
+		if err != nil {
+			in.fail(c, err)
+			return
+		}
 		body, err := in.read(c.Writer, c.Request)
 		if err != nil {
 			in.fail(c, err)
@@ -80,7 +85,7 @@ func (in *Room) write(route string, translate func(who Identity, body []byte) (o
 		}
 		in.submit(c, accept.Request{
 			Name: accept.NameOf(who.Tenant, route, o.id, key), Tenant: who.Tenant, Kind: o.kind, Class: o.class, Payload: payload,
-			Principal: who.ID, Entries: who.Entries,
+			Principal: who.ID, Entries: who.Entries, NotBefore: begin,
 		}, o.denied)
 	}
 }
@@ -149,6 +154,13 @@ func (in *Room) changed(c *gin.Context, status int, s actions.Status, err error)
 		return
 	}
 	writeJSON(c, status, s)
+}
+
+// atOnce stands before the routes whose actions cannot be put off.
+func (in *Room) atOnce(c *gin.Context) {
+	if err := accept.AtOnce(c.Request.Header); err != nil {
+		in.fail(c, err)
+	}
 }
 
 func (in *Room) redrive(c *gin.Context) {

@@ -21,7 +21,10 @@ func (in *Room) submit(c *gin.Context, req accept.Request, denied bool) {
 	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
 	wait := prefer.Hold()
 	applied := prefer.Applied()
-	if denied && wait >= 0 {
+	switch later := req.NotBefore.After(in.cfg.Accept.Now()); {
+	case later && !prefer.HasWait: // nobody waits for what is put off, unless he says so
+		wait = 0
+	case denied && wait >= 0 && !later:
 		wait, applied = max(wait, deniedWait), ""
 	}
 	if wait != 0 {

@@ -28,7 +28,7 @@ func (in *Room) mountTasks(e *gin.Engine) {
 	e.POST(schemas.RouteTasks+"/:id/cancel", here, may, in.cancelTask)
 	e.POST(schemas.RouteTasks+"/:id/answer", here, may, in.answerTask)
 	e.POST(schemas.RouteTasks+"/:id/token", here, may, in.reissueToken)
-	e.POST(schemas.RouteRepos, surface("repos", ""), may, in.createRepo)
+	e.POST(schemas.RouteRepos, surface("repos", ""), may, in.atOnce, in.createRepo)
 	in.mountAgents(e)
 }
 
@@ -66,6 +66,10 @@ func (in *Room) newTask(c *gin.Context) (accept.Request, error) {
 	if err != nil {
 		return accept.Request{}, err
 	}
+	begin, err := accept.Begin(c.Request.Header, in.cfg.Accept.Now())
+	if err != nil {
+		return accept.Request{}, err
+	}
 	body, err := in.read(c.Writer, c.Request)
 	if err != nil {
 		return accept.Request{}, err
@@ -88,7 +92,7 @@ func (in *Room) newTask(c *gin.Context) (accept.Request, error) {
 	}
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
-		Timeout: timeout, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
+		Timeout: timeout, NotBefore: begin, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
 	}, nil
 }
 

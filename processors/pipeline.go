@@ -131,6 +131,9 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 			return err
 		}
 	}
+	if until, early := p.Admit.Early(st); early && !stop.Requested() {
+		return &call.Rest{Until: until, For: schemas.WaitDelay}
+	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, performer); err != nil {
 			return err

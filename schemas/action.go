@@ -82,6 +82,9 @@ type Action struct {
 	AcceptedAt  time.Time `json:"accepted_at"`
 	// Deadline is absolute and bounds everything done for the action.
 	Deadline time.Time `json:"deadline"`
+	// NotBefore is when it begins at the earliest; absent: at once. It is no part of the
+	// fingerprint.
+	NotBefore time.Time `json:"not_before,omitzero"`
 	// Principal is the id of the token that asked for it; empty in open mode.
 	Principal string `json:"principal,omitempty"`
 	// Entries are the only entries of the policy that the token may use; empty:

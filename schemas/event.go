@@ -126,6 +126,9 @@ type Attempt struct {
 	// Message is the sequence of the message that the worker was at: when that is
 	// delivered again, the worker has it no more.
 	Message uint64 `json:"message,omitempty"`
+	// Queue is the consumer that the message came of, where that was a crowd's. The same
+	// message of another consumer says nothing of the worker.
+	Queue string `json:"queue,omitempty"`
 	// Digest is the hex SHA-256 of the canonical request.
 	Digest string `json:"digest"`
 	// Method and URL are the call's as the action asks for it, before traffic rules
@@ -174,7 +177,7 @@ type Waiting struct {
 
 // The reasons to wait.
 const (
-	WaitDelay    = "delay"     // a retry is due later
+	WaitDelay    = "delay"     // a retry is due later, or the action is not to begin yet
 	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
 	WaitCapacity = "capacity"  // the agent has as many runs as it may have
 	WaitRule     = "rule"      // a traffic rule holds the next call back

@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// The headers that put the beginning of an action off: by a duration such as 30s, or until an
+// instant of RFC 3339.
+const (
+	HeaderDelay     = "Weir-Delay"
+	HeaderNotBefore = "Weir-Not-Before"
+)
+
 // Header is one header field. Order and repeats are kept.
 type Header struct {
 	Name  string `json:"name"`

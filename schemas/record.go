@@ -12,7 +12,10 @@ type Record struct {
 	Seq     uint64 // its place in the stream; the id of an SSE event
 	Time    time.Time
 	ID      string // the message id, where the writer gave one
-	Data    []byte
+	// Queue is the consumer that gave it out, where that is a crowd's; a message may
+	// come of its kind's own queue and of a crowd's.
+	Queue string
+	Data  []byte
 }
 
 // Append is one message to be written. With Guarded, it is stored only if the

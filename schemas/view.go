@@ -16,7 +16,9 @@ type ActionView struct {
 	Class    Class     `json:"class,omitempty"`
 	Created  time.Time `json:"created"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	Settled  time.Time `json:"settled,omitzero"`
+	// NotBefore is when it begins at the earliest.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	Settled   time.Time `json:"settled,omitzero"`
 
 	// CancelRequested: it is running, and was asked to stop.
 	CancelRequested bool     `json:"cancel_requested,omitempty"`

@@ -81,6 +81,7 @@ func (a *App) openProcessors(ctx context.Context) error {
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
+		CrowdAfter: a.crowdAfter(),
 	})
 	//nolint:contextcheck // each message brings its own context
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
@@ -92,6 +93,14 @@ func (a *App) openProcessors(ctx context.Context) error {
 	a.resting.Store(pipeline)
 	a.work = workRoom{pipeline: pipeline, worker: worker, runs: ran, start: a.startWork}
 	return nil
+}
+
+// crowdAfter is when a tenant's work is kept apart: never where there is one tenant alone.
+func (a *App) crowdAfter() int {
+	if a.open() {
+		return 0
+	}
+	return a.cfg.Workers.CrowdAfter
 }
 
 // handBack is how long the work that a drain has cut off may take to go back to

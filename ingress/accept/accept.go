@@ -105,6 +105,9 @@ type Request struct {
 	Timeout time.Duration
 	// Until is when it ends at the latest, however long it may take; zero: never mind.
 	Until time.Time
+	// NotBefore is when it begins at the earliest; zero, or past: at once. It is no part of
+	// the fingerprint: who joins an action that exists gets that one's.
+	NotBefore time.Time
 	// Payload is the kind's document, as it will lie on the log.
 	Payload json.RawMessage
 	// Principal is the id of the token that asks; empty in open mode.
@@ -151,6 +154,7 @@ type Accepted struct {
 //   - IN_FLIGHT: the Idempotency-Key's first request has not been settled.
 //   - LOG_FULL, PAYLOAD_TOO_LARGE: nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
+//   - INVALID_REQUEST: it would begin when its deadline has passed. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	action, err := a.action(r)
@@ -236,10 +240,14 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	if !r.Until.IsZero() && r.Until.Before(deadline) {
 		deadline = r.Until.UTC()
 	}
+	notBefore, err := begins(r.NotBefore, now, deadline)
+	if err != nil {
+		return schemas.Action{}, err
+	}
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive,
-		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline,
+		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore,
 		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }

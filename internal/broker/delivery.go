@@ -17,6 +17,7 @@ type delivery struct {
 	raw    *nats.Msg
 	record schemas.Record
 	count  uint64
+	behind uint64 // how many messages the consumer had not given out yet
 	since  time.Time
 	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
 }
@@ -30,7 +31,7 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 		return nil, err
 	}
 	return &delivery{
-		raw: m, count: meta.NumDelivered, since: now,
+		raw: m, count: meta.NumDelivered, behind: meta.NumPending, since: now,
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(headerMsgID), Data: m.Data,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,13 +14,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/failpoint"
+	"weir/schemas"
 )
 
 // lastCall is how long handlers get after their contexts were canceled.
 const lastCall = time.Second
 
-// feed is one subscribed topic: the messages this process holds of it, and the
-// pulls that bring more.
+// feed is one consumer of a subscribed topic: the messages this process holds of it, and
+// the pulls that bring more. A topic has the feed of its queue, and one for each crowd that
+// was handed out of that; they share its output and its slots.
 //
 // It asks for exactly as many messages as it can hold, over one standing
 // subscription, instead of using the client's Consume. That one keeps up to a
@@ -30,23 +33,28 @@ type feed struct {
 	s       *Subscriber
 	stream  string
 	durable string
+	kind    schemas.Kind
 	config  jetstream.ConsumerConfig // to make the consumer again
 	subject string                   // where pulls are sent
-	slots   int
 	out     chan *message.Message
+
+	crowd  *crowd  // whose feed it is; nil: the queue's own
+	crowds *crowds // what was handed out of the queue; nil: it is a crowd's
 
 	handlers context.Context //nolint:containedctx // what the messages' contexts come from
 	cancel   context.CancelFunc
-	running  sync.WaitGroup
 
 	sub *nats.Subscription
 
-	mu      sync.Mutex
-	held    map[*delivery]struct{} // with a handler or in the backlog
+	// crew has the mutex of all that follows.
+	crew    *crew
+	held    map[*delivery]struct{} // with a handler, in the backlog or passing
 	backlog []*delivery
-	busy    int  // slots in use
-	asked   int  // messages asked for that have not come
-	hold    bool // ask for nothing until the next tick
+	passing []*delivery // what may be a crowd's, see passOver
+	passes  bool        // passOver runs
+	behind  uint64      // how many messages the consumer had not given out, when it was last heard of
+	asked   int         // messages asked for that have not come
+	hold    bool        // ask for nothing until the next tick
 	heard   time.Time
 	looked  uint64 // the stream's newest record when the queue was last looked at; 0: something was given out since
 	closing bool
@@ -67,19 +75,33 @@ func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed,
 		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
 	}
 	f := &feed{
-		s: s, stream: stream, durable: durable, config: c.CachedInfo().Config,
-		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
-		slots:   cmp.Or(s.cfg.SlotsOf[kindOf(durable)], s.cfg.Slots),
+		s: s, stream: stream, durable: durable, kind: kindOf(durable), config: c.CachedInfo().Config,
+		subject: pullSubject(stream, durable),
+		crew:    newCrew(cmp.Or(s.cfg.SlotsOf[kindOf(durable)], s.cfg.Slots)),
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
 		halted: make(chan struct{}), gone: make(chan struct{}),
 	}
+	f.crew.feeds = []*feed{f}
 	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return f, nil
 }
 
+func pullSubject(stream, durable string) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable
+}
+
 func (f *feed) start(ctx context.Context) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
+	return nil
+}
+
+// open subscribes and asks for the first messages.
+func (f *feed) open() error {
 	var err error
 	if f.sub, err = f.s.b.nc.Subscribe(f.s.b.nc.NewInbox(), f.receive); err != nil {
 		return wrap(err)
@@ -89,16 +111,24 @@ func (f *feed) start(ctx context.Context) error {
 	if err := f.sub.SetPendingLimits(-1, -1); err != nil {
 		return wrap(err)
 	}
-	f.mu.Lock()
+	f.crew.mu.Lock()
 	f.pull()
-	f.mu.Unlock()
-	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
+	f.crew.mu.Unlock()
 	return nil
 }
 
 // capacity is how many messages are held at most. A pull that was taken for
-// lost and was not may bring more; they wait their turn.
-func (f *feed) capacity() int { return f.slots + f.s.cfg.Backlog }
+// lost and was not may bring more; they wait their turn. The caller holds the crew's mutex.
+func (f *feed) capacity() int {
+	held := f.crew.slots + f.s.cfg.Backlog
+	if f.passes { // most of what comes is passed over
+		held += passRoom
+	}
+	return held
+}
+
+// passRoom is how many more messages a feed asks for while it passes some over.
+const passRoom = 512
 
 // receive takes what the server sends: messages, and word of pulls.
 func (f *feed) receive(m *nats.Msg) {
@@ -113,41 +143,28 @@ func (f *feed) receive(m *nats.Msg) {
 		return
 	}
 	if d.count > 1 {
-		f.s.b.cfg.Metrics.Redelivered(kindOf(f.durable))
+		f.s.b.cfg.Metrics.Redelivered(f.kind)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	if f.crowd != nil {
+		d.record.Queue = f.durable
+	}
+	f.crew.mu.Lock()
+	defer f.crew.mu.Unlock()
 	f.heard, f.looked = now, 0
+	f.behind = d.behind
 	f.asked = max(f.asked-1, 0)
 	if f.closing {
 		d.giveBack()
 		return
 	}
 	f.held[d] = struct{}{}
-	if f.busy < f.slots {
-		f.busy++
-		f.running.Go(func() { f.serve(d) })
+	if f.crowds != nil && f.crowds.may(f.durable, d.record) {
+		f.pass(d)
 	} else {
 		f.backlog = append(f.backlog, d)
+		f.crew.fill()
 	}
 	f.pull()
-}
-
-// serve is one slot: it hands d to a handler, and then what waits behind it.
-func (f *feed) serve(d *delivery) {
-	for d != nil {
-		f.handle(d)
-		f.mu.Lock()
-		delete(f.held, d)
-		d = nil
-		if len(f.backlog) > 0 {
-			d, f.backlog = f.backlog[0], f.backlog[1:]
-		} else {
-			f.busy--
-		}
-		f.pull()
-		f.mu.Unlock()
-	}
 }
 
 // handle gives d to whoever reads the output and answers for it.
@@ -183,17 +200,25 @@ func (f *feed) handle(d *delivery) {
 // close begins the drain: nothing new is begun, what has not begun goes back.
 func (f *feed) close() {
 	f.once.Do(func() {
-		f.mu.Lock()
-		f.closing = true
-		for _, d := range f.backlog {
-			delete(f.held, d)
-			d.giveBack()
+		f.crew.mu.Lock()
+		f.crew.closed = true
+		for _, one := range f.crew.feeds {
+			one.shut()
 		}
-		f.backlog = nil
-		f.mu.Unlock()
+		f.crew.mu.Unlock()
 		close(f.ended)
 		go f.drain()
 	})
+}
+
+// shut gives back what has not begun. The caller holds the crew's mutex.
+func (f *feed) shut() {
+	f.closing = true
+	for _, d := range slices.Concat(f.backlog, f.passing) {
+		delete(f.held, d)
+		d.giveBack()
+	}
+	f.backlog, f.passing = nil, nil
 }
 
 // drain waits for handlers that run and closes the output.
@@ -208,7 +233,7 @@ func (f *feed) drain() {
 	}
 	idle := make(chan struct{})
 	go func() {
-		f.running.Wait()
+		f.crew.running.Wait()
 		close(idle)
 	}()
 	if !await(idle, f.s.cfg.DrainTimeout) {

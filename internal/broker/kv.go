@@ -22,6 +22,7 @@ import (
 const (
 	tokenLive = schemas.LiveRoot + ".tokens."
 	ruleLive  = schemas.LiveRoot + ".rules."
+	crowdLive = schemas.LiveRoot + ".crowds."
 
 	// ruleHistory is how many sets of a tenant are kept. A worker that comes back to a
 	// write whose end it does not know finds the set that replaced what it had read,
@@ -48,6 +49,7 @@ func (b *Broker) buckets() []jetstream.KeyValueConfig {
 		{schemas.LeaseBucket, "when the holder of a task was last heard of", "", 1, b.cfg.History},
 		{schemas.BudgetBucket, "what was used of models, and is held for what is under way", "", 1, 0},
 		{schemas.JanitorBucket, "how far each partition was looked through for overdue actions, and by whom", "", 1, 0},
+		{schemas.CrowdBucket, "which tenants' work has consumers of its own, one record a partition", crowdLive, 1, 0},
 		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1, 0},
 	} {
 		cfg := jetstream.KeyValueConfig{

@@ -25,11 +25,11 @@ const (
 // came behind it is given out as ever, and once more if it was already on its way. What
 // fails is left for the next look.
 func (f *feed) keepPlace() {
-	f.mu.Lock()
+	f.crew.mu.Lock()
 	quiet := !f.closing && !f.hold && f.asked > 0 && len(f.held) == 0
 	before := f.looked
 	f.looked = 0
-	f.mu.Unlock()
+	f.crew.mu.Unlock()
 	if !quiet {
 		return
 	}
@@ -43,8 +43,8 @@ func (f *feed) keepPlace() {
 	if before > 0 && before <= newest {
 		f.movePlace(ctx, before)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.crew.mu.Lock()
+	defer f.crew.mu.Unlock()
 	if len(f.held) == 0 { // what has come in the meantime has a place of its own
 		f.looked = newest
 	}

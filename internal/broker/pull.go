@@ -2,14 +2,12 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // How long one pull stands, and how often the server says in the meantime that
@@ -40,8 +38,8 @@ func (f *feed) pull() {
 // notice takes the server's word on a pull.
 func (f *feed) notice(m *nats.Msg, now time.Time) {
 	code := m.Header.Get("Status")
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.crew.mu.Lock()
+	defer f.crew.mu.Unlock()
 	f.heard = now
 	switch code {
 	case "100": // a heartbeat
@@ -101,8 +99,8 @@ func (f *feed) beatEvery() time.Duration { return max(f.config.AckWait/3, time.M
 // early enough.
 func (f *feed) beats() {
 	old := time.Now().Add(-f.beatEvery())
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.crew.mu.Lock()
+	defer f.crew.mu.Unlock()
 	for d := range f.held {
 		if d.since.Before(old) {
 			d.beat()
@@ -113,14 +111,15 @@ func (f *feed) beats() {
 // watch asks anew when a pull has been silent for two heartbeats, or when the
 // last one was refused.
 func (f *feed) watch() {
-	f.mu.Lock()
+	f.crew.mu.Lock()
 	silent := f.asked > 0 && time.Since(f.heard) > 2*f.s.cfg.Heartbeat
 	refused := f.hold
 	if silent {
 		f.asked, f.hold = 0, true
 	}
-	f.mu.Unlock()
-	if !silent && !refused {
+	left := f.closing
+	f.crew.mu.Unlock()
+	if left || !silent && !refused {
 		return
 	}
 	if silent {
@@ -131,8 +130,8 @@ func (f *feed) watch() {
 		f.warn("consumer_missing")
 		return // hold, and try at the next tick
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.crew.mu.Lock()
+	defer f.crew.mu.Unlock()
 	f.hold = false
 	f.pull()
 }
@@ -144,7 +143,7 @@ func (f *feed) restore() error {
 	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
 	defer cancel()
 	_, err := f.s.b.js.Consumer(ctx, f.stream, f.durable)
-	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if !isGone(err) {
 		return wrap(err)
 	}
 	if _, err = f.s.b.js.CreateOrUpdateConsumer(ctx, f.stream, f.config); err == nil {

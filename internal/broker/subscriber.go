@@ -36,7 +36,11 @@ type SubscriberConfig struct {
 	// message that it stored.
 	PlaceEvery  time.Duration
 	PlaceBehind uint64
-	Logger      *slog.Logger // default: the broker's
+	// CrowdAfter is how many messages have to wait in a queue for its heaviest tenant to
+	// be handed over to a consumer of its own; 0: none is. What was handed over before is
+	// worked off all the same.
+	CrowdAfter int
+	Logger     *slog.Logger // default: the broker's
 }
 
 func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
@@ -77,14 +81,17 @@ type Subscriber struct {
 
 	mu     sync.Mutex
 	feeds  map[*feed]struct{}
+	crowds map[string]*crowds // by stream
 	closed bool
+	over   chan struct{} // closed with it
+	keeps  sync.WaitGroup
 }
 
 var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{})}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), crowds: make(map[string]*crowds), over: make(chan struct{})}
 }
 
 // Subscribe opens the topic. Each message must be acked or nacked; a nack
@@ -99,6 +106,9 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	f, err := newFeed(ctx, s, stream, durable)
 	if err != nil {
 		return nil, err
+	}
+	if f.crowds = s.crowdsOf(ctx, stream); f.crowds == nil {
+		return nil, errClosed
 	}
 	if err := f.start(ctx); err != nil {
 		f.cancel()
@@ -115,7 +125,37 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		<-f.gone
 		return nil, errClosed
 	}
+	f.crowds.add(f)
 	return f.out, nil
+}
+
+// crowdsOf is what follows the crowds of a stream; nil: the subscriber is closed.
+func (s *Subscriber) crowdsOf(ctx context.Context, stream string) *crowds {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	k := s.crowds[stream]
+	if k == nil {
+		k = s.newCrowds(stream)
+		s.crowds[stream] = k
+		k.start(ctx)
+		life := s.b.life
+		s.keeps.Go(func() { k.keep(life, s.over) }) //nolint:contextcheck // it lives as long as the subscriber
+	}
+	return k
+}
+
+// tellCrowds counts the crowds that are served here.
+func (s *Subscriber) tellCrowds() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, k := range s.crowds {
+		n += int(k.serving.Load())
+	}
+	s.b.cfg.Metrics.Crowds(n)
 }
 
 func (s *Subscriber) forget(f *feed) {
@@ -130,6 +170,9 @@ func (s *Subscriber) forget(f *feed) {
 // alone.
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
+	if !s.closed {
+		close(s.over)
+	}
 	s.closed = true
 	feeds := make([]*feed, 0, len(s.feeds))
 	for f := range s.feeds {
@@ -142,6 +185,7 @@ func (s *Subscriber) Close() error {
 	for _, f := range feeds {
 		<-f.gone
 	}
+	s.keeps.Wait()
 	return nil
 }
 

@@ -389,10 +389,10 @@ func TestSilentPullIsAskedAnew(t *testing.T) {
 	// As if all that was asked for had been lost on the way. The pull is alive in
 	// truth, and its next heartbeat may undo the pretence: so again and again.
 	require.Eventually(t, func() bool {
-		f.mu.Lock()
+		f.crew.mu.Lock()
 		f.asked = f.capacity()
 		f.heard = time.Now().Add(-time.Hour)
-		f.mu.Unlock()
+		f.crew.mu.Unlock()
 		return n.metrics.get(&n.metrics.missed) > 0
 	}, 20*time.Second, 10*time.Millisecond)
 	n.put(t, claim("b", "y"))

@@ -26,6 +26,8 @@ type State struct {
 	// Message is the sequence of the message that a worker is at the action for; 0
 	// for whoever only reads.
 	Message uint64
+	// Queue is the consumer that the message came of, where that is a crowd's.
+	Queue string
 	// Inherited is how many events were there when the state was read; what
 	// goes beyond the accepted one is the work of an earlier worker.
 	Inherited int

@@ -52,6 +52,7 @@ type Metrics struct {
 	policy policySeries
 	agent  agentSeries
 	chat   chatSeries
+	crowd  crowdSeries
 
 	logDropped  prometheus.Counter
 	logRedacted prometheus.Counter
@@ -82,6 +83,7 @@ func NewMetrics() *Metrics {
 	m.policies()
 	m.agents()
 	m.chats()
+	m.crowds()
 	return m
 }
 

@@ -70,6 +70,8 @@ func TestClosedVocabulariesStartAtZero(t *testing.T) {
 		zero("weir_evidence_records_total{kind=%q}", kind)
 	}
 	zero("weir_pull_heartbeats_missed_total")
+	zero("weir_crowds")
+	zero("weir_crowd_messages_passed_over_total")
 	zero("weir_sse_streams")
 	zero("weir_startup_duration_seconds")
 	zero("weir_log_dropped_attributes_total")
@@ -161,6 +163,10 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 		"heartbeat": {
 			func(m *telemetry.Metrics) { m.HeartbeatMissed() },
 			map[string]string{`weir_pull_heartbeats_missed_total`: "1"},
+		},
+		"crowds": {
+			func(m *telemetry.Metrics) { m.Crowds(2); m.Crowds(1); m.PassedOver(7) },
+			map[string]string{`weir_crowds`: "1", `weir_crowd_messages_passed_over_total`: "7"},
 		},
 		"sse": {
 			func(m *telemetry.Metrics) { m.SSE(1); m.SSE(1); m.SSE(-1) },

@@ -64,6 +64,12 @@ func (a *Admitter) Fresh(st *ledger.State) bool {
 	return a.cfg.Now().Sub(st.Action.AcceptedAt) < a.cfg.AckWait
 }
 
+// Early is when an action may begin that may not yet, and has not been asked to stop.
+func (a *Admitter) Early(st *ledger.State) (until time.Time, early bool) {
+	until = st.Action.NotBefore
+	return until, !st.Started && !st.CancelRequested && a.cfg.Now().Before(until)
+}
+
 // ErrDone says that the action has ended: the message has done its work.
 var ErrDone = errors.New("the action has settled")
 
@@ -133,7 +139,7 @@ func (a *Admitter) missing(ctx context.Context, ref schemas.Ref, seq uint64) err
 }
 
 func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Record, fenced bool) (*ledger.State, error) {
-	st.Message = rec.Seq
+	st.Message, st.Queue = rec.Seq, rec.Queue
 	switch {
 	case st.Settled != nil:
 		return st, ErrDone
@@ -163,13 +169,14 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Reco
 // worker's, and brings the action back if it does die.
 //
 // Any other message says nothing of that worker: a wake-up that was planned before the
-// action was taken up still comes.
+// action was taken up still comes. Nor does the same message of another consumer, which is
+// how it comes twice where a tenant's work is handed over (ADR 0033).
 func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) error {
 	t, now := st.Open(), a.cfg.Now()
 	if t == nil || t.Worker == a.cfg.Worker || a.cfg.Alone || !now.Before(t.ExpiresAt) {
 		return nil
 	}
-	if t.Message == rec.Seq {
+	if t.Message == rec.Seq && t.Queue == rec.Queue {
 		switch fresh := st.Kind == schemas.KindChat && now.Sub(st.Newest) < a.cfg.AckWait; {
 		case fenced, fresh:
 			return &fault.Later{After: a.cfg.AckWait}

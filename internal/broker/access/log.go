@@ -85,9 +85,20 @@ func work(partitions int) []Rule {
 		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
 		{"tell how much is queued, for weir_queue_lag", each("CONSUMER.LIST", logStreams(partitions))},
 		{"say that work is done, goes on, or is for another", acks},
-		{"make a queue again that somebody deleted", consumers("CONSUMER.CREATE", partitions, ">")},
+		{"make a queue again that somebody deleted, and one for a tenant with too much work", consumers("CONSUMER.CREATE", partitions, ">")},
+		{"drop the queue of such a tenant", crowds(partitions)},
 		{"move the place of a queue that nothing came from for long", consumers("CONSUMER.RESET", partitions, "*")},
 	}
+}
+
+// crowds are the requests that delete a queue of a single tenant: of these there is a fixed
+// number, and no other queue can be deleted.
+func crowds(partitions int) []string {
+	var all []string
+	for slot := range schemas.CrowdSlots {
+		all = append(all, consumers("CONSUMER.DELETE", partitions, schemas.CrowdQueue(slot))...)
+	}
+	return all
 }
 
 // hear is what a role is told without asking.

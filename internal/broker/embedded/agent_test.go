@@ -97,7 +97,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 	for _, subject := range []string{
 		"weir.log.0.0.t.rule.id.accepted", "weir.evidence.t.k.e.id", "weir.cancel.t.http.x", "weir.sched.0.x", "weir.rpc", "weir.rpc.other.t", "anything",
 		"weir.live.rules.t", "_INBOX.x", "_WEIR.x", "_R_.x",
-		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence",
+		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence", "$KV.WEIR_CROWDS.0",
 		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.INFO.WEIR_EVIDENCE",
 		"$JS.API.STREAM.MSG.GET.KV_WEIR_RULES", "$JS.API.DIRECT.GET.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.KV_WEIR_RULES",
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x", "$JS.ACK.WEIR_EVIDENCE.x.1.1.1.1.0",

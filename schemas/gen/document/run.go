@@ -47,7 +47,7 @@ func runSync() object {
 		"description": "The run goes to the agent that its task type names, or is carried out here: HTTP_EXECUTE, HTTP_PLAN and ECHO. " +
 			"Its request_id names it: the same body again joins it, on either route, and gets the stored answer. It ends by its budgets.timeout_ms.",
 		"tags":        []any{"runs"},
-		"parameters":  []any{parameter("Prefer")},
+		"parameters":  []any{parameter("Prefer"), parameter("Delay"), parameter("NotBefore")},
 		"requestBody": runRequest(),
 		"responses": refusals(object{
 			"200": object{

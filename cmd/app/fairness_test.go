@@ -1,0 +1,111 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tally is an upstream that holds its calls until its gate is open, and keeps their order.
+type tally struct {
+	url  string
+	gate chan struct{}
+	mu   sync.Mutex
+	hits []string
+}
+
+func newTally(t *testing.T) *tally {
+	t.Helper()
+	u := &tally{gate: make(chan struct{})}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.mu.Lock()
+		u.hits = append(u.hits, r.URL.Path)
+		u.mu.Unlock()
+		select {
+		case <-u.gate:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(s.Close)
+	u.url = s.URL
+	return u
+}
+
+func (u *tally) order() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.hits)
+}
+
+// metric is the value of one series.
+func (c caller) metric(t *testing.T, series string) string {
+	t.Helper()
+	_, text, _ := c.do(t, http.MethodGet, "/metrics", "")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// TestOneTenantDoesNotHoldUpAnother queues 400 calls of one tenant's to a target that answers
+// nobody, and then one of another's. Once the target answers, that one is called long before
+// the first tenant's have been, and each is called once.
+func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
+	t.Parallel()
+	const many = 400
+	u := newTally(t)
+	a := newApp(t, withTokens+"workers: {slots: 4, crowd_after: 64}\n")
+	admin := a.admin(t)
+	crowd, _ := admin.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write"],"rate":"10000/s"}`)
+	other, _ := admin.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
+	call := func(who caller, path string, header ...string) int {
+		status, _, _ := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+path), header...)
+		return status
+	}
+	for i := range many {
+		require.Equal(t, http.StatusAccepted, call(crowd, fmt.Sprintf("/crowd/%d", i), "Prefer", "respond-async"))
+	}
+	require.Equal(t, http.StatusAccepted, call(other, "/other", "Prefer", "respond-async"))
+	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "1" }, time.Minute, 20*time.Millisecond)
+	close(u.gate)
+	require.Eventually(t, func() bool { return len(u.order()) == many+1 }, time.Minute, 20*time.Millisecond)
+	hits := u.order()
+	require.Less(t, slices.Index(hits, "/other"), many/2)
+	slices.Sort(hits)
+	require.Len(t, slices.Compact(hits), many+1, "each is called once")
+	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "0" }, time.Minute, 50*time.Millisecond, "it is handed back")
+}
+
+// TestDelayedStart: an action that is put off is not begun before its time, and then is.
+func TestDelayedStart(t *testing.T) {
+	t.Parallel()
+	u := newTally(t)
+	close(u.gate)
+	a := newApp(t, "log: {durability: process}\n")
+	begun := time.Now()
+	body := fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+"/later")
+	status, text, h := a.ask(t, http.MethodPost, "/v1/execute", body, "Weir-Delay", "2s")
+	require.Equal(t, http.StatusAccepted, status, text)
+	id := h.Get("Weir-Action-Id")
+	show := func() string {
+		_, text, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
+		return text
+	}
+	require.Eventually(t, func() bool { return strings.Contains(show(), `"for":"delay"`) }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, show(), `"not_before":"`)
+	require.Empty(t, u.order())
+	require.Eventually(t, func() bool { return strings.Contains(show(), `"status":"succeeded"`) }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, []string{"/later"}, u.order())
+	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
+}
