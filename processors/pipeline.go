@@ -43,6 +43,9 @@ type Stages struct {
 	Park       *park.Parker
 	// Barrier waits until what was stored is as durable as promised.
 	Barrier func(context.Context) error
+	// Ended, if set, hears of every end that is durable, whatever the kind, and again if
+	// the worker may have died before it returned. It must not block.
+	Ended func(st *ledger.State)
 }
 
 // Pipeline handles delivered messages. It is safe for concurrent use.
@@ -176,7 +179,12 @@ func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdic
 
 func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 	if teller, ok := p.Performers[st.Kind].(Teller); ok {
-		return teller.Ended(ctx, st)
+		if err := teller.Ended(ctx, st); err != nil {
+			return err
+		}
+	}
+	if p.Ended != nil {
+		p.Ended(st)
 	}
 	return nil
 }

@@ -27,6 +27,9 @@ type Append struct {
 	Guarded bool
 	Guard   string
 	Last    uint64
+	// TraceParent is sent as the message's header of that name, so that NATS' own traces
+	// know it; empty: none is.
+	TraceParent string
 }
 
 // The kinds of evidence.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,8 @@ type App struct {
 	environ []string
 	log     *slog.Logger
 	metrics *telemetry.Metrics
+	traces  *telemetry.Traces // nil: nobody collects them
+	traced  sync.WaitGroup    // requests whose spans are to be sent
 	policy  inForce
 	guard   *guard.Guard
 	reload  reloading
@@ -153,7 +156,7 @@ func (a *App) openRooms(ctx context.Context) error {
 }
 
 func (a *App) steps() []func(context.Context) error {
-	steps := []func(context.Context) error{a.openBroker, a.openTokens, a.openRules, a.openPolicy}
+	steps := []func(context.Context) error{a.openTracing, a.openBroker, a.openTokens, a.openRules, a.openPolicy}
 	if a.role.works() {
 		steps = append(steps, a.openEvidence)
 	}

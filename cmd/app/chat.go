@@ -31,16 +31,12 @@ func (a *App) openBudgets(ctx context.Context) error {
 }
 
 // chats performs kind chat, and tells of its ends to a collector of traces if there is one.
-func (a *App) chats(ctx context.Context, client *outbound.Client, store *secrets.Store, caller *call.Caller, answers call.Answers) (processors.Performer, error) {
-	traces, err := a.openTraces(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (a *App) chats(client *outbound.Client, store *secrets.Store, caller *call.Caller, answers call.Answers) processors.Performer {
 	adapter := model.New(client, store, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
 	p := chat.New(a.ledger, caller, a.recorder, answers, chat.Config{
 		Models: a.models, Adapter: adapter, Budgets: a.book, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
 	})
-	return traced{Performer: p, Teller: p, traces: traces, docs: a.ledger}, nil
+	return traced{Performer: p, Teller: p, traces: a.traces, docs: a.ledger}
 }
 
 // chatDoor is what completions need where they come in.

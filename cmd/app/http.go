@@ -79,6 +79,7 @@ func (a *App) engineConfig() ingress.EngineConfig {
 // openHTTP mounts the routes of the role, and says of the others where they are served.
 func (a *App) openHTTP(context.Context) error {
 	engine := ingress.NewEngine(a.engineConfig())
+	engine.Use(a.trace)
 	if a.role.takes() {
 		a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
 	}

@@ -49,7 +49,7 @@ func (a *App) publisher() *broker.Publisher {
 	return broker.NewPublisher(a.broker, broker.PublisherConfig{})
 }
 
-func (a *App) openProcessors(ctx context.Context) error {
+func (a *App) openProcessors(context.Context) error {
 	client := outbound.New(a.network.over(outbound.Config{
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
@@ -60,7 +60,7 @@ func (a *App) openProcessors(ctx context.Context) error {
 	recorder, store := a.recorder, a.secrets
 	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
-		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining,
+		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining, Span: a.traces.CallParent,
 	})
 	answers := call.Answers{Blobs: a.ledger}
 	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)
@@ -68,16 +68,12 @@ func (a *App) openProcessors(ctx context.Context) error {
 	performers := a.coding(caller, answers)
 	performers[schemas.KindHTTP], performers[schemas.KindPlan], performers[schemas.KindRun] = calls, planned, ran
 	performers[schemas.KindRule] = rules.New(a.rules, a.policy.Load, recorder, rules.Config{Limit: a.cfg.Rules.Limit})
-	chats, err := a.chats(ctx, client, store, caller, answers)
-	if err != nil {
-		return err
-	}
-	performers[schemas.KindChat] = chats
+	performers[schemas.KindChat] = a.chats(client, store, caller, answers)
 	pipeline := processors.NewPipeline(a.ledger, a.broker, a.worker, processors.Stages{
 		Admit:      admit.New(a.ledger, admit.Config{Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait()}),
 		Performers: performers, Caller: caller, Evidence: recorder,
 		Settle: settle.New(a.ledger, a.broker.Barrier, a.metrics),
-		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier,
+		Park:   park.New(a.publisher(), a.metrics, a.log), Barrier: a.broker.Barrier, Ended: a.tellEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,

@@ -18,6 +18,7 @@ import (
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/traceparent"
 	"weir/schemas"
 )
 
@@ -123,6 +124,7 @@ type Request struct {
 	// TokenHash is set for kind task, see schemas.Action.
 	TokenHash string
 	// TraceParent is the caller's span, as its header says it; what is none is not kept.
+	// That which the context of the request names goes before it.
 	TraceParent string
 	// Supersedes names the action that this one is made from.
 	Supersedes string
@@ -157,6 +159,9 @@ type Accepted struct {
 //   - INVALID_REQUEST: it would begin when its deadline has passed. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
+	if span := traceparent.From(ctx); span != "" {
+		r.TraceParent = span
+	}
 	action, err := a.action(r)
 	if err != nil {
 		return Accepted{}, err

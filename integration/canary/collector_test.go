@@ -137,6 +137,10 @@ var spanText = map[string]*regexp.Regexp{
 	"error.type":                     regexp.MustCompile(`^[A-Z][A-Z_]{2,40}$`),
 	"weir.action_id":                 regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`),
 	"weir.tenant":                    regexp.MustCompile(`^(owner|stranger|default)$`),
+	"weir.kind":                      regexp.MustCompile(`^[a-z]{3,8}$`),
+	"weir.entry":                     regexp.MustCompile(`^[A-Za-z0-9._:@*+/-]{0,160}$`),
+	"http.request.method":            regexp.MustCompile(`^[A-Z]{3,8}$`),
+	"http.route":                     regexp.MustCompile(`^/[A-Za-z0-9._:/*-]*$`),
 	"weir.outcome":                   regexp.MustCompile(`^[a-z_]{2,20}$`),
 }
 

@@ -17,6 +17,8 @@ import (
 const (
 	headerExpectedLast    = "Nats-Expected-Last-Subject-Sequence"
 	headerExpectedSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
+	// headerTraceParent is written as the servers look for it: NATS tells cases apart.
+	headerTraceParent = "traceparent"
 )
 
 // Append stores one message and returns its sequence.
@@ -71,6 +73,12 @@ func (b *Broker) send(ctx context.Context, m schemas.Append) writing {
 	if m.Guarded {
 		values := [2]string{strconv.FormatUint(m.Last, 10), m.Guard}
 		msg.Header = nats.Header{headerExpectedLast: values[0:1:1], headerExpectedSubject: values[1:2:2]}
+	}
+	if m.TraceParent != "" {
+		if msg.Header == nil {
+			msg.Header = nats.Header{}
+		}
+		msg.Header[headerTraceParent] = []string{m.TraceParent}
 	}
 	c, err := b.acks.send(&msg, nil)
 	return writing{b: b, call: c, subject: m.Subject, size: len(m.Subject) + len(m.Data), err: err}

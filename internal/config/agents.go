@@ -31,6 +31,8 @@ type Agent struct {
 	CIDRs []string `yaml:"cidrs"`
 	// Runs that one node gives it at a time, 1 to 10000; more wait. Default 32.
 	Concurrency int `yaml:"concurrency"`
+	// Whether it is told the span of each call, in the header traceparent. Default false.
+	Trace bool `yaml:"trace"`
 }
 
 const agentConcurrency = 32
@@ -67,6 +69,12 @@ func (a Agent) entry(taskType string) policy.Entry {
 	}
 	if a.Token != "" {
 		e.Headers = map[string]string{"Authorization": "Bearer " + a.Token}
+	}
+	if a.Trace {
+		if e.Headers == nil {
+			e.Headers = map[string]string{}
+		}
+		e.Headers["Traceparent"] = policy.TracePlaceholder
 	}
 	return e
 }

@@ -240,7 +240,7 @@ agents:
 	}
 	data, err := json.Marshal(c.Agents["named"])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"url":"https://a.example","mode":"stream","token":"${secret:MINE}","timeout":"0s","network":"public","cidrs":[],"concurrency":32}`, string(data))
+	require.JSONEq(t, `{"url":"https://a.example","mode":"stream","token":"${secret:MINE}","timeout":"0s","network":"public","cidrs":[],"concurrency":32,"trace":false}`, string(data))
 	again := parse(t, strings.ReplaceAll(c.String(), "creds: unset", `creds: ""`))
 	same(t, redacted, again.Redacted())
 }

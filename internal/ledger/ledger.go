@@ -86,7 +86,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	}
 	return l.claim(ctx, st, ev, schemas.Append{
 		Subject: l.layout.Subject(st.Ref, schemas.TailAccepted), Data: data,
-		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID),
+		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID), TraceParent: a.TraceParent,
 	})
 }
 

@@ -31,6 +31,10 @@ func (e *entry) setHeaders(headers map[string]string) error {
 		case slices.Contains(e.owned, folded):
 			return fmt.Errorf("headers: %s is there twice", name)
 		}
+		if IsTrace(name, value) {
+			e.owned = append(e.owned, folded)
+			continue
+		}
 		if err := checkAdded("headers", name, value); err != nil {
 			return err
 		}
@@ -96,6 +100,16 @@ func (e *entry) mayAdd(key string, added map[string]string) error {
 		return fmt.Errorf("%s: there are more than %d", key, maxAdded)
 	}
 	return nil
+}
+
+// TracePlaceholder stands for the span of the call, as the value of the header traceparent
+// and nowhere else.
+const TracePlaceholder = "${trace}"
+
+// IsTrace reports whether a header that an entry adds is the one that tells its target
+// of the call's span. It is left out where nobody named one.
+func IsTrace(name, value string) bool {
+	return value == TracePlaceholder && strings.EqualFold(name, "traceparent")
 }
 
 // checkAdded judges a value by the rule of headers, wherever it goes.

@@ -21,19 +21,28 @@ const (
 // pays nothing, and one that waits answers the others that have come meanwhile.
 type lag struct {
 	desc *prometheus.Desc
-	read func(ctx context.Context) (map[schemas.Kind]uint64, error)
 
 	mu    sync.Mutex
+	read  func(ctx context.Context) (map[schemas.Kind]uint64, error) // nil: nobody asks here
 	asked time.Time
 	known map[schemas.Kind]uint64 // nil: the log could not say
 }
 
 // QueueLag has weir_queue_lag{kind} read at each scrape, though not more than once a
 // second. Where the log cannot say within two seconds there is no series: a scaler holds
-// what it has then, while a zero would have it stop every worker. Call it once.
+// what it has then, while a zero would have it stop every worker. A later call replaces
+// what is asked; before the first there is no series.
 func (m *Metrics) QueueLag(read func(ctx context.Context) (map[schemas.Kind]uint64, error)) {
-	m.registry.MustRegister(&lag{read: read, desc: prometheus.NewDesc("weir_queue_lag",
-		"Messages of actions that are queued or with a worker, over all partitions and nodes.", []string{"kind"}, nil)})
+	m.lag.mu.Lock()
+	defer m.lag.mu.Unlock()
+	m.lag.read, m.lag.asked = read, time.Time{}
+}
+
+// queue registers what tells of the queue.
+func (m *Metrics) queue() {
+	m.lag = &lag{desc: prometheus.NewDesc("weir_queue_lag",
+		"Messages of actions that are queued or with a worker, over all partitions and nodes.", []string{"kind"}, nil)}
+	m.registry.MustRegister(m.lag)
 }
 
 // Describe implements prometheus.Collector.
@@ -49,7 +58,7 @@ func (l *lag) Collect(to chan<- prometheus.Metric) {
 func (l *lag) now() map[schemas.Kind]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.asked) < lagFresh {
+	if l.read == nil || time.Since(l.asked) < lagFresh {
 		return l.known
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)

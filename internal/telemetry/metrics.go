@@ -53,6 +53,7 @@ type Metrics struct {
 	agent  agentSeries
 	chat   chatSeries
 	crowd  crowdSeries
+	lag    *lag
 
 	logDropped  prometheus.Counter
 	logRedacted prometheus.Counter
@@ -84,6 +85,7 @@ func NewMetrics() *Metrics {
 	m.agents()
 	m.chats()
 	m.crowds()
+	m.queue()
 	return m
 }
 

@@ -89,6 +89,9 @@ type Config struct {
 	// Draining is closed when no new attempt is to begin; nil never is.
 	Draining <-chan struct{}
 	Metrics  Metrics
+	// Span names the span of a call, for a target whose entry asks for it; nil: that of
+	// whoever asked for the action.
+	Span func(a schemas.Action, step, number, hop int) string
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
 	Now  func() time.Time
 	Rand func() float64
@@ -109,6 +112,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Schedule.Attempts == 0 {
 		c.Schedule = retry.Default()
+	}
+	if c.Span == nil {
+		c.Span = func(a schemas.Action, _, _, _ int) string { return a.TraceParent }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

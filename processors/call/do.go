@@ -8,6 +8,7 @@ import (
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/traceparent"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -51,6 +52,10 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		defer t.Stop.AfterFunc(cancel)()
 	}
 	e.attempt = c.describe(t, p, number, hop, limit)
+
+	if p.Traced() {
+		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, t.Step, number, hop))
+	}
 
 	ex, err := c.via(t).Open(sendCtx, p)
 	if err != nil {

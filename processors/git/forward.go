@@ -251,7 +251,7 @@ func (v *visit) send(ctx context.Context, line *dial.Line) (*outbound.Stream, er
 		}
 		v.pass = fresh
 	}
-	own, err := added.Read(v.cfg.Secrets, v.pass)
+	own, err := added.Read(ctx, v.cfg.Secrets, v.pass)
 	if err != nil {
 		return nil, err
 	}

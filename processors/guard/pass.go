@@ -115,6 +115,16 @@ func (p Pass) RuleTypes() []string {
 // them, and has them all the same: what it leads to may know their secrets.
 func (p Pass) Headers() map[string]string { return p.added.headers }
 
+// Traced reports whether the entry has the call's span told to the target.
+func (p Pass) Traced() bool {
+	for name, value := range p.added.headers {
+		if policy.IsTrace(name, value) {
+			return true
+		}
+	}
+	return false
+}
+
 // Query are the parameters that the entry adds, on the same terms as Headers.
 func (p Pass) Query() map[string]string { return p.added.query }
 

@@ -4,6 +4,7 @@ package added
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -14,8 +15,10 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/fault"
+	"weir/internal/policy"
 	"weir/internal/redact"
 	"weir/internal/secrets"
+	"weir/internal/traceparent"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -31,6 +34,7 @@ type Secrets interface {
 type Additions struct {
 	Headers, Query, Body []schemas.Header
 	secret               []string
+	span                 string // of the call, as its target may be told of it
 }
 
 // Scrubber takes what was added, where it is secret, out of an answer.
@@ -48,8 +52,10 @@ var errUnfit = errors.New("a value cannot be sent where its entry puts it")
 // carries none of them, but what it leads to may know them all the same: they
 // are read for what is to be scrubbed. A secret that cannot be read, or does not
 // fit, is a *fault.Call that was not sent.
-func Read(s Secrets, p guard.Pass) (Additions, error) {
-	var a Additions
+//
+// A header that tells of the call's span gets that of ctx.
+func Read(ctx context.Context, s Secrets, p guard.Pass) (Additions, error) {
+	a := Additions{span: traceparent.From(ctx)}
 	var err error
 	if a.Headers, err = a.fill(s, p.Headers(), headerText); err != nil {
 		return Additions{}, err
@@ -70,6 +76,12 @@ func Read(s Secrets, p guard.Pass) (Additions, error) {
 func (a *Additions) fill(s Secrets, templates map[string]string, fits func(string) bool) ([]schemas.Header, error) {
 	var list []schemas.Header
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		if policy.IsTrace(name, templates[name]) {
+			if a.span != "" {
+				list = append(list, schemas.Header{Name: name, Value: a.span})
+			}
+			continue
+		}
 		value, parts, err := s.Resolve(templates[name])
 		if err == nil && !fits(value.ExposeSecret()) {
 			err = errUnfit

@@ -98,7 +98,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.mocked(ctx, e.Mock())
 	}
-	own, err := added.Read(e.secrets, e.Pass)
+	own, err := added.Read(ctx, e.secrets, e.Pass)
 	if err != nil {
 		return call.Reply{}, err
 	}

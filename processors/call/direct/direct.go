@@ -49,7 +49,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.answer(e.Mock(), nil), nil
 	}
-	own, err := added.Read(e.adapter.secrets, e.Pass)
+	own, err := added.Read(ctx, e.adapter.secrets, e.Pass)
 	if err != nil {
 		return call.Reply{}, err
 	}

@@ -133,7 +133,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		m := e.Mock()
 		return e.read(m.Status, m.Headers, bytes.NewReader(m.Body), nil)
 	}
-	own, err := added.Read(e.secrets, e.Pass)
+	own, err := added.Read(ctx, e.secrets, e.Pass)
 	if err != nil {
 		return call.Reply{}, err
 	}

@@ -167,7 +167,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		l.status, l.retryAfter = r.Status, r.RetryAfter
 		return l.listen(ctx)
 	}
-	own, err := added.Read(e.secrets, e.Pass)
+	own, err := added.Read(ctx, e.secrets, e.Pass)
 	if err != nil {
 		return call.Reply{}, err
 	}
