@@ -64,6 +64,11 @@ FAULTS := $(GO) test ./integration/faults -count 1 -v
 faults: ## break a cluster of three servers in every known way, under load
 	$(FAULTS) -run 'TestFaults$$' -timeout 120m -faults.all
 
+SOAK ?= 1h
+.PHONY: soak
+soak: ## have faults come at random for SOAK (default 1h)
+	$(FAULTS) -run 'TestSoak$$' -timeout 0 -faults.soak=$(SOAK)
+
 $(BIN)/deploycheck: $(wildcard tools/deploycheck/*)
 	cd tools/deploycheck && $(GO) build -o $@ .
 

@@ -1,6 +1,7 @@
 package processors_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -433,6 +434,27 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 	require.NotNil(t, st.Settled)
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
 	require.NoError(t, w.Condemn(t.Context(), rec, why), "what has settled is left alone")
+}
+
+// TestALargeMessageIsParked: its letter fits into a message of any server.
+func TestALargeMessageIsParked(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
+	large := bytes.Repeat([]byte("["), 1<<20)
+	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref, schemas.TailAccepted), Data: large})
+	require.NoError(t, err)
+	rec, err := h.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailAccepted))
+	require.NoError(t, err)
+	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+	dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	assert.Less(t, len(dead[0].Data), 1<<20)
+	var letter schemas.DeadLetter
+	require.NoError(t, json.Unmarshal(dead[0].Data, &letter))
+	assert.Equal(t, large[:512<<10], letter.Data)
+	assert.Contains(t, letter.Reason, "the first 524288 of its 1048576 bytes")
 }
 
 func TestPoisonIsParkedAndSettled(t *testing.T) {

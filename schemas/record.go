@@ -76,7 +76,7 @@ type DeadLetter struct {
 	Reason   string    `json:"reason"` // what went wrong, without content
 	Subject  string    `json:"subject"`
 	Sequence uint64    `json:"sequence"`
-	// Data is the parked message itself.
+	// Data is the parked message itself, or its first 512 KiB.
 	Data []byte `json:"data,omitempty"`
 }
 

@@ -16,8 +16,12 @@ func every() []row {
 		{number: "F23", title: "no node reaches the leader", fault: leaderUnreached},
 		{number: "F24", title: "packets are late and lost", fault: badWeather},
 		{number: "F25", title: "connections break every two seconds", fault: storm},
+		{number: "F30", title: "messages that no worker can read", fault: poison},
 		{number: "F31", title: "every message is given out again", short: true, fault: giveAgain},
 		{number: "F37", title: "every node is changed for another version and back", short: true, fault: roll},
 		{number: "F38", title: "leaders step down", fault: stepDown},
+		{number: "F38", title: "each server is replaced by an empty one", fault: replace},
+		{number: "F40", title: "fifty ask for the same at once", fault: sameKey},
+		{number: "F47", title: "a deep queue, with cancels", fault: deepQueue},
 	}
 }

@@ -12,8 +12,8 @@ import (
 // lost is how long a line is down: longer than its ends take to notice.
 func lost() time.Duration { return long(3*time.Second, 12*time.Second) }
 
-// cutOffNodes takes the servers away from each node in turn, each time in another way, while
-// it has calls under way.
+// cutOffNodes takes the servers away from a node, each time in another way, while it has
+// calls under way.
 func cutOffNodes(ctx context.Context, s *scene) error {
 	ways := map[string]func(*cluster.Link){
 		"cut":       (*cluster.Link).Cut,
@@ -22,7 +22,8 @@ func cutOffNodes(ctx context.Context, s *scene) error {
 		"half open": func(l *cluster.Link) { l.Hold(cluster.Out) },
 	}
 	for how, do := range ways {
-		for _, n := range s.nodes {
+		for range s.times(1, 2) {
+			n := s.nodes[s.chance.IntN(len(s.nodes))]
 			s.target.Hold(s.slug()) // so that there are calls whose results cannot be written
 			select {
 			case <-s.target.Heard():

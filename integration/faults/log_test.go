@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -103,7 +104,7 @@ func (l *log) backlog(ctx context.Context) (waits uint64, more int, err error) {
 
 // drained waits until nothing waits any more.
 func (l *log) drained(ctx context.Context) (left history.Left, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, long(time.Minute, 3*time.Minute))
 	defer cancel()
 	for {
 		waits, more, err := l.backlog(ctx)
@@ -117,6 +118,15 @@ func (l *log) drained(ctx context.Context) (left history.Left, err error) {
 			return history.Left{}, errors.Join(wait, err)
 		}
 	}
+}
+
+// count is how many messages a stream has had.
+func (l *log) count(ctx context.Context, stream string) (uint64, error) {
+	s, err := l.js.Stream(ctx, stream)
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.LastSeq, nil
 }
 
 // fill reads what was stored since begin.
@@ -133,17 +143,49 @@ func (l *log) fill(ctx context.Context, run *history.Run) error {
 	return err
 }
 
-// read is a stream as its leader has it.
+// read is a stream as its leader has it. A replica that lags gives out what it has: whether
+// that is all is the leader's word.
 func (l *log) read(ctx context.Context, stream string) ([]schemas.Record, error) {
-	s, err := l.js.Stream(ctx, stream)
+	var records []schemas.Record
+	for from := l.from[stream]; ; {
+		more, err := l.lies(ctx, stream, from)
+		if err != nil || !more {
+			return records, err
+		}
+		if records, err = l.batch(ctx, stream, from, records); err != nil {
+			return nil, fmt.Errorf("reading %s from %d: %w", stream, from, err)
+		}
+		from = records[len(records)-1].Seq + 1
+	}
+}
+
+// lies reports whether the leader has a message from a sequence on.
+func (l *log) lies(ctx context.Context, stream string, from uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	m, err := l.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from))
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", stream, err)
+		return false, fmt.Errorf("stream %s: %w", stream, err)
 	}
-	last := s.CachedInfo().State.LastSeq
-	if last < l.from[stream] {
-		return nil, nil
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
 	}
-	c, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: l.from[stream]})
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return false, err
+	}
+	switch {
+	case answer.Error == nil:
+		return true, nil
+	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return false, nil
+	default:
+		return false, fmt.Errorf("stream %s: %w", stream, answer.Error)
+	}
+}
+
+// batch reads on until a replica has no more. There is a message from that sequence on.
+func (l *log) batch(ctx context.Context, stream string, from uint64, records []schemas.Record) ([]schemas.Record, error) {
+	c, err := l.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from})
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +194,10 @@ func (l *log) read(ctx context.Context, stream string) ([]schemas.Record, error)
 		return nil, err
 	}
 	defer iter.Stop()
-	var records []schemas.Record
 	for {
 		m, err := iter.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", stream, err)
+			return nil, err
 		}
 		meta, err := m.Metadata()
 		if err != nil {
@@ -166,7 +207,7 @@ func (l *log) read(ctx context.Context, stream string) ([]schemas.Record, error)
 			Stream: stream, Subject: m.Subject(), Seq: meta.Sequence.Stream, Time: meta.Timestamp.UTC(),
 			ID: m.Headers().Get(nats.MsgIdHdr), Data: m.Data(),
 		})
-		if meta.NumPending == 0 || meta.Sequence.Stream >= last {
+		if meta.NumPending == 0 {
 			return records, nil
 		}
 	}

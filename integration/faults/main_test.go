@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,8 +21,9 @@ var weirBinary, natsBinary string
 
 var (
 	all   = flag.Bool("faults.all", false, "every fault, and as often as it takes; else a selection, once")
-	only  = flag.String("faults.only", "", "run the faults alone whose number or title holds this")
+	only  = flag.String("faults.only", "", "run the faults alone whose number or title holds one of these, with commas between them")
 	seed  = flag.Uint64("faults.seed", 0, "what chance begins with; 0 takes another one each time")
+	soak  = flag.Duration("faults.soak", 0, "how long faults come at random (F48); 0: not at all")
 	kills = flag.Int("faults.kills", 20, "how many servers F19 kills with -faults.all")
 	older = flag.String("faults.older", "", "the program of another version, which F37 changes to and back; empty: the same one")
 )
@@ -46,6 +49,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// chosen reports whether a fault is to be played.
+func chosen(number, title string) bool {
+	return slices.ContainsFunc(strings.Split(*only, ","), func(part string) bool { return strings.Contains(number+" "+title, part) })
 }
 
 // long is a duration for the whole, and short one for the selection.

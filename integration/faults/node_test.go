@@ -45,7 +45,7 @@ func (r *rig) newNode(ctx context.Context, name string, role role) (*node, error
 	}
 	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines}
 	n.config = n.dir + ".yaml"
-	text := fmt.Sprintf("nats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s", lines.URL(), r.layout.Partitions, r.target.Policy())
+	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s", n.dir, lines.URL(), r.layout.Partitions, r.target.Policy())
 	return n, os.WriteFile(n.config, []byte(text), 0o600)
 }
 
@@ -54,7 +54,7 @@ func (n *node) start(environ ...string) error { return n.startAs(weirBinary, env
 
 func (n *node) startAs(binary string, environ ...string) error {
 	p, err := program.Run(binary, program.How{
-		Command: n.role.command, Args: []string{"--data", n.dir, "--config", n.config},
+		Command: n.role.command, Args: []string{"--config", n.config},
 		Environ: append([]string{"WEIR_FAILPOINT_LOG=" + n.notes()}, environ...),
 	})
 	if err != nil {
@@ -141,6 +141,9 @@ func (n *node) stderr() string {
 func (n *node) pause() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.program == nil {
+		return nil
+	}
 	n.paused = true
 	return n.program.Signal(syscall.SIGSTOP)
 }

@@ -32,14 +32,14 @@ type rig struct {
 	turn atomic.Uint64
 }
 
-// assembly is what is on a cluster.
+// assembly is what is on a cluster: two of each role.
 func assembly() []role {
-	serve := role{command: "serve", write: true, read: true, work: true}
-	return []role{serve, serve, serve}
+	ingress, worker, egress := role{command: "ingress", write: true}, role{command: "worker", work: true}, role{command: "egress", read: true}
+	return []role{ingress, ingress, worker, worker, egress, egress}
 }
 
 // newRig starts everything, and ends it with the test.
-func newRig(t *testing.T, with cluster.Config) *rig {
+func newRig(t *testing.T) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func newRig(t *testing.T, with cluster.Config) *rig {
 		r.target.CloseClientConnections()
 		r.target.Close()
 	})
-	with.Binary, with.Dir = natsBinary, filepath.Join(r.dir, "nats")
+	with := cluster.Config{Binary: natsBinary, Dir: filepath.Join(r.dir, "nats")}
 	require.NoError(t, os.MkdirAll(with.Dir, 0o700))
 	var err error
 	r.cluster, err = cluster.Start(ctx, with)
@@ -64,7 +64,7 @@ func newRig(t *testing.T, with cluster.Config) *rig {
 		}
 	})
 	for i, role := range assembly() {
-		n, err := r.newNode(ctx, fmt.Sprintf("%s%d", role.command, i), role)
+		n, err := r.newNode(ctx, fmt.Sprint(role.command, i%2), role)
 		require.NoError(t, err)
 		require.NoError(t, n.start())
 		r.nodes = append(r.nodes, n)
@@ -166,6 +166,13 @@ func (r *rig) restart(ctx context.Context, n *node, environ ...string) error {
 	return n.ready(ctx)
 }
 
+// member is a text member of a JSON document, wherever it lies; empty: there is none.
+func member(doc, name string) string {
+	_, rest, _ := strings.Cut(doc, `"`+name+`":"`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
 // fetch is one request; status 0: no answer.
 func fetch(ctx context.Context, method, url, body string, header ...string) (status int, text string) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -190,6 +197,9 @@ func fetch(ctx context.Context, method, url, body string, header ...string) (sta
 	}
 	return resp.StatusCode, string(data)
 }
+
+// pause keeps whoever asks again from doing so in a hot loop.
+const pause = 50 * time.Millisecond
 
 func rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

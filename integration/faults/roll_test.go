@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -58,5 +59,28 @@ func stepDown(ctx context.Context, s *scene) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// replace has an empty server take the place of each, one after the other, while nothing is
+// asked: the others give it all that it lacks.
+func replace(ctx context.Context, s *scene) error {
+	if err := s.crowd.Rest(); err != nil {
+		return err
+	}
+	if _, err := s.log.drained(ctx); err != nil {
+		return err
+	}
+	for _, server := range s.cluster.Servers {
+		server.Kill()
+		if err := os.RemoveAll(server.Store); err != nil {
+			return err
+		}
+		if err := s.revive(ctx); err != nil {
+			return fmt.Errorf("with an empty %s: %w", server.Name, err)
+		}
+		s.bite("servers replaced", 1)
+	}
+	s.crowd.Start(ctx)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"weir/internal/weirtest/cluster"
@@ -92,7 +93,7 @@ func killAll(ctx context.Context, s *scene) error {
 }
 
 // refused asks every node for an action while the log cannot be written: each says so, with
-// 503 and when to come again.
+// 503 and when to come again, and that it is not ready.
 func (s *scene) refused(ctx context.Context) (int, error) {
 	nodes := s.writers()
 	for _, n := range nodes {
@@ -101,6 +102,13 @@ func (s *scene) refused(ctx context.Context) (int, error) {
 		a, err := s.crowd.Ask(ctx, n.url(), o)
 		if !errors.Is(err, crowd.ErrAway) {
 			return 0, fmt.Errorf("%s without a log: %+v, %w", n.name, a, err)
+		}
+		err = until(ctx, n.name+" to say that it is not ready", func() bool {
+			status, _ := n.get(ctx, "/readyz")
+			return status == http.StatusServiceUnavailable
+		})
+		if err != nil {
+			return 0, err
 		}
 		s.crowd.Send(ctx, o) // what was refused may be on the log all the same, or not
 	}

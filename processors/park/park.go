@@ -4,6 +4,7 @@ package park
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -32,7 +33,12 @@ func New(p message.Publisher, m Metrics, log *slog.Logger) *Parker {
 	return &Parker{publisher: p, metrics: m, log: log, now: time.Now}
 }
 
-// Park stores the dead letter. Within the broker's window for repeats the letter
+// kept is how much of a message its letter holds, in bytes: in base64 that is still below
+// 1 MiB, which is the largest message of a server that nobody told otherwise. A letter that
+// no server took would bring the message back for ever.
+const kept = 512 << 10
+
+// Park stores the dead letter; of a message over 512 KiB, its beginning. Within the broker's window for repeats the letter
 // of one message is stored once, however often the message is delivered.
 func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Parked) error {
 	letter := schemas.DeadLetter{
@@ -41,6 +47,10 @@ func (p *Parker) Park(ctx context.Context, rec schemas.Record, why *fault.Parked
 	}
 	if ref, _, err := schemas.ParseSubject(rec.Subject); err == nil {
 		letter.Tenant, letter.Kind, letter.ActionID = ref.Tenant, ref.Kind, ref.ID
+	}
+	if n := len(rec.Data); n > kept {
+		letter.Data = rec.Data[:kept]
+		letter.Reason += fmt.Sprintf("; the first %d of its %d bytes are kept here", kept, n)
 	}
 	data, err := ledger.Encode(letter)
 	if err != nil {

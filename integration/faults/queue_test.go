@@ -1,0 +1,78 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/history"
+)
+
+// deepQueue has far more accepted than is under way, has every seventh canceled, and kills a
+// server and a worker while the rest is worked off.
+func deepQueue(ctx context.Context, s *scene) error {
+	s.target.Hold(s.slug())
+	depth := s.times(200, 1000)
+	var group sync.WaitGroup
+	errs := make(chan error, depth)
+	slots := make(chan struct{}, 16)
+	for i := range depth {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			errs <- s.enqueue(ctx, crowd.Classes()[i%len(crowd.Classes())], i%7 == 6)
+		})
+	}
+	group.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	waits, _, err := s.log.backlog(ctx)
+	if err != nil {
+		return err
+	}
+	s.bite("queued", int(waits))
+	s.bite("canceled", depth/7)
+	s.target.Release()
+	s.cluster.Servers[s.chance.IntN(len(s.cluster.Servers))].Kill()
+	s.workers()[0].kill()
+	if err := s.goOn(ctx, "the load behind the queue"); err != nil {
+		return err
+	}
+	return s.heal(ctx)
+}
+
+// enqueue has one action accepted, at whatever node, and canceled.
+func (s *scene) enqueue(ctx context.Context, class string, cancel bool) error {
+	o := s.crowd.Order(class)
+	o.Async = true
+	for {
+		base := s.somewhere(func(r role) bool { return r.write })
+		a, err := s.crowd.Ask(ctx, base, o)
+		if a.Answer == history.Accepted {
+			break
+		}
+		if wait := rest(ctx, pause); wait != nil {
+			return errors.Join(wait, err)
+		}
+	}
+	if !cancel {
+		return nil
+	}
+	for {
+		base := s.somewhere(func(r role) bool { return r.write })
+		status, text := fetch(ctx, http.MethodPost, base+"/v1/actions/"+o.Name+"/cancel", "")
+		if status/100 == 2 || status == http.StatusConflict { // or it has ended: a call that is denied does at once
+			return nil
+		}
+		if wait := rest(ctx, pause); wait != nil {
+			return fmt.Errorf("%s is not canceled: %d %s: %w", o.Name, status, text, wait)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/cluster"
+	"weir/schemas"
+)
+
+// move is one thing that befalls the cluster. It lasts until all is healed.
+type move struct {
+	what string
+	do   func(ctx context.Context, s *scene) error
+}
+
+// moves are what chance chooses from.
+func moves() []move {
+	node := func(s *scene) *node { return s.nodes[s.chance.IntN(len(s.nodes))] }
+	server := func(s *scene) *cluster.Server { return s.cluster.Servers[s.chance.IntN(cluster.Size)] }
+	lines := func(do func(*cluster.Link)) func(context.Context, *scene) error {
+		return func(_ context.Context, s *scene) error {
+			for _, l := range node(s).lines {
+				do(l)
+			}
+			return nil
+		}
+	}
+	return []move{
+		{"node killed", func(_ context.Context, s *scene) error { node(s).kill(); return nil }},
+		{"node paused", func(_ context.Context, s *scene) error { return node(s).pause() }},
+		{"server killed", func(_ context.Context, s *scene) error { server(s).Kill(); return nil }},
+		{"server paused", func(_ context.Context, s *scene) error { return server(s).Pause() }},
+		{"server isolated", func(_ context.Context, s *scene) error { s.cluster.Isolate(s.chance.IntN(cluster.Size)); return nil }},
+		{"server deaf or mute", func(_ context.Context, s *scene) error {
+			s.cluster.Deafen(s.chance.IntN(cluster.Size), s.chance.IntN(2) == 0)
+			return nil
+		}},
+		{"node cut off", lines((*cluster.Link).Cut)},
+		{"acks of a node held", lines(func(l *cluster.Link) { l.Hold(cluster.Back) })},
+		{"lines of a node broken", lines((*cluster.Link).Break)},
+		{"bad weather", func(_ context.Context, s *scene) error {
+			w := cluster.Weather{Delay: time.Duration(s.chance.IntN(50)) * time.Millisecond, Loss: s.chance.IntN(50)}
+			w.Jitter = w.Delay / 2
+			s.cluster.Each(func(l *cluster.Link) { l.Set(w) })
+			return nil
+		}},
+		{"given out again", func(ctx context.Context, s *scene) error { _, err := s.log.again(ctx); return unanswered(err) }},
+		{"leader steps down", func(ctx context.Context, s *scene) error {
+			return unanswered(s.log.stepDown(ctx, "STREAM.LEADER.STEPDOWN."+schemas.LogStream(s.chance.IntN(s.layout.Partitions))))
+		}},
+	}
+}
+
+// unanswered forgives what was asked of a cluster that is broken in other ways already.
+func unanswered(error) error { return nil }
+
+// TestSoak has faults come at random, several at a time, round after round, for as long as
+// -faults.soak says; each round is healed and judged.
+func TestSoak(t *testing.T) { //nolint:paralleltest // it has the machine to itself
+	if *soak == 0 {
+		t.Log("form: none without -faults.soak; see TestFaults")
+		return
+	}
+	begin := *seed
+	if begin == 0 {
+		begin = rand.Uint64()
+	}
+	rig := newRig(t)
+	total, rounds, actions := map[string]int{}, 0, 0
+	for end := time.Now().Add(*soak); time.Now().Before(end); rounds++ {
+		s := &scene{
+			rig: rig, row: row{number: "F48", title: fmt.Sprint("round ", rounds), fault: nemesis},
+			chance: rand.New(rand.NewPCG(begin, uint64(rounds))), bit: map[string]int{},
+		}
+		require.True(t, t.Run(s.slug(), s.test), "seed %d, round %d", begin, rounds)
+		for what, n := range s.bit {
+			total[what] += n
+		}
+		actions += s.actions
+	}
+	t.Logf("seed %d: %d rounds, %d actions, no violation; %v", begin, rounds, actions, total)
+}
+
+// nemesis makes moves for half a minute, and heals everything now and then.
+func nemesis(ctx context.Context, s *scene) error {
+	all := moves()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		for range 1 + s.chance.IntN(2) {
+			m := all[s.chance.IntN(len(all))]
+			if err := m.do(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", m.what, err)
+			}
+			s.bite(m.what, 1)
+			if err := rest(ctx, time.Duration(s.chance.IntN(3000))*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		if err := rest(ctx, time.Duration(s.chance.IntN(5000))*time.Millisecond); err != nil {
+			return err
+		}
+		if err := s.heal(ctx); err != nil {
+			return errors.Join(errors.New("after "+fmt.Sprint(s.bit)), err)
+		}
+	}
+	return nil
+}
