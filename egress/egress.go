@@ -97,6 +97,9 @@ type Config struct {
 	Models func() *models.Set
 	// Budgets are the accounts of budgets; nil: they are not served.
 	Budgets Budgets
+	// Operations are what operators have decided, and the destinations that are left
+	// alone; nil: they are not served.
+	Operations func() schemas.OperationsView
 	// Holder says who holds a task by the task's token, without scopes, and changes
 	// nothing; nil: there are no tasks.
 	Holder func(ctx context.Context, token string) (Reader, error)

@@ -16,7 +16,7 @@ import (
 func Routes() gin.RoutesInfo {
 	engine := gin.New()
 	(&Room{cfg: Config{
-		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Git: &git.Config{},
+		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Operations: func() schemas.OperationsView { return schemas.OperationsView{} }, Git: &git.Config{},
 		Policy: func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
 		Tokens: func(context.Context, string, string, int) (schemas.Page[schemas.Token], error) {
 			return schemas.Page[schemas.Token]{}, nil
@@ -45,6 +45,7 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountGit(engine)
 	e.mountModels(engine)
 	e.mountBudgets(engine)
+	e.mountOperations(engine)
 }
 
 // scoped serves the records of the reader's tenant.

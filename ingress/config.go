@@ -64,6 +64,8 @@ type Config struct {
 	MaxRun time.Duration
 	// Policies explains and reloads the policy; absent: neither is served.
 	Policies Policies
+	// Operations are what operators decide; absent: they are not served.
+	Operations Operations
 	// Dead reads the dead letters; absent: redrive is not served.
 	Dead actions.Dead
 	// Chat is what completions need; nil: they are not served.

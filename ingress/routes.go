@@ -29,6 +29,7 @@ func (in *Room) Mount(e *gin.Engine) {
 	}
 	in.mountRules(e)
 	in.mountPolicy(e)
+	in.mountOperations(e)
 	in.mountTokens(e)
 	in.mountGit(e)
 	in.mountTasks(e)

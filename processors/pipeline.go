@@ -107,11 +107,14 @@ func (p *Pipeline) busy(w *work, rec schemas.Record) error {
 	return &fault.Later{After: busyDelay}
 }
 
-// leave ends the work on an action. One that a traffic rule holds back can be woken
-// from now on: before, its message would have found it under way.
+// leave ends the work on an action. One that is held back can be woken from now on: before, its message would have found it under way.
 func (p *Pipeline) leave(w *work) {
 	p.running.end(w.ref)
-	if r := w.rest; r != nil {
+	switch r := w.rest; {
+	case r == nil:
+	case r.Asleep != nil:
+		r.Asleep()
+	default:
 		p.resting.put(w.ref, r.Until, r.Replaced)
 	}
 }
@@ -241,7 +244,7 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
 		return err
 	}
-	if r.For == schemas.WaitRule {
+	if r.For == schemas.WaitRule || r.Asleep != nil {
 		w.rest = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up

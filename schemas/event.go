@@ -167,7 +167,7 @@ type Attempted struct {
 
 // Waiting says why an action rests and until when.
 type Waiting struct {
-	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, approval, input or paused
+	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, limit, paused, destination, approval or input
 	Until time.Time `json:"until,omitzero"`
 	// Step is whose call a traffic rule holds back.
 	Step int `json:"step,omitempty"`
@@ -179,9 +179,13 @@ type Waiting struct {
 const (
 	WaitDelay    = "delay"     // a retry is due later, or the action is not to begin yet
 	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
-	WaitCapacity = "capacity"  // the agent has as many runs as it may have
+	WaitCapacity = "capacity"  // the agent has as many runs as it may have, or the entry as many calls
 	WaitRule     = "rule"      // a traffic rule holds the next call back
 	WaitAgent    = "agent"     // a task waits for an agent, or for what the agent does
+	WaitLimit    = "limit"     // as many calls begin as its entry lets; until then it is booked
+	WaitPaused   = "paused"    // an operator holds it back
+	// WaitDestination: its destination asked to be left alone, or has failed too often.
+	WaitDestination = "destination"
 )
 
 // Settled is the terminal event's word. Result is the kind's own document

@@ -21,6 +21,13 @@ const (
 	CrowdBucket   = "WEIR_CROWDS"
 	JanitorBucket = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
 	KeyBucket     = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
+	// OperationBucket has what operators decided. Ingress writes it (POST /v1/operations/…),
+	// workers and egress read and follow it (weir.live.operations.>).
+	OperationBucket = "WEIR_OPERATIONS"
+	// DestinationBucket has what workers tell each other of destinations: which are left
+	// alone, and what is used of their entries' limits. Workers write it, workers and egress
+	// read and follow it (weir.live.destinations.>).
+	DestinationBucket = "WEIR_DESTINATIONS"
 
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"  // what JetStream republishes of the log

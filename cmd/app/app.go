@@ -22,6 +22,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/budget"
 	"weir/internal/config"
+	"weir/internal/destination"
 	"weir/internal/ledger"
 	"weir/internal/rules"
 	"weir/internal/secrets"
@@ -94,6 +95,7 @@ type App struct {
 	seal     *settle.Seal
 	secrets  *secrets.Store
 
+	destinations *destination.Book
 	board        *board.Board
 	desk         *tasks.Desk
 	book         *budget.Book
@@ -160,7 +162,7 @@ func (a *App) steps() []func(context.Context) error {
 	if a.role.works() {
 		steps = append(steps, a.openEvidence)
 	}
-	steps = append(steps, a.openBudgets)
+	steps = append(steps, a.openDestinations, a.openBudgets)
 	if a.role.answers() {
 		steps = append(steps, a.openTasks)
 	}

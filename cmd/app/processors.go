@@ -61,6 +61,7 @@ func (a *App) openProcessors(context.Context) error {
 	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining, Span: a.traces.CallParent,
+		Destinations: a.destinations,
 	})
 	answers := call.Answers{Blobs: a.ledger}
 	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)

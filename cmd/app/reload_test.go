@@ -220,10 +220,9 @@ func TestReloadWarns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, allowing(), false)
 	assert.Empty(t, s.said.String())
-	s.write(t, "policy:\n  allowlist:\n  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}, limits: {concurrency: 1}}\n")
+	s.write(t, "policy:\n  allowlist:\n  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}}\n")
 	s.reloaded(t)
 	assert.Contains(t, s.said.String(), `entry "new": header X-Key: `)
-	assert.Contains(t, s.said.String(), "policy.allowlist[0].limits: is read and not enforced yet")
 }
 
 // TestRefresh reloads when the file is not what is in force, whoever put that

@@ -41,7 +41,7 @@ func (a *App) openEgress(context.Context) error {
 		about.Git = a.gitReads()
 	}
 	about.Models, about.Holder, about.TaskStreams, about.Budgets = a.models, a.taskReader, a.cfg.Auth.Streams, a.book
-	about.Policy, about.Tokens = a.policyView, a.listTokens
+	about.Policy, about.Tokens, about.Operations = a.policyView, a.listTokens, a.operationsView
 	room, err := egress.New(a.broker, a.ledger, feed, about)
 	a.egress = egressRoom{feed: feed, room: room}
 	return err
@@ -98,7 +98,7 @@ func (a *App) newIngress() *ingress.Room {
 		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
 		Previewer:     a,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
-		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Policies: a,
+		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Policies: a, Operations: operations{a},
 		Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
 		Nudge:  a.nudge, Stop: a.stopWork, NoEnds: a.role == RoleIngress,

@@ -97,7 +97,7 @@ func (h *house) strangers() {
 	for _, p := range []*person{h.stranger, h.nobody} {
 		for _, path := range []string{
 			"/v1/actions", "/v1/actions/streamed", "/v1/actions/streamed/events", "/v1/evidence", "/v1/evidence?action_id=streamed", "/v1/dead-letters", "/v1/tokens", "/v1/tokens?tenant=owner",
-			"/v1/policy", "/sandbox", "/metrics", "/readyz", "/healthz", "/openapi.json",
+			"/v1/policy", "/v1/operations", "/sandbox", "/metrics", "/readyz", "/healthz", "/openapi.json",
 		} {
 			p.ask(http.MethodGet, path, "", "Accept", "application/json")
 		}

@@ -59,21 +59,22 @@ func (h *house) surfaces() map[string]surface {
 	args := object{"method": "POST", "url": "http://plain.example/ok", "headers": object{"X-Plain": "v"}, "body": object{"a": 1}}
 	decision := object{"effect_ref": "e", "target_state": object{"url": "http://plain.example/ok", "method": "POST", "allowlist_key": "plain"}}
 	return map[string]surface{
-		"ExecuteRequest": {"/v1/execute", object{"type": "Http", "args": args}},
-		"ExecuteBare":    {"/v1/execute", args},
-		"PlanRequest":    {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{decision}}}},
-		"ResolveRequest": {"/v1/actions/" + h.unknownAction() + "/resolve", object{"effect": "applied"}},
-		"RedriveRequest": {"/v1/dead-letters/redrive", object{"sequence": 999999}},
-		"ExplainRequest": {"/v1/policy/explain", object{"url": "http://plain.example/ok", "method": "GET"}},
-		"AgentEnvelope":  {routeAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}}},
-		"AgentRequest":   {routeAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}},
-		"PreviewRequest": {"/v1/rules/preview", object{"url": "http://plain.example/ok", "method": "GET"}},
-		"RecordRequest":  {"/v1/rules/record", object{"action_id": "none"}},
-		"RepoRequest":    {schemas.RouteRepos, object{"name": "of-the-places"}},
-		"TaskRequest":    {schemas.RouteTasks, object{"repo": ownRepo, "description": "d", "pool": schemas.PoolNone}},
-		"LeaseRequest":   {schemas.RouteTaskLease, object{"pool": "nobodys"}},
-		"AnswerRequest":  {schemas.RouteTasks + "/" + h.asking() + "/answer", object{"answer": "a"}},
-		"TokenRequest":   {"/v1/tokens", object{"name": "n", "scopes": []any{"actions:read"}}},
+		"ExecuteRequest":   {"/v1/execute", object{"type": "Http", "args": args}},
+		"ExecuteBare":      {"/v1/execute", args},
+		"PlanRequest":      {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{decision}}}},
+		"ResolveRequest":   {"/v1/actions/" + h.unknownAction() + "/resolve", object{"effect": "applied"}},
+		"RedriveRequest":   {"/v1/dead-letters/redrive", object{"sequence": 999999}},
+		"ExplainRequest":   {"/v1/policy/explain", object{"url": "http://plain.example/ok", "method": "GET"}},
+		"AgentEnvelope":    {routeAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}}},
+		"AgentRequest":     {routeAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}},
+		"PreviewRequest":   {"/v1/rules/preview", object{"url": "http://plain.example/ok", "method": "GET"}},
+		"RecordRequest":    {"/v1/rules/record", object{"action_id": "none"}},
+		"RepoRequest":      {schemas.RouteRepos, object{"name": "of-the-places"}},
+		"TaskRequest":      {schemas.RouteTasks, object{"repo": ownRepo, "description": "d", "pool": schemas.PoolNone}},
+		"LeaseRequest":     {schemas.RouteTaskLease, object{"pool": "nobodys"}},
+		"AnswerRequest":    {schemas.RouteTasks + "/" + h.asking() + "/answer", object{"answer": "a"}},
+		"OperationRequest": {schemas.RouteOperationsResume, object{"entry": "plain"}},
+		"TokenRequest":     {"/v1/tokens", object{"name": "n", "scopes": []any{"actions:read"}}},
 	}
 }
 

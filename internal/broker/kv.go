@@ -24,6 +24,13 @@ const (
 	ruleLive  = schemas.LiveRoot + ".rules."
 	crowdLive = schemas.LiveRoot + ".crowds."
 
+	operationLive   = schemas.LiveRoot + ".operations."
+	destinationLive = schemas.LiveRoot + ".destinations."
+
+	// destinationAge is how long what workers tell each other of a destination is kept: its
+	// leases and pauses are over by then, and what failed is counted anew.
+	destinationAge = time.Hour
+
 	// ruleHistory is how many sets of a tenant are kept. A worker that comes back to a
 	// write whose end it does not know finds the set that replaced what it had read,
 	// unless so many others were written since. It is the most that a bucket keeps.
@@ -33,9 +40,10 @@ const (
 func keysOf(bucket string) string { return "$KV." + bucket + "." }
 
 // buckets are what is made of them. They forget nothing by themselves, but for leases,
-// which mean nothing when the task's own events are gone. Those that nobody follows are
-// not republished, and that of keys is no part of what observers are given. Who may
-// read and write which is said in package access, and a new one has to be said there.
+// which mean nothing when the task's own events are gone, and for destinations, of which
+// nothing old is true. Those that nobody follows are not republished, and that of keys is
+// no part of what observers are given. Who may read and write which is said in package
+// access, and a new one has to be said there.
 func (b *Broker) buckets() []jetstream.KeyValueConfig {
 	var all []jetstream.KeyValueConfig
 	for _, w := range []struct {
@@ -50,6 +58,8 @@ func (b *Broker) buckets() []jetstream.KeyValueConfig {
 		{schemas.BudgetBucket, "what was used of models, and is held for what is under way", "", 1, 0},
 		{schemas.JanitorBucket, "how far each partition was looked through for overdue actions, and by whom", "", 1, 0},
 		{schemas.CrowdBucket, "which tenants' work has consumers of its own, one record a partition", crowdLive, 1, 0},
+		{schemas.OperationBucket, "what operators pause and pin", operationLive, 1, 0},
+		{schemas.DestinationBucket, "which destinations are left alone, and what is used of their limits", destinationLive, 1, destinationAge},
 		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1, 0},
 	} {
 		cfg := jetstream.KeyValueConfig{
@@ -99,6 +109,18 @@ func (b *Broker) Budgets() *Bucket { return b.bucket(schemas.BudgetBucket, "", b
 // Janitor is the bucket of how far the log was looked through for overdue actions. A log
 // that is full still takes it. It cannot be watched.
 func (b *Broker) Janitor() *Bucket { return b.bucket(schemas.JanitorBucket, "", b.write) }
+
+// Operations is the bucket of what operators decided. A log that is full still takes it:
+// to hold calls back may be what helps.
+func (b *Broker) Operations() *Bucket {
+	return b.bucket(schemas.OperationBucket, operationLive, b.write)
+}
+
+// Destinations is the bucket of what workers tell each other of destinations. A log that
+// is full still takes it, so that what was accepted gets done.
+func (b *Broker) Destinations() *Bucket {
+	return b.bucket(schemas.DestinationBucket, destinationLive, b.write)
+}
 
 func (b *Broker) bucket(name, live string, write func(context.Context, schemas.Append) (uint64, error)) *Bucket {
 	return &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name), live: live, write: write}

@@ -208,7 +208,7 @@ func TestEveryKey(t *testing.T) {
 		RedactHeaders: []string{"X-Session", "x-other"},
 		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://127.0.0.1:4318"}},
 	}, c)
-	require.Len(t, c.Warnings(), 2)
+	require.Len(t, c.Warnings(), 1)
 	require.Equal(t, []string{"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com"}, c.Policy.Targets())
 	require.Equal(t, append(c.Policy.Targets(), "https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
 		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",
@@ -349,22 +349,6 @@ func TestWarnings(t *testing.T) {
 	}, c.Warnings())
 }
 
-func TestLimitsOfAnEntryAreNotEnforced(t *testing.T) {
-	t.Parallel()
-	c := parse(t, `
-policy:
-  allowlist:
-    - {name: free, url_prefix: "http://a/"}
-    - {name: rate, url_prefix: "http://b/", limits: {rate: 10/s}}
-    - {name: empty, url_prefix: "http://c/", limits: {}}
-    - {name: width, url_prefix: "http://d/", limits: {concurrency: 4}}
-`)
-	require.Equal(t, []string{
-		"policy.allowlist[1].limits: is read and not enforced yet",
-		"policy.allowlist[3].limits: is read and not enforced yet",
-	}, c.Warnings())
-}
-
 func TestLoadFindsItsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {
@@ -456,7 +440,7 @@ func TestExample(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(filepath.Join("..", "..", "deploy", "weir.example.yaml"), nil, nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"policy.allowlist[0].limits: is read and not enforced yet"}, c.Warnings())
+	require.Empty(t, c.Warnings())
 	// What the example shows as commented-out defaults is what the defaults are.
 	want := config.Defaults()
 	got := c

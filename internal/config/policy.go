@@ -102,10 +102,6 @@ func (r *reader) checkPolicy(c *Config) {
 		key := "policy.allowlist[" + strconv.Itoa(i) + "]"
 		if _, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}}); err != nil {
 			r.verdict(key, err)
-			continue
-		}
-		if e.Limits != (policy.Limits{}) {
-			c.warnings = append(c.warnings, key+".limits: is read and not enforced yet")
 		}
 	}
 	for i, host := range c.Policy.AllowedHosts {

@@ -116,7 +116,7 @@ func (p Permit) Body() map[string]string {
 	return maps.Clone(p.entry.body)
 }
 
-// Limits are the entry's. Nothing enforces them yet.
+// Limits are the entry's, for all of its calls together.
 func (p Permit) Limits() Limits {
 	if !p.Valid() {
 		return Limits{}

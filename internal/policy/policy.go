@@ -89,7 +89,8 @@ type Entry struct {
 	// POST, PUT or PATCH needs a JSON object to hold the members.
 	Query map[string]string `json:"query,omitempty" yaml:"query,omitempty"`
 	Body  map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
-	// Limits are read and checked; nothing enforces them yet.
+	// Limits bound the calls that are made under the entry, by all workers together. A call
+	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
 	// Mode is enforce (default) or shadow: the entry is decided about and the
 	// result is recorded, but it neither permits nor denies.
@@ -104,11 +105,11 @@ type Idempotency struct {
 	TTL time.Duration `json:"ttl" yaml:"ttl"` // how long the target remembers a key; positive
 }
 
-// Limits are meant to bound the calls made under an entry. Policy carries them
-// and counts nothing; so far nobody else does either.
+// Limits bound the calls made under an entry. Policy carries them and counts nothing: see
+// internal/destination. A second's worth of calls, or one, may begin at once.
 type Limits struct {
-	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"` // "10/s", "600/m", "1000/h"; empty: unlimited
-	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"`
+	Rate        string `json:"rate,omitempty" yaml:"rate,omitempty"`               // calls begun: "10/s", "600/m", "1000/h"; empty: unlimited
+	Concurrency int    `json:"concurrency,omitempty" yaml:"concurrency,omitempty"` // calls under way; 0: unlimited
 }
 
 // Policy is a compiled Config. It is immutable and safe for concurrent use; a

@@ -29,6 +29,21 @@ func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
 	return v
 }
 
+// EntryNames are the names that decisions may bear: of entries, of allowed hosts, and of
+// the entries of agents and models. Shadow entries decide nothing.
+func (p *Policy) EntryNames() []string {
+	if p == nil {
+		return nil
+	}
+	var all []string
+	for _, e := range slices.Concat(p.all, p.agents.entries) {
+		if !e.shadow {
+			all = append(all, e.name)
+		}
+	}
+	return all
+}
+
 func (e *entry) view() schemas.EntryView {
 	v := schemas.EntryView{
 		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,

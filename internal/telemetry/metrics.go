@@ -55,6 +55,8 @@ type Metrics struct {
 	crowd  crowdSeries
 	lag    *lag
 
+	destination destinationSeries
+
 	logDropped  prometheus.Counter
 	logRedacted prometheus.Counter
 	spansLost   prometheus.Counter
@@ -86,6 +88,7 @@ func NewMetrics() *Metrics {
 	m.chats()
 	m.crowds()
 	m.queue()
+	m.destinations()
 	return m
 }
 

@@ -49,6 +49,7 @@ type Result struct {
 // come back.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	var held time.Time // since when traffic rules hold the next attempt back
+	booked := t.booked()
 	for {
 		tries := t.State.Tries(t.Step)
 		number := 1
@@ -88,7 +89,14 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		} else if waited {
 			continue
 		}
-		err := c.follow(ctx, t, p, number)
+		turn, waited, err := c.enter(ctx, t, p, &booked)
+		switch {
+		case err != nil:
+			return Result{}, err
+		case waited:
+			continue
+		}
+		err = c.follow(ctx, t, p, number, turn)
 		var denial *revoked
 		switch {
 		case err == nil:

@@ -3,6 +3,7 @@ package call_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,11 +13,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/destination"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/shelf"
 	"weir/processors/call"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -144,6 +147,11 @@ type bench struct {
 	guard  *guard.Guard
 	book   *rulebook.Book
 	start  time.Time
+	// actions counts those that calls were made for
+	actions  int
+	deadline time.Duration
+	// destinations are those that every call goes by
+	destinations *destination.Book
 	// counted are the metrics, where a test asks for them
 	counted map[string]int
 	// barrier runs in the caller's, where a test asks for it
@@ -159,7 +167,10 @@ type benchConfig struct {
 	barrier  func(context.Context) error
 	plan     bool
 	hold     time.Duration // call.Config's; zero: the default
-	script   []end
+	limits   policy.Limits
+	// redirects are those of the entry
+	redirects int
+	script    []end
 }
 
 // counter is metrics in a map.
@@ -175,7 +186,7 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
 	l := ledger.New(log, layout, time.Now)
 	entry := policy.Entry{
-		Name: "up", URLPrefix: "http://up.example/", Network: "public",
+		Name: "up", URLPrefix: "http://up.example/", Network: "public", Limits: cfg.limits, Redirects: cfg.redirects,
 		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
 	}
 	if cfg.declared {
@@ -189,27 +200,38 @@ func newBench(t *testing.T, cfg benchConfig) *bench {
 	}
 	b.rules.Store(p)
 	b.guard = guard.New(b.rules.Load, b.book)
+	b.destinations = destination.New(shelf.New(), nil, destination.Config{Worker: "w1"})
 	b.caller = call.New(l, b.guard, b.target, call.Config{
-		Worker: "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Hold: cfg.hold, Metrics: counter(b.counted),
+		Destinations: b.destinations,
+		Worker:       "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Hold: cfg.hold, Metrics: counter(b.counted),
 	})
 	if cfg.deadline == 0 {
 		cfg.deadline = 2 * time.Minute
 	}
-	st, duplicate, err := l.Claim(t.Context(), schemas.Action{
-		ID: "a", Tenant: "default", Kind: schemas.KindHTTP, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(cfg.deadline).UTC(), Payload: []byte("{}"),
-	})
-	require.NoError(t, err)
-	require.False(t, duplicate)
+	b.deadline = cfg.deadline
 	b.task = &call.Task{
-		State: st, JudgeStatus: !cfg.plan, Stop: b.stop,
+		JudgeStatus: !cfg.plan, Stop: b.stop,
 		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
 		Record: func(_ context.Context, t ledger.Try) error {
 			b.left = append(b.left, t)
 			return nil
 		},
 	}
+	b.anew(t)
 	return b
+}
+
+// anew has the bench make the call of another action.
+func (b *bench) anew(t *testing.T) {
+	t.Helper()
+	b.actions++
+	st, duplicate, err := b.ledger.Claim(t.Context(), schemas.Action{
+		ID: strings.Repeat("a", b.actions), Tenant: "default", Kind: schemas.KindHTTP, Fingerprint: "f",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(b.deadline).UTC(), Payload: []byte("{}"),
+	})
+	require.NoError(t, err)
+	require.False(t, duplicate)
+	b.task.State = st
 }
 
 func status(codes ...int) []end {

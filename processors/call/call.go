@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/destination"
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -67,6 +68,11 @@ type Metrics interface {
 	RuleApplied(ruleType string)
 }
 
+// Destinations holds calls back that policy lets pass; see destination.Book.
+type Destinations interface {
+	Enter(ctx context.Context, c destination.Call) (*destination.Turn, *destination.Held, error)
+}
+
 // Config is what a Caller needs besides its collaborators.
 type Config struct {
 	// Worker names this process in attempts.
@@ -92,6 +98,8 @@ type Config struct {
 	// Span names the span of a call, for a target whose entry asks for it; nil: that of
 	// whoever asked for the action.
 	Span func(a schemas.Action, step, number, hop int) string
+	// Destinations says which calls may be made now; nil: all that policy lets pass.
+	Destinations Destinations
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
 	Now  func() time.Time
 	Rand func() float64

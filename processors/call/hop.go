@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"weir/internal/destination"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
@@ -13,12 +14,16 @@ import (
 )
 
 // follow makes one attempt and the redirects that its entry allows, each
-// decided, dialled and written down by itself.
-func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) error {
+// decided, dialled and written down by itself. The turn is that of the first.
+func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int, turn *destination.Turn) error {
+	defer turn.Leave()
 	var last made
 	var held time.Time // since when traffic rules may hold the hop back
 	for hop := 0; ; {
 		done, err := c.do(ctx, t, p, number, hop)
+		if err == nil {
+			c.learn(ctx, t, turn, &done.try)
+		}
 		var denial *revoked
 		switch {
 		case hop > 0 && errors.As(err, &denial):
@@ -44,6 +49,9 @@ func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int) 
 			return err
 		case !p.Valid():
 			return c.refuseHop(ctx, t, last.try, decision)
+		}
+		if turn, err = c.enterHop(ctx, t, p); err != nil {
+			return err
 		}
 	}
 }

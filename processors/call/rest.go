@@ -13,7 +13,7 @@ import (
 // hold a worker's slot for it.
 type Rest struct {
 	Until time.Time
-	For   string // schemas.WaitDelay, schemas.WaitInFlight, schemas.WaitCapacity, schemas.WaitRule or schemas.WaitAgent
+	For   string // one of the reasons to wait
 	// Quiet: the log is not told, for it says already what the action waits for.
 	Quiet bool
 	// Step is whose call the traffic rules Rules hold back, and Replaced is closed
@@ -21,6 +21,9 @@ type Rest struct {
 	Step     int
 	Rules    []string
 	Replaced <-chan struct{}
+	// Asleep is called once the action can be woken, by whoever wakes it when it need not
+	// rest any more; nil: nobody does.
+	Asleep func()
 }
 
 func (r *Rest) Error() string { return "waiting for " + r.For }

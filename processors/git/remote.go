@@ -55,6 +55,8 @@ func (w *work) tooLong(rest *call.Rest, r call.Result) ending {
 	switch {
 	case !w.cfg.Hands.Here(w.st.Ref):
 		return unsent()
+	case rest != nil && rest.For != schemas.WaitRule:
+		return rejected("calls to the repository's upstream are held back just now (" + rest.For + "); nothing was sent, push again later")
 	case rest != nil:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}

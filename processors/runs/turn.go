@@ -92,15 +92,7 @@ func (t *turn) sent() bool {
 // faulty reports whether a call ended in a way that speaks of the agent, not of
 // the run.
 func faulty(res *schemas.Attempted) bool {
-	switch res.Code {
-	case "":
-		return res.Status >= 500 && !noSuchRoute(res.Status)
-	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
-		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated:
-		return true
-	default:
-		return false
-	}
+	return call.Faulty(res) && !(res.Code == "" && noSuchRoute(res.Status))
 }
 
 // seconds rounds up.

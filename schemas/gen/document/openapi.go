@@ -38,7 +38,7 @@ func openAPI(components object) object {
 			object{"name": "tokens", "description": "Say who may ask, where the node is not open"},
 			object{"name": "service", "description": "The node itself"},
 		},
-		"paths": joined(taskPaths(), chatPaths(), object{
+		"paths": joined(taskPaths(), chatPaths(), operations(), object{
 			"/v1/execute":              object{"post": execute()},
 			"/v1/plans":                object{"post": plans()},
 			schemas.RouteRunSync:       object{"post": runSync()},
@@ -54,6 +54,7 @@ func openAPI(components object) object {
 			"/v1/actions/{id}/cancel":  object{"parameters": []any{parameter("ActionID")}, "post": cancel()},
 			"/v1/actions/{id}/resolve": object{"parameters": []any{parameter("ActionID")}, "post": resolve()},
 			schemas.RouteBudgets:       object{"get": listBudgets()},
+			schemas.RouteOperations:    object{"get": showOperations()},
 			"/v1/evidence":             object{"get": evidence()},
 			"/v1/dead-letters":         object{"get": listDead()},
 			"/v1/dead-letters/redrive": object{"post": redrive()},

@@ -1,0 +1,147 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/destination"
+	"weir/internal/ledger"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// enter asks for the leave to make a step's next call, and waits a little where it is not
+// given at once; where that takes longer the error is *Rest. It reports whether it has
+// waited: then everything is to be asked anew. booked is when the call may begin by what
+// it was told before.
+func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time) (turn *destination.Turn, waited bool, err error) {
+	if c.cfg.Destinations == nil || p.Mocked() {
+		return nil, false, nil
+	}
+	asked := c.destined(t, p)
+	asked.Booked = *booked
+	turn, held, err := c.cfg.Destinations.Enter(ctx, asked)
+	if err != nil || held == nil {
+		*booked = time.Time{}
+		return turn, false, err
+	}
+	if held.Booked {
+		*booked = held.Until
+	}
+	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
+		return nil, true, c.pause(ctx, t.Stop, wait, held.Changed)
+	}
+	return nil, false, t.rest(held)
+}
+
+// enterHop asks for the leave to follow a redirect. One that is held back is not waited
+// for: the call begins anew then.
+func (c *Caller) enterHop(ctx context.Context, t *Task, p guard.Pass) (*destination.Turn, error) {
+	if c.cfg.Destinations == nil || p.Mocked() {
+		return nil, nil //nolint:nilnil // nobody holds it back
+	}
+	asked := c.destined(t, p)
+	asked.Hop = true
+	turn, held, err := c.cfg.Destinations.Enter(ctx, asked)
+	if err == nil && held != nil {
+		err = t.rest(held)
+	}
+	return turn, err
+}
+
+// destined is a call as its destination's limits see it.
+func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
+	permit := p.Permit()
+	asked := destination.Call{
+		Ref: t.State.Ref, Entry: permit.Entry(), Destination: schemas.Destination(permit.Scheme(), permit.Host(), permit.Port()),
+		Deadline: t.State.Action.Deadline, Own: t.Agent,
+	}
+	if l := permit.Limits(); !t.Agent {
+		asked.Limits.Concurrency = l.Concurrency
+		if count, per, ok := schemas.ParseRate(l.Rate); ok {
+			asked.Limits.Count, asked.Limits.Per = count, per
+		}
+		asked.Gives = c.limit(t, p, c.cfg.Now()).Add(c.cfg.Margin)
+	}
+	return asked
+}
+
+// rest has an action wait for what its call is held back by. What the log says already is
+// not said again, but for the time that is booked.
+func (t *Task) rest(held *destination.Held) *Rest {
+	r := &Rest{Until: held.Until, For: held.For, Step: t.Step, Asleep: held.Asleep}
+	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
+		r.Until = d
+	}
+	if w := t.State.Waiting; w != nil && !held.Booked {
+		r.Quiet = w.For == held.For && w.Step == t.Step
+	}
+	return r
+}
+
+// booked is when the step's next call may begin, as the log has it; zero: it has nothing.
+func (t *Task) booked() time.Time {
+	if w := t.State.Waiting; w != nil && w.For == schemas.WaitLimit && w.Step == t.Step {
+		return w.Until
+	}
+	return time.Time{}
+}
+
+// learn tells what an attempt says of its destination.
+func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Turn, try *ledger.Try) {
+	if turn == nil || try.Mocked() {
+		return
+	}
+	res := try.Result
+	switch until, asks := c.asked(t, res); {
+	case asks:
+		turn.Asked(ctx, until)
+	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
+		// Whoever called has given it less time than there is: that says nothing.
+	case Faulty(res):
+		turn.Failed(ctx)
+	case res.Status != 0:
+		turn.Well(ctx)
+	}
+}
+
+// asked reads from an answer until when its target wants to be left alone: 429 always
+// says so, 503 with Retry-After. What a retry waits for is what all wait for. A wish that
+// outlasts the action's deadline counts as unsaid.
+func (c *Caller) asked(t *Task, res *schemas.Attempted) (until time.Time, asks bool) {
+	var wish time.Duration
+	if res.Answer != nil {
+		wish = res.Answer.RetryAfter
+	}
+	if res.Code != "" || res.Status != statusTooMany && (res.Status != statusUnavailable || wish <= 0) {
+		return until, false
+	}
+	now := c.cfg.Now()
+	until = now.Add(wish)
+	switch d := t.State.Action.Deadline; {
+	case !res.RetryAt.IsZero():
+		until = res.RetryAt
+	case wish <= 0 || !d.IsZero() && until.After(d):
+		until = now.Add(c.cfg.Schedule.Base)
+	}
+	return until, true
+}
+
+const (
+	statusTooMany     = 429
+	statusUnavailable = 503
+)
+
+// Faulty reports whether an attempt ended in a way that speaks of its target, not of what
+// it was asked for.
+func Faulty(res *schemas.Attempted) bool {
+	switch res.Code {
+	case "":
+		return res.Status >= 500
+	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
+		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated:
+		return true
+	default:
+		return false
+	}
+}
