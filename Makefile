@@ -61,8 +61,8 @@ powercut: ## cut the power 60 times under load (as root)
 
 FAULTS := $(GO) test ./integration/faults -count 1 -v
 .PHONY: faults
-faults: ## break a cluster of three servers in every known way, under load
-	$(FAULTS) -run 'TestFaults$$' -timeout 120m -faults.all
+faults: ## break a cluster of three servers in every known way, under load (disks as root)
+	$(FAULTS) -run 'TestFaults$$|TestDisks$$' -timeout 120m -faults.all
 
 SOAK ?= 1h
 .PHONY: soak

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
 	"weir/schemas"
@@ -75,7 +76,7 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // each fault has the mach
 	if len(rows) == 0 {
 		t.Fatalf("no fault is called %q", *only)
 	}
-	rig := newRig(t)
+	rig := newRig(t, cluster.Config{})
 	var played []*scene
 	defer func() { t.Log(table(played)) }()
 	for i, r := range rows {

@@ -39,7 +39,7 @@ func assembly() []role {
 }
 
 // newRig starts everything, and ends it with the test.
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, with cluster.Config) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func newRig(t *testing.T) *rig {
 		r.target.CloseClientConnections()
 		r.target.Close()
 	})
-	with := cluster.Config{Binary: natsBinary, Dir: filepath.Join(r.dir, "nats")}
+	with.Binary, with.Dir = natsBinary, filepath.Join(r.dir, "nats")
 	require.NoError(t, os.MkdirAll(with.Dir, 0o700))
 	var err error
 	r.cluster, err = cluster.Start(ctx, with)

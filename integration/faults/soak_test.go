@@ -72,7 +72,7 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // it has the machine to its
 	if begin == 0 {
 		begin = rand.Uint64()
 	}
-	rig := newRig(t)
+	rig := newRig(t, cluster.Config{})
 	total, rounds, actions := map[string]int{}, 0, 0
 	for end := time.Now().Add(*soak); time.Now().Before(end); rounds++ {
 		s := &scene{

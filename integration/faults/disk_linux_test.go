@@ -1,0 +1,304 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/disk"
+	"weir/internal/weirtest/history"
+)
+
+// TestDisks takes the power or the room away from servers' disks: each row has a cluster of
+// its own, whose disks are devices that forget what was not flushed, or are small.
+func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machine to itself
+	if !*all {
+		t.Log("form: none without -faults.all; see TestFaults")
+		return
+	}
+	if why := disk.Unavailable(); why != "" {
+		t.Logf("form: none here: %s", why)
+		return
+	}
+	if !disk.Inside(t) {
+		return
+	}
+	var played []*scene
+	defer func() { t.Log(table(played)) }()
+	for i, r := range []struct { //nolint:paralleltest // as above
+		number, title string
+
+		fault func(context.Context, *scene, rack) error
+		sync  string
+		full  bool
+		room  int64
+	}{
+		{number: "F22", title: "one server loses its power, synced always", fault: darkens(1)},
+		{number: "F22", title: "all servers lose their power, synced always", fault: darkens(cluster.Size)},
+		{number: "F22", title: "one server loses its power, synced every 2 minutes", fault: darkens(1), sync: "2m"},
+		{number: "F26", title: "the disk of one server is full", fault: fills(1), full: true},
+		{number: "F26", title: "the disks of all servers are full", fault: fills(cluster.Size), full: true},
+		{number: "F26", title: "all that the servers may store is stored", fault: stuff, room: 48 << 20},
+	} {
+		if !chosen(r.number, r.title) {
+			continue
+		}
+		s := &scene{row: row{number: r.number, title: r.title}, chance: rand.New(rand.NewPCG(*seed, uint64(i))), bit: map[string]int{}}
+		played = append(played, s)
+		t.Run(s.slug(), func(t *testing.T) {
+			drives := newRack(t, r.full)
+			s.fault = func(ctx context.Context, s *scene) error { return r.fault(ctx, s, drives) }
+			s.rig = newRig(t, cluster.Config{Sync: r.sync, Room: r.room, StoreOf: drives.stores()})
+			s.test(t)
+		})
+	}
+	lossIsFound(t)
+}
+
+// lossIsFound: with servers that sync every two minutes, as they do unless they are told to,
+// a power cut of all of them loses what was acknowledged, and the judge says so.
+func lossIsFound(t *testing.T) {
+	t.Helper()
+	s := &scene{row: row{number: "F22", title: "all servers lose their power, synced every 2 minutes"}, chance: rand.New(rand.NewPCG(*seed, 99)), bit: map[string]int{}}
+	if !chosen(s.number, s.title) {
+		return
+	}
+	t.Run(s.slug(), func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		drives := newRack(t, false)
+		s.rig = newRig(t, cluster.Config{Sync: "2m", StoreOf: drives.stores()})
+		load := s.load
+		load.Name = s.slug()
+		s.crowd = s.rig.crowd(load)
+		s.crowd.Start(ctx)
+		require.NoError(t, s.goOn(ctx, "the load"))
+		require.NoError(t, s.crowd.Rest()) // nobody is to ask again for what is lost
+		require.NoError(t, drives.dark(ctx, s, cluster.Size))
+		var run history.Run
+		s.crowd.Fill(&run)
+		if err := s.log.fill(ctx, &run); err != nil {
+			t.Logf("the loss is found: %v", err) // not even the streams are left
+			return
+		}
+		found := history.Check(run, history.Bounds{})
+		t.Logf("the loss is found: %d broken promises", len(found))
+		require.NotEmpty(t, found)
+	})
+}
+
+// rack is the servers' disks.
+type rack [cluster.Size]*drive
+
+// newRack mounts three, which go with the test.
+func newRack(t *testing.T, small bool) rack {
+	t.Helper()
+	var all rack
+	for i := range all {
+		d := &drive{dir: t.TempDir()}
+		if small {
+			require.NoError(t, d.small())
+		} else {
+			require.NoError(t, d.fresh())
+		}
+		t.Cleanup(func() { require.NoError(t, d.unmount()) })
+		all[i] = d
+	}
+	return all
+}
+
+// stores are the folders on them.
+func (r rack) stores() map[int]string {
+	all := map[int]string{}
+	for i, d := range r {
+		all[i] = filepath.Join(d.mounted, "store")
+	}
+	return all
+}
+
+// drive is a server's disk.
+type drive struct {
+	dir, mounted string
+	device       *disk.Device
+	volume       *disk.Volume
+}
+
+const driveSize = 256 << 20
+
+// fresh mounts an empty device that forgets.
+func (d *drive) fresh() (err error) {
+	if d.device, err = disk.Format(d.dir, driveSize); err != nil {
+		return err
+	}
+	return d.mount()
+}
+
+func (d *drive) mount() (err error) {
+	d.volume, err = disk.Mount(d.device, d.dir)
+	if err == nil {
+		d.mounted = d.volume.Dir
+	}
+	return err
+}
+
+// small mounts one that is soon full.
+func (d *drive) small() error {
+	d.mounted = filepath.Join(d.dir, "small")
+	if err := os.Mkdir(d.mounted, 0o700); err != nil {
+		return err
+	}
+	return unix.Mount("tmpfs", d.mounted, "tmpfs", 0, "size=96m")
+}
+
+func (d *drive) unmount() error {
+	if d.volume != nil {
+		return d.volume.Unmount()
+	}
+	return unix.Unmount(d.mounted, unix.MNT_DETACH)
+}
+
+// fill leaves no room on a small one, and empty gives it back.
+func (d *drive) fill() error {
+	file, err := os.Create(filepath.Join(d.mounted, "ballast"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for chunk := make([]byte, 1<<20); len(chunk) > 0; {
+		if _, err := file.Write(chunk); err != nil {
+			if !errors.Is(err, unix.ENOSPC) {
+				return err
+			}
+			chunk = chunk[:len(chunk)/2]
+		}
+	}
+	return nil
+}
+
+func (d *drive) empty() error { return os.Remove(filepath.Join(d.mounted, "ballast")) }
+
+// darkens takes the power from so many servers, in the middle of what a disk writes, several
+// times.
+func darkens(servers int) func(context.Context, *scene, rack) error {
+	return func(ctx context.Context, s *scene, drives rack) error {
+		for range 4 {
+			if err := drives.dark(ctx, s, servers); err != nil {
+				return err
+			}
+			if err := s.goOn(ctx, "the load with the power back"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// dark takes the power from so many servers at once and gives it back.
+func (r rack) dark(ctx context.Context, s *scene, servers int) error {
+	first := s.chance.IntN(cluster.Size)
+	keep := []float64{0, 0.5, 0.9}[s.chance.IntN(3)]
+	var off []int
+	for k := range servers {
+		off = append(off, (first+k)%cluster.Size)
+	}
+	after := map[int]*disk.Device{}
+	for _, i := range off { // the disks go first: what is told from here on was synced before, or is a lie
+		device, forgot := r[i].device.Cut(s.chance, keep)
+		after[i] = device
+		s.bite("sectors forgotten", forgot)
+	}
+	s.bite("servers without power", len(off))
+	if err := rest(ctx, 20*time.Millisecond); err != nil {
+		return err
+	}
+	for _, i := range off {
+		s.cluster.Servers[i].Kill()
+	}
+	for _, i := range off {
+		d := r[i]
+		if err := d.unmount(); err != nil {
+			return err
+		}
+		d.device = after[i]
+		if err := d.mount(); err != nil {
+			return err
+		}
+	}
+	return s.revive(ctx)
+}
+
+// fills leaves no room on the disks of so many servers. Where it is one, all goes on; where
+// it is all, nothing is accepted until there is room again.
+func fills(servers int) func(context.Context, *scene, rack) error {
+	return func(ctx context.Context, s *scene, drives rack) error {
+		for i := range servers {
+			if err := drives[i].fill(); err != nil {
+				return err
+			}
+			s.bite("disks filled", 1)
+		}
+		if servers == cluster.Size {
+			refused, err := s.refusing(ctx)
+			if err != nil {
+				return err
+			}
+			s.bite("refused", refused)
+		} else if err := s.goOn(ctx, "the load with one disk full"); err != nil {
+			return err
+		}
+		for i := range servers {
+			if err := drives[i].empty(); err != nil {
+				return err
+			}
+			s.cluster.Servers[i].Kill() // one that had no room does not go on by itself
+		}
+		return s.revive(ctx)
+	}
+}
+
+// refusing waits until every node refuses new actions.
+func (s *scene) refusing(ctx context.Context) (int, error) {
+	away := s.crowd.Counts().Away
+	if err := s.crowd.Await(ctx, "refusals", func(c crowd.Counts) bool { return c.Away >= away+20 }); err != nil {
+		return 0, err
+	}
+	return s.crowd.Counts().Away - away, nil
+}
+
+// stuff stores all that the servers may, in a stream of its own: they refuse what comes
+// then, and nothing that was accepted is lost.
+func stuff(ctx context.Context, s *scene, _ rack) error {
+	const name = "BALLAST"
+	_, err := s.log.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"ballast"}, Replicas: cluster.Size, Storage: jetstream.FileStorage})
+	if err != nil {
+		return err
+	}
+	stored := 0
+	for chunk := bytes.Repeat([]byte("x"), 512<<10); ; stored++ {
+		if _, err := s.log.js.Publish(ctx, "ballast", chunk); err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("the servers take all that comes: %w", err)
+			}
+			break
+		}
+	}
+	s.bite("stored", stored)
+	refused, err := s.refusing(ctx)
+	if err != nil {
+		return err
+	}
+	s.bite("refused", refused)
+	return s.log.js.DeleteStream(ctx, name)
+}
