@@ -121,7 +121,7 @@ func (s *site) provision(t *testing.T, tenants ...string) []broker.Thing {
 			t.Log(err)
 		}
 		return err == nil
-	}, time.Minute, 100*time.Millisecond)
+	}, 3*time.Minute, 100*time.Millisecond)
 	return did
 }
 

@@ -48,7 +48,7 @@ func (b *Broker) made(ctx context.Context, ask func(context.Context) error) erro
 		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
 		err := b.asked(once, ask)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || try == madeTries {
+		if !unanswered(err) || ctx.Err() != nil || try == madeTries {
 			return err
 		}
 		pause := time.NewTimer(rand.N(madePause)) //nolint:gosec // it only has to differ
@@ -59,6 +59,14 @@ func (b *Broker) made(ctx context.Context, ask func(context.Context) error) erro
 			return err
 		}
 	}
+}
+
+// unanswered reports whether asking again may help: nobody answered, or servers that have
+// only just found each other.
+func unanswered(err error) bool {
+	const notAvailable = 10008
+	var api *jetstream.APIError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == notAvailable
 }
 
 // checkLayout refuses a log that was cut another way: its actions would not
