@@ -39,6 +39,8 @@ type cell struct {
 	once    schemas.Outcome
 	heard   int
 	classes []string
+	// only are the classes that the point is for, where it is not for all.
+	only []string
 	// drive brings the fault about; nil: one class after the other comes to the point.
 	drive func(ctx context.Context, r *trial) error
 }
@@ -53,7 +55,8 @@ func cells() []cell {
 	return []cell{
 		{row: "F1", title: "before the claim", point: failpoint.Claiming, act: "kill", classes: all, once: known, heard: 1},
 		{row: "F2", title: "claimed, client not told", point: failpoint.Claimed, act: "kill", classes: all},
-		{row: "F3", title: "open streams", hold: true, classes: sent, once: unknown, heard: 1, drive: killStreams},
+		// Those that the upstream never hears of are held at the word of their end.
+		{row: "F3", title: "open streams", point: failpoint.Settling, act: "hold", only: []string{mocked, denied}, hold: true, classes: all, once: unknown, heard: 1, drive: killStreams},
 		{row: "F4", title: "message fetched", point: failpoint.Fetched, act: "kill", classes: all, once: known, heard: 1},
 		{row: "F5", title: "decided, not dialled", point: failpoint.Decided, act: "kill", classes: all, once: known, heard: 1},
 		{row: "F6", title: "dialled, not declared", point: failpoint.Dialled, act: "kill", classes: made, once: known, heard: 1},
@@ -97,12 +100,15 @@ func (r *trial) arms() string {
 	}
 	var specs []string
 	for _, class := range r.cell.classes {
-		if name := r.name(class); r.node.reached(name) < r.times[class] {
+		if name := r.name(class); r.cell.pointFor(class) && r.node.reached(name) < r.times[class] {
 			specs = append(specs, fmt.Sprintf("%s@%s#%d=%s", r.cell.point, name, max(r.nth[class], 1), r.cell.act))
 		}
 	}
 	return strings.Join(specs, ";")
 }
+
+// pointFor reports whether a class is to come to the cell's point.
+func (c cell) pointFor(class string) bool { return len(c.only) == 0 || slices.Contains(c.only, class) }
 
 func (r *trial) name(class string) string { return r.cell.slug() + "-" + class }
 
@@ -188,7 +194,14 @@ func killStreams(ctx context.Context, r *trial) error {
 			return fmt.Errorf("not every stream opened: %w", ctx.Err())
 		}
 	}
-	waiting := slices.Clone(r.cell.classes)
+	waiting := slices.DeleteFunc(slices.Clone(r.cell.classes), func(class string) bool { return slices.Contains(r.cell.only, class) })
+	for _, class := range r.cell.only {
+		for r.node.reached(r.name(class)) == 0 {
+			if err := pause(ctx); err != nil {
+				return fmt.Errorf("%s never came to %s: %w", class, r.cell.point, err)
+			}
+		}
+	}
 	for len(waiting) > 0 {
 		name, err := r.heard(ctx)
 		if err != nil {

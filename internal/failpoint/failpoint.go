@@ -2,13 +2,13 @@
 // made to lose an answer. In an ordinary build nothing of it is there: every call is an
 // empty function, inlined. With the build tag failpoints the environment arms points:
 //
-//	WEIR_FAILPOINT="point[@part][#n]=kill|lose|stop;…"
+//	WEIR_FAILPOINT="point[@part][#n]=kill|lose|stop|hold;…"
 //
 // fits the n-th time (default the first) that the point is reached for something whose id
 // holds the part; without a part, for anything. kill ends the process as SIGKILL does,
-// stop halts it as SIGSTOP does, and lose drops the answer at the points that have one to
-// lose. Before it acts, a line "point id act" is appended to the file that
-// WEIR_FAILPOINT_LOG names.
+// stop halts it as SIGSTOP does, hold keeps whoever comes to the point there, and lose
+// drops the answer at the points that have one to lose. Before it acts, a line "point id
+// act" is appended to the file that WEIR_FAILPOINT_LOG names.
 package failpoint
 
 // Point is a moment in the life of an action. The id that it is reached for holds the

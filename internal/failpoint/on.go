@@ -28,6 +28,7 @@ const (
 	kill = "kill"
 	lose = "lose"
 	stop = "stop"
+	hold = "hold" // whoever comes to the point stays there
 )
 
 func arm(specs string) []*fuse {
@@ -49,8 +50,8 @@ func arm(specs string) []*fuse {
 // parse reads point[@part][#n]=act.
 func parse(spec string) (*fuse, error) {
 	where, act, ok := strings.Cut(spec, "=")
-	if !ok || act != kill && act != lose && act != stop {
-		return nil, fmt.Errorf("%q does not end in =kill, =lose or =stop", spec)
+	if !ok || act != kill && act != lose && act != stop && act != hold {
+		return nil, fmt.Errorf("%q does not end in =kill, =lose, =stop or =hold", spec)
 	}
 	n := int64(1)
 	if at := strings.LastIndexByte(where, '#'); at >= 0 {
@@ -86,6 +87,8 @@ func Lost(p Point, id string) bool {
 			select {} // it does not return from that
 		case stop:
 			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		case hold:
+			select {} // until the process ends
 		case lose:
 			lost = true
 		}
