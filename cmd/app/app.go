@@ -185,6 +185,9 @@ func (a *App) Start(ctx context.Context) error {
 	if err := a.startRooms(ctx); err != nil {
 		return err
 	}
+	if a.role.works() { // once: the rooms may have been opened more than once
+		a.metrics.QueueLag(a.broker.Lag)
+	}
 	a.startHTTP()
 	if a.role.takes() {
 		if err := a.openRPC(a.broker); err != nil {

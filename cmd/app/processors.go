@@ -56,7 +56,6 @@ func (a *App) openProcessors(context.Context) error {
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
-	a.metrics.QueueLag(a.broker.Lag)
 	recorder, store := a.recorder, a.secrets
 	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{

@@ -1,0 +1,148 @@
+package roles_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/program"
+)
+
+// house is the processes of all roles on one cluster, and the target of their calls.
+type house struct {
+	t       *testing.T
+	ctx     context.Context //nolint:containedctx // the test's, with its limit
+	cluster *cluster.Cluster
+	target  *crowd.Target
+	config  string
+	turn    atomic.Uint64
+
+	mu    sync.Mutex
+	nodes map[string][]*program.Program
+}
+
+// newHouse starts three servers, and two processes of each role at once.
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	h := &house{t: t, ctx: ctx, target: crowd.NewTarget(), nodes: map[string][]*program.Program{}}
+	t.Cleanup(func() {
+		h.target.Release()
+		h.target.CloseClientConnections()
+		h.target.Close()
+	})
+	dir := t.TempDir()
+	var err error
+	h.cluster, err = cluster.Start(ctx, cluster.Config{Binary: natsBinary, Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(h.cluster.Stop)
+	h.config = filepath.Join(dir, "weir.yaml")
+	text := fmt.Sprintf("nats: {url: %q}\nlog: {partitions: 2}\ntelemetry: {log_level: warn}\n%s", h.cluster.Direct(), h.target.Policy())
+	require.NoError(t, os.WriteFile(h.config, []byte(text), 0o600))
+	t.Cleanup(func() {
+		for _, all := range h.nodes {
+			for _, p := range all {
+				p.Kill()
+				if t.Failed() {
+					t.Log(p.Said())
+				}
+			}
+		}
+	})
+	h.add("ingress", "ingress", "worker", "worker", "egress", "egress")
+	return h
+}
+
+// add starts processes of these roles at once and returns when all are ready.
+func (h *house) add(roles ...string) {
+	h.t.Helper()
+	errs := make(chan error, len(roles))
+	for _, role := range roles {
+		go func() { errs <- h.start(role) }()
+	}
+	for range roles {
+		require.NoError(h.t, <-errs)
+	}
+}
+
+func (h *house) start(role string) error {
+	p, err := program.Run(weirBinary, program.How{Command: role, Args: []string{"--config", h.config}})
+	if err != nil {
+		return fmt.Errorf("%s: %w", role, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes[role] = append(h.nodes[role], p)
+	return nil
+}
+
+// first is the oldest process of a role.
+func (h *house) first(role string) *program.Program {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.nodes[role][0]
+}
+
+// kill ends the oldest process of a role as a crash would.
+func (h *house) kill(role string) {
+	p := h.first(role)
+	h.mu.Lock()
+	h.nodes[role] = h.nodes[role][1:]
+	h.mu.Unlock()
+	p.Kill()
+}
+
+// some is the address of a process of a role, another one each time.
+func (h *house) some(role string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.nodes[role]
+	return all[h.turn.Add(1)%uint64(len(all))].URL
+}
+
+// crowd is one whose names begin with a word. It writes to ingress and reads from egress.
+func (h *house) crowd(name string) *crowd.Crowd {
+	return crowd.New(crowd.Config{
+		Name: name, Target: h.target,
+		Write: func() string { return h.some("ingress") }, Read: func() string { return h.some("egress") },
+	})
+}
+
+// ask is one request; status 0: no answer.
+func (h *house) ask(method, url, body string) (status int, text string, header http.Header) {
+	req, err := http.NewRequestWithContext(h.ctx, method, url, strings.NewReader(body))
+	require.NoError(h.t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error(), http.Header{}
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error(), http.Header{}
+	}
+	return resp.StatusCode, string(data), resp.Header
+}
+
+// eventually waits until it is so.
+func (h *house) eventually(so func() bool, what string) {
+	h.t.Helper()
+	require.Eventually(h.t, so, time.Minute, 50*time.Millisecond, what)
+}
