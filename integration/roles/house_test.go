@@ -23,7 +23,7 @@ import (
 // house is the processes of all roles on one cluster, and the target of their calls.
 type house struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // the test's, with its limit
+	ctx     context.Context
 	cluster *cluster.Cluster
 	target  *crowd.Target
 	config  string

@@ -45,7 +45,7 @@ func (h *house) drained(js jetstream.JetStream) {
 			list := s.ListConsumers(h.ctx)
 			for info := range list.Info() {
 				if info.Config.Durable != "" {
-					waits += info.NumPending + uint64(info.NumAckPending) //nolint:gosec // not negative
+					waits += info.NumPending + uint64(info.NumAckPending)
 				}
 			}
 			if list.Err() != nil {
