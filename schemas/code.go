@@ -110,6 +110,7 @@ const (
 	Misdirected          Code = "MISDIRECTED" // another role serves this route
 	Unavailable          Code = "UNAVAILABLE"
 	LogFull              Code = "LOG_FULL"
+	QueueFull            Code = "QUEUE_FULL" // too many actions wait for a worker
 	Internal             Code = "INTERNAL"
 )
 
@@ -144,7 +145,7 @@ func DoorCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
 		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
-		StreamGone, RateLimited, Misdirected, Unavailable, LogFull, Internal, UnsupportedTaskType,
+		StreamGone, RateLimited, Misdirected, Unavailable, LogFull, QueueFull, Internal, UnsupportedTaskType,
 		GitPackTooLarge, GitProtocolRequired, TaskNotRunning, ModelNotFound,
 	}
 }

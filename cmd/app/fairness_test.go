@@ -109,3 +109,50 @@ func TestDelayedStart(t *testing.T) {
 	require.Equal(t, []string{"/later"}, u.order())
 	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
 }
+
+// TestQueueThatIsTooLong: with a target that answers nobody, new actions are refused once too
+// many wait, of one tenant and of all, and nothing is stored of them; who repeats one that
+// exists joins it; and when the target answers there is room again.
+func TestQueueThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		limits string
+		status int
+		code   string
+	}{
+		"one tenant":  {"limits: {queued_per_tenant: 20}\n", http.StatusTooManyRequests, `"RATE_LIMITED"`},
+		"all of them": {"limits: {queued: 20}\n", http.StatusServiceUnavailable, `"QUEUE_FULL"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newTally(t)
+			a := newApp(t, "log: {durability: process}\nworkers: {slots: 1}\n"+tc.limits)
+			ask := func(id string) (int, string, http.Header) {
+				body := fmt.Sprintf(`{"request_id":%q,"type":"Http","args":{"method":"GET","url":%q}}`, id, u.url+"/"+id)
+				return a.ask(t, http.MethodPost, "/v1/execute", body, "Prefer", "respond-async")
+			}
+			taken, refused := 0, http.Header(nil)
+			require.Eventually(t, func() bool {
+				status, text, h := ask(fmt.Sprintf("a%d", taken))
+				if status == http.StatusAccepted {
+					taken++
+					return false
+				}
+				require.Equal(t, tc.status, status, text)
+				require.Contains(t, text, tc.code)
+				refused = h
+				return true
+			}, time.Minute, time.Millisecond)
+			require.Equal(t, "5", refused.Get("Retry-After"))
+			require.GreaterOrEqual(t, taken, 20)
+			status, text, _ := a.ask(t, http.MethodGet, fmt.Sprintf("/v1/actions/a%d", taken), "")
+			require.Equal(t, http.StatusNotFound, status, text)
+			status, text, _ = ask("a0")
+			require.Equal(t, http.StatusAccepted, status, "one that exists is joined: "+text)
+			require.Contains(t, text, `"duplicate":true`)
+			close(u.gate)
+			require.Eventually(t, func() bool { status, _, _ := ask("again"); return status == http.StatusAccepted }, time.Minute, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return len(u.order()) == taken+1 }, time.Minute, 20*time.Millisecond)
+		})
+	}
+}

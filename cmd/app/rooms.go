@@ -86,6 +86,9 @@ func (a *App) newIngress() *ingress.Room {
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
 			Deadlines: a.deadlines(),
+			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
+				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
+			}),
 		},
 		Checker: ingressexecutor.Checker{
 			Schema: func(doc json.RawMessage) error {

@@ -41,6 +41,8 @@ type Config struct {
 	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
 	// even if the client has gone.
 	StoreTimeout time.Duration
+	// Pressure refuses new actions while too many wait; nil: never.
+	Pressure *Pressure
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// NewID makes an id for an action that its caller did not name; default a UUIDv7.
@@ -155,6 +157,8 @@ type Accepted struct {
 //   - CONFLICT, IDEMPOTENCY_MISMATCH: the name belongs to another payload.
 //   - IN_FLIGHT: the Idempotency-Key's first request has not been settled.
 //   - LOG_FULL, PAYLOAD_TOO_LARGE: nothing was stored.
+//   - QUEUE_FULL, RATE_LIMITED: too many actions wait, of all tenants or of this one. There was
+//     nothing to join, and nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
 //   - INVALID_REQUEST: it would begin when its deadline has passed. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
@@ -165,6 +169,12 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	action, err := a.action(r)
 	if err != nil {
 		return Accepted{}, err
+	}
+	if r.Refusal == nil {
+		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind)
+	}
+	if r.Refusal != nil && action.IDSource == schemas.IDGenerated { // a new name joins nothing
+		return Accepted{}, r.Refusal
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
 	defer cancel()
@@ -189,6 +199,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 		Durability: a.cfg.Durability, Class: st.Action.Class,
 	}
 	if !duplicate {
+		a.cfg.Pressure.Took(r.Tenant)
 		out.Before = st.Events[0].Seq - 1 // others may stand behind it by now, where the acknowledgement was lost
 	}
 	if err := a.cfg.Barrier(ctx); err != nil {

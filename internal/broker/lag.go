@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"weir/schemas"
 )
@@ -33,9 +34,21 @@ func (b *Broker) lagOf(ctx context.Context, stream string, lag map[schemas.Kind]
 	queues := s.ListConsumers(ctx)
 	for q := range queues.Info() {
 		kind := kindOf(q.Name)
+		if strings.HasPrefix(q.Name, schemas.CrowdPrefix) {
+			kind = kindOfFilter(filterOf(q.Config))
+		}
 		if _, known := lag[kind]; known {
 			lag[kind] += q.NumPending + uint64(max(0, q.NumAckPending))
 		}
 	}
 	return queues.Err()
+}
+
+// kindOfFilter is the kind whose work a queue's filter covers.
+func kindOfFilter(filter string) schemas.Kind {
+	parts := strings.Split(filter, ".")
+	if len(parts) != 8 {
+		return ""
+	}
+	return schemas.Kind(parts[5])
 }

@@ -167,6 +167,12 @@ type Limits struct {
 	// All of one agent's stream together, 64KiB to 16GiB. Default 256MiB. One
 	// event of it may be as large as response.
 	Stream Size `yaml:"stream"`
+	// New actions that may wait for a worker, of all tenants, 1 to 1000000000; 0: any
+	// number. More are refused with 503 and nothing is stored of them. It is the log's
+	// count, exact to about a second. Default 10000000.
+	Queued int `yaml:"queued"`
+	// The same of one tenant, refused with 429. Default 5000000.
+	QueuedPerTenant int `yaml:"queued_per_tenant"`
 	// Connections open at a time, 16 to 1000000; more are closed at once.
 	// Default 16384, and never more than three quarters of the open files that
 	// the system allows.

@@ -46,7 +46,7 @@ func Status(c schemas.Code) int {
 		return http.StatusFailedDependency
 	case schemas.RateLimited:
 		return http.StatusTooManyRequests
-	case schemas.Unavailable, schemas.LogFull:
+	case schemas.Unavailable, schemas.LogFull, schemas.QueueFull:
 		return http.StatusServiceUnavailable
 	case schemas.HTTPFailure, schemas.RetriesExhausted, schemas.ModelFailed:
 		return http.StatusBadGateway
@@ -73,7 +73,7 @@ func family(c schemas.Code) int {
 // sending it again is harmless: nothing was stored, or a repeat joins what was.
 func Retryable(c schemas.Code) bool {
 	switch c {
-	case schemas.RateLimited, schemas.Unavailable, schemas.LogFull, schemas.RequestTimeout, schemas.InFlight:
+	case schemas.RateLimited, schemas.Unavailable, schemas.LogFull, schemas.QueueFull, schemas.RequestTimeout, schemas.InFlight:
 		return true
 	default:
 		return false

@@ -1,0 +1,153 @@
+package accept
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// Queue tells how many new actions wait for a worker; the broker does.
+type Queue interface {
+	Waiting(ctx context.Context) (uint64, error)
+	WaitingOf(ctx context.Context, tenant string) (uint64, error)
+}
+
+// PressureConfig of a Pressure.
+type PressureConfig struct {
+	// Queued is how many new actions may wait for a worker, and QueuedPerTenant how many of
+	// one tenant's; 0: any number.
+	Queued, QueuedPerTenant uint64
+	Now                     func() time.Time // default time.Now
+}
+
+const (
+	// pressureAge is how long a count holds: what was accepted here since is added to it.
+	pressureAge = time.Second
+	// pressurePatience bounds one count.
+	pressurePatience = 10 * time.Second
+	// pressureKept is how long a tenant that asks for nothing is remembered.
+	pressureKept = time.Minute
+	// pressureRetry is when whoever is refused may come again.
+	pressureRetry = 5 * time.Second
+)
+
+// Pressure refuses new actions while too many wait. What waits is the log's own count, made
+// while somebody asks and a second apart at least; this node adds what it has accepted
+// since. So it is exact to about a second, and to what other nodes accept in that. A tenant is
+// counted only where all tenants together wait for more than one may. It is safe for
+// concurrent use; nil refuses nothing.
+type Pressure struct {
+	queue Queue
+	cfg   PressureConfig
+
+	mu      sync.Mutex
+	all     gauge
+	tenants map[string]*gauge
+}
+
+// gauge is one count.
+type gauge struct {
+	count, since uint64 // since: accepted here and not in count
+	at           time.Time
+	asked        time.Time
+	busy         bool
+}
+
+func (g *gauge) now() uint64 { return g.count + g.since }
+
+// NewPressure returns a Pressure over a queue; nil where nothing is bounded.
+func NewPressure(q Queue, cfg PressureConfig) *Pressure {
+	if cfg.Queued == 0 && cfg.QueuedPerTenant == 0 {
+		return nil
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Pressure{queue: q, cfg: cfg, tenants: make(map[string]*gauge)}
+}
+
+// Refusal is why a new action of a tenant cannot be taken now; nil: it can. It never waits.
+// Writes of traffic rules always can: they may be what ends the pressure.
+func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
+	if p == nil || kind == schemas.KindRule {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.renew(&p.all, p.queue.Waiting)
+	if most := p.cfg.Queued; most > 0 && p.all.now() >= most {
+		return refused(schemas.QueueFull, "too many actions wait for a worker, nothing was stored; try again later")
+	}
+	most := p.cfg.QueuedPerTenant
+	if most == 0 || p.all.now() < most {
+		return nil
+	}
+	g := p.tenants[tenant]
+	if g == nil {
+		p.tidy()
+		g = &gauge{}
+		p.tenants[tenant] = g
+	}
+	g.asked = p.cfg.Now()
+	p.renew(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) })
+	if g.now() >= most {
+		return refused(schemas.RateLimited, "too many actions of this tenant wait for a worker, nothing was stored; try again later")
+	}
+	return nil
+}
+
+func refused(code schemas.Code, detail string) error {
+	return &problem.Error{Problem: schemas.Problem{Code: code, Detail: detail}, RetryAfter: pressureRetry}
+}
+
+// Took counts an action that was accepted here.
+func (p *Pressure) Took(tenant string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all.since++
+	if g := p.tenants[tenant]; g != nil {
+		g.since++
+	}
+}
+
+// renew has a count made that is old. A count that fails leaves the old one: a log that does
+// not answer refuses by itself. The caller holds mu.
+func (p *Pressure) renew(g *gauge, count func(context.Context) (uint64, error)) {
+	begun := p.cfg.Now()
+	if g.busy || begun.Sub(g.at) < pressureAge {
+		return
+	}
+	g.busy = true
+	before := g.since
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), pressurePatience)
+		defer cancel()
+		n, err := count(ctx)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		g.busy = false
+		// A count that took long is not made again at once.
+		g.at = begun.Add(max(p.cfg.Now().Sub(begun), 0) * costly)
+		if err == nil {
+			g.count, g.since = n, g.since-before
+		}
+	}()
+}
+
+// costly is how many times as long as a count took nobody counts again.
+const costly = 10
+
+// tidy forgets the tenants that have not asked for long. The caller holds mu.
+func (p *Pressure) tidy() {
+	for tenant, g := range p.tenants {
+		if !g.busy && p.cfg.Now().Sub(g.asked) > pressureKept {
+			delete(p.tenants, tenant)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package accept_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/accept"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// queue is what waits.
+type queue struct {
+	all, one uint64
+	err      error
+	asked    int // for a tenant
+}
+
+func (q *queue) Waiting(context.Context) (uint64, error) { return q.all, q.err }
+
+func (q *queue) WaitingOf(context.Context, string) (uint64, error) {
+	q.asked++
+	return q.one, q.err
+}
+
+// refusal is what a new action gets once counts have been made.
+func refusal(p *accept.Pressure, tenant string) (code schemas.Code) {
+	for range 2 { // the first has all counted, the second the tenant
+		_ = p.Refusal(tenant, schemas.KindHTTP)
+		synctest.Wait()
+	}
+	if own, ok := errors.AsType[*problem.Error](p.Refusal(tenant, schemas.KindHTTP)); ok {
+		return own.Code
+	}
+	return ""
+}
+
+func TestPressure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{all: 9}
+		p := accept.NewPressure(q, accept.PressureConfig{Queued: 100, QueuedPerTenant: 10})
+		require.Empty(t, refusal(p, "a"))
+		require.Zero(t, q.asked, "while all together are fewer than one may have, nobody is counted")
+
+		time.Sleep(2 * time.Second)
+		q.all, q.one = 50, 10
+		require.Equal(t, schemas.RateLimited, refusal(p, "a"))
+		require.NoError(t, p.Refusal("a", schemas.KindRule), "a rule may be what ends it")
+
+		time.Sleep(2 * time.Second)
+		q.one = 8
+		require.Empty(t, refusal(p, "a"))
+		p.Took("a")
+		p.Took("a")
+		require.Error(t, p.Refusal("a", schemas.KindHTTP), "what was accepted here since is added")
+
+		time.Sleep(2 * time.Second)
+		q.all = 99
+		require.Empty(t, refusal(p, "b"))
+		p.Took("b")
+		require.Equal(t, schemas.QueueFull, refusal(p, "b"))
+
+		time.Sleep(2 * time.Second)
+		q.all, q.err = 0, errors.New("away")
+		require.Equal(t, schemas.QueueFull, refusal(p, "b"), "a count that fails leaves the old one")
+		time.Sleep(20 * time.Second)
+		q.err = nil
+		require.Empty(t, refusal(p, "b"))
+	})
+	require.Nil(t, accept.NewPressure(&queue{}, accept.PressureConfig{}))
+	require.NoError(t, (*accept.Pressure)(nil).Refusal("a", schemas.KindHTTP))
+	(*accept.Pressure)(nil).Took("a")
+}

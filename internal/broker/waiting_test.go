@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/schemas"
+)
+
+// TestWaiting counts what no worker has, of all and of one tenant, whether it lies in the
+// queue of all or in one of its own.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	count := func(tenant string) uint64 {
+		ask := n.Waiting
+		if tenant != "" {
+			of, err := n.WaitingOf(t.Context(), tenant)
+			require.NoError(t, err)
+			return of
+		}
+		all, err := ask(t.Context())
+		require.NoError(t, err)
+		return all
+	}
+	require.Zero(t, count(""))
+	require.Zero(t, count("a"))
+	n.queue(t, "a", 0, 300)
+	n.queue(t, "b", 0, 20)
+	require.EqualValues(t, 320, count(""))
+	require.EqualValues(t, 300, count("a"))
+	require.EqualValues(t, 20, count("b"))
+	require.Zero(t, count("c"))
+
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 2, CrowdAfter: 64})
+	require.Eventually(t, func() bool { return len(n.crowds(t)) == 1 }, time.Minute, 10*time.Millisecond)
+	// What is with nobody's handler but held here does not wait any more: slots, what is kept
+	// ready, and as much for the crowd.
+	held := uint64(2 * (2 + 36))
+	require.Eventually(t, func() bool { return count("b") <= 20 && count("a") <= 300 && count("a") >= 300-held-passRoom }, time.Minute, 10*time.Millisecond)
+	h := newHandled()
+	close(h.hurry)
+	go h.run(out)
+	require.Eventually(t, func() bool { return count("") == 0 && h.of("a") == 300 && h.of("b") == 20 }, time.Minute, 10*time.Millisecond)
+	lag, err := n.Lag(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, lag, schemas.KindHTTP)
+}
