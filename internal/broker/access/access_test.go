@@ -46,7 +46,7 @@ func TestWhoWritesWhat(t *testing.T) {
 		"$JS.API.STREAM.CREATE.WEIR_LOG_0":          {access.Provisioner},
 		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE":       {access.Provisioner},
 		"$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_1.http": {access.Worker},
-		"$JS.API.CONSUMER.LIST.WEIR_LOG_1":          {access.Worker},
+		"$JS.API.CONSUMER.LIST.WEIR_LOG_1":          {access.Ingress, access.Worker, access.Egress},
 		"$JS.ACK.WEIR_LOG_0.http.1.2.3.4.5":         {access.Worker},
 		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x": {},
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x":   {access.Provisioner},

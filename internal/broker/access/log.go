@@ -71,7 +71,7 @@ func read(r Role, partitions int) []Rule {
 	return []Rule{
 		{"find out whether the log is there", append(each("STREAM.INFO", allStreams(partitions)), "$JS.API.INFO")},
 		{"read what is stored", slices.Concat(each("DIRECT.GET", streams), each("STREAM.MSG.GET", streams))},
-		{"see how long the queues are", consumers("CONSUMER.INFO", partitions, "*")},
+		{"see how long the queues are", append(consumers("CONSUMER.INFO", partitions, "*"), each("CONSUMER.LIST", logStreams(partitions))...)},
 	}
 }
 
@@ -83,7 +83,6 @@ func work(partitions int) []Rule {
 	}
 	return []Rule{
 		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
-		{"tell how much is queued, for weir_queue_lag", each("CONSUMER.LIST", logStreams(partitions))},
 		{"say that work is done, goes on, or is for another", acks},
 		{"make a queue again that somebody deleted, and one for a tenant with too much work", consumers("CONSUMER.CREATE", partitions, ">")},
 		{"drop the queue of such a tenant", crowds(partitions)},
