@@ -126,8 +126,8 @@ func TestHeadersAreDescribed(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/execute", http.MethodPost))
-	require.Equal(t, []string{"Idempotency-Key", "Prefer"}, sent("/v1/plans", http.MethodPost))
+	require.Equal(t, []string{"Idempotency-Key", "Prefer", "Weir-Delay", "Weir-Not-Before"}, sent("/v1/execute", http.MethodPost))
+	require.Equal(t, []string{"Idempotency-Key", "Prefer", "Weir-Delay", "Weir-Not-Before"}, sent("/v1/plans", http.MethodPost))
 	require.Equal(t, []string{"Prefer"}, sent("/agents/run/sync", http.MethodPost))
 	require.Equal(t, []string{"Prefer"}, sent("/v1/agent-api", http.MethodPost))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/agents/run/stream", http.MethodPost))
