@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,15 +93,12 @@ func tellInit(env *environment, r natsconf.Report) error {
 	if len(r.Made) == 0 {
 		fmt.Fprintln(env.Out, "keys and certificates are as they were")
 	}
-	urls := ""
-	for i, s := range r.Servers {
-		if i > 0 {
-			urls += ","
-		}
-		urls += s.URL()
+	urls := make([]string, 0, len(r.Servers))
+	for _, s := range r.Servers {
+		urls = append(urls, s.URL())
 		fmt.Fprintf(env.Out, "server %s: nats-server -c %s/nats.conf\n", s.Name, natsconf.ServerDir(r.Dir, s.Name))
 	}
-	_, err := fmt.Fprintf(env.Out, "then: weir nats provision --nats %s --creds %s --ca %s\n", urls, natsconf.CredentialsFile(r.Dir, "provisioner"), natsconf.CAFile(r.Dir))
+	_, err := fmt.Fprintf(env.Out, "then: weir nats provision --nats %s --creds %s --ca %s\n", strings.Join(urls, ","), natsconf.CredentialsFile(r.Dir, "provisioner"), natsconf.CAFile(r.Dir))
 	return err
 }
 

@@ -27,9 +27,9 @@ func TestNATSInitAndTenant(t *testing.T) {
 	code, out, errs = runNATS(t, "init", dir, "--json")
 	require.Equal(t, exitOK, code, errs)
 	var r struct {
-		Partitions int
-		Store      int64
-		Made       []string
+		Partitions int      `json:"partitions"`
+		Store      int64    `json:"store"`
+		Made       []string `json:"made"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Equal(t, 2, r.Partitions)

@@ -126,7 +126,8 @@ about one, whose own pin goes before its entry's. Off takes it back.`,
 			if err != nil {
 				return err
 			}
-			req, route, said := schemas.OperationRequest{Target: t, State: args[0], Reason: reason}, schemas.RouteOperationsPin, ""
+			req, route := schemas.OperationRequest{Target: t, State: args[0], Reason: reason}, schemas.RouteOperationsPin
+			var said string
 			switch args[0] {
 			case schemas.PinOpen:
 				said = "pinned open: calls %s wait\n"

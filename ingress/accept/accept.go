@@ -171,7 +171,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 		return Accepted{}, err
 	}
 	if r.Refusal == nil {
-		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind)
+		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind) //nolint:contextcheck // what it has counted is for all who come
 	}
 	if r.Refusal != nil && action.IDSource == schemas.IDGenerated { // a new name joins nothing
 		return Accepted{}, r.Refusal

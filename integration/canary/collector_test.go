@@ -134,7 +134,7 @@ var spanText = map[string]*regexp.Regexp{
 	"gen_ai.response.model":          modelName,
 	"gen_ai.provider.name":           regexp.MustCompile(`^(any:any|slow:any|cut:any|spent:any|window:any|named:any|first|second|third|fourth|wire[.a-z]*|nobody|forged|inside|poison|unresolved|keyless|unpriced|talker)$`),
 	"gen_ai.response.finish_reasons": finishReason,
-	"error.type":                     regexp.MustCompile(`^[A-Z][A-Z_]{2,40}$`),
+	"error.type":                     regexp.MustCompile(`^([A-Z][A-Z_]{2,40}|_OTHER|[45][0-9]{2})$`),
 	"weir.action_id":                 regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`),
 	"weir.tenant":                    regexp.MustCompile(`^(owner|stranger|default)$`),
 	"weir.kind":                      regexp.MustCompile(`^[a-z]{3,8}$`),

@@ -20,7 +20,7 @@ import (
 )
 
 // TestCluster starts servers once, for all that can be seen on them.
-func TestCluster(t *testing.T) {
+func TestCluster(t *testing.T) { //nolint:paralleltest,tparallel // one after the other, on the same servers
 	t.Parallel()
 	s := start(t, "acme", "a.b")
 	made := s.provision(t, "acme", "a.b")
@@ -296,7 +296,7 @@ func (s *site) entrance(t *testing.T) {
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 	_, err = nats.Connect(s.url, ca, nats.UserInfo("serve", ""))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
-	_, err = nats.Connect(s.url, seed, ca, nats.Secure(&tls.Config{MaxVersion: tls.VersionTLS12})) //nolint:gosec // it must be refused
+	_, err = nats.Connect(s.url, seed, ca, nats.Secure(&tls.Config{MaxVersion: tls.VersionTLS12}))
 	require.Error(t, err)
 	_, err = broker.Open(t.Context(), broker.Config{URL: s.url, Creds: creds, Layout: layout})
 	require.ErrorContains(t, err, "certificate")

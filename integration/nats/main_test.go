@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +98,11 @@ func freePorts(t *testing.T, n int) []int {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, l.Close()) }()
-		all = append(all, l.Addr().(*net.TCPAddr).Port)
+		_, text, err := net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+		port, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		all = append(all, port)
 	}
 	return all
 }

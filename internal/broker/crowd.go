@@ -100,9 +100,9 @@ var (
 )
 
 // with is the table with one more crowd.
-func (t crowdTable) with(queue, tenant string, from uint64) (crowdTable, error) {
+func (t *crowdTable) with(queue, tenant string, from uint64) (crowdTable, error) {
 	if _, there := t.of(queue, tenant); there {
-		return t, errIsACrowd
+		return *t, errIsACrowd
 	}
 	taken := make(map[int]bool, len(t.Crowds))
 	for _, c := range t.Crowds {
@@ -112,32 +112,31 @@ func (t crowdTable) with(queue, tenant string, from uint64) (crowdTable, error) 
 	for i := range schemas.CrowdSlots {
 		slot := (int(t.rev%schemas.CrowdSlots) + i) % schemas.CrowdSlots
 		if !taken[slot] {
-			t.Crowds = append(slices.Clone(t.Crowds), crowd{Slot: slot, Tenant: tenant, Queue: queue, From: from})
-			return t, nil
+			more := crowd{Slot: slot, Tenant: tenant, Queue: queue, From: from}
+			return crowdTable{Crowds: append(slices.Clone(t.Crowds), more), rev: t.rev}, nil
 		}
 	}
-	return t, errCrowded
+	return *t, errCrowded
 }
 
 // until is the table with an end for a crowd.
-func (t crowdTable) until(c crowd, until uint64) (crowdTable, error) {
+func (t *crowdTable) until(c crowd, until uint64) (crowdTable, error) {
 	i := slices.IndexFunc(t.Crowds, c.same)
 	if i < 0 || t.Crowds[i].Until != 0 {
-		return t, errNoCrowd
+		return *t, errNoCrowd
 	}
-	t.Crowds = slices.Clone(t.Crowds)
-	t.Crowds[i].Until = max(until, c.From)
-	return t, nil
+	next := crowdTable{Crowds: slices.Clone(t.Crowds), rev: t.rev}
+	next.Crowds[i].Until = max(until, c.From)
+	return next, nil
 }
 
 // without is the table without a crowd that has an end.
-func (t crowdTable) without(c crowd) (crowdTable, error) {
+func (t *crowdTable) without(c crowd) (crowdTable, error) {
 	i := slices.IndexFunc(t.Crowds, c.same)
 	if i < 0 || t.Crowds[i].Until == 0 {
-		return t, errNoCrowd
+		return *t, errNoCrowd
 	}
-	t.Crowds = slices.Delete(slices.Clone(t.Crowds), i, i+1)
-	return t, nil
+	return crowdTable{Crowds: slices.Delete(slices.Clone(t.Crowds), i, i+1), rev: t.rev}, nil
 }
 
 // tenantToken is the tenant in a subject of the log, as it stands there.

@@ -46,7 +46,8 @@ func TestCrowdTable(t *testing.T) {
 
 func TestCrowdsAreBounded(t *testing.T) {
 	t.Parallel()
-	table, err := crowdTable{rev: 7}, error(nil)
+	table := crowdTable{rev: 7}
+	var err error
 	slots := map[int]bool{}
 	for _, tenant := range []string{"a", "b", "c", "d"} {
 		table, err = table.with("http", tenant, 1)

@@ -22,7 +22,7 @@ func (f *feed) heaviest() (tenant string, heavy bool) {
 	table := f.crowds.known.Load()
 	f.crew.mu.Lock()
 	defer f.crew.mu.Unlock()
-	if f.closing || f.behind < uint64(f.s.cfg.CrowdAfter) && f.crew.busy < f.crew.slots { //nolint:gosec // it is not negative
+	if f.closing || f.behind < uint64(f.s.cfg.CrowdAfter) && f.crew.busy < f.crew.slots {
 		return "", false
 	}
 	count := make(map[string]int)
@@ -53,19 +53,27 @@ func (k *crowds) look(ctx context.Context, f *feed) {
 	}
 	from := c.CachedInfo().Delivered.Stream + 1
 	err = k.change(ctx, func(t crowdTable) (crowdTable, error) { return t.with(f.durable, tenant, from) })
-	k.tell(ctx, f, "crowd opened", err)
+	if k.wrote(f, err) {
+		k.s.cfg.Logger.InfoContext(ctx, "crowd opened", k.about(f)...)
+	}
 }
 
-// tell notes a change of the record that this node made. That another was first, or that
-// there was nothing to change any more, is no news.
-func (k *crowds) tell(ctx context.Context, f *feed, event string, err error) {
+// wrote reports whether this node has made a change of the record. That another was first, or
+// that there was nothing to change any more, is no news.
+func (k *crowds) wrote(f *feed, err error) bool {
 	switch {
 	case err == nil:
-		k.s.cfg.Logger.InfoContext(ctx, event, "component", "broker", "stream", k.stream, "kind", string(f.kind))
+		return true
 	case errors.Is(err, fault.ErrFenced), errors.Is(err, errCrowded), errors.Is(err, errIsACrowd), errors.Is(err, errNoCrowd):
 	default:
 		f.warn("crowd_unwritten")
 	}
+	return false
+}
+
+// about is what the log tells of a crowd: its queue, and never the tenant.
+func (k *crowds) about(f *feed) []any {
+	return []any{"component", "broker", "stream", k.stream, "kind", string(f.kind)}
 }
 
 // leaveShare is the part of CrowdAfter down to which a crowd has to be worked off before it
@@ -111,12 +119,16 @@ func (k *crowds) reviewOne(ctx context.Context, f *feed, c crowd) {
 			return
 		}
 		err = k.change(ctx, func(t crowdTable) (crowdTable, error) { return t.until(c, last+1) })
-		k.tell(ctx, f, "crowd closing", err)
+		if k.wrote(f, err) {
+			k.s.cfg.Logger.InfoContext(ctx, "crowd closing", k.about(f)...)
+		}
 	case c.Until != 0 && k.drained(ctx, c, f, info):
 		if err = k.change(ctx, func(t crowdTable) (crowdTable, error) { return t.without(c) }); err == nil {
 			_ = k.s.b.js.DeleteConsumer(ctx, k.stream, schemas.CrowdQueue(c.Slot)) // what is left of it is dropped when it is needed
 		}
-		k.tell(ctx, f, "crowd closed", err)
+		if k.wrote(f, err) {
+			k.s.cfg.Logger.InfoContext(ctx, "crowd closed", k.about(f)...)
+		}
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 }
 
 // crowdsOf is what follows the crowds of a stream; nil: the subscriber is closed.
-func (s *Subscriber) crowdsOf(ctx context.Context, stream string) *crowds {
+func (s *Subscriber) crowdsOf(ctx context.Context, stream string) *crowds { //nolint:contextcheck // what it starts lives as long as the subscriber
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -142,7 +142,7 @@ func (s *Subscriber) crowdsOf(ctx context.Context, stream string) *crowds {
 		s.crowds[stream] = k
 		k.start(ctx)
 		life := s.b.life
-		s.keeps.Go(func() { k.keep(life, s.over) }) //nolint:contextcheck // it lives as long as the subscriber
+		s.keeps.Go(func() { k.keep(life, s.over) })
 	}
 	return k
 }

@@ -49,9 +49,10 @@ func decodeAccount(data []byte) (account, bool) {
 }
 
 // clone is a copy that shares nothing.
-func (a account) clone() account {
-	a.Seats = maps.Clone(a.Seats)
-	return a
+func (a *account) clone() account {
+	c := *a
+	c.Seats = maps.Clone(a.Seats)
+	return c
 }
 
 // free is how many calls at a time nobody has taken.

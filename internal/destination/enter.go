@@ -100,7 +100,7 @@ func (b *Book) Enter(ctx context.Context, c Call) (*Turn, *Held, error) {
 	if pin == "" {
 		held, err := b.probe(ctx, t, &c)
 		if held != nil || err != nil {
-			t.Leave()
+			t.Leave() //nolint:contextcheck // it is given back whatever becomes of the call
 			return nil, held, err
 		}
 	}

@@ -25,7 +25,6 @@ type gate struct {
 	used   int // of them
 	calls  int // drawn, and not used yet
 	stale  time.Time
-	idle   time.Time     // since when not all seats are used
 	left   chan struct{} // closed, and replaced, whenever a seat is free again
 	asleep sleepers
 

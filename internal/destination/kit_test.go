@@ -61,7 +61,7 @@ func call(id string) Call {
 	}
 }
 
-func (c Call) limited(l Limits) Call {
+func limited(c Call, l Limits) Call {
 	c.Limits = l
 	return c
 }

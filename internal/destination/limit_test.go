@@ -28,7 +28,7 @@ func TestRateIsShared(t *testing.T) {
 		}
 		var line []waiting
 		for n := range 50 {
-			turn, held, err := nodes[n%2].Enter(t.Context(), call("x").limited(limits))
+			turn, held, err := nodes[n%2].Enter(t.Context(), limited(call("x"), limits))
 			require.NoError(t, err)
 			if held == nil {
 				turn.Leave()
@@ -42,7 +42,7 @@ func TestRateIsShared(t *testing.T) {
 		assert.Len(t, begun, 10, "a second's worth may begin at once")
 		for _, w := range line {
 			time.Sleep(time.Until(w.at))
-			c := call("x").limited(limits)
+			c := limited(call("x"), limits)
 			c.Booked = w.at
 			nodes[(w.n+1)%2].enters(t, c).Leave() // whoever takes it up
 			begun = append(begun, time.Since(start))
@@ -60,7 +60,7 @@ func TestFarFromTheLimit(t *testing.T) {
 		shared := shelf.New()
 		n := join(t, "a", shelf.New(), shared, Config{})
 		for range 800 {
-			n.enters(t, call("x").limited(Limits{Count: 1000, Per: time.Second, Concurrency: 100})).Leave()
+			n.enters(t, limited(call("x"), Limits{Count: 1000, Per: time.Second, Concurrency: 100})).Leave()
 		}
 		assert.LessOrEqual(t, shared.Written(), 10)
 		before := shared.Written()
@@ -77,15 +77,15 @@ func TestBookedTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := join(t, "a", shelf.New(), nil, Config{})
 		limits := Limits{Count: 1, Per: time.Minute}
-		n.enters(t, call("x").limited(limits)).Leave()
-		first := n.waits(t, call("y").limited(limits), schemas.WaitLimit)
+		n.enters(t, limited(call("x"), limits)).Leave()
+		first := n.waits(t, limited(call("y"), limits), schemas.WaitLimit)
 		assert.Equal(t, time.Minute, time.Until(first.Until).Round(time.Millisecond))
-		short := call("z").limited(limits)
+		short := limited(call("z"), limits)
 		short.Deadline = time.Now().Add(30 * time.Second)
 		held := n.waits(t, short, schemas.WaitLimit)
 		assert.False(t, held.Booked)
 		time.Sleep(2 * time.Minute)
-		late := call("y").limited(limits)
+		late := limited(call("y"), limits)
 		late.Booked = first.Until
 		n.enters(t, late).Leave() // it has its turn like everybody else
 		n.waits(t, late, schemas.WaitLimit)
@@ -100,24 +100,24 @@ func TestSeatsAreShared(t *testing.T) {
 		shared, operations := shelf.New(), shelf.New()
 		limits := Limits{Concurrency: 3}
 		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
-		one, two := a.enters(t, call("1").limited(limits)), a.enters(t, call("2").limited(limits))
-		three := b.enters(t, call("3").limited(limits))
-		a.waits(t, call("4").limited(limits), schemas.WaitCapacity)
-		b.waits(t, call("5").limited(limits), schemas.WaitCapacity)
+		one, two := a.enters(t, limited(call("1"), limits)), a.enters(t, limited(call("2"), limits))
+		three := b.enters(t, limited(call("3"), limits))
+		a.waits(t, limited(call("4"), limits), schemas.WaitCapacity)
+		b.waits(t, limited(call("5"), limits), schemas.WaitCapacity)
 		one.Leave()
 		one.Leave()
 		synctest.Wait()
 		assert.NotEmpty(t, append(a.ids(), b.ids()...), "somebody who waits is woken")
-		again := b.enters(t, call("5").limited(limits))
-		a.waits(t, call("4").limited(limits), schemas.WaitCapacity)
+		again := b.enters(t, limited(call("5"), limits))
+		a.waits(t, limited(call("4"), limits), schemas.WaitCapacity)
 		for _, turn := range []*Turn{two, three, again} {
 			turn.Leave()
 		}
 		synctest.Wait()
 		for _, id := range []string{"6", "7", "8"} {
-			defer a.enters(t, call(id).limited(limits)).Leave()
+			defer a.enters(t, limited(call(id), limits)).Leave()
 		}
-		b.waits(t, call("9").limited(limits), schemas.WaitCapacity)
+		b.waits(t, limited(call("9"), limits), schemas.WaitCapacity)
 	})
 }
 
@@ -129,19 +129,19 @@ func TestSeatsOfTheDead(t *testing.T) {
 		limits := Limits{Concurrency: 2}
 		dead := New(operations, shared, Config{Worker: "dead"}) // it was never started, and renews nothing
 		for range 2 {
-			_, held, err := dead.Enter(t.Context(), call("1").limited(limits))
+			_, held, err := dead.Enter(t.Context(), limited(call("1"), limits))
 			require.NoError(t, err)
 			require.Nil(t, held)
 		}
 		b := join(t, "b", operations, shared, Config{})
-		b.waits(t, call("2").limited(limits), schemas.WaitCapacity)
+		b.waits(t, limited(call("2"), limits), schemas.WaitCapacity)
 		time.Sleep(10*time.Second + time.Millisecond)
-		turn := b.enters(t, call("2").limited(limits))
+		turn := b.enters(t, limited(call("2"), limits))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		c := join(t, "c", operations, shared, Config{})
-		defer c.enters(t, call("3").limited(limits)).Leave()
-		c.waits(t, call("4").limited(limits), schemas.WaitCapacity)
+		defer c.enters(t, limited(call("3"), limits)).Leave()
+		c.waits(t, limited(call("4"), limits), schemas.WaitCapacity)
 		turn.Leave()
 	})
 }
@@ -152,14 +152,14 @@ func TestAloneSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := join(t, "a", shelf.New(), nil, Config{})
 		limits := Limits{Concurrency: 1}
-		turn := n.enters(t, call("1").limited(limits))
+		turn := n.enters(t, limited(call("1"), limits))
 		for _, id := range []string{"2", "3", "4"} {
-			n.waits(t, call(id).limited(limits), schemas.WaitCapacity)
+			n.waits(t, limited(call(id), limits), schemas.WaitCapacity)
 		}
 		turn.Leave()
 		synctest.Wait()
 		assert.Equal(t, []string{"2"}, n.ids())
-		turn = n.enters(t, call("2").limited(limits))
+		turn = n.enters(t, limited(call("2"), limits))
 		turn.Leave()
 		synctest.Wait()
 		assert.Equal(t, []string{"2", "3"}, n.ids())
@@ -173,10 +173,10 @@ func TestStoreAway(t *testing.T) {
 		shared := shelf.New()
 		n := join(t, "a", shelf.New(), shared, Config{})
 		shared.Away(true)
-		_, _, err := n.Enter(t.Context(), call("1").limited(Limits{Concurrency: 1}))
+		_, _, err := n.Enter(t.Context(), limited(call("1"), Limits{Concurrency: 1}))
 		require.Error(t, err)
 		n.enters(t, call("2")).Leave()
 		shared.Away(false)
-		n.enters(t, call("1").limited(Limits{Concurrency: 1})).Leave()
+		n.enters(t, limited(call("1"), Limits{Concurrency: 1})).Leave()
 	})
 }

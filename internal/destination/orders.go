@@ -107,12 +107,12 @@ func (o *orders) sleep(then *standing, ref schemas.Ref, until time.Time) {
 	o.asleep.add(ref, until, o.book.cfg.Now())
 }
 
-// pin is how a call's destination is pinned; the destination's own pin goes before its
+// about is whether a call is paused, and how its destination is pinned; the destination's own pin goes before its
 // entry's, and open before closed.
 func (s *standing) about(c *Call) (paused bool, pin string) {
 	best := 0
 	for _, op := range s.all {
-		weight := 0
+		var weight int
 		switch {
 		case op.Entry != "" && op.Entry == c.Entry:
 			weight = 1

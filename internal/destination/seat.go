@@ -63,7 +63,7 @@ func (b *Book) keep(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			b.part()
+			b.part() //nolint:contextcheck // the context has ended
 			return
 		}
 		b.count()

@@ -38,7 +38,7 @@ func (t *Turn) Well(ctx context.Context) {
 		return h.well()
 	})
 	if err == nil && changed && was {
-		t.tell(ctx, "destination is called again")
+		t.book.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "destination is called again", t.about()...)
 	}
 }
 
@@ -71,7 +71,7 @@ func (t *Turn) Failed(ctx context.Context) {
 		return done
 	})
 	if err == nil && changed && is && !was {
-		t.tell(ctx, "destination left alone after failures")
+		t.book.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "destination left alone after failures", t.about()...)
 	}
 }
 
@@ -87,7 +87,7 @@ func (t *Turn) Asked(ctx context.Context, until time.Time) {
 	}
 	changed, err := t.book.share(ctx, t.place, func(h *health, _ time.Time) bool { return h.ask(until) })
 	if err == nil && changed && wait > time.Second {
-		t.tell(ctx, "destination asked to be left alone")
+		t.book.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "destination asked to be left alone", t.about()...)
 	}
 }
 
@@ -106,6 +106,7 @@ func (t *Turn) Leave() {
 	})
 }
 
-func (t *Turn) tell(ctx context.Context, event string) {
-	t.book.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, event, slog.String("component", "destination"), slog.String("entry", t.place.entry))
+// about is what the log tells of a destination.
+func (t *Turn) about() []slog.Attr {
+	return []slog.Attr{slog.String("component", "destination"), slog.String("entry", t.place.entry)}
 }

@@ -16,7 +16,7 @@ import (
 // follow makes one attempt and the redirects that its entry allows, each
 // decided, dialled and written down by itself. The turn is that of the first.
 func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int, turn *destination.Turn) error {
-	defer turn.Leave()
+	defer turn.Leave() //nolint:contextcheck // it is given back whatever becomes of the call
 	var last made
 	var held time.Time // since when traffic rules may hold the hop back
 	for hop := 0; ; {

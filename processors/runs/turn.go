@@ -92,7 +92,7 @@ func (t *turn) sent() bool {
 // faulty reports whether a call ended in a way that speaks of the agent, not of
 // the run.
 func faulty(res *schemas.Attempted) bool {
-	return call.Faulty(res) && !(res.Code == "" && noSuchRoute(res.Status))
+	return call.Faulty(res) && (res.Code != "" || !noSuchRoute(res.Status))
 }
 
 // seconds rounds up.

@@ -99,7 +99,7 @@ func (w *writer) line(format string, args ...any) {
 	if strings.HasPrefix(text, "}") || strings.HasPrefix(text, "]") {
 		w.depth--
 	}
-	w.WriteString(strings.Repeat("  ", w.depth) + text + "\n")
+	_, _ = w.WriteString(strings.Repeat("  ", w.depth) + text + "\n") // a builder takes everything
 	if strings.HasSuffix(text, "{") || strings.HasSuffix(text, "[") {
 		w.depth++
 	}

@@ -2,6 +2,7 @@
 package shelf
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -78,7 +79,7 @@ func (s *Shelf) Read(_ context.Context, after uint64, limit int) ([]schemas.Reco
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b schemas.Record) int { return int(a.Seq) - int(b.Seq) })
+	slices.SortFunc(all, func(a, b schemas.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all[:min(limit, len(all))], nil
 }
 

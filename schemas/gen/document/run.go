@@ -71,7 +71,7 @@ func runStream() object {
 		"description": "As the other route, with the run's events for an answer. The stream may be cut: the same body with Last-Event-ID goes on after that event, on any node. " +
 			"So does GET /v1/actions/{id}/events, whose ids are the same.",
 		"tags":        []any{"runs"},
-		"parameters":  []any{parameter("LastEventID")},
+		"parameters":  []any{parameter("LastEventID"), parameter("Delay"), parameter("NotBefore")},
 		"requestBody": runRequest(),
 		"responses": refusals(object{
 			"200": object{
