@@ -110,7 +110,7 @@ func (b *Broker) asked(ctx context.Context, ask func(context.Context) error) err
 		return err
 	case e := <-heard:
 		cancel()
-		<-done // that its context has ended
+		<-done //nolint:errcheck // that its context has ended
 		return e
 	}
 }
