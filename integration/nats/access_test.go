@@ -25,13 +25,13 @@ func TestCluster(t *testing.T) { //nolint:tparallel // one after the other, on t
 	s := start(t, "acme", "a.b")
 	made := s.provision(t, "acme", "a.b")
 	require.Equal(t, broker.ThingMade, made[0].Did)
-	t.Run("provisioned again", s.provisionedAgain) //nolint:paralleltest // one after the other, on the same servers
-	t.Run("roles work", s.rolesWork) //nolint:paralleltest // one after the other, on the same servers
-	t.Run("roles are bounded", s.rolesAreBounded) //nolint:paralleltest // one after the other, on the same servers
-	t.Run("tenants are apart", s.tenantsAreApart) //nolint:paralleltest // one after the other, on the same servers
+	t.Run("provisioned again", s.provisionedAgain)        //nolint:paralleltest // one after the other, on the same servers
+	t.Run("roles work", s.rolesWork)                      //nolint:paralleltest // one after the other, on the same servers
+	t.Run("roles are bounded", s.rolesAreBounded)         //nolint:paralleltest // one after the other, on the same servers
+	t.Run("tenants are apart", s.tenantsAreApart)         //nolint:paralleltest // one after the other, on the same servers
 	t.Run("only by TLS and with credentials", s.entrance) //nolint:paralleltest // one after the other, on the same servers
-	t.Run("what is missing is named", s.missing) //nolint:paralleltest // one after the other, on the same servers
-	t.Run("programs", s.programs) //nolint:paralleltest // one after the other, on the same servers
+	t.Run("what is missing is named", s.missing)          //nolint:paralleltest // one after the other, on the same servers
+	t.Run("programs", s.programs)                         //nolint:paralleltest // one after the other, on the same servers
 }
 
 func (s *site) provisionedAgain(t *testing.T) {
