@@ -16,7 +16,7 @@ const (
 	pageActions = 128
 	pageSize    = 1 << 20
 	// leisure is how many times as long as a page took the walk rests behind it, so that
-	// it takes a tenth of one processor at most, however much there is to look at.
+	// it takes a tenth of one processor a partition at most, however much there is to look at.
 	leisure = 9
 )
 
