@@ -2,7 +2,7 @@ package broker
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"strings"
 
 	"weir/schemas"
@@ -17,37 +17,22 @@ func (b *Broker) Lag(ctx context.Context) (map[schemas.Kind]uint64, error) {
 	for _, k := range schemas.Kinds() {
 		lag[k] = 0
 	}
-	for p := range b.cfg.Layout.Partitions {
-		if err := b.lagOf(ctx, schemas.LogStream(p), lag); err != nil {
-			return nil, fmt.Errorf("consumers of %s: %w", schemas.LogStream(p), wrap(err))
+	err := b.eachQueue(ctx, func(_ string, q queue) error {
+		if kind := kindOfFilter(q.filter); kind != "" {
+			lag[kind] += q.waits + uint64(max(0, q.NumAckPending))
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return lag, nil
 }
 
-// lagOf adds that of one partition, as far as it is of kinds that are known.
-func (b *Broker) lagOf(ctx context.Context, stream string, lag map[schemas.Kind]uint64) error {
-	s, err := b.js.Stream(ctx, stream)
-	if err != nil {
-		return err
-	}
-	queues := s.ListConsumers(ctx)
-	for q := range queues.Info() {
-		kind := kindOf(q.Name)
-		if strings.HasPrefix(q.Name, schemas.CrowdPrefix) {
-			kind = kindOfFilter(filterOf(q.Config))
-		}
-		if _, known := lag[kind]; known {
-			lag[kind] += q.NumPending + uint64(max(0, q.NumAckPending))
-		}
-	}
-	return queues.Err()
-}
-
-// kindOfFilter is the kind whose work a queue's filter covers.
+// kindOfFilter is the kind whose work a queue's filter covers; empty: none that is known.
 func kindOfFilter(filter string) schemas.Kind {
 	parts := strings.Split(filter, ".")
-	if len(parts) != 8 {
+	if len(parts) != 8 || !slices.Contains(schemas.Kinds(), schemas.Kind(parts[5])) {
 		return ""
 	}
 	return schemas.Kind(parts[5])

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,10 @@ import (
 // log's own count. What waits for a retry, for somebody, or to begin is not among them.
 func (b *Broker) Waiting(ctx context.Context) (uint64, error) {
 	n := uint64(0)
-	err := b.eachQueue(ctx, func(_ string, q *jetstream.ConsumerInfo) error {
-		n += q.NumPending
+	err := b.eachQueue(ctx, func(_ string, q queue) error {
+		if q.isNew() {
+			n += q.waits
+		}
 		return nil
 	})
 	return n, err
@@ -28,46 +31,90 @@ func (b *Broker) Waiting(ctx context.Context) (uint64, error) {
 // waiting, and the server's looking through that.
 func (b *Broker) WaitingOf(ctx context.Context, tenant string) (uint64, error) {
 	token, n := schemas.EscapeToken(tenant), uint64(0)
-	err := b.eachQueue(ctx, func(stream string, q *jetstream.ConsumerInfo) error {
-		filter := crowd{Tenant: token}.filter(filterOf(q.Config))
+	err := b.eachQueue(ctx, func(stream string, q queue) error {
 		switch {
-		case q.NumPending == 0:
+		case !q.isNew() || q.waits == 0:
 			return nil
-		case strings.HasPrefix(q.Name, schemas.CrowdPrefix):
-			if filter == filterOf(q.Config) { // its own
-				n += q.NumPending
+		case q.crowd:
+			if tenantToken(q.filter) == token {
+				n += q.waits
 			}
 			return nil
 		}
-		own, err := b.count(ctx, stream, filter, q.Delivered.Stream+1)
-		n += min(own, q.NumPending)
+		own := crowd{Tenant: token}.filter(q.filter)
+		if slices.Contains(q.crowds, own) {
+			return nil // the crowd's consumer tells
+		}
+		waits, err := b.count(ctx, stream, own, q.Delivered.Stream+1)
+		n += min(waits, q.waits)
 		return err
 	})
 	return n, err
 }
 
-// eachQueue shows the consumers of new actions, those of crowds too.
-func (b *Broker) eachQueue(ctx context.Context, show func(stream string, q *jetstream.ConsumerInfo) error) error {
+// queue is a consumer of work, for all tenants or for one.
+type queue struct {
+	*jetstream.ConsumerInfo
+
+	filter string
+	crowd  bool
+	crowds []string // the filters of the crowds that were handed over from it
+	// waits is how many messages wait in it to be worked on. What it has yet to pass over
+	// waits in a crowd, and is not among them.
+	waits uint64
+}
+
+func (q queue) isNew() bool { return strings.HasSuffix(q.filter, "."+string(schemas.TailAccepted)) }
+
+// eachQueue shows the consumers of all partitions.
+func (b *Broker) eachQueue(ctx context.Context, show func(stream string, q queue) error) error {
 	for p := range b.cfg.Layout.Partitions {
 		stream := schemas.LogStream(p)
-		s, err := b.js.Stream(ctx, stream)
-		if err != nil {
-			return fmt.Errorf("consumers of %s: %w", stream, wrap(err))
-		}
-		queues := s.ListConsumers(ctx)
-		for q := range queues.Info() {
-			if err == nil && strings.HasSuffix(filterOf(q.Config), "."+string(schemas.TailAccepted)) {
+		all, err := b.queues(ctx, stream)
+		for _, q := range all {
+			if err == nil {
 				err = show(stream, q)
 			}
 		}
-		if err == nil {
-			err = wrap(queues.Err())
-		}
 		if err != nil {
-			return fmt.Errorf("consumers of %s: %w", stream, err)
+			return fmt.Errorf("consumers of %s: %w", stream, wrap(err))
 		}
 	}
 	return nil
+}
+
+// queues are the consumers of one partition. Where no tenant has one of its own that takes
+// one request a few hundred of them, else one more for each such tenant.
+func (b *Broker) queues(ctx context.Context, stream string) (all []queue, _ error) {
+	s, err := b.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	list := s.ListConsumers(ctx)
+	for info := range list.Info() {
+		all = append(all, queue{ConsumerInfo: info, filter: filterOf(info.Config), crowd: strings.HasPrefix(info.Name, schemas.CrowdPrefix), waits: info.NumPending})
+	}
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if !c.crowd {
+			continue
+		}
+		for i := range all {
+			q := &all[i]
+			if q.crowd || (crowd{Tenant: tenantToken(c.filter)}).filter(q.filter) != c.filter {
+				continue
+			}
+			passes, err := b.count(ctx, stream, c.filter, q.Delivered.Stream+1)
+			if err != nil {
+				return nil, err
+			}
+			q.waits -= min(passes, q.waits)
+			q.crowds = append(q.crowds, c.filter)
+		}
+	}
+	return all, nil
 }
 
 // count is how many messages there are under a filter from a sequence on: the server says of
