@@ -44,16 +44,23 @@ func (a *App) trace(c *gin.Context) {
 	if span == nil {
 		return
 	}
+	panics := true
+	defer func() {
+		status, action := c.Writer.Status(), c.Writer.Header().Get("Weir-Action-Id")
+		switch {
+		case panics:
+			status = http.StatusInternalServerError
+		case action == "" && status == http.StatusOK && strings.HasPrefix(c.FullPath(), "/v1/actions/:id"):
+			action = c.Param("id") // there is one of that name
+		}
+		a.traced.Add(1)
+		context.AfterFunc(ctx, func() {
+			span.End(status, action)
+			a.traced.Done()
+		})
+	}()
 	c.Next()
-	status, action := c.Writer.Status(), c.Writer.Header().Get("Weir-Action-Id")
-	if action == "" && status == http.StatusOK && strings.HasPrefix(c.FullPath(), "/v1/actions/:id") {
-		action = c.Param("id") // there is one of that name
-	}
-	a.traced.Add(1)
-	context.AfterFunc(ctx, func() {
-		span.End(status, action)
-		a.traced.Done()
-	})
+	panics = false
 }
 
 // probes tells the routes that machines ask every few seconds, and nobody for an action.

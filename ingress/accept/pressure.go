@@ -52,6 +52,7 @@ type Pressure struct {
 type gauge struct {
 	count, since uint64 // since: accepted here and not in count
 	at           time.Time
+	known        time.Time // when it was counted last
 	asked        time.Time
 	busy         bool
 }
@@ -78,6 +79,9 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renew(&p.all, p.queue.Waiting)
+	if p.all.unknown(p.cfg.Now()) {
+		return nil
+	}
 	if most := p.cfg.Queued; most > 0 && p.all.now() >= most {
 		return refused(schemas.QueueFull, "too many actions wait for a worker, nothing was stored; try again later")
 	}
@@ -93,7 +97,7 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 	}
 	g.asked = p.cfg.Now()
 	p.renew(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) })
-	if g.now() >= most {
+	if !g.unknown(p.cfg.Now()) && g.now() >= most {
 		return refused(schemas.RateLimited, "too many actions of this tenant wait for a worker, nothing was stored; try again later")
 	}
 	return nil
@@ -116,8 +120,8 @@ func (p *Pressure) Took(tenant string) {
 	}
 }
 
-// renew has a count made that is old. A count that fails leaves the old one: a log that does
-// not answer refuses by itself. The caller holds mu.
+// renew has a count made that is old. One that fails leaves the old one, for as long as that
+// is worth anything: a log that does not answer refuses by itself. The caller holds mu.
 func (p *Pressure) renew(g *gauge, count func(context.Context) (uint64, error)) {
 	begun := p.cfg.Now()
 	if g.busy || begun.Sub(g.at) < pressureAge {
@@ -132,16 +136,28 @@ func (p *Pressure) renew(g *gauge, count func(context.Context) (uint64, error)) 
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		g.busy = false
-		// A count that took long is not made again at once.
-		g.at = begun.Add(max(p.cfg.Now().Sub(begun), 0) * costly)
+		now := p.cfg.Now()
+		g.at = now
 		if err == nil {
-			g.count, g.since = n, g.since-before
+			// A count that took long is not made again at once.
+			g.at = begun.Add(min(max(now.Sub(begun), 0)*costly, costliest))
+			g.count, g.since, g.known = n, g.since-before, now
 		}
 	}()
 }
 
-// costly is how many times as long as a count took nobody counts again.
-const costly = 10
+const (
+	// costly is how many times as long as a count took nobody counts again, and costliest
+	// the most of that.
+	costly    = 10
+	costliest = 5 * time.Second
+	// pressureUnknown is when a count is too old to refuse anything by.
+	pressureUnknown = 30 * time.Second
+)
+
+// unknown reports whether no count has been made for so long that what was accepted since
+// says nothing of what waits.
+func (g *gauge) unknown(now time.Time) bool { return now.Sub(g.known) > pressureUnknown }
 
 // tidy forgets the tenants that have not asked for long. The caller holds mu.
 func (p *Pressure) tidy() {

@@ -22,8 +22,9 @@ const (
 	// crowdPoll is how often the record is read without being told of a change.
 	crowdPoll = 5 * time.Second
 	// crowdForgotten is when the server drops the consumer of a crowd that nobody asks
-	// for work. It is made again from the record by the next worker.
-	crowdForgotten = time.Hour
+	// for work: one that was left behind would be counted as waiting work. That of a crowd
+	// is made again from the record by the next worker.
+	crowdForgotten = time.Minute
 )
 
 // crowds follows the record of one partition and does what it asks for: each node on its

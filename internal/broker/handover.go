@@ -103,8 +103,11 @@ func (k *crowds) queue(durable string) *feed {
 
 func (k *crowds) reviewOne(ctx context.Context, f *feed, c crowd) {
 	found, err := k.s.b.js.Consumer(ctx, k.stream, schemas.CrowdQueue(c.Slot))
+	if isGone(err) {
+		k.mend(ctx, f, c)
+	}
 	if err != nil {
-		return // the feed makes it again
+		return
 	}
 	info := found.CachedInfo()
 	if !c.is(info.Config, f.config) {

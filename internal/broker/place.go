@@ -2,7 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"weir/internal/fault"
 )
 
 const (
@@ -21,8 +24,8 @@ const (
 //
 // The place is moved to the newest record as of the look before, and only where nothing has
 // been given out since that look although the feed had asked, and nothing is left to be
-// given out or acknowledged: two words of two parties that no message lies before it. What
-// came behind it is given out as ever, and once more if it was already on its way. What
+// given out or acknowledged. On a cluster the stream's leader must say so too: the queue's may
+// be at a server that has not seen all that is stored. What came behind it is given out as ever, and once more if it was already on its way. What
 // fails is left for the next look.
 func (f *feed) keepPlace() {
 	f.crew.mu.Lock()
@@ -61,6 +64,12 @@ func (f *feed) movePlace(ctx context.Context, to uint64) {
 	done := info.NumPending == 0 && info.NumAckPending == 0 && info.AckFloor.Stream == seen
 	if !done || seen == 0 || seen+f.s.cfg.PlaceBehind > to { // a queue that never gave anything out is found empty at once
 		return
+	}
+	if f.s.b.cfg.Replicas > 1 {
+		next, err := f.s.b.Next(ctx, f.stream, filterOf(f.config), seen+1)
+		if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
+			return
+		}
 	}
 	if _, err := f.s.b.js.ResetConsumerToSequence(ctx, f.stream, f.durable, to+1); err != nil {
 		f.warn("place_not_moved")

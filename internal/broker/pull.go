@@ -138,12 +138,15 @@ func (f *feed) watch() {
 
 // restore makes the consumer again if somebody deleted it. It then starts with
 // the oldest message that the stream holds: a handler finds those done that
-// were done before.
+// were done before. A crowd's is made by who has read the record: see review.
 func (f *feed) restore() error {
 	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
 	defer cancel()
 	_, err := f.s.b.js.Consumer(ctx, f.stream, f.durable)
 	if !isGone(err) {
+		return wrap(err)
+	}
+	if f.crowd != nil {
 		return wrap(err)
 	}
 	if _, err = f.s.b.js.CreateOrUpdateConsumer(ctx, f.stream, f.config); err == nil {

@@ -28,7 +28,7 @@ type gate struct {
 	left   chan struct{} // closed, and replaced, whenever a seat is free again
 	asleep sleepers
 
-	storing sync.Mutex // one write of this process at a time
+	storing single // one write of this process at a time
 }
 
 // fresh is how long calls that were drawn together may be kept: what is older would come
@@ -43,9 +43,12 @@ func (b *Book) gate(entry string, l Limits) *gate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.limits != l {
+		if g.limits.Count > 0 && (l.Count == 0 || g.account.Next > b.cfg.Now().Add(time.Hour).UnixMicro()) {
+			g.account.Next = 0 // what was booked under another limit, and not before this process knew of any
+		}
 		g.limits, g.calls = l, 0
-		if l.Count == 0 || g.account.Next > b.cfg.Now().Add(time.Hour).UnixMicro() {
-			g.account.Next = 0 // what was booked under another limit
+		if l.Concurrency > 0 {
+			g.seats = min(g.seats, max(g.used, l.Concurrency))
 		}
 	}
 	return g
@@ -56,7 +59,7 @@ func (b *Book) gateOf(entry string) *gate {
 	defer b.mu.Unlock()
 	g := b.gates[entry]
 	if g == nil {
-		g = &gate{key: gateKey(entry), entry: entry, left: make(chan struct{}), account: account{V: accountVersion, Entry: entry}}
+		g = &gate{key: gateKey(entry), entry: entry, storing: newSingle(), left: make(chan struct{}), account: account{V: accountVersion, Entry: entry}}
 		b.gates[entry] = g
 	}
 	return g
@@ -140,7 +143,7 @@ func (g *gate) take(seat, rate bool, now time.Time) bool {
 	if rate && now.After(g.stale) {
 		g.calls = 0
 	}
-	if seat && g.used >= g.seats || rate && g.calls == 0 {
+	if seat && (g.used >= g.seats || g.used >= g.limits.Concurrency) || rate && g.calls == 0 {
 		return false
 	}
 	if seat {
@@ -162,6 +165,9 @@ func (b *Book) want(g *gate, a *account, c *Call, seat, rate bool, now time.Time
 	g.mu.Lock()
 	limits, used, seats, left := g.limits, g.used, g.seats, g.left
 	g.mu.Unlock()
+	if seat && used >= limits.Concurrency { // it was more, and what began then goes on
+		return got, false, &shortage{why: schemas.WaitCapacity, left: left}
+	}
 	if seat && used >= seats {
 		free := a.free(limits.Concurrency, now)
 		if own, ok := a.Seats[b.cfg.Worker]; !ok || own.N < seats { // the lease was lost

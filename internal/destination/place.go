@@ -26,7 +26,7 @@ type place struct {
 	asleep   sleepers
 	used     time.Time
 
-	storing sync.Mutex // one write of this process at a time
+	storing single // one write of this process at a time
 }
 
 const (
@@ -54,7 +54,7 @@ func (b *Book) place(entry, destination string) *place {
 	p := b.places[id]
 	if p == nil {
 		b.forget()
-		p = &place{key: placeKey(entry, destination), entry: entry, destination: destination, changed: make(chan struct{})}
+		p = &place{key: placeKey(entry, destination), entry: entry, destination: destination, storing: newSingle(), changed: make(chan struct{})}
 		p.health = health{V: healthVersion, Entry: entry, Destination: destination}
 		b.places[id] = p
 	}
@@ -151,13 +151,25 @@ func (b *Book) share(ctx context.Context, p *place, do func(h *health, now time.
 			b.adopt(p, h, seq)
 			return true, nil
 		case try == shareTries || ctx.Err() != nil || !errors.Is(err, fault.ErrFenced) && !errors.Is(err, fault.ErrUnavailable):
-			return false, err
+			return b.here(p, do), err
 		}
 		if err := b.look(ctx, p); err != nil {
-			return false, err
+			return b.here(p, do), err
 		}
 		pause(ctx, try)
 	}
+}
+
+// here changes what this process knows of a place, where the others cannot be told.
+func (b *Book) here(p *place, do func(h *health, now time.Time) bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.health
+	changed := do(&h, b.cfg.Now())
+	if changed {
+		b.turn(p, h)
+	}
+	return changed
 }
 
 // pause lets those come apart who want to write the same.

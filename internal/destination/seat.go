@@ -16,7 +16,9 @@ func (b *Book) release(g *gate) {
 	g.used--
 	g.leave()
 	if b.shared == nil {
-		b.wakers.wake(g.asleep.take(1, now))
+		if g.used < g.limits.Concurrency {
+			b.wakers.wake(g.asleep.take(1, now))
+		}
 		return
 	}
 	if g.account.free(g.limits.Concurrency, now) == 0 && g.trim() {

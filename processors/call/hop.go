@@ -16,7 +16,9 @@ import (
 // follow makes one attempt and the redirects that its entry allows, each
 // decided, dialled and written down by itself. The turn is that of the first.
 func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int, turn *destination.Turn) error {
-	defer turn.Leave() //nolint:contextcheck // it is given back whatever becomes of the call
+	first := turn
+	defer first.Leave()             //nolint:contextcheck // it is given back whatever becomes of the call
+	defer func() { turn.Leave() }() //nolint:contextcheck // so is the last hop's
 	var last made
 	var held time.Time // since when traffic rules may hold the hop back
 	for hop := 0; ; {
@@ -49,6 +51,9 @@ func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int, 
 			return err
 		case !p.Valid():
 			return c.refuseHop(ctx, t, last.try, decision)
+		}
+		if turn != first {
+			turn.Leave() //nolint:contextcheck // as above
 		}
 		if turn, err = c.enterHop(ctx, t, p); err != nil {
 			return err

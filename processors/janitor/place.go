@@ -105,8 +105,8 @@ func (p *partition) renew(ctx context.Context) error {
 	return nil
 }
 
-// keep has an action looked at again when it is due. Of those for which there is no room
-// the first is where to walk from once more.
+// keep has an action looked at again when it is due. Those that are due soonest are kept; of
+// those for which there is no room the first is where to walk from once more.
 func (p *partition) keep(o open) {
 	p.dirty = true
 	at, known := slices.BinarySearchFunc(p.Open, o, bySeq)
@@ -115,13 +115,27 @@ func (p *partition) keep(o open) {
 		p.Open[at] = o
 	case len(p.Open) < p.cfg.Most:
 		p.Open = slices.Insert(p.Open, at, o)
-	case p.Anew == nil:
-		p.Anew = &o
 	default:
-		p.Anew.Seq = min(p.Anew.Seq, o.Seq)
-		if o.Due.Before(p.Anew.Due) {
-			p.Anew.Due = o.Due
+		last := slices.MaxFunc(p.Open, func(a, b open) int { return a.Due.Compare(b.Due) })
+		if !o.Due.Before(last.Due) {
+			p.again(o)
+			return
 		}
+		p.forget(last)
+		p.again(last)
+		p.keep(o)
+	}
+}
+
+// again has the walk begin once more at an action for which there is no room.
+func (p *partition) again(o open) {
+	if p.Anew == nil {
+		p.Anew = &o
+		return
+	}
+	p.Anew.Seq = min(p.Anew.Seq, o.Seq)
+	if o.Due.Before(p.Anew.Due) {
+		p.Anew.Due = o.Due
 	}
 }
 

@@ -125,10 +125,6 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		return nil
 	}
 	o.Due = now.Add(p.cfg.Again)
-	if !p.known(o.Seq) && len(p.Open) >= p.cfg.Most {
-		p.keep(o) // its turn comes when others have ended
-		return nil
-	}
 	if err := p.nudger.Nudge(ctx, ref); err != nil {
 		return err
 	}
