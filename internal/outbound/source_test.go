@@ -105,8 +105,10 @@ func TestBrokenBody(t *testing.T) {
 			require.ErrorIs(t, err, outbound.ErrBody)
 			require.ErrorIs(t, err, errOwn)
 			<-c.stream.closed
+			// The call may be over before the server has taken the connection up.
+			require.Eventually(t, func() bool { return s.Accepted() == 1 }, 20*time.Second, time.Millisecond)
 			s.WaitIdle()
-			assert.Equal(t, []int{0, 1}, []int{s.Hits(), s.Accepted()}, "half a request is none")
+			assert.Zero(t, s.Hits(), "half a request is none")
 		})
 	}
 }
