@@ -40,9 +40,9 @@ func composeFiles(r *report, dir string) {
 
 func privileges(r *report, file string, s types.ServiceConfig) {
 	for what, met := range map[string]bool{
-		"cap_drop: [ALL]":                    len(s.CapDrop) == 1 && s.CapDrop[0] == "ALL",
-		"read_only: true":                    s.ReadOnly,
-		"security_opt no-new-privileges":     strings.Contains(strings.Join(s.SecurityOpt, " "), "no-new-privileges"),
+		"cap_drop: [ALL]":                     len(s.CapDrop) == 1 && s.CapDrop[0] == "ALL",
+		"read_only: true":                     s.ReadOnly,
+		"security_opt no-new-privileges":      strings.Contains(strings.Join(s.SecurityOpt, " "), "no-new-privileges"),
 		"an image with a tag, or one of ours": s.Build != nil || strings.Contains(s.Image, ":"),
 	} {
 		if !met {
