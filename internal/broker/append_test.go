@@ -219,6 +219,7 @@ func TestRefusals(t *testing.T) {
 		{10054, "", fault.ErrTooLarge},
 		{10167, "too many requests", fault.ErrUnavailable},
 		{10008, "", fault.ErrUnavailable},
+		{10005, "", fault.ErrUnavailable},
 	} {
 		require.ErrorIs(t, refused(tc.code, tc.text), tc.want, tc.code)
 	}

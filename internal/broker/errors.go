@@ -23,6 +23,7 @@ const (
 	codeStoreFailed    = 10077 // a stream's own limit, told apart by its text
 	codeWrongSequence2 = 10164 // the same where a cluster cannot name it
 	codeHeaderTooBig   = 10097
+	codeNoPeers        = 10005 // fewer servers that have room than there are to be copies
 )
 
 // refused says what an error answer of the API means. An answer that is none
@@ -36,6 +37,8 @@ func refused(code int, text string) error {
 		return fault.ErrFull
 	case codeMessageTooBig, codeHeaderTooBig:
 		return fault.ErrTooLarge
+	case codeNoPeers:
+		return fmt.Errorf("%w: the cluster has fewer servers with room than a stream is to have copies; are all of them up, and have they found each other?", fault.ErrUnavailable)
 	case codeStoreFailed:
 		if strings.HasPrefix(text, "maximum ") {
 			return fault.ErrFull
