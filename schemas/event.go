@@ -163,6 +163,9 @@ type Attempted struct {
 	AnswerBlob string  `json:"answer_blob,omitempty"`
 	// RetryAt is when the next attempt is due, if there is to be one.
 	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Location is where the answer redirects to, as a whole URL, where that is to be
+	// followed next. It is the owner's, and is in no evidence.
+	Location string `json:"location,omitempty"`
 }
 
 // Waiting says why an action rests and until when.
