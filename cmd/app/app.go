@@ -282,7 +282,7 @@ func externalLog(c config.Config) broker.Config {
 	return broker.Config{
 		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
 		Layout:  schemas.Layout{Partitions: c.Log.Partitions, Lanes: c.Log.Lanes},
-		History: c.Log.History, Durability: c.Log.Durability,
+		History: c.Log.History, Durability: c.Log.Durability, Replicas: c.Log.Replicas,
 	}
 }
 

@@ -84,6 +84,9 @@ type Log struct {
 	// -9) or replicated (the loss of a node; needs nats.url). Default disk,
 	// with nats.url replicated.
 	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated"`
+	// Copies of everything stored, each on another server: 1, 3 or 5. Default 1, with
+	// nats.url 3. One copy dies with its server: the default of durability is then process.
+	Replicas int `yaml:"replicas"`
 	// How long events are kept, as a duration of at least 1h. An eighth of it, at
 	// least 10m, must be left behind any deadline, so that what comes to it is
 	// still there to be ended. A repeated id is recognised that long. Default 168h.
