@@ -18,8 +18,8 @@ type SubscriberConfig struct {
 	Slots int
 	// SlotsOf are those of a topic of some kinds, in the place of Slots.
 	SlotsOf map[schemas.Kind]int
-	// Backlog is how many more are held ready; default 36, or a quarter of
-	// Slots where that is more, so that at least 100 are asked for at a time.
+	// Backlog is how many more are held ready for a slot that gets free; default a quarter
+	// of Slots, and one at least. What is held here no other worker can begin.
 	Backlog int
 	// DrainTimeout is how long closing waits for handlers that run; default
 	// 30 s. After it their contexts are canceled and they get a second more.
@@ -43,12 +43,16 @@ type SubscriberConfig struct {
 	Logger     *slog.Logger // default: the broker's
 }
 
+// backlogShare is the part of the slots that is held ready beside them: a slot is filled
+// while the next pull is on its way.
+const backlogShare = 4
+
 func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 	if c.Slots <= 0 {
 		c.Slots = 64
 	}
 	if c.Backlog <= 0 {
-		c.Backlog = max(36, c.Slots/4)
+		c.Backlog = max(1, c.Slots/backlogShare)
 	}
 	for _, d := range []struct {
 		v   *time.Duration
