@@ -45,6 +45,11 @@ bench: ## run the benchmarks and the end-to-end comparison with the floor
 backlog: ## queue and drain a million actions, with each durability
 	$(GO) test ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
 
+QUEUED ?= 1000000
+.PHONY: bench-scale
+bench-scale: ## measure the roles over three NATS servers, with QUEUED actions queued (default 1000000)
+	$(GO) test ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full -queued $(QUEUED)
+
 ROUNDS ?= 10
 .PHONY: crash
 crash: ## kill the program at every step, ROUNDS times (default 10)

@@ -88,6 +88,13 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
+// PID is the process's, as long as it runs.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}
+
 // Kill ends the process at once and waits for it.
 func (s *Server) Kill() {
 	s.mu.Lock()
@@ -213,7 +220,11 @@ func (d jsz) state(of string) State {
 func (c *Cluster) settings(i int) string {
 	var routes []string
 	for j := range c.Servers {
-		if j != i {
+		switch {
+		case j == i:
+		case c.config.Direct:
+			routes = append(routes, "nats://"+c.ports[j])
+		default:
 			routes = append(routes, "nats://"+c.routes[i][j].Addr())
 		}
 	}
