@@ -65,9 +65,10 @@ powercut: ## cut the power 60 times under load (as root)
 	$(GO) test ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
 
 FAULTS := $(GO) test ./integration/faults -count 1 -v
+OLDER  ?= 7530eec
 .PHONY: faults
-faults: ## break a cluster of three servers in every known way, under load (disks as root)
-	$(FAULTS) -run 'TestFaults$$|TestDisks$$' -timeout 120m -faults.all
+faults: ## break a cluster in every known way, change it from OLDER and back, under load (disks as root)
+	$(FAULTS) -run 'TestFaults$$|TestShares$$|TestVersions$$|TestClocks$$|TestDisks$$' -timeout 120m -faults.all -faults.older=$(OLDER)
 
 SOAK ?= 1h
 .PHONY: soak
