@@ -18,8 +18,12 @@ type stage struct {
 	server, ingress, worker float64 // MiB at its end
 }
 
-// drainers are the workers that work a long queue off.
-const drainers = 2
+// drainers are the workers that work a long queue off, and drainSlots their slots: enough to
+// leave nothing idle, and few beside a tenth of what they do.
+const (
+	drainers   = 2
+	drainSlots = 4
+)
 
 // measureQueue queues actions while there is no worker, and has workers do the first of
 // them and the last, or all. Neither may be slower for what is queued.
@@ -62,7 +66,7 @@ func measureQueue(t *testing.T, g *ground) {
 func (g *ground) workOff(t *testing.T, l *lot, n int, name string) (crew []*process, all []stage) {
 	t.Helper()
 	before := l.waiting.Load()
-	crew = g.crew(t, drainers, usualSlots)
+	crew = g.crew(t, drainers, drainSlots)
 	require.Eventually(t, func() bool { return l.waiting.Load() > before }, patience, 10*time.Millisecond, "they work")
 	m := l.mark(n/deciles, deciles)
 	begun := time.Now()
