@@ -119,7 +119,10 @@ type Config struct {
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404
 	HTTP    stream.HTTP
-	Index   index.Config // Layout is filled in
+	// Index answers for lists of actions and figures; the caller closes it. nil: neither
+	// is served.
+	Index *index.Index
+	Walk  index.WalkConfig // Layout is filled in
 }
 
 func (c Config) validate() error {
@@ -163,7 +166,7 @@ func (c Config) withDefaults() Config {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
 	c.HTTP = c.HTTP.WithDefaults()
-	c.Index.Layout = c.Layout
+	c.Walk.Layout = c.Layout
 	return c
 }
 
@@ -176,7 +179,7 @@ type Room struct {
 	cfg     Config
 	events  *stream.Events
 	status  *status.Status
-	index   *index.Index
+	walker  *index.Walker
 	records *evidence.Records
 	service *Service
 	places  *places
@@ -195,7 +198,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 		service: &Service{cfg: cfg, draining: feed.Draining()},
 		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
-		index:   index.New(log, actions, feed, cfg.Index),
+		walker:  index.NewWalker(log, feed, cfg.Walk),
 		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),
 	}, nil
 }

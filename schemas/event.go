@@ -196,6 +196,7 @@ const (
 type Settled struct {
 	Outcome    Outcome         `json:"outcome"`
 	Code       Code            `json:"code,omitempty"`
+	Entry      string          `json:"entry,omitempty"`   // that the last call was decided by; the ledger sets it
 	Message    string          `json:"message,omitempty"` // safe to show to the owner
 	Result     json.RawMessage `json:"result,omitempty"`
 	ResultBlob string          `json:"result_blob,omitempty"`

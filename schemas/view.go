@@ -64,21 +64,6 @@ type AttemptView struct {
 	DurationMS *float64 `json:"duration_ms,omitempty"`
 }
 
-// ActionEntry is one action in a list.
-type ActionEntry struct {
-	ID   string `json:"id"`
-	Kind Kind   `json:"kind"`
-	// TaskType says which agent a run is for.
-	TaskType  string    `json:"task_type,omitempty"`
-	Status    Status    `json:"status"`
-	Class     Class     `json:"class,omitempty"`
-	Created   time.Time `json:"created"`
-	Deadline  time.Time `json:"deadline,omitzero"`
-	Code      Code      `json:"code,omitempty"`
-	URL       string    `json:"url"`
-	EventsURL string    `json:"events_url"`
-}
-
 // ActionStatus answers a cancel and a resolve.
 type ActionStatus struct {
 	ID     string `json:"id"`

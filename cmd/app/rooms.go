@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/egress"
+	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
 	"weir/ingress/accept"
@@ -42,9 +43,21 @@ func (a *App) openEgress(context.Context) error {
 	}
 	about.Models, about.Holder, about.TaskStreams, about.Budgets = a.models, a.taskReader, a.cfg.Auth.Streams, a.book
 	about.Policy, about.Tokens, about.Operations = a.policyView, a.listTokens, a.operationsView
+	if a.role.shows() {
+		about.Index = a.openIndex(feed)
+	}
 	room, err := egress.New(a.broker, a.ledger, feed, about)
 	a.egress = egressRoom{feed: feed, room: room}
 	return err
+}
+
+// openIndex begins to follow the log for lists and figures. The file is opened when it
+// is first needed: nothing waits for it.
+func (a *App) openIndex(feed *stream.Feed) *index.Index {
+	x := index.New(a.broker, a.ledger, feed, index.Config{Layout: a.layout(), Path: a.cfg.IndexPath(), Log: a.log})
+	x.Start()
+	a.teardown.push(func(context.Context) error { x.Close(); return nil })
+	return x
 }
 
 // serviceConfig is what a node of every role says about itself.

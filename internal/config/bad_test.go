@@ -36,9 +36,9 @@ func TestBadFiles(t *testing.T) {
 		// unknown keys
 		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},
 		{"redact-headers: []", "weir.yaml:1: redact-headers: unknown key; did you mean redact_headers?"},
-		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are agents, auth, budgets, data, deadline, git, limits, listen, log, models, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers"},
+		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are agents, auth, budgets, data, deadline, git, index, limits, listen, log, models, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers"},
 		{"log:\n  durabilty: disk", "weir.yaml:2: log.durabilty: unknown key; did you mean durability?"},
-		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, budgets, data, deadline, git, limits, listen, log, models, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers`},
+		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, budgets, data, deadline, git, index, limits, listen, log, models, nats, policy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers`},
 		{"deadline: {batch: 1m}", "weir.yaml:1: deadline.batch: unknown key; the keys here are chat, http, plan, push, repo, run, task"},
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
 		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},

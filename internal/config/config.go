@@ -5,6 +5,7 @@
 package config
 
 import (
+	"path/filepath"
 	"time"
 
 	"weir/internal/policy"
@@ -34,6 +35,8 @@ type Config struct {
 	NATS NATS `yaml:"nats"`
 	// How much is done at once.
 	Workers Workers `yaml:"workers"`
+	// The index behind lists and figures.
+	Index Index `yaml:"index"`
 	// What is read and kept of one request or answer.
 	Limits Limits `yaml:"limits"`
 	// How long an action may take, from its acceptance to its end.
@@ -95,6 +98,22 @@ type Log struct {
 	// 16MiB; what was accepted is still finished. Default 10GiB; 0 leaves it at
 	// most of what the disk has free.
 	MaxBytes Size `yaml:"max_bytes"`
+}
+
+// Index is what lists of actions and figures are answered from.
+type Index struct {
+	// File of the index, which is built from the log and may be deleted at any time: a file
+	// that is no index of this version is thrown away. Default index/actions.db in
+	// data; with nats.url a temporary file that goes with the process.
+	Path string `yaml:"path"`
+}
+
+// IndexPath is the file of the index; empty: a temporary one.
+func (c Config) IndexPath() string {
+	if c.Index.Path == "" && c.Embedded() {
+		return filepath.Join(c.Data, "index", "actions.db")
+	}
+	return c.Index.Path
 }
 
 // NATS is the broker.

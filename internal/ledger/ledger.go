@@ -111,6 +111,11 @@ func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 	if ev.Time.IsZero() {
 		ev.Time = l.now().UTC()
 	}
+	if s := ev.Settled; s != nil && s.Entry == "" && len(st.Attempts) > 0 {
+		end := *s
+		end.Entry = st.Attempts[len(st.Attempts)-1].LastWord().Entry
+		ev.Settled = &end
+	}
 	data, err := Encode(ev)
 	return schemas.Append{
 		Subject: l.layout.Subject(st.Ref, schemas.TailFor(st.Kind, ev.Type)), Data: data,

@@ -49,6 +49,7 @@ func openAPI(components object) object {
 			"/v1/rules/record":         object{"post": recordRules()},
 			schemas.RouteRulesReset:    object{"post": resetRules()},
 			"/v1/actions":              object{"get": listActions()},
+			"/v1/stats":                object{"get": showStats()},
 			"/v1/actions/{id}":         object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
 			"/v1/actions/{id}/cancel":  object{"parameters": []any{parameter("ActionID")}, "post": cancel()},

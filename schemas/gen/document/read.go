@@ -19,22 +19,6 @@ func page(component string, item object) object {
 	}
 }
 
-func listActions() object {
-	return object{
-		"operationId": "listActions",
-		"summary":     "List actions, newest first",
-		"tags":        []any{"actions"},
-		"parameters": []any{
-			query("kind", "Only actions of this kind.", schema("Kind")), query("status", "Only actions with this status.", schema("Status")),
-			parameter("Limit"), parameter("Cursor"),
-		},
-		"responses": responses(object{"200": page("PageOfActionEntry", object{
-			"id": actionID, "kind": "http", "status": "succeeded", "class": "safe", "created": moment, "deadline": later,
-			"url": "/v1/actions/" + actionID, "events_url": "/v1/actions/" + actionID + "/events",
-		})}, readers()...),
-	}
-}
-
 func showAction() object {
 	decision := object{"allowed": true, "entry": "orders", "version": "9a1f0c44"}
 	return object{

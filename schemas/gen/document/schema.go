@@ -82,7 +82,8 @@ func published() []public {
 		one("receipt", "A receipt: what was accepted, and where to look for it", reflect.TypeFor[schemas.Receipt]()),
 		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
-		one("action.page", "A page of actions", reflect.TypeFor[schemas.Page[schemas.ActionEntry]]()),
+		one("action.page", "A page of actions", reflect.TypeFor[schemas.ActionPage]()),
+		one("stats", "The answer of GET /v1/stats", reflect.TypeFor[schemas.Stats]()),
 		one("action.status", "The answer of a cancel and a resolve", reflect.TypeFor[schemas.ActionStatus]()),
 		one("event", "An event of an action, as its owner sees it", reflect.TypeFor[schemas.EventView]()),
 		one("event.page", "A page of events", reflect.TypeFor[schemas.Page[schemas.EventView]]()),
@@ -198,8 +199,12 @@ func typeName(t reflect.Type) string {
 	return name + "Of" + argument[strings.LastIndexByte(argument, '.')+1:]
 }
 
-// word refers to a closed vocabulary.
+// word refers to a closed vocabulary, and knows of numbers that may be missing.
 func word(t reflect.Type) *jsonschema.Schema {
+	if t == reflect.TypeFor[schemas.Latencies]() {
+		number, null := &jsonschema.Schema{Type: "number"}, &jsonschema.Schema{Type: "null"}
+		return &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{number, null}}}
+	}
 	if _, closed := words()[t.Name()]; closed && t.PkgPath() == "weir/schemas" && t.Kind() == reflect.String {
 		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
 	}
