@@ -70,6 +70,7 @@ type Budgets interface {
 type Config struct {
 	Layout     schemas.Layout     // required
 	Durability schemas.Durability // shown by /readyz
+	Replicas   int                // shown by /readyz; 0: the node keeps the log itself
 	Role       string             // shown by /readyz; empty: the node has every one
 	Live       stream.Live        // required: evidence is watched through it
 	// Reader says who reads, or refuses the request with an error that becomes

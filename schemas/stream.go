@@ -38,6 +38,10 @@ const (
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
 	StatusRoot = "weir.status"
+	// PolicyLookRoot carries nudges to read the configuration again, PolicyToldRoot what each
+	// node says then. Both are followed by a name of whoever asks; nothing is stored.
+	PolicyLookRoot = "weir.policy.look"
+	PolicyToldRoot = "weir.policy.told"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
 	AgentAPIRoot = "weir.rpc.agent-api"
 )

@@ -178,10 +178,13 @@ type DeadLetterView struct {
 type Readiness struct {
 	Ready bool `json:"ready"`
 	// Role is the node's, where it has not all of them.
-	Role          string     `json:"role,omitempty" jsonschema:"enum=ingress,enum=worker,enum=egress"`
-	Durability    Durability `json:"durability"`
-	Partitions    int        `json:"partitions"`
-	PolicyVersion string     `json:"policy_version"`
+	Role       string     `json:"role,omitempty" jsonschema:"enum=ingress,enum=worker,enum=egress"`
+	Durability Durability `json:"durability"`
+	// Replicas is on how many servers of a cluster everything lies; absent where the node
+	// keeps the log itself.
+	Replicas      int    `json:"replicas,omitempty"`
+	Partitions    int    `json:"partitions"`
+	PolicyVersion string `json:"policy_version"`
 	// Checks has ok or failed for each thing that is needed.
 	Checks  map[string]string `json:"checks"`
 	Reasons []string          `json:"reasons,omitempty"`

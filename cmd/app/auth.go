@@ -26,10 +26,22 @@ func (a *App) openTokens(ctx context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { k.Stop(); return nil })
 	a.tokens = k
-	if a.open() || !a.role.takes() {
+	switch {
+	case a.open():
 		return nil
+	case a.role.takes() && a.cfg.AdminTokenFile() != "":
+		return a.makeAdmin(ctx)
+	case !k.Administered():
+		// One of those that were started with this one may be about to make it.
+		a.log.LogAttrs(ctx, slog.LevelWarn, "no admin token yet")
+		a.notice("there is no admin token yet, and this node makes none: an ingress or `weir serve` on this log that has auth.admin_token_file writes the first one there when it starts")
 	}
-	made, err := k.First(ctx, a.cfg.AdminTokenFile(), a.newAdmin)
+	return nil
+}
+
+// makeAdmin makes the first admin token, or another where one is asked for.
+func (a *App) makeAdmin(ctx context.Context) error {
+	made, err := a.tokens.First(ctx, a.cfg.AdminTokenFile(), a.newAdmin)
 	if err != nil {
 		return fmt.Errorf("auth.admin_token_file: %w", err)
 	}

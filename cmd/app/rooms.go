@@ -63,7 +63,7 @@ func (a *App) openIndex(feed *stream.Feed) *index.Index {
 // serviceConfig is what a node of every role says about itself.
 func (a *App) serviceConfig() egress.Config {
 	return egress.Config{
-		Layout: a.layout(), Durability: a.broker.Durability(), Role: string(a.role), Reader: a.reader,
+		Layout: a.layout(), Durability: a.broker.Durability(), Replicas: a.copies(), Role: string(a.role), Reader: a.reader,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{

@@ -113,7 +113,6 @@ func TestBadFiles(t *testing.T) {
 		{"auth: {mode: none}", "weir.yaml:1: auth.mode: is none of its words; use open or tokens"},
 		{"auth: {rate: fast}", "weir.yaml:1: auth.rate: is not a count a second, minute or hour, such as 500/s"},
 		{"auth: {streams: 0}", "weir.yaml:1: auth.streams: is 0; use 1 to 1000000"},
-		{"auth: {mode: tokens}\nnats: {url: 'nats://h'}", "weir.yaml:1: auth.admin_token_file: is needed with nats.url; name a file for the first admin token"},
 		{"secrets: {age_file: /x}", "weir.yaml:1: secrets.age_identity: is missing; name the file with the identity that decrypts secrets.age_file"},
 		{"secrets: {age_identity: /x}", "weir.yaml:1: secrets.age_file: is missing; name the encrypted file, or remove secrets.age_identity"},
 		{"deadline: {http: 0s}", "weir.yaml:1: deadline.http: is 0s; use 1s to 24h"},

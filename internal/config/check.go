@@ -98,6 +98,8 @@ func (r *reader) checkLog(c *Config) {
 		r.wrong("log.replicas", "is %d; use 1, 3 or 5", c.Log.Replicas)
 	case !c.Embedded() && c.Log.Replicas == 1 && c.Log.Durability == schemas.DurabilityReplicated:
 		r.wrong("log.replicas", "one copy is not replicated; use 3, or durability process")
+	case !c.Embedded() && c.Log.Replicas == 1:
+		c.warnings = append(c.warnings, "log.replicas: is 1: the loss of a server is the loss of what it had of the log; use 3 for anything that counts")
 	}
 }
 

@@ -211,7 +211,7 @@ type Auth struct {
 	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens"`
 	// File that the first admin token is written to, readable by its owner
 	// alone, when there is no other. Default admin.token in the data directory;
-	// required with nats.url.
+	// with nats.url none: another node makes that token.
 	AdminTokenFile string `yaml:"admin_token_file"`
 	// Requests of one token, a count a second, minute or hour, such as 500/s;
 	// as many again may come in a burst. A token may have a rate of its own.

@@ -235,6 +235,22 @@ func TestClusterHasItsOwnDefaults(t *testing.T) {
 	require.Equal(t, schemas.DurabilityProcess, c.Log.Durability)
 }
 
+// TestOneCopy is told of.
+func TestOneCopy(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "nats: {url: 'nats://a:4222'}\nlog: {replicas: 1}")
+	require.Len(t, c.Warnings(), 1)
+	require.Contains(t, c.Warnings()[0], "log.replicas: is 1")
+}
+
+// TestNobodyNeedsToMakeTheAdmin: one node of a cluster does, and the others start without.
+func TestNobodyNeedsToMakeTheAdmin(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "nats: {url: 'nats://a:4222'}\nauth: {mode: tokens}")
+	require.Empty(t, c.AdminTokenFile())
+	require.NotEmpty(t, parse(t, "auth: {mode: tokens}").AdminTokenFile())
+}
+
 func TestSourcesInOrder(t *testing.T) {
 	t.Parallel()
 	text := "listen: 127.0.0.1:1\ntelemetry: {log_level: error}\npolicy: {allowed_hosts: [file.example]}\n"

@@ -81,7 +81,7 @@ func TestEveryBodyHasExamples(t *testing.T) {
 		for method, op := range item.Operations() {
 			where := method + " " + path
 			if op.RequestBody != nil {
-				require.True(t, op.RequestBody.Value.Required, where)
+				require.Equal(t, where != "POST /v1/policy/reload", op.RequestBody.Value.Required, where)
 				check(t, where, op.RequestBody.Value.Content)
 			}
 			for status, r := range op.Responses.Map() {

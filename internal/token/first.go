@@ -27,7 +27,7 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	if !another && k.works(beside) {
 		return true, replace(file, beside)
 	}
-	if !another && k.administered() {
+	if !another && k.Administered() {
 		return false, nil
 	}
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
@@ -48,9 +48,9 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	return true, replace(file, beside)
 }
 
-// administered reports whether the operator's tenant has an admin that may do
-// everything.
-func (k *Keeper) administered() bool {
+// Administered reports whether the operator's tenant has an admin that may do
+// everything, as far as this node knows.
+func (k *Keeper) Administered() bool {
 	now := k.cfg.Now()
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -48,6 +48,10 @@ func write(r Role) (rules []Rule) {
 			rules = append(rules, w.Rule)
 		}
 	}
+	if r.is(Ingress) {
+		rules = append(rules, Rule{"have every node read its policy again", []string{schemas.PolicyLookRoot + ".*"}})
+	}
+	rules = append(rules, Rule{"say which policy is in force on this node", []string{schemas.PolicyToldRoot + ".*"}})
 	for _, b := range Buckets() {
 		if r.is(b.Writes...) {
 			rules = append(rules, Rule{"write " + b.Holds, b.written()})
@@ -109,6 +113,8 @@ func hear(r Role) (rules []Rule) {
 		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveRoot + ".*.*.*.*.*.>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
 		{[]Role{Worker}, Rule{"hear that an action is to stop", []string{schemas.CancelRoot + ".>"}}},
+		{[]Role{Ingress, Worker, Egress}, Rule{"hear that the policy is to be read again", []string{schemas.PolicyLookRoot + ".*"}}},
+		{[]Role{Ingress}, Rule{"hear which policy is in force on each node", []string{schemas.PolicyToldRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
 	} {
 		if r.is(h.who...) {

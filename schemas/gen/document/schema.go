@@ -96,6 +96,7 @@ func published() []public {
 		one("policy", "The answer of GET /v1/policy", reflect.TypeFor[schemas.PolicyView]()),
 		one("explain.request", "The body of POST /v1/policy/explain", reflect.TypeFor[schemas.ExplainRequest]()),
 		one("explanation", "The answer of POST /v1/policy/explain", reflect.TypeFor[schemas.Explanation]()),
+		one("reload.request", "The body of POST /v1/policy/reload", reflect.TypeFor[schemas.ReloadRequest]()),
 		one("reload", "The answer of POST /v1/policy/reload", reflect.TypeFor[schemas.Reload]()),
 		one("token.request", "The body of POST /v1/tokens", reflect.TypeFor[schemas.TokenRequest]()),
 		one("token.new", "The answer of POST /v1/tokens", reflect.TypeFor[schemas.NewToken]()),
