@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -85,12 +84,12 @@ func swallow(t *testing.T, path, dir string, room int64) {
 	for {
 		var fs unix.Statfs_t
 		require.NoError(t, unix.Statfs(dir, &fs))
-		left := int64(fs.Bavail)*fs.Bsize - room //nolint:gosec // a small disk
+		left := int64(fs.Bavail)*fs.Bsize - room
 		if left <= 0 {
 			return
 		}
 		if _, err := f.Write(make([]byte, min(left, 1<<20))); err != nil {
-			require.True(t, errors.Is(err, unix.ENOSPC), err)
+			require.ErrorIs(t, err, unix.ENOSPC)
 			return
 		}
 	}

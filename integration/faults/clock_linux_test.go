@@ -216,7 +216,7 @@ func (w watches) stranded(ctx context.Context, s *scene) error {
 		return err
 	}
 	s.left = func(l history.Left) history.Left {
-		s.bite("messages left with nobody for an hour", int(l.Backlog)) //nolint:gosec // a few
+		s.bite("messages left with nobody for an hour", int(l.Backlog))
 		l.Backlog = 0
 		return l
 	}

@@ -32,8 +32,8 @@ var (
 
 // What a test that runs in a process of its own has from the one that started it.
 const (
-	programsEnv = "WEIR_FAULTS_PROGRAMS"
-	tableEnv    = "WEIR_FAULTS_TABLE"
+	programsEnv = "FAULTS_PROGRAMS"
+	tableEnv    = "FAULTS_TABLE"
 )
 
 func TestMain(m *testing.M) {

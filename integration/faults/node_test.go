@@ -39,7 +39,6 @@ type role struct {
 	command     string
 	write, read bool // serves what asks for actions, and what reads them
 	work        bool
-	more        string // of its configuration
 }
 
 // newNode makes a node that is not started yet.
@@ -50,8 +49,8 @@ func (r *rig) newNode(ctx context.Context, name string, role role) (*node, error
 	}
 	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines, binary: r.weir, environ: r.environ(name)}
 	n.config = n.dir + ".yaml"
-	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s%s%s",
-		n.dir, lines.URL(), r.layout.Partitions, r.more, role.more, r.policy(r.target))
+	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s%s",
+		n.dir, lines.URL(), r.layout.Partitions, r.more, r.policy(r.target))
 	return n, os.WriteFile(n.config, []byte(text), 0o600)
 }
 

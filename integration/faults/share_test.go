@@ -73,7 +73,7 @@ func (r *rig) token(ctx context.Context, admin, tenant string) (string, error) {
 	if status != http.StatusCreated {
 		return "", fmt.Errorf("no token for %s: %d %s", tenant, status, text)
 	}
-	token := member(text, "token")
+	token := member(text, "secret")
 	for _, n := range r.that(func(o role) bool { return o.write || o.read }) {
 		err := until(ctx, n.name+" to know the token of "+tenant, func() bool {
 			status, _ := fetch(ctx, http.MethodGet, n.url()+"/v1/actions/none", "", "Authorization", "Bearer "+token)
@@ -99,7 +99,7 @@ func shares(ctx context.Context, s *scene, token string) error {
 	if err != nil {
 		return err
 	}
-	s.bite("queued", int(waits)) //nolint:gosec // a thousand
+	s.bite("queued", int(waits))
 	if err := s.light(ctx, "while the other's queue hangs"); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ const tableHead = `| fault | what is done | runs | actions | what it did | longe
 
 // line is a row of the table. Bold is what is in the selection.
 func (s *scene) line() string {
-	number, verdict := s.number, fmt.Sprint(len(s.violations))
+	number, verdict := s.number, strconv.Itoa(len(s.violations))
 	if s.short {
 		number = "**" + number + "**"
 	}
@@ -28,7 +29,7 @@ func (s *scene) line() string {
 	}
 	var did []string
 	for _, what := range slices.Sorted(maps.Keys(s.bit)) {
-		did = append(did, fmt.Sprintf("%s %s", grouped(s.bit[what]), what))
+		did = append(did, grouped(s.bit[what])+" "+what)
 	}
 	return fmt.Sprintf("| %s | %s | 1 | %s | %s | %.1f s | %s |\n", number, s.title, grouped(s.actions), strings.Join(did, ", "),
 		s.counts.Gap.Seconds(), verdict)
@@ -48,7 +49,7 @@ func (s *scene) tell(t *testing.T) {
 // grouped is a number with commas between its thousands.
 func grouped(n int) string {
 	if n < 1000 {
-		return fmt.Sprint(n)
+		return strconv.Itoa(n)
 	}
 	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
