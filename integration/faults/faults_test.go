@@ -103,7 +103,7 @@ func newScene(rig *rig, r row, begin uint64, i int) *scene {
 }
 
 func (r row) slug() string {
-	return strings.ToLower(r.number) + "-" + strings.NewReplacer(" ", "-", ",", "", ";", "").Replace(r.title)
+	return strings.ToLower(r.number) + "-" + strings.NewReplacer(" ", "-", ",", "", ";", "", "'", "").Replace(r.title)
 }
 
 func (s *scene) test(t *testing.T) {
