@@ -18,7 +18,11 @@ type ActionView struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// NotBefore is when it begins at the earliest.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	Settled   time.Time `json:"settled,omitzero"`
+	// OrderingKey: actions with it begin one after another.
+	OrderingKey string `json:"ordering_key,omitempty"`
+	// Priority is that with which it waits for a worker.
+	Priority Priority  `json:"priority,omitempty"`
+	Settled  time.Time `json:"settled,omitzero"`
 
 	// CancelRequested: it is running, and was asked to stop.
 	CancelRequested bool     `json:"cancel_requested,omitempty"`

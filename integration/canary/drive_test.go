@@ -166,7 +166,7 @@ func (h *house) headers() {
 	for _, name := range []string{
 		"Cookie", "X-Api-Key", "User-Agent", "Referer", "Origin", "Accept", "Accept-Language", "Accept-Encoding", "Content-Type", "Content-Encoding",
 		"Traceparent", "Tracestate", "Baggage", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Prefix", "Forwarded", "X-Real-Ip", "X-B3-Traceid",
-		"If-Match", "If-None-Match", "Range", "Prefer", "Proxy-Authorization", "Last-Event-Id", "Idempotency-Key", "X-Original-Url", "X-Http-Method-Override",
+		"If-Match", "If-None-Match", "Range", "Prefer", schemas.HeaderOrderingKey, schemas.HeaderPriority, schemas.HeaderDelay, schemas.HeaderNotBefore, "Proxy-Authorization", "Last-Event-Id", "Idempotency-Key", "X-Original-Url", "X-Http-Method-Override",
 		"Cloudevents-Id", "Webhook-Id", "Weir-Action-Id", "Nats-Msg-Id",
 	} {
 		text := h.g.plant("request header " + name)

@@ -167,6 +167,23 @@ func (b *Broker) deadStream() jetstream.StreamConfig {
 	}
 }
 
+// ticketStream has the lines of ordering keys. A ticket is of no use to anybody once its
+// action has been forgotten.
+func (b *Broker) ticketStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        schemas.TicketStream,
+		Description: "who is next of each ordering key",
+		Subjects:    []string{schemas.TicketRoot + ".>"},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		MaxAge:      b.cfg.History,
+		Storage:     jetstream.FileStorage,
+		Replicas:    b.cfg.Replicas,
+		Duplicates:  logWindow,
+		AllowDirect: true,
+	}
+}
+
 // workConsumer is the one queue of a kind's work of one tail in a partition, which all
 // workers share. Each has one filter: with several the server looks through all
 // subjects of a block for each message that it gives out. Deliveries are not limited:
@@ -196,6 +213,11 @@ func durable(k schemas.Kind, t schemas.Tail) string {
 func kindOf(durable string) schemas.Kind {
 	kind, _, _ := strings.Cut(durable, "_")
 	return schemas.Kind(kind)
+}
+
+// isHigh reports whether a queue is that of high priority.
+func isHigh(durable string) bool {
+	return strings.HasSuffix(durable, "_"+string(schemas.TailHigh))
 }
 
 // WorkTopics are the topics of a kind's work in one partition, for Subscriber: each is the

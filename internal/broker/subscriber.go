@@ -14,7 +14,7 @@ import (
 // SubscriberConfig sets a Subscriber's limits.
 type SubscriberConfig struct {
 	// Slots is how many messages of one topic are with handlers at once;
-	// default 64.
+	// default 64. A kind's new actions of both priorities are one topic here.
 	Slots int
 	// SlotsOf are those of a topic of some kinds, in the place of Slots.
 	SlotsOf map[schemas.Kind]int
@@ -86,6 +86,7 @@ type Subscriber struct {
 	mu     sync.Mutex
 	feeds  map[*feed]struct{}
 	crowds map[string]*crowds // by stream
+	crews  map[string]*crew   // of new actions, by stream and kind
 	closed bool
 	over   chan struct{} // closed with it
 	keeps  sync.WaitGroup
@@ -95,7 +96,7 @@ var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), crowds: make(map[string]*crowds), over: make(chan struct{})}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), crowds: make(map[string]*crowds), crews: make(map[string]*crew), over: make(chan struct{})}
 }
 
 // Subscribe opens the topic. Each message must be acked or nacked; a nack
@@ -112,10 +113,11 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, err
 	}
 	if f.crowds = s.crowdsOf(ctx, stream); f.crowds == nil {
+		f.quit()
 		return nil, errClosed
 	}
 	if err := f.start(ctx); err != nil {
-		f.cancel()
+		f.quit()
 		return nil, err
 	}
 	s.mu.Lock()
@@ -188,6 +190,7 @@ func (s *Subscriber) Close() error {
 	}
 	for _, f := range feeds {
 		<-f.gone
+		f.crew.working.Wait()
 	}
 	s.keeps.Wait()
 	return nil

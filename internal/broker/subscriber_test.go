@@ -459,7 +459,7 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 func TestWorkConsumers(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	require.Equal(t, []string{"WEIR_LOG_3/plan", "WEIR_LOG_3/plan_wake"}, WorkTopics(3, schemas.KindPlan))
+	require.Equal(t, []string{"WEIR_LOG_3/plan", "WEIR_LOG_3/plan_wake", "WEIR_LOG_3/plan_high"}, WorkTopics(3, schemas.KindPlan))
 	for _, k := range schemas.Kinds() {
 		for i, topic := range WorkTopics(0, k) {
 			stream, durable, err := splitTopic(topic)

@@ -228,6 +228,7 @@ func words() map[string][]string {
 		}),
 		"RepoMode": texts([]schemas.RepoMode{schemas.RepoHosted, schemas.RepoProxy}),
 		"Class":    texts([]schemas.Class{schemas.ClassSafe, schemas.ClassIdempotent, schemas.ClassKeyed, schemas.ClassOnce}),
+		"Priority": texts([]schemas.Priority{schemas.PriorityHigh, schemas.PriorityNormal}),
 		"Durability": texts([]schemas.Durability{
 			schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated,
 		}),
