@@ -4,6 +4,8 @@ BIN   := $(CURDIR)/.tmp/bin
 LINT  := $(BIN)/golangci-lint
 TEST  := $(GO) test -race -shuffle=on -timeout 15m
 CLIENTS := integration/clients/node_modules/.package-lock.json
+BROWSER := integration/console/node_modules/.package-lock.json
+PAGES   := egress/console/ui/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## show this list
@@ -14,23 +16,39 @@ build: ## build ./weir
 	$(GO) build -trimpath -o weir ./cmd/weir
 
 .PHONY: test
-test: $(CLIENTS) ## run every test with the race detector
+test: $(CLIENTS) browser ## run every test with the race detector
 	$(TEST) ./...
 
 .PHONY: short
-short: $(CLIENTS) ## run the quick tests
+short: $(CLIENTS) browser ## run the quick tests
 	$(GO) test -short ./...
 
 # Streams are also read with the client that browsers' programs use.
 .PHONY: clients
 clients: $(CLIENTS) ## install the npm packages that the tests use
 
-$(CLIENTS): integration/clients/package.json integration/clients/package-lock.json
+# The console is looked at with the browser that people have.
+.PHONY: browser
+browser: $(BROWSER) ## install Chromium, and what drives it in tests
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
+		{ echo "Chromium is missing: the console is tested in it; install it with your package manager" >&2; exit 1; }
+
+$(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
-		{ echo "npm is missing: one test reads streams with an npm package; install Node.js 20 or later, with npm" >&2; exit 1; }
-	cd integration/clients && npm ci --no-audit --no-fund --loglevel=error
+		{ echo "npm is missing: the console is built, and some tests are run, with npm packages; install Node.js 20.19 or later, with npm" >&2; exit 1; }
+	cd $* && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+.PHONY: console
+console: $(PAGES) ## build the console's pages
+	cd egress/console/ui && npm run --silent build
+
+.PHONY: console-shots
+console-shots: browser ## take the pictures of docs/console
+	$(GO) test -tags shots ./integration/console -run TestShots -count 1
 
 .PHONY: demo
 demo: ## run the tour
@@ -99,8 +117,8 @@ generate: ## write the generated files anew
 	$(GO) generate ./...
 
 .PHONY: drift
-drift: generate ## fail if a generated file is out of date
-	git diff --exit-code -- schemas
+drift: generate console ## fail if a generated file is out of date
+	git diff --exit-code -- schemas egress/console/dist
 
 $(LINT): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o $(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

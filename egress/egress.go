@@ -87,6 +87,8 @@ type Config struct {
 	// Tokens lists a tenant's tokens, a page at a time: cursor is the Next of the
 	// page before, or empty. nil: they are not served.
 	Tokens func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+	// Session says for whom a page of the console works; nil: the console is not served.
+	Session func(r *http.Request) (schemas.ConsoleSession, error)
 	// Rules are the traffic rules; nil: they are not served.
 	Rules Rules
 	// Repos are the repositories of the tenants; nil: neither they nor tasks are served.

@@ -18,7 +18,8 @@ func Routes() gin.RoutesInfo {
 	engine := gin.New()
 	(&Room{cfg: Config{
 		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Operations: func() schemas.OperationsView { return schemas.OperationsView{} }, Git: &git.Config{}, Index: &index.Index{},
-		Policy: func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
+		Session: func(*http.Request) (schemas.ConsoleSession, error) { return schemas.ConsoleSession{}, nil },
+		Policy:  func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
 		Tokens: func(context.Context, string, string, int) (schemas.Page[schemas.Token], error) {
 			return schemas.Page[schemas.Token]{}, nil
 		},
@@ -30,6 +31,7 @@ func Routes() gin.RoutesInfo {
 func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountIndex(engine)
 	read(engine, "/v1/actions/:id", e.scoped(schemas.ScopeActionsRead, e.status.Serve))
+	read(engine, "/v1/actions/:id/payload", e.scoped(schemas.ScopeActionsRead, e.status.ServePayload))
 	read(engine, "/v1/actions/:id/events", e.scoped(schemas.ScopeActionsRead, e.events.Serve))
 	read(engine, "/v1/evidence", e.scoped(schemas.ScopeEvidenceRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
 		e.records.Serve(w, r, tenant)
@@ -45,6 +47,7 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountModels(engine)
 	e.mountBudgets(engine)
 	e.mountOperations(engine)
+	e.mountConsole(engine)
 }
 
 // scoped serves the records of the reader's tenant.

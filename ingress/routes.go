@@ -31,6 +31,7 @@ func (in *Room) Mount(e *gin.Engine) {
 	in.mountPolicy(e)
 	in.mountOperations(e)
 	in.mountTokens(e)
+	in.mountSessions(e)
 	in.mountGit(e)
 	in.mountTasks(e)
 	in.mountChat(e)

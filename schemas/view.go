@@ -46,6 +46,14 @@ type ActionView struct {
 	ResolveURL string `json:"resolve_url,omitempty"`
 }
 
+// ActionPayload is what an action of kind http, plan or run asks for: HTTPCall, PlanRequest
+// or Run.
+type ActionPayload struct {
+	ID      string          `json:"id"`
+	Kind    Kind            `json:"kind"`
+	Payload json.RawMessage `json:"payload"`
+}
+
 // AttemptView is one outbound call of an action.
 type AttemptView struct {
 	// Step is the index of a plan's decision; 0 for a single call.

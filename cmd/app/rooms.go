@@ -46,6 +46,7 @@ func (a *App) openEgress(context.Context) error {
 	if a.role.shows() {
 		about.Index = a.openIndex(feed)
 	}
+	about.Session = a.consoleSession
 	room, err := egress.New(a.broker, a.ledger, feed, about)
 	a.egress = egressRoom{feed: feed, room: room}
 	return err
@@ -95,6 +96,10 @@ func (a *App) accepting(context.Context) error {
 
 func (a *App) newIngress() *ingress.Room {
 	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	var sessions ingress.Sessions
+	if !a.open() {
+		sessions = signIns{a.tokens}
+	}
 	return ingress.New(a.ledger, a.judge(ingress.Asker{}), a.egress.room, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
@@ -114,7 +119,7 @@ func (a *App) newIngress() *ingress.Room {
 		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
 		Previewer:     a,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
-		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Policies: a, Operations: operations{a},
+		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Sessions: sessions, PublicURL: a.baseURL, Policies: a, Operations: operations{a},
 		Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
 		Nudge:  a.nudge, Stop: a.stopWork, NoEnds: a.role == RoleIngress,

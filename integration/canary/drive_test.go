@@ -21,7 +21,7 @@ func (h *house) drive() {
 	h.ownRepository()
 	parallel(
 		h.places, h.parameters, h.headers, h.urls, h.everything, h.failures, h.statusCodes, h.denials, h.plans,
-		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.strangers, h.tokens, h.reloads, h.slow,
+		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.console, h.strangers, h.tokens, h.reloads, h.slow,
 	)
 	parallel(h.agents, h.agentPlaces, h.builtins, h.proved, h.runDoor, h.runsCut, h.rules)
 	parallel(h.taskEnds, h.pushes, h.proxied, h.taskDoor, h.gitDoor, h.pooled, h.contested)

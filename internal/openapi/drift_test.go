@@ -111,6 +111,7 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 		"action.json":           schemas.ActionView{ID: "a", Kind: schemas.KindHTTP, Status: "waiting", Attempts: []schemas.AttemptView{{Number: 1, ExpiresAt: now}}, Waiting: &schemas.Waiting{For: schemas.WaitDelay}},
 		"action.page.json":      schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a", Kind: schemas.KindPlan, Status: "denied", Code: schemas.DenyHost, Settled: now, DurationMS: new(1.5)}}, Freshness: schemas.Freshness{AsOf: now, Behind: 1}, Count: &schemas.ActionCount{Total: 1, By: map[string]uint64{"denied": 1}}},
 		"stats.json":            stats(now),
+		"action.payload.json":   schemas.ActionPayload{ID: "a", Kind: schemas.KindHTTP, Payload: json.RawMessage(`{"method":"GET"}`)},
 		"dead_letter.page.json": schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 1, Kind: schemas.KindHTTP, Code: schemas.Poison}}, Next: "1"},
 		"resolve.request.json":  map[string]any{"effect": "applied", "note": nil},
 		"redrive.request.json":  map[string]any{"sequence": uint64(1) << 63},

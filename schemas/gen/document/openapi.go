@@ -51,6 +51,7 @@ func openAPI(components object) object {
 			"/v1/actions":              object{"get": listActions()},
 			"/v1/stats":                object{"get": showStats()},
 			"/v1/actions/{id}":         object{"parameters": []any{parameter("ActionID")}, "get": showAction()},
+			"/v1/actions/{id}/payload": object{"parameters": []any{parameter("ActionID")}, "get": showPayload()},
 			"/v1/actions/{id}/events":  object{"parameters": []any{parameter("ActionID")}, "get": events()},
 			"/v1/actions/{id}/cancel":  object{"parameters": []any{parameter("ActionID")}, "post": cancel()},
 			"/v1/actions/{id}/resolve": object{"parameters": []any{parameter("ActionID")}, "post": resolve()},

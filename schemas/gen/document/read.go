@@ -40,6 +40,21 @@ func showAction() object {
 	}
 }
 
+func showPayload() object {
+	return object{
+		"operationId": "showPayload",
+		"summary":     "See what an action asks for",
+		"description": "Of the kinds http, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
+		"tags":        []any{"actions"},
+		"responses": responses(object{"200": object{
+			"description": "The payload, as it lies on the log.",
+			"content": content(schema("ActionPayload"), object{"call": example("A call", object{
+				"id": actionID, "kind": "http", "payload": object{"method": "GET", "url": "https://api.example.com/v1/orders"},
+			})}),
+		}}, readers("NotFound", "Gone")...),
+	}
+}
+
 // sse is a body of server-sent events.
 func sse(description, frames string) object {
 	return object{"schema": object{"type": "string", "description": description}, "examples": object{"stream": example("Two events", frames)}}

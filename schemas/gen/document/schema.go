@@ -84,6 +84,7 @@ func published() []public {
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
 		one("action.page", "A page of actions", reflect.TypeFor[schemas.ActionPage]()),
 		one("stats", "The answer of GET /v1/stats", reflect.TypeFor[schemas.Stats]()),
+		one("action.payload", "What an action asks for", reflect.TypeFor[schemas.ActionPayload]()),
 		one("action.status", "The answer of a cancel and a resolve", reflect.TypeFor[schemas.ActionStatus]()),
 		one("event", "An event of an action, as its owner sees it", reflect.TypeFor[schemas.EventView]()),
 		one("event.page", "A page of events", reflect.TypeFor[schemas.Page[schemas.EventView]]()),
