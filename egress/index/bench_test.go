@@ -101,8 +101,7 @@ func indexed(tb testing.TB, f *fixed) (*index.Index, time.Duration) {
 	return x, time.Since(began)
 }
 
-// BenchmarkCatchUp builds the index of a log of a hundred thousand actions, and then
-// reads it without building anything, for the floor.
+// BenchmarkCatchUp builds the index of a log of a hundred thousand actions.
 func BenchmarkCatchUp(b *testing.B) {
 	f := newFixed(100_000)
 	events := float64(len(f.accepted) * perAction)
