@@ -212,8 +212,10 @@ func (w watches) stranded(ctx context.Context, s *scene) error {
 		s.bite("workers killed", 1)
 	}
 	s.target.Release()
-	if err := w.right(ctx, s); err != nil {
-		return err
+	for _, server := range s.cluster.Servers {
+		if err := w.turn(ctx, s, server.Name, 0); err != nil {
+			return err
+		}
 	}
 	s.left = func(l history.Left) history.Left {
 		s.bite("messages left with nobody for an hour", int(l.Backlog))
