@@ -144,6 +144,9 @@ func (s *scene) paced(ctx context.Context, name string) error {
 		return n
 	}
 	before, begun := began(), time.Now()
+	if err := s.crowd.Rest(); err != nil { // or there would always be something
+		return err
+	}
 	left, err := s.log.drained(ctx)
 	if err != nil {
 		return err
@@ -156,5 +159,6 @@ func (s *scene) paced(ctx context.Context, name string) error {
 	if left.Backlog > 0 {
 		return fmt.Errorf("the queue is not worked off: %+v", left)
 	}
+	s.crowd.Start(ctx)
 	return nil
 }
