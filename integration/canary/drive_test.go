@@ -64,6 +64,7 @@ func (h *house) surfaces() map[string]surface {
 		"PlanRequest":      {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{decision}}}},
 		"ResolveRequest":   {"/v1/actions/" + h.unknownAction() + "/resolve", object{"effect": "applied"}},
 		"RedriveRequest":   {"/v1/dead-letters/redrive", object{"sequence": 999999}},
+		"ReloadRequest":    {"/v1/policy/reload", object{"all": false}},
 		"ExplainRequest":   {"/v1/policy/explain", object{"url": "http://plain.example/ok", "method": "GET"}},
 		"AgentEnvelope":    {routeAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}}},
 		"AgentRequest":     {routeAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}},

@@ -87,10 +87,10 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 		require.LessOrEqual(t, wider, 0, at.hash)
 		p.accessible()
 	}
-	for key, heading := range map[string]string{"p": "Policy", "r": "Rules", "a": "Actions"} {
+	for _, page := range []struct{ key, heading string }{{"p", "Policy"}, {"r", "Rules"}, {"a", "Actions"}} {
 		p.do(do{"op": "press", "key": "g"})
-		p.do(do{"op": "press", "key": key})
-		p.seeRole("heading", heading)
+		p.do(do{"op": "press", "key": page.key})
+		p.seeRole("heading", page.heading)
 	}
 	p.do(do{"op": "press", "key": "/"})
 	var focused string
