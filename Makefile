@@ -2,7 +2,7 @@
 GO    ?= go
 BIN   := $(CURDIR)/.tmp/bin
 LINT  := $(BIN)/golangci-lint
-TEST  := $(GO) test -race -shuffle=on -timeout 15m
+TEST  := $(GO) test -race -shuffle=on -timeout 30m
 CLIENTS := integration/clients/node_modules/.package-lock.json
 BROWSER := integration/console/node_modules/.package-lock.json
 PAGES   := egress/console/ui/node_modules/.package-lock.json

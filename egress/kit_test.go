@@ -109,7 +109,7 @@ func build(tb testing.TB, change ...func(*egress.Config)) *house {
 		PolicyVersion: func() string { return "v-1" },
 		AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
 	}
-	cfg.Index = index.New(h.log, h.led, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db")})
+	cfg.Index = index.New(h.log, h.led, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(cfg.Index.Close)
 	for _, f := range change {
 		f(&cfg)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/internal/fault"
@@ -35,20 +36,23 @@ func (a *App) hearReloads(ctx context.Context) error {
 		return nil // there is no other node
 	}
 	ctx = context.WithoutCancel(ctx)
+	word := policyWord{NodeReload: schemas.NodeReload{Node: a.worker, Role: a.role.String()}}
+	var under sync.WaitGroup
 	forget, err := a.broker.Listen(schemas.PolicyLookRoot+".*", func(subject string, _ []byte) {
-		a.obey(ctx, strings.TrimPrefix(subject, schemas.PolicyLookRoot+"."))
+		ask := strings.TrimPrefix(subject, schemas.PolicyLookRoot+".")
+		a.tellPolicy(ask, word)
+		// Who asks meanwhile must hear at once that this node is there.
+		under.Go(func() { a.obey(ctx, ask, word) })
 	})
 	if err != nil {
 		return err
 	}
-	a.teardown.push(func(context.Context) error { forget(); return nil })
+	a.teardown.push(func(context.Context) error { forget(); under.Wait(); return nil })
 	return nil
 }
 
 // obey reloads, and tells whoever asks for it.
-func (a *App) obey(ctx context.Context, ask string) {
-	word := policyWord{NodeReload: schemas.NodeReload{Node: a.worker, Role: a.role.String()}}
-	a.tellPolicy(ask, word)
+func (a *App) obey(ctx context.Context, ask string, word policyWord) {
 	done, err := a.Reload(ctx)
 	word.Done, word.Version, word.Previous, word.Changed = true, done.Version, done.Previous, done.Changed
 	if err != nil {
@@ -101,11 +105,12 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 		return schemas.Reload{}, unasked(err)
 	}
 	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version(), Nodes: gather(ctx, words)}
-	for _, n := range done.Nodes {
-		if n.Node == a.worker {
-			done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed
-		}
+	own := slices.IndexFunc(done.Nodes, func(n schemas.NodeReload) bool { return n.Node == a.worker })
+	if own < 0 { // not even this node has heard it, so nothing went out
+		return schemas.Reload{}, unasked(errors.New("no word of this node itself"))
 	}
+	n := done.Nodes[own]
+	done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed
 	return done, nil
 }
 

@@ -152,7 +152,7 @@ func TestASilentPartition(t *testing.T) {
 	}
 	s.x.Close()
 	mute := muted{Log: s.log, of: func() string { mu.Lock(); defer mu.Unlock(); return silent }}
-	s.x = index.New(mute, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: 2 * time.Second})
+	s.x = index.New(mute, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
 	t.Cleanup(s.x.Close)
 	silent = schemas.LogStream(1)
 	page := s.page("acme", "limit=1000")
@@ -247,7 +247,7 @@ func TestReadsOnByItself(t *testing.T) {
 	s.x.Close()
 	caught := make(chan struct{})
 	var once sync.Once
-	s.x = index.New(s.log, s.led, stored(func() { once.Do(func() { close(caught) }) }), index.Config{Layout: layout, Path: s.path, Every: time.Millisecond})
+	s.x = index.New(s.log, s.led, stored(func() { once.Do(func() { close(caught) }) }), index.Config{Layout: layout, Path: s.path, Every: time.Millisecond, Wait: time.Minute})
 	t.Cleanup(s.x.Close)
 	s.x.Start()
 	s.x.Start()

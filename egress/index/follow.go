@@ -147,27 +147,28 @@ func (x *Index) step(ctx context.Context, s *store, p *partition, last uint64) e
 	if n := len(accepted); more && n > 0 {
 		b.to = accepted[n-1].Seq
 	}
+	// There may be many more ends than beginnings, as behind a long queue.
+	settled, more, err := x.page(ctx, p, p.filters.settled, b.from, b.to)
+	if err != nil {
+		return err
+	}
+	if n := len(settled); more && n > 0 {
+		b.to = settled[n-1].Seq
+	}
 	for _, rec := range accepted {
+		if rec.Seq > b.to {
+			break
+		}
 		if r, ok := readAccepted(rec); ok {
 			b.rows = append(b.rows, r)
 		}
 		b.see(rec)
 	}
-	for from := b.from; ; {
-		settled, more, err := x.page(ctx, p, p.filters.settled, from, b.to)
-		if err != nil {
-			return err
+	for _, rec := range settled {
+		if e, ok := readSettled(rec); ok {
+			b.ends = append(b.ends, e)
 		}
-		for _, rec := range settled {
-			if e, ok := readSettled(rec); ok {
-				b.ends = append(b.ends, e)
-			}
-			b.see(rec)
-			from = rec.Seq
-		}
-		if !more || len(settled) == 0 {
-			break
-		}
+		b.see(rec)
 	}
 	// What a cut of power could take from the log must not be in the index: another
 	// record may come to stand in its place.

@@ -36,7 +36,7 @@ type Config struct {
 	// Path is the file. Default: one in a directory of its own for temporary files, which
 	// goes when the index is closed.
 	Path string
-	// Wait is how long an answer waits for what the log holds by then. Default 1 s.
+	// Wait is how long an answer waits for what the log holds by then. Default 3 s.
 	Wait time.Duration
 	// Every is how often the index reads on while nobody asks. Default 10 s.
 	Every time.Duration
@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		v   *time.Duration
 		def time.Duration
-	}{{&c.Wait, time.Second}, {&c.Every, 10 * time.Second}} {
+	}{{&c.Wait, 3 * time.Second}, {&c.Every, 10 * time.Second}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}
@@ -156,7 +156,7 @@ func (x *Index) open(ctx context.Context) (*store, error) {
 		}
 		return file, nil
 	}
-	file, err := openStore(ctx, x.cfg.Path, x.cfg.Layout)
+	file, err := openStore(x.life, x.cfg.Path, x.cfg.Layout) // others wait for it too, whoever asked first
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (x *Index) with(ctx context.Context, do func(ctx context.Context, s *store,
 	for range 3 {
 		var s *store
 		s, err = x.once(ctx, do)
-		if err == nil || s == nil || !x.spoiled(err) {
+		if err == nil || s == nil || !spoiled(err) {
 			break
 		}
 		x.cfg.Log.InfoContext(ctx, "index built anew", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))

@@ -60,7 +60,11 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, n numbered
 			page.Items = append(page.Items, entry)
 		}
 	}
-	if page.Next == "" && (len(found) < limit || n.live()) {
+	if page.Next == "" && len(found) == limit {
+		// Some were read that do not fit any more: what lies behind them was not looked at.
+		page.Next = cursorKey(found[limit-1].at)
+	}
+	if page.Next == "" {
 		page.Next, err = s.horizon(ctx, sel, looks)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // spoiled reports whether an error is that of a file which is to be built anew.
-func (x *Index) spoiled(err error) bool {
+func spoiled(err error) bool {
 	if errors.Is(err, errStale) {
 		return true
 	}
@@ -23,7 +23,8 @@ func (x *Index) spoiled(err error) bool {
 		return false
 	}
 	switch bad.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR:
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR,
+		sqlite3.SQLITE_ERROR: // a table is missing
 		return true
 	default:
 		return false
@@ -55,7 +56,7 @@ func (x *Index) refresh(ctx context.Context, s *store) (lag, error) {
 	}
 	x.mu.Unlock()
 	for _, err := range errs {
-		if err != nil && x.spoiled(err) {
+		if err != nil && spoiled(err) {
 			return out, err
 		}
 	}
@@ -142,7 +143,7 @@ func (x *Index) batch(p *partition) (more bool, err error) {
 		return false, err
 	}
 	err = x.holding(s, func() error { return x.bring(ctx, s, p, 1) })
-	if err != nil && x.spoiled(err) {
+	if err != nil && spoiled(err) {
 		return false, x.reopen(s)
 	}
 	x.mu.Lock()

@@ -111,7 +111,7 @@ func openStore(ctx context.Context, path string, layout schemas.Layout) (_ *stor
 	} else if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	if s.db, err = openFile(ctx, path, layout); err != nil {
+	if s.db, err = openFile(ctx, path, layout); spoiled(err) {
 		if err = Discard(path); err == nil {
 			s.db, err = openFile(ctx, path, layout)
 		}

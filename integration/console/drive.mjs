@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 const [executablePath] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const patience = 60_000;
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"] });
+const browser = await chromium.launch({ executablePath, timeout: 180_000, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"] });
 const pages = new Map();
 
 // What went wrong in a page, or out of it. A refusal is no fault of the page.

@@ -61,7 +61,7 @@ func (s *scene) bite(what string, n int) { s.bit[what] += n }
 
 const (
 	// patience bounds a row of the selection.
-	patience = 90 * time.Second
+	patience = 5 * time.Minute
 	// warm is how much is told before a fault comes, and again behind it.
 	warm = 15
 )

@@ -104,6 +104,7 @@ func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Re
 	var rep gitwire.Report
 	whole, room := false, true
 	progress := g.scrubbed(p.Progress)
+	var said []byte // the end of what was said, as a sentence may come in pieces
 	pack := &source{r: p.Pack}
 	err := g.run(t, job{
 		args: []string{"receive-pack", "--stateless-rpc", "."},
@@ -112,7 +113,9 @@ func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Re
 		drain: true, hold: hold, file: g.cfg.MaxRepo,
 		out: func(o io.Reader) error {
 			said, err := gitwire.Demux(o, true, func(b []byte) {
-				room = room && !bytes.Contains(b, []byte(noRoom))
+				said = append(said, b...)
+				room = room && !bytes.Contains(said, []byte(noRoom))
+				said = slices.Clone(said[max(0, len(said)-len(noRoom)):])
 				if progress != nil {
 					progress(b)
 				}
