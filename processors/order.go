@@ -26,7 +26,7 @@ func (p *Pipeline) turn(ctx context.Context, st *ledger.State) error {
 	if err != nil || mine {
 		return err
 	}
-	return &call.Rest{Until: p.Admit.LookAgain(st, again), For: schemas.WaitOrder, Asleep: func() { p.lookOnce(st) }}
+	return &call.Rest{Until: p.Admit.LookAgain(st, again), For: schemas.WaitOrder, Asleep: func() { p.lookOnce(st) }} //nolint:contextcheck // it looks when this message's work is over
 }
 
 // lookTimeout bounds the look of an action that has just been put to rest. If it fails, the

@@ -171,7 +171,7 @@ func TestAWorkerOfALineDies(t *testing.T) {
 				}
 				synctest.Wait()
 				for len(d.handled) > 0 {
-					<-d.handled
+					_ = <-d.handled
 				}
 				time.Sleep(5 * time.Second) // a look at the latest
 				if d.state(t, "t", "a1").Settled == nil {

@@ -65,8 +65,18 @@ func TestActionsList(t *testing.T) {
 	require.Empty(t, out)
 	require.Contains(t, said, "there are no such actions")
 	for _, args := range [][]string{
-		{"ls", "--limit", "0"}, {"ls", "--limit", "-1"}, {"ls", "x"}, {"ls", "--follow", "--count"}, {"ls", "--follow", "--kind", "run"},
-		{"cancel"}, {"show"}, {"redrive"}, {"redrive", "a", "--all"}, {"redrive", "a", "--code", "X"}, {"redrive", "--all", "--rate", "fast"}, {"redrive", "--all", "--kind", "tea"},
+		{"ls", "--limit", "0"},
+		{"ls", "--limit", "-1"},
+		{"ls", "x"},
+		{"ls", "--follow", "--count"},
+		{"ls", "--follow", "--kind", "run"},
+		{"cancel"},
+		{"show"},
+		{"redrive"},
+		{"redrive", "a", "--all"},
+		{"redrive", "a", "--code", "X"},
+		{"redrive", "--all", "--rate", "fast"},
+		{"redrive", "--all", "--kind", "tea"},
 	} {
 		_, said := run(exitUsage, append([]string{"actions"}, args...)...)
 		require.NotEmpty(t, said)
@@ -109,12 +119,13 @@ func TestActionsRedrive(t *testing.T) {
 			var body struct {
 				Sequence int `json:"sequence"`
 			}
-			assert.NoError(t, json.NewDecoder(r.Body).Decode(&body))
+			assert.NoError(t, json.NewDecoder(r.Body).Decode(&body)) //nolint:testifylint // not on the test's goroutine
 			sent <- string(rune('0' + body.Sequence))
 			return schemas.Receipt{ID: "new-" + string(rune('0'+body.Sequence)), Status: "accepted"}
 		}
 		return schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{
-			{Seq: 1, ActionID: "a", Kind: "http", Code: schemas.Poison}, {Seq: 2, ActionID: "b", Kind: "run", Code: schemas.Poison},
+			{Seq: 1, ActionID: "a", Kind: "http", Code: schemas.Poison},
+			{Seq: 2, ActionID: "b", Kind: "run", Code: schemas.Poison},
 			{Seq: 3, ActionID: "a", Kind: "http", Code: schemas.Poison},
 		}}
 	})

@@ -2,13 +2,13 @@ package app
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,7 +60,9 @@ func readCompose(t *testing.T, name string) map[string]composed {
 	require.NoError(t, yaml.Unmarshal(raw, &doc))
 	asJSON, err := json.Marshal(doc)
 	require.NoError(t, err)
-	var file struct{ Services map[string]composed }
+	var file struct {
+		Services map[string]composed `json:"services"`
+	}
 	require.NoError(t, json.Unmarshal(asJSON, &file))
 	return file.Services
 }
@@ -106,7 +108,7 @@ func TestComposeFitsWhatInitWrites(t *testing.T) {
 		assert.Equal(t, "rw", mount[plan.At][1], "the log lies there too")
 		assert.Equal(t, natsconf.ServerDir(dir, s.Name), written(mount[plan.At][0]))
 		assert.FileExists(t, filepath.Join(written(mount[plan.At][0]), "nats.conf"))
-		assert.Contains(t, service.HealthCheck.Test, fmt.Sprint(s.Port))
+		assert.Contains(t, service.HealthCheck.Test, strconv.Itoa(s.Port))
 	}
 	require.Equal(t, strings.Join(urls, ","), cfg.NATS.URL)
 

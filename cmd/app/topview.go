@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,7 +25,7 @@ func topView(entries, kinds schemas.Stats, server string) string {
 	table := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(table, "accepted\t%d\t%s\n", total.Accepted, sparks(entries.Points.Accepted))
 	fmt.Fprintf(table, "ended\t%d\t%s  %.4g/s\n", total.Settled, sparks(entries.Points.Settled), total.Rate)
-	open := fmt.Sprintf("%d", entries.Open.Count)
+	open := strconv.FormatUint(entries.Open.Count, 10)
 	if !entries.Open.Oldest.IsZero() {
 		open += "\tthe oldest since " + entries.Open.Oldest.Local().Format(time.DateTime)
 	}
@@ -87,8 +89,8 @@ func sparks(values []uint64) string {
 	}
 	out := make([]rune, len(values))
 	for i, v := range values {
-		step := (v*uint64(len(blocks)-1) + most - 1) / most // what is there at all shows
-		out[i] = blocks[step]
+		step := math.Ceil(float64(v) / float64(most) * float64(len(blocks)-1)) // what is there at all shows
+		out[i] = blocks[int(step)]
 	}
 	return string(out)
 }

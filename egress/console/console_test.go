@@ -37,7 +37,7 @@ func text(t *testing.T, resp *http.Response) string {
 // TestThePageLoadsOnlyWhatLiesBesideIt: every file that the index names is there, and it names no other place.
 func TestThePageLoadsOnlyWhatLiesBesideIt(t *testing.T) {
 	t.Parallel()
-	index := text(t, get(t, console.Index))
+	index := text(t, get(t, console.Index)) //nolint:bodyclose // text closes it
 	names := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(index, -1)
 	require.GreaterOrEqual(t, len(names), 3, "a script, its styles and an icon")
 	for _, n := range names {
@@ -71,7 +71,7 @@ func TestHeadersOfThePage(t *testing.T) {
 
 func TestCompressedIsTheSame(t *testing.T) {
 	t.Parallel()
-	plain := text(t, get(t, console.Index))
+	plain := text(t, get(t, console.Index)) //nolint:bodyclose // text closes it
 	for accept, want := range map[string]bool{
 		"gzip": true, "br, gzip;q=0.8": true, "GZIP": true, "gzip;q=1": true,
 		"": false, "br": false, "gzip;q=0": false, "gzip; q=0.000": false, "identity": false, "xgzip": false,

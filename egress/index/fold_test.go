@@ -46,7 +46,7 @@ func programs() *rapid.Generator[[]step] {
 func TestEqualsAFold(t *testing.T) {
 	t.Parallel()
 	for seed := range 12 {
-		s := open(t, memlog.Hooks{})
+		s := open(t)
 		states := s.run(programs().Example(seed))
 		s.equal(states)
 		s.x.Close() // and built at once
@@ -125,7 +125,7 @@ func (s *shop) equal(states []*ledger.State) {
 	for _, since := range []string{"1h", "24h"} {
 		stats := s.stats("acme", "by=entry&since="+since)
 		require.EqualValues(s.t, len(states), stats.Total.Accepted)
-		require.EqualValues(s.t, by[index.StatusOpen], stats.Open.Count)
+		require.Equal(s.t, by[index.StatusOpen], stats.Open.Count)
 		sums := map[string]uint64{}
 		for _, g := range stats.Groups {
 			sums[g.Name] = g.Settled
@@ -146,7 +146,7 @@ func TestASilentPartition(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	silent := ""
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	for i := range 30 {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("a-%d", i))
 	}
@@ -204,7 +204,7 @@ func (m muted) Last(ctx context.Context, stream, filter string) (schemas.Record,
 // TestALateReplica: what a replica does not show yet is waited for, and not passed over.
 func TestALateReplica(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	s.x.Close()
 	slow := &tardy{Log: s.log}
 	s.x = index.New(slow, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
@@ -240,7 +240,7 @@ func (l *tardy) Page(ctx context.Context, stream, filter string, from uint64, li
 // the index made.
 func TestReadsOnByItself(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	for i := range 100 {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("a-%d", i))
 	}

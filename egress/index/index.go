@@ -143,8 +143,8 @@ func (x *Index) Close() {
 // errClosed is the answer of an index that is closed.
 var errClosed = errors.New("the index is closed")
 
-// open is the file, opened where it is not.
-func (x *Index) open(ctx context.Context) (*store, error) {
+// open is the file, opened where it is not: for all who wait for it, whoever came first.
+func (x *Index) open() (*store, error) {
 	x.opening.Lock()
 	defer x.opening.Unlock()
 	x.mu.Lock()
@@ -156,7 +156,7 @@ func (x *Index) open(ctx context.Context) (*store, error) {
 		}
 		return file, nil
 	}
-	file, err := openStore(x.life, x.cfg.Path, x.cfg.Layout) // others wait for it too, whoever asked first
+	file, err := openStore(x.life, x.cfg.Path, x.cfg.Layout)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func unavailable(err error) error {
 }
 
 func (x *Index) once(ctx context.Context, do func(ctx context.Context, s *store, lag lag) error) (*store, error) {
-	s, err := x.open(ctx)
+	s, err := x.open()
 	if err != nil {
 		return nil, err
 	}

@@ -36,23 +36,18 @@ type always struct{}
 
 func (always) Durable(context.Context, string, uint64) error { return nil }
 
-func open(t testing.TB, hooks memlog.Hooks) *shop {
-	t.Helper()
-	s := &shop{t: t, path: filepath.Join(t.TempDir(), "deep", "index.db")}
-	hooks.Late = func() int { return s.late }
-	s.log = memlog.New(layout, time.Now, hooks)
+func open(tb testing.TB) *shop {
+	tb.Helper()
+	s := &shop{t: tb, path: filepath.Join(tb.TempDir(), "deep", "index.db")}
+	s.log = memlog.New(layout, time.Now, memlog.Hooks{Late: func() int { return s.late }})
 	s.led = ledger.New(s.log, layout, nil)
 	s.start()
 	return s
 }
 
 // start opens the index, as at the start of a process.
-func (s *shop) start(change ...func(*index.Config)) {
-	cfg := index.Config{Layout: layout, Path: s.path, Wait: time.Minute, Log: nil}
-	for _, f := range change {
-		f(&cfg)
-	}
-	s.x = index.New(s.log, s.led, always{}, cfg)
+func (s *shop) start() {
+	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
 	s.t.Cleanup(s.x.Close)
 }
 
@@ -120,7 +115,7 @@ func (s *shop) ids(tenant, query string) (ids []string) {
 
 func TestFiltersAndCounts(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	run := func(id string) *ledger.State {
 		st, _, err := s.led.Claim(t.Context(), schemas.Action{
 			ID: id, Tenant: "acme", Kind: schemas.KindRun, TaskType: "FETCH", AcceptedAt: time.Now(), Fingerprint: "f", IDSource: schemas.IDRequest,
@@ -195,7 +190,7 @@ func TestFiltersAndCounts(t *testing.T) {
 
 func TestTenantsAreApart(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	for i := range 20 {
 		for _, tenant := range []string{"acme", "other"} {
 			s.settle(s.claim(tenant, schemas.KindHTTP, fmt.Sprintf("%s-%d", tenant, i)), schemas.OutcomeFailed, schemas.HTTPFailure)
@@ -229,7 +224,7 @@ func (s *shop) stats(tenant, query string) schemas.Stats {
 // TestCursorsAreStable: what comes while pages are read neither repeats nor moves a row.
 func TestCursorsAreStable(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	var want []string
 	for i := range 60 {
 		id := fmt.Sprintf("old-%d", i)
@@ -260,7 +255,7 @@ func TestCursorsAreStable(t *testing.T) {
 // TestBuiltAnew: whatever has become of the file, the log makes it good.
 func TestBuiltAnew(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	for i := range 50 {
 		st := s.claim("acme", schemas.KindHTTP, fmt.Sprintf("a-%d", i))
 		if i%3 > 0 {
@@ -307,7 +302,7 @@ func TestBuiltAnew(t *testing.T) {
 // TestAnotherLog: a file that was built from another log is not gone on with.
 func TestAnotherLog(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	for i := range 30 {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("old-%d", i))
 	}
@@ -327,7 +322,7 @@ func TestAnotherLog(t *testing.T) {
 // TestHistoryIsDropped: what the log has dropped leaves the index.
 func TestHistoryIsDropped(t *testing.T) {
 	t.Parallel()
-	s := open(t, memlog.Hooks{})
+	s := open(t)
 	for i := range 30 {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("old-%d", i))
 	}

@@ -42,10 +42,10 @@ type filter struct {
 }
 
 // statuses reports whether the status is filtered.
-func (f filter) statuses() bool { return len(f.status)+len(f.open) > 0 }
+func (f *filter) statuses() bool { return len(f.status)+len(f.open) > 0 }
 
 // live reports whether only the log can tell which of the open actions are meant.
-func (f filter) live() bool { return len(f.open) > 0 && !f.anyOpen }
+func (f *filter) live() bool { return len(f.open) > 0 && !f.anyOpen }
 
 // TenantAll names every tenant at once.
 const TenantAll = "*"
@@ -205,7 +205,7 @@ func when(q url.Values, name string, now time.Time) (int64, error) {
 		if err != nil || n > 10_000 {
 			return 0, bad
 		}
-		return now.Add(-time.Duration(n) * 24 * time.Hour).UnixNano(), nil //nolint:gosec // at most 10,000
+		return now.Add(-time.Duration(n) * 24 * time.Hour).UnixNano(), nil
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d < 0 || d > 10_000*24*time.Hour {

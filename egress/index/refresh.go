@@ -138,7 +138,7 @@ func (x *Index) round() error {
 func (x *Index) batch(p *partition) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(x.life, batchTimeout)
 	defer cancel()
-	s, err := x.open(ctx)
+	s, err := x.open()
 	if err != nil {
 		return false, err
 	}

@@ -134,6 +134,7 @@ func (s *store) gather(ctx context.Context, q StatsQuery, n numbered, total *ser
 		c.and("entry = ?", *n.entry)
 		c.and("status > 0")
 	}
+	//nolint:gosec // as in read
 	rows, err := s.db.QueryContext(ctx, `SELECT p.slot, k.text, coalesce(e.text, ''), p.status, p.n, p.spread FROM (SELECT * FROM pace WHERE `+c.String()+`) p
 JOIN word k ON k.id = p.kind LEFT JOIN word e ON e.id = p.entry`, c.args...)
 	if err != nil {

@@ -35,8 +35,15 @@ type stride struct {
 
 func steps() []stride {
 	return []stride{
-		{"10s", 10 * time.Second}, {"30s", 30 * time.Second}, {"1m", time.Minute}, {"5m", 5 * time.Minute}, {"10m", 10 * time.Minute},
-		{"30m", 30 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour},
+		{"10s", 10 * time.Second},
+		{"30s", 30 * time.Second},
+		{"1m", time.Minute},
+		{"5m", 5 * time.Minute},
+		{"10m", 10 * time.Minute},
+		{"30m", 30 * time.Minute},
+		{"1h", time.Hour},
+		{"6h", 6 * time.Hour},
+		{"24h", 24 * time.Hour},
 	}
 }
 

@@ -108,7 +108,7 @@ func (w *writer) writePace(ctx context.Context) error {
 func (x *Index) prune(ctx context.Context, s *store, p *partition, first uint64) error {
 	oldest, err := x.log.Next(ctx, p.stream, p.filters.all, first)
 	if err != nil {
-		return nil //nolint:nilerr // nothing is left, or the next time will tell
+		return nil // nothing is left, or the next time will tell
 	}
 	x.mu.Lock()
 	x.oldest[p.number] = oldest.Time

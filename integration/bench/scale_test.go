@@ -44,7 +44,9 @@ func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	t.Run("copies", func(t *testing.T) { //nolint:paralleltest // as above
 		var all []costs
 		for _, n := range kept {
-			on(t, site{servers: servers, copies: n, partitions: usualPartitions}, func(t *testing.T, g *ground) { all = append(all, measureCosts(t, g)) })
+			on(t, site{servers: servers, copies: n, partitions: usualPartitions}, func(t *testing.T, g *ground) { //nolint:thelper // it is the test
+				all = append(all, measureCosts(t, g))
+			})
 		}
 		showCosts(all)
 	})
@@ -64,8 +66,8 @@ const usualPartitions = 8
 // counts are right.
 func tryScale(t *testing.T, servers string) {
 	t.Helper()
-	on(t, site{servers: servers, copies: 1, partitions: 1}, func(t *testing.T, g *ground) { measureCosts(t, g) })
-	on(t, site{servers: servers, copies: 3, partitions: 2}, func(t *testing.T, g *ground) {
+	on(t, site{servers: servers, copies: 1, partitions: 1}, func(t *testing.T, g *ground) { measureCosts(t, g) }) //nolint:thelper // it is the test
+	on(t, site{servers: servers, copies: 3, partitions: 2}, func(t *testing.T, g *ground) {                       //nolint:thelper // it is the test
 		measureCosts(t, g)
 		measureWorkers(t, g)
 		measureQueue(t, g)
@@ -76,7 +78,7 @@ func tryScale(t *testing.T, servers string) {
 // on runs a part of it on a cluster of its own, which is gone when it returns.
 func on(t *testing.T, at site, part func(*testing.T, *ground)) {
 	t.Helper()
-	t.Run(fmt.Sprintf("R%d", at.copies), func(t *testing.T) { //nolint:paralleltest // it measures
+	t.Run(fmt.Sprintf("R%d", at.copies), func(t *testing.T) {
 		part(t, newGround(t, at))
 	})
 }

@@ -144,19 +144,19 @@ func showCosts(all []costs) {
 		return
 	}
 	tell("\n%s; three NATS servers that sync each write, %d partitions, one ingress and one worker, %s a load, median of %d\n", machine(), usualPartitions, *span, *rounds)
-	head, line := "| |", "|---|"
+	var head strings.Builder
+	head.WriteString("| |")
 	for _, c := range all {
-		head += fmt.Sprintf(" R%d: a second | p50 | p99 |", c.copies)
-		line += strings.Repeat("---|", 3)
+		fmt.Fprintf(&head, " R%d: a second | p50 | p99 |", c.copies)
 	}
 	one, most := all[0], all[len(all)-1]
-	tell("%s R%d / R%d |\n%s---|", head, most.copies, one.copies, line)
+	tell("%s R%d / R%d |\n|%s", head.String(), most.copies, one.copies, strings.Repeat("---|", 3*len(all)+2))
 	for _, name := range one.names {
-		row := "| " + name + " |"
+		row := []string{name}
 		for _, c := range all {
-			row += " " + timed(c.of[name]) + " |"
+			row = append(row, timed(c.of[name]))
 		}
-		tell("%s %s |", row, percent(most.of[name].rate()/one.of[name].rate()))
+		tell("| %s | %s |", strings.Join(row, " | "), percent(most.of[name].rate()/one.of[name].rate()))
 	}
 	tell("")
 }

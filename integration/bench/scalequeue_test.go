@@ -103,7 +103,7 @@ func (g *ground) skip(t *testing.T, ends []uint64, left int) {
 	t.Helper()
 	g.log(t, func(js jetstream.JetStream) {
 		for p, end := range ends {
-			_, err := js.ResetConsumerToSequence(t.Context(), schemas.LogStream(p), string(schemas.KindHTTP), end-uint64(left)+1) //nolint:gosec // it is not negative
+			_, err := js.ResetConsumerToSequence(t.Context(), schemas.LogStream(p), string(schemas.KindHTTP), end-uint64(left)+1)
 			require.NoError(t, err)
 		}
 	})

@@ -180,6 +180,7 @@ func (p *page) fill(label, text string) {
 	p.t.Helper()
 	p.do(do{"op": "fill", "label": label, "value": text})
 }
+
 func (p *page) choose(label, value string) {
 	p.t.Helper()
 	p.do(do{"op": "select", "label": label, "value": value})

@@ -59,7 +59,7 @@ func (n *node) run() {
 }
 
 // ask sends a request with a token, and reads the answer.
-func (n *node) ask(token, method, path, body string, header ...string) (status int, text string, id string) {
+func (n *node) ask(token, method, path, body string, header ...string) (status int, text, id string) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
 	defer cancel()
@@ -90,14 +90,13 @@ func (n *node) token(name string, scopes ...string) string {
 	return decode[schemas.NewToken](n.t, text).Secret
 }
 
-// call has one call made, or refused, and returns its action.
-func (n *node) call(id, method, url string, header ...string) string {
+// call has one call made, or refused.
+func (n *node) call(id, method, url string, header ...string) {
 	n.t.Helper()
 	body, err := json.Marshal(map[string]any{"type": "Http", "request_id": id, "args": map[string]any{"method": method, "url": url}})
 	require.NoError(n.t, err)
 	_, text, got := n.ask(n.admin, http.MethodPost, "/v1/execute", string(body), header...)
 	require.Equal(n.t, id, got, text)
-	return id
 }
 
 // status waits until an action has a status.

@@ -127,7 +127,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	s.mu.Unlock()
 	if closed {
-		f.close()
+		f.close() //nolint:contextcheck // messages that run outlive who subscribed
 		<-f.gone
 		return nil, errClosed
 	}

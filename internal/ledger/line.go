@@ -90,7 +90,7 @@ func (l *Ledger) Turn(ctx context.Context, st *State) (mine bool, again time.Dur
 			return false, 0, err
 		case !gone && holds(st, first) && !st.late(first):
 			return true, 0, nil
-		case !gone && (names(st.Ref, first)): // of a repeat, or it may have been passed
+		case !gone && names(st.Ref, first): // of a repeat, or it may have been passed
 			err = l.log.Remove(ctx, schemas.TicketStream, first.Seq)
 		case gone || first.Seq >= st.Ticket:
 			err = l.retake(ctx, st)

@@ -37,7 +37,7 @@ func Overlay(dir string) (args []string, err error) {
 		return nil, fmt.Errorf("go env GOROOT: %w", err)
 	}
 	path := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	source, err := os.ReadFile(path) //nolint:gosec // the toolchain's
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func Overlay(dir string) (args []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{"-overlay", overlay}, errors.Join(os.WriteFile(file, turned, 0o600), os.WriteFile(overlay, doc, 0o600))
+	return []string{"-overlay", overlay}, errors.Join(os.WriteFile(file, turned, 0o600), os.WriteFile(overlay, doc, 0o600)) //nolint:gosec // the test names the directory
 }
 
 // turnable has Now ask by how much the clock is turned.
@@ -115,7 +115,7 @@ func (c *Clock) Environ() []string { return []string{variable + "=" + c.path} }
 // Turn has the clock be ahead by so much from now on, or behind where it is less than zero,
 // in whole seconds. A process sees it at once.
 func (c *Clock) Turn(by time.Duration) error {
-	f, err := os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the test names it
+	f, err := os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
