@@ -171,7 +171,7 @@ func TestAWorkerOfALineDies(t *testing.T) {
 				}
 				synctest.Wait()
 				for len(d.handled) > 0 {
-					_ = <-d.handled
+					<-d.handled //nolint:errcheck // the log tells what came of it
 				}
 				time.Sleep(5 * time.Second) // a look at the latest
 				if d.state(t, "t", "a1").Settled == nil {

@@ -34,11 +34,15 @@ type composed struct {
 	Ports       []string          `json:"ports"`
 	Environment map[string]string `json:"environment"`
 	Profiles    []string          `json:"profiles"`
-	Build       struct{ Target string }
-	Deploy      struct{ Replicas int }
+	Build       struct {
+		Target string `json:"target"`
+	} `json:"build"`
+	Deploy struct {
+		Replicas int `json:"replicas"`
+	} `json:"deploy"`
 	HealthCheck struct {
-		Test    []string
-		Disable bool
+		Test    []string `json:"test"`
+		Disable bool     `json:"disable"`
 	} `json:"healthcheck"`
 }
 

@@ -95,13 +95,13 @@ func (s *shop) page(tenant, query string) schemas.ActionPage {
 	return page
 }
 
-// ids reads every page.
-func (s *shop) ids(tenant, query string) (ids []string) {
+// ids reads every page of tenant acme.
+func (s *shop) ids(query string) (ids []string) {
 	s.t.Helper()
 	ids = []string{}
 	cursor := ""
 	for {
-		page := s.page(tenant, query+cursor)
+		page := s.page("acme", query+cursor)
 		require.Zero(s.t, page.Behind)
 		for _, it := range page.Items {
 			ids = append(ids, it.ID)
@@ -174,7 +174,7 @@ func TestFiltersAndCounts(t *testing.T) {
 			require.Error(t, err, query)
 			continue
 		}
-		require.Equal(t, want, s.ids("acme", query), query)
+		require.Equal(t, want, s.ids(query), query)
 		if values, _ := url.ParseQuery(query); values.Get("status") != "waiting" && values.Get("status") != "started" && values.Get("status") != "accepted,denied" {
 			require.EqualValues(t, len(want), s.page("acme", query+"&count=true").Count.Total, query)
 		}
@@ -262,7 +262,7 @@ func TestBuiltAnew(t *testing.T) {
 			s.settle(st, schemas.OutcomeSucceeded, "")
 		}
 	}
-	want := s.ids("acme", "")
+	want := s.ids("")
 	require.Len(t, want, 50)
 	for name, spoil := range map[string]func(){
 		"gone":    func() { require.NoError(t, os.RemoveAll(filepath.Dir(s.path))) },
@@ -291,7 +291,7 @@ func TestBuiltAnew(t *testing.T) {
 		s.x.Close()
 		spoil()
 		s.start()
-		require.Equal(t, want, s.ids("acme", ""), name)
+		require.Equal(t, want, s.ids(""), name)
 		require.Equal(t, map[string]uint64{"succeeded": 33, "open": 17}, s.page("acme", "count=true").Count.By, name)
 	}
 	info, err := os.Stat(s.path)
@@ -306,7 +306,7 @@ func TestAnotherLog(t *testing.T) {
 	for i := range 30 {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("old-%d", i))
 	}
-	require.Len(t, s.ids("acme", ""), 30)
+	require.Len(t, s.ids(""), 30)
 	s.x.Close()
 	s.log = memlog.New(layout, time.Now, memlog.Hooks{})
 	s.led = ledger.New(s.log, layout, nil)
@@ -314,7 +314,7 @@ func TestAnotherLog(t *testing.T) {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("new-%d", i))
 	}
 	s.start()
-	ids := s.ids("acme", "")
+	ids := s.ids("")
 	require.Len(t, ids, 40)
 	require.Equal(t, "new-39", ids[0])
 }
@@ -326,7 +326,7 @@ func TestHistoryIsDropped(t *testing.T) {
 	for i := range 30 {
 		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("old-%d", i))
 	}
-	require.Len(t, s.ids("acme", ""), 30)
+	require.Len(t, s.ids(""), 30)
 	for p := range layout.Partitions {
 		_, last, err := s.log.Bounds(t.Context(), schemas.LogStream(p))
 		require.NoError(t, err)
@@ -337,7 +337,7 @@ func TestHistoryIsDropped(t *testing.T) {
 	}
 	s.restart()
 	s.page("acme", "") // finds out what was dropped
-	require.Len(t, s.ids("acme", ""), 30)
+	require.Len(t, s.ids(""), 30)
 	require.EqualValues(t, 30, s.page("acme", "count=true").Count.Total)
-	require.Equal(t, "new-29", s.ids("acme", "")[0])
+	require.Equal(t, "new-29", s.ids("")[0])
 }
