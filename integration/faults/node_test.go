@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,9 +23,6 @@ type node struct {
 	dir    string
 	config string
 	lines  cluster.Lines
-
-	binary  string // what it runs, and with what added to its environment
-	environ []string
 
 	mu      sync.Mutex
 	program *program.Program
@@ -47,18 +43,19 @@ func (r *rig) newNode(ctx context.Context, name string, role role) (*node, error
 	if err != nil {
 		return nil, err
 	}
-	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines, binary: r.weir, environ: r.environ(name)}
+	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines}
 	n.config = n.dir + ".yaml"
-	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s%s",
-		n.dir, lines.URL(), r.layout.Partitions, r.more, r.policy(r.target))
+	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s", n.dir, lines.URL(), r.layout.Partitions, r.target.Policy())
 	return n, os.WriteFile(n.config, []byte(text), 0o600)
 }
 
 // start runs the node with faults armed. It may have come to its point before it is ready.
-func (n *node) start(environ ...string) error {
-	p, err := program.Run(n.binary, program.How{
+func (n *node) start(environ ...string) error { return n.startAs(weirBinary, environ...) }
+
+func (n *node) startAs(binary string, environ ...string) error {
+	p, err := program.Run(binary, program.How{
 		Command: n.role.command, Args: []string{"--config", n.config},
-		Environ: slices.Concat([]string{"WEIR_FAILPOINT_LOG=" + n.notes()}, n.environ, environ),
+		Environ: append([]string{"WEIR_FAILPOINT_LOG=" + n.notes()}, environ...),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.name, err)

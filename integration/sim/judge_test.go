@@ -133,9 +133,7 @@ func (w *world) recount(r history.Run) {
 	flaw := func(ref schemas.Ref, detail string) {
 		w.breach(history.Violation{Invariant: "I2", Tenant: ref.Tenant, Subject: ref.ID, Detail: detail})
 	}
-	all := states(r, flaw)
-	w.inOrder(r, all)
-	for _, st := range all {
+	for _, st := range states(r, flaw) {
 		if st.Settled == nil {
 			continue
 		}

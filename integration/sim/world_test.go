@@ -56,9 +56,8 @@ type world struct {
 	nodes    []*node
 	boots    int
 	ended    bool
-	ids      map[string]time.Time      // of the records that the window knows
-	answered map[schemas.Ref]string    // by whom
-	sent     map[schemas.Ref]time.Time // when an action was first asked for
+	ids      map[string]time.Time   // of the records that the window knows
+	answered map[schemas.Ref]string // by whom
 	asked    []history.Asked
 	watched  []history.Watched
 	notes    []string
@@ -87,7 +86,7 @@ func compile(prefix string) *policy.Policy {
 
 func newWorld(t *testing.T, p program, m mutant) *world {
 	t.Helper()
-	w := &world{t: t, program: p, mutant: m, start: time.Now(), over: make(chan struct{}), ids: map[string]time.Time{}, answered: map[schemas.Ref]string{}, sent: map[schemas.Ref]time.Time{}}
+	w := &world{t: t, program: p, mutant: m, start: time.Now(), over: make(chan struct{}), ids: map[string]time.Time{}, answered: map[schemas.Ref]string{}}
 	w.log = memlog.New(layout, time.Now, memlog.Hooks{Late: func() int { return w.lateBy }})
 	w.policy.Store(permissive())
 	w.book.Put(t, rules(false)...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +13,9 @@ import (
 
 // unmet is what the objects of a folder lack, taken together.
 func (c *cluster) unmet() (wrong []string) {
-	for _, w := range c.workloads {
-		for _, what := range c.lacks(w) {
-			wrong = append(wrong, w.name+" lacks "+what)
+	for _, d := range c.deployments {
+		for _, what := range c.lacks(d) {
+			wrong = append(wrong, d.Name+" lacks "+what)
 		}
 	}
 	for _, b := range c.budgets {
@@ -27,11 +28,11 @@ func (c *cluster) unmet() (wrong []string) {
 		wrong = append(wrong, c.selects("service "+s.Name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector})...)
 	}
 	for _, name := range c.scaled {
-		at := slices.IndexFunc(c.workloads, func(w workload) bool { return w.name == name })
+		at := slices.IndexFunc(c.deployments, func(d appsv1.Deployment) bool { return d.Name == name })
 		switch {
 		case at < 0:
 			wrong = append(wrong, "the scaler sets "+name+", which is not there")
-		case c.workloads[at].replicas != nil:
+		case c.deployments[at].Spec.Replicas != nil:
 			wrong = append(wrong, name+" has a number of replicas beside its scaler")
 		}
 	}
@@ -45,17 +46,17 @@ func (c *cluster) selects(who string, selector *metav1.LabelSelector) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("%s: %v", who, err)}
 	}
-	for _, w := range c.workloads {
-		if s.Matches(labels.Set(w.pods.Labels)) {
+	for _, d := range c.deployments {
+		if s.Matches(labels.Set(d.Spec.Template.Labels)) {
 			return nil
 		}
 	}
 	return []string{who + " selects no pod"}
 }
 
-// lacks is what a workload does not say.
-func (c *cluster) lacks(w workload) (missing []string) {
-	pod := w.pods.Spec
+// lacks is what a deployment does not say.
+func (c *cluster) lacks(d appsv1.Deployment) (missing []string) {
+	pod := d.Spec.Template.Spec
 	demand := func(met bool, what string) {
 		if !met {
 			missing = append(missing, what)
@@ -63,7 +64,7 @@ func (c *cluster) lacks(w workload) (missing []string) {
 	}
 	demand(slices.ContainsFunc(c.budgets, func(b policyv1.PodDisruptionBudget) bool {
 		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		return err == nil && s.Matches(labels.Set(w.pods.Labels))
+		return err == nil && s.Matches(labels.Set(d.Spec.Template.Labels))
 	}), "a disruption budget")
 	demand(pod.SecurityContext != nil && yes(pod.SecurityContext.RunAsNonRoot), "runAsNonRoot")
 	demand(pod.SecurityContext != nil && pod.SecurityContext.SeccompProfile != nil, "a seccomp profile")
@@ -72,9 +73,6 @@ func (c *cluster) lacks(w workload) (missing []string) {
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true
-	}
-	for _, name := range w.claims {
-		volumes[name] = true
 	}
 	for _, one := range pod.Containers {
 		s := one.SecurityContext

@@ -4,7 +4,6 @@
 package crowd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,11 +43,6 @@ type Config struct {
 	Patience time.Duration
 	// Only are the classes; default all.
 	Only []string
-	// Under is the part of the target that is called, but by calls with a key; default plain.
-	Under string
-	// Tenant is whose actions they are, default that of the constant, and Token what the
-	// clients show, where Weir asks for one.
-	Tenant, Token string
 }
 
 // Counts are what a crowd was told so far.
@@ -92,7 +86,6 @@ func New(cfg Config) *Crowd {
 	if len(cfg.Only) == 0 {
 		cfg.Only = Classes()
 	}
-	cfg.Under, cfg.Tenant = cmp.Or(cfg.Under, "plain"), cmp.Or(cfg.Tenant, Tenant)
 	return &Crowd{cfg: cfg, changed: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.Clients}}}
 }
 
@@ -156,10 +149,7 @@ func (c *Crowd) Fill(run *history.Run) {
 	for _, w := range c.watched {
 		run.Watched = append(run.Watched, *w)
 	}
-	for _, h := range c.cfg.Target.Hits(c.cfg.Name + "-") {
-		h.Tenant = c.cfg.Tenant
-		run.Hits = append(run.Hits, h)
-	}
+	run.Hits = append(run.Hits, c.cfg.Target.Hits(c.cfg.Name+"-")...)
 }
 
 // Order is one thing that is to be done once.
@@ -167,8 +157,6 @@ type Order struct {
 	Name, Class string
 	// Async asks for it with respond-async first, and Watch follows its events.
 	Async, Watch bool
-	// Line is its ordering key; empty: it has none.
-	Line string
 }
 
 // Order is one with the class of a name of its own.
