@@ -2,8 +2,10 @@
 GO    ?= go
 BIN   := $(CURDIR)/.tmp/bin
 LINT  := $(BIN)/golangci-lint
-TEST  := $(GO) test -race -shuffle=on -timeout 15m
+TEST  := $(GO) test -race -shuffle=on -timeout 30m
 CLIENTS := integration/clients/node_modules/.package-lock.json
+BROWSER := integration/console/node_modules/.package-lock.json
+PAGES   := egress/console/ui/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## show this list
@@ -14,23 +16,39 @@ build: ## build ./weir
 	$(GO) build -trimpath -o weir ./cmd/weir
 
 .PHONY: test
-test: $(CLIENTS) ## run every test with the race detector
+test: $(CLIENTS) browser ## run every test with the race detector
 	$(TEST) ./...
 
 .PHONY: short
-short: $(CLIENTS) ## run the quick tests
+short: $(CLIENTS) browser ## run the quick tests
 	$(GO) test -short ./...
 
 # Streams are also read with the client that browsers' programs use.
 .PHONY: clients
 clients: $(CLIENTS) ## install the npm packages that the tests use
 
-$(CLIENTS): integration/clients/package.json integration/clients/package-lock.json
+# The console is looked at with the browser that people have.
+.PHONY: browser
+browser: $(BROWSER) ## install Chromium, and what drives it in tests
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
+		{ echo "Chromium is missing: the console is tested in it; install it with your package manager" >&2; exit 1; }
+
+$(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
-		{ echo "npm is missing: one test reads streams with an npm package; install Node.js 20 or later, with npm" >&2; exit 1; }
-	cd integration/clients && npm ci --no-audit --no-fund --loglevel=error
+		{ echo "npm is missing: the console is built, and some tests are run, with npm packages; install Node.js 20.19 or later, with npm" >&2; exit 1; }
+	cd $* && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+.PHONY: console
+console: $(PAGES) ## build the console's pages
+	cd egress/console/ui && npm run --silent build
+
+.PHONY: console-shots
+console-shots: browser ## take the pictures of docs/console
+	$(GO) test -tags shots ./integration/console -run TestShots -count 1
 
 .PHONY: demo
 demo: ## run the tour
@@ -44,6 +62,11 @@ bench: ## run the benchmarks and the end-to-end comparison with the floor
 .PHONY: backlog
 backlog: ## queue and drain a million actions, with each durability
 	$(GO) test ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
+
+QUEUED ?= 1000000
+.PHONY: bench-scale
+bench-scale: ## measure the roles over three NATS servers, with QUEUED actions queued (default 1000000)
+	$(GO) test ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full -queued $(QUEUED)
 
 ROUNDS ?= 10
 .PHONY: crash
@@ -60,9 +83,10 @@ powercut: ## cut the power 60 times under load (as root)
 	$(GO) test ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
 
 FAULTS := $(GO) test ./integration/faults -count 1 -v
+OLDER  ?= 7530eec
 .PHONY: faults
-faults: ## break a cluster of three servers in every known way, under load (disks as root)
-	$(FAULTS) -run 'TestFaults$$|TestDisks$$' -timeout 120m -faults.all
+faults: ## break a cluster in every known way, change it from OLDER and back, under load (disks as root)
+	$(FAULTS) -run 'TestFaults$$|TestShares$$|TestVersions$$|TestClocks$$|TestDisks$$' -timeout 120m -faults.all -faults.older=$(OLDER)
 
 SOAK ?= 1h
 .PHONY: soak

@@ -70,6 +70,7 @@ type Budgets interface {
 type Config struct {
 	Layout     schemas.Layout     // required
 	Durability schemas.Durability // shown by /readyz
+	Replicas   int                // shown by /readyz; 0: the node keeps the log itself
 	Role       string             // shown by /readyz; empty: the node has every one
 	Live       stream.Live        // required: evidence is watched through it
 	// Reader says who reads, or refuses the request with an error that becomes
@@ -86,6 +87,8 @@ type Config struct {
 	// Tokens lists a tenant's tokens, a page at a time: cursor is the Next of the
 	// page before, or empty. nil: they are not served.
 	Tokens func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+	// Session says for whom a page of the console works; nil: the console is not served.
+	Session func(r *http.Request) (schemas.ConsoleSession, error)
 	// Rules are the traffic rules; nil: they are not served.
 	Rules Rules
 	// Repos are the repositories of the tenants; nil: neither they nor tasks are served.
@@ -119,7 +122,10 @@ type Config struct {
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404
 	HTTP    stream.HTTP
-	Index   index.Config // Layout is filled in
+	// Index answers for lists of actions and figures; the caller closes it. nil: neither
+	// is served.
+	Index *index.Index
+	Walk  index.WalkConfig // Layout is filled in
 }
 
 func (c Config) validate() error {
@@ -163,7 +169,7 @@ func (c Config) withDefaults() Config {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
 	c.HTTP = c.HTTP.WithDefaults()
-	c.Index.Layout = c.Layout
+	c.Walk.Layout = c.Layout
 	return c
 }
 
@@ -176,7 +182,7 @@ type Room struct {
 	cfg     Config
 	events  *stream.Events
 	status  *status.Status
-	index   *index.Index
+	walker  *index.Walker
 	records *evidence.Records
 	service *Service
 	places  *places
@@ -195,7 +201,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 		service: &Service{cfg: cfg, draining: feed.Draining()},
 		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
-		index:   index.New(log, actions, feed, cfg.Index),
+		walker:  index.NewWalker(log, feed, cfg.Walk),
 		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),
 	}, nil
 }

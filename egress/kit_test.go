@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/egress"
+	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -107,6 +109,8 @@ func build(tb testing.TB, change ...func(*egress.Config)) *house {
 		PolicyVersion: func() string { return "v-1" },
 		AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
 	}
+	cfg.Index = index.New(h.log, h.led, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
+	tb.Cleanup(cfg.Index.Close)
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -13,8 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
-	"weir/egress/index"
 	"weir/schemas"
 )
 
@@ -30,7 +28,8 @@ func TestEveryReadNeedsATenant(t *testing.T) {
 		if strings.Contains(path, "/a") && strings.Contains(path, "actions/") {
 			require.Equal(t, http.StatusNotFound, other.Code, path)
 		} else {
-			require.JSONEq(t, `{"items":[]}`, other.Body.String(), path)
+			require.Contains(t, other.Body.String(), `{"items":[]`, path)
+			require.NotContains(t, other.Body.String(), `"next"`, path)
 		}
 	}
 }
@@ -142,18 +141,18 @@ func TestStatusOfARecordThatCannotBeRead(t *testing.T) {
 }
 
 // list reads every page of a list and returns the ids in order.
-func (h *house) list(query string) (ids []string, pages int) {
+func (h *house) list(query string) (ids []string) {
 	h.t.Helper()
 	cursor := ""
-	for {
+	for pages := 1; ; pages++ {
 		w := h.get("/v1/actions?" + query + cursor)
 		require.Equal(h.t, http.StatusOK, w.Code, w.Body.String())
 		p := decode[schemas.Page[schemas.ActionEntry]](h.t, w.Body)
 		for _, it := range p.Items {
 			ids = append(ids, it.ID)
 		}
-		if pages++; p.Next == "" {
-			return ids, pages
+		if p.Next == "" {
+			return ids
 		}
 		require.Less(h.t, pages, 2000, "the pages come to an end")
 		cursor = "&cursor=" + p.Next
@@ -186,38 +185,19 @@ func TestListIsNewestFirst(t *testing.T) {
 		slices.Reverse(list)
 	}
 	for _, limit := range []int{1000, 50, 33, 3} {
-		got, _ := h.list(fmt.Sprintf("limit=%d", limit))
+		got := h.list(fmt.Sprintf("limit=%d", limit))
 		require.Equal(t, want, got, "limit %d", limit)
 	}
-	got, _ := h.list("kind=plan&limit=10")
+	got := h.list("kind=plan&limit=10")
 	require.Equal(t, wantPlans, got)
-	got, _ = h.list("status=denied&limit=3")
+	got = h.list("status=denied&limit=3")
 	require.Equal(t, wantDenied, got)
-	got, _ = h.list("status=expired")
+	got = h.list("status=expired")
 	require.Empty(t, got)
 	entry := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?status=denied&limit=1").Body).Items[0]
 	require.Equal(t, schemas.DenyHost, entry.Code)
 	require.Equal(t, schemas.ClassOnce, entry.Class)
 	require.Equal(t, "/v1/actions/"+entry.ID, entry.URL)
-}
-
-func TestAPageIsBoundedWork(t *testing.T) {
-	t.Parallel()
-	h := build(t, func(c *egress.Config) { c.Index = index.Config{Reads: 4, Looks: 5} })
-	for i := range 60 {
-		h.claim(httpRef(fmt.Sprintf("mine-%d", i)))
-		for j := range 20 {
-			h.claim(schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: fmt.Sprintf("o-%d-%d", i, j)})
-		}
-	}
-	before := h.reads.Load()
-	p := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?limit=50").Body)
-	require.NotEmpty(t, p.Next)
-	require.LessOrEqual(t, len(p.Items), 5)
-	require.LessOrEqual(t, h.reads.Load()-before, int64(3+4+5), "bounds, windows and looks")
-	got, pages := h.list("limit=50")
-	require.Len(t, got, 60)
-	require.Greater(t, pages, 10)
 }
 
 func TestListWords(t *testing.T) {
@@ -255,16 +235,20 @@ func TestListRefuses(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	for _, query := range []string{
-		"limit=0", "limit=x", "kind=teapot", "status=odd", "cursor=1", "cursor=1-2-3-4", "cursor=-1-2", "cursor=zzzzzzzzzzzzzz-1-1",
-		"cursor=01-1-1", "cursor=A-1-1", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=",
+		"limit=0", "limit=x", "kind=teapot", "kind=", "kind=http,", "status=odd", "cursor=1-1-1", "cursor=-1", "cursor=0", "cursor=zzzzzzzzzzzzzz",
+		"cursor=01", "cursor=A", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=", "q=", "q=a*b", "since=soon", "until=-5m",
+		"since=99999999d", "count=yes", "colour=red", "code=a%20b", "task=", "agent=",
 	} {
 		require.Equal(t, http.StatusBadRequest, h.get("/v1/actions?"+query).Code, query)
 	}
-	require.Equal(t, http.StatusOK, h.get("/v1/actions?cursor=1-1-1").Code)
+	require.Equal(t, http.StatusOK, h.get("/v1/actions?cursor=1").Code)
+	for _, query := range []string{"by=code", "step=7s", "since=1h&until=2h", "since=30d&step=10s", "limit=3", "kind=teapot"} {
+		require.Equal(t, http.StatusBadRequest, h.get("/v1/stats?"+query).Code, query)
+	}
 }
 
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"1-1-1", "zz-0-9", "--", "1-1", "%00"} {
+	for _, s := range []string{"1", "zz", "--", "1-1", "%00"} {
 		f.Add(s)
 	}
 	h := build(f)

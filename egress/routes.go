@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/egress/git"
+	"weir/egress/index"
 	"weir/internal/models"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -16,8 +17,9 @@ import (
 func Routes() gin.RoutesInfo {
 	engine := gin.New()
 	(&Room{cfg: Config{
-		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Operations: func() schemas.OperationsView { return schemas.OperationsView{} }, Git: &git.Config{},
-		Policy: func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
+		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Operations: func() schemas.OperationsView { return schemas.OperationsView{} }, Git: &git.Config{}, Index: &index.Index{},
+		Session: func(*http.Request) (schemas.ConsoleSession, error) { return schemas.ConsoleSession{}, nil },
+		Policy:  func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
 		Tokens: func(context.Context, string, string, int) (schemas.Page[schemas.Token], error) {
 			return schemas.Page[schemas.Token]{}, nil
 		},
@@ -27,10 +29,9 @@ func Routes() gin.RoutesInfo {
 
 // mountReads registers the routes whose answers belong to a tenant.
 func (e *Room) mountReads(engine *gin.Engine) {
-	read(engine, "/v1/actions", e.scoped(schemas.ScopeActionsRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
-		e.index.Serve(w, r, tenant)
-	}))
+	e.mountIndex(engine)
 	read(engine, "/v1/actions/:id", e.scoped(schemas.ScopeActionsRead, e.status.Serve))
+	read(engine, "/v1/actions/:id/payload", e.scoped(schemas.ScopeActionsRead, e.status.ServePayload))
 	read(engine, "/v1/actions/:id/events", e.scoped(schemas.ScopeActionsRead, e.events.Serve))
 	read(engine, "/v1/evidence", e.scoped(schemas.ScopeEvidenceRead, func(w http.ResponseWriter, r *http.Request, tenant, _ string) {
 		e.records.Serve(w, r, tenant)
@@ -46,6 +47,7 @@ func (e *Room) mountReads(engine *gin.Engine) {
 	e.mountModels(engine)
 	e.mountBudgets(engine)
 	e.mountOperations(engine)
+	e.mountConsole(engine)
 }
 
 // scoped serves the records of the reader's tenant.

@@ -85,7 +85,7 @@ func hide(c *gin.Context, err error) {
 // not. Why they do not is for the log: an error may hold an address.
 func (e *Service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
 	out := schemas.Readiness{
-		Ready: true, Role: e.cfg.Role, Durability: e.cfg.Durability, Partitions: e.cfg.Layout.Partitions,
+		Ready: true, Role: e.cfg.Role, Durability: e.cfg.Durability, Replicas: e.cfg.Replicas, Partitions: e.cfg.Layout.Partitions,
 		PolicyVersion: e.cfg.PolicyVersion(), Checks: map[string]string{},
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)

@@ -54,7 +54,7 @@ func (e *Room) listTasks(w http.ResponseWriter, r *http.Request, tenant, _ strin
 		return
 	}
 	page, others := tasks.NewPage(q), 0
-	next, err := e.index.Walk(r.Context(), tenant, schemas.KindTask, q.Cursor, func(ctx context.Context, rec schemas.Record) (uint64, bool, error) {
+	next, err := e.walker.Walk(r.Context(), tenant, schemas.KindTask, q.Cursor, func(ctx context.Context, rec schemas.Record) (uint64, bool, error) {
 		ref, _, err := schemas.ParseSubject(rec.Subject)
 		if err != nil {
 			return 0, true, err

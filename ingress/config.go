@@ -56,6 +56,11 @@ type Config struct {
 	NoEnds bool
 	// Issuer makes and revokes tokens; absent: they are not served.
 	Issuer Issuer
+	// Sessions sign browsers in; absent: nobody has to.
+	Sessions Sessions
+	// PublicURL is this node's URL as others know it, without a slash at its end; absent:
+	// it is not known.
+	PublicURL func() string
 	// Serves says whether there is an agent for a task type, Weir's own ones aside;
 	// absent: there are no others.
 	Serves func(taskType string) bool
@@ -128,6 +133,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PolicyVersion == nil {
 		c.PolicyVersion = func() string { return "" }
+	}
+	if c.PublicURL == nil {
+		c.PublicURL = func() string { return "" }
 	}
 	if c.Accept.Now == nil {
 		c.Accept.Now = time.Now

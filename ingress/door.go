@@ -122,6 +122,11 @@ func tooLarge(w http.ResponseWriter, limit int64) error {
 
 // readNothing accepts a request without a body, or with an empty object.
 func (in *Room) readNothing(w http.ResponseWriter, r *http.Request) error {
+	return in.readMaybe(w, r, &struct{}{})
+}
+
+// readMaybe decodes the body of a request that may have none.
+func (in *Room) readMaybe(w http.ResponseWriter, r *http.Request, into any) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -139,5 +144,5 @@ func (in *Room) readNothing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return strict.Decode(body, &struct{}{})
+	return strict.Decode(body, into)
 }

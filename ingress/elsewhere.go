@@ -14,7 +14,7 @@ import (
 func Routes() gin.RoutesInfo {
 	e := gin.New()
 	(&Room{redriver: &actions.Redriver{}, cfg: Config{
-		Previewer: struct{ Previewer }{}, Policies: struct{ Policies }{}, Operations: struct{ Operations }{}, Issuer: struct{ Issuer }{},
+		Previewer: struct{ Previewer }{}, Policies: struct{ Policies }{}, Operations: struct{ Operations }{}, Issuer: struct{ Issuer }{}, Sessions: struct{ Sessions }{},
 		Git: &git.Config{}, Tasks: &tasks.Desk{}, Chat: &ChatConfig{},
 	}}).Mount(e)
 	return e.Routes()

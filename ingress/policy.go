@@ -19,6 +19,8 @@ type Policies interface {
 	Explain(call schemas.HTTPCall, only []string) schemas.Explanation
 	// Reload returns when the policy is in force. Its errors are public ones.
 	Reload(ctx context.Context) (schemas.Reload, error)
+	// ReloadAll has every node on the log do so, and says what became of each.
+	ReloadAll(ctx context.Context) (schemas.Reload, error)
 }
 
 func (in *Room) mountPolicy(e *gin.Engine) {
@@ -53,11 +55,16 @@ func (in *Room) reload(c *gin.Context) {
 		in.fail(c, err)
 		return
 	}
-	if err := in.readNothing(c.Writer, c.Request); err != nil {
+	var req schemas.ReloadRequest
+	if err := in.readMaybe(c.Writer, c.Request, &req); err != nil {
 		in.fail(c, err)
 		return
 	}
-	done, err := in.cfg.Policies.Reload(c.Request.Context())
+	reload := in.cfg.Policies.Reload
+	if req.All {
+		reload = in.cfg.Policies.ReloadAll
+	}
+	done, err := reload(c.Request.Context())
 	if err != nil {
 		in.fail(c, err)
 		return

@@ -26,6 +26,10 @@ func (p *policies) Explain(call schemas.HTTPCall, only []string) schemas.Explana
 	return schemas.Explanation{Decision: schemas.Decision{Allowed: true, Entry: "one", Version: "v"}, Entries: []schemas.EntryVerdict{}}
 }
 
+func (p *policies) ReloadAll(context.Context) (schemas.Reload, error) {
+	return schemas.Reload{Version: "v2", Previous: "v1", Nodes: []schemas.NodeReload{{Node: "n", Role: "worker", Version: "v2"}}}, p.broken
+}
+
 func (p *policies) Reload(context.Context) (schemas.Reload, error) {
 	p.reloads++
 	return schemas.Reload{Version: "v2", Previous: "v1", Changed: true}, p.broken
@@ -71,6 +75,11 @@ func TestReloadRoute(t *testing.T) {
 	assert.Contains(t, a.Body.String(), "weir.yaml:3")
 	require.Equal(t, 2, p.reloads)
 	require.Equal(t, http.StatusUnprocessableEntity, w.do(t, post("/v1/policy/reload", `{"force":true}`)).Code)
+	require.Equal(t, 2, p.reloads)
+	p.broken = nil
+	a = w.do(t, post("/v1/policy/reload", `{"all":true}`))
+	require.Equal(t, http.StatusOK, a.Code)
+	assert.Contains(t, a.Body.String(), `"nodes":[{"node":"n","role":"worker","version":"v2"`)
 	require.Equal(t, 2, p.reloads)
 }
 

@@ -31,6 +31,7 @@ func (in *Room) Mount(e *gin.Engine) {
 	in.mountPolicy(e)
 	in.mountOperations(e)
 	in.mountTokens(e)
+	in.mountSessions(e)
 	in.mountGit(e)
 	in.mountTasks(e)
 	in.mountChat(e)
@@ -63,7 +64,7 @@ func (in *Room) write(route string, translate func(who Identity, body []byte) (o
 			in.fail(c, err)
 			return
 		}
-		begin, err := accept.Begin(c.Request.Header, in.cfg.Accept.Now())
+		terms, err := accept.ReadTerms(c.Request.Header, in.cfg.Accept.Now())
 		if err != nil {
 			in.fail(c, err)
 			return
@@ -86,7 +87,7 @@ func (in *Room) write(route string, translate func(who Identity, body []byte) (o
 		}
 		in.submit(c, accept.Request{
 			Name: accept.NameOf(who.Tenant, route, o.id, key), Tenant: who.Tenant, Kind: o.kind, Class: o.class, Payload: payload,
-			Principal: who.ID, Entries: who.Entries, NotBefore: begin,
+			Principal: who.ID, Entries: who.Entries, Terms: terms,
 		}, o.denied)
 	}
 }

@@ -68,14 +68,14 @@ func (in *Room) order(c *gin.Context) (req accept.Request, denied, ok bool) {
 		in.fail(c, err)
 		return req, false, false
 	}
-	begin, err := accept.Begin(c.Request.Header, in.cfg.Accept.Now())
+	terms, err := accept.ReadTerms(c.Request.Header, in.cfg.Accept.Now())
 	if err != nil {
 		in.fail(c, err)
 		return req, false, false
 	}
 	req = accept.Request{
 		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: who.Tenant, Kind: schemas.KindRun,
-		TaskType: run.TaskType, Sensitive: run.Sensitive(), Timeout: run.Timeout(), NotBefore: begin, Payload: payload,
+		TaskType: run.TaskType, Sensitive: run.Sensitive(), Timeout: run.Timeout(), Terms: terms, Payload: payload,
 		Principal: who.ID, Entries: who.Entries,
 	}
 	if run.Unserved {

@@ -66,7 +66,7 @@ func (in *Room) newTask(c *gin.Context) (accept.Request, error) {
 	if err != nil {
 		return accept.Request{}, err
 	}
-	begin, err := accept.Begin(c.Request.Header, in.cfg.Accept.Now())
+	terms, err := accept.ReadTerms(c.Request.Header, in.cfg.Accept.Now())
 	if err != nil {
 		return accept.Request{}, err
 	}
@@ -92,7 +92,7 @@ func (in *Room) newTask(c *gin.Context) (accept.Request, error) {
 	}
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
-		Timeout: timeout, NotBefore: begin, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
+		Timeout: timeout, Terms: terms, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
 	}, nil
 }
 

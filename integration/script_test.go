@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/tmaxmax/go-sse"
@@ -129,9 +130,9 @@ func cmdDrain(ts *testscript.TestScript, _ bool, _ []string) {
 
 func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
-		ts.Fatalf("usage: http METHOD PATH [-d FILE] [-H 'Name: value']…")
+		ts.Fatalf("usage: http METHOD PATH [-d FILE] [-H 'Name: value']… [-until TEXT]")
 	}
-	body := ""
+	body, until := "", ""
 	var header []string
 	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
 		if len(rest) < 2 {
@@ -145,12 +146,19 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 			header = append(header, strings.TrimSpace(name), strings.TrimSpace(value))
 		case "-token":
 			header = append(header, "Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(rest[1])))
+		case "-until": // it is asked again until the answer has this, for a minute
+			until = rest[1]
 		default:
 			ts.Fatalf("unknown flag %s", rest[0])
 		}
 	}
 	resp, text, err := program(ts).try(contextOf(ts), args[0], args[1], body, header...)
 	ts.Check(err)
+	for end := time.Now().Add(time.Minute); !strings.Contains(text, until) && time.Now().Before(end); {
+		<-time.After(20 * time.Millisecond)
+		resp, text, err = program(ts).try(contextOf(ts), args[0], args[1], body, header...)
+		ts.Check(err)
+	}
 	fmt.Fprintf(ts.Stdout(), "HTTP %d\n", resp.StatusCode)
 	for _, name := range shownHeaders() {
 		if v := resp.Header.Get(name); v != "" {

@@ -6,7 +6,6 @@ package processors
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"weir/internal/failpoint"
@@ -26,6 +25,7 @@ type Ledger interface {
 	Begin(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Nudge has an action looked at again at once.
 	Nudge(ctx context.Context, ref schemas.Ref) error
+	Lines
 }
 
 // Waker has an action looked at again later.
@@ -70,13 +70,13 @@ const busyDelay = 2 * time.Second
 // Handle works on the action that a message of the log belongs to. The error
 // says what is to happen to the message: see fault.Disposition.
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
-	ref, _, err := schemas.ParseSubject(rec.Subject)
+	ref, tail, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
 		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
 	}
-	w, ok := p.running.begin(ref, rec.Seq)
+	w, ok := p.running.begin(ref, rec.Seq, tail)
 	if !ok {
-		return p.busy(w, rec)
+		return p.busy(w, rec, tail)
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
 	p.resting.forget(ref)
@@ -99,10 +99,14 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 // under way for has come again because its heartbeats were late, and must not go to
 // another node, which would take this one for dead: the delay replaces the wait for an
 // acknowledgement, and the next heartbeat replaces the delay, if that is long enough for
-// one to come.
-func (p *Pipeline) busy(w *work, rec schemas.Record) error {
-	if w.message == rec.Seq {
+// one to come. The two messages that bring a new action of high priority need not both do
+// that: the one that it is under way for comes again should this process die.
+func (p *Pipeline) busy(w *work, rec schemas.Record, tail schemas.Tail) error {
+	switch {
+	case w.message == rec.Seq:
 		return &fault.Later{After: p.Admit.AckWait()}
+	case tail == schemas.TailHigh, tail == schemas.TailAccepted && w.tail == schemas.TailHigh:
+		return nil
 	}
 	return &fault.Later{After: busyDelay}
 }
@@ -139,6 +143,11 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	}
 	if until, early := p.Admit.Early(st); early && !stop.Requested() {
 		return &call.Rest{Until: until, For: schemas.WaitDelay}
+	}
+	if p.Admit.InLine(st) && !stop.Requested() {
+		if err := p.turn(ctx, st); err != nil {
+			return err
+		}
 	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, performer); err != nil {
@@ -181,6 +190,9 @@ func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdic
 }
 
 func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
+	if err := p.leaveLine(ctx, st); err != nil {
+		return err
+	}
 	if teller, ok := p.Performers[st.Kind].(Teller); ok {
 		if err := teller.Ended(ctx, st); err != nil {
 			return err
@@ -228,33 +240,6 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 	default:
 		return err
 	}
-}
-
-// rest gives the slot back and has the action woken when it is due. The attempt
-// of another worker is not disturbed by an event of ours: its fence must hold. What
-// waits for what it has waited for already writes nothing more; it is woken anew all
-// the same, for its pending wake-up, which that replaces, may be the one that came.
-func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
-	if r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, r) {
-		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}}
-		if err := p.ledger.Append(ctx, st, ev); err != nil {
-			return err
-		}
-	}
-	if err := p.waker.Wake(ctx, st.Ref, r.Until); err != nil {
-		return err
-	}
-	if r.For == schemas.WaitRule || r.Asleep != nil {
-		w.rest = r
-	}
-	return p.Barrier(ctx) // the ack must not outlive the wake-up
-}
-
-// waits reports whether the log says already that an action rests like this. A
-// moment more or less is none; it is woken when it is due.
-func waits(st *ledger.State, r *call.Rest) bool {
-	w := st.Waiting
-	return w != nil && w.For == r.For && w.Step == r.Step && slices.Equal(w.Rules, r.Rules) && w.Until.Sub(r.Until).Abs() < time.Second
 }
 
 // parkMessage puts the message aside and settles its action, if it has one.

@@ -41,6 +41,18 @@ const (
 // Repeatable reports whether a call of this class may be sent a second time.
 func (c Class) Repeatable() bool { return c == ClassSafe || c == ClassIdempotent || c == ClassKeyed }
 
+// Priority says what goes first among the new actions that wait for a worker.
+type Priority string
+
+// The priorities.
+const (
+	PriorityHigh   Priority = "high"
+	PriorityNormal Priority = "normal"
+)
+
+// Valid reports whether it is one of them.
+func (p Priority) Valid() bool { return p == PriorityHigh || p == PriorityNormal }
+
 // Durability says what an acknowledged record survives.
 type Durability string
 
@@ -85,6 +97,13 @@ type Action struct {
 	// NotBefore is when it begins at the earliest; absent: at once. It is no part of the
 	// fingerprint.
 	NotBefore time.Time `json:"not_before,omitzero"`
+	// OrderingKey: actions of one tenant with one key begin one after another, as they were
+	// accepted; empty: it waits for no other. It is no part of the fingerprint.
+	OrderingKey string `json:"ordering_key,omitempty"`
+	// Ticket is its place in the line of its key: the sequence of its Ticket.
+	Ticket uint64 `json:"ticket,omitempty"`
+	// Priority is empty where it is normal. It is no part of the fingerprint.
+	Priority Priority `json:"priority,omitempty"`
 	// Principal is the id of the token that asked for it; empty in open mode.
 	Principal string `json:"principal,omitempty"`
 	// Entries are the only entries of the policy that the token may use; empty:

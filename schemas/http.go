@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// The headers that put the beginning of an action off: by a duration such as 30s, or until an
-// instant of RFC 3339.
+// The headers that say when an action begins.
 const (
-	HeaderDelay     = "Weir-Delay"
-	HeaderNotBefore = "Weir-Not-Before"
+	HeaderDelay       = "Weir-Delay"        // a duration such as 30s later
+	HeaderNotBefore   = "Weir-Not-Before"   // at an instant of RFC 3339 at the earliest
+	HeaderOrderingKey = "Weir-Ordering-Key" // after those that were accepted with it before
+	HeaderPriority    = "Weir-Priority"     // high: before those that wait and are not
 )
 
 // Header is one header field. Order and repeats are kept.

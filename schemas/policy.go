@@ -82,4 +82,26 @@ type Reload struct {
 	// Changed: another policy is in force, or agents or models are called in another way
 	// or within other bounds.
 	Changed bool `json:"changed"`
+	// Node is who answers, where others may work on the same log: each has a file of its own.
+	Node string `json:"node,omitempty"`
+	// Nodes are all that were heard of, where all were asked to.
+	Nodes []NodeReload `json:"nodes,omitempty"`
+}
+
+// ReloadRequest is the body of POST /v1/policy/reload. It may be left away.
+type ReloadRequest struct {
+	// All: not this node alone, but every one that hears of it.
+	All bool `json:"all,omitempty"`
+}
+
+// NodeReload is what one node says of its policy when all are asked to read theirs again.
+type NodeReload struct {
+	Node string `json:"node"`
+	Role string `json:"role"`
+	// Version is that of the policy in force there; empty: it has not said so in time.
+	Version  string `json:"version,omitempty"`
+	Previous string `json:"previous,omitempty"`
+	Changed  bool   `json:"changed,omitempty"`
+	// Error says why it goes on with the policy of before.
+	Error string `json:"error,omitempty"`
 }

@@ -9,12 +9,15 @@ const (
 	LogStreamPrefix = "WEIR_LOG_"
 	EvidenceStream  = "WEIR_EVIDENCE"
 	DeadStream      = "WEIR_DEAD"
-	BlobBucket      = "WEIR_BLOBS"
-	TokenBucket     = "WEIR_TOKENS"
-	RuleBucket      = "WEIR_RULES"
-	RepoBucket      = "WEIR_REPOS"
-	LeaseBucket     = "WEIR_LEASES"  // when the holder of a task was last heard of
-	BudgetBucket    = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
+	// TicketStream has the places of actions in the lines of their ordering keys. Ingress and
+	// workers write, read and delete them.
+	TicketStream = "WEIR_TICKETS"
+	BlobBucket   = "WEIR_BLOBS"
+	TokenBucket  = "WEIR_TOKENS"
+	RuleBucket   = "WEIR_RULES"
+	RepoBucket   = "WEIR_REPOS"
+	LeaseBucket  = "WEIR_LEASES"  // when the holder of a task was last heard of
+	BudgetBucket = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
 	// CrowdBucket says which tenants' work has consumers of its own, one record a partition.
 	// Workers read, write and follow it (weir.live.crowds.>), and make, ask, delete and
 	// pull from the consumers crowd_0 to crowd_3 of each partition while they run.
@@ -34,10 +37,15 @@ const (
 	ScheduleRoot = "weir.sched" // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"
 	DeadRoot     = "weir.dead"
+	TicketRoot   = "weir.ticket"
 	// CancelRoot carries nudges without a store: the durable word is on the log.
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
 	StatusRoot = "weir.status"
+	// PolicyLookRoot carries nudges to read the configuration again, PolicyToldRoot what each
+	// node says then. Both are followed by a name of whoever asks; nothing is stored.
+	PolicyLookRoot = "weir.policy.look"
+	PolicyToldRoot = "weir.policy.told"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
 	AgentAPIRoot = "weir.rpc.agent-api"
 )

@@ -18,6 +18,10 @@ const (
 	// TailSignal is an event by which somebody outside says something to an action. That of
 	// a task wakes its worker like a nudge, in one write.
 	TailSignal Tail = "signal"
+	// TailHigh is a nudge to look at a new action of high priority before others. It lies
+	// beside the log of actions, under ScheduleRoot: whoever does not know it reads nothing
+	// of it.
+	TailHigh Tail = "high"
 )
 
 // TailOf is the subject tail that events of this type belong to; see TailFor. A
@@ -92,18 +96,31 @@ func (l Layout) stem(root string, r Ref, kind string) string {
 	return b.String()
 }
 
+// Hurry is the subject of the nudge by which an action of high priority goes before others.
+func (l Layout) Hurry(r Ref) string {
+	return l.stem(ScheduleRoot, r, string(r.Kind)) + string(TailHigh)
+}
+
 // WorkTails are the tails of what has to be looked at of a kind: each message under one
 // of them is work.
 func WorkTails(k Kind) []Tail {
-	if k == KindTask { // the other kinds have no signals
-		return []Tail{TailAccepted, TailWake, TailSignal}
+	switch k {
+	case KindHTTP, KindPlan, KindRun:
+		return []Tail{TailAccepted, TailWake, TailHigh}
+	case KindTask: // the other kinds have no signals
+		return []Tail{TailAccepted, TailWake, TailSignal, TailHigh}
+	default: // what makes them takes no priority
+		return []Tail{TailAccepted, TailWake}
 	}
-	return []Tail{TailAccepted, TailWake}
 }
 
 // WorkFilter covers a kind's work of one tail in one partition.
 func WorkFilter(partition int, k Kind, t Tail) string {
-	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*." + string(t)
+	root := LogRoot
+	if t == TailHigh {
+		root = ScheduleRoot
+	}
+	return root + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*." + string(t)
 }
 
 // AcceptedFilter covers the accepted events of one partition, whoever's they are.
@@ -136,10 +153,14 @@ func StatusSubject(r Ref) string {
 // ErrSubject says that a subject is not one of the log's.
 var ErrSubject = errors.New("not a subject of the log")
 
-// ParseSubject reads a log subject, or its republished form under weir.live.
+// ParseSubject reads a log subject, or its republished form under weir.live; and one of Hurry.
 func ParseSubject(s string) (Ref, Tail, error) {
 	parts := strings.Split(s, ".")
-	if len(parts) != 8 || parts[0] != "weir" || (parts[1] != "log" && parts[1] != "live") {
+	if len(parts) != 8 || parts[0] != "weir" {
+		return Ref{}, "", ErrSubject
+	}
+	high := parts[7] == string(TailHigh)
+	if (high || parts[1] != "log" && parts[1] != "live") && (!high || parts[1] != "sched") {
 		return Ref{}, "", ErrSubject
 	}
 	tenant, err := UnescapeToken(parts[4])

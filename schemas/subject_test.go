@@ -58,13 +58,47 @@ func TestSubjectsOfTasks(t *testing.T) {
 	require.Equal(t, "weir.log.3.*.*.task.*.>", schemas.KindFilter(3, schemas.KindTask))
 	for _, k := range schemas.Kinds() {
 		want := []schemas.Tail{schemas.TailAccepted, schemas.TailWake}
-		if k == schemas.KindTask {
-			want = append(want, schemas.TailSignal)
+		switch k {
+		case schemas.KindTask:
+			want = append(want, schemas.TailSignal, schemas.TailHigh)
+		case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun:
+			want = append(want, schemas.TailHigh)
+		default:
 		}
 		require.Equal(t, want, schemas.WorkTails(k))
 	}
 	require.Equal(t, "weir.log.0.*.*.task.*.signal", schemas.WorkFilter(0, schemas.KindTask, schemas.TailSignal))
 	require.Equal(t, "weir.log.2.*.*.http.*.accepted", schemas.WorkFilter(2, schemas.KindHTTP, schemas.TailAccepted))
+}
+
+// TestHurrySubject: what hurries an action lies beside the log and names it.
+func TestHurrySubject(t *testing.T) {
+	t.Parallel()
+	l := schemas.Layout{Partitions: 8, Lanes: 8}
+	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a:1"}
+	hurry := l.Hurry(ref)
+	require.True(t, strings.HasPrefix(hurry, "weir.sched."), hurry)
+	require.True(t, covers(schemas.WorkFilter(l.Partition(ref.Tenant, ref.ID), ref.Kind, schemas.TailHigh), hurry))
+	got, tail, err := schemas.ParseSubject(hurry)
+	require.NoError(t, err)
+	require.Equal(t, ref, got)
+	require.Equal(t, schemas.TailHigh, tail)
+	for _, other := range []string{l.Schedule(ref), strings.Replace(hurry, "weir.sched", "weir.log", 1)} {
+		_, _, err = schemas.ParseSubject(other)
+		require.Error(t, err, other)
+	}
+}
+
+func TestTicketSubject(t *testing.T) {
+	t.Parallel()
+	line := schemas.TicketSubject("acme.inc", "k")
+	require.Regexp(t, `^weir\.ticket\.acme%2Einc\.[0-9a-f]{32}$`, line)
+	require.NotEqual(t, line, schemas.TicketSubject("acme.inc", "l"))
+	tenant, err := schemas.TicketTenant(line)
+	require.NoError(t, err)
+	require.Equal(t, "acme.inc", tenant)
+	_, err = schemas.TicketTenant("weir.log.0.0.acme.http.a.accepted")
+	require.Error(t, err)
 }
 
 func TestAgentAPISubjects(t *testing.T) {

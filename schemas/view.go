@@ -18,7 +18,11 @@ type ActionView struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// NotBefore is when it begins at the earliest.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	Settled   time.Time `json:"settled,omitzero"`
+	// OrderingKey: actions with it begin one after another.
+	OrderingKey string `json:"ordering_key,omitempty"`
+	// Priority is that with which it waits for a worker.
+	Priority Priority  `json:"priority,omitempty"`
+	Settled  time.Time `json:"settled,omitzero"`
 
 	// CancelRequested: it is running, and was asked to stop.
 	CancelRequested bool     `json:"cancel_requested,omitempty"`
@@ -42,6 +46,14 @@ type ActionView struct {
 	ResolveURL string `json:"resolve_url,omitempty"`
 }
 
+// ActionPayload is what an action of kind http, plan or run asks for: HTTPCall, PlanRequest
+// or Run.
+type ActionPayload struct {
+	ID      string          `json:"id"`
+	Kind    Kind            `json:"kind"`
+	Payload json.RawMessage `json:"payload"`
+}
+
 // AttemptView is one outbound call of an action.
 type AttemptView struct {
 	// Step is the index of a plan's decision; 0 for a single call.
@@ -62,21 +74,6 @@ type AttemptView struct {
 	Sent       *bool    `json:"sent,omitempty"`
 	Status     int      `json:"status,omitempty"`
 	DurationMS *float64 `json:"duration_ms,omitempty"`
-}
-
-// ActionEntry is one action in a list.
-type ActionEntry struct {
-	ID   string `json:"id"`
-	Kind Kind   `json:"kind"`
-	// TaskType says which agent a run is for.
-	TaskType  string    `json:"task_type,omitempty"`
-	Status    Status    `json:"status"`
-	Class     Class     `json:"class,omitempty"`
-	Created   time.Time `json:"created"`
-	Deadline  time.Time `json:"deadline,omitzero"`
-	Code      Code      `json:"code,omitempty"`
-	URL       string    `json:"url"`
-	EventsURL string    `json:"events_url"`
 }
 
 // ActionStatus answers a cancel and a resolve.
@@ -193,10 +190,13 @@ type DeadLetterView struct {
 type Readiness struct {
 	Ready bool `json:"ready"`
 	// Role is the node's, where it has not all of them.
-	Role          string     `json:"role,omitempty" jsonschema:"enum=ingress,enum=worker,enum=egress"`
-	Durability    Durability `json:"durability"`
-	Partitions    int        `json:"partitions"`
-	PolicyVersion string     `json:"policy_version"`
+	Role       string     `json:"role,omitempty" jsonschema:"enum=ingress,enum=worker,enum=egress"`
+	Durability Durability `json:"durability"`
+	// Replicas is on how many servers of a cluster everything lies; absent where the node
+	// keeps the log itself.
+	Replicas      int    `json:"replicas,omitempty"`
+	Partitions    int    `json:"partitions"`
+	PolicyVersion string `json:"policy_version"`
 	// Checks has ok or failed for each thing that is needed.
 	Checks  map[string]string `json:"checks"`
 	Reasons []string          `json:"reasons,omitempty"`

@@ -194,6 +194,9 @@ func (a *App) Start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := a.hearReloads(ctx); err != nil {
+		return err
+	}
 	a.watchFile(ctx)
 	a.metrics.StartupDone(time.Since(began))
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
@@ -282,7 +285,7 @@ func externalLog(c config.Config) broker.Config {
 	return broker.Config{
 		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
 		Layout:  schemas.Layout{Partitions: c.Log.Partitions, Lanes: c.Log.Lanes},
-		History: c.Log.History, Durability: c.Log.Durability,
+		History: c.Log.History, Durability: c.Log.Durability, Replicas: c.Log.Replicas,
 	}
 }
 
@@ -313,6 +316,14 @@ func (a *App) openBroker(ctx context.Context) error {
 	a.teardown.push(func(ctx context.Context) error { b.Close(ctx); return nil })
 	a.ledger = ledger.New(b, a.layout(), nil)
 	return nil
+}
+
+// copies is on how many servers of a cluster the log lies; 0: it is this node's.
+func (a *App) copies() int {
+	if a.cfg.Embedded() {
+		return 0
+	}
+	return a.cfg.Log.Replicas
 }
 
 func portOf(addr string) uint16 {

@@ -9,6 +9,7 @@ import (
 
 	"weir/egress"
 	"weir/ingress"
+	"weir/ingress/session"
 	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/problem"
@@ -26,10 +27,22 @@ func (a *App) openTokens(ctx context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { k.Stop(); return nil })
 	a.tokens = k
-	if a.open() || !a.role.takes() {
+	switch {
+	case a.open():
 		return nil
+	case a.role.takes() && a.cfg.AdminTokenFile() != "":
+		return a.makeAdmin(ctx)
+	case !k.Administered():
+		// One of those that were started with this one may be about to make it.
+		a.log.LogAttrs(ctx, slog.LevelWarn, "no admin token yet")
+		a.notice("there is no admin token yet, and this node makes none: an ingress or `weir serve` on this log that has auth.admin_token_file writes the first one there when it starts")
 	}
-	made, err := k.First(ctx, a.cfg.AdminTokenFile(), a.newAdmin)
+	return nil
+}
+
+// makeAdmin makes the first admin token, or another where one is asked for.
+func (a *App) makeAdmin(ctx context.Context) error {
+	made, err := a.tokens.First(ctx, a.cfg.AdminTokenFile(), a.newAdmin)
 	if err != nil {
 		return fmt.Errorf("auth.admin_token_file: %w", err)
 	}
@@ -49,7 +62,7 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if a.open() {
 		return ingress.Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
 	}
-	t, err := a.verify(r.Header.Values("Authorization"))
+	t, err := a.who(r)
 	if err != nil {
 		return ingress.Identity{}, err
 	}
@@ -60,7 +73,11 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 
 // verify finds the token of these Authorization headers, open mode or not.
 func (a *App) verify(fields []string) (schemas.Token, error) {
-	t, err := a.tokens.Verify(fields)
+	return limited(a.tokens.Verify(fields))
+}
+
+// limited says when to come back to who has asked too often.
+func limited(t schemas.Token, err error) (schemas.Token, error) {
 	if limited, ok := errors.AsType[*token.LimitedError](err); ok {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.RateLimited, Detail: "this token has sent too many requests; wait as long as Retry-After says"},
@@ -94,6 +111,9 @@ func (a *App) allow(r *http.Request, scope string) error {
 func (a *App) watch(r *http.Request) (context.Context, func(), error) {
 	if a.open() {
 		return r.Context(), func() {}, nil
+	}
+	if value, ok := session.Of(r, a.baseURL()); ok {
+		return a.tokens.StreamSession(r.Context(), value)
 	}
 	return a.tokens.Stream(r.Context(), r.Header.Values("Authorization"))
 }

@@ -70,6 +70,7 @@ func routes() []struct{ method, path, body, scope string } {
 		{"POST", "/v1/actions/{id}/resolve", `{"effect":"applied"}`, schemas.ScopeActionsWrite},
 		{"GET", "/v1/actions", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}", "", schemas.ScopeActionsRead},
+		{"GET", "/v1/actions/{id}/payload", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/actions/{id}/events", "", schemas.ScopeActionsRead},
 		{"GET", "/v1/evidence", "", schemas.ScopeEvidenceRead},
 		{"GET", "/v1/dead-letters", "", schemas.ScopeActionsRead},

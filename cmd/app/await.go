@@ -90,7 +90,7 @@ func (a *App) waiting(why func() string) http.Handler {
 	engine := ingress.NewEngine(cfg)
 	egress.MountWaiting(engine, func() schemas.Readiness {
 		return schemas.Readiness{
-			Role: string(a.role), Durability: a.cfg.Log.Durability, Partitions: a.cfg.Log.Partitions,
+			Role: string(a.role), Durability: a.cfg.Log.Durability, Replicas: a.copies(), Partitions: a.cfg.Log.Partitions,
 			Checks: map[string]string{"log": "failed"}, Reasons: []string{why()},
 		}
 	})

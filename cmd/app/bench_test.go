@@ -5,12 +5,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
+	"weir/schemas"
 )
 
 // BenchmarkExecute is a synchronous POST /v1/execute through a whole App in this
@@ -21,8 +24,15 @@ func BenchmarkExecute(b *testing.B) {
 		_, _ = io.WriteString(w, `{"ok":true}`)
 	}))
 	b.Cleanup(upstream.Close)
-	for _, durability := range []string{"process", "disk"} {
-		b.Run(durability, func(b *testing.B) {
+	var keys atomic.Int64
+	for name, key := range map[string]func() string{
+		"process": nil, "disk": nil,
+		// What an ordering key costs that nobody else has, and how fast one line goes.
+		"process/key": func() string { return strconv.FormatInt(keys.Add(1), 10) }, "disk/key": func() string { return strconv.FormatInt(keys.Add(1), 10) },
+		"process/line": func() string { return "line" }, "disk/line": func() string { return "line" },
+	} {
+		b.Run(name, func(b *testing.B) {
+			durability, _, _ := strings.Cut(name, "/")
 			text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nlog: {durability: %s}\ntelemetry: {log_level: error}\n"+
 				"policy:\n  allowlist:\n    - {name: up, url_prefix: %q, methods: [POST], network: loopback}\n", b.TempDir(), durability, upstream.URL+"/")
 			cfg, err := config.Parse("bench", []byte(text), nil, nil)
@@ -38,7 +48,16 @@ func BenchmarkExecute(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					resp, err := client.Post(a.URL()+"/v1/execute", "application/json", strings.NewReader(body))
+					req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, a.URL()+"/v1/execute", strings.NewReader(body))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					req.Header.Set("Content-Type", "application/json")
+					if key != nil {
+						req.Header.Set(schemas.HeaderOrderingKey, key())
+					}
+					resp, err := client.Do(req)
 					if err != nil {
 						b.Error(err)
 						return

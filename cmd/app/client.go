@@ -128,7 +128,13 @@ func (e nobodyError) Error() string {
 // call sends one request and reads the JSON document that answers it. A problem
 // is returned as a *refusal.
 func (c *client) call(ctx context.Context, method, path string, body, into any) error {
-	resp, err := c.do(ctx, method, path, http.Header{"Accept": {"application/json"}}, body)
+	return c.callWith(ctx, method, path, http.Header{}, body, into)
+}
+
+// callWith is call with more headers, to which it adds.
+func (c *client) callWith(ctx context.Context, method, path string, header http.Header, body, into any) error {
+	header.Set("Accept", "application/json")
+	resp, err := c.do(ctx, method, path, header, body)
 	if err != nil {
 		return err
 	}

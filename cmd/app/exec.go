@@ -23,6 +23,7 @@ type execFlags struct {
 	idempotent string
 	upstream   string
 	async      bool
+	begin      beginFlags
 }
 
 func newExec(env *environment) *cobra.Command {
@@ -32,7 +33,9 @@ func newExec(env *environment) *cobra.Command {
 		Short: "perform one HTTP call through a running Weir",
 		Example: `  weir exec GET http://localhost:8080/status
   weir exec POST http://localhost:8080/orders -d '{"item":7}' --idempotency-key order-7
-  weir exec GET https://api.github.com/zen --key github --json`,
+  weir exec GET https://api.github.com/zen --key github --json
+  weir exec POST http://localhost:8080/reports --delay 30m --priority high
+  weir exec PUT http://localhost:8080/accounts/7 -d @new.json --ordering-key account-7 --async`,
 		Args: exactly(2, "a method and a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := f.client(env)
@@ -50,6 +53,9 @@ func newExec(env *environment) *cobra.Command {
 			if f.idempotent != "" {
 				header.Set("Idempotency-Key", f.idempotent)
 			}
+			if err := f.begin.header(header); err != nil {
+				return err
+			}
 			resp, err := c.do(cmd.Context(), http.MethodPost, "/v1/execute", header, body)
 			if err != nil {
 				return err
@@ -65,6 +71,7 @@ func newExec(env *environment) *cobra.Command {
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
 	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
 	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")
+	f.begin.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.async, "async", false, "do not wait for the outcome")
 	return cmd
 }

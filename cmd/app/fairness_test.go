@@ -110,6 +110,86 @@ func TestDelayedStart(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
 }
 
+// TestOrderingKey: calls with one key are made one after another, as they were accepted; those
+// of others are not held back, and one that is canceled before its turn is not made.
+func TestOrderingKey(t *testing.T) {
+	t.Parallel()
+	u := newTally(t)
+	a := newApp(t, "log: {partitions: 4, durability: process}\n")
+	ask := func(path, key string) string {
+		body := fmt.Sprintf(`{"method":"POST","url":%q}`, u.url+path)
+		status, text, h := a.ask(t, http.MethodPost, "/v1/execute", body, "Weir-Ordering-Key", key, "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, status, text)
+		return h.Get("Weir-Action-Id")
+	}
+	show := func(id string) string {
+		_, text, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
+		return text
+	}
+	var want, ids []string
+	for i := range 8 {
+		path := fmt.Sprintf("/%d", i)
+		if ids = append(ids, ask(path, "k")); i != 4 {
+			want = append(want, path)
+		}
+	}
+	other := ask("/other", "another")
+	require.Eventually(t, func() bool { return strings.Contains(show(other), `"started"`) && len(u.order()) == 2 }, time.Minute, 10*time.Millisecond, "nobody is before it")
+	for _, id := range ids[1:] {
+		require.Eventually(t, func() bool { return strings.Contains(show(id), `"waiting":{"for":"order"}`) }, time.Minute, 10*time.Millisecond)
+	}
+	require.Contains(t, show(ids[0]), `"ordering_key":"k"`)
+	status, text, _ := a.ask(t, http.MethodPost, "/v1/actions/"+ids[4]+"/cancel", "")
+	require.Equal(t, http.StatusAccepted, status, text)
+	require.Eventually(t, func() bool { return strings.Contains(show(ids[4]), `"status":"canceled"`) }, time.Minute, 10*time.Millisecond)
+	close(u.gate)
+	for i, id := range ids {
+		if i != 4 {
+			require.Eventually(t, func() bool { return strings.Contains(show(id), `"status":"succeeded"`) }, time.Minute, 10*time.Millisecond)
+		}
+	}
+	require.Equal(t, want, slices.DeleteFunc(u.order(), func(path string) bool { return path == "/other" }))
+}
+
+// TestPriority: what is of high priority is called before what waits and is not, of this tenant
+// and of another that has a crowd; and that goes on meanwhile.
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	u := newTally(t)
+	a := newApp(t, withTokens+"workers: {slots: 1, crowd_after: 64}\n")
+	admin := a.admin(t)
+	crowd, _ := admin.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write"],"rate":"10000/s"}`)
+	other, _ := admin.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
+	call := func(who caller, path string, header ...string) {
+		status, text, _ := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+path), append(header, "Prefer", "respond-async")...)
+		require.Equal(t, http.StatusAccepted, status, text)
+	}
+	for i := range many {
+		call(crowd, fmt.Sprintf("/crowd/%d", i))
+	}
+	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "1" }, time.Minute, 20*time.Millisecond)
+	for i := range 10 {
+		call(other, fmt.Sprintf("/normal/%d", i))
+	}
+	for i := range 10 {
+		call(other, fmt.Sprintf("/high/%d", i), "Weir-Priority", "high")
+	}
+	call(crowd, "/crowd/high", "Weir-Priority", "high")
+	close(u.gate)
+	require.Eventually(t, func() bool { return len(u.order()) == many+21 }, time.Minute, 20*time.Millisecond)
+	place := map[string]int{}
+	for i, path := range u.order() {
+		place[path] = i
+	}
+	require.Len(t, place, many+21, "each is called once")
+	for i := range 10 {
+		require.Less(t, place[fmt.Sprintf("/high/%d", i)], place["/normal/9"])
+		require.Less(t, place[fmt.Sprintf("/high/%d", i)], 40)
+	}
+	require.Less(t, place["/crowd/high"], many/2)
+}
+
 // TestQueueThatIsTooLong: with a target that answers nobody, new actions are refused once too
 // many wait, of one tenant and of all, and nothing is stored of them; who repeats one that
 // exists joins it; and when the target answers there is room again.

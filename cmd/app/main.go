@@ -91,7 +91,7 @@ Callers can follow it, and a record of every attempt and refusal is kept.`,
 	})
 	root.AddCommand(
 		newServe(env), newRole(env, RoleIngress), newRole(env, RoleWorker), newRole(env, RoleEgress), newDemo(env), newHealth(env),
-		newExec(env), newChat(env), newModels(env), newTail(env), newDead(env), newCheck(env),
+		newExec(env), newChat(env), newModels(env), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newPolicy(env), newPause(env), newResume(env), newPin(env), newOperations(env), newBudgets(env), newToken(env), newNATS(env), newSchema(env), newVersion(env),
 	)
 	return root

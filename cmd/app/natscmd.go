@@ -98,21 +98,28 @@ func tellInit(env *environment, r natsconf.Report) error {
 		urls = append(urls, s.URL())
 		fmt.Fprintf(env.Out, "server %s: nats-server -c %s/nats.conf\n", s.Name, natsconf.ServerDir(r.Dir, s.Name))
 	}
+	if len(r.Servers) == 1 {
+		fmt.Fprintln(env.Out, "one server keeps no copies: set log.replicas to 1 on every node, and for provision")
+	}
 	_, err := fmt.Fprintf(env.Out, "then: weir nats provision --nats %s --creds %s --ca %s\n", strings.Join(urls, ","), natsconf.CredentialsFile(r.Dir, "provisioner"), natsconf.CAFile(r.Dir))
 	return err
 }
 
 func newNATSTenant(env *environment) *cobra.Command {
-	dir, asJSON := "", false
+	dir, remove, asJSON := "", false, false
 	cmd := &cobra.Command{
 		Use:   "tenant NAME --dir DIR",
-		Short: "add the accounts of a tenant's own NATS programs",
+		Short: "add the accounts of a tenant's own NATS programs, or end them",
 		Long: `Add to the directory of weir nats init two accounts for a tenant's own programs, and
 print where their credentials are: an observer, which sees the tenant's evidence and the
 states of its tasks, and an agent, which asks the agent API. Neither sees anything of
 another tenant. Have the servers read it (nats-server --signal reload), and make the
-observer's place in the evidence with weir nats provision --tenant NAME.`,
+observer's place in the evidence with weir nats provision --tenant NAME.
+
+With --remove the accounts end and their credentials are deleted. Who is connected by
+them is cut off when the servers read it. The evidence stays.`,
 		Example: `  weir nats tenant acme --dir ./nats
+  weir nats tenant acme --dir ./nats --remove
   nats --nkey ./nats/credentials/tenants/acme.observer.nk consumer next WEIR_EVIDENCE observer_acme`,
 		Args: exactly(1, "the name of a tenant"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -120,6 +127,9 @@ observer's place in the evidence with weir nats provision --tenant NAME.`,
 				return usageError{errors.New("name the directory of `weir nats init` with --dir")}
 			}
 			name := args[0]
+			if remove {
+				return removeTenant(env, dir, name, asJSON)
+			}
 			r, err := natsconf.Tenant(dir, name, time.Now())
 			if err != nil {
 				return fmt.Errorf("nats tenant: %w", err)
@@ -133,8 +143,27 @@ observer's place in the evidence with weir nats provision --tenant NAME.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory of weir nats init")
+	cmd.Flags().BoolVar(&remove, "remove", false, "end the tenant's accounts")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func removeTenant(env *environment, dir, name string, asJSON bool) error {
+	r, err := natsconf.Remove(dir, name, time.Now())
+	if err != nil {
+		return fmt.Errorf("nats tenant: %w", err)
+	}
+	if asJSON {
+		return json.NewEncoder(env.Out).Encode(struct {
+			Tenant  string   `json:"tenant"`
+			Removed []string `json:"removed"`
+		}{name, r.Removed})
+	}
+	for _, file := range r.Removed {
+		fmt.Fprintln(env.Out, "removed", file)
+	}
+	_, err = fmt.Fprintln(env.Out, "then have the servers read accounts.conf again (nats-server --signal reload): until then the accounts work as before")
+	return err
 }
 
 // natsTenant says where the credentials of a tenant's programs are.

@@ -41,6 +41,22 @@ func TestNATSInitAndTenant(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	require.FileExists(t, made.Observer)
 	require.FileExists(t, made.Agent)
+	code, out, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "removed "+made.Agent)
+	require.Contains(t, out, "nats-server --signal reload")
+	require.NoFileExists(t, made.Observer)
+	code, _, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, `tenant "acme" has no accounts here`)
+}
+
+// TestNATSInitOfOneServer says what the nodes need to know of it.
+func TestNATSInitOfOneServer(t *testing.T) {
+	t.Parallel()
+	code, out, errs := runNATS(t, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "set log.replicas to 1")
 }
 
 func TestNATSUsage(t *testing.T) {

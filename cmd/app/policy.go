@@ -26,37 +26,90 @@ func newPolicy(env *environment) *cobra.Command {
 
 func newPolicyReload(env *environment) *cobra.Command {
 	var f clientFlags
+	all := false
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "have a running Weir read its policy again",
 		Long: `Have a running Weir read its configuration again and put its policy in force.
 When this returns, no call begins on that node any more that the policy denies. A
-policy with a mistake in it changes nothing.`,
+policy with a mistake in it changes nothing.
+
+Each node of a cluster reads a file of its own. With --all every node that hears of it
+reads its own again, and a line tells of each. Exit 1 if one refused, or if they do not
+all have the same policy then; a node that cannot be reached is not in the list.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.client(env)
 			if err != nil {
 				return err
 			}
+			var body any
+			if all {
+				body = schemas.ReloadRequest{All: true}
+			}
 			var done schemas.Reload
-			if err := c.call(cmd.Context(), http.MethodPost, "/v1/policy/reload", nil, &done); err != nil {
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/policy/reload", body, &done); err != nil {
 				return err
 			}
-			switch {
-			case f.asJSON:
-				return json.NewEncoder(env.Out).Encode(done)
-			case done.Changed && done.Version == done.Previous:
-				fmt.Fprintf(env.Out, "the agents, the models or their budgets have changed: policy %s is in force as before\n", done.Version)
-			case done.Changed:
-				fmt.Fprintf(env.Out, "policy %s is in force, in place of %s\n", done.Version, done.Previous)
-			default:
-				fmt.Fprintf(env.Out, "nothing changed: policy %s is in force\n", done.Version)
+			if f.asJSON {
+				err = json.NewEncoder(env.Out).Encode(done)
+			} else {
+				tellReload(env.Out, done)
 			}
-			return nil
+			if err == nil && !agree(done.Nodes) {
+				return quietError{}
+			}
+			return err
 		},
 	}
 	f.register(cmd, env)
+	cmd.Flags().BoolVar(&all, "all", false, "ask every node of the cluster, and not the one at the URL alone")
 	return cmd
+}
+
+// tellReload prints what became of a reload: of one node, or a line for each.
+func tellReload(out io.Writer, done schemas.Reload) {
+	if len(done.Nodes) == 0 {
+		fmt.Fprintln(out, reloaded(done.Version, done.Previous, done.Changed))
+		if done.Node != "" {
+			fmt.Fprintf(out, "that is node %s: the others have files of their own, and --all asks each\n", done.Node)
+		}
+		return
+	}
+	for _, n := range done.Nodes {
+		text := reloaded(n.Version, n.Previous, n.Changed)
+		switch {
+		case n.Version == "":
+			text = n.Error
+		case n.Error != "":
+			text = fmt.Sprintf("policy %s is in force as before: %s", n.Version, n.Error)
+		}
+		fmt.Fprintf(out, "%s %s: %s\n", n.Role, n.Node, text)
+	}
+	if !agree(done.Nodes) {
+		fmt.Fprintf(out, "the %d nodes do not have the same policy\n", len(done.Nodes))
+	}
+}
+
+func reloaded(version, previous string, changed bool) string {
+	switch {
+	case changed && version == previous:
+		return fmt.Sprintf("the agents, the models or their budgets have changed: policy %s is in force as before", version)
+	case changed:
+		return fmt.Sprintf("policy %s is in force, in place of %s", version, previous)
+	default:
+		return fmt.Sprintf("nothing changed: policy %s is in force", version)
+	}
+}
+
+// agree reports whether all nodes have taken the same policy.
+func agree(nodes []schemas.NodeReload) bool {
+	for _, n := range nodes {
+		if n.Error != "" || n.Version != nodes[0].Version {
+			return false
+		}
+	}
+	return true
 }
 
 func newPolicyTest(env *environment) *cobra.Command {

@@ -165,6 +165,9 @@ func (a *App) take(ctx context.Context, n reading) (schemas.Reload, error) {
 	a.reload.told, a.reload.last = "", n.config
 	before := a.policy.now.Load()
 	done := schemas.Reload{Version: n.drawn.policy.Version(), Previous: before.policy.Version()}
+	if !a.cfg.Embedded() {
+		done.Node = a.worker
+	}
 	done.Changed = before.otherThan(n.drawn)
 	since := before.since
 	if done.Version != done.Previous {

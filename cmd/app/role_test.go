@@ -128,7 +128,7 @@ func TestRoleNeedsALogOfOthers(t *testing.T) {
 // another say where to go in the words of their surface.
 func TestRoutesElsewhere(t *testing.T) {
 	t.Parallel()
-	whole := newApp(t, "log: {durability: process}\n")
+	whole := newApp(t, withTokens) // an open node signs nobody in
 	all := map[string]bool{}
 	served, ok := whole.http.rooms.(*gin.Engine)
 	require.True(t, ok)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/egress"
+	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
 	"weir/ingress/accept"
@@ -42,15 +43,28 @@ func (a *App) openEgress(context.Context) error {
 	}
 	about.Models, about.Holder, about.TaskStreams, about.Budgets = a.models, a.taskReader, a.cfg.Auth.Streams, a.book
 	about.Policy, about.Tokens, about.Operations = a.policyView, a.listTokens, a.operationsView
+	if a.role.shows() {
+		about.Index = a.openIndex(feed)
+	}
+	about.Session = a.consoleSession
 	room, err := egress.New(a.broker, a.ledger, feed, about)
 	a.egress = egressRoom{feed: feed, room: room}
 	return err
 }
 
+// openIndex begins to follow the log for lists and figures. The file is opened when it
+// is first needed: nothing waits for it.
+func (a *App) openIndex(feed *stream.Feed) *index.Index {
+	x := index.New(a.broker, a.ledger, feed, index.Config{Layout: a.layout(), Path: a.cfg.IndexPath(), Log: a.log})
+	x.Start()
+	a.teardown.push(func(context.Context) error { x.Close(); return nil })
+	return x
+}
+
 // serviceConfig is what a node of every role says about itself.
 func (a *App) serviceConfig() egress.Config {
 	return egress.Config{
-		Layout: a.layout(), Durability: a.broker.Durability(), Role: string(a.role), Reader: a.reader,
+		Layout: a.layout(), Durability: a.broker.Durability(), Replicas: a.copies(), Role: string(a.role), Reader: a.reader,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
@@ -82,6 +96,10 @@ func (a *App) accepting(context.Context) error {
 
 func (a *App) newIngress() *ingress.Room {
 	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	var sessions ingress.Sessions
+	if !a.open() {
+		sessions = signIns{a.tokens}
+	}
 	return ingress.New(a.ledger, a.judge(ingress.Asker{}), a.egress.room, ingress.Config{
 		Accept: accept.Config{
 			Barrier: a.broker.Barrier, Durability: a.broker.Durability(),
@@ -101,7 +119,7 @@ func (a *App) newIngress() *ingress.Room {
 		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
 		Previewer:     a,
 		PolicyVersion: func() string { return a.policy.Load().Version() },
-		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Policies: a, Operations: operations{a},
+		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Sessions: sessions, PublicURL: a.baseURL, Policies: a, Operations: operations{a},
 		Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
 		Nudge:  a.nudge, Stop: a.stopWork, NoEnds: a.role == RoleIngress,

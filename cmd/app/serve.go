@@ -46,6 +46,9 @@ A policy with a mistake in it is told of and changes nothing.`,
 			if newAdmin && opts.Config.Open() {
 				return usageError{errors.New("--new-admin-token makes no sense here: an open node asks for no token; add --auth tokens")}
 			}
+			if newAdmin && opts.Config.AdminTokenFile() == "" {
+				return usageError{errors.New("--new-admin-token needs a file for the token: name it in auth.admin_token_file")}
+			}
 			opts.NewAdmin, opts.AcceptLoss = newAdmin, acceptLoss
 			return serve(cmd.Context(), opts, env.Out)
 		},
@@ -103,7 +106,7 @@ func (a *App) promises() string {
 	if a.cfg.Embedded() {
 		return fmt.Sprintf("durability %s, data %s", a.broker.Durability(), a.cfg.Data)
 	}
-	return fmt.Sprintf("%s, durability %s", a.role, a.broker.Durability())
+	return fmt.Sprintf("%s, durability %s, replicas %d", a.role, a.broker.Durability(), a.copies())
 }
 
 // wait returns when the program is to end, and reloads whenever it is told to.

@@ -48,6 +48,8 @@ type taskFlags struct {
 	tokenFile string
 	follow    bool
 	kept      bool // the token is in tokenFile
+	begin     beginFlags
+	header    http.Header
 }
 
 func newTaskCreate(env *environment) *cobra.Command {
@@ -61,7 +63,9 @@ in --task-token-file; what else is known of the task goes to standard error. An 
 that is started elsewhere needs nothing but that token. A runner does not need it.`,
 		Example: `  weir tasks create --repo shop --deadline 2h 'Fix the rounding of totals'
   weir tasks create --repo shop --pool none --task-token-file task.token @job.md
-  weir tasks create --repo shop --follow 'Bump the dependencies'`,
+  weir tasks create --repo shop --follow 'Bump the dependencies'
+  weir tasks create --repo shop --ordering-key shop 'Rename the module'
+  weir tasks create --repo shop --ordering-key shop --delay 1h 'Update its users'`,
 		Args: exactly(1, "the description of the task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.request(env, args[0]); err != nil {
@@ -79,6 +83,7 @@ that is started elsewhere needs nothing but that token. A runner does not need i
 	flags.StringVar(&f.Deadline, "deadline", "", "when it expires: a time, or how long from now, such as 2h (default the server's)")
 	flags.StringVar(&f.Pool, "pool", "", "whose runners may lease it; none: nobody's (default \"default\")")
 	flags.BoolVar(&f.ForcePush, "force-push", false, "let the agent replace what it has pushed")
+	f.begin.register(flags)
 	flags.StringVar(&f.RequestID, "id", "", "the task's id (default a new one); a repeat joins the task")
 	flags.StringArrayVar(&f.metadata, "meta", nil, "a NAME=VALUE to keep with it; may be repeated")
 	flags.Int64Var(&f.budget.Requests, "budget-requests", 0, "requests to models")
@@ -111,7 +116,8 @@ func (f *taskFlags) request(env *environment, text string) error {
 	if f.budget != (schemas.TaskBudget{}) {
 		f.Budget = &f.budget
 	}
-	return nil
+	f.header = http.Header{}
+	return f.begin.header(f.header)
 }
 
 // maxText is the most that is read of a file or of standard input.
@@ -140,7 +146,7 @@ func textArgument(env *environment, text string) (string, error) {
 
 func (f *taskFlags) create(ctx context.Context, env *environment, c *client) error {
 	var made schemas.NewTask
-	if err := c.call(ctx, http.MethodPost, schemas.RouteTasks, f.TaskRequest, &made); err != nil {
+	if err := c.callWith(ctx, http.MethodPost, schemas.RouteTasks, f.header, f.TaskRequest, &made); err != nil {
 		return err
 	}
 	if err := f.hand(env, made); err != nil || !f.follow {

@@ -1,218 +1,258 @@
-// Package index lists actions, newest first, straight from the log: there is
-// no second store to build, to lag or to repair.
+// Package index answers questions about many actions: lists with filters, counts and
+// figures over time. It is read off the log into a file that may be thrown away at any
+// time, and is never asked what is true: the log is.
 package index
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/url"
-	"slices"
+	"log/slog"
+	"sync"
 	"time"
 
 	"weir/egress/status"
-	"weir/egress/stream"
 	"weir/internal/fault"
-	"weir/internal/ledger"
-	"weir/internal/problem"
+	"weir/internal/telemetry"
 	"weir/schemas"
 )
 
-// Log is what a list reads.
+// Log is what the index is read from.
 type Log interface {
+	// Last is the newest record under a filter, for the status of an action that has not
+	// ended. It may be late.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
-	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+	// Page returns records under a filter with a sequence of at least from, oldest first,
+	// and none behind the one that makes them as large as size. It may be late.
+	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
+	// Next is the first record under a filter with a sequence of at least from, or
+	// fault.ErrNotFound. It is not late.
+	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 }
 
-// Config shapes the list. Zero fields but Layout take the default.
+// Config shapes an Index. Zero fields but Layout take the default.
 type Config struct {
 	Layout schemas.Layout // required
-	// Reads and Looks bound the work of one page: reads of the log, and
-	// actions looked at. A page that ends there is short and has a next.
-	// Default 32 and 2000.
-	Reads int
+	// Path is the file. Default: one in a directory of its own for temporary files, which
+	// goes when the index is closed.
+	Path string
+	// Wait is how long an answer waits for what the log holds by then. Default 3 s.
+	Wait time.Duration
+	// Every is how often the index reads on while nobody asks. Default 10 s.
+	Every time.Duration
+	// Rest is how many times as long as a batch took the index rests behind it while
+	// nobody asks. Default 19: it takes a twentieth of one processor. Below 0: none.
+	Rest int
+	// Looks bounds how many actions one page looks at whose filters no table of the file
+	// answers, and Words how many statuses it reads from the log. Default 20,000 and 2,000.
 	Looks int
+	Words int
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	Log *slog.Logger // default: none
 }
 
-// Index serves the list of actions.
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{{&c.Wait, 3 * time.Second}, {&c.Every, 10 * time.Second}} {
+		if *d.v <= 0 {
+			*d.v = d.def
+		}
+	}
+	for _, n := range []struct {
+		v   *int
+		def int
+	}{{&c.Looks, 20_000}, {&c.Words, 2_000}} {
+		if *n.v <= 0 {
+			*n.v = n.def
+		}
+	}
+	if c.Rest == 0 {
+		c.Rest = 19
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Index is safe for concurrent use. The file is opened when it is first needed.
 type Index struct {
 	log     Log
 	actions status.Actions
 	durable status.Durable
 	cfg     Config
+
+	mu     sync.Mutex
+	file   *store // nil: not open
+	closed bool
+	asked  time.Time // when somebody last did
+	stand  []standing
+	oldest map[int]time.Time // the oldest record of each partition
+
+	parts   []*partition
+	opening sync.Mutex   // one opens
+	using   sync.RWMutex // the file: closing it waits for who reads it
+	writing sync.Mutex   // one writes
+	words   map[string]int64
+
+	life  context.Context //nolint:containedctx // the index's own, ended by Close
+	end   context.CancelFunc
+	work  sync.WaitGroup
+	begin sync.Once
+	poke  chan struct{}
 }
 
-// New serves from log, and shows nothing before durable says so.
+// New returns an index that reads nothing yet. It shows nothing before durable says so,
+// and keeps nothing either.
 func New(log Log, actions status.Actions, durable status.Durable, cfg Config) *Index {
-	if cfg.Reads <= 0 {
-		cfg.Reads = 32
+	x := &Index{log: log, actions: actions, durable: durable, cfg: cfg.withDefaults(), words: map[string]int64{}, oldest: map[int]time.Time{}, poke: make(chan struct{}, 1)}
+	for p := range cfg.Layout.Partitions {
+		x.parts = append(x.parts, newPartition(p))
 	}
-	if cfg.Looks <= 0 {
-		cfg.Looks = 2000
-	}
-	return &Index{log: log, actions: actions, durable: durable, cfg: cfg}
+	x.stand = make([]standing, len(x.parts))
+	x.life, x.end = context.WithCancel(context.Background())
+	return x
 }
 
-// query is a list request, read and checked.
-type query struct {
-	limit  int
-	kind   schemas.Kind
-	status schemas.Status
-	cursor []uint64
+// Start begins to read on now and then. Without it the index reads when it is asked.
+func (x *Index) Start() {
+	x.begin.Do(func() { x.work.Go(x.background) })
 }
 
-func (x *Index) parse(q url.Values) (query, error) {
-	out := query{}
+// Close ends what is under way, waits for it, and closes the file. It may be called twice.
+func (x *Index) Close() {
+	x.end()
+	x.work.Wait()
+	x.using.Lock()
+	defer x.using.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	if x.file != nil {
+		x.file.close()
+		x.file = nil
+	}
+}
+
+// errClosed is the answer of an index that is closed.
+var errClosed = errors.New("the index is closed")
+
+// open is the file, opened where it is not: for all who wait for it, whoever came first.
+func (x *Index) open() (*store, error) {
+	x.opening.Lock()
+	defer x.opening.Unlock()
+	x.mu.Lock()
+	file, closed := x.file, x.closed
+	x.mu.Unlock()
+	if closed || file != nil {
+		if closed {
+			return nil, errClosed
+		}
+		return file, nil
+	}
+	file, err := openStore(x.life, x.cfg.Path, x.cfg.Layout)
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	x.file = file
+	x.mu.Unlock()
+	return file, nil
+}
+
+// reopen throws a file away that is not to be gone on with, unless somebody has done so.
+// The caller holds no partition and does not read the file.
+func (x *Index) reopen(old *store) error {
+	x.using.Lock()
+	defer x.using.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.file != old || x.closed {
+		return nil
+	}
+	x.file.close()
+	x.file = nil
+	clear(x.words)
+	clear(x.oldest)
+	for i, p := range x.parts { // nobody holds one: who does reads the file
+		*p = *newPartition(i)
+		x.stand[i] = standing{}
+	}
+	if x.cfg.Path == "" {
+		return nil
+	}
+	return Discard(x.cfg.Path)
+}
+
+// with has do work on the file, once the index has read what the log holds or wait is
+// over. A file that turns out to be damaged, or another log's, is built anew.
+func (x *Index) with(ctx context.Context, do func(ctx context.Context, s *store, lag lag) error) error {
+	x.mu.Lock()
+	x.asked = x.cfg.Now()
+	x.mu.Unlock()
 	var err error
-	if out.limit, err = stream.Limit(q, 50); err != nil {
-		return out, err
-	}
-	kind, ok, err := stream.One(q, "kind")
-	if err != nil {
-		return out, err
-	}
-	if out.kind = schemas.Kind(kind); ok && !slices.Contains(schemas.Kinds(), out.kind) {
-		return out, stream.Invalid("the parameter kind is not a kind of action")
-	}
-	word, ok, err := stream.One(q, "status")
-	if err != nil {
-		return out, err
-	}
-	if out.status = schemas.Status(word); ok && !slices.Contains(schemas.Statuses(), out.status) {
-		return out, stream.Invalid("the parameter status is not a status of an action")
-	}
-	cursor, ok, err := stream.One(q, "cursor")
-	if ok && err == nil {
-		out.cursor, err = parseCursor(cursor, x.cfg.Layout.Partitions)
-	}
-	return out, err
-}
-
-// Serve answers GET /v1/actions for a tenant.
-func (x *Index) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
-	q, err := x.parse(r.URL.Query())
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	page, err := x.page(r.Context(), tenant, q)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	stream.WriteJSON(w, r, http.StatusOK, page)
-}
-
-// page is the page of actions that a query asks for.
-func (x *Index) page(ctx context.Context, tenant string, q query) (schemas.Page[schemas.ActionEntry], error) {
-	page := schemas.Page[schemas.ActionEntry]{Items: []schemas.ActionEntry{}}
-	var err error
-	page.Next, err = x.walk(ctx, tenant, q.kind, q.cursor, func(ctx context.Context, rec schemas.Record) (seq uint64, more bool, err error) {
-		entry, seq, err := x.entry(ctx, rec)
-		if err != nil || q.status != "" && q.status != entry.Status {
-			return 0, true, err
-		}
-		page.Items = append(page.Items, entry)
-		return seq, len(page.Items) < q.limit, nil
-	})
-	return page, err
-}
-
-// Walk gives the accepted events of a tenant's actions of a kind, the newest first,
-// from behind a cursor on, until take wants no more or as much was looked at as one
-// page may cost. Take says up to which sequence it has read what it shows, which is
-// waited for, or 0; its fault.ErrNotFound and fault.ErrGone pass the action over. Next
-// is where to go on, and empty at the end.
-func (x *Index) Walk(ctx context.Context, tenant string, kind schemas.Kind, cursor string, take func(ctx context.Context, rec schemas.Record) (seq uint64, more bool, err error)) (next string, err error) {
-	var from []uint64
-	if cursor != "" {
-		if from, err = parseCursor(cursor, x.cfg.Layout.Partitions); err != nil {
-			return "", err
-		}
-	}
-	return x.walk(ctx, tenant, kind, from, take)
-}
-
-// walk merges the partitions by the time at which their actions were accepted.
-// It stops where a partition has not been read far enough to know which action
-// is next: what it gives is in order, if short.
-func (x *Index) walk(ctx context.Context, tenant string, kind schemas.Kind, from []uint64, take func(context.Context, schemas.Record) (uint64, bool, error)) (string, error) {
-	scans, err := x.scans(ctx, tenant, kind, from)
-	if err != nil {
-		return "", err
-	}
-	seen := make([]uint64, len(scans))
-	reads, more := x.cfg.Reads, true
-	for looks := x.cfg.Looks; more && looks > 0; looks-- {
-		best, err := newest(ctx, x.log, scans, &reads)
-		if err != nil {
-			return "", err
-		}
-		if best < 0 {
+	for range 3 {
+		var s *store
+		s, err = x.once(ctx, do)
+		if err == nil || s == nil || !spoiled(err) {
 			break
 		}
-		var seq uint64
-		seq, more, err = take(ctx, scans[best].pop())
-		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
-			more = true // dropped while the page was read
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		seen[best] = max(seen[best], seq)
-	}
-	for p, seq := range seen {
-		if err := x.durable.Durable(ctx, scans[p].stream, seq); err != nil {
-			return "", err
+		x.cfg.Log.InfoContext(ctx, "index built anew", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
+		if err := x.reopen(s); err != nil {
+			return unavailable(err)
 		}
 	}
-	return cursorOf(scans), nil
+	return unavailable(err)
 }
 
-func (x *Index) scans(ctx context.Context, tenant string, kind schemas.Kind, from []uint64) ([]*scan, error) {
-	scans := make([]*scan, x.cfg.Layout.Partitions)
-	for p := range scans {
-		s := &scan{stream: schemas.LogStream(p), filter: x.cfg.Layout.TenantAccepted(p, tenant, kind)}
-		first, last, err := x.log.Bounds(ctx, s.stream)
-		if err != nil {
-			return nil, err
-		}
-		s.first, s.before = first, last+1
-		if from != nil {
-			s.before = min(s.before, from[p])
-		}
-		scans[p] = s
+// unavailable leaves what has a meaning for the asker, and makes the rest a fault of the
+// index: its text may hold a path.
+func unavailable(err error) error {
+	var known *fault.Error
+	switch {
+	case err == nil, errors.As(err, &known), errors.Is(err, fault.ErrUnavailable), errors.Is(err, context.Canceled):
+		return err
+	default:
+		return errors.Join(fault.ErrUnavailable, err)
 	}
-	return scans, nil
 }
 
-// entry reads what the list shows of an action whose accepted event is rec.
-func (x *Index) entry(ctx context.Context, rec schemas.Record) (schemas.ActionEntry, uint64, error) {
-	ref, _, err := schemas.ParseSubject(rec.Subject)
+func (x *Index) once(ctx context.Context, do func(ctx context.Context, s *store, lag lag) error) (*store, error) {
+	s, err := x.open()
 	if err != nil {
-		return schemas.ActionEntry{}, 0, err
+		return nil, err
 	}
-	e := schemas.ActionEntry{
-		ID: ref.ID, Kind: ref.Kind, Created: rec.Time,
-		URL: stream.ActionURL(ref.ID), EventsURL: stream.EventsURL(ref.ID),
-	}
-	var ev struct {
-		Action struct {
-			TaskType   string        `json:"task_type"`
-			Class      schemas.Class `json:"class"`
-			AcceptedAt time.Time     `json:"accepted_at"`
-			Deadline   time.Time     `json:"deadline"`
-		} `json:"action"`
-	}
-	if err := json.Unmarshal(rec.Data, &ev); err == nil && !ev.Action.AcceptedAt.IsZero() {
-		e.TaskType, e.Class, e.Created, e.Deadline = ev.Action.TaskType, ev.Action.Class, ev.Action.AcceptedAt, ev.Action.Deadline
-	}
-	b, err := status.Word(ctx, x.log, x.actions, x.cfg.Layout, ref)
-	e.Status, e.Code = b.Status, b.Code
-	return e, b.Seq, err
+	return s, x.holding(s, func() error {
+		lag, err := x.refresh(ctx, s)
+		if err != nil {
+			return err
+		}
+		return do(ctx, s, lag)
+	})
 }
 
-var _ status.Actions = (*ledger.Ledger)(nil)
+// holding keeps a file from being closed while something is done with it.
+func (x *Index) holding(s *store, do func() error) error {
+	x.using.RLock()
+	defer x.using.RUnlock()
+	x.mu.Lock()
+	current := x.file == s
+	x.mu.Unlock()
+	if !current { // thrown away between
+		return errStale
+	}
+	return do()
+}
+
+// lag is how far the index is behind the log.
+type lag struct {
+	asOf   time.Time
+	behind uint64
+	silent map[int]bool // partitions that did not answer
+}

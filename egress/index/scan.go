@@ -30,7 +30,7 @@ type scan struct {
 
 // fill reads until something is found or the reads are used up. ready is false
 // in the latter case alone.
-func (s *scan) fill(ctx context.Context, log Log, reads *int) (ready bool, err error) {
+func (s *scan) fill(ctx context.Context, log WalkLog, reads *int) (ready bool, err error) {
 	if s.window == 0 {
 		s.window = step
 	}
@@ -81,7 +81,7 @@ func (s *scan) position() uint64 {
 
 // newest picks the partition whose next action is the newest of all; -1 where
 // none is left, or a partition could not be read far enough to tell.
-func newest(ctx context.Context, log Log, scans []*scan, reads *int) (int, error) {
+func newest(ctx context.Context, log WalkLog, scans []*scan, reads *int) (int, error) {
 	best := -1
 	for i, s := range scans {
 		ready, err := s.fill(ctx, log, reads)

@@ -74,7 +74,7 @@ func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionVi
 	}
 	v := &schemas.ActionView{
 		ID: st.ID, Kind: st.Kind, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
-		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, Supersedes: st.Action.Supersedes,
+		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, OrderingKey: st.Action.OrderingKey, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes,
 		Waiting: st.Waiting, Resolution: st.Resolution,
 		CancelRequested: st.CancelRequested && st.Settled == nil,
 		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),

@@ -108,9 +108,7 @@ type Request struct {
 	Timeout time.Duration
 	// Until is when it ends at the latest, however long it may take; zero: never mind.
 	Until time.Time
-	// NotBefore is when it begins at the earliest; zero, or past: at once. It is no part of
-	// the fingerprint: who joins an action that exists gets that one's.
-	NotBefore time.Time
+	Terms
 	// Payload is the kind's document, as it will lie on the log.
 	Payload json.RawMessage
 	// Principal is the id of the token that asks; empty in open mode.
@@ -263,7 +261,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive,
-		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore,
+		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, OrderingKey: r.OrderingKey, Priority: r.Priority,
 		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }

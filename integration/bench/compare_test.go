@@ -178,7 +178,7 @@ func newRow(l load, program string, samples []sample) row {
 	}
 }
 
-func median[T cmp.Ordered](samples []sample, of func(sample) T) T {
+func median[S any, T cmp.Ordered](samples []S, of func(S) T) T {
 	all := make([]T, len(samples))
 	for i, s := range samples {
 		all[i] = of(s)

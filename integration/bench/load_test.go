@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,8 @@ type target struct {
 	method  string
 	url     string
 	body    string
+	next    func() string // the body of each call; nil: body
+	patient bool          // who is told to come later does
 	header  map[string]string
 	status  int      // of the answer that is expected
 	process *process // nil: the upstream, which is this process
@@ -29,6 +32,7 @@ type sample struct {
 	elapsed time.Duration
 	took    []time.Duration // sorted
 	cpu     time.Duration   // of the program's process
+	later   int64           // how often somebody was told to come later, and did
 }
 
 func (s sample) rate() float64 { return float64(s.done) / s.elapsed.Seconds() }
@@ -44,6 +48,7 @@ func (s sample) work() time.Duration { return s.cpu / time.Duration(s.done) }
 type caller struct {
 	target
 	client http.Client
+	later  atomic.Int64
 }
 
 func newCaller(t target, most int) *caller {
@@ -52,8 +57,35 @@ func newCaller(t target, most int) *caller {
 
 func (c *caller) close() { c.client.CloseIdleConnections() }
 
+// laterPause is between two times that somebody asks for the same, laterTries how often.
+const (
+	laterPause = 100 * time.Millisecond
+	laterTries = 600
+)
+
+var errLater = errors.New("not now")
+
 func (c *caller) call(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, c.method, c.url, strings.NewReader(c.body))
+	body := c.body
+	if c.next != nil {
+		body = c.next()
+	}
+	for try := 1; ; try++ {
+		err := c.ask(ctx, body)
+		if !c.patient || !errors.Is(err, errLater) || try == laterTries {
+			return err
+		}
+		c.later.Add(1)
+		select {
+		case <-time.After(laterPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *caller) ask(ctx context.Context, body string) error {
+	req, err := http.NewRequestWithContext(ctx, c.method, c.url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -67,10 +99,14 @@ func (c *caller) call(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != c.status {
-		err = fmt.Errorf("%s: %s: %s", c.name, resp.Status, text)
+	switch {
+	case err != nil || resp.StatusCode == c.status:
+		return err
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		return fmt.Errorf("%w: %s: %s: %s", errLater, c.name, resp.Status, text)
+	default:
+		return fmt.Errorf("%s: %s: %s", c.name, resp.Status, text)
 	}
-	return err
 }
 
 // limit ends a load: after a time, or after a number of calls where the time is zero.
@@ -115,6 +151,7 @@ func closed(ctx context.Context, t target, callers int, l limit) (sample, error)
 			})
 		}
 		group.Wait()
+		s.later = c.later.Load()
 		return failed
 	})
 }

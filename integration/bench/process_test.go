@@ -107,9 +107,13 @@ func (p *process) end(tb testing.TB, by syscall.Signal) {
 // ticks is the unit of times in /proc, a second's part; Linux has no other for programs.
 const ticks = 100
 
-// cpu is the processor's time that the process has used; 0 where the system does not say.
-func (p *process) cpu() time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func (p *process) cpu() time.Duration { return cpuOf(p.cmd.Process.Pid) }
+
+func (p *process) resident() float64 { return residentOf(p.cmd.Process.Pid) }
+
+// cpuOf is the processor's time that a process has used; 0 where the system does not say.
+func cpuOf(pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
@@ -123,9 +127,9 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticks
 }
 
-// resident is the memory that the process holds, in MiB; 0 where the system does not say.
-func (p *process) resident() float64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// residentOf is the memory that a process holds, in MiB; 0 where the system does not say.
+func residentOf(pid int) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}

@@ -141,6 +141,33 @@ func (h *house) tokens() {
 	fmt.Fprintf(&h.owner.seen, "%s%s", limited.seen.String(), rated.seen.String())
 }
 
+// console is the page, and a browser that is signed in with the owner's token.
+func (h *house) console() {
+	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
+	h.settled("streamed")
+	browser := &person{h: h}
+	browser.ask(http.MethodPost, "/console/session", h.jsonOf(object{"token": h.g.plant("a token that is none")}), own...)
+	resp, text := browser.send(http.MethodPost, "/console/session", h.jsonOf(object{"token": h.owner.token}), own...)
+	require.Equal(h.t, http.StatusOK, resp.StatusCode, text)
+	require.Len(h.t, resp.Cookies(), 1)
+	session := resp.Cookies()[0]
+	h.g.known("a session", session.Value[strings.LastIndex(session.Value, "_")+1:])
+	signedIn := append([]string{"Cookie", session.Name + "=" + session.Value}, own...)
+	for _, path := range []string{"/console/session", "/v1/actions", "/v1/actions/streamed/payload", "/v1/evidence"} {
+		status, text := browser.ask(http.MethodGet, path, "", append([]string{"Accept", "application/json"}, signedIn...)...)
+		assert.Equal(h.t, http.StatusOK, status, text)
+	}
+	browser.ask(http.MethodGet, "/v1/actions", "", "Cookie", session.Name+"="+h.g.plant("a cookie that is none"), "Weir-Console", "1")
+	browser.ask(http.MethodDelete, "/console/session", "", signedIn...)
+	fmt.Fprint(&h.owner.seen, browser.seen.String())
+	// The page is the same for everybody, and holds nothing of anybody.
+	for _, p := range []*person{h.owner, h.stranger, h.nobody} {
+		for _, path := range []string{"/console", "/console/", "/console/?" + h.g.plant("query of the page"), "/console/assets/" + h.g.plant("unknown asset"), "/console/session"} {
+			p.ask(http.MethodGet, path, "", "Weir-Console", "1")
+		}
+	}
+}
+
 // reloads are tried while the file is wrong, and while reading it panics.
 func (h *house) reloads() {
 	wrong, thrown := h.g.plant("wrong configuration"), h.g.plant("panic while loading")

@@ -21,7 +21,7 @@ func (h *house) drive() {
 	h.ownRepository()
 	parallel(
 		h.places, h.parameters, h.headers, h.urls, h.everything, h.failures, h.statusCodes, h.denials, h.plans,
-		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.strangers, h.tokens, h.reloads, h.slow,
+		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.console, h.strangers, h.tokens, h.reloads, h.slow,
 	)
 	parallel(h.agents, h.agentPlaces, h.builtins, h.proved, h.runDoor, h.runsCut, h.rules)
 	parallel(h.taskEnds, h.pushes, h.proxied, h.taskDoor, h.gitDoor, h.pooled, h.contested)
@@ -64,6 +64,7 @@ func (h *house) surfaces() map[string]surface {
 		"PlanRequest":      {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{decision}}}},
 		"ResolveRequest":   {"/v1/actions/" + h.unknownAction() + "/resolve", object{"effect": "applied"}},
 		"RedriveRequest":   {"/v1/dead-letters/redrive", object{"sequence": 999999}},
+		"ReloadRequest":    {"/v1/policy/reload", object{"all": false}},
 		"ExplainRequest":   {"/v1/policy/explain", object{"url": "http://plain.example/ok", "method": "GET"}},
 		"AgentEnvelope":    {routeAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}}},
 		"AgentRequest":     {routeAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}},
@@ -166,7 +167,7 @@ func (h *house) headers() {
 	for _, name := range []string{
 		"Cookie", "X-Api-Key", "User-Agent", "Referer", "Origin", "Accept", "Accept-Language", "Accept-Encoding", "Content-Type", "Content-Encoding",
 		"Traceparent", "Tracestate", "Baggage", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Prefix", "Forwarded", "X-Real-Ip", "X-B3-Traceid",
-		"If-Match", "If-None-Match", "Range", "Prefer", "Proxy-Authorization", "Last-Event-Id", "Idempotency-Key", "X-Original-Url", "X-Http-Method-Override",
+		"If-Match", "If-None-Match", "Range", "Prefer", schemas.HeaderOrderingKey, schemas.HeaderPriority, schemas.HeaderDelay, schemas.HeaderNotBefore, "Proxy-Authorization", "Last-Event-Id", "Idempotency-Key", "X-Original-Url", "X-Http-Method-Override",
 		"Cloudevents-Id", "Webhook-Id", "Weir-Action-Id", "Nats-Msg-Id",
 	} {
 		text := h.g.plant("request header " + name)

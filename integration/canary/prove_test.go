@@ -78,6 +78,8 @@ func TestEverySinkIsLookedAt(t *testing.T) { //nolint:paralleltest // what it le
 		require.NoError(t, err)
 	})
 	require.NoError(t, os.WriteFile(filepath.Join(h.dir, leaked), []byte("x"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "index"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "index", "actions.db-wal"), []byte("x "+leaked), 0o600))
 	sinks = append(sinks, h.after()...)
 
 	leaks, err := scan(planted.list(), sinks)

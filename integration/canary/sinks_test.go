@@ -162,9 +162,24 @@ func stored(tb testing.TB, dir string) []sink {
 		{name: "stored evidence", data: evidence.Bytes()},
 		{name: "stored dead letters", data: dead.Bytes()},
 		{name: "stored accounts of budgets", data: budgets.Bytes()},
+		{name: "index", data: indexFile(tb, dir)},
 		// The log and the bodies are the owner's content. Of secrets there is nothing.
 		{name: "stored values", data: values.Bytes(), owner: true},
 	}
+}
+
+// indexFile is the file behind lists, and what stands beside it; nothing where nobody has
+// asked for a list.
+func indexFile(tb testing.TB, dir string) (all []byte) {
+	tb.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "index", "*"))
+	require.NoError(tb, err)
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		require.NoError(tb, err)
+		all = append(all, data...)
+	}
+	return all
 }
 
 // open opens the store of a program that has stopped.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,8 +34,7 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 	if !disk.Inside(t) {
 		return
 	}
-	var played []*scene
-	defer func() { t.Log(table(played)) }()
+	begin := chance(t)
 	for i, r := range []struct { //nolint:paralleltest // as above
 		number, title string
 
@@ -55,23 +53,22 @@ func TestDisks(t *testing.T) { //nolint:paralleltest // each fault has the machi
 		if !chosen(r.number, r.title) {
 			continue
 		}
-		s := &scene{row: row{number: r.number, title: r.title}, chance: rand.New(rand.NewPCG(*seed, uint64(i))), bit: map[string]int{}}
-		played = append(played, s)
+		s := newScene(nil, row{number: r.number, title: r.title}, begin, i)
 		t.Run(s.slug(), func(t *testing.T) {
 			drives := newRack(t, r.full)
 			s.fault = func(ctx context.Context, s *scene) error { return r.fault(ctx, s, drives) }
-			s.rig = newRig(t, cluster.Config{Sync: r.sync, Room: r.room, StoreOf: drives.stores()})
+			s.rig = newRig(t, kit{cluster: cluster.Config{Sync: r.sync, Room: r.room, StoreOf: drives.stores()}})
 			s.test(t)
 		})
 	}
-	lossIsFound(t)
+	lossIsFound(t, begin)
 }
 
 // lossIsFound: with servers that sync every two minutes, as they do unless they are told to,
 // a power cut of all of them loses what was acknowledged, and the judge says so.
-func lossIsFound(t *testing.T) {
+func lossIsFound(t *testing.T, begin uint64) {
 	t.Helper()
-	s := &scene{row: row{number: "F22", title: "all servers lose their power, synced every 2 minutes"}, chance: rand.New(rand.NewPCG(*seed, 99)), bit: map[string]int{}}
+	s := newScene(nil, row{number: "F22", title: "all servers lose their power, synced every 2 minutes"}, begin, 99)
 	if !chosen(s.number, s.title) {
 		return
 	}
@@ -79,7 +76,7 @@ func lossIsFound(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		drives := newRack(t, false)
-		s.rig = newRig(t, cluster.Config{Sync: "2m", StoreOf: drives.stores()})
+		s.rig = newRig(t, kit{cluster: cluster.Config{Sync: "2m", StoreOf: drives.stores()}})
 		load := s.load
 		load.Name = s.slug()
 		s.crowd = s.rig.crowd(load)
@@ -90,12 +87,15 @@ func lossIsFound(t *testing.T) {
 		var run history.Run
 		s.crowd.Fill(&run)
 		if err := s.log.fill(ctx, &run); err != nil {
-			t.Logf("the loss is found: %v", err) // not even the streams are left
+			t.Logf("the loss is found: %v", err)
+			s.bite("time that not even the streams were left", 1)
+			s.tell(t)
 			return
 		}
 		found := history.Check(run, history.Bounds{})
-		t.Logf("the loss is found: %d broken promises", len(found))
 		require.NotEmpty(t, found)
+		s.bite("broken promises found", len(found))
+		s.tell(t)
 	})
 }
 
@@ -281,13 +281,13 @@ func (s *scene) refusing(ctx context.Context) (int, error) {
 // then, and nothing that was accepted is lost.
 func stuff(ctx context.Context, s *scene, _ rack) error {
 	const name = "BALLAST"
-	_, err := s.log.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"ballast"}, Replicas: cluster.Size, Storage: jetstream.FileStorage})
+	_, err := s.log.JS.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{"ballast"}, Replicas: cluster.Size, Storage: jetstream.FileStorage})
 	if err != nil {
 		return err
 	}
 	stored := 0
 	for chunk := bytes.Repeat([]byte("x"), 512<<10); ; stored++ {
-		if _, err := s.log.js.Publish(ctx, "ballast", chunk); err != nil {
+		if _, err := s.log.JS.Publish(ctx, "ballast", chunk); err != nil {
 			if ctx.Err() != nil {
 				return fmt.Errorf("the servers take all that comes: %w", err)
 			}
@@ -300,5 +300,5 @@ func stuff(ctx context.Context, s *scene, _ rack) error {
 		return err
 	}
 	s.bite("refused", refused)
-	return s.log.js.DeleteStream(ctx, name)
+	return s.log.JS.DeleteStream(ctx, name)
 }

@@ -18,9 +18,10 @@ func every() []row {
 		{number: "F25", title: "connections break every two seconds", fault: storm},
 		{number: "F30", title: "messages that no worker can read", fault: poison},
 		{number: "F31", title: "every message is given out again", short: true, fault: giveAgain},
-		{number: "F37", title: "every node is changed for another version and back", short: true, fault: roll},
+		{number: "F37", title: "each node ends with SIGTERM and another takes its place", short: true, fault: roll},
 		{number: "F38", title: "leaders step down", fault: stepDown},
 		{number: "F38", title: "each server is replaced by an empty one", fault: replace},
+		{number: "F39", title: "clients leave before, in and behind their requests, and while they follow", short: true, fault: leave},
 		{number: "F40", title: "fifty ask for the same at once", fault: sameKey},
 		{number: "F47", title: "a deep queue, with cancels", fault: deepQueue},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
 	"weir/schemas"
@@ -36,6 +34,7 @@ type scene struct {
 	*rig
 	row
 	crowd  *crowd.Crowd
+	beside []*crowd.Crowd // others, which rest when it is judged
 	chance *rand.Rand
 
 	// omit are records that the row itself has put on the log.
@@ -47,6 +46,14 @@ type scene struct {
 	actions    int
 	took       time.Duration
 	violations []history.Violation
+	failed     bool
+
+	// bounds are what the judge goes by.
+	bounds history.Bounds
+	// left is what may still wait for an acknowledgement.
+	left func(history.Left) history.Left
+	// round is the soak's that it is; 0: it is a fault of its own.
+	round int
 }
 
 // bite counts what the fault did: a row that did nothing has shown nothing.
@@ -54,7 +61,7 @@ func (s *scene) bite(what string, n int) { s.bit[what] += n }
 
 const (
 	// patience bounds a row of the selection.
-	patience = 90 * time.Second
+	patience = 5 * time.Minute
 	// warm is how much is told before a fault comes, and again behind it.
 	warm = 15
 )
@@ -62,11 +69,7 @@ const (
 // TestFaults: whatever befalls servers, nodes and the lines between them, clients, the
 // target and the log agree afterwards, and nothing is left under way.
 func TestFaults(t *testing.T) { //nolint:paralleltest // each fault has the machine to itself
-	begin := *seed
-	if begin == 0 {
-		begin = rand.Uint64()
-	}
-	t.Logf("seed %d (-faults.seed)", begin)
+	begin := chance(t)
 	var rows []row
 	for _, r := range every() {
 		if (r.short || *all) && chosen(r.number, r.title) {
@@ -74,32 +77,46 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // each fault has the mach
 		}
 	}
 	if len(rows) == 0 {
-		t.Fatalf("no fault is called %q", *only)
+		return // the chosen ones are of another test; see run
 	}
-	rig := newRig(t, cluster.Config{})
-	var played []*scene
-	defer func() { t.Log(table(played)) }()
+	rig := newRig(t, kit{})
 	for i, r := range rows {
-		s := &scene{rig: rig, row: r, chance: rand.New(rand.NewPCG(begin, uint64(i))), bit: map[string]int{}}
-		played = append(played, s)
-		if !t.Run(s.slug(), s.test) {
+		if !t.Run(r.slug(), newScene(rig, r, begin, i).test) {
 			return // what is broken may break what follows
 		}
 	}
 }
 
-func (s *scene) slug() string {
-	return strings.ToLower(s.number) + "-" + strings.NewReplacer(" ", "-", ",", "").Replace(s.title)
+// chance is what the choices of a test begin with.
+func chance(t *testing.T) uint64 {
+	t.Helper()
+	begin := *seed
+	if begin == 0 {
+		begin = rand.Uint64()
+	}
+	t.Logf("seed %d (-faults.seed)", begin)
+	return begin
+}
+
+func newScene(rig *rig, r row, begin uint64, i int) *scene {
+	return &scene{rig: rig, row: r, chance: rand.New(rand.NewPCG(begin, uint64(i))), bit: map[string]int{}}
+}
+
+func (r row) slug() string {
+	return strings.ToLower(r.number) + "-" + strings.NewReplacer(" ", "-", ",", "", ";", "", "'", "").Replace(r.title)
 }
 
 func (s *scene) test(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), long(patience, 20*time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
 	defer cancel()
 	begun := time.Now()
 	err := s.play(ctx)
-	s.took = time.Since(begun)
+	s.took, s.failed = time.Since(begun), err != nil
 	t.Logf("%d actions, %+v, %v", s.actions, s.counts, s.bit)
+	if s.round == 0 {
+		s.tell(t)
+	}
 	require.NoError(t, err)
 	for i, v := range s.violations {
 		if i == 20 {
@@ -112,6 +129,14 @@ func (s *scene) test(t *testing.T) {
 	for what, n := range s.bit {
 		assert.Positive(t, n, "it never came to this: %s", what)
 	}
+}
+
+// patience bounds a row.
+func (s *scene) patience() time.Duration {
+	if s.round > 0 {
+		return 10 * time.Minute
+	}
+	return long(patience, 20*time.Minute)
 }
 
 // play brings the fault about under load, heals, and judges.
@@ -147,6 +172,20 @@ func (s *scene) goOn(ctx context.Context, what string) error {
 	return s.crowd.Await(ctx, what, func(c crowd.Counts) bool { return c.Told >= told+warm })
 }
 
+// heard is the next of the row's calls that the target holds.
+func (s *scene) heard(ctx context.Context) (name string, err error) {
+	for {
+		select {
+		case name = <-s.target.Heard():
+			if strings.HasPrefix(name, s.slug()) { // not one of a row before
+				return name, nil
+			}
+		case <-ctx.Done():
+			return "", fmt.Errorf("no call is under way: %w", ctx.Err())
+		}
+	}
+}
+
 // judge reads the three ledgers.
 func (s *scene) judge(ctx context.Context) error {
 	var run history.Run
@@ -154,34 +193,24 @@ func (s *scene) judge(ctx context.Context) error {
 	if run.Left, err = s.log.drained(ctx); err != nil {
 		return err
 	}
-	s.crowd.Fill(&run)
+	for _, c := range append(s.beside, s.crowd) {
+		c.Fill(&run)
+	}
 	if err := s.log.fill(ctx, &run); err != nil {
 		return err
 	}
 	if s.omit != nil {
 		run.Log = slices.DeleteFunc(run.Log, s.omit)
 	}
+	if s.left != nil {
+		run.Left = s.left(run.Left)
+	}
 	s.actions = len(history.Read(run.Log))
-	s.violations = history.Check(run, history.Bounds{})
+	s.violations = history.Check(run, s.bounds)
 	for _, a := range history.Read(run.Log) {
 		if end := a.Settled(); s.certain && end != nil && end.Outcome == schemas.OutcomeUnknown {
 			s.violations = append(s.violations, history.Violation{Invariant: s.number, Tenant: a.Tenant, Subject: a.ID, Detail: "its outcome is unknown, and nothing was killed"})
 		}
 	}
 	return nil
-}
-
-// table is what a run did, for people.
-func table(played []*scene) string {
-	var b strings.Builder
-	b.WriteString("\n| fault | what | actions | requests unheard | longest gap | it did | violations |\n|---|---|---|---|---|---|---|\n")
-	for _, s := range played {
-		var did []string
-		for _, what := range slices.Sorted(maps.Keys(s.bit)) {
-			did = append(did, fmt.Sprintf("%s %d", what, s.bit[what]))
-		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %s | %d |\n", s.number, s.title, s.actions, s.counts.Unheard,
-			s.counts.Gap.Round(100*time.Millisecond), strings.Join(did, ", "), len(s.violations))
-	}
-	return b.String()
 }

@@ -25,10 +25,8 @@ func cutOffNodes(ctx context.Context, s *scene) error {
 		for range s.times(1, 2) {
 			n := s.nodes[s.chance.IntN(len(s.nodes))]
 			s.target.Hold(s.slug()) // so that there are calls whose results cannot be written
-			select {
-			case <-s.target.Heard():
-			case <-ctx.Done():
-				return fmt.Errorf("no call is under way: %w", ctx.Err())
+			if _, err := s.heard(ctx); err != nil {
+				return err
 			}
 			for _, l := range n.lines {
 				do(l)

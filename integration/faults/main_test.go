@@ -4,9 +4,11 @@
 package faults_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +27,13 @@ var (
 	seed  = flag.Uint64("faults.seed", 0, "what chance begins with; 0 takes another one each time")
 	soak  = flag.Duration("faults.soak", 0, "how long faults come at random (F48); 0: not at all")
 	kills = flag.Int("faults.kills", 20, "how many servers F19 kills with -faults.all")
-	older = flag.String("faults.older", "", "the program of another version, which F37 changes to and back; empty: the same one")
+	older = flag.String("faults.older", "", "a commit of this repository, or a program built from one, which F37 changes to and back; empty: no other version")
+)
+
+// What a test that runs in a process of its own has from the one that started it.
+const (
+	programsEnv = "FAULTS_PROGRAMS"
+	tableEnv    = "FAULTS_TABLE"
 )
 
 func TestMain(m *testing.M) {
@@ -34,21 +42,40 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if dir := os.Getenv(programsEnv); dir != "" {
+		weirBinary, natsBinary = filepath.Join(dir, "weir"), filepath.Join(dir, "nats-server")
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "weir-faults-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = build(dir)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	if weirBinary, err = program.Build(dir, "-tags", "failpoints"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	code := m.Run()
+	rows, err := os.ReadFile(filepath.Join(dir, "table"))
+	switch {
+	case err == nil:
+		fmt.Printf("\n%s%s\n", tableHead, rows)
+	case *only != "":
+		fmt.Fprintf(os.Stderr, "no fault is called %q\n", *only)
 		return 1
+	}
+	return code
+}
+
+// build makes the programs, and tells the processes that tests start where they are.
+func build(dir string) (err error) {
+	if weirBinary, err = program.Build(dir, "-tags", "failpoints"); err != nil {
+		return err
 	}
 	if natsBinary, err = cluster.BuildServer(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
-	return m.Run()
+	return cmp.Or(os.Setenv(programsEnv, dir), os.Setenv(tableEnv, filepath.Join(dir, "table")))
 }
 
 // chosen reports whether a fault is to be played.

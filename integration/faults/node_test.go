@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,9 @@ type node struct {
 	dir    string
 	config string
 	lines  cluster.Lines
+
+	binary  string // what it runs, and with what added to its environment
+	environ []string
 
 	mu      sync.Mutex
 	program *program.Program
@@ -43,19 +47,18 @@ func (r *rig) newNode(ctx context.Context, name string, role role) (*node, error
 	if err != nil {
 		return nil, err
 	}
-	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines}
+	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines, binary: r.weir, environ: r.environ(name)}
 	n.config = n.dir + ".yaml"
-	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s", n.dir, lines.URL(), r.layout.Partitions, r.target.Policy())
+	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s%s",
+		n.dir, lines.URL(), r.layout.Partitions, r.more, r.policy(r.target))
 	return n, os.WriteFile(n.config, []byte(text), 0o600)
 }
 
 // start runs the node with faults armed. It may have come to its point before it is ready.
-func (n *node) start(environ ...string) error { return n.startAs(weirBinary, environ...) }
-
-func (n *node) startAs(binary string, environ ...string) error {
-	p, err := program.Run(binary, program.How{
+func (n *node) start(environ ...string) error {
+	p, err := program.Run(n.binary, program.How{
 		Command: n.role.command, Args: []string{"--config", n.config},
-		Environ: append([]string{"WEIR_FAILPOINT_LOG=" + n.notes()}, environ...),
+		Environ: slices.Concat([]string{"WEIR_FAILPOINT_LOG=" + n.notes()}, n.environ, environ),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.name, err)

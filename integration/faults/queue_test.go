@@ -16,22 +16,8 @@ import (
 func deepQueue(ctx context.Context, s *scene) error {
 	s.target.Hold(s.slug())
 	depth := s.times(200, 1000)
-	var group sync.WaitGroup
-	errs := make(chan error, depth)
-	slots := make(chan struct{}, 16)
-	for i := range depth {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			errs <- s.enqueue(ctx, crowd.Classes()[i%len(crowd.Classes())], i%7 == 6)
-		})
-	}
-	group.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := s.queue(ctx, s.crowd, depth, 7); err != nil {
+		return err
 	}
 	waits, _, err := s.log.backlog(ctx)
 	if err != nil {
@@ -48,13 +34,34 @@ func deepQueue(ctx context.Context, s *scene) error {
 	return s.heal(ctx)
 }
 
+// queue has so many actions accepted, and every nth canceled; 0: none.
+func (s *scene) queue(ctx context.Context, c *crowd.Crowd, depth, nth int) error {
+	var group sync.WaitGroup
+	errs := make(chan error, depth)
+	slots := make(chan struct{}, 16)
+	for i := range depth {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			errs <- s.enqueue(ctx, c, crowd.Classes()[i%len(crowd.Classes())], nth > 0 && i%nth == nth-1)
+		})
+	}
+	group.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
 // enqueue has one action accepted, at whatever node, and canceled.
-func (s *scene) enqueue(ctx context.Context, class string, cancel bool) error {
-	o := s.crowd.Order(class)
+func (s *scene) enqueue(ctx context.Context, c *crowd.Crowd, class string, cancel bool) error {
+	o := c.Order(class)
 	o.Async = true
 	for {
 		base := s.somewhere(func(r role) bool { return r.write })
-		a, err := s.crowd.Ask(ctx, base, o)
+		a, err := c.Ask(ctx, base, o)
 		if a.Answer == history.Accepted {
 			break
 		}

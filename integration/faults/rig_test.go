@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,22 @@ import (
 	"weir/schemas"
 )
 
+// kit is what a rig is made of, where that is not the usual.
+type kit struct {
+	cluster cluster.Config
+	// roles are the nodes; default two of each role.
+	roles []role
+	// weir is the program that they run, and more a part of their configuration.
+	weir, more string
+	// policy is theirs, for a target; default the target's own.
+	policy func(*crowd.Target) string
+	// environ is added to the environment of a node.
+	environ func(name string) []string
+}
+
 // rig is a cluster, the nodes on it, and the target of their calls.
 type rig struct {
+	kit
 	dir     string
 	layout  schemas.Layout
 	cluster *cluster.Cluster
@@ -38,21 +53,36 @@ func assembly() []role {
 	return []role{ingress, ingress, worker, worker, egress, egress}
 }
 
+func (k kit) withDefaults() kit {
+	k.cluster.Binary = cmp.Or(k.cluster.Binary, natsBinary)
+	k.weir = cmp.Or(k.weir, weirBinary)
+	if k.roles == nil {
+		k.roles = assembly()
+	}
+	if k.policy == nil {
+		k.policy = (*crowd.Target).Policy
+	}
+	if k.environ == nil {
+		k.environ = func(string) []string { return nil }
+	}
+	return k
+}
+
 // newRig starts everything, and ends it with the test.
-func newRig(t *testing.T, with cluster.Config) *rig {
+func newRig(t *testing.T, k kit) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	r := &rig{dir: t.TempDir(), layout: schemas.Layout{Partitions: 2, Lanes: 8}, target: crowd.NewTarget()}
+	r := &rig{kit: k.withDefaults(), dir: t.TempDir(), layout: schemas.Layout{Partitions: 2, Lanes: 8}, target: crowd.NewTarget()}
 	t.Cleanup(func() {
 		r.target.Release()
 		r.target.CloseClientConnections()
 		r.target.Close()
 	})
-	with.Binary, with.Dir = natsBinary, filepath.Join(r.dir, "nats")
-	require.NoError(t, os.MkdirAll(with.Dir, 0o700))
+	r.kit.cluster.Dir = filepath.Join(r.dir, "nats")
+	require.NoError(t, os.MkdirAll(r.kit.cluster.Dir, 0o700))
 	var err error
-	r.cluster, err = cluster.Start(ctx, with)
+	r.cluster, err = cluster.Start(ctx, r.kit.cluster)
 	require.NoError(t, err)
 	t.Cleanup(r.cluster.Stop)
 	t.Cleanup(func() {
@@ -63,9 +93,11 @@ func newRig(t *testing.T, with cluster.Config) *rig {
 			}
 		}
 	})
-	for i, role := range assembly() {
-		n, err := r.newNode(ctx, fmt.Sprint(role.command, i%2), role)
+	count := map[string]int{}
+	for _, role := range r.roles {
+		n, err := r.newNode(ctx, fmt.Sprint(role.command, count[role.command]), role)
 		require.NoError(t, err)
+		count[role.command]++
 		require.NoError(t, n.start())
 		r.nodes = append(r.nodes, n)
 	}
@@ -74,7 +106,7 @@ func newRig(t *testing.T, with cluster.Config) *rig {
 	}
 	r.log, err = openLog(r.cluster.Direct(), r.layout)
 	require.NoError(t, err)
-	t.Cleanup(r.log.close)
+	t.Cleanup(r.log.Close)
 	require.NoError(t, r.log.begin(ctx))
 	require.NoError(t, r.cluster.Healthy(ctx))
 	return r

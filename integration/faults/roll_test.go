@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,27 +10,36 @@ import (
 	"weir/schemas"
 )
 
-// roll ends each node with SIGTERM under load and has one of another version take its
-// place; in the whole, then the same the other way round. Nobody is left in doubt by it.
+// roll ends each node with SIGTERM under load and has another take its place; in the whole
+// all of them once more. Nobody is left in doubt by it.
 func roll(ctx context.Context, s *scene) error {
-	for _, binary := range []string{cmp.Or(*older, weirBinary), weirBinary}[:s.times(1, 2)] {
-		for _, n := range s.nodes {
-			if err := n.terminate(ctx); err != nil {
-				return fmt.Errorf("%s did not end as asked: %w", n.name, err)
-			}
-			if err := n.startAs(binary); err != nil {
-				return err
-			}
-			if err := n.ready(ctx); err != nil {
-				return err
-			}
-			s.bite("nodes changed", 1)
-			if err := s.goOn(ctx, "the load with another "+n.name); err != nil {
-				return err
-			}
+	for range s.times(1, 2) {
+		if err := s.change(ctx, s.weir); err != nil {
+			return err
 		}
 	}
 	s.certain = true
+	return nil
+}
+
+// change has a program take the place of each node, one after the other.
+func (s *scene) change(ctx context.Context, to string) error {
+	for _, n := range s.nodes {
+		if err := n.terminate(ctx); err != nil {
+			return fmt.Errorf("%s did not end as asked: %w", n.name, err)
+		}
+		n.binary = to
+		if err := n.start(); err != nil {
+			return err
+		}
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+		s.bite("nodes changed", 1)
+		if err := s.goOn(ctx, "the load with another "+n.name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

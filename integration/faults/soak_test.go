@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
 
@@ -61,31 +64,108 @@ func moves() []move {
 // unanswered forgives what was asked of a cluster that is broken in other ways already.
 func unanswered(error) error { return nil }
 
+// lease is how long a cluster of the soak lasts. What a run leaves on disks and in the
+// memory of its processes is that of one cluster, however long it goes on.
+const lease = 10 * time.Minute
+
 // TestSoak has faults come at random, several at a time, round after round, for as long as
-// -faults.soak says; each round is healed and judged.
+// -faults.soak says; each round is healed and judged. It says each minute how far it is.
 func TestSoak(t *testing.T) { //nolint:paralleltest // it has the machine to itself
 	if *soak == 0 {
 		t.Log("form: none without -faults.soak; see TestFaults")
 		return
 	}
-	begin := *seed
-	if begin == 0 {
-		begin = rand.Uint64()
-	}
-	rig := newRig(t, cluster.Config{})
-	total, rounds, actions := map[string]int{}, 0, 0
-	for end := time.Now().Add(*soak); time.Now().Before(end); rounds++ {
-		s := &scene{
-			rig: rig, row: row{number: "F48", title: fmt.Sprint("round ", rounds), fault: nemesis},
-			chance: rand.New(rand.NewPCG(begin, uint64(rounds))), bit: map[string]int{},
+	begin, sum := chance(t), &sum{begun: time.Now(), bit: map[string]int{}}
+	defer sum.tell(t)
+	defer sum.report(t)()
+	for round, end := 1, time.Now().Add(*soak); time.Now().Before(end); {
+		over := time.Now().Add(lease)
+		if over.After(end) {
+			over = end
 		}
-		require.True(t, t.Run(s.slug(), s.test), "seed %d, round %d", begin, rounds)
-		for what, n := range s.bit {
-			total[what] += n
+		whole := t.Run(fmt.Sprint("from-round-", round), func(t *testing.T) {
+			rig := newRig(t, kit{})
+			for ; time.Now().Before(over); round++ {
+				s := newScene(rig, row{number: "F48", title: fmt.Sprint("round ", round), fault: nemesis}, begin, round)
+				s.round = round
+				whole := t.Run(s.slug(), s.test)
+				sum.add(s)
+				require.True(t, whole, "seed %d, round %d", begin, round)
+			}
+		})
+		if !whole {
+			return // what is broken may break what follows
 		}
-		actions += s.actions
 	}
-	t.Logf("seed %d: %d rounds, %d actions, no violation; %v", begin, rounds, actions, total)
+}
+
+// sum is what a soak has come to. It is safe for concurrent use.
+type sum struct {
+	begun time.Time
+
+	mu                          sync.Mutex
+	rounds, actions, violations int
+	gap                         time.Duration
+	bit                         map[string]int
+}
+
+func (u *sum) add(s *scene) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.rounds++
+	u.actions += s.actions
+	u.violations += len(s.violations)
+	u.gap = max(u.gap, s.counts.Gap)
+	for what, n := range s.bit {
+		u.bit[what] += n
+	}
+}
+
+func (u *sum) faults() (n int) {
+	for _, some := range u.bit {
+		n += some
+	}
+	return n
+}
+
+// report logs how far the soak is, each minute, until stop.
+func (u *sum) report(t *testing.T) (stop func()) {
+	t.Helper()
+	minute, over, left := time.NewTicker(time.Minute), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(left)
+		for {
+			select {
+			case <-minute.C:
+				u.mu.Lock()
+				t.Logf("after %s: %d rounds judged, %d faults, %d actions, %d violations",
+					time.Since(u.begun).Round(time.Second), u.rounds, u.faults(), u.actions, u.violations)
+				u.mu.Unlock()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		minute.Stop()
+		close(over)
+		<-left
+	}
+}
+
+// tell leaves the soak's line, and logs how often each sort of fault came.
+func (u *sum) tell(t *testing.T) {
+	t.Helper()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := &scene{row: row{number: "F48", title: fmt.Sprintf("random faults for %s, two and more at a time, in %d rounds", *soak, u.rounds)}, actions: u.actions, failed: t.Failed()}
+	s.bit = map[string]int{fmt.Sprintf("faults of %d sorts", len(u.bit)): u.faults()}
+	s.counts.Gap, s.took = u.gap, time.Since(u.begun)
+	s.violations = make([]history.Violation, u.violations)
+	s.tell(t)
+	for _, what := range slices.Sorted(maps.Keys(u.bit)) {
+		t.Logf("| %s | %d |", what, u.bit[what])
+	}
 }
 
 // nemesis makes moves for half a minute, and heals everything now and then.

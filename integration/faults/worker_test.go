@@ -15,10 +15,8 @@ func standStill(ctx context.Context, s *scene) error {
 	for _, n := range s.workers() {
 		s.target.Hold(s.slug())
 		for range 8 { // each worker has some of them
-			select {
-			case <-s.target.Heard():
-			case <-ctx.Done():
-				return fmt.Errorf("no call is under way: %w", ctx.Err())
+			if _, err := s.heard(ctx); err != nil {
+				return err
 			}
 		}
 		if err := n.pause(); err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +35,8 @@ func TestCluster(t *testing.T) { //nolint:tparallel // one after the other, on t
 	t.Run("only by TLS and with credentials", s.entrance) //nolint:paralleltest // one after the other, on the same servers
 	t.Run("what is missing is named", s.missing)          //nolint:paralleltest // one after the other, on the same servers
 	t.Run("programs", s.programs)                         //nolint:paralleltest // one after the other, on the same servers
+	t.Run("the first admin", s.firstAdmin)                //nolint:paralleltest // one after the other, on the same servers
+	t.Run("a tenant is removed", s.tenantIsRemoved)       //nolint:paralleltest // one after the other, on the same servers
 }
 
 func (s *site) provisionedAgain(t *testing.T) {
@@ -319,4 +324,37 @@ func (s *site) missing(t *testing.T) {
 	cfg.Layout.Partitions = 3
 	_, err = broker.Open(t.Context(), cfg)
 	require.ErrorContains(t, err, "may not publish to $JS.API.STREAM.INFO.WEIR_LOG_2 (to find out whether the log is there): give it what the role egress needs")
+}
+
+// tenantIsRemoved: once the servers have read their files again, the programs of a removed
+// tenant are cut off and cannot come back; those of another do not notice.
+func (s *site) tenantIsRemoved(t *testing.T) {
+	creds := filepath.Join(t.TempDir(), "kept.nk") // as the tenant has them
+	seed, err := os.ReadFile(natsconf.ObserverFile(s.dir, "acme"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(creds, seed, 0o600))
+	cut := make(chan struct{})
+	_, _ = s.dial(t, creds, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(cut) }))
+	other, _ := s.dial(t, natsconf.ObserverFile(s.dir, "a.b"), nats.NoReconnect())
+
+	_, err = natsconf.Remove(s.dir, "acme", time.Now())
+	require.NoError(t, err)
+	for _, server := range s.servers {
+		require.NoError(t, server.Process.Signal(syscall.SIGHUP))
+	}
+	select {
+	case <-cut:
+	case <-time.After(time.Minute):
+		require.Fail(t, "who was removed is still connected")
+	}
+	option, err := nats.NkeyOptionFromSeed(creds)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // each server reads by itself
+		nc, err := nats.Connect(s.url, option, nats.RootCAs(natsconf.CAFile(s.dir)), nats.NoReconnect())
+		if err == nil {
+			nc.Close()
+		}
+		return errors.Is(err, nats.ErrAuthorization)
+	}, time.Minute, 50*time.Millisecond)
+	require.NoError(t, other.Flush())
 }

@@ -52,8 +52,9 @@ var layout = schemas.Layout{Partitions: 2, Lanes: 4}
 
 // site is a cluster with files of its own.
 type site struct {
-	dir string
-	url string
+	dir     string
+	url     string
+	servers []*exec.Cmd
 }
 
 // start writes the files for three servers, with accounts for these tenants, and runs them.
@@ -79,6 +80,7 @@ func start(t *testing.T, tenants ...string) *site {
 		var said strings.Builder
 		cmd.Stderr = &said
 		require.NoError(t, cmd.Start())
+		s.servers = append(s.servers, cmd)
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,23 +18,102 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
 	"weir/internal/weirtest/program"
+	"weir/schemas"
 )
 
 // node runs `weir ROLE` with the role's own credentials.
 func (s *site) node(t *testing.T, r access.Role, target string) *program.Program {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), string(r)+".yaml")
-	text := fmt.Sprintf(`nats: {url: %q, creds: %q, tls: {ca: %q}}
-log: {partitions: %d, lanes: %d}
-auth: {mode: open}
-telemetry: {log_level: warn}
-policy: {allowlist: [{name: target, url_prefix: %q, methods: [GET, POST], network: loopback}]}
-`, s.url, natsconf.CredentialsFile(s.dir, string(r)), natsconf.CAFile(s.dir), layout.Partitions, layout.Lanes, target)
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return launch(t, r, s.file(t, r, target, "mode: open"))
+}
+
+// launch runs one process until the test ends.
+func launch(t *testing.T, r access.Role, file string) *program.Program {
+	t.Helper()
 	p, err := program.Run(weirBinary, program.How{Command: string(r), Args: []string{"--config", file}})
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
 	return p
+}
+
+// firstAdmin: one node makes the admin token; the others need no file for it, and say who
+// makes one as long as there is none.
+func (s *site) firstAdmin(t *testing.T) {
+	const none = "there is no admin token yet, and this node makes none"
+	target := "http://127.0.0.1:1/"
+	for _, r := range []access.Role{access.Ingress, access.Worker, access.Egress} {
+		p := launch(t, r, s.file(t, r, target, "mode: tokens"))
+		// It is said in one line, which may come a little later than the word that it is ready.
+		require.Eventually(t, func() bool { return strings.Contains(p.Said(), none) }, time.Minute, 10*time.Millisecond, r)
+		require.Contains(t, p.Said(), "that has auth.admin_token_file", r)
+		p.Kill()
+	}
+	token := filepath.Join(t.TempDir(), "admin.token")
+	maker := launch(t, access.Ingress, s.file(t, access.Ingress, target, fmt.Sprintf("mode: tokens, admin_token_file: %q", token)))
+	require.NotContains(t, maker.Said(), none)
+	require.FileExists(t, token)
+}
+
+// file writes the configuration of a role, over the one before.
+func (s *site) file(t *testing.T, r access.Role, target, auth string) string {
+	t.Helper()
+	file := filepath.Join(s.dir, string(r)+".yaml")
+	text := fmt.Sprintf(`nats: {url: %q, creds: %q, tls: {ca: %q}}
+log: {partitions: %d, lanes: %d}
+auth: {%s}
+telemetry: {log_level: warn}
+policy: {allowlist: [{name: target, url_prefix: %q, methods: [GET, POST], network: loopback}]}
+`, s.url, natsconf.CredentialsFile(s.dir, string(r)), natsconf.CAFile(s.dir), layout.Partitions, layout.Lanes, auth, target)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// reloads: one ingress has every node read its own file again, and says who has which policy.
+func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
+	t.Helper()
+	all := func() schemas.Reload {
+		var done schemas.Reload
+		var text string
+		// On a busy machine a node may say too late that it is there.
+		for until := time.Now().Add(time.Minute); len(done.Nodes) < 3 && time.Now().Before(until); {
+			var code int
+			code, text = ask(t, http.MethodPost, ingress.URL+"/v1/policy/reload", `{"all":true}`)
+			require.Equal(t, http.StatusOK, code, text)
+			done = schemas.Reload{}
+			require.NoError(t, json.Unmarshal([]byte(text), &done))
+		}
+		require.Len(t, done.Nodes, 3, text)
+		for i, role := range []string{"egress", "ingress", "worker"} {
+			require.Equal(t, role, done.Nodes[i].Role)
+			require.Empty(t, done.Nodes[i].Error)
+			require.NotEmpty(t, done.Nodes[i].Version)
+		}
+		require.Equal(t, done.Node, done.Nodes[1].Node)
+		return done
+	}
+	before := all()
+	require.Equal(t, before.Version, before.Nodes[0].Version)
+	require.Equal(t, before.Version, before.Nodes[2].Version)
+
+	s.file(t, access.Worker, target+"another/", "mode: open")
+	after := all()
+	require.Equal(t, before.Version, after.Version)
+	require.Equal(t, before.Version, after.Nodes[0].Version)
+	require.NotEqual(t, before.Version, after.Nodes[2].Version)
+	var out []byte
+	var err error
+	for until := time.Now().Add(time.Minute); strings.Count(string(out), ": nothing changed") < 3 && time.Now().Before(until); {
+		out, err = exec.Command(weirBinary, "policy", "reload", "--all", "--server", ingress.URL).Output()
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Contains(t, string(out), "worker "+after.Nodes[2].Node+": nothing changed: policy "+after.Nodes[2].Version+" is in force\n")
+	require.Contains(t, string(out), "the 3 nodes do not have the same policy")
+
+	s.file(t, access.Worker, target, "mode: open")
+	out, err = exec.Command(weirBinary, "policy", "reload", "--all", "--server", ingress.URL).Output()
+	require.NoError(t, err, string(out))
 }
 
 func ask(t *testing.T, method, url, body string) (int, string) {
@@ -118,6 +198,7 @@ func (s *site) programs(t *testing.T) {
 	require.Less(t, code, 300, text)
 	require.Contains(t, <-done, `"CANCELED"`)
 	require.Equal(t, "canceled", status("late"))
+	s.reloads(t, ingress, target.URL+"/")
 	for _, p := range []*program.Program{ingress, egress, worker} {
 		require.NotContains(t, p.Said(), "broker denied")
 	}

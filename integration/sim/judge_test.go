@@ -133,7 +133,9 @@ func (w *world) recount(r history.Run) {
 	flaw := func(ref schemas.Ref, detail string) {
 		w.breach(history.Violation{Invariant: "I2", Tenant: ref.Tenant, Subject: ref.ID, Detail: detail})
 	}
-	for _, st := range states(r, flaw) {
+	all := states(r, flaw)
+	w.inOrder(r, all)
+	for _, st := range all {
 		if st.Settled == nil {
 			continue
 		}

@@ -220,6 +220,7 @@ func TestRefusals(t *testing.T) {
 		{10167, "too many requests", fault.ErrUnavailable},
 		{10008, "", fault.ErrUnavailable},
 		{10005, "", fault.ErrUnavailable},
+		{10074, "", errAlone},
 	} {
 		require.ErrorIs(t, refused(tc.code, tc.text), tc.want, tc.code)
 	}

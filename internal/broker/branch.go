@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,12 +19,12 @@ func (f *feed) branch(ctx context.Context, c crowd) (*feed, error) {
 	}
 	one := &feed{
 		s: f.s, stream: f.stream, durable: schemas.CrowdQueue(c.Slot), kind: f.kind, config: c.consumer(f.config),
-		subject: pullSubject(f.stream, schemas.CrowdQueue(c.Slot)), out: f.out, crowd: &c, crew: f.crew,
+		subject: pullSubject(f.stream, schemas.CrowdQueue(c.Slot)), out: f.out, crowd: &c, crew: f.crew, running: f.running,
 		handlers: f.handlers, cancel: func() {}, held: make(map[*delivery]struct{}),
 		ended: f.ended, abort: f.abort, halted: make(chan struct{}), gone: make(chan struct{}),
 	}
 	f.crew.mu.Lock()
-	closing := f.crew.closed
+	closing := f.closing
 	if !closing {
 		f.crew.feeds = append(f.crew.feeds, one)
 	}
@@ -70,7 +69,7 @@ func (f *feed) makeCrowd(ctx context.Context, c crowd) error {
 func (f *feed) leave() {
 	f.crew.mu.Lock()
 	f.shut()
-	f.crew.feeds = slices.DeleteFunc(f.crew.feeds, func(o *feed) bool { return o == f })
+	f.crew.leave(f)
 	f.crew.mu.Unlock()
 	if f.sub != nil {
 		_ = f.sub.Drain() // a connection that is closed has ended it

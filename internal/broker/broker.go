@@ -57,10 +57,11 @@ type Config struct {
 	// that it is exact to about a second. Default: 15/16 of the embedded
 	// server's wall; none on a cluster.
 	MaxBytes int64
-	// Replicas is the number of copies on a cluster; default 1 embedded, else 3.
+	// Replicas is the number of copies on a cluster; default 3. Embedded there is one.
 	Replicas int
 	// Durability is what Barrier promises. The default is the embedded
-	// server's, or replicated. It does not change what the servers do.
+	// server's, or replicated, or process with one replica. It does not change what the
+	// servers do.
 	Durability schemas.Durability
 	// Barrier replaces the embedded server's.
 	Barrier func(context.Context) error
@@ -106,16 +107,20 @@ func (c Config) withDefaults() Config {
 	}
 	set(&c.AckWait, ClusterAckWait)
 	set(&c.AttemptTimeout, defaultAttemptTimeout)
-	if c.Replicas == 0 {
+	switch {
+	case c.Server != nil:
+		c.Replicas = 1
+	case c.Replicas == 0:
 		c.Replicas = clusterReplicas
-		if c.Server != nil {
-			c.Replicas = 1
-		}
 	}
 	if c.Durability == "" {
-		c.Durability = schemas.DurabilityReplicated
-		if c.Server != nil {
+		switch {
+		case c.Server != nil:
 			c.Durability = c.Server.Durability()
+		case c.Replicas == 1:
+			c.Durability = schemas.DurabilityProcess
+		default:
+			c.Durability = schemas.DurabilityReplicated
 		}
 	}
 	if c.Server != nil && c.Barrier == nil {
@@ -207,10 +212,13 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if _, err := b.provision(ctx); err != nil {
 		return nil, err
 	}
-	if cfg.Server != nil {
+	switch {
+	case cfg.Server != nil:
 		if err := cfg.Server.Opened(); err != nil {
 			return nil, err
 		}
+	case cfg.Replicas == 1:
+		cfg.Logger.WarnContext(ctx, "log has one copy", "component", "broker")
 	}
 	if b.usage.limit > 0 {
 		if err := b.countUsage(ctx); err != nil {
@@ -250,6 +258,9 @@ func (b *Broker) Reserved(stream string, seq uint64) bool {
 
 // Durability is what Barrier promises.
 func (b *Broker) Durability() schemas.Durability { return b.cfg.Durability }
+
+// Replicas is on how many servers everything lies; 1 embedded.
+func (b *Broker) Replicas() int { return b.cfg.Replicas }
 
 // AckWait is how long a message of a worker that died stays away.
 func (b *Broker) AckWait() time.Duration { return b.cfg.AckWait }

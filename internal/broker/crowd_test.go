@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,9 +93,9 @@ func TestSlotsTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := newCrew(4)
 	require.Equal(t, 1, c.spare)
-	queue := &feed{crew: c, backlog: make([]*delivery, 3)}
-	one := &feed{crew: c, crowd: &crowd{}, backlog: make([]*delivery, 3)}
-	two := &feed{crew: c, crowd: &crowd{}, backlog: make([]*delivery, 3)}
+	queue := &feed{crew: c, running: &sync.WaitGroup{}, backlog: make([]*delivery, 3)}
+	one := &feed{crew: c, running: &sync.WaitGroup{}, crowd: &crowd{}, backlog: make([]*delivery, 3)}
+	two := &feed{crew: c, running: &sync.WaitGroup{}, crowd: &crowd{}, backlog: make([]*delivery, 3)}
 	for _, f := range []*feed{queue, one, two} {
 		for i := range f.backlog {
 			f.backlog[i] = &delivery{}
@@ -114,4 +115,41 @@ func TestSlotsTakeTurns(t *testing.T) {
 	f, _ := c.next()
 	require.Same(t, one, f)
 	require.Zero(t, newCrew(1).spare, "the only slot is everybody's")
+}
+
+// TestHighPriorityHasMostTurns: seven of eight, where others wait. A crowd of it has no more
+// than the others.
+func TestHighPriorityHasMostTurns(t *testing.T) {
+	t.Parallel()
+	c := newCrew(1000)
+	feed := func(high, crowded bool) *feed {
+		f := &feed{crew: c, running: &sync.WaitGroup{}, high: high}
+		if crowded {
+			f.crowd = &crowd{}
+		}
+		for range 40 {
+			f.backlog = append(f.backlog, &delivery{})
+		}
+		c.join(f)
+		return f
+	}
+	normal, high, crowdOfHigh := feed(false, false), feed(true, false), feed(false, true)
+	taken := map[string]int{}
+	var order []string
+	for {
+		f, d := c.next()
+		if d == nil {
+			break
+		}
+		name := map[any]string{normal: "normal", high: "high", crowdOfHigh: "crowd"}[f]
+		taken[name]++
+		order = append(order, name)
+	}
+	require.Equal(t, []string{"high", "high", "high", "high", "high", "high", "high", "normal", "high"}, order[:9])
+	require.Equal(t, "crowd", order[15], "the others take turns")
+	require.Equal(t, map[string]int{"normal": 40, "high": 40, "crowd": 40}, taken)
+	c.mu.Lock()
+	c.leave(high)
+	c.mu.Unlock()
+	require.Len(t, c.feeds, 2)
 }

@@ -24,7 +24,12 @@ const (
 	codeWrongSequence2 = 10164 // the same where a cluster cannot name it
 	codeHeaderTooBig   = 10097
 	codeNoPeers        = 10005 // fewer servers that have room than there are to be copies
+	codeNoCluster      = 10074 // copies are asked of a server that is alone
 )
+
+// errAlone says that copies are asked of a server that is no part of a cluster. No waiting
+// helps: a server that is to have others says so from its start.
+var errAlone = errors.New("this NATS server is alone and cannot keep copies: name a cluster of three in nats.url (`weir nats init` writes one), or, to try things out, set log.replicas to 1")
 
 // refused says what an error answer of the API means. An answer that is none
 // of these is fault.ErrUnavailable: the server did not store the message, but
@@ -39,6 +44,8 @@ func refused(code int, text string) error {
 		return fault.ErrTooLarge
 	case codeNoPeers:
 		return fmt.Errorf("%w: the cluster has fewer servers with room than a stream is to have copies; are all of them up, and have they found each other?", fault.ErrUnavailable)
+	case codeNoCluster:
+		return errAlone
 	case codeStoreFailed:
 		if strings.HasPrefix(text, "maximum ") {
 			return fault.ErrFull
@@ -71,7 +78,7 @@ func wrap(err error) error {
 
 func isFault(err error) bool {
 	for _, known := range []error{
-		fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrFull, fault.ErrUnavailable, fault.ErrTooLarge,
+		fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrFull, fault.ErrUnavailable, fault.ErrTooLarge, errAlone,
 	} {
 		if errors.Is(err, known) {
 			return true

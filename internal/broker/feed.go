@@ -39,6 +39,7 @@ type feed struct {
 	out     chan *message.Message
 
 	crowd  *crowd  // whose feed it is; nil: the queue's own
+	high   bool    // it is the queue of high priority. A crowd of that is not: who has so much of it has no preference
 	crowds *crowds // what was handed out of the queue; nil: it is a crowd's
 
 	handlers context.Context //nolint:containedctx // what the messages' contexts come from
@@ -59,6 +60,8 @@ type feed struct {
 	looked  uint64 // the stream's newest record when the queue was last looked at; 0: something was given out since
 	closing bool
 
+	running *sync.WaitGroup // what is with handlers, of the queue and its crowds
+
 	once   sync.Once
 	ended  chan struct{} // closing has begun
 	abort  chan struct{} // handlers that still run are left behind
@@ -77,19 +80,46 @@ func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed,
 	f := &feed{
 		s: s, stream: stream, durable: durable, kind: kindOf(durable), config: c.CachedInfo().Config,
 		subject: pullSubject(stream, durable),
-		crew:    newCrew(cmp.Or(s.cfg.SlotsOf[kindOf(durable)], s.cfg.Slots)),
+		high:    isHigh(durable),
+		running: &sync.WaitGroup{},
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
 		halted: make(chan struct{}), gone: make(chan struct{}),
 	}
-	f.crew.feeds = []*feed{f}
+	f.crew = s.crewOf(stream, durable)
+	f.crew.join(f)
 	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return f, nil
 }
 
+// crewOf is the slots of a topic. New actions and those of high priority share them: which is
+// why the one can go before the other.
+func (s *Subscriber) crewOf(stream, durable string) *crew {
+	kind := kindOf(durable)
+	slots := cmp.Or(s.cfg.SlotsOf[kind], s.cfg.Slots)
+	if durable != string(kind) && !isHigh(durable) {
+		return newCrew(slots)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := stream + "/" + string(kind)
+	if s.crews[key] == nil {
+		s.crews[key] = newCrew(slots)
+	}
+	return s.crews[key]
+}
+
 func pullSubject(stream, durable string) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable
+}
+
+// quit is the end of a feed that has not begun.
+func (f *feed) quit() {
+	f.cancel()
+	f.crew.mu.Lock()
+	defer f.crew.mu.Unlock()
+	f.crew.leave(f)
 }
 
 func (f *feed) start(ctx context.Context) error {
@@ -201,10 +231,13 @@ func (f *feed) handle(d *delivery) {
 func (f *feed) close() {
 	f.once.Do(func() {
 		f.crew.mu.Lock()
-		f.crew.closed = true
-		for _, one := range f.crew.feeds {
-			one.shut()
+		for _, one := range slices.Clone(f.crew.feeds) {
+			if one.ended == f.ended { // its own, and its crowds'
+				one.shut()
+				f.crew.leave(one)
+			}
 		}
+		f.crew.fill() // slots that this one leaves to others
 		f.crew.mu.Unlock()
 		close(f.ended)
 		go f.drain()
@@ -233,7 +266,7 @@ func (f *feed) drain() {
 	}
 	idle := make(chan struct{})
 	go func() {
-		f.crew.running.Wait()
+		f.running.Wait()
 		close(idle)
 	}()
 	if !await(idle, f.s.cfg.DrainTimeout) {

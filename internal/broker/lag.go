@@ -18,7 +18,7 @@ func (b *Broker) Lag(ctx context.Context) (map[schemas.Kind]uint64, error) {
 		lag[k] = 0
 	}
 	err := b.eachQueue(ctx, func(_ string, q queue) error {
-		if kind := kindOfFilter(q.filter); kind != "" {
+		if kind := kindOfFilter(q.filter); kind != "" && !q.hurries() { // what is hurried waits among the new actions too
 			lag[kind] += q.waits + uint64(max(0, q.NumAckPending))
 		}
 		return nil

@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	// evidenceWindow is how long a repeat of a record's id stores nothing. It
-	// must outlast a worker's crash, restart and redelivery.
-	evidenceWindow = 10 * time.Minute
+	// evidenceWindow is how long a repeat of a record's id stores nothing: longer than a
+	// worker that was given up may still write. Who takes its work over has read what is
+	// stored. With the embedded server such a worker stands still as the server does, and
+	// what the window holds takes memory, and time at each start.
+	evidenceWindow         = 10 * time.Minute
+	embeddedEvidenceWindow = time.Minute
 	// logWindow is the least that a server takes. Records of the log have no such ids,
 	// and a server that starts reads back all records that the window holds.
 	logWindow = 100 * time.Millisecond
@@ -134,12 +137,19 @@ func (b *Broker) evidenceStream() jetstream.StreamConfig {
 		MaxAge:      b.cfg.EvidenceHistory,
 		Storage:     jetstream.FileStorage,
 		Replicas:    b.cfg.Replicas,
-		Duplicates:  evidenceWindow,
+		Duplicates:  b.evidenceWindow(),
 		AllowDirect: true,
 		DenyDelete:  true,
 		DenyPurge:   true,
 		RePublish:   &jetstream.RePublish{Source: schemas.EvidenceRoot + ".>", Destination: schemas.LiveRoot + ".evidence.>"},
 	}
+}
+
+func (b *Broker) evidenceWindow() time.Duration {
+	if b.cfg.Server != nil {
+		return embeddedEvidenceWindow
+	}
+	return evidenceWindow
 }
 
 func (b *Broker) deadStream() jetstream.StreamConfig {
@@ -153,6 +163,23 @@ func (b *Broker) deadStream() jetstream.StreamConfig {
 		Storage:     jetstream.FileStorage,
 		Replicas:    b.cfg.Replicas,
 		Duplicates:  evidenceWindow,
+		AllowDirect: true,
+	}
+}
+
+// ticketStream has the lines of ordering keys. A ticket is of no use to anybody once its
+// action has been forgotten.
+func (b *Broker) ticketStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        schemas.TicketStream,
+		Description: "who is next of each ordering key",
+		Subjects:    []string{schemas.TicketRoot + ".>"},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		MaxAge:      b.cfg.History,
+		Storage:     jetstream.FileStorage,
+		Replicas:    b.cfg.Replicas,
+		Duplicates:  logWindow,
 		AllowDirect: true,
 	}
 }
@@ -186,6 +213,11 @@ func durable(k schemas.Kind, t schemas.Tail) string {
 func kindOf(durable string) schemas.Kind {
 	kind, _, _ := strings.Cut(durable, "_")
 	return schemas.Kind(kind)
+}
+
+// isHigh reports whether a queue is that of high priority.
+func isHigh(durable string) bool {
+	return strings.HasSuffix(durable, "_"+string(schemas.TailHigh))
 }
 
 // WorkTopics are the topics of a kind's work in one partition, for Subscriber: each is the

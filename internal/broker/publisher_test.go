@@ -85,3 +85,14 @@ func TestEvidenceCannotBeRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, last)
 }
+
+// TestWindowOfEvidence: what an embedded server remembers of records it reads back at each
+// start; on a cluster a worker that was given up may write for longer.
+func TestWindowOfEvidence(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s, err := n.js.Stream(t.Context(), schemas.EvidenceStream)
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, s.CachedInfo().Config.Duplicates)
+	require.Equal(t, 10*time.Minute, (&Broker{}).evidenceStream().Duplicates)
+}

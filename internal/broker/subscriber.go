@@ -14,12 +14,12 @@ import (
 // SubscriberConfig sets a Subscriber's limits.
 type SubscriberConfig struct {
 	// Slots is how many messages of one topic are with handlers at once;
-	// default 64.
+	// default 64. A kind's new actions of both priorities are one topic here.
 	Slots int
 	// SlotsOf are those of a topic of some kinds, in the place of Slots.
 	SlotsOf map[schemas.Kind]int
-	// Backlog is how many more are held ready; default 36, or a quarter of
-	// Slots where that is more, so that at least 100 are asked for at a time.
+	// Backlog is how many more are held ready for a slot that gets free; default a quarter
+	// of Slots, and one at least. What is held here no other worker can begin.
 	Backlog int
 	// DrainTimeout is how long closing waits for handlers that run; default
 	// 30 s. After it their contexts are canceled and they get a second more.
@@ -43,12 +43,16 @@ type SubscriberConfig struct {
 	Logger     *slog.Logger // default: the broker's
 }
 
+// backlogShare is the part of the slots that is held ready beside them: a slot is filled
+// while the next pull is on its way.
+const backlogShare = 4
+
 func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 	if c.Slots <= 0 {
 		c.Slots = 64
 	}
 	if c.Backlog <= 0 {
-		c.Backlog = max(36, c.Slots/4)
+		c.Backlog = max(1, c.Slots/backlogShare)
 	}
 	for _, d := range []struct {
 		v   *time.Duration
@@ -82,6 +86,7 @@ type Subscriber struct {
 	mu     sync.Mutex
 	feeds  map[*feed]struct{}
 	crowds map[string]*crowds // by stream
+	crews  map[string]*crew   // of new actions, by stream and kind
 	closed bool
 	over   chan struct{} // closed with it
 	keeps  sync.WaitGroup
@@ -91,7 +96,7 @@ var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), crowds: make(map[string]*crowds), over: make(chan struct{})}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), crowds: make(map[string]*crowds), crews: make(map[string]*crew), over: make(chan struct{})}
 }
 
 // Subscribe opens the topic. Each message must be acked or nacked; a nack
@@ -108,10 +113,11 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, err
 	}
 	if f.crowds = s.crowdsOf(ctx, stream); f.crowds == nil {
+		f.quit()
 		return nil, errClosed
 	}
 	if err := f.start(ctx); err != nil {
-		f.cancel()
+		f.quit()
 		return nil, err
 	}
 	s.mu.Lock()
@@ -121,7 +127,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	s.mu.Unlock()
 	if closed {
-		f.close()
+		f.close() //nolint:contextcheck // messages that run outlive who subscribed
 		<-f.gone
 		return nil, errClosed
 	}
@@ -184,6 +190,7 @@ func (s *Subscriber) Close() error {
 	}
 	for _, f := range feeds {
 		<-f.gone
+		f.crew.working.Wait()
 	}
 	s.keeps.Wait()
 	return nil

@@ -161,6 +161,27 @@ func TestManyMessagesInFlight(t *testing.T) {
 	n.settled(t)
 }
 
+// What waits behind a worker's few slots is another's to begin.
+func TestFewSlotsHoldFew(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	n.fill(t, 12)
+	var held []*message.Message
+	for range 2 {
+		_, out := n.subscribe(t, SubscriberConfig{Slots: 4})
+		for range 4 {
+			held = append(held, next(t, out))
+		}
+	}
+	seen := map[uint64]bool{}
+	for _, m := range held {
+		rec, _ := RecordOf(m)
+		seen[rec.Seq] = true
+		m.Ack()
+	}
+	require.Len(t, seen, 8)
+}
+
 // A slow handler keeps its message, and so do those that wait behind it.
 func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	t.Parallel()
@@ -438,7 +459,7 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 func TestWorkConsumers(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	require.Equal(t, []string{"WEIR_LOG_3/plan", "WEIR_LOG_3/plan_wake"}, WorkTopics(3, schemas.KindPlan))
+	require.Equal(t, []string{"WEIR_LOG_3/plan", "WEIR_LOG_3/plan_wake", "WEIR_LOG_3/plan_high"}, WorkTopics(3, schemas.KindPlan))
 	for _, k := range schemas.Kinds() {
 		for i, topic := range WorkTopics(0, k) {
 			stream, durable, err := splitTopic(topic)

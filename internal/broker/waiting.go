@@ -66,6 +66,9 @@ type queue struct {
 
 func (q queue) isNew() bool { return strings.HasSuffix(q.filter, "."+string(schemas.TailAccepted)) }
 
+// hurries reports whether it is of nudges to actions that are new.
+func (q queue) hurries() bool { return strings.HasSuffix(q.filter, "."+string(schemas.TailHigh)) }
+
 // eachQueue shows the consumers of all partitions.
 func (b *Broker) eachQueue(ctx context.Context, show func(stream string, q queue) error) error {
 	for p := range b.cfg.Layout.Partitions {

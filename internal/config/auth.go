@@ -27,7 +27,7 @@ func deriveAuth(c *Config, given origins) {
 	}
 }
 
-// AdminTokenFile is where the first admin token is written.
+// AdminTokenFile is where the first admin token is written; empty: this node makes none.
 func (c Config) AdminTokenFile() string {
 	if c.Auth.AdminTokenFile == "" && c.Embedded() {
 		return filepath.Join(c.Data, "admin.token")
@@ -51,9 +51,6 @@ func (r *reader) checkAuth(c *Config) {
 	if r.hostPort("listen", c.Listen) && c.Open() && !Loopback(c.Listen) {
 		r.wrong("auth.mode", "is open and %s can be reached from other machines: anybody there could act; "+
 			"use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
-	}
-	if c.Auth.Mode == AuthTokens && c.AdminTokenFile() == "" {
-		r.wrong("auth.admin_token_file", "is needed with nats.url; name a file for the first admin token")
 	}
 	if _, _, ok := schemas.ParseRate(c.Auth.Rate); !ok {
 		r.wrong("auth.rate", "is not a count a second, minute or hour, such as 500/s")

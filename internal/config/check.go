@@ -91,6 +91,16 @@ func (r *reader) checkLog(c *Config) {
 	case !c.Embedded() && c.Log.Durability == schemas.DurabilityDisk:
 		r.wrong("log.durability", "disk is what the embedded server can promise; with nats.url use replicated or process")
 	}
+	switch {
+	case c.Embedded() && c.Log.Replicas != 1:
+		r.wrong("log.replicas", "is %d, and the embedded server keeps one copy; set nats.url, or use 1", c.Log.Replicas)
+	case !slices.Contains([]int{1, 3, 5}, c.Log.Replicas):
+		r.wrong("log.replicas", "is %d; use 1, 3 or 5", c.Log.Replicas)
+	case !c.Embedded() && c.Log.Replicas == 1 && c.Log.Durability == schemas.DurabilityReplicated:
+		r.wrong("log.replicas", "one copy is not replicated; use 3, or durability process")
+	case !c.Embedded() && c.Log.Replicas == 1:
+		c.warnings = append(c.warnings, "log.replicas: is 1: the loss of a server is the loss of what it had of the log; use 3 for anything that counts")
+	}
 }
 
 func (r *reader) checkNATS(c *Config) {

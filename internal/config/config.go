@@ -5,6 +5,7 @@
 package config
 
 import (
+	"path/filepath"
 	"time"
 
 	"weir/internal/policy"
@@ -34,6 +35,8 @@ type Config struct {
 	NATS NATS `yaml:"nats"`
 	// How much is done at once.
 	Workers Workers `yaml:"workers"`
+	// The index behind lists and figures.
+	Index Index `yaml:"index"`
 	// What is read and kept of one request or answer.
 	Limits Limits `yaml:"limits"`
 	// How long an action may take, from its acceptance to its end.
@@ -84,6 +87,9 @@ type Log struct {
 	// -9) or replicated (the loss of a node; needs nats.url). Default disk,
 	// with nats.url replicated.
 	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated"`
+	// Copies of everything stored, each on another server: 1, 3 or 5. Default 1, with
+	// nats.url 3. One copy dies with its server: the default of durability is then process.
+	Replicas int `yaml:"replicas"`
 	// How long events are kept, as a duration of at least 1h. An eighth of it, at
 	// least 10m, must be left behind any deadline, so that what comes to it is
 	// still there to be ended. A repeated id is recognised that long. Default 168h.
@@ -92,6 +98,22 @@ type Log struct {
 	// 16MiB; what was accepted is still finished. Default 10GiB; 0 leaves it at
 	// most of what the disk has free.
 	MaxBytes Size `yaml:"max_bytes"`
+}
+
+// Index is what lists of actions and figures are answered from.
+type Index struct {
+	// File of the index, which is built from the log and may be deleted at any time: a file
+	// that is no index of this version is thrown away. Default index/actions.db in
+	// data; with nats.url a temporary file that goes with the process.
+	Path string `yaml:"path"`
+}
+
+// IndexPath is the file of the index; empty: a temporary one.
+func (c Config) IndexPath() string {
+	if c.Index.Path == "" && c.Embedded() {
+		return filepath.Join(c.Data, "index", "actions.db")
+	}
+	return c.Index.Path
 }
 
 // NATS is the broker.
@@ -189,7 +211,7 @@ type Auth struct {
 	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens"`
 	// File that the first admin token is written to, readable by its owner
 	// alone, when there is no other. Default admin.token in the data directory;
-	// required with nats.url.
+	// with nats.url none: another node makes that token.
 	AdminTokenFile string `yaml:"admin_token_file"`
 	// Requests of one token, a count a second, minute or hour, such as 500/s;
 	// as many again may come in a burst. A token may have a rate of its own.

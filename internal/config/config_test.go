@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 		Listen: "127.0.0.1:8092",
 		Data:   "./weir-data",
 		Log: config.Log{
-			Partitions: 1, Lanes: 8, Durability: schemas.DurabilityDisk, History: 168 * time.Hour, MaxBytes: 10 << 30,
+			Partitions: 1, Lanes: 8, Durability: schemas.DurabilityDisk, Replicas: 1, History: 168 * time.Hour, MaxBytes: 10 << 30,
 		},
 		Workers: config.Workers{Slots: 256, Chats: 1024, CrowdAfter: 1024},
 		Limits: config.Limits{
@@ -74,7 +74,7 @@ const full = `
 listen: "[::1]:9000"
 public_url: https://weir.example.com/
 data: /var/lib/weir
-log: {partitions: 2, lanes: 4, durability: process, history: 24h, max_bytes: 64MiB}
+log: {partitions: 2, lanes: 4, durability: process, replicas: 1, history: 24h, max_bytes: 64MiB}
 nats:
   listen: 127.0.0.1:4222
 workers: {slots: 64, chats: 65, crowd_after: 66, drain: 20m}
@@ -148,7 +148,7 @@ func TestEveryKey(t *testing.T) {
 		PublicURL: "https://weir.example.com/",
 		Data:      "/var/lib/weir",
 		Log: config.Log{
-			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, History: 24 * time.Hour, MaxBytes: 64 << 20,
+			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, Replicas: 1, History: 24 * time.Hour, MaxBytes: 64 << 20,
 		},
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
 		Workers: config.Workers{Slots: 64, Chats: 65, CrowdAfter: 66, Drain: 20 * time.Minute},
@@ -228,6 +228,27 @@ func TestClusterHasItsOwnDefaults(t *testing.T) {
 	c = parse(t, "nats: {url: 'nats://a:4222'}\nlog: {partitions: 3, durability: process}")
 	require.Equal(t, 3, c.Log.Partitions)
 	require.Equal(t, schemas.DurabilityProcess, c.Log.Durability)
+	require.Equal(t, 3, c.Log.Replicas)
+
+	c = parse(t, "nats: {url: 'nats://a:4222'}\nlog: {replicas: 1}")
+	require.Equal(t, 1, c.Log.Replicas)
+	require.Equal(t, schemas.DurabilityProcess, c.Log.Durability)
+}
+
+// TestOneCopy is told of.
+func TestOneCopy(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "nats: {url: 'nats://a:4222'}\nlog: {replicas: 1}")
+	require.Len(t, c.Warnings(), 1)
+	require.Contains(t, c.Warnings()[0], "log.replicas: is 1")
+}
+
+// TestNobodyNeedsToMakeTheAdmin: one node of a cluster does, and the others start without.
+func TestNobodyNeedsToMakeTheAdmin(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "nats: {url: 'nats://a:4222'}\nauth: {mode: tokens}")
+	require.Empty(t, c.AdminTokenFile())
+	require.NotEmpty(t, parse(t, "auth: {mode: tokens}").AdminTokenFile())
 }
 
 func TestSourcesInOrder(t *testing.T) {
@@ -299,7 +320,7 @@ func TestAllowedHostsWhenNobodySays(t *testing.T) {
 func TestEveryVariable(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("", nil, []string{
-		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process",
+		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process", "WEIR_LOG_REPLICAS=5",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds", "WEIR_NATS_TLS_CA=/ca", "WEIR_NATS_TLS_CERT=/cert", "WEIR_NATS_TLS_KEY=/key",
 		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_CROWD_AFTER=77", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_QUEUED=8", "WEIR_LIMITS_QUEUED_PER_TENANT=6", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
@@ -314,7 +335,7 @@ func TestEveryVariable(t *testing.T) {
 	same(t, config.Config{
 		Listen: "localhost:0", PublicURL: "http://w", Data: "/d",
 		Log: config.Log{
-			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, History: 48 * time.Hour, MaxBytes: 1 << 30,
+			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, Replicas: 5, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds", TLS: config.NATSTLS{CA: "/ca", Cert: "/cert", Key: "/key"}},
 		Workers:       config.Workers{Slots: 9, Chats: 10, CrowdAfter: 77, Drain: 8 * time.Second},

@@ -43,11 +43,14 @@ func derive(c *Config, given origins) {
 			c.Log.Partitions = 8
 		}
 	}
-	if !given.has("log.durability") {
-		c.Log.Durability = schemas.DurabilityDisk
+	if !given.has("log.replicas") {
+		c.Log.Replicas = 1
 		if !c.Embedded() {
-			c.Log.Durability = schemas.DurabilityReplicated
+			c.Log.Replicas = clusterReplicas
 		}
+	}
+	if !given.has("log.durability") {
+		c.Log.Durability = defaultDurability(c)
 	}
 	if !given.has("deadline.task") {
 		// A history that was enough before there were tasks still is.
@@ -57,4 +60,19 @@ func derive(c *Config, given origins) {
 	deriveAgents(c)
 	deriveModels(c)
 	deriveBudgets(c)
+}
+
+// clusterReplicas is how many copies of the log a cluster keeps: one server may be lost.
+const clusterReplicas = 3
+
+// defaultDurability is what the copies of the log make of it.
+func defaultDurability(c *Config) schemas.Durability {
+	switch {
+	case c.Embedded():
+		return schemas.DurabilityDisk
+	case c.Log.Replicas > 1:
+		return schemas.DurabilityReplicated
+	default:
+		return schemas.DurabilityProcess
+	}
 }

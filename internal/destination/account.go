@@ -107,8 +107,3 @@ func (a *account) book(l Limits, now, latest time.Time) (at time.Time, ok bool) 
 	a.Next = next + every
 	return at, true
 }
-
-// owe counts a call that is made whatever the limit says.
-func (a *account) owe(l Limits, now time.Time) {
-	a.Next = max(a.Next, now.UnixMicro()) + l.every().Microseconds()
-}

@@ -19,9 +19,9 @@ type Call struct {
 	Booked time.Time
 	// Gives is when it will have been given up, whatever becomes of it.
 	Gives time.Time
-	// Hop: it follows a redirect of a call that has entered. It needs no seat of its
-	// own, and does not wait for its turn, though it counts.
-	Hop bool
+	// Seated: it follows a redirect of a call that has entered, and needs no seat of its
+	// own. It waits for its turn as every call does.
+	Seated bool
 	// Own: only operators hold it back. How its destination does is somebody else's
 	// business, and it has no limits.
 	Own bool
@@ -83,17 +83,15 @@ func (b *Book) Enter(ctx context.Context, c Call) (*Turn, *Held, error) {
 	t := &Turn{book: b, place: p, pinned: pin == schemas.PinClosed}
 	if !c.Limits.none() {
 		g := b.gate(c.Entry, c.Limits)
-		if c.Hop {
-			return t, nil, b.owe(ctx, g)
-		}
-		lack, err := b.pass(ctx, g, &c, true, true)
+		seat := c.Limits.Concurrency > 0 && !c.Seated
+		lack, err := b.pass(ctx, g, &c, seat, c.Limits.Count > 0)
 		if err != nil {
 			return nil, nil, err
 		}
 		if lack != nil {
 			return nil, b.hold(b.lacking(g, c.Ref, lack, now)), nil
 		}
-		if c.Limits.Concurrency > 0 {
+		if seat {
 			t.gate = g
 		}
 	}
@@ -164,19 +162,6 @@ func (b *Book) lacking(g *gate, ref schemas.Ref, s *shortage, now time.Time) *He
 		}
 		g.asleep.add(ref, until, b.cfg.Now())
 	}}
-}
-
-// owe counts a call that is made already.
-func (b *Book) owe(ctx context.Context, g *gate) error {
-	g.storing.Lock()
-	defer g.storing.Unlock()
-	return b.settle(ctx, g, func(a *account, now time.Time) (drawn, bool) {
-		if g.limits.Count == 0 {
-			return drawn{}, false
-		}
-		a.owe(g.limits, now)
-		return drawn{}, true
-	})
 }
 
 // probe has the call see to a destination that has failed, if it is time and nobody else

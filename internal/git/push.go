@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"weir/internal/gitwire"
 )
@@ -50,12 +51,12 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	}
 	mark, err := g.mark(p.ID)
 	if err != nil {
-		return gitwire.Report{}, err
+		return gitwire.Report{}, roomless(err)
 	}
 	defer unmark(ctx, mark)
 	w, err := r.write(ctx, ref)
 	if err != nil {
-		return gitwire.Report{}, err
+		return gitwire.Report{}, roomless(err)
 	}
 	rep, err := g.receive(t, r, p, []*os.File{w.lock, mark})
 	if err != nil {
@@ -101,7 +102,9 @@ func (p Push) capabilities() []string {
 
 func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
 	var rep gitwire.Report
-	whole := false
+	whole, room := false, true
+	progress := g.scrubbed(p.Progress)
+	var said []byte // the end of what was said, as a sentence may come in pieces
 	pack := &source{r: p.Pack}
 	err := g.run(t, job{
 		args: []string{"receive-pack", "--stateless-rpc", "."},
@@ -109,7 +112,14 @@ func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Re
 		in:    io.MultiReader(bytes.NewReader(p.Commands.Bytes(p.capabilities())), pack),
 		drain: true, hold: hold, file: g.cfg.MaxRepo,
 		out: func(o io.Reader) error {
-			said, err := gitwire.Demux(o, true, g.scrubbed(p.Progress))
+			said, err := gitwire.Demux(o, true, func(b []byte) {
+				said = append(said, b...)
+				room = room && !bytes.Contains(said, []byte(noRoom))
+				said = slices.Clone(said[max(0, len(said)-len(noRoom)):])
+				if progress != nil {
+					progress(b)
+				}
+			})
 			rep, whole = said, err == nil
 			return err
 		},
@@ -122,12 +132,26 @@ func (g *Git) receive(t turn, r repository, p Push, hold []*os.File) (gitwire.Re
 	case err == nil:
 		err = errors.New("git receive-pack: it gave no report")
 	}
-	rep.Unpack = g.scrub(rep.Unpack)
+	if rep.Unpack = g.scrub(rep.Unpack); !room && rep.Unpack != gitwire.UnpackOK {
+		rep.Unpack = ErrNoRoom.Error() // git tells its own side alone
+	}
 	rep.Refs = slices.Clone(rep.Refs)
 	for i := range rep.Refs {
 		rep.Refs[i].Reason = g.scrub(rep.Refs[i].Reason)
 	}
 	return rep, err
+}
+
+// noRoom is the system's word for a full disk, as git passes it on in the locale that it is
+// given here.
+const noRoom = "No space left on device"
+
+// roomless is ErrNoRoom where a disk is full, and otherwise err.
+func roomless(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return err
 }
 
 // source remembers why it failed.

@@ -91,6 +91,15 @@ func TestPlanReportsFitTheirSchema(t *testing.T) {
 	}
 }
 
+func stats(now time.Time) schemas.Stats {
+	none := schemas.Latencies{nil, new(0.5)}
+	return schemas.Stats{
+		Since: now, Until: now, StepS: 10, Total: schemas.StatsSum{Outcomes: map[string]uint64{"denied": 1}},
+		Groups: []schemas.StatsGroup{{Name: "a", StatsSum: schemas.StatsSum{P50MS: new(1.5), Outcomes: map[string]uint64{}}, Points: schemas.StatsGroupPoints{Settled: []uint64{0, 1}, P50MS: none, P99MS: none}}},
+		Points: schemas.StatsPoints{Time: []time.Time{now, now}, Accepted: []uint64{0, 0}, Settled: []uint64{0, 1}, P50MS: none, P99MS: none, Outcomes: map[string][]uint64{"denied": {0, 1}}},
+	}
+}
+
 func TestRecordsFitTheirSchemas(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC()
@@ -100,7 +109,9 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 		"evidence.json":         schemas.Evidence{ID: "a", Time: now, Payload: json.RawMessage(`{}`)},
 		"evidence.page.json":    schemas.Page[schemas.Evidence]{Items: []schemas.Evidence{}},
 		"action.json":           schemas.ActionView{ID: "a", Kind: schemas.KindHTTP, Status: "waiting", Attempts: []schemas.AttemptView{{Number: 1, ExpiresAt: now}}, Waiting: &schemas.Waiting{For: schemas.WaitDelay}},
-		"action.page.json":      schemas.Page[schemas.ActionEntry]{Items: []schemas.ActionEntry{{ID: "a", Kind: schemas.KindPlan, Status: "denied", Code: schemas.DenyHost}}},
+		"action.page.json":      schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a", Kind: schemas.KindPlan, Status: "denied", Code: schemas.DenyHost, Settled: now, DurationMS: new(1.5)}}, Freshness: schemas.Freshness{AsOf: now, Behind: 1}, Count: &schemas.ActionCount{Total: 1, By: map[string]uint64{"denied": 1}}},
+		"stats.json":            stats(now),
+		"action.payload.json":   schemas.ActionPayload{ID: "a", Kind: schemas.KindHTTP, Payload: json.RawMessage(`{"method":"GET"}`)},
 		"dead_letter.page.json": schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 1, Kind: schemas.KindHTTP, Code: schemas.Poison}}, Next: "1"},
 		"resolve.request.json":  map[string]any{"effect": "applied", "note": nil},
 		"redrive.request.json":  map[string]any{"sequence": uint64(1) << 63},

@@ -47,6 +47,15 @@ func (p Permit) Hop(location string, status, hop int) Decision {
 	return p.policy.allow(Permit{policy: p.policy, entry: p.entry, target: q.url.target, method: p.method, hop: hop})
 }
 
+// Leads is a Location made whole against the URL that answered with it, and nothing more:
+// it is for Hop to say whether it may be followed. Without a Location it is empty.
+func (p Permit) Leads(location string) string {
+	if !p.Valid() || location == "" {
+		return ""
+	}
+	return p.target.resolve(location)
+}
+
 // follow reads a Location into q and reports whether the entry covers it.
 func (p Permit) follow(location string, q *question) bool {
 	var f flaw

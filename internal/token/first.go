@@ -27,7 +27,7 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	if !another && k.works(beside) {
 		return true, replace(file, beside)
 	}
-	if !another && k.administered() {
+	if !another && k.Administered() {
 		return false, nil
 	}
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
@@ -42,15 +42,15 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	if err := writePrivate(beside, text+"\n"); err != nil {
 		return false, err
 	}
-	if err := k.put(ctx, t, s.hash(), 0); err != nil {
+	if err := k.put(ctx, &held{token: t, hash: s.hash()}, 0); err != nil {
 		return false, err
 	}
 	return true, replace(file, beside)
 }
 
-// administered reports whether the operator's tenant has an admin that may do
-// everything.
-func (k *Keeper) administered() bool {
+// Administered reports whether the operator's tenant has an admin that may do
+// everything, as far as this node knows.
+func (k *Keeper) Administered() bool {
 	now := k.cfg.Now()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -64,7 +64,7 @@ func (k *Keeper) administered() bool {
 
 func (h *held) governs(now time.Time) bool {
 	t := h.token
-	return !h.gone && t.Tenant == schemas.Operator && len(t.Entries) == 0 && len(t.Pools) == 0 && len(t.Models) == 0 &&
+	return !h.gone && !h.session && t.Tenant == schemas.Operator && len(t.Entries) == 0 && len(t.Pools) == 0 && len(t.Models) == 0 &&
 		statusAt(t, now) == active && schemas.Grants(t.Scopes, schemas.ScopeAdmin)
 }
 

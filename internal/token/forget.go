@@ -14,6 +14,12 @@ const keep = 30 * 24 * time.Hour
 // tidyEvery is how often what need not be kept any more is dropped.
 const tidyEvery = time.Hour
 
+// done reports whether nobody needs a token any more: it is past, or was a session and has
+// ended.
+func (h *held) done(now time.Time) bool {
+	return past(h.token, now) || h.session && statusAt(h.token, now) != active
+}
+
 // past reports whether a token ended so long ago that it counts as unknown.
 // It does not come back: neither an expiry nor a revocation is ever undone.
 func past(t schemas.Token, now time.Time) bool {
@@ -25,7 +31,7 @@ func past(t schemas.Token, now time.Time) bool {
 }
 
 // shown reports whether a token can be seen at all.
-func (h *held) shown(now time.Time) bool { return !h.gone && !past(h.token, now) }
+func (h *held) shown(now time.Time) bool { return !h.gone && !h.session && !past(h.token, now) }
 
 // active counts the tokens of a tenant that are in force.
 func (k *Keeper) active(tenant string) (n int) {
@@ -33,7 +39,7 @@ func (k *Keeper) active(tenant string) (n int) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	for _, h := range k.held {
-		if !h.gone && h.token.Tenant == tenant && statusAt(h.token, now) == active {
+		if !h.gone && !h.session && h.token.Tenant == tenant && statusAt(h.token, now) == active {
 			n++
 		}
 	}
@@ -64,7 +70,7 @@ func (k *Keeper) forget(ctx context.Context) error {
 	old := map[string]uint64{}
 	k.mu.RLock()
 	for id, h := range k.held {
-		if !h.gone && past(h.token, now) {
+		if !h.gone && h.done(now) {
 			old[id] = h.revision
 		}
 	}

@@ -60,6 +60,10 @@ type Config struct {
 	Reads bool
 	// StoreTimeout bounds one write and its barrier; default 10 s.
 	StoreTimeout time.Duration
+	// Session is how long a browser stays signed in at most; default 12 h.
+	Session time.Duration
+	// Sessions is how many browsers may be signed in with one token; default 100.
+	Sessions int
 	// Now is the clock; default time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger // default: none
@@ -74,6 +78,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Check, 500*time.Millisecond)
 	set(&c.Stale, 10*time.Second)
 	set(&c.StoreTimeout, 10*time.Second)
+	set(&c.Session, 12*time.Hour)
 	if c.Rate == "" {
 		c.Rate = "500/s"
 	}
@@ -82,6 +87,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Active <= 0 {
 		c.Active = 10_000
+	}
+	if c.Sessions <= 0 {
+		c.Sessions = 100
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -114,6 +122,7 @@ type held struct {
 	hash     [sha256.Size]byte
 	revision uint64
 	gone     bool // deleted, or not to be read
+	session  bool // a browser's, see SignIn
 	use      *use
 }
 
@@ -230,11 +239,9 @@ func (k *Keeper) catchUp(ctx context.Context) error {
 
 // learn takes one record over, unless a newer one of its key is known.
 func (k *Keeper) learn(r schemas.Record) {
-	next := &held{revision: r.Seq}
-	var err error
-	next.token, next.hash, err = decode(r.Subject, r.Data)
-	next.gone = err != nil
-	if next.gone && len(r.Data) > 0 {
+	next, err := decode(r.Subject, r.Data)
+	next.revision = r.Seq
+	if err != nil && len(r.Data) > 0 {
 		k.cfg.Logger.Warn("token not readable", "component", "token", "err_kind", "damaged")
 	}
 	k.keep(r.Subject, next)
@@ -286,19 +293,28 @@ func (k *Keeper) Verify(fields []string) (schemas.Token, error) {
 	if err != nil {
 		return schemas.Token{}, err
 	}
+	return k.count(h)
+}
+
+// count counts a request of a token.
+func (k *Keeper) count(h *held) (schemas.Token, error) {
 	if wait := h.use.take(k.cfg.Now()); wait > 0 {
 		return schemas.Token{}, &LimitedError{Wait: wait}
 	}
 	return h.token, nil
 }
 
-// find does the same work for every token of the right form, so that its time
-// does not tell an unknown id from a wrong secret.
 func (k *Keeper) find(fields []string) (*held, error) {
 	id, s, ok := bearer(fields)
 	if !ok {
 		return nil, errUnauthorized()
 	}
+	return k.look(id, s, false)
+}
+
+// look does the same work for every token of the right form, so that its time
+// does not tell an unknown id from a wrong secret.
+func (k *Keeper) look(id string, s secret, session bool) (*held, error) {
 	now := k.cfg.Now()
 	hash := s.hash()
 	if k.stale(now) {
@@ -311,7 +327,7 @@ func (k *Keeper) find(fields []string) (*held, error) {
 		h = &held{gone: true}
 	}
 	same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1
-	if !same || h.gone || statusAt(h.token, now) != active {
+	if !same || h.gone || h.session != session || statusAt(h.token, now) != active {
 		return nil, errUnauthorized()
 	}
 	return h, nil

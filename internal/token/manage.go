@@ -35,7 +35,7 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 	}
 	id, s, text := mint()
 	t.ID = id
-	if err := k.put(ctx, t, s.hash(), 0); err != nil {
+	if err := k.put(ctx, &held{token: t, hash: s.hash()}, 0); err != nil {
 		return schemas.NewToken{}, unstored(err, "whether the token was stored is unknown; list the tokens, and revoke what you do not know")
 	}
 	t.Status = active
@@ -196,7 +196,7 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 		var err error
 		if t.RevokedAt.IsZero() {
 			t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
-			err = k.put(ctx, t, h.hash, h.revision)
+			err = k.put(ctx, &held{token: t, hash: h.hash}, h.revision)
 		} else {
 			err = k.barrier(ctx) // the word of another may not be durable yet
 		}
@@ -216,18 +216,17 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 
 // put stores a token, the caller gone or not, takes it over at once, and waits
 // until it would survive.
-func (k *Keeper) put(ctx context.Context, t schemas.Token, hash [32]byte, last uint64) error {
-	data, err := encode(t, hash)
+func (k *Keeper) put(ctx context.Context, h *held, last uint64) error {
+	data, err := encode(h)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.StoreTimeout)
 	defer cancel()
-	revision, err := k.store.Put(ctx, t.ID, data, last)
-	if err != nil {
+	if h.revision, err = k.store.Put(ctx, h.token.ID, data, last); err != nil {
 		return err
 	}
-	k.keep(t.ID, &held{token: t, hash: hash, revision: revision})
+	k.keep(h.token.ID, h)
 	return k.store.Barrier(ctx)
 }
 

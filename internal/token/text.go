@@ -11,6 +11,7 @@ import (
 // leaked secrets, the id may be shown, and the secret is 32 random bytes.
 const (
 	prefix     = "weir1_"
+	ofSession  = "weirc_" // as long as the other
 	idLength   = 16
 	secretSize = 32
 	secretText = 43 // of base64url without padding
@@ -29,7 +30,9 @@ type secret [secretSize]byte
 func (s secret) hash() [sha256.Size]byte { return sha256.Sum256(s[:]) }
 
 // mint makes a new token.
-func mint() (id string, s secret, text string) {
+func mint() (id string, s secret, text string) { return mintAs(prefix) }
+
+func mintAs(prefix string) (id string, s secret, text string) {
 	var letters [idLength]byte
 	_, _ = rand.Read(letters[:]) // never fails
 	_, _ = rand.Read(s[:])
@@ -41,7 +44,9 @@ func mint() (id string, s secret, text string) {
 }
 
 // parse reads a token. Each has one spelling.
-func parse(text string) (id string, s secret, ok bool) {
+func parse(text string) (id string, s secret, ok bool) { return parseAs(prefix, text) }
+
+func parseAs(prefix, text string) (id string, s secret, ok bool) {
 	if len(text) != textLength || !strings.HasPrefix(text, prefix) {
 		return "", s, false
 	}

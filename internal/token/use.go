@@ -56,25 +56,39 @@ func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	if !h.token.ExpiresAt.IsZero() {
-		end := cancel
-		timer := time.AfterFunc(h.token.ExpiresAt.Sub(k.cfg.Now()), end)
-		cancel = func() { timer.Stop(); end() }
+	return k.hold(ctx, h)
+}
+
+// hold counts one more stream for each of some, which ends with the first of them.
+func (k *Keeper) hold(ctx context.Context, all ...*held) (_ context.Context, release func(), err error) {
+	ctx, end := context.WithCancel(ctx)
+	var undo []func()
+	release = func() {
+		end()
+		for _, f := range undo {
+			f()
+		}
 	}
-	leave, ok := h.use.enter(cancel, k.cfg.Streams)
-	if !ok {
-		cancel()
-		return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+	for _, h := range all {
+		if !h.token.ExpiresAt.IsZero() {
+			timer := time.AfterFunc(h.token.ExpiresAt.Sub(k.cfg.Now()), end)
+			undo = append(undo, func() { timer.Stop() })
+		}
+		leave, ok := h.use.enter(end, k.cfg.Streams)
+		if !ok {
+			release()
+			return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+		}
+		undo = append(undo, leave)
+		k.mu.RLock()
+		again := k.held[h.token.ID]
+		k.mu.RUnlock()
+		if again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and enter
+			release()
+			return ctx, nil, errUnauthorized()
+		}
 	}
-	k.mu.RLock()
-	again := k.held[h.token.ID]
-	k.mu.RUnlock()
-	if again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between find and enter
-		leave()
-		return ctx, nil, errUnauthorized()
-	}
-	return ctx, leave, nil
+	return ctx, release, nil
 }
 
 // enter counts a stream. leave may be called twice.

@@ -49,11 +49,19 @@ type Result struct {
 // come back.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	var held time.Time // since when traffic rules hold the next attempt back
+	var had turns
+	defer had.leave() //nolint:contextcheck // they are given back whatever becomes of the call
 	booked := t.booked()
 	for {
 		tries := t.State.Tries(t.Step)
-		number := 1
-		if len(tries) > 0 {
+		number, from := 1, led(tries)
+		if from == nil {
+			had.leave() //nolint:contextcheck // as above
+		}
+		switch {
+		case from != nil:
+			number = from.Number
+		case len(tries) > 0:
 			last := tries[len(tries)-1]
 			if last.Result.RetryAt.IsZero() {
 				return c.conclude(t, tries), nil
@@ -73,9 +81,16 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if t.over(c.cfg.Now()) {
 			return c.stopped(t, tries), nil
 		}
-		p, decision := c.guard.Check(t.Call, t.scope())
+		p, decision := c.ask(t, from)
 		failpoint.At(failpoint.Decided, t.State.ID)
-		if !p.Valid() {
+		switch {
+		case p.Valid():
+		case from != nil:
+			if err := c.refuseHop(ctx, t, *from, decision); err != nil {
+				return Result{}, err
+			}
+			continue
+		default:
 			return c.refused(decision, tries), nil
 		}
 		if !c.mayRepeat(p, tries) {
@@ -89,14 +104,12 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		} else if waited {
 			continue
 		}
-		turn, waited, err := c.enter(ctx, t, p, &booked)
-		switch {
-		case err != nil:
+		if waited, err := c.enter(ctx, t, p, &booked, &had); err != nil {
 			return Result{}, err
-		case waited:
+		} else if waited {
 			continue
 		}
-		err = c.follow(ctx, t, p, number, turn)
+		err := c.attempt(ctx, t, p, number, from, had.last)
 		var denial *revoked
 		switch {
 		case err == nil:
@@ -209,7 +222,7 @@ type ends struct {
 // next is when another attempt follows this one; zero if none does.
 func (c *Caller) next(t *Task, a schemas.Attempt, res schemas.Attempted, failed *fault.Call, e ends) time.Time {
 	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
-		return e.at.UTC() // the next hop, or a new attempt if this worker dies before it
+		return e.at.UTC() // the next hop
 	}
 	if a.Number >= cmp.Or(t.Attempts, c.cfg.Schedule.Attempts) || !c.repeatable(t, a.Class, res.Status, failed) {
 		return time.Time{}

@@ -226,6 +226,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
 	}
 	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
+	if redirects(&res) {
+		res.Location = e.pass.Leads(reply.Location)
+	}
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
 	if e.undeclared {
 		ev.Attempt = &a

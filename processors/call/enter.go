@@ -10,43 +10,33 @@ import (
 	"weir/schemas"
 )
 
-// enter asks for the leave to make a step's next call, and waits a little where it is not
-// given at once; where that takes longer the error is *Rest. It reports whether it has
-// waited: then everything is to be asked anew. booked is when the call may begin by what
-// it was told before.
-func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time) (turn *destination.Turn, waited bool, err error) {
+// enter asks for the leave to make a step's next call, or to follow the next redirect of
+// one, and waits a little where it is not given at once; where that takes longer the error
+// is *Rest. It reports whether it has waited: then everything is to be asked anew. booked
+// is when the call may begin by what it was told before. What is given is added to had: a
+// call that rests gives its seat back, and a hop takes one of its own then.
+func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *turns) (waited bool, err error) {
 	if c.cfg.Destinations == nil || p.Mocked() {
-		return nil, false, nil
+		return false, nil
 	}
 	asked := c.destined(t, p)
-	asked.Booked = *booked
+	asked.Booked, asked.Seated = *booked, had.seated(asked.Entry)
 	turn, held, err := c.cfg.Destinations.Enter(ctx, asked)
-	if err != nil || held == nil {
+	if err != nil {
+		return false, err
+	}
+	if held == nil {
 		*booked = time.Time{}
-		return turn, false, err
+		had.take(asked.Entry, turn) //nolint:contextcheck // what it had before is given back whatever becomes of this
+		return false, nil
 	}
 	if held.Booked {
 		*booked = held.Until
 	}
 	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
-		return nil, true, c.pause(ctx, t.Stop, wait, held.Changed)
+		return true, c.pause(ctx, t.Stop, wait, held.Changed)
 	}
-	return nil, false, t.rest(held)
-}
-
-// enterHop asks for the leave to follow a redirect. One that is held back is not waited
-// for: the call begins anew then.
-func (c *Caller) enterHop(ctx context.Context, t *Task, p guard.Pass) (*destination.Turn, error) {
-	if c.cfg.Destinations == nil || p.Mocked() {
-		return nil, nil //nolint:nilnil // nobody holds it back
-	}
-	asked := c.destined(t, p)
-	asked.Hop = true
-	turn, held, err := c.cfg.Destinations.Enter(ctx, asked)
-	if err == nil && held != nil {
-		err = t.rest(held)
-	}
-	return turn, err
+	return false, t.rest(held)
 }
 
 // destined is a call as its destination's limits see it.

@@ -178,41 +178,6 @@ func TestNoSeat(t *testing.T) {
 	})
 }
 
-// TestRedirectsCount, and do not wait for their turn; one to a place that is held back is
-// not followed until it is let go, and the call begins anew then.
-func TestRedirectsCount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 1, limits: policy.Limits{Rate: "60/m"}})
-		b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
-		require.True(t, r.Answered)
-		require.Equal(t, 2, b.target.sent)
-		b.anew(t)
-		assert.Equal(t, 2*time.Second, b.rested(t).Until.Sub(b.start).Round(time.Millisecond))
-	})
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 1})
-		pin := schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Entry: "up"}}
-		hop := end{status: 302, location: "/y"}
-		b.target.script = []end{hop, hop, {status: 200}}
-		b.target.script[0].during = func() {
-			_, err := b.destinations.Order(t.Context(), pin)
-			require.NoError(t, err)
-		}
-		rest := b.rested(t)
-		require.Equal(t, schemas.WaitPaused, rest.For)
-		require.Equal(t, 1, b.target.sent)
-		_, err := b.destinations.Lift(t.Context(), pin.Do, pin.Target)
-		require.NoError(t, err)
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
-		require.True(t, r.Answered)
-		require.Equal(t, 3, b.target.sent)
-	})
-}
-
 // TestPausedUntilItsDeadline: an action that an operator holds back expires like every
 // other, and says once what it waits for.
 func TestPausedUntilItsDeadline(t *testing.T) {

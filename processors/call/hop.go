@@ -3,101 +3,93 @@ package call
 import (
 	"context"
 	"errors"
-	"time"
 
 	"weir/internal/destination"
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/processors/guard"
 	"weir/schemas"
 )
 
-// follow makes one attempt and the redirects that its entry allows, each
-// decided, dialled and written down by itself. The turn is that of the first.
-func (c *Caller) follow(ctx context.Context, t *Task, p guard.Pass, number int, turn *destination.Turn) error {
-	first := turn
-	defer first.Leave()             //nolint:contextcheck // it is given back whatever becomes of the call
-	defer func() { turn.Leave() }() //nolint:contextcheck // so is the last hop's
-	var last made
-	var held time.Time // since when traffic rules may hold the hop back
-	for hop := 0; ; {
-		done, err := c.do(ctx, t, p, number, hop)
-		if err == nil {
-			c.learn(ctx, t, turn, &done.try)
-		}
-		var denial *revoked
-		switch {
-		case hop > 0 && errors.As(err, &denial):
-			return c.refuseHop(ctx, t, last.try, denial.decision)
-		case hop > 0 && errors.Is(err, errReshaped): // what it leads to is asked about anew
-		case err != nil:
-			return err
-		case !follows(done.pass, done.try) || done.try.Result.RetryAt.IsZero():
-			return nil
-		default:
-			last, hop, held = done, hop+1, c.cfg.Now()
-		}
-		var decision schemas.Decision
-		p, decision, err = c.nextHop(ctx, t, last, hop, &held)
-		switch {
-		case errors.Is(err, errOver):
-			return nil // Run says how it ends
-		case errors.Is(err, errHeld):
-			e := ending{attempt: c.describe(t, p, number, hop, c.limit(t, p, held)), pass: p, start: held, undeclared: true}
-			_, err = c.finish(ctx, t, e, Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err})
-			return err
-		case err != nil:
-			return err
-		case !p.Valid():
-			return c.refuseHop(ctx, t, last.try, decision)
-		}
-		if turn != first {
-			turn.Leave() //nolint:contextcheck // as above
-		}
-		if turn, err = c.enterHop(ctx, t, p); err != nil {
-			return err
-		}
-	}
+// turns are what a call and the redirects behind it have of their entry: the seat of the
+// first is that of all.
+type turns struct {
+	entry      string
+	seat, last *destination.Turn
 }
 
-// nextHop asks about the redirect that a call was answered with, once traffic rules
-// do not hold it back any more. That is waited for in the worker's slot, for as long
-// as an attempt may take: what was redirected so far is not on the log, and would be
-// asked for again. The error is errHeld where that is not enough.
-func (c *Caller) nextHop(ctx context.Context, t *Task, from made, hop int, held *time.Time) (guard.Pass, schemas.Decision, error) {
-	for {
-		if c.draining() {
-			return guard.Pass{}, schemas.Decision{}, ErrDraining
-		}
-		p, d := c.guard.Hop(from.pass, from.reply.Location, from.reply.Answer.Status, hop)
-		left := c.limit(t, p, *held).Sub(c.cfg.Now())
-		waited, err := c.hold(ctx, t, p, held, left)
-		if _, long := errors.AsType[*Rest](err); long {
-			if left <= 0 {
-				return p, d, errHeld
-			}
-			// Other rules may come meanwhile, and hold it back for less.
-			waited, err = true, c.pause(ctx, t.Stop, left, p.Replaced())
-		}
-		switch {
-		case err != nil || !waited:
-			return p, d, err
-		case t.over(c.cfg.Now()):
-			return guard.Pass{}, schemas.Decision{}, errOver
-		}
+// seated reports whether the next of them needs no seat of its own.
+func (h *turns) seated(entry string) bool { return h.seat != nil && h.entry == entry }
+
+// take keeps the turn of the next of them.
+func (h *turns) take(entry string, turn *destination.Turn) {
+	if !h.seated(entry) {
+		h.leave()
+		h.entry, h.seat = entry, turn
+	} else if h.last != h.seat {
+		h.last.Leave()
 	}
+	h.last = turn
 }
 
-// errHeld ends a hop that traffic rules hold back for longer than an attempt may take.
-var errHeld = errors.New("traffic rules hold the call back for too long")
+// leave gives all of it back. It may be called twice.
+func (h *turns) leave() {
+	h.last.Leave()
+	h.seat.Leave()
+	*h = turns{}
+}
 
-// errOver ends a wait: the action is to stop, or its time is up.
-var errOver = errors.New("the action is over")
+// led is the try whose redirect is to be followed now; nil: there is none. It is the same
+// for whoever made the try and for whoever reads of it later: what led there is not asked
+// again. One of a program that did not write down where it led to is none.
+func led(tries []ledger.Try) *ledger.Try {
+	if len(tries) == 0 {
+		return nil
+	}
+	last := &tries[len(tries)-1]
+	if !redirects(last.Result) || last.Result.Location == "" {
+		return nil
+	}
+	return last
+}
 
-// follows reports whether the answer is a redirect that the entry may allow.
-func follows(p guard.Pass, t ledger.Try) bool {
-	return t.Result.Code == "" && p.Redirects() > 0 && policy.IsRedirect(t.Result.Status)
+// redirects reports whether a try was answered with a redirect that is to be followed.
+func redirects(res *schemas.Attempted) bool {
+	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
+}
+
+// ask asks rules and policy about the step's call or, behind from, about where that led:
+// the call must still pass by itself, and its entry follow it there.
+func (c *Caller) ask(t *Task, from *ledger.Try) (guard.Pass, schemas.Decision) {
+	p, d := c.guard.Check(t.Call, t.scope())
+	if from == nil || !p.Valid() {
+		return p, d
+	}
+	return c.guard.Hop(p, from.Result.Location, from.Result.Status, from.Hop+1)
+}
+
+// attempt makes the call or, behind from, the hop that follows it, and has the destination
+// learn of it. The error is that of do, but that a hop which was revoked is written down
+// as refused, and so is one that leads nowhere.
+func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Try, turn *destination.Turn) error {
+	hop := 0
+	if from != nil {
+		hop = from.Hop + 1
+	}
+	done, err := c.do(ctx, t, p, number, hop)
+	var denial *revoked
+	switch {
+	case err != nil && from != nil && errors.As(err, &denial):
+		return c.refuseHop(ctx, t, *from, denial.decision)
+	case err != nil:
+		return err
+	}
+	c.learn(ctx, t, turn, &done.try)
+	if res := done.try.Result; redirects(res) && res.Location == "" {
+		_, d := c.guard.Hop(done.pass, "", res.Status, hop+1)
+		return c.refuseHop(ctx, t, done.try, d)
+	}
+	return nil
 }
 
 // refuseHop records that a redirect was not followed: nothing was sent for it.

@@ -277,7 +277,7 @@ func TestRulesBehindTheRecord(t *testing.T) {
 }
 
 // TestHopUnderRules: each redirect of the target's is shaped, held back and written
-// down as a call of its own, in one slot.
+// down as a call of its own.
 func TestHopUnderRules(t *testing.T) {
 	t.Parallel()
 	hop := end{status: 302, location: "/y"}
@@ -364,7 +364,7 @@ func TestHopUnderRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", script: []end{hop, {status: 200}}})
+				b := newBench(t, benchConfig{method: "GET", hold: 3 * time.Minute, script: []end{hop, {status: 200}}})
 				b.enforce(b.t, policy.Entry{Name: "up", URLPrefix: "http://up.example/", Redirects: 1})
 				b.book.Put(b.t, tt.rules...)
 				if tt.act != nil {
@@ -386,34 +386,6 @@ func TestHopUnderRules(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestHopHeldForTooLong: a redirect is waited for no longer than an attempt may take,
-// and was not followed then.
-func TestHopHeldForTooLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", deadline: 10 * time.Minute, script: []end{{status: 302, location: "/y"}}})
-		b.enforce(b.t, policy.Entry{Name: "up", URLPrefix: "http://up.example/", Redirects: 1})
-		b.book.Put(b.t, rulebook.Delay("d", "http://up.example/y", minute))
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
-		assert.True(t, r.Failed && r.Exhausted, "%+v", r)
-		require.Len(t, r.Tries, 6)
-		for i, try := range r.Tries {
-			assert.Equal(t, i/2+1, try.Number)
-			assert.Equal(t, i%2, try.Hop)
-			if try.Hop == 1 {
-				assert.Equal(t, schemas.UpstreamTimeout, try.Result.Code)
-				assert.False(t, try.Result.Sent)
-				assert.Equal(t, 30*time.Second, try.Result.Duration)
-				assert.Equal(t, []string{"d"}, try.Decision.Traffic.Rules)
-			}
-		}
-		assert.Equal(t, []string{"http://up.example/x", "http://up.example/x", "http://up.example/x"}, b.target.urls)
-		assert.Equal(t, 90*time.Second+600*time.Millisecond, b.elapsed())
-		checkLog(t, b)
-	})
 }
 
 // TestRulesAreCounted by their types, once an attempt.

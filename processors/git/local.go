@@ -38,6 +38,8 @@ func (w *work) local(ctx context.Context) (ending, error) {
 		return w.kept(cause), nil
 	case errors.Is(err, hosted.ErrFull):
 		return rejected("the repository is as large as it may be"), nil
+	case errors.Is(err, hosted.ErrNoRoom):
+		return rejected(hosted.ErrNoRoom.Error() + "; push again when its operator has made some"), nil
 	case errors.Is(err, hosted.ErrBusy):
 		return rejected("too many fetches and pushes are running; push again in a moment"), nil
 	case errors.Is(err, hosted.ErrNoRepo):

@@ -48,6 +48,10 @@ func (p Pass) Permit() policy.Permit {
 // Redirects is how many redirects are followed behind the call.
 func (p Pass) Redirects() int { return p.permit.Redirects() }
 
+// Leads is where a Location that answered the call leads to, in full; empty: nowhere. It
+// is content.
+func (p Pass) Leads(location string) string { return p.permit.Leads(location) }
+
 // Decision is what policy said.
 func (p Pass) Decision() schemas.Decision { return p.decision }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +12,9 @@ import (
 
 // unmet is what the objects of a folder lack, taken together.
 func (c *cluster) unmet() (wrong []string) {
-	for _, d := range c.deployments {
-		for _, what := range c.lacks(d) {
-			wrong = append(wrong, d.Name+" lacks "+what)
+	for _, w := range c.workloads {
+		for _, what := range c.lacks(w) {
+			wrong = append(wrong, w.name+" lacks "+what)
 		}
 	}
 	for _, b := range c.budgets {
@@ -28,11 +27,11 @@ func (c *cluster) unmet() (wrong []string) {
 		wrong = append(wrong, c.selects("service "+s.Name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector})...)
 	}
 	for _, name := range c.scaled {
-		at := slices.IndexFunc(c.deployments, func(d appsv1.Deployment) bool { return d.Name == name })
+		at := slices.IndexFunc(c.workloads, func(w workload) bool { return w.name == name })
 		switch {
 		case at < 0:
 			wrong = append(wrong, "the scaler sets "+name+", which is not there")
-		case c.deployments[at].Spec.Replicas != nil:
+		case c.workloads[at].replicas != nil:
 			wrong = append(wrong, name+" has a number of replicas beside its scaler")
 		}
 	}
@@ -46,17 +45,17 @@ func (c *cluster) selects(who string, selector *metav1.LabelSelector) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("%s: %v", who, err)}
 	}
-	for _, d := range c.deployments {
-		if s.Matches(labels.Set(d.Spec.Template.Labels)) {
+	for _, w := range c.workloads {
+		if s.Matches(labels.Set(w.pods.Labels)) {
 			return nil
 		}
 	}
 	return []string{who + " selects no pod"}
 }
 
-// lacks is what a deployment does not say.
-func (c *cluster) lacks(d appsv1.Deployment) (missing []string) {
-	pod := d.Spec.Template.Spec
+// lacks is what a workload does not say.
+func (c *cluster) lacks(w workload) (missing []string) {
+	pod := w.pods.Spec
 	demand := func(met bool, what string) {
 		if !met {
 			missing = append(missing, what)
@@ -64,7 +63,7 @@ func (c *cluster) lacks(d appsv1.Deployment) (missing []string) {
 	}
 	demand(slices.ContainsFunc(c.budgets, func(b policyv1.PodDisruptionBudget) bool {
 		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		return err == nil && s.Matches(labels.Set(d.Spec.Template.Labels))
+		return err == nil && s.Matches(labels.Set(w.pods.Labels))
 	}), "a disruption budget")
 	demand(pod.SecurityContext != nil && yes(pod.SecurityContext.RunAsNonRoot), "runAsNonRoot")
 	demand(pod.SecurityContext != nil && pod.SecurityContext.SeccompProfile != nil, "a seccomp profile")
@@ -73,6 +72,9 @@ func (c *cluster) lacks(d appsv1.Deployment) (missing []string) {
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true
+	}
+	for _, name := range w.claims {
+		volumes[name] = true
 	}
 	for _, one := range pod.Containers {
 		s := one.SecurityContext

@@ -23,7 +23,7 @@ var scaledObject []byte
 // manifests builds each folder as kubectl apply -k does, reads every object into the API's
 // own types, where an unknown member is an error, and holds them against each other.
 func manifests(r *report, dir string) {
-	for _, folder := range []string{"base", "keda"} {
+	for _, folder := range []string{"base", "keda", "git"} {
 		path := filepath.Join(dir, "kubernetes", folder)
 		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), path)
 		if err != nil {
@@ -51,18 +51,31 @@ func manifests(r *report, dir string) {
 
 // cluster is what one folder makes.
 type cluster struct {
-	deployments []appsv1.Deployment
-	services    []corev1.Service
-	budgets     []policyv1.PodDisruptionBudget
-	policies    []networkingv1.NetworkPolicy
-	scaled      []string // names of the deployments that a scaler sets
+	workloads []workload
+	services  []corev1.Service
+	budgets   []policyv1.PodDisruptionBudget
+	policies  []networkingv1.NetworkPolicy
+	scaled    []string // names of the deployments that a scaler sets
+}
+
+// workload is what makes pods: a Deployment or a StatefulSet.
+type workload struct {
+	name     string
+	replicas *int32
+	pods     corev1.PodTemplateSpec
+	claims   []string // volumes that each pod gets of its own
 }
 
 // read reads one object strictly.
 func (c *cluster) read(kind string, text []byte) error {
 	switch kind {
 	case "Deployment":
-		return keep(&c.deployments, text)
+		var d appsv1.Deployment
+		err := yaml.UnmarshalStrict(text, &d)
+		c.workloads = append(c.workloads, workload{name: d.Name, replicas: d.Spec.Replicas, pods: d.Spec.Template})
+		return err
+	case "StatefulSet":
+		return c.stateful(text)
 	case "Service":
 		return keep(&c.services, text)
 	case "PodDisruptionBudget":
@@ -80,6 +93,19 @@ func (c *cluster) read(kind string, text []byte) error {
 	default:
 		return fmt.Errorf("deploycheck does not know this kind")
 	}
+}
+
+func (c *cluster) stateful(text []byte) error {
+	var s appsv1.StatefulSet
+	if err := yaml.UnmarshalStrict(text, &s); err != nil {
+		return err
+	}
+	w := workload{name: s.Name, replicas: s.Spec.Replicas, pods: s.Spec.Template}
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		w.claims = append(w.claims, claim.Name)
+	}
+	c.workloads = append(c.workloads, w)
+	return nil
 }
 
 func keep[T any](list *[]T, text []byte) error {

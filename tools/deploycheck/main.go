@@ -27,8 +27,12 @@ func main() {
 	}
 	r := &report{out: os.Stdout}
 	for _, c := range []check{
-		{"buildkit", dockerfiles}, {"compose-go", composeFiles}, {"kustomize", manifests},
-		{"promtool", prometheusFiles}, {"JSON", dashboards}, {"systemd", units},
+		{"buildkit", dockerfiles},
+		{"compose-go", composeFiles},
+		{"kustomize", manifests},
+		{"promtool", prometheusFiles},
+		{"JSON", dashboards},
+		{"systemd", units},
 	} {
 		r.by = c.name
 		c.run(r, dir)

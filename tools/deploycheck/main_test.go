@@ -23,6 +23,7 @@ func TestSlipsAreFound(t *testing.T) {
 		"a right of a container": {composeFiles, "compose.cluster.yaml", "cap_drop: [ALL]", "cap_drop: [NET_RAW]", "lacks cap_drop"},
 		"a member of the API":    {manifests, "kubernetes/base/worker.yaml", "readinessProbe:", "readynessProbe:", "unknown field"},
 		"a budget over nothing":  {manifests, "kubernetes/base/disruption.yaml", "component: worker", "component: workers", "selects no pod"},
+		"a volume of nobody's":   {manifests, "kubernetes/git/git.yaml", "metadata: {name: data}", "metadata: {name: date}", "lacks the volume data"},
 		"a file that is missing": {manifests, "kubernetes/base/kustomization.yaml", "egress.yaml", "egres.yaml", "egres.yaml"},
 		"a member of KEDA":       {manifests, "kubernetes/keda/scaledobject.yaml", "maxReplicaCount", "maxReplicas", "maxReplicas"},
 		"two panels in a place":  {dashboards, "grafana/weir.json", `"x": 4`, `"x": 3`, "lies over"},

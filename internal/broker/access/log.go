@@ -35,7 +35,12 @@ func write(r Role) (rules []Rule) {
 		{Ingress, Rule{"accept an action: nobody else makes work", []string{tail(schemas.TailAccepted)}}},
 		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{tail(schemas.TailSignal)}}},
 		{Ingress, Rule{"have a worker look at an action that somebody wants to stop", []string{tail(schemas.TailWake)}}},
+		{Ingress, Rule{"have an action of high priority go before others", []string{schemas.ScheduleRoot + ".*.*.*.*.*." + string(schemas.TailHigh)}}},
 		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
+		{Ingress, Rule{"take a place in the line of an ordering key", []string{schemas.TicketRoot + ".>"}}},
+		{Ingress, Rule{"give a place in such a line back", []string{api("STREAM.MSG.DELETE", schemas.TicketStream)}}},
+		{Worker, Rule{"take a place in the line of an ordering key anew", []string{schemas.TicketRoot + ".>"}}},
+		{Worker, Rule{"give a place in such a line back", []string{api("STREAM.MSG.DELETE", schemas.TicketStream)}}},
 		{Worker, Rule{"write down what is done for an action", []string{tail(schemas.TailEvent)}}},
 		{Worker, Rule{"end an action", []string{tail(schemas.TailSettled)}}},
 		{Worker, Rule{"look at an action again, now", []string{tail(schemas.TailWake)}}},
@@ -48,6 +53,10 @@ func write(r Role) (rules []Rule) {
 			rules = append(rules, w.Rule)
 		}
 	}
+	if r.is(Ingress) {
+		rules = append(rules, Rule{"have every node read its policy again", []string{schemas.PolicyLookRoot + ".*"}})
+	}
+	rules = append(rules, Rule{"say which policy is in force on this node", []string{schemas.PolicyToldRoot + ".*"}})
 	for _, b := range Buckets() {
 		if r.is(b.Writes...) {
 			rules = append(rules, Rule{"write " + b.Holds, b.written()})
@@ -63,6 +72,9 @@ func write(r Role) (rules []Rule) {
 // caller may see is Weir's own to decide.
 func read(r Role, partitions int) []Rule {
 	streams := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
+	if r.is(Ingress, Worker) {
+		streams = append(streams, schemas.TicketStream)
+	}
 	for _, b := range Buckets() {
 		if r.is(b.Reads...) {
 			streams = append(streams, b.Stream())
@@ -109,6 +121,8 @@ func hear(r Role) (rules []Rule) {
 		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveRoot + ".*.*.*.*.*.>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
 		{[]Role{Worker}, Rule{"hear that an action is to stop", []string{schemas.CancelRoot + ".>"}}},
+		{[]Role{Ingress, Worker, Egress}, Rule{"hear that the policy is to be read again", []string{schemas.PolicyLookRoot + ".*"}}},
+		{[]Role{Ingress}, Rule{"hear which policy is in force on each node", []string{schemas.PolicyToldRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
 	} {
 		if r.is(h.who...) {
@@ -175,7 +189,7 @@ func logStreams(partitions int) []string {
 }
 
 func allStreams(partitions int) []string {
-	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
+	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream, schemas.TicketStream)
 	for _, b := range Buckets() {
 		all = append(all, b.Stream())
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,7 +90,7 @@ func TestExternalServer(t *testing.T) {
 	s := serve(t, &server.Options{StoreDir: dir})
 	at.leadTo(t, s)
 	b := dial(t, "nats://"+at.Addr().String(), 1)
-	require.Equal(t, schemas.DurabilityReplicated, b.Durability())
+	require.Equal(t, schemas.DurabilityProcess, b.Durability(), "one copy is no replica")
 	require.NoError(t, b.Barrier(t.Context()))
 	require.NoError(t, b.Ready(t.Context()))
 	lost := make(chan struct{}, 10)
@@ -137,6 +139,24 @@ func TestExternalServer(t *testing.T) {
 	// A log that is there is not cut another way.
 	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + at.Addr().String(), Layout: schemas.Layout{Partitions: 3, Lanes: 4}, Replicas: 1})
 	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
+}
+
+// TestCopiesOfAServerThatIsAlone are refused at once, and no waiting helps: whoever asks
+// is told what to do.
+func TestCopiesOfAServerThatIsAlone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, &server.Options{StoreDir: t.TempDir()})
+	_, err := broker.Open(t.Context(), broker.Config{URL: s.ClientURL(), Layout: layout})
+	require.ErrorContains(t, err, "set log.replicas to 1")
+	require.NotErrorIs(t, err, fault.ErrUnavailable)
+	_, err = broker.Provision(t.Context(), broker.Config{URL: s.ClientURL(), Layout: layout}, nil)
+	require.ErrorContains(t, err, "`weir nats init`")
+
+	var told strings.Builder
+	b, err := broker.Open(t.Context(), broker.Config{URL: s.ClientURL(), Layout: layout, Replicas: 1, Logger: slog.New(slog.NewTextHandler(&told, nil))})
+	require.NoError(t, err)
+	b.Close(context.Background())
+	require.Contains(t, told.String(), `msg="log has one copy"`)
 }
 
 // cluster starts three servers that have found each other.

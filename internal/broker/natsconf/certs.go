@@ -33,12 +33,23 @@ type authority struct {
 	pem  []byte
 }
 
+// errNoAuthority says that a directory has none.
+var errNoAuthority = errors.New("no authority")
+
 // openAuthority reads the one in a directory, or makes it.
 func openAuthority(dir string, now time.Time) (*authority, error) {
+	a, err := readAuthority(dir)
+	if errors.Is(err, errNoAuthority) {
+		return newAuthority(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key"), now)
+	}
+	return a, err
+}
+
+func readAuthority(dir string) (*authority, error) {
 	certFile, keyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
 	certPEM, err := os.ReadFile(certFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newAuthority(certFile, keyFile, now)
+		return nil, errNoAuthority
 	}
 	if err != nil {
 		return nil, err

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/internal/broker/access"
@@ -22,6 +25,8 @@ type Report struct {
 	Plan
 	// Made are files that were not there before.
 	Made []string `json:"made"`
+	// Removed are files that are there no more.
+	Removed []string `json:"removed,omitempty"`
 }
 
 // Init writes the configuration of a cluster into a directory. What was given out is
@@ -36,8 +41,16 @@ func Init(dir string, p Plan, now time.Time) (Report, error) {
 	if err != nil && !errors.Is(err, ErrNone) {
 		return Report{}, err
 	}
+	if errors.Is(err, ErrNone) {
+		if err := vacant(dir); err != nil {
+			return Report{}, err
+		}
+	}
 	s.Plan = p.over(s.Plan)
 	if err := s.validate(); err != nil {
+		return Report{}, err
+	}
+	if err := intact(dir, s); err != nil {
 		return Report{}, err
 	}
 	r := Report{Dir: dir, Plan: s.Plan}
@@ -66,6 +79,9 @@ func Tenant(dir, name string, now time.Time) (Report, error) {
 	if !schemas.ValidID(name) {
 		return Report{}, fmt.Errorf("%q is not the name of a tenant: letters, digits and ._:- are, up to 128", name)
 	}
+	if err := intact(dir, s); err != nil {
+		return Report{}, err
+	}
 	r, t := Report{Dir: dir, Plan: s.Plan}, tenant{Name: name}
 	if t.Observer, err = r.key(ObserverFile(dir, name)); err != nil {
 		return r, err
@@ -82,6 +98,46 @@ func Tenant(dir, name string, now time.Time) (Report, error) {
 		return 1
 	})
 	return r, r.write(s, now)
+}
+
+// Remove ends the accounts of a tenant's programs and deletes their credentials, so that
+// a tenant of that name who comes later has others. The servers drop who is connected by
+// them when they read their files again.
+func Remove(dir, name string, now time.Time) (Report, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	s, err := readState(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	var names []string
+	for _, t := range s.Tenants {
+		names = append(names, t.Name)
+	}
+	at := slices.Index(names, name)
+	switch {
+	case at < 0 && len(names) == 0:
+		return Report{}, fmt.Errorf("tenant %q has no accounts here, and no other has", name)
+	case at < 0:
+		return Report{}, fmt.Errorf("tenant %q has no accounts here; those that have are %s", name, strings.Join(names, ", "))
+	}
+	if err := intact(dir, s); err != nil {
+		return Report{}, err
+	}
+	s.Tenants = slices.Delete(s.Tenants, at, at+1)
+	r := Report{Dir: dir, Plan: s.Plan}
+	if err := r.write(s, now); err != nil {
+		return r, err
+	}
+	for _, file := range []string{ObserverFile(dir, name), AgentFile(dir, name)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return r, fmt.Errorf("the accounts are gone, and the credentials are still there: %w", err)
+		}
+		r.Removed = append(r.Removed, file)
+	}
+	return r, nil
 }
 
 // CredentialsFile is where a role's credentials lie.

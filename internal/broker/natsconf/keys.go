@@ -13,21 +13,27 @@ import (
 // publicKey is that of the user whose seed is in a file, which is made where there is
 // none: a key that was given out is never replaced.
 func publicKey(file string) (public string, made bool, err error) {
-	raw, err := os.ReadFile(file)
+	public, err = storedKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		public, err = newKey(file)
 		return public, err == nil, err
 	}
+	return public, false, err
+}
+
+// storedKey is the public key of the user whose seed is in a file; fs.ErrNotExist: there is
+// none.
+func storedKey(file string) (public string, err error) {
+	raw, err := os.ReadFile(file)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	pair, err := nkeys.ParseDecoratedNKey(raw)
 	if err != nil {
-		return "", false, fmt.Errorf("%s holds no seed of an nkey: bring it back, or delete it for a new one", file)
+		return "", fmt.Errorf("%s holds no seed of an nkey: bring it back, or delete it for a new one", file)
 	}
 	defer pair.Wipe()
-	public, err = pair.PublicKey()
-	return public, false, err
+	return pair.PublicKey()
 }
 
 func newKey(file string) (public string, err error) {

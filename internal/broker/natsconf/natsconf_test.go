@@ -125,6 +125,95 @@ func TestTenants(t *testing.T) {
 	require.Equal(t, files, tree(t, dir), "another init keeps tenants")
 }
 
+// TestNoServerHasAnothersSecrets: what is copied to a server is its own key and no other:
+// not the authority's, no other server's, and nobody's credentials.
+func TestNoServerHasAnothersSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
+	require.NoError(t, err)
+	_, err = natsconf.Tenant(dir, "acme", time.Now())
+	require.NoError(t, err)
+	secrets := map[string]string{}
+	for name, text := range tree(t, dir) {
+		if strings.Contains(text, "PRIVATE KEY") || strings.HasPrefix(text, "SU") {
+			secrets[name] = strings.TrimSpace(text)
+		}
+	}
+	for _, s := range r.Servers {
+		own := filepath.Join("servers", s.Name, "key.pem")
+		require.Contains(t, secrets, own)
+		for _, text := range tree(t, natsconf.ServerDir(dir, s.Name)) {
+			for name, secret := range secrets {
+				if name != own {
+					require.NotContains(t, text, secret, "%s has %s", s.Name, name)
+				}
+			}
+		}
+	}
+}
+
+// TestRemove ends a tenant's accounts: nothing of them is left, the others are as they were,
+// and who comes back under the name has other keys.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	_, err := natsconf.Remove(dir, "acme", now)
+	require.ErrorIs(t, err, natsconf.ErrNone)
+	_, err = natsconf.Init(dir, natsconf.Plan{}, now)
+	require.NoError(t, err)
+	before := tree(t, dir)
+	_, err = natsconf.Remove(dir, "acme", now)
+	require.ErrorContains(t, err, "no other has")
+	require.Equal(t, before, tree(t, dir))
+	for _, name := range []string{"zeta", "acme"} {
+		_, err = natsconf.Tenant(dir, name, now)
+		require.NoError(t, err)
+	}
+	with := tree(t, dir)
+	_, err = natsconf.Remove(dir, "acne", now)
+	require.ErrorContains(t, err, "those that have are acme, zeta")
+	require.Equal(t, with, tree(t, dir))
+
+	r, err := natsconf.Remove(dir, "acme", now)
+	require.NoError(t, err)
+	require.Equal(t, []string{natsconf.ObserverFile(r.Dir, "acme"), natsconf.AgentFile(r.Dir, "acme")}, r.Removed)
+	for name, text := range tree(t, dir) {
+		require.NotContains(t, name, "acme")
+		if strings.HasSuffix(name, ".conf") || strings.HasSuffix(name, ".json") {
+			require.NotContains(t, text, "acme", name)
+		}
+	}
+	require.Contains(t, tree(t, dir)["servers/n2/accounts.conf"], `"OBSERVER_zeta": {`)
+	_, err = natsconf.Tenant(dir, "acme", now)
+	require.NoError(t, err)
+	again := tree(t, dir)
+	require.NotEqual(t, with["credentials/tenants/acme.observer.nk"], again["credentials/tenants/acme.observer.nk"])
+	require.Equal(t, with["credentials/tenants/zeta.agent.nk"], again["credentials/tenants/zeta.agent.nk"])
+}
+
+// TestFoldersOfOthers are left as they are.
+func TestFoldersOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"servers/n1/key.pem", "credentials/worker.nk", "ca.pem", "ca.key"} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+		_, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
+		require.ErrorContains(t, err, "and no cluster.json")
+		require.Equal(t, map[string]string{name: "x"}, tree(t, dir))
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := natsconf.Init(file, natsconf.Plan{}, time.Now())
+	require.Error(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte("x"), 0o600))
+	_, err = natsconf.Init(dir, natsconf.Plan{}, time.Now())
+	require.NoError(t, err, "what has another name is in nobody's way")
+}
+
 func TestPlansThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]natsconf.Plan{
@@ -134,8 +223,10 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"at least 1 MiB":       {Store: 1},
 		"not an absolute path": {At: "etc/nats"},
 	} {
-		_, err := natsconf.Init(t.TempDir(), p, time.Now())
+		dir := t.TempDir()
+		_, err := natsconf.Init(dir, p, time.Now())
 		require.ErrorContains(t, err, want)
+		require.Empty(t, tree(t, dir))
 	}
 	for _, text := range []string{"", "n1", "n1=", "=h", "n1=h:x", "n1=h:0", "n1=h:1:2:3", "n 1=h", `n1=h"`, "n1=a/b"} {
 		_, err := natsconf.ParseServer(text)
@@ -155,7 +246,12 @@ func TestDamagedFilesAreNotReplaced(t *testing.T) {
 		_, err := natsconf.Init(dir, natsconf.Plan{}, time.Now())
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
+		require.NoError(t, os.Remove(filepath.Join(dir, "credentials", "egress.nk"))) // which would be made anew
+		before := tree(t, dir)
 		_, err = natsconf.Init(dir, natsconf.Plan{}, time.Now())
 		require.ErrorContains(t, err, want, name)
+		_, err = natsconf.Tenant(dir, "acme", time.Now())
+		require.ErrorContains(t, err, want, name)
+		require.Equal(t, before, tree(t, dir), "nothing was changed")
 	}
 }

@@ -38,6 +38,9 @@ type Config struct {
 	RoomOf map[int]int64
 	// StoreOf are the folders of servers that do not store under Dir.
 	StoreOf map[int]string
+	// Direct has the servers reach each other without links, which nothing can be done to
+	// and which take no time of the test's process.
+	Direct bool
 	// Environ is added to the environment of a server.
 	Environ func(i int) []string
 }
@@ -99,7 +102,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	}
 	for i := range Size {
 		for j := range Size {
-			if i == j {
+			if i == j || cfg.Direct {
 				continue
 			}
 			if c.routes[i][j], err = NewLink(ctx, c.ports[j]); err != nil {

@@ -88,6 +88,13 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
+// PID is the process's, as long as it runs.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}
+
 // Kill ends the process at once and waits for it.
 func (s *Server) Kill() {
 	s.mu.Lock()
@@ -133,6 +140,8 @@ type State struct {
 	Leaders map[string]string
 	// Behind are the groups that lack a leader, or have a follower that is not up to date.
 	Behind []string
+	// Now is the time by the server's clock.
+	Now time.Time
 }
 
 // errSilent is a server that does not say.
@@ -161,6 +170,7 @@ func (s *Server) State(ctx context.Context) (State, error) {
 
 // jsz is the part of a server's report that is read.
 type jsz struct {
+	Now  time.Time `json:"now"`
 	Meta struct {
 		Leader string `json:"leader"`
 	} `json:"meta_cluster"`
@@ -187,7 +197,7 @@ type group struct {
 
 // state is what a server may say: of followers its leader alone knows.
 func (d jsz) state(of string) State {
-	s := State{Leader: d.Meta.Leader, Leaders: map[string]string{}}
+	s := State{Leader: d.Meta.Leader, Leaders: map[string]string{}, Now: d.Now}
 	note := func(name string, g group) {
 		s.Leaders[name] = g.Leader
 		behind := g.Leader == ""
@@ -213,7 +223,11 @@ func (d jsz) state(of string) State {
 func (c *Cluster) settings(i int) string {
 	var routes []string
 	for j := range c.Servers {
-		if j != i {
+		switch {
+		case j == i:
+		case c.config.Direct:
+			routes = append(routes, "nats://"+c.ports[j])
+		default:
 			routes = append(routes, "nats://"+c.routes[i][j].Addr())
 		}
 	}

@@ -24,7 +24,7 @@ var (
 
 // Body is what is asked for by an order.
 func (c *Crowd) Body(o Order) string {
-	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/plain/" + o.Name, "body": map[string]string{"of": o.Name}}
+	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/" + c.cfg.Under + "/" + o.Name, "body": map[string]string{"of": o.Name}}
 	doc := map[string]any{"type": "Http", "request_id": o.Name, "args": args}
 	switch o.Class {
 	case Get:
@@ -67,7 +67,7 @@ func (c *Crowd) ask(ctx context.Context, o Order, async bool) (history.Asked, er
 }
 
 func (c *Crowd) askAt(ctx context.Context, base string, o Order, async bool) (history.Asked, error) {
-	a := history.Asked{Tenant: Tenant, Name: o.Name, Answer: history.Unheard}
+	a := history.Asked{Tenant: c.cfg.Tenant, Name: o.Name, Answer: history.Unheard}
 	if base == "" {
 		return a, errNowhere
 	}
@@ -78,8 +78,12 @@ func (c *Crowd) askAt(ctx context.Context, base string, o Order, async bool) (hi
 		return a, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	c.show(req)
 	if async {
 		req.Header.Set("Prefer", "respond-async")
+	}
+	if o.Line != "" {
+		req.Header.Set(schemas.HeaderOrderingKey, o.Line)
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
@@ -91,6 +95,13 @@ func (c *Crowd) askAt(ctx context.Context, base string, o Order, async bool) (hi
 		return a, err
 	}
 	return a, heard(&a, resp, data)
+}
+
+// show adds the token to a request.
+func (c *Crowd) show(req *http.Request) {
+	if c.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
+	}
 }
 
 // heard reads an answer.
@@ -142,7 +153,7 @@ func outcome(v schemas.Variant) schemas.Outcome {
 // Watch reads an action's events from the beginning until it is told that there are no
 // more, going on behind the last one, wherever it may, whenever its stream breaks.
 func (c *Crowd) Watch(ctx context.Context, id string) {
-	w := &history.Watched{Tenant: Tenant, ID: id}
+	w := &history.Watched{Tenant: c.cfg.Tenant, ID: id}
 	c.note(func() { c.watched = append(c.watched, w) })
 	c.wg.Go(func() {
 		for !w.Ended {
@@ -169,6 +180,7 @@ func (c *Crowd) read(ctx context.Context, w *history.Watched) error {
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
+	c.show(req)
 	if n := len(w.IDs); n > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatUint(w.IDs[n-1], 10))
 	}

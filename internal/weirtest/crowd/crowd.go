@@ -4,6 +4,7 @@
 package crowd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,11 @@ type Config struct {
 	Patience time.Duration
 	// Only are the classes; default all.
 	Only []string
+	// Under is the part of the target that is called, but by calls with a key; default plain.
+	Under string
+	// Tenant is whose actions they are, default that of the constant, and Token what the
+	// clients show, where Weir asks for one.
+	Tenant, Token string
 }
 
 // Counts are what a crowd was told so far.
@@ -86,6 +92,7 @@ func New(cfg Config) *Crowd {
 	if len(cfg.Only) == 0 {
 		cfg.Only = Classes()
 	}
+	cfg.Under, cfg.Tenant = cmp.Or(cfg.Under, "plain"), cmp.Or(cfg.Tenant, Tenant)
 	return &Crowd{cfg: cfg, changed: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.Clients}}}
 }
 
@@ -149,7 +156,10 @@ func (c *Crowd) Fill(run *history.Run) {
 	for _, w := range c.watched {
 		run.Watched = append(run.Watched, *w)
 	}
-	run.Hits = append(run.Hits, c.cfg.Target.Hits(c.cfg.Name+"-")...)
+	for _, h := range c.cfg.Target.Hits(c.cfg.Name + "-") {
+		h.Tenant = c.cfg.Tenant
+		run.Hits = append(run.Hits, h)
+	}
 }
 
 // Order is one thing that is to be done once.
@@ -157,6 +167,8 @@ type Order struct {
 	Name, Class string
 	// Async asks for it with respond-async first, and Watch follows its events.
 	Async, Watch bool
+	// Line is its ordering key; empty: it has none.
+	Line string
 }
 
 // Order is one with the class of a name of its own.

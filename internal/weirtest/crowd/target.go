@@ -28,11 +28,13 @@ type Target struct {
 	held  string        // names that hold this are not answered, "" none
 	free  chan struct{} // closed when they are
 	heard chan string   // the names that are held, as they come
+	now   map[string]int
+	most  map[string]int
 }
 
 // NewTarget starts one that answers at once.
 func NewTarget() *Target {
-	t := &Target{free: make(chan struct{}), heard: make(chan string, 4096)}
+	t := &Target{free: make(chan struct{}), heard: make(chan string, 4096), now: map[string]int{}, most: map[string]int{}}
 	t.Server = httptest.NewServer(t)
 	return t
 }
@@ -71,8 +73,29 @@ func (t *Target) Hits(prefix string) []history.Hit {
 	return slices.DeleteFunc(slices.Clone(t.hits), func(h history.Hit) bool { return !strings.HasPrefix(h.Mark, prefix) })
 }
 
+// Most is how many requests to a part of it were under way at a time, at most.
+func (t *Target) Most(part string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.most[part]
+}
+
+// enter counts a request for as long as it is under way.
+func (t *Target) enter(part string) (leave func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now[part]++
+	t.most[part] = max(t.most[part], t.now[part])
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.now[part]--
+	}
+}
+
 // ServeHTTP is one request. Its name is the last part of its path.
 func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer t.enter(strings.Trim(path.Dir(r.URL.Path), "/"))()
 	h := history.Hit{Tenant: Tenant, Mark: path.Base(r.URL.Path), Method: r.Method, Key: r.Header.Get("Idempotency-Key")}
 	sum := sha256.New()
 	_, err := io.Copy(sum, r.Body)

@@ -84,7 +84,7 @@ func (c *checker) complete(a *Action, s schemas.Settled, stored map[string]time.
 		switch at, ok := stored[a.ID+"."+what]; {
 		case !ok:
 			c.breach("I6", a.Tenant, a.ID, "it ended %s without the record %s", s.Outcome, what)
-		case at.After(end):
+		case at.Sub(end) > c.bounds.Skew:
 			c.breach("I6", a.Tenant, a.ID, "the record %s was stored %s after the end", what, at.Sub(end))
 		}
 	}

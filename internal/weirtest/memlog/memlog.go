@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -204,16 +205,39 @@ func (l *Log) Range(ctx context.Context, stream, filter string, from uint64, lim
 	return out, nil
 }
 
-// Next is the first message under filter from a sequence on.
-func (l *Log) Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error) {
-	all, err := l.Range(ctx, stream, filter, from, 1)
-	if err == nil && len(all) == 0 {
-		err = fault.ErrNotFound
-	}
-	if err != nil {
+// Next is the first message under filter from a sequence on. It is not late.
+func (l *Log) Next(ctx context.Context, stream, filter string, from uint64) (found schemas.Record, err error) {
+	if err := l.readable(ctx); err != nil {
 		return schemas.Record{}, err
 	}
-	return all[0], nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err = fault.ErrNotFound
+	if s := l.streams[stream]; s != nil {
+		s.each(filter, func(r schemas.Record) bool {
+			if r.Seq >= from {
+				found, err = r, nil
+			}
+			return err != nil
+		})
+	}
+	return found, err
+}
+
+// Remove deletes one message of the stream of tickets; that it is not there is no error.
+func (l *Log) Remove(ctx context.Context, stream string, seq uint64) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
+	}
+	if stream != schemas.TicketStream {
+		return ErrNoStream // the others let nothing be deleted
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.streams[stream]; s != nil {
+		s.records = slices.DeleteFunc(slices.Clone(s.records), func(r schemas.Record) bool { return r.Seq == seq })
+	}
+	return nil
 }
 
 // Page is Range that ends early, behind the record that makes it as large as size.
@@ -322,6 +346,8 @@ func streamOf(subject string) (string, error) {
 			return schemas.EvidenceStream, nil
 		case "dead":
 			return schemas.DeadStream, nil
+		case "ticket":
+			return schemas.TicketStream, nil
 		}
 	}
 	return "", ErrNoStream

@@ -19,22 +19,6 @@ func page(component string, item object) object {
 	}
 }
 
-func listActions() object {
-	return object{
-		"operationId": "listActions",
-		"summary":     "List actions, newest first",
-		"tags":        []any{"actions"},
-		"parameters": []any{
-			query("kind", "Only actions of this kind.", schema("Kind")), query("status", "Only actions with this status.", schema("Status")),
-			parameter("Limit"), parameter("Cursor"),
-		},
-		"responses": responses(object{"200": page("PageOfActionEntry", object{
-			"id": actionID, "kind": "http", "status": "succeeded", "class": "safe", "created": moment, "deadline": later,
-			"url": "/v1/actions/" + actionID, "events_url": "/v1/actions/" + actionID + "/events",
-		})}, readers()...),
-	}
-}
-
 func showAction() object {
 	decision := object{"allowed": true, "entry": "orders", "version": "9a1f0c44"}
 	return object{
@@ -51,6 +35,21 @@ func showAction() object {
 				}},
 				"decision": decision, "events_url": "/v1/actions/" + actionID + "/events",
 				"result": object{"status": 201, "headers": []any{}, "body": object{"id": "o-1"}},
+			})}),
+		}}, readers("NotFound", "Gone")...),
+	}
+}
+
+func showPayload() object {
+	return object{
+		"operationId": "showPayload",
+		"summary":     "See what an action asks for",
+		"description": "Of the kinds http, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
+		"tags":        []any{"actions"},
+		"responses": responses(object{"200": object{
+			"description": "The payload, as it lies on the log.",
+			"content": content(schema("ActionPayload"), object{"call": example("A call", object{
+				"id": actionID, "kind": "http", "payload": object{"method": "GET", "url": "https://api.example.com/v1/orders"},
 			})}),
 		}}, readers("NotFound", "Gone")...),
 	}

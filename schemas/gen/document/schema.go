@@ -82,7 +82,9 @@ func published() []public {
 		one("receipt", "A receipt: what was accepted, and where to look for it", reflect.TypeFor[schemas.Receipt]()),
 		one("problem", "An error of every other route", reflect.TypeFor[schemas.Problem]()),
 		one("action", "Where an action stands", reflect.TypeFor[schemas.ActionView]()),
-		one("action.page", "A page of actions", reflect.TypeFor[schemas.Page[schemas.ActionEntry]]()),
+		one("action.page", "A page of actions", reflect.TypeFor[schemas.ActionPage]()),
+		one("stats", "The answer of GET /v1/stats", reflect.TypeFor[schemas.Stats]()),
+		one("action.payload", "What an action asks for", reflect.TypeFor[schemas.ActionPayload]()),
 		one("action.status", "The answer of a cancel and a resolve", reflect.TypeFor[schemas.ActionStatus]()),
 		one("event", "An event of an action, as its owner sees it", reflect.TypeFor[schemas.EventView]()),
 		one("event.page", "A page of events", reflect.TypeFor[schemas.Page[schemas.EventView]]()),
@@ -95,6 +97,7 @@ func published() []public {
 		one("policy", "The answer of GET /v1/policy", reflect.TypeFor[schemas.PolicyView]()),
 		one("explain.request", "The body of POST /v1/policy/explain", reflect.TypeFor[schemas.ExplainRequest]()),
 		one("explanation", "The answer of POST /v1/policy/explain", reflect.TypeFor[schemas.Explanation]()),
+		one("reload.request", "The body of POST /v1/policy/reload", reflect.TypeFor[schemas.ReloadRequest]()),
 		one("reload", "The answer of POST /v1/policy/reload", reflect.TypeFor[schemas.Reload]()),
 		one("token.request", "The body of POST /v1/tokens", reflect.TypeFor[schemas.TokenRequest]()),
 		one("token.new", "The answer of POST /v1/tokens", reflect.TypeFor[schemas.NewToken]()),
@@ -198,8 +201,12 @@ func typeName(t reflect.Type) string {
 	return name + "Of" + argument[strings.LastIndexByte(argument, '.')+1:]
 }
 
-// word refers to a closed vocabulary.
+// word refers to a closed vocabulary, and knows of numbers that may be missing.
 func word(t reflect.Type) *jsonschema.Schema {
+	if t == reflect.TypeFor[schemas.Latencies]() {
+		number, null := &jsonschema.Schema{Type: "number"}, &jsonschema.Schema{Type: "null"}
+		return &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{number, null}}}
+	}
 	if _, closed := words()[t.Name()]; closed && t.PkgPath() == "weir/schemas" && t.Kind() == reflect.String {
 		return &jsonschema.Schema{Ref: "#/$defs/" + t.Name()}
 	}
@@ -222,6 +229,7 @@ func words() map[string][]string {
 		}),
 		"RepoMode": texts([]schemas.RepoMode{schemas.RepoHosted, schemas.RepoProxy}),
 		"Class":    texts([]schemas.Class{schemas.ClassSafe, schemas.ClassIdempotent, schemas.ClassKeyed, schemas.ClassOnce}),
+		"Priority": texts([]schemas.Priority{schemas.PriorityHigh, schemas.PriorityNormal}),
 		"Durability": texts([]schemas.Durability{
 			schemas.DurabilityDisk, schemas.DurabilityProcess, schemas.DurabilityReplicated,
 		}),

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// bar shows a person how far something has come. On anything but a terminal it shows
+// nothing.
+type bar struct {
+	out         io.Writer
+	what        string
+	total, done int
+	drawn       time.Time
+	shows       bool
+}
+
+// The width of a bar, and how often it is drawn at most.
+const (
+	barWidth = 30
+	barEvery = 100 * time.Millisecond
+)
+
+func newBar(out io.Writer, what string, total int) *bar {
+	return &bar{out: out, what: what, total: total, shows: total > 0 && terminal(out)}
+}
+
+// add counts more of it as done.
+func (b *bar) add(n int) {
+	b.done += n
+	if b.shows && (time.Since(b.drawn) >= barEvery || b.done == b.total) {
+		b.drawn = time.Now()
+		fmt.Fprint(b.out, "\r"+barText(b.what, b.done, b.total)+"\x1b[K")
+	}
+}
+
+// end leaves the line to others.
+func (b *bar) end() {
+	if b.shows && !b.drawn.IsZero() {
+		fmt.Fprintln(b.out)
+	}
+}
+
+func barText(what string, done, total int) string {
+	full := min(barWidth*done/max(total, 1), barWidth)
+	return fmt.Sprintf("%s [%s%s] %d/%d", what, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done, total)
+}

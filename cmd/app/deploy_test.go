@@ -1,0 +1,189 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/natsconf"
+	"weir/internal/config"
+)
+
+const deploy = "../../deploy"
+
+// composed is what is read of a service of a compose file.
+type composed struct {
+	Image       string            `json:"image"`
+	User        string            `json:"user"`
+	Command     []string          `json:"command"`
+	ReadOnly    bool              `json:"read_only"`
+	CapDrop     []string          `json:"cap_drop"`
+	SecurityOpt []string          `json:"security_opt"`
+	Volumes     []string          `json:"volumes"`
+	Ports       []string          `json:"ports"`
+	Environment map[string]string `json:"environment"`
+	Profiles    []string          `json:"profiles"`
+	Build       struct {
+		Target string `json:"target"`
+	} `json:"build"`
+	Deploy struct {
+		Replicas int `json:"replicas"`
+	} `json:"deploy"`
+	HealthCheck struct {
+		Test    []string `json:"test"`
+		Disable bool     `json:"disable"`
+	} `json:"healthcheck"`
+}
+
+// mounts are a service's volumes by where they are seen, each with its source and ro or rw.
+func (c composed) mounts() map[string][2]string {
+	all := map[string][2]string{}
+	for _, v := range c.Volumes {
+		parts := append(strings.Split(v, ":"), "rw")
+		all[parts[1]] = [2]string{parts[0], parts[2]}
+	}
+	return all
+}
+
+func readCompose(t *testing.T, name string) map[string]composed {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(deploy, name))
+	require.NoError(t, err)
+	var doc map[string]any
+	require.NoError(t, yaml.Unmarshal(raw, &doc))
+	asJSON, err := json.Marshal(doc)
+	require.NoError(t, err)
+	var file struct {
+		Services map[string]composed `json:"services"`
+	}
+	require.NoError(t, json.Unmarshal(asJSON, &file))
+	return file.Services
+}
+
+// initialized runs the `weir nats init` of the cluster's README in a copy of its folder, and
+// returns that and what is planned there.
+func initialized(t *testing.T) (dir string, plan natsconf.Plan) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(deploy, "cluster"))))
+	raw, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^ +\./weir nats (init .*)$`).FindStringSubmatch(string(raw))
+	require.NotNil(t, line)
+	code, _, errs := runNATS(t, strings.Fields(strings.Replace(line[1], "deploy/cluster", dir, 1))...)
+	require.Equal(t, exitOK, code, errs)
+	raw, err = os.ReadFile(filepath.Join(dir, "cluster.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &plan))
+	return dir, plan
+}
+
+// TestComposeFitsWhatInitWrites: the cluster's compose file mounts what `weir nats init`
+// writes, each service what is its own, and the nodes look for the servers where they are.
+func TestComposeFitsWhatInitWrites(t *testing.T) {
+	t.Parallel()
+	services := readCompose(t, "compose.cluster.yaml")
+	dir, plan := initialized(t)
+	cfg, err := config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, plan.Partitions, cfg.Log.Partitions)
+	require.Equal(t, len(plan.Servers), cfg.Log.Replicas)
+	written := func(source string) string { return strings.Replace(source, "./cluster", dir, 1) }
+
+	var urls []string
+	for _, s := range plan.Servers {
+		urls = append(urls, s.URL())
+		service, ok := services[s.Host]
+		require.True(t, ok, s.Host)
+		assert.Equal(t, []string{"--config", plan.At + "/nats.conf"}, service.Command, s.Host)
+		mount := service.mounts()
+		require.Len(t, mount, 1, "a server sees its own folder, and no other's")
+		assert.Equal(t, "rw", mount[plan.At][1], "the log lies there too")
+		assert.Equal(t, natsconf.ServerDir(dir, s.Name), written(mount[plan.At][0]))
+		assert.FileExists(t, filepath.Join(written(mount[plan.At][0]), "nats.conf"))
+		assert.Contains(t, service.HealthCheck.Test, strconv.Itoa(s.Port))
+	}
+	require.Equal(t, strings.Join(urls, ","), cfg.NATS.URL)
+
+	_, port, err := net.SplitHostPort(cfg.Listen)
+	require.NoError(t, err)
+	for name, role := range map[string]string{"provision": "provisioner", "ingress": "ingress", "worker": "worker", "egress": "egress"} {
+		service, mount := services[name], services[name].mounts()
+		for target, source := range map[string]string{
+			service.Environment["WEIR_CONFIG"]: filepath.Join(dir, "weir.yaml"),
+			cfg.NATS.Creds:                     natsconf.CredentialsFile(dir, role),
+			cfg.NATS.TLS.CA:                    natsconf.CAFile(dir),
+		} {
+			require.Contains(t, mount, target, name)
+			assert.Equal(t, source, written(mount[target][0]), name)
+			assert.FileExists(t, source)
+			assert.Equal(t, "ro", mount[target][1], name)
+		}
+		file, makes := service.Environment["WEIR_AUTH_ADMIN_TOKEN_FILE"]
+		assert.Equal(t, name == "ingress", makes, name)
+		if makes {
+			require.Contains(t, mount, filepath.Dir(file))
+			assert.Equal(t, "rw", mount[filepath.Dir(file)][1])
+		} else {
+			assert.Len(t, mount, 3, "%s sees nothing else", name)
+		}
+		for _, p := range service.Ports {
+			assert.Regexp(t, `^127\.0\.0\.1:\d+-\d+:`+port+`$`, p, name)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(deploy, "prometheus", "prometheus.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "{names: [ingress, worker, egress], type: A, port: "+port+"}")
+}
+
+// TestComposeGivesNoRights: nothing runs as root, writes to its image or goes unwatched, and
+// the NATS servers are of the version that the tests run.
+func TestComposeGivesNoRights(t *testing.T) {
+	t.Parallel()
+	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	require.NoError(t, err)
+	server := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(string(mod))
+	require.NotNil(t, server)
+	docker, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
+	require.NoError(t, err)
+	for _, file := range []string{"compose.yaml", "compose.cluster.yaml"} {
+		services := readCompose(t, file)
+		require.NotEmpty(t, services)
+		for _, name := range slices.Sorted(maps.Keys(services)) {
+			s := services[name]
+			assert.True(t, s.ReadOnly, name)
+			assert.Equal(t, []string{"ALL"}, s.CapDrop, name)
+			assert.Equal(t, []string{"no-new-privileges:true"}, s.SecurityOpt, name)
+			assert.NotRegexp(t, `^(0|root)|:-0`, s.User, name)
+			switch {
+			case strings.HasPrefix(s.Image, "nats:"):
+				assert.Equal(t, "nats:"+server[1]+"-alpine", s.Image)
+				assert.NotEmpty(t, s.HealthCheck.Test, name)
+			case strings.HasPrefix(s.Image, "weir"):
+				stage := s.Build.Target
+				if stage == "" {
+					stage = "full"
+				}
+				_, text, ok := strings.Cut(string(docker), " AS "+stage+"\n")
+				require.True(t, ok, stage)
+				text, _, _ = strings.Cut(text, "\nFROM ")
+				assert.Contains(t, text, "HEALTHCHECK", name)
+				assert.Contains(t, text, "USER 10001", name)
+				assert.Equal(t, name == "provision", s.HealthCheck.Disable, "%s ends, the others are watched", name)
+			default:
+				assert.Equal(t, []string{"watch"}, s.Profiles, "%s is nobody's who has not asked for it", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+const (
+	// calling is how long a node that asks all others listens for who is there.
+	calling = 2 * time.Second
+	// telling is how long it waits for those to have done what they were asked: as long as
+	// a reload may take, and a little.
+	telling = settleTimeout + 2*time.Second
+)
+
+// policyWord is what a node says on the way: first that it is there, then what it did.
+type policyWord struct {
+	schemas.NodeReload
+	Done bool `json:"done"`
+}
+
+// hearReloads has the node read its configuration again whenever somebody asks all nodes
+// of the log to.
+func (a *App) hearReloads(ctx context.Context) error {
+	if a.cfg.Embedded() {
+		return nil // there is no other node
+	}
+	ctx = context.WithoutCancel(ctx)
+	word := policyWord{NodeReload: schemas.NodeReload{Node: a.worker, Role: a.role.String()}}
+	var under sync.WaitGroup
+	forget, err := a.broker.Listen(schemas.PolicyLookRoot+".*", func(subject string, _ []byte) {
+		ask := strings.TrimPrefix(subject, schemas.PolicyLookRoot+".")
+		a.tellPolicy(ask, word)
+		// Who asks meanwhile must hear at once that this node is there.
+		under.Go(func() { a.obey(ctx, ask, word) })
+	})
+	if err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { forget(); under.Wait(); return nil })
+	return nil
+}
+
+// obey reloads, and tells whoever asks for it.
+func (a *App) obey(ctx context.Context, ask string, word policyWord) {
+	done, err := a.Reload(ctx)
+	word.Done, word.Version, word.Previous, word.Changed = true, done.Version, done.Previous, done.Changed
+	if err != nil {
+		word.Version, word.Error = a.policy.Load().Version(), publicText(err)
+	}
+	a.tellPolicy(ask, word)
+}
+
+func publicText(err error) string {
+	if public, ok := errors.AsType[*fault.Error](err); ok {
+		return public.Message
+	}
+	return "the reload failed"
+}
+
+// tellPolicy says a word to whoever has asked. One that is lost is missed there.
+func (a *App) tellPolicy(ask string, word policyWord) {
+	if data, err := json.Marshal(word); err == nil {
+		_ = a.broker.Nudge(schemas.PolicyToldRoot+"."+ask, data)
+	}
+}
+
+// ReloadAll has every node of the log reload, this one among them, and says what became of
+// each that was heard of. A node that cannot be reached is not among them. The error is a
+// public one.
+func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
+	if a.cfg.Embedded() {
+		done, err := a.Reload(ctx)
+		done.Nodes = []schemas.NodeReload{{Node: a.worker, Role: a.role.String(), Version: done.Version, Previous: done.Previous, Changed: done.Changed}}
+		return done, err
+	}
+	ask, words := rand.Text(), make(chan policyWord)
+	over, end := context.WithCancel(ctx)
+	defer end()
+	forget, err := a.broker.Listen(schemas.PolicyToldRoot+"."+ask, func(_ string, data []byte) {
+		var w policyWord
+		if json.Unmarshal(data, &w) != nil {
+			return
+		}
+		select {
+		case words <- w:
+		case <-over.Done():
+		}
+	})
+	if err != nil {
+		return schemas.Reload{}, unasked(err)
+	}
+	defer forget()
+	if err := a.broker.Nudge(schemas.PolicyLookRoot+"."+ask, nil); err != nil {
+		return schemas.Reload{}, unasked(err)
+	}
+	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version(), Nodes: gather(ctx, words)}
+	own := slices.IndexFunc(done.Nodes, func(n schemas.NodeReload) bool { return n.Node == a.worker })
+	if own < 0 { // not even this node has heard it, so nothing went out
+		return schemas.Reload{}, unasked(errors.New("no word of this node itself"))
+	}
+	n := done.Nodes[own]
+	done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed
+	return done, nil
+}
+
+func unasked(err error) error {
+	return &fault.Error{Code: schemas.Unavailable, Message: "the other nodes could not be asked; try again", Cause: err}
+}
+
+// gather listens for who is there, and waits for what each has done.
+func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
+	found := map[string]policyWord{}
+	called, told := time.NewTimer(calling), time.NewTimer(telling)
+	defer called.Stop()
+	defer told.Stop()
+	for listening, waiting := true, true; waiting && (listening || undone(found)); {
+		select {
+		case w := <-words:
+			if !found[w.Node].Done {
+				found[w.Node] = w
+			}
+		case <-called.C:
+			listening = false
+		case <-told.C:
+			waiting = false
+		case <-ctx.Done():
+			waiting = false
+		}
+	}
+	nodes := make([]schemas.NodeReload, 0, len(found))
+	for _, w := range found {
+		if !w.Done {
+			w.Error = "it has not said in time what it did"
+		}
+		nodes = append(nodes, w.NodeReload)
+	}
+	slices.SortFunc(nodes, func(a, b schemas.NodeReload) int {
+		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.Node, b.Node))
+	})
+	return nodes
+}
+
+func undone(found map[string]policyWord) bool {
+	for _, w := range found {
+		if !w.Done {
+			return true
+		}
+	}
+	return false
+}

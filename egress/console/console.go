@@ -1,0 +1,125 @@
+// Package console serves the console: pages that show what is being done and act on it, by
+// the same routes that everybody else has. They are built from ui and linked in as they
+// are; there is nothing else to fetch.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Index is the page itself.
+const Index = "index.html"
+
+//go:embed dist
+var dist embed.FS
+
+// policy lets the page load what lies beside it and talk to this node, and nothing else;
+// nobody may frame it, and nothing that is written into it runs.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+// Console serves the files.
+type Console struct {
+	files func() map[string]file
+}
+
+type file struct {
+	media          string
+	plain, gzipped []byte
+}
+
+// New returns it. Files are read and compressed when the first is asked for.
+func New() *Console { return &Console{files: sync.OnceValue(load)} }
+
+// load reads what was linked in; that cannot fail.
+func load() map[string]file {
+	files := map[string]file{}
+	_ = fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		body, err := dist.ReadFile(name)
+		if err == nil {
+			files[strings.TrimPrefix(name, "dist/")] = file{media: media(name), plain: body, gzipped: compress(body)}
+		}
+		return err
+	})
+	return files
+}
+
+// media does not ask the machine, which may have words of its own for it.
+func media(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	case ".html":
+		return "text/html; charset=utf-8"
+	default:
+		return "application/octet-stream"
+	}
+}
+
+func compress(body []byte) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails on an unknown level only
+	_, _ = w.Write(body)                                  // to a buffer: cannot fail
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// Serve answers with a file; ok is false where there is none, and then nothing was written.
+// The name of each but the index changes with its content, so they may be kept for good.
+func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) (ok bool) {
+	f, ok := c.files()[name]
+	if !ok {
+		return false
+	}
+	h := w.Header()
+	h.Set("Content-Type", f.media)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	if name == Index {
+		h.Set("Cache-Control", "no-cache")
+	}
+	h.Set("Vary", "Accept-Encoding")
+	body := f.plain
+	if gzips(r.Header.Get("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		body = f.gzipped
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client is gone if this fails
+	}
+	return true
+}
+
+// gzips reports whether a client takes gzip, by name.
+func gzips(accept string) bool {
+	for item := range strings.SplitSeq(accept, ",") {
+		coding, weight, weighed := strings.Cut(item, ";")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			q := strings.TrimPrefix(strings.TrimSpace(weight), "q=")
+			return !weighed || strings.Trim(q, "0.") != ""
+		}
+	}
+	return false
+}

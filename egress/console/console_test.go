@@ -1,0 +1,105 @@
+package console_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/console"
+)
+
+func get(t *testing.T, name string, header ...string) *http.Response {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/console/", nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	require.True(t, console.New().Serve(w, r, name), name)
+	return w.Result()
+}
+
+func text(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return string(data)
+}
+
+// TestThePageLoadsOnlyWhatLiesBesideIt: every file that the index names is there, and it names no other place.
+func TestThePageLoadsOnlyWhatLiesBesideIt(t *testing.T) {
+	t.Parallel()
+	index := text(t, get(t, console.Index)) //nolint:bodyclose // text closes it
+	names := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(index, -1)
+	require.GreaterOrEqual(t, len(names), 3, "a script, its styles and an icon")
+	for _, n := range names {
+		name, ok := strings.CutPrefix(n[1], "/console/")
+		require.True(t, ok, n[1])
+		resp := get(t, name)
+		require.NotEmpty(t, text(t, resp))
+		require.NotEqual(t, "application/octet-stream", resp.Header.Get("Content-Type"), name)
+		require.Contains(t, resp.Header.Get("Cache-Control"), "immutable", name)
+	}
+	require.NotRegexp(t, `<script>|<style|style=| on[a-z]+=`, index, "the policy would keep it from working")
+}
+
+func TestHeadersOfThePage(t *testing.T) {
+	t.Parallel()
+	resp := get(t, console.Index)
+	require.NotEmpty(t, text(t, resp))
+	h := resp.Header
+	policy := h.Get("Content-Security-Policy")
+	require.Contains(t, policy, "default-src 'none'")
+	require.Contains(t, policy, "frame-ancestors 'none'")
+	require.NotContains(t, policy, "unsafe")
+	require.NotContains(t, policy, "http")
+	require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
+	require.Equal(t, "no-referrer", h.Get("Referrer-Policy"))
+	require.Equal(t, "same-origin", h.Get("Cross-Origin-Opener-Policy"))
+	require.Equal(t, "DENY", h.Get("X-Frame-Options"))
+	require.Equal(t, "no-cache", h.Get("Cache-Control"))
+	require.Equal(t, "text/html; charset=utf-8", h.Get("Content-Type"))
+}
+
+func TestCompressedIsTheSame(t *testing.T) {
+	t.Parallel()
+	plain := text(t, get(t, console.Index)) //nolint:bodyclose // text closes it
+	for accept, want := range map[string]bool{
+		"gzip": true, "br, gzip;q=0.8": true, "GZIP": true, "gzip;q=1": true,
+		"": false, "br": false, "gzip;q=0": false, "gzip; q=0.000": false, "identity": false, "xgzip": false,
+	} {
+		resp := get(t, console.Index, "Accept-Encoding", accept)
+		require.Equal(t, "Accept-Encoding", resp.Header.Get("Vary"))
+		body := text(t, resp)
+		require.Equal(t, want, resp.Header.Get("Content-Encoding") == "gzip", accept)
+		if want {
+			r, err := gzip.NewReader(bytes.NewReader([]byte(body)))
+			require.NoError(t, err)
+			data, err := io.ReadAll(r)
+			require.NoError(t, err)
+			body = string(data)
+		}
+		require.Equal(t, plain, body)
+	}
+}
+
+func TestOtherNamesAreNone(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "assets", "assets/", "../console.go", "assets/../index.html", "index.htm", "dist/index.html"} {
+		w := httptest.NewRecorder()
+		require.False(t, console.New().Serve(w, httptest.NewRequest(http.MethodGet, "/", nil), name), name)
+		require.Empty(t, w.Header())
+	}
+	w := httptest.NewRecorder()
+	require.True(t, console.New().Serve(w, httptest.NewRequest(http.MethodHead, "/", nil), console.Index))
+	require.Zero(t, w.Body.Len())
+	require.NotEmpty(t, w.Header().Get("Content-Length"))
+}

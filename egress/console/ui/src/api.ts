@@ -1,0 +1,96 @@
+// Every request goes to this origin, and says that it comes of a page of the console: without
+// that header the cookie counts for nothing.
+import type { Page, Problem } from "./types";
+
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** What is told when the node could not be reached at all. */
+export const unreachable = "DISCONNECTED";
+
+type Listener = () => void;
+const signedOut = new Set<Listener>();
+
+/** Calls back when an answer says that nobody is signed in any more. */
+export function onSignedOut(f: Listener): () => void {
+  signedOut.add(f);
+  return () => signedOut.delete(f);
+}
+
+export function headers(more: Record<string, string> = {}): Record<string, string> {
+  return { "Weir-Console": "1", Accept: "application/json", ...more };
+}
+
+export async function request<T>(method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {}): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers: headers(body === undefined ? more : { "Content-Type": "application/json", ...more }),
+      body: body === undefined ? null : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
+      signal: signal ?? null,
+    });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new Refusal(0, unreachable, "The node cannot be reached. This page tries again by itself.");
+  }
+  return read<T>(answer);
+}
+
+export async function read<T>(answer: Response): Promise<T> {
+  if (answer.status === 204) return undefined as T;
+  const text = await answer.text();
+  let doc: unknown;
+  try {
+    doc = JSON.parse(text);
+  } catch {
+    throw new Refusal(answer.status, "UNREADABLE", `The answer (${answer.status}) could not be read.`);
+  }
+  if (answer.ok) return doc as T;
+  if (answer.status === 401) signedOut.forEach((f) => f());
+  const p = doc as Partial<Problem> & { error?: { code?: string; message?: string } };
+  throw new Refusal(answer.status, p.code ?? p.error?.code ?? "UNKNOWN", p.detail ?? p.error?.message ?? p.title ?? "Refused.");
+}
+
+export const get = <T>(path: string, signal?: AbortSignal) => request<T>("GET", path, undefined, signal);
+export const post = <T>(path: string, body?: unknown) => request<T>("POST", path, body);
+
+export function query(params: Record<string, string | number | undefined>): string {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== undefined && value !== "") q.set(name, String(value));
+  }
+  const text = q.toString();
+  return text && "?" + text;
+}
+
+/** Follows the pages of a list up to a bound. */
+export async function all<T>(path: string, params: Record<string, string | number | undefined>, most: number): Promise<T[]> {
+  const items: T[] = [];
+  let cursor: string | undefined;
+  do {
+    const page: Page<T> = await get(path + query({ ...params, cursor }));
+    items.push(...page.items);
+    cursor = page.next;
+  } while (cursor && items.length < most);
+  return items.slice(0, most);
+}
+
+let unique = 0;
+
+/** One operation on the traffic rules. */
+export async function rules<T>(operation: string, args: Record<string, unknown>): Promise<T> {
+  const id = `console-${crypto.getRandomValues(new Uint32Array(2)).join("-")}-${++unique}`;
+  const answer = await post<{ data: T }>("/v1/agent-api", { request_id: id, operation, args });
+  return answer.data;
+}

@@ -1,0 +1,127 @@
+import { useState } from "preact/hooks";
+import { Refusal, rules } from "../api";
+import { useCall, useLive } from "../live";
+import type { Rule, RulePage } from "../types";
+import { Badge, Dialog, Empty, Failure, Loading, Switch, Time } from "../ui";
+import { useMay } from "../who";
+import { LiveMark } from "./actions";
+import { Editor } from "./ruleedit";
+
+export function Rules() {
+  const live = useLive<RulePage>("/v1/rules?limit=1000", 2000);
+  const may = useMay("rules:write");
+  const { busy, error, call } = useCall();
+  const [edited, edit] = useState<{ rule: Rule | undefined; etag: string }>();
+  const [asked, ask] = useState(false);
+  const set = live.data;
+
+  const act = (operation: string, args: Record<string, unknown>) =>
+    call(async () => {
+      try {
+        await rules(operation, { ...args, if_match: set?.rules_etag });
+      } catch (cause) {
+        if (!(cause instanceof Refusal) || cause.code !== "ETAG_MISMATCH") throw cause;
+        throw new Refusal(cause.status, cause.code, "Somebody has changed the rules since this page read them. Look again, then decide anew.");
+      } finally {
+        live.again();
+      }
+    });
+
+  return (
+    <>
+      <div class="head">
+        <h1>Rules</h1>
+        <div class="row">
+          <LiveMark error={live.error} />
+          {set && (
+            <>
+              <span id="all-rules">{set.global_active ? "All rules are on" : "All rules are off"}</span>
+              <Switch on={set.global_active} label="All rules" disabled={!may || busy} onChange={() => (set.global_active ? ask(true) : void act("global.on", {}))} />
+            </>
+          )}
+          <button type="button" class="primary" disabled={!may || !set} onClick={() => edit({ rule: undefined, etag: set!.rules_etag })}>
+            New rule
+          </button>
+        </div>
+      </div>
+      {!may && <p class="dim">This token may look, and change nothing: writing needs the scope rules:write.</p>}
+      <Failure error={live.error} again={live.again} />
+      <Failure error={error} />
+      {!set ? (
+        live.loading && <Loading what="rules" />
+      ) : set.items.length === 0 ? (
+        <Empty title="No rules.">Rules mock, delay, redirect and change calls, to rehearse a run or to hold one back.</Empty>
+      ) : (
+        <table class={`rows ${set.global_active ? "" : "muted"}`}>
+          <thead>
+            <tr>
+              <th scope="col">On</th>
+              <th scope="col">Rule</th>
+              <th scope="col">Does</th>
+              <th scope="col">To</th>
+              <th scope="col" class="num">
+                Priority
+              </th>
+              <th scope="col">Group</th>
+              <th scope="col">Ends</th>
+            </tr>
+          </thead>
+          <tbody>
+            {set.items.map((r) => (
+              <tr key={r.id}>
+                <td>
+                  <Switch on={r.enabled} label={`Rule ${r.id}`} disabled={!may || busy} onChange={() => void act(r.enabled ? "rules.disable" : "rules.enable", { id: r.id })} />
+                </td>
+                <td>
+                  <button type="button" class="link mono" onClick={() => edit({ rule: r, etag: set.rules_etag })}>
+                    {r.id}
+                  </button>
+                  {r.name && <div class="dim">{r.name}</div>}
+                </td>
+                <td>
+                  <Badge word={r.type} as={r.type === "mock" ? "busy" : "plain"} />
+                </td>
+                <td class="wide mono">
+                  {r.match.method} {r.match.url_pattern}
+                  {r.scope && <div class="dim">only {Object.entries(r.scope).map(([k, v]) => `${k.replace("_", " ")} ${v}`).join(", ")}</div>}
+                </td>
+                <td class="num">{r.priority}</td>
+                <td>{r.group}</td>
+                <td class={r.expires_at ? "" : "none"}>{r.expires_at ? <Time at={r.expires_at} /> : <span class="dim">–</span>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {edited && (
+        <Editor
+          rule={edited.rule}
+          etag={edited.etag}
+          mayWrite={may}
+          onClose={(changed) => {
+            edit(undefined);
+            if (changed) live.again();
+          }}
+        />
+      )}
+      {asked && (
+        <Dialog title="Switch all rules off?" onClose={() => ask(false)}>
+          <p>Every call of this tenant goes where it asks to go, at once. What rules were mocking is then really sent.</p>
+          <footer>
+            <button
+              type="button"
+              class="danger"
+              disabled={busy}
+              onClick={() => {
+                ask(false);
+                void act("global.off", {});
+              }}
+            >
+              Switch off
+            </button>
+          </footer>
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,203 @@
+// The documents of Weir's routes, as far as the console shows them; /openapi.json has all.
+
+export interface Page<T> {
+  items: T[];
+  next?: string;
+}
+
+export interface Problem {
+  title: string;
+  status: number;
+  detail?: string;
+  code: string;
+  request_id?: string;
+  retryable?: boolean;
+}
+
+export interface Session {
+  mode: "open" | "tokens";
+  signed_in: boolean;
+  tenant?: string;
+  name?: string;
+  scopes?: string[];
+  expires_at?: string;
+}
+
+export interface ActionEntry {
+  id: string;
+  kind: string;
+  task_type?: string;
+  status: string;
+  class?: string;
+  created: string;
+  deadline?: string;
+  code?: string;
+  entry?: string;
+  duration_ms?: number;
+}
+
+export interface Decision {
+  allowed: boolean;
+  code?: string;
+  reason?: string;
+  entry?: string;
+  version: string;
+  shadow?: { allowed: boolean; code?: string; reason?: string; entry?: string };
+  traffic?: Traffic;
+}
+
+export interface Traffic {
+  rules_etag: string;
+  rules?: string[];
+  redirected?: string;
+  mocked?: string;
+  target?: string;
+  delay_ms?: number;
+}
+
+export interface Attempt {
+  step: number;
+  number: number;
+  hop?: number;
+  class?: string;
+  entry?: string;
+  done: boolean;
+  code?: string;
+  sent?: boolean;
+  status?: number;
+  duration_ms?: number;
+}
+
+export interface Waiting {
+  for: string;
+  until?: string;
+}
+
+export interface Action {
+  id: string;
+  kind: string;
+  task_type?: string;
+  status: string;
+  class?: string;
+  created: string;
+  deadline?: string;
+  not_before?: string;
+  settled?: string;
+  cancel_requested?: boolean;
+  waiting?: Waiting;
+  supersedes?: string;
+  attempts: Attempt[];
+  decision?: Decision;
+  code?: string;
+  message?: string;
+  result?: unknown;
+  resolution?: { effect: string; note?: string; by?: string };
+  resolve_url?: string;
+}
+
+export interface ActionEvent {
+  seq: number;
+  n: number;
+  type: string;
+  time: string;
+  action?: { class?: string; deadline: string; supersedes?: string };
+  attempt?: { step: number; number: number; hop?: number; class?: string; decision: Decision };
+  attempted?: {
+    step: number;
+    number: number;
+    hop?: number;
+    code?: string;
+    sent: boolean;
+    status?: number;
+    duration_ms: number;
+    retry_at?: string;
+    traffic?: Traffic;
+  };
+  waiting?: Waiting;
+  task?: { what: string; status: string; inquiry?: { question: string }; report?: { text?: string } };
+  data?: unknown;
+  settled?: { outcome: string; code?: string; message?: string; attempts: number };
+  resolution?: { effect: string; note?: string; by?: string };
+}
+
+export interface Evidence {
+  id: string;
+  time: string;
+  tenant: string;
+  action_id: string;
+  kind: string;
+  entry?: string;
+  code?: string;
+  payload: unknown;
+  policy_version?: string;
+  principal?: string;
+}
+
+export interface DeadLetter {
+  seq: number;
+  time: string;
+  kind: string;
+  action_id: string;
+  code: string;
+  reason: string;
+}
+
+export interface Rule {
+  id: string;
+  name?: string;
+  group: string;
+  type: string;
+  enabled: boolean;
+  priority: number;
+  match: { url_pattern: string; method: string; include_query: boolean };
+  action: Record<string, unknown>;
+  scope?: Record<string, string>;
+  expires_at?: string;
+}
+
+export interface RulePage extends Page<Rule> {
+  global_active: boolean;
+  rules_etag: string;
+}
+
+export interface Preview {
+  result: string;
+  method: string;
+  url: string;
+  delay_ms?: number;
+  mock?: { status: number; body?: unknown };
+  decision: Decision;
+  rules: { id: string; type: string; applies: boolean; reason?: string }[];
+}
+
+export interface PolicyEntry {
+  name: string;
+  url_prefix: string;
+  methods: string[];
+  network: string;
+  redirects: number;
+  headers?: string[];
+  query?: string[];
+  body?: string[];
+  mode: string;
+  agent?: boolean;
+}
+
+export interface Policy {
+  version: string;
+  since: string;
+  entries: PolicyEntry[];
+  allowed_hosts: string[];
+}
+
+export interface Explanation extends Decision {
+  check?: string;
+  remedy?: string;
+  class?: string;
+  entries: { entry: string; mode: string; fits: boolean; check?: string; reason?: string }[];
+}
+
+export interface ActionPage extends Page<ActionEntry> {
+  behind?: number;
+  count?: { total: number; by: Record<string, number> };
+}

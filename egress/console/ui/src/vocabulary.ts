@@ -1,0 +1,14 @@
+export const kinds = ["http", "plan", "run", "rule", "task", "push", "repo", "chat"] as const;
+export const statuses = ["accepted", "started", "waiting", "succeeded", "failed", "denied", "canceled", "expired", "outcome_unknown"] as const;
+export const evidenceKinds = [
+  "http.attempt",
+  "builtin.http_connector",
+  "policy.decision",
+  "rule.write",
+  "task.status",
+  "git.push",
+  "repo.create",
+  "chat.completion",
+] as const;
+
+export const settled = (status: string): boolean => !["accepted", "started", "waiting"].includes(status);

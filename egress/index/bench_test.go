@@ -1,0 +1,156 @@
+package index_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/egress/index"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+// million builds the index of a million actions, which takes minutes.
+var million = flag.Bool("million", false, "ask the index of a million actions")
+
+// fixed is a log in memory that is only read: of each action the accepted and the
+// terminal event, and three between them that are only counted.
+type fixed struct{ accepted, settled []schemas.Record }
+
+const perAction = 5
+
+func newFixed(n int) *fixed {
+	f := &fixed{}
+	began := time.Now().Add(-time.Duration(n) * time.Millisecond)
+	one := schemas.Layout{Partitions: 1, Lanes: 8}
+	for i := range n {
+		ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i)}
+		at := began.Add(time.Duration(i) * time.Millisecond)
+		outcome, code, entry := schemas.OutcomeSucceeded, schemas.Code(""), fmt.Sprintf("entry-%d", i%7)
+		if i%50 == 0 {
+			outcome, code = schemas.OutcomeDenied, schemas.DenyHost
+		}
+		accepted, _ := ledger.Encode(schemas.Event{V: 1, N: 1, Type: schemas.EventAccepted, Time: at, Action: &schemas.Action{
+			ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDGenerated, AcceptedAt: at, Deadline: at.Add(time.Minute),
+			Payload: []byte(`{"method":"POST","url":"https://api.example.com/v1/orders","headers":[{"name":"x-a","value":"b"}],"body":{"item":7,"note":"a few words"}}`),
+		}})
+		settled, _ := ledger.Encode(schemas.Event{V: 1, N: perAction, Type: schemas.EventSettled, Time: at, Settled: &schemas.Settled{
+			Outcome: outcome, Code: code, Entry: entry, Attempts: 1,
+			Result: []byte(`{"answer":{"status":201,"headers":[{"name":"content-type","value":"application/json"}],"body":{"id":"o-1","state":"new"},"json":true,"hash":"00","snippet":"{}"}}`),
+		}})
+		seq := uint64(i*perAction + 1)
+		f.accepted = append(f.accepted, schemas.Record{Subject: one.Subject(ref, schemas.TailAccepted), Seq: seq, Time: at, Data: accepted})
+		f.settled = append(f.settled, schemas.Record{Subject: one.Subject(ref, schemas.TailSettled), Seq: seq + perAction - 1, Time: at.Add(time.Duration(1+i%40) * time.Millisecond), Data: settled})
+	}
+	return f
+}
+
+func (f *fixed) of(filter string) []schemas.Record {
+	if filter == schemas.AcceptedFilter(0) {
+		return f.accepted
+	}
+	return f.settled
+}
+
+func (f *fixed) Page(_ context.Context, _, filter string, from uint64, limit, _ int) ([]schemas.Record, bool, error) {
+	all := f.of(filter)
+	at := min(int((max(from, 1)-1+perAction-1)/perAction), len(all))
+	if filter != schemas.AcceptedFilter(0) {
+		at = min(int((max(from, 1)-1)/perAction), len(all))
+	}
+	end := min(at+limit, len(all))
+	return all[at:end:end], end < len(all), nil
+}
+
+func (f *fixed) Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error) {
+	page, _, err := f.Page(ctx, stream, filter, from, 1, 0)
+	if err != nil || len(page) == 0 {
+		return schemas.Record{}, fault.ErrNotFound
+	}
+	return page[0], nil
+}
+
+func (f *fixed) Last(context.Context, string, string) (schemas.Record, error) {
+	return schemas.Record{}, fault.ErrNotFound
+}
+
+func (f *fixed) Bounds(context.Context, string) (first, last uint64, err error) {
+	return 1, uint64(len(f.accepted) * perAction), nil
+}
+
+// indexed is an index of n actions, and how long it took to build.
+func indexed(tb testing.TB, f *fixed) (*index.Index, time.Duration) {
+	tb.Helper()
+	one := schemas.Layout{Partitions: 1, Lanes: 8}
+	led := ledger.New(memlog.New(one, time.Now, memlog.Hooks{}), one, nil)
+	x := index.New(f, led, always{}, index.Config{Layout: one, Path: tb.TempDir() + "/i.db", Wait: time.Hour})
+	tb.Cleanup(x.Close)
+	q, err := index.ParseList(url.Values{"limit": {"1"}}, "acme", time.Now())
+	require.NoError(tb, err)
+	began := time.Now()
+	page, err := x.List(tb.Context(), q)
+	require.NoError(tb, err)
+	require.Zero(tb, page.Behind)
+	return x, time.Since(began)
+}
+
+// BenchmarkCatchUp builds the index of a log of a hundred thousand actions.
+func BenchmarkCatchUp(b *testing.B) {
+	f := newFixed(100_000)
+	events := float64(len(f.accepted) * perAction)
+	for b.Loop() {
+		_, took := indexed(b, f)
+		b.ReportMetric(events/took.Seconds(), "events/s")
+		b.ReportMetric(2*float64(len(f.accepted))/took.Seconds(), "records/s")
+	}
+}
+
+// BenchmarkAsk asks what pages of the console ask. With -million of a million actions,
+// else of fifty thousand.
+func BenchmarkAsk(b *testing.B) {
+	n := 50_000
+	if *million {
+		n = 1_000_000
+	}
+	f := newFixed(n)
+	x, took := indexed(b, f)
+	b.Logf("%d actions were read in %s", n, took)
+	for _, query := range []string{
+		"", "status=denied", "status=failed", "entry=entry-3", "code=DENY_HOST&entry=entry-1", "kind=http&since=10m", "q=bcce-000000000777", "q=nowhere",
+		"count=true", "count=true&status=denied&since=5m", "count=true&entry=entry-3", "status=open", "tenant=*&status=denied,failed",
+	} {
+		b.Run("list/"+query, func(b *testing.B) {
+			values, err := url.ParseQuery(query)
+			require.NoError(b, err)
+			tenant := "acme"
+			if values.Has("tenant") {
+				tenant = ""
+			}
+			q, err := index.ParseList(values, tenant, time.Now())
+			require.NoError(b, err)
+			for b.Loop() {
+				_, err := x.List(b.Context(), q)
+				require.NoError(b, err)
+			}
+		})
+	}
+	for _, query := range []string{"", "by=entry", "since=24h&by=kind", "since=15m&step=10s&by=outcome", "since=7d&step=1h&by=entry"} {
+		b.Run("stats/"+query, func(b *testing.B) {
+			values, err := url.ParseQuery(query)
+			require.NoError(b, err)
+			q, err := index.ParseStats(values, "acme", time.Now())
+			require.NoError(b, err)
+			for b.Loop() {
+				_, err := x.Stats(b.Context(), q)
+				require.NoError(b, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,343 @@
+package index_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"weir/egress/index"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var layout = schemas.Layout{Partitions: 3, Lanes: 8}
+
+// shop is a log with an index of it.
+type shop struct {
+	t    testing.TB
+	log  *memlog.Log
+	led  *ledger.Ledger
+	path string
+	x    *index.Index
+	late int
+}
+
+type always struct{}
+
+func (always) Durable(context.Context, string, uint64) error { return nil }
+
+func open(tb testing.TB) *shop {
+	tb.Helper()
+	s := &shop{t: tb, path: filepath.Join(tb.TempDir(), "deep", "index.db")}
+	s.log = memlog.New(layout, time.Now, memlog.Hooks{Late: func() int { return s.late }})
+	s.led = ledger.New(s.log, layout, nil)
+	s.start()
+	return s
+}
+
+// start opens the index, as at the start of a process.
+func (s *shop) start() {
+	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute})
+	s.t.Cleanup(s.x.Close)
+}
+
+func (s *shop) restart() {
+	s.x.Close()
+	s.start()
+}
+
+func (s *shop) claim(tenant string, kind schemas.Kind, id string) *ledger.State {
+	s.t.Helper()
+	st, _, err := s.led.Claim(context.Background(), schemas.Action{
+		ID: id, Tenant: tenant, Kind: kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest,
+		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
+		Payload: []byte(`{"url":"http://secret.example/","task_id":"task-9"}`),
+	})
+	require.NoError(s.t, err)
+	return st
+}
+
+func (s *shop) attempt(st *ledger.State, entry string) {
+	s.t.Helper()
+	s.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}})
+	s.append(st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Decision: schemas.Decision{Allowed: true, Entry: entry}}})
+}
+
+func (s *shop) append(st *ledger.State, ev schemas.Event) {
+	s.t.Helper()
+	require.NoError(s.t, s.led.Append(context.Background(), st, ev))
+}
+
+func (s *shop) settle(st *ledger.State, outcome schemas.Outcome, code schemas.Code) {
+	s.t.Helper()
+	s.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: outcome, Code: code, Attempts: len(st.Attempts)}})
+}
+
+// page reads one page of a list, of tenant acme where the query names none.
+func (s *shop) page(tenant, query string) schemas.ActionPage {
+	s.t.Helper()
+	values, err := url.ParseQuery(query)
+	require.NoError(s.t, err)
+	q, err := index.ParseList(values, tenant, time.Now())
+	require.NoError(s.t, err)
+	page, err := s.x.List(context.Background(), q)
+	require.NoError(s.t, err)
+	return page
+}
+
+// ids reads every page of tenant acme.
+func (s *shop) ids(query string) (ids []string) {
+	s.t.Helper()
+	ids = []string{}
+	cursor := ""
+	for {
+		page := s.page("acme", query+cursor)
+		require.Zero(s.t, page.Behind)
+		for _, it := range page.Items {
+			ids = append(ids, it.ID)
+		}
+		if page.Next == "" {
+			return ids
+		}
+		cursor = "&cursor=" + page.Next
+	}
+}
+
+func TestFiltersAndCounts(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	run := func(id string) *ledger.State {
+		st, _, err := s.led.Claim(t.Context(), schemas.Action{
+			ID: id, Tenant: "acme", Kind: schemas.KindRun, TaskType: "FETCH", AcceptedAt: time.Now(), Fingerprint: "f", IDSource: schemas.IDRequest,
+		})
+		require.NoError(t, err)
+		return st
+	}
+	a := s.claim("acme", schemas.KindHTTP, "order-1")
+	s.attempt(a, "github")
+	s.settle(a, schemas.OutcomeSucceeded, "")
+	b := s.claim("acme", schemas.KindHTTP, "order-2")
+	s.append(b, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{
+		Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost, Result: []byte(`{"variant":"DisallowedHost","decision":{"allowed":false,"entry":"gitlab"}}`),
+	}})
+	s.attempt(run("run-3"), "agent")
+	s.claim("acme", schemas.KindChat, "chat-4")
+	s.claim("acme", schemas.KindPush, "push-5")
+	task, _, err := s.led.Claim(t.Context(), schemas.Action{ID: "task-9", Tenant: "acme", Kind: schemas.KindTask, AcceptedAt: time.Now(), Fingerprint: "f"})
+	require.NoError(t, err)
+	s.append(task, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
+	s.claim("other", schemas.KindHTTP, "order-1")
+
+	for query, want := range map[string][]string{
+		"":                            {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"entry=github":                {"order-1"},
+		"entry=gitlab":                {"order-2"},
+		"entry=nobody":                {},
+		"entry=":                      {"task-9", "push-5", "chat-4", "run-3"},
+		"agent=FETCH":                 {"run-3"},
+		"agent=OTHER":                 {},
+		"task=task-9":                 {"task-9", "push-5", "chat-4"},
+		"task=task-9&kind=push":       {"push-5"},
+		"code=DENY_HOST":              {"order-2"},
+		"code=DENY_PORT":              {},
+		"q=rder":                      {"order-2", "order-1"},
+		"q=order-1":                   {"order-1"},
+		"q=%25":                       nil, // refused
+		"kind=http,run":               {"run-3", "order-2", "order-1"},
+		"status=succeeded":            {"order-1"},
+		"status=succeeded,denied":     {"order-2", "order-1"},
+		"status=open":                 {"task-9", "push-5", "chat-4", "run-3"},
+		"status=waiting":              {"task-9"},
+		"status=started":              {"run-3"},
+		"status=accepted,denied":      {"push-5", "chat-4", "order-2"},
+		"status=open&kind=chat":       {"chat-4"},
+		"since=1h":                    {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"until=1h":                    {},
+		"since=2020-01-01T00:00:00Z":  {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"since=10m&until=0s&limit=2":  {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"entry=gitlab&code=DENY_HOST": {"order-2"},
+	} {
+		if want == nil {
+			values, err := url.ParseQuery(query)
+			require.NoError(t, err)
+			_, err = index.ParseList(values, "acme", time.Now())
+			require.Error(t, err, query)
+			continue
+		}
+		require.Equal(t, want, s.ids(query), query)
+		if values, _ := url.ParseQuery(query); values.Get("status") != "waiting" && values.Get("status") != "started" && values.Get("status") != "accepted,denied" {
+			require.EqualValues(t, len(want), s.page("acme", query+"&count=true").Count.Total, query)
+		}
+	}
+	require.Equal(t, map[string]uint64{"succeeded": 1, "denied": 1, "open": 4}, s.page("acme", "count=true").Count.By)
+	first := s.page("acme", "entry=github").Items[0]
+	require.Equal(t, "github", first.Entry)
+	require.Equal(t, 1, first.Attempts)
+	require.NotNil(t, first.DurationMS)
+	require.False(t, first.Settled.IsZero())
+	require.Empty(t, first.Tenant)
+}
+
+func TestTenantsAreApart(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i := range 20 {
+		for _, tenant := range []string{"acme", "other"} {
+			s.settle(s.claim(tenant, schemas.KindHTTP, fmt.Sprintf("%s-%d", tenant, i)), schemas.OutcomeFailed, schemas.HTTPFailure)
+		}
+	}
+	for _, query := range []string{"", "kind=http", "status=failed", "code=HTTP_FAILURE", "q=acme", "since=1h", "entry="} {
+		for _, it := range s.page("other", query).Items {
+			require.Contains(t, it.ID, "other")
+		}
+		require.LessOrEqual(t, s.page("other", query+"&count=true").Count.Total, uint64(20), query)
+	}
+	require.Empty(t, s.page("nobody", "").Items)
+	require.EqualValues(t, 20, s.stats("other", "").Total.Settled)
+	require.Zero(t, s.stats("nobody", "").Total.Settled)
+	require.EqualValues(t, 40, s.page("", "count=true&tenant=*").Count.Total)
+	require.Equal(t, "other", s.page("", "tenant=*").Items[0].Tenant)
+	require.EqualValues(t, 40, s.stats("", "").Total.Settled)
+}
+
+func (s *shop) stats(tenant, query string) schemas.Stats {
+	s.t.Helper()
+	values, err := url.ParseQuery(query)
+	require.NoError(s.t, err)
+	q, err := index.ParseStats(values, tenant, time.Now())
+	require.NoError(s.t, err)
+	out, err := s.x.Stats(context.Background(), q)
+	require.NoError(s.t, err)
+	return out
+}
+
+// TestCursorsAreStable: what comes while pages are read neither repeats nor moves a row.
+func TestCursorsAreStable(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var want []string
+	for i := range 60 {
+		id := fmt.Sprintf("old-%d", i)
+		st := s.claim("acme", schemas.KindHTTP, id)
+		if i%2 == 0 {
+			s.settle(st, schemas.OutcomeSucceeded, "")
+		}
+		want = append([]string{id}, want...)
+	}
+	var got []string
+	cursor := ""
+	for n := 0; ; n++ {
+		page := s.page("acme", "limit=7"+cursor)
+		for _, it := range page.Items {
+			got = append(got, it.ID)
+		}
+		for i := range 5 {
+			s.settle(s.claim("acme", schemas.KindHTTP, fmt.Sprintf("new-%d-%d", n, i)), schemas.OutcomeSucceeded, "")
+		}
+		if page.Next == "" {
+			break
+		}
+		cursor = "&cursor=" + page.Next
+	}
+	require.Equal(t, want, got)
+}
+
+// TestBuiltAnew: whatever has become of the file, the log makes it good.
+func TestBuiltAnew(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i := range 50 {
+		st := s.claim("acme", schemas.KindHTTP, fmt.Sprintf("a-%d", i))
+		if i%3 > 0 {
+			s.settle(st, schemas.OutcomeSucceeded, "")
+		}
+	}
+	want := s.ids("")
+	require.Len(t, want, 50)
+	for name, spoil := range map[string]func(){
+		"gone":    func() { require.NoError(t, os.RemoveAll(filepath.Dir(s.path))) },
+		"garbage": func() { require.NoError(t, os.WriteFile(s.path, []byte("garbage, and not a database at all"), 0o600)) },
+		"empty":   func() { require.NoError(t, os.Truncate(s.path, 0)) },
+		"cut": func() {
+			info, err := os.Stat(s.path)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(s.path, info.Size()/2))
+		},
+		"zeros": func() {
+			f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt(make([]byte, 3*4096), 4096)
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		},
+		"another version": func() {
+			f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt([]byte{0, 99, 0, 3}, 60) // where the format has the user's version
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		},
+	} {
+		s.x.Close()
+		spoil()
+		s.start()
+		require.Equal(t, want, s.ids(""), name)
+		require.Equal(t, map[string]uint64{"succeeded": 33, "open": 17}, s.page("acme", "count=true").Count.By, name)
+	}
+	info, err := os.Stat(s.path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// TestAnotherLog: a file that was built from another log is not gone on with.
+func TestAnotherLog(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i := range 30 {
+		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("old-%d", i))
+	}
+	require.Len(t, s.ids(""), 30)
+	s.x.Close()
+	s.log = memlog.New(layout, time.Now, memlog.Hooks{})
+	s.led = ledger.New(s.log, layout, nil)
+	for i := range 40 {
+		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("new-%d", i))
+	}
+	s.start()
+	ids := s.ids("")
+	require.Len(t, ids, 40)
+	require.Equal(t, "new-39", ids[0])
+}
+
+// TestHistoryIsDropped: what the log has dropped leaves the index.
+func TestHistoryIsDropped(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i := range 30 {
+		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("old-%d", i))
+	}
+	require.Len(t, s.ids(""), 30)
+	for p := range layout.Partitions {
+		_, last, err := s.log.Bounds(t.Context(), schemas.LogStream(p))
+		require.NoError(t, err)
+		s.log.Purge(schemas.LogStream(p), last+1)
+	}
+	for i := range 30 {
+		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("new-%d", i))
+	}
+	s.restart()
+	s.page("acme", "") // finds out what was dropped
+	require.Len(t, s.ids(""), 30)
+	require.EqualValues(t, 30, s.page("acme", "count=true").Count.Total)
+	require.Equal(t, "new-29", s.ids("")[0])
+}

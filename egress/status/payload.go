@@ -1,0 +1,50 @@
+package status
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/schemas"
+)
+
+// ServePayload answers GET /v1/actions/{id}/payload for an action of tenant: what was asked
+// for. Of some kinds that is nobody's to read again.
+func (s *Status) ServePayload(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	doc, err := s.payload(r, tenant, id)
+	if errors.Is(err, fault.ErrNotFound) {
+		err = fault.New(schemas.NotFound, "there is no such action, or it is of a kind whose payload is not shown")
+	}
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	stream.WriteJSON(w, r, http.StatusOK, doc)
+}
+
+func (s *Status) payload(r *http.Request, tenant, id string) (schemas.ActionPayload, error) {
+	var out schemas.ActionPayload
+	if !schemas.ValidID(id) {
+		return out, fault.ErrNotFound
+	}
+	st, err := s.actions.Find(r.Context(), tenant, id)
+	if err != nil {
+		return out, err
+	}
+	if !slices.Contains([]schemas.Kind{schemas.KindHTTP, schemas.KindPlan, schemas.KindRun}, st.Kind) {
+		return out, fault.ErrNotFound
+	}
+	partition := schemas.LogStream(s.cfg.Layout.Partition(tenant, id))
+	if err := s.durable.Durable(r.Context(), partition, st.Seq); err != nil {
+		return out, err
+	}
+	out.ID, out.Kind = st.ID, st.Kind
+	out.Payload, err = s.actions.Blob(r.Context(), st.Action.Payload, st.Action.PayloadBlob)
+	if errors.Is(err, fault.ErrNotFound) {
+		return out, fault.ErrGone // the action is there, its payload was dropped
+	}
+	return out, err
+}

@@ -1,0 +1,108 @@
+package accept
+
+import (
+	"net/http"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Terms are when an action begins, beside what it is: they are no part of the fingerprint, and
+// who joins an action that exists gets that one's.
+type Terms struct {
+	// NotBefore is when it begins at the earliest; zero, or past: at once.
+	NotBefore time.Time
+	// OrderingKey has it begin after all that were accepted with it before and have not
+	// ended; empty: it waits for none.
+	OrderingKey string
+	// Priority high has workers get it before what is not and waits; empty: normal.
+	Priority schemas.Priority
+}
+
+// ReadTerms reads the headers that say when an action begins.
+func ReadTerms(h http.Header, now time.Time) (t Terms, err error) {
+	if t.NotBefore, err = begin(h, now); err == nil {
+		t.OrderingKey, err = orderingKey(h)
+	}
+	if err == nil {
+		t.Priority, err = priority(h)
+	}
+	return t, err
+}
+
+// priority reads Weir-Priority. The normal one is not written down.
+func priority(h http.Header) (schemas.Priority, error) {
+	switch values := h.Values(schemas.HeaderPriority); {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1 || !schemas.Priority(values[0]).Valid():
+		return "", fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderPriority+" must be high or normal, once")
+	case schemas.Priority(values[0]) == schemas.PriorityNormal:
+		return "", nil
+	default:
+		return schemas.PriorityHigh, nil
+	}
+}
+
+// orderingKey reads Weir-Ordering-Key.
+func orderingKey(h http.Header) (string, error) {
+	switch keys := h.Values(schemas.HeaderOrderingKey); {
+	case len(keys) == 0:
+		return "", nil
+	case len(keys) > 1 || !schemas.ValidID(keys[0]):
+		return "", fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderOrderingKey+" must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -, once")
+	default:
+		return keys[0], nil
+	}
+}
+
+// begin reads when an action is to begin at the earliest: Weir-Delay, a duration such as 30s,
+// or Weir-Not-Before, an instant of RFC 3339. Neither is the zero time: at once.
+func begin(h http.Header, now time.Time) (time.Time, error) {
+	delays, instants := h.Values(schemas.HeaderDelay), h.Values(schemas.HeaderNotBefore)
+	switch {
+	case len(delays)+len(instants) == 0:
+		return time.Time{}, nil
+	case len(delays) > 0 && len(instants) > 0:
+		return time.Time{}, fault.New(schemas.InvalidRequest, "send "+schemas.HeaderDelay+" or "+schemas.HeaderNotBefore+", not both")
+	case len(delays) == 1:
+		d, err := time.ParseDuration(delays[0])
+		if err != nil || d < 0 {
+			return time.Time{}, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderDelay+" must be a duration such as 30s, 5m or 1h30m, once")
+		}
+		return now.Add(d).UTC(), nil
+	case len(instants) == 1:
+		at, err := time.Parse(time.RFC3339, instants[0])
+		if err != nil {
+			return time.Time{}, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderNotBefore+" must be an instant such as 2026-01-31T09:00:00Z, once")
+		}
+		return at.UTC(), nil
+	default:
+		return time.Time{}, fault.New(schemas.InvalidRequest, "the headers "+schemas.HeaderDelay+" and "+schemas.HeaderNotBefore+" may stand once")
+	}
+}
+
+// AtOnce refuses terms where there are none.
+func AtOnce(h http.Header) error {
+	for _, name := range []string{schemas.HeaderDelay, schemas.HeaderNotBefore, schemas.HeaderOrderingKey, schemas.HeaderPriority} {
+		if len(h.Values(name)) > 0 {
+			return fault.New(schemas.InvalidRequest, "what this route makes begins at once; leave the header "+name+" out")
+		}
+	}
+	return nil
+}
+
+// begins is when an action with this deadline begins; zero: at once. One that would begin
+// when its time is up is refused.
+func begins(at, now, deadline time.Time) (time.Time, error) {
+	switch {
+	case !at.After(now):
+		return time.Time{}, nil
+	case !at.Before(deadline):
+		return time.Time{}, fault.New(schemas.InvalidRequest, "the action would begin when its time is up, at "+deadline.Format(time.RFC3339)+
+			"; ask for an earlier beginning, or for more time where the request or the key deadline of the configuration can say so")
+	default:
+		return at, nil
+	}
+}

@@ -1,0 +1,64 @@
+// Package session reads and writes the cookie that a browser is signed in by, and tells the
+// console's own requests from those that other pages make it send.
+package session
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"weir/schemas"
+)
+
+// cookie is the name of the cookie.
+const cookie = "weir_console"
+
+// Of is the session that a request of the console's own comes with. It is none where the
+// request brings an Authorization of its own, which then counts alone.
+func Of(r *http.Request, public string) (value string, ok bool) {
+	if len(r.Header.Values("Authorization")) > 0 || !Own(r, public) {
+		return "", false
+	}
+	cookies := r.CookiesNamed(cookie)
+	if len(cookies) != 1 || cookies[0].Value == "" {
+		return "", false
+	}
+	return cookies[0].Value, true
+}
+
+// Own reports whether a request was made by a page of this origin. A browser sends the
+// console's header for such a page alone, since nobody answers the question that it would
+// ask first for another; and it says of what origin a page is, in one way or the other.
+// Public is this node's URL as others know it.
+func Own(r *http.Request, public string) bool {
+	if values := r.Header.Values(schemas.HeaderConsole); len(values) != 1 || values[0] != "1" {
+		return false
+	}
+	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 0 {
+		return len(site) == 1 && site[0] == "same-origin"
+	}
+	origin := r.Header.Values("Origin")
+	if len(origin) == 0 {
+		return true
+	}
+	u, err := url.Parse(origin[0])
+	return err == nil && len(origin) == 1 && u.Host != "" && (strings.EqualFold(u.Host, r.Host) || strings.EqualFold(origin[0], public))
+}
+
+// Set has the browser keep a session until it ends, out of reach of scripts and of other sites.
+func Set(w http.ResponseWriter, public, value string, until time.Time) {
+	write(w, public, value, max(1, int(time.Until(until).Seconds())))
+}
+
+// Clear has the browser forget it.
+func Clear(w http.ResponseWriter, public string) { write(w, public, "", -1) }
+
+func write(w http.ResponseWriter, public, value string, age int) {
+	// Where nobody is told of TLS before this node there may be none, and then the browser
+	// would not send it back.
+	secure := strings.HasPrefix(public, "https://")
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure as far as can be
+		Name: cookie, Value: value, Path: "/", MaxAge: age, Secure: secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}

@@ -1,0 +1,88 @@
+package session_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/ingress/session"
+)
+
+func request(header ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "http://node.example:8092/v1/actions", nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+const public = "https://weir.example"
+
+func TestOnlyTheConsolesOwnRequestsCount(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		header []string
+		own    bool
+	}{
+		"own":                  {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}, true},
+		"no header":            {[]string{"Sec-Fetch-Site", "same-origin"}, false},
+		"another value":        {[]string{"Weir-Console", "2", "Sec-Fetch-Site", "same-origin"}, false},
+		"twice":                {[]string{"Weir-Console", "1", "Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}, false},
+		"another site":         {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "cross-site"}, false},
+		"another port":         {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "same-site"}, false},
+		"typed in":             {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "none"}, false},
+		"two sites":            {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"}, false},
+		"old browser":          {[]string{"Weir-Console", "1", "Origin", "http://node.example:8092"}, true},
+		"old, behind a proxy":  {[]string{"Weir-Console", "1", "Origin", public}, true},
+		"old, another origin":  {[]string{"Weir-Console", "1", "Origin", "http://evil.example"}, false},
+		"old, another port":    {[]string{"Weir-Console", "1", "Origin", "http://node.example:9000"}, false},
+		"old, no origin known": {[]string{"Weir-Console", "1", "Origin", "null"}, false},
+		"no browser":           {[]string{"Weir-Console", "1"}, true},
+		"the site goes first":  {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "cross-site", "Origin", "http://node.example:8092"}, false},
+	} {
+		require.Equal(t, tc.own, session.Own(request(tc.header...), public), name)
+		_, ok := session.Of(request(append(tc.header, "Cookie", "weir_console=v")...), public)
+		require.Equal(t, tc.own, ok, name)
+	}
+}
+
+func TestTheCookieIsReadOnce(t *testing.T) {
+	t.Parallel()
+	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
+	value, ok := session.Of(request(append(own, "Cookie", "a=b; weir_console=v-1; c=d")...), public)
+	require.True(t, ok)
+	require.Equal(t, "v-1", value)
+	for name, header := range map[string][]string{
+		"none":         nil,
+		"another":      {"Cookie", "weir=v"},
+		"empty":        {"Cookie", "weir_console="},
+		"two":          {"Cookie", "weir_console=a; weir_console=b"},
+		"and a bearer": {"Cookie", "weir_console=v", "Authorization", "Bearer x"},
+		"an empty one": {"Cookie", "weir_console=v", "Authorization", ""},
+	} {
+		_, ok := session.Of(request(append(own, header...)...), public)
+		require.False(t, ok, name)
+	}
+}
+
+func TestTheCookieIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	for url, secure := range map[string]bool{public: true, "http://127.0.0.1:8092": false} {
+		w := httptest.NewRecorder()
+		session.Set(w, url, "v-1", time.Now().Add(time.Hour))
+		got := (&http.Response{Header: w.Header()}).Cookies()
+		require.Len(t, got, 1)
+		require.Equal(t, "v-1", got[0].Value)
+		require.True(t, got[0].HttpOnly)
+		require.Equal(t, http.SameSiteStrictMode, got[0].SameSite)
+		require.Equal(t, secure, got[0].Secure)
+		require.Empty(t, got[0].Domain)
+		require.InDelta(t, 3600, got[0].MaxAge, 60)
+		w = httptest.NewRecorder()
+		session.Clear(w, url)
+		require.Equal(t, -1, (&http.Response{Header: w.Header()}).Cookies()[0].MaxAge)
+	}
+}

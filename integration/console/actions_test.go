@@ -1,0 +1,121 @@
+package console_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+func TestActions(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	release := make(chan struct{})
+	n.up.Handle("/held", upstream.Hold(release, upstream.Respond(http.StatusOK, `{"held":true}`)))
+	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
+	p := n.signIn("p", n.admin, nil)
+
+	// What is accepted shows by itself.
+	n.call("done-1", http.MethodGet, n.up.URL()+"/ok")
+	n.call("denied-1", http.MethodGet, "http://nowhere.example/secret")
+	p.seeRole("link", "done-1")
+	p.seeRole("link", "denied-1")
+	p.css(`tr:has-text("denied-1") >> text=DENY_HOST`)
+	p.accessible()
+
+	p.choose("Status", "denied")
+	p.do(do{"op": "gone", "role": "link", "name": "done-1"})
+	p.click("link", "denied-1")
+	p.css(`section:has(#h-decision) >> text=DENY_HOST`)
+	p.accessible()
+
+	// One action, live: its attempt is seen under way, and then its end.
+	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
+	p.to("#/actions/held-1")
+	p.seeRole("heading", "held-1")
+	p.css(".bar.busy")
+	close(release)
+	p.css(".bar.good")
+	p.css(`.head .badge >> text=succeeded`)
+	p.css(`section:has(#h-result) >> text=held`)
+	p.css(`section:has(#h-evidence) >> text=http.attempt`)
+	p.accessible()
+
+	p.click("button", "Copy as weir exec")
+	p.seeRole("button", "Copied")
+	var copied string
+	p.get(&copied, do{"op": "clipboard"})
+	require.Equal(t, "weir exec GET "+n.up.URL()+"/held", copied)
+	p.click("button", "Copy as curl")
+	require.Eventually(t, func() bool {
+		p.get(&copied, do{"op": "clipboard"})
+		return copied == `curl -sS `+n.prog.URL+`/v1/execute -H "Authorization: Bearer $WEIR_TOKEN" -H 'Content-Type: application/json' -d '{"type":"Http","args":{"method":"GET","url":"`+n.up.URL()+`/held"}}'`
+	}, patience, often, "%s", copied)
+
+	// Cancel one that has not begun.
+	n.call("later-1", http.MethodGet, n.up.URL()+"/ok", schemas.HeaderDelay, "1h")
+	p.to("#/actions/later-1")
+	p.css(`.head .badge >> text=waiting`)
+	p.click("button", "Cancel")
+	p.click("button", "Cancel the action")
+	p.css(`.head .badge >> text=canceled`)
+	n.status("later-1", "canceled")
+
+	// Ask for one again, as a new action.
+	p.to("#/actions/done-1")
+	p.css(`.head .badge >> text=succeeded`)
+	p.click("button", "Ask again")
+	p.do(do{"op": "click", "css": `dialog button.danger`})
+	p.do(do{"op": "gone", "css": "dialog"})
+	p.css(`.head .badge >> text=succeeded`)
+	require.Equal(t, 3, n.up.Hits())
+}
+
+// TestResolve gives a person's word on an outcome that nobody knows.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/lost", upstream.ResetBeforeResponse())
+	n.call("lost-1", http.MethodPost, n.up.URL()+"/lost")
+	n.status("lost-1", "outcome_unknown")
+	p := n.signIn("p", n.admin, nil)
+	p.click("link", "lost-1")
+	p.click("button", "Resolve")
+	p.fill("Note", "seen in the ledger")
+	p.accessible()
+	p.click("button", "It was applied")
+	p.css(`section:has(#h-facts) >> text=seen in the ledger`)
+	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/lost-1", "")
+	require.Contains(t, text, `"effect":"applied"`)
+}
+
+// TestARestartIsSurvived: the page says that it is not connected, keeps what it showed, and goes on by itself.
+func TestARestartIsSurvived(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.call("later-1", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
+	list := n.signIn("list", n.admin, nil)
+	list.seeRole("link", "later-1")
+	one := n.signIn("one", n.admin, nil)
+	one.to("#/actions/later-1")
+	one.css(`.event.waiting`)
+
+	n.prog.Kill()
+	list.see("Disconnected")
+	list.seeRole("link", "later-1")
+	one.see("Disconnected")
+	n.run()
+	list.do(do{"op": "gone", "text": "Disconnected"})
+	n.call("after-1", http.MethodGet, "http://nowhere.example/")
+	list.seeRole("link", "after-1")
+	// The stream goes on behind what it had given: nothing is there twice.
+	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/actions/later-1/cancel", "")
+	require.Less(t, status, 300, text)
+	one.css(`.event.settled`)
+	var accepted int
+	one.get(&accepted, do{"op": "count", "css": ".event.accepted"})
+	require.Equal(t, 1, accepted)
+}

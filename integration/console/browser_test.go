@@ -1,0 +1,202 @@
+package console_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// browser is a Chromium that drive.mjs drives. Tests share it, and have pages of their own.
+type browser struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan answer
+	ended   error
+}
+
+type answer struct {
+	N     int             `json:"n"`
+	Value json.RawMessage `json:"value"`
+	Error string          `json:"error"`
+}
+
+// do is one operation on a page; see drive.mjs.
+type do map[string]any
+
+// chromium is where the distribution has the browser.
+func chromium() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("these tests need a browser: run `make browser`, or install Chromium")
+}
+
+func startBrowser() (*browser, error) {
+	path, err := chromium()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join("node_modules", "playwright-core")); err != nil {
+		return nil, errors.New("these tests drive a browser with npm packages that are not installed: run `make browser` (it needs Node.js 20 or later, with npm)")
+	}
+	b := &browser{waiting: map[int]chan answer{0: make(chan answer, 1)}}
+	b.cmd = exec.Command("node", "drive.mjs", path)
+	b.cmd.Stderr = os.Stderr
+	if b.in, err = b.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	ready := b.waiting[0]
+	go b.listen(out)
+	if a := <-ready; a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return b, nil
+}
+
+// listen hands out the answers, and says that the browser has ended to who still waits.
+func (b *browser) listen(out io.Reader) {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var a answer
+		if err == nil {
+			err = json.Unmarshal(line, &a)
+		}
+		b.mu.Lock()
+		if err != nil {
+			b.ended = fmt.Errorf("the browser has ended: %w", err)
+			for _, w := range b.waiting {
+				w <- answer{Error: b.ended.Error()}
+			}
+			b.waiting = nil
+			b.mu.Unlock()
+			return
+		}
+		if w := b.waiting[a.N]; w != nil {
+			w <- a
+			delete(b.waiting, a.N)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// ask has one operation done. Any number may be asked at a time.
+func (b *browser) ask(d do) (json.RawMessage, error) {
+	b.mu.Lock()
+	if b.ended != nil {
+		b.mu.Unlock()
+		return nil, b.ended
+	}
+	b.last++
+	d["n"] = b.last
+	got := make(chan answer, 1)
+	b.waiting[b.last] = got
+	line, err := json.Marshal(d)
+	if err == nil {
+		_, err = b.in.Write(append(line, '\n'))
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	a := <-got
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return a.Value, nil
+}
+
+// stop closes the browser and waits for it.
+func (b *browser) stop() error {
+	_ = b.in.Close()
+	return b.cmd.Wait()
+}
+
+// page is one window of the browser.
+type page struct {
+	t    *testing.T
+	name string
+}
+
+// open opens a window of its own, with its own cookies.
+func open(t *testing.T, name, url string, options do) *page {
+	t.Helper()
+	p := &page{t: t, name: t.Name() + "/" + name}
+	p.do(do{"op": "open", "url": url, "options": options})
+	t.Cleanup(func() {
+		var wrong []string
+		p.get(&wrong, do{"op": "wrong"})
+		require.Empty(t, wrong, "what went wrong in the page %s", name)
+		p.do(do{"op": "close"})
+	})
+	return p
+}
+
+func (p *page) do(d do) { p.t.Helper(); p.get(nil, d) }
+
+func (p *page) get(into any, d do) {
+	p.t.Helper()
+	d["page"] = p.name
+	value, err := shared.ask(d)
+	require.NoError(p.t, err, "%v", d)
+	if into != nil {
+		require.NoError(p.t, json.Unmarshal(value, into), "%s", value)
+	}
+}
+
+// click and see take what a person, or a screen reader, would name a thing by.
+func (p *page) click(role, name string) {
+	p.t.Helper()
+	p.do(do{"op": "click", "role": role, "name": name})
+}
+func (p *page) see(text string) { p.t.Helper(); p.do(do{"op": "see", "text": text}) }
+func (p *page) seeRole(role, name string) {
+	p.t.Helper()
+	p.do(do{"op": "see", "role": role, "name": name})
+}
+func (p *page) css(selector string) { p.t.Helper(); p.do(do{"op": "see", "css": selector}) }
+func (p *page) fill(label, text string) {
+	p.t.Helper()
+	p.do(do{"op": "fill", "label": label, "value": text})
+}
+
+func (p *page) choose(label, value string) {
+	p.t.Helper()
+	p.do(do{"op": "select", "label": label, "value": value})
+}
+func (p *page) to(hash string) { p.t.Helper(); p.do(do{"op": "go", "hash": hash}) }
+
+// evaluate runs a function in the page.
+func (p *page) evaluate(into any, script string, value any) {
+	p.t.Helper()
+	p.get(into, do{"op": "evaluate", "script": script, "value": value})
+}
+
+// accessible has axe find nothing serious.
+func (p *page) accessible() {
+	p.t.Helper()
+	var found []string
+	p.get(&found, do{"op": "axe"})
+	require.Empty(p.t, found)
+}

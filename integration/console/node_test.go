@@ -1,0 +1,127 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// patience bounds every wait; nothing waits for long unless something is wrong.
+const (
+	patience = time.Minute
+	often    = 50 * time.Millisecond
+)
+
+// node is a Weir with tokens, over the real program, and an upstream that it may call.
+type node struct {
+	t     *testing.T
+	dir   string
+	args  []string
+	prog  *program.Program
+	up    *upstream.Server
+	admin string
+}
+
+func start(t *testing.T) *node {
+	t.Helper()
+	n := &node{t: t, dir: t.TempDir(), up: upstream.New(t)}
+	config, err := program.Config(t.TempDir(), n.up.URL(), "auth: {mode: tokens, rate: 100000/s}\nlog: {durability: process}\nworkers: {drain: 1s}\ndeadline: {http: 24h}\n")
+	require.NoError(t, err)
+	n.args = []string{"--config", config}
+	n.run()
+	secret, err := os.ReadFile(filepath.Join(n.dir, "admin.token"))
+	require.NoError(t, err)
+	n.admin = strings.TrimSpace(string(secret))
+	t.Cleanup(func() { n.prog.Kill() })
+	return n
+}
+
+func (n *node) run() {
+	n.t.Helper()
+	var err error
+	n.prog, err = program.Start(binary, n.dir, n.args...)
+	require.NoError(n.t, err)
+	// The next start is to be where the browser looks for it.
+	n.args = append(n.args[:2:2], "--listen", strings.TrimPrefix(n.prog.URL, "http://"))
+}
+
+// ask sends a request with a token, and reads the answer.
+func (n *node) ask(token, method, path, body string, header ...string) (status int, text, id string) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.prog.URL+path, strings.NewReader(body))
+	require.NoError(n.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(n.t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(n.t, err)
+	return resp.StatusCode, string(data), resp.Header.Get("Weir-Action-Id")
+}
+
+// token makes one with some scopes.
+func (n *node) token(name string, scopes ...string) string {
+	n.t.Helper()
+	body, err := json.Marshal(schemas.TokenRequest{Name: name, Scopes: scopes})
+	require.NoError(n.t, err)
+	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/tokens", string(body))
+	require.Equal(n.t, http.StatusCreated, status, text)
+	return decode[schemas.NewToken](n.t, text).Secret
+}
+
+// call has one call made, or refused.
+func (n *node) call(id, method, url string, header ...string) {
+	n.t.Helper()
+	body, err := json.Marshal(map[string]any{"type": "Http", "request_id": id, "args": map[string]any{"method": method, "url": url}})
+	require.NoError(n.t, err)
+	_, text, got := n.ask(n.admin, http.MethodPost, "/v1/execute", string(body), header...)
+	require.Equal(n.t, id, got, text)
+}
+
+// status waits until an action has a status.
+func (n *node) status(id, want string) {
+	n.t.Helper()
+	require.EventuallyWithT(n.t, func(c *assert.CollectT) {
+		_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/"+id, "")
+		assert.Contains(c, text, `"status":"`+want+`"`)
+	}, patience, often)
+}
+
+// signIn opens a window and signs in.
+func (n *node) signIn(name, token string, options do) *page {
+	n.t.Helper()
+	p := open(n.t, name, n.prog.URL+"/console/", options)
+	p.fill("Token", token)
+	p.click("button", "Sign in")
+	p.seeRole("heading", "Actions")
+	return p
+}
+
+// decode reads a document or fails the test.
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	return v
+}

@@ -1,0 +1,99 @@
+package console_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	p := n.signIn("p", n.admin, nil)
+	p.click("link", "Policy")
+	p.css(`table >> text=` + n.up.URL() + `/`)
+	p.fill("URL", "http://nowhere.example/x")
+	p.click("button", "Explain")
+	p.css(`.verdict >> text=DENY_HOST`)
+	p.fill("URL", n.up.URL()+"/x")
+	p.click("button", "Explain")
+	p.css(`.verdict .badge.good >> text=allowed`)
+	// A denial shows by itself, with the entry that would let it pass.
+	n.call("denied-1", http.MethodGet, "https://api.example.com/v1/orders?id=7")
+	p.css(`section:has(#h-denials) >> text=DENY_HOST`)
+	p.do(do{"op": "click", "css": `section:has(#h-denials) summary`})
+	p.css(`section:has(#h-denials) >> text=denied-1`)
+	p.css(`section:has(#h-denials) pre >> text=url_prefix: https://api.example.com/v1/orders`)
+	p.accessible()
+}
+
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{}`))
+	n.call("before-1", http.MethodGet, n.up.URL()+"/ok")
+	p := n.signIn("p", n.admin, nil)
+	p.click("link", "Evidence")
+	p.seeRole("link", "before-1")
+	n.call("live-1", http.MethodGet, n.up.URL()+"/ok")
+	p.seeRole("link", "live-1")
+	n.prog.Kill()
+	p.see("not connected")
+	n.run()
+	n.call("after-1", http.MethodGet, n.up.URL()+"/ok")
+	p.seeRole("link", "after-1")
+	var rows int
+	p.get(&rows, do{"op": "count", "css": ".records > li"})
+	require.Equal(t, 3, rows, "each once")
+	p.accessible()
+
+	p.choose("Kind", "policy.decision")
+	p.see("No record fits yet.")
+	p.choose("Kind", "")
+	p.fill("Action", "live-1")
+	p.do(do{"op": "gone", "role": "link", "name": "before-1"})
+	p.seeRole("link", "live-1")
+	var file string
+	p.get(&file, do{"op": "download", "role": "button", "name": "Export"})
+	lines := strings.Split(strings.TrimSpace(file), "\n")
+	require.Len(t, lines, 1)
+	var record schemas.Evidence
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &record))
+	require.Equal(t, "live-1", record.ActionID)
+}
+
+// TestThePhoneAndTheKeyboard: no page is wider than a phone, in light and dark, and the pages are reached by keys.
+func TestThePhoneAndTheKeyboard(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
+	n.call("a-rather-long-id-of-an-action-that-somebody-has-chosen-for-himself-0001", http.MethodGet, n.up.URL()+"/ok")
+	n.call("denied-1", http.MethodGet, "http://nowhere.example/"+strings.Repeat("long/", 40))
+	p := n.signIn("phone", n.admin, do{"viewport": do{"width": 360, "height": 740}, "colorScheme": "dark", "hasTouch": true})
+	for _, at := range []struct{ hash, heading string }{
+		{"#/actions", "Actions"}, {"#/actions/denied-1", "denied-1"}, {"#/dead", "Dead letters"}, {"#/rules", "Rules"}, {"#/policy", "Policy"}, {"#/evidence", "Evidence"},
+	} {
+		p.to(at.hash)
+		p.seeRole("heading", at.heading)
+		p.do(do{"op": "gone", "css": ".spin"})
+		var wider int
+		p.evaluate(&wider, `() => document.documentElement.scrollWidth - document.documentElement.clientWidth`, nil)
+		require.LessOrEqual(t, wider, 0, at.hash)
+		p.accessible()
+	}
+	for _, page := range []struct{ key, heading string }{{"p", "Policy"}, {"r", "Rules"}, {"a", "Actions"}} {
+		p.do(do{"op": "press", "key": "g"})
+		p.do(do{"op": "press", "key": page.key})
+		p.seeRole("heading", page.heading)
+	}
+	p.do(do{"op": "press", "key": "/"})
+	var focused string
+	p.evaluate(&focused, `() => document.activeElement.type`, nil)
+	require.Equal(t, "search", focused)
+}

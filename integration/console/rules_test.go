@@ -1,0 +1,84 @@
+package console_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/orders", upstream.Respond(http.StatusOK, `{"real":true}`))
+	p := n.signIn("p", n.admin, nil)
+	p.click("link", "Rules")
+	p.see("No rules.")
+	p.accessible()
+
+	// Make one; what is wrong with it is told here or by the node.
+	p.click("button", "New rule")
+	p.fill("Rule, as JSON", `{"id":`)
+	p.see("This is no JSON")
+	p.fill("Rule, as JSON", `{"id":"m-1","type":"mock","match":{"url_pattern":"nonsense"},"action":{"status":200}}`)
+	p.click("button", "Create")
+	p.see("VALIDATION_ERROR")
+	p.fill("Rule, as JSON", `{"id":"m-1","type":"mock","match":{"url_pattern":"`+n.up.URL()+`/orders"},"action":{"status":201,"body":{"mocked":"yes"}}}`)
+	p.do(do{"op": "click", "text": "Preview against a call"})
+	p.do(do{"op": "fill", "css": "dialog .grow", "value": n.up.URL() + "/orders"})
+	p.click("button", "Preview")
+	p.css(`.verdict >> text=mocked`)
+	p.accessible()
+	p.click("button", "Create")
+	p.seeRole("button", "m-1")
+	_, text, _ := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/orders"}`)
+	require.Contains(t, text, `"mocked":"yes"`)
+
+	// Switch it, and all of them; calls are really sent again.
+	p.click("switch", "Rule m-1")
+	p.css(`[aria-label="Rule m-1"][aria-checked="false"]`)
+	p.click("switch", "Rule m-1")
+	p.css(`[aria-label="Rule m-1"][aria-checked="true"]`)
+	p.click("switch", "All rules")
+	p.click("button", "Switch off")
+	p.see("All rules are off")
+	_, text, _ = n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/orders"}`)
+	require.Contains(t, text, `"real":true`)
+}
+
+// TestTwoEditOneRule: the second is shown what the first has written, beside its own words, and decides.
+func TestTwoEditOneRule(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	writer := n.token("writer", schemas.ScopeRulesWrite, schemas.ScopeActionsRead)
+	first, second := n.signIn("first", n.admin, nil), n.signIn("second", writer, nil)
+	rule := func(ms string) string {
+		return `{"id":"d-1","type":"delay","group":"default","enabled":true,"priority":0,"match":{"url_pattern":"http://a.example/*","method":"ANY","include_query":false},"action":{"delay_ms":` + ms + `}}`
+	}
+	first.click("link", "Rules")
+	first.click("button", "New rule")
+	first.fill("Rule, as JSON", rule("1"))
+	first.click("button", "Create")
+	second.click("link", "Rules")
+	second.click("button", "d-1") // as the first has made it
+	first.click("button", "d-1")
+	first.fill("Rule, as JSON", rule("222"))
+	first.click("button", "Save")
+	first.do(do{"op": "gone", "css": "dialog"})
+
+	second.fill("Rule, as JSON", rule("333"))
+	second.click("button", "Save")
+	second.see("Somebody else has changed the rules")
+	second.css(`section[aria-label="Theirs"] >> text=222`)
+	second.css(`section[aria-label="Yours"] >> text=333`)
+	second.accessible()
+	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/rules", "")
+	require.Contains(t, text, `"delay_ms":222`, "nothing was overwritten")
+	second.click("button", "Save yours over it")
+	second.do(do{"op": "gone", "css": "dialog"})
+	_, text, _ = n.ask(n.admin, http.MethodGet, "/v1/rules", "")
+	require.Contains(t, text, `"delay_ms":333`)
+}

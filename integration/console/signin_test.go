@@ -1,0 +1,106 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
+)
+
+// fetch is a request that a script in the page makes, with or without the console's header.
+const fetch = `async ([method, path, body, own]) => {
+  const answer = await fetch(path, {method, body: body || undefined, credentials: "same-origin",
+    headers: {...(own ? {"Weir-Console": "1"} : {}), ...(body ? {"Content-Type": "application/json"} : {})}});
+  return answer.status;
+}`
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	p := open(t, "p", n.prog.URL+"/console/", nil)
+	p.seeRole("heading", "Weir")
+	p.accessible()
+	p.fill("Token", "weir1_nobody")
+	p.click("button", "Sign in")
+	p.see("UNAUTHORIZED")
+	p.fill("Token", n.admin)
+	p.do(do{"op": "press", "key": "Enter"})
+	p.seeRole("heading", "Actions")
+	p.see("No actions yet.")
+
+	var cookies []struct {
+		Name, Value, SameSite string
+		HTTPOnly              bool `json:"httpOnly"`
+	}
+	p.get(&cookies, do{"op": "cookies"})
+	require.Len(t, cookies, 1)
+	require.True(t, cookies[0].HTTPOnly)
+	require.Equal(t, "Strict", cookies[0].SameSite)
+	require.NotContains(t, cookies[0].Value, n.admin[len(n.admin)-43:])
+	var seen string
+	p.evaluate(&seen, `() => document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.documentElement.outerHTML`, nil)
+	require.NotContains(t, seen, cookies[0].Value)
+	require.NotContains(t, seen, "weir1_")
+
+	// The cookie counts for the console's own requests alone.
+	var status int
+	p.evaluate(&status, fetch, []any{"GET", "/v1/actions", "", true})
+	require.Equal(t, http.StatusOK, status)
+	p.evaluate(&status, fetch, []any{"GET", "/v1/actions", "", false})
+	require.Equal(t, http.StatusUnauthorized, status)
+
+	p.do(do{"op": "reload"})
+	p.seeRole("heading", "Actions")
+	p.click("button", "Sign out")
+	p.seeRole("button", "Sign in")
+	p.evaluate(&status, fetch, []any{"GET", "/v1/actions", "", true})
+	require.Equal(t, http.StatusUnauthorized, status)
+}
+
+// TestAReaderMayNotWrite: the pages offer it nothing, and the node refuses it all the same.
+func TestAReaderMayNotWrite(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.call("later", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
+	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
+	p.click("link", "later")
+	p.see("This token may look, and change nothing.")
+	var off bool
+	p.get(&off, do{"op": "disabled", "role": "button", "name": "Cancel"})
+	require.True(t, off)
+	p.click("link", "Rules")
+	p.see("This token may look, and change nothing")
+	p.get(&off, do{"op": "disabled", "role": "button", "name": "New rule"})
+	require.True(t, off)
+	p.get(&off, do{"op": "disabled", "role": "switch", "name": "All rules"})
+	require.True(t, off)
+	p.click("link", "Evidence")
+	p.see("This token may not read evidence.")
+	for _, ask := range [][]any{
+		{"POST", "/v1/actions/later/cancel", "", true},
+		{"POST", "/v1/execute", `{"method":"GET","url":"` + n.up.URL() + `/"}`, true},
+		{"POST", "/v1/agent-api", `{"request_id":"r","operation":"global.off","args":{"if_match":"x"}}`, true},
+		{"POST", "/v1/dead-letters/redrive", `{"sequence":1}`, true},
+		{"GET", "/v1/evidence", "", true},
+	} {
+		var status int
+		p.evaluate(&status, fetch, ask)
+		require.Equal(t, http.StatusForbidden, status, ask)
+	}
+	n.status("later", "waiting")
+}
+
+// TestASessionEndsWithItsToken: whoever is signed in is asked again.
+func TestASessionEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	token := n.token("short", schemas.ScopeActionsRead)
+	p := n.signIn("short", token, nil)
+	id := strings.Split(token, "_")[1]
+	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/tokens/"+id+"/revoke", "")
+	require.Equal(t, http.StatusOK, status, text)
+	p.seeRole("button", "Sign in")
+}

@@ -1,0 +1,226 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/clock"
+	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/program"
+	"weir/schemas"
+)
+
+// TestClocks has the clocks of nodes and servers go wrong, step, and be put right, each by
+// itself. Programs whose clocks can be turned have to be built for it.
+func TestClocks(t *testing.T) { //nolint:paralleltest // each fault has the machine to itself
+	if !*all {
+		t.Log("form: none without -faults.all; see TestFaults")
+		return
+	}
+	var rows []row
+	w := watches{}
+	for _, r := range []row{
+		{number: "F28", title: "the clocks of a worker, an ingress and a server go an hour ahead, and back", fault: w.turns(time.Hour)},
+		{number: "F28", title: "the clocks of a worker, an ingress and a server go back an hour, and are put right", fault: w.turns(-time.Hour)},
+		{number: "F28", title: "every clock steps to and fro by up to an hour while nodes are killed", fault: w.dance},
+		{number: "F28", title: "workers die while the servers' clocks are an hour ahead", fault: w.stranded},
+	} {
+		if chosen(r.number, r.title) {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	begin, rig := chance(t), w.newRig(t)
+	for i, r := range rows {
+		s := newScene(rig, r, begin, i)
+		s.bounds = history.Bounds{Heal: 2*time.Hour + time.Minute, Skew: 2 * time.Hour}
+		if !t.Run(r.slug(), s.test) {
+			return
+		}
+	}
+}
+
+// watches are the clocks by the names of nodes and servers.
+type watches map[string]*clock.Clock
+
+// newRig starts everything over clocks that can be turned.
+func (w watches) newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	args, err := clock.Overlay(dir)
+	require.NoError(t, err)
+	weir, err := program.Build(dir, append(args, "-tags", "failpoints")...)
+	require.NoError(t, err)
+	server, err := cluster.BuildServer(dir, args...)
+	require.NoError(t, err)
+	environ := func(name string) []string {
+		c, err := clock.New(filepath.Join(dir, name+".clock"))
+		require.NoError(t, err)
+		w[name] = c
+		return c.Environ()
+	}
+	return newRig(t, kit{
+		weir: weir, environ: environ,
+		cluster: cluster.Config{Binary: server, Environ: func(i int) []string { return environ(fmt.Sprint("n", i)) }},
+	})
+}
+
+// turn turns a clock, and sees that its process goes by it.
+func (w watches) turn(ctx context.Context, s *scene, name string, by time.Duration) error {
+	if err := w[name].Turn(by); err != nil {
+		return err
+	}
+	now, err := s.clockOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	if off := time.Until(now) - by; off.Abs() > 10*time.Minute {
+		return fmt.Errorf("the clock of %s was turned by %s, and is off by %s", name, by, off)
+	}
+	if by != 0 {
+		s.bite("clocks turned", 1)
+	}
+	return nil
+}
+
+// clockOf is the time that a node or a server tells.
+func (s *scene) clockOf(ctx context.Context, name string) (time.Time, error) {
+	for _, server := range s.cluster.Servers {
+		if server.Name == name {
+			state, err := server.State(ctx)
+			return state.Now, err
+		}
+	}
+	for _, n := range s.nodes {
+		if n.name == name {
+			return n.clock(ctx)
+		}
+	}
+	return time.Time{}, fmt.Errorf("there is no %s", name)
+}
+
+// clock is the node's time.
+func (n *node) clock(ctx context.Context) (time.Time, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url()+"/healthz", http.NoBody)
+	if err != nil {
+		return time.Time{}, err
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer resp.Body.Close()
+	return http.ParseTime(resp.Header.Get("Date"))
+}
+
+// right puts every clock right.
+func (w watches) right(ctx context.Context, s *scene) error {
+	for name := range w {
+		if err := w.turn(ctx, s, name, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turns has the clocks of one of each be wrong for a while, with calls under way when they
+// step.
+func (w watches) turns(by time.Duration) func(context.Context, *scene) error {
+	return func(ctx context.Context, s *scene) error {
+		for range s.times(1, 3) {
+			leader, err := s.cluster.Leader(ctx, schemas.LogStream(0))
+			if err != nil {
+				return err
+			}
+			for _, name := range []string{s.workers()[0].name, s.writers()[0].name, s.cluster.Servers[leader].Name} {
+				if err := w.turn(ctx, s, name, by); err != nil {
+					return err
+				}
+			}
+			if err := s.goOn(ctx, "the load by wrong clocks"); err != nil {
+				return err
+			}
+			if err := w.right(ctx, s); err != nil {
+				return err
+			}
+			if err := s.goOn(ctx, "the load by clocks that are right again"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// dance turns every clock by something, kills a node, and turns them anew. Servers' clocks
+// go ahead by a little alone: see stranded.
+func (w watches) dance(ctx context.Context, s *scene) error {
+	steps := []time.Duration{-time.Hour, -20 * time.Second, 0, 20 * time.Second, time.Hour}
+	for range s.times(2, 8) {
+		for _, n := range s.nodes {
+			if err := w.turn(ctx, s, n.name, steps[s.chance.IntN(len(steps))]); err != nil {
+				return err
+			}
+		}
+		for _, server := range s.cluster.Servers {
+			if err := w.turn(ctx, s, server.Name, steps[s.chance.IntN(len(steps)-1)]); err != nil {
+				return err
+			}
+		}
+		if err := s.goOn(ctx, "the load by clocks of many times"); err != nil {
+			return err
+		}
+		n := s.nodes[s.chance.IntN(len(s.nodes))]
+		n.kill()
+		s.bite("nodes killed", 1)
+		if err := n.start(); err != nil {
+			return err
+		}
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return w.right(ctx, s)
+}
+
+// stranded kills the workers while they have messages of servers whose clocks are ahead,
+// and puts the clocks right. The servers wait for an acknowledgement until the time by which
+// they gave the messages out has come; the janitor ends the actions by their deadlines.
+func (w watches) stranded(ctx context.Context, s *scene) error {
+	for _, server := range s.cluster.Servers {
+		if err := w.turn(ctx, s, server.Name, time.Hour); err != nil {
+			return err
+		}
+	}
+	s.target.Hold(s.slug())
+	for range 4 {
+		if _, err := s.heard(ctx); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.workers() {
+		n.kill()
+		s.bite("workers killed", 1)
+	}
+	s.target.Release()
+	for _, server := range s.cluster.Servers {
+		if err := w.turn(ctx, s, server.Name, 0); err != nil {
+			return err
+		}
+	}
+	s.left = func(l history.Left) history.Left {
+		s.bite("messages left with nobody for an hour", int(l.Backlog))
+		l.Backlog = 0
+		return l
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package integration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/weirtest/disk"
+	"weir/schemas"
+)
+
+// TestGitDiskIsFull: with no room under the repositories a push is refused, and the person at
+// git reads why; nothing of it is left behind. All else goes on, and with room again so do
+// pushes.
+func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is its own
+	if why := disk.Unavailable(); why != "" {
+		t.Logf("form: none here: %s", why)
+		return
+	}
+	if !disk.Inside(t) {
+		return
+	}
+	dir, upstream := t.TempDir(), newLedgerServer(t)
+	upstream.open()
+	repos := filepath.Join(dir, "git")
+	require.NoError(t, os.Mkdir(repos, 0o700))
+	require.NoError(t, unix.Mount("tmpfs", repos, "tmpfs", 0, "size=24m"))
+	defer func() { require.NoError(t, unix.Unmount(repos, unix.MNT_DETACH)) }()
+	w := serve(t, dir, "--config", policyFile(t, upstream.URL))
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	old := g.commit(t, "small", []byte("text\n"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	noise := make([]byte, 4<<20)
+	_, _ = rand.NewChaCha8([32]byte{27}).Read(noise)
+	head := g.commit(t, "noise", noise)
+
+	ballast := filepath.Join(repos, "ballast")
+	for _, room := range []int64{1 << 20, 0} { // it becomes full in the middle of the pack; it is full before
+		swallow(t, ballast, repos, room)
+		out, err := g.run(t.Context(), "repo", "push", "origin", "HEAD")
+		require.Error(t, err, "a push that has no room went through")
+		t.Logf("with %d bytes left: %s", room, out)
+		assert.Contains(t, out, "there is no room left on the disk of the repositories", "who pushes reads what is wrong")
+		assert.NotContains(t, out, dir)
+		assert.Equal(t, old, w.task(t, task.ID).Head)
+		assert.Empty(t, quarantined(t, filepath.Join(repos, "repos")), "nothing of it is left")
+	}
+	g.do(t, ".", "clone", "-q", "-b", task.Branch, w.gitURL("shop"), "copy")
+	assert.Equal(t, old, g.do(t, "copy", "rev-parse", "HEAD"), "what is there can be fetched")
+	status, text := w.execute(t, "meanwhile", upstream.URL+"/meanwhile")
+	require.Equal(t, http.StatusOK, status, text)
+
+	require.NoError(t, os.Remove(ballast))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+	w.makeRepo(t, "another")
+	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
+		assert.Contains(t, []string{schemas.AuditOK, string(schemas.GitRejected)}, a.Result)
+	}
+}
+
+// execute asks for a POST.
+func (w *weir) execute(t *testing.T, id, url string) (status int, text string) {
+	t.Helper()
+	resp, text := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":"POST","url":%q,"body":{}}}`, id, url))
+	return resp.StatusCode, text
+}
+
+// swallow writes a file that leaves so much room on the disk of a directory.
+func swallow(t *testing.T, path, dir string, room int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer f.Close()
+	for {
+		var fs unix.Statfs_t
+		require.NoError(t, unix.Statfs(dir, &fs))
+		left := int64(fs.Bavail)*fs.Bsize - room
+		if left <= 0 {
+			return
+		}
+		if _, err := f.Write(make([]byte, min(left, 1<<20))); err != nil {
+			require.ErrorIs(t, err, unix.ENOSPC)
+			return
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// A session stands for a token while a browser is signed in with it. It has a secret of its
+// own, so that no browser keeps the token, and lies in the store as tokens do: every node
+// knows it, and a restart forgets nobody. It opens nothing as a bearer, is in no list, and
+// ends with its token.
+
+// SignIn makes a session of a token and returns what the browser is to send instead, which
+// is kept nowhere else, and when it ends. Errors: as of Verify; CONFLICT for one session
+// too many; LOG_FULL; UNAVAILABLE: sign in again.
+func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until time.Time, err error) {
+	h, err := k.find([]string{"Bearer " + token})
+	if err == nil {
+		_, err = k.count(h)
+	}
+	if err != nil {
+		return "", until, err
+	}
+	if k.sessions(h.token.ID) >= k.cfg.Sessions {
+		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.Sessions)+"; sign out in one")
+	}
+	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
+	until = now.Add(k.cfg.Session)
+	if end := h.token.ExpiresAt; !end.IsZero() && end.Before(until) {
+		until = end
+	}
+	id, s, text := mintAs(ofSession)
+	t := schemas.Token{ID: id, Name: "session", Tenant: h.token.Tenant, CreatedAt: now, CreatedBy: h.token.ID, ExpiresAt: until}
+	if err := k.put(ctx, &held{token: t, hash: s.hash(), session: true}, 0); err != nil {
+		return "", until, unstored(err, "whether you are signed in is unknown; sign in again")
+	}
+	return text, until, nil
+}
+
+// sessions counts those of a token that are in force.
+func (k *Keeper) sessions(of string) (n int) {
+	now := k.cfg.Now()
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, h := range k.held {
+		if h.session && !h.gone && h.token.CreatedBy == of && statusAt(h.token, now) == active {
+			n++
+		}
+	}
+	return n
+}
+
+// SignOut ends a session, and its streams. One that has ended, or never was, is no error.
+func (k *Keeper) SignOut(ctx context.Context, value string) error {
+	id, s, ok := parseAs(ofSession, value)
+	if !ok {
+		return nil
+	}
+	h, err := k.look(id, s, true)
+	if err != nil {
+		var public *fault.Error
+		if errors.As(err, &public) && public.Code == schemas.Unauthorized {
+			return nil
+		}
+		return err
+	}
+	t := h.token
+	t.RevokedAt = k.cfg.Now().UTC().Truncate(time.Millisecond)
+	err = k.put(ctx, &held{token: t, hash: h.hash, session: true}, h.revision)
+	if errors.Is(err, fault.ErrFenced) { // the only other write of a session is its end
+		err = k.catchUp(ctx)
+	}
+	if err != nil {
+		return unstored(err, "whether you are signed out is unknown; sign out again")
+	}
+	return nil
+}
+
+// VerifySession finds the token that a session stands for, and when the session ends, and
+// counts the request. Errors: as of Verify.
+func (k *Keeper) VerifySession(value string) (t schemas.Token, until time.Time, err error) {
+	session, h, err := k.stands(value)
+	if err != nil {
+		return t, until, err
+	}
+	t, err = k.count(h)
+	return t, session.token.ExpiresAt, err
+}
+
+// StreamSession is Stream for who has a session. The stream is one of its token's, and ends
+// with whichever of the two ends first.
+func (k *Keeper) StreamSession(ctx context.Context, value string) (_ context.Context, release func(), err error) {
+	session, h, err := k.stands(value)
+	if err != nil {
+		return ctx, nil, err
+	}
+	return k.hold(ctx, h, session)
+}
+
+// stands finds a session and the token that it stands for, both in force.
+func (k *Keeper) stands(value string) (session, h *held, err error) {
+	id, s, ok := parseAs(ofSession, value)
+	if !ok {
+		return nil, nil, errUnauthorized()
+	}
+	if session, err = k.look(id, s, true); err != nil {
+		return nil, nil, err
+	}
+	k.mu.RLock()
+	h = k.held[session.token.CreatedBy]
+	k.mu.RUnlock()
+	if h == nil || h.gone || h.session || statusAt(h.token, k.cfg.Now()) != active {
+		return nil, nil, errUnauthorized()
+	}
+	return session, h, nil
+}

@@ -1,0 +1,172 @@
+package token
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+func (k *Keeper) signIn(t *testing.T, secret string) string {
+	t.Helper()
+	value, _, err := k.SignIn(t.Context(), secret)
+	require.NoError(t, err)
+	return value
+}
+
+func TestASessionStandsForItsToken(t *testing.T) {
+	t.Parallel()
+	shared := newShelf()
+	k := node(t, shared, Config{})
+	made := k.make(t, schemas.TokenRequest{Tenant: "acme", Entries: []string{"one"}})
+	value := k.signIn(t, made.Secret)
+	require.NotContains(t, value, made.Secret[len(made.Secret)-secretText:])
+	for _, at := range []*Keeper{k, node(t, shared, Config{Reads: true})} { // another node, or this one after a restart
+		got, until, err := at.VerifySession(value)
+		require.NoError(t, err)
+		require.Equal(t, made.ID, got.ID)
+		require.Equal(t, []string{"one"}, got.Entries)
+		require.True(t, got.ExpiresAt.IsZero())
+		require.WithinDuration(t, time.Now().Add(12*time.Hour), until, time.Minute)
+	}
+	// A session is no token, and a token no session.
+	_, err := k.Verify(bearing(value))
+	require.Equal(t, errUnauthorized(), err)
+	_, err = k.Verify(bearing(prefix + strings.TrimPrefix(value, ofSession)))
+	require.Equal(t, errUnauthorized(), err)
+	for _, other := range []string{"", made.Secret, ofSession + strings.TrimPrefix(made.Secret, prefix), value[:len(value)-1], value + "A"} {
+		_, _, err = k.VerifySession(other)
+		require.Equal(t, errUnauthorized(), err, other)
+		_, _, err = k.StreamSession(t.Context(), other)
+		require.Equal(t, errUnauthorized(), err, other)
+		require.NoError(t, k.SignOut(t.Context(), other))
+	}
+	_, _, err = k.SignIn(t.Context(), value)
+	require.Equal(t, errUnauthorized(), err)
+	// Nobody sees it, and nobody revokes it by its id.
+	require.Len(t, k.list(t, "acme"), 1)
+	_, err = k.Revoke(t.Context(), root(), value[len(ofSession):len(ofSession)+idLength])
+	require.Equal(t, schemas.NotFound, code(t, err))
+	_, _, err = k.VerifySession(value)
+	require.NoError(t, err)
+}
+
+func TestASessionEnds(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		expires string
+		end     func(t *testing.T, k *Keeper, made schemas.NewToken, value string)
+	}{
+		"signed out": {end: func(t *testing.T, k *Keeper, _ schemas.NewToken, value string) {
+			t.Helper()
+			require.NoError(t, k.SignOut(t.Context(), value))
+		}},
+		"token revoked": {end: func(t *testing.T, k *Keeper, made schemas.NewToken, _ string) {
+			t.Helper()
+			_, err := k.Revoke(t.Context(), root(), made.ID)
+			require.NoError(t, err)
+		}},
+		"token expired": {expires: "1h", end: func(*testing.T, *Keeper, schemas.NewToken, string) { pass(time.Hour) }},
+		"in time":       {end: func(*testing.T, *Keeper, schemas.NewToken, string) { pass(12 * time.Hour) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared := newShelf()
+				k := node(t, shared, Config{})
+				defer k.Stop()
+				made := k.make(t, schemas.TokenRequest{ExpiresIn: tc.expires})
+				value := k.signIn(t, made.Secret)
+				ctx, release, err := k.StreamSession(t.Context(), value)
+				require.NoError(t, err)
+				defer release()
+				tc.end(t, k, made, value)
+				synctest.Wait()
+				require.ErrorIs(t, ctx.Err(), context.Canceled, "its streams end with it")
+				_, _, err = k.VerifySession(value)
+				require.Equal(t, errUnauthorized(), err)
+				_, _, err = k.StreamSession(t.Context(), value)
+				require.Equal(t, errUnauthorized(), err)
+				require.NoError(t, k.SignOut(t.Context(), value), "again changes nothing")
+			})
+		})
+	}
+}
+
+// TestEndedSessionsAreForgotten: unlike tokens they are shown to nobody, so nothing keeps them.
+func TestEndedSessionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := newShelf()
+		k := node(t, shared, Config{})
+		defer k.Stop()
+		made := k.make(t, schemas.TokenRequest{})
+		for range 3 {
+			k.signIn(t, made.Secret)
+		}
+		pass(12*time.Hour + tidyEvery)
+		shared.set(func(s *shelf) { require.Len(t, s.newest, 1) })
+	})
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{Sessions: 2, Active: 1})
+	made := k.make(t, schemas.TokenRequest{})
+	first := k.signIn(t, made.Secret)
+	k.signIn(t, made.Secret)
+	_, _, err := k.SignIn(t.Context(), made.Secret)
+	require.Equal(t, schemas.Conflict, code(t, err))
+	require.NoError(t, k.SignOut(t.Context(), first))
+	k.signIn(t, made.Secret)
+}
+
+// TestASessionIsItsTokensUse: neither rates nor streams are got around by signing in.
+func TestASessionIsItsTokensUse(t *testing.T) {
+	t.Parallel()
+	k := node(t, newShelf(), Config{Streams: 1})
+	made := k.make(t, schemas.TokenRequest{Rate: "3/h"})
+	value := k.signIn(t, made.Secret) // one
+	_, _, err := k.VerifySession(value)
+	require.NoError(t, err)
+	_, release, err := k.Stream(t.Context(), bearing(made.Secret))
+	require.NoError(t, err)
+	_, _, err = k.StreamSession(t.Context(), value)
+	require.Equal(t, schemas.RateLimited, code(t, err))
+	release()
+	_, release, err = k.StreamSession(t.Context(), value)
+	require.NoError(t, err)
+	defer release()
+	_, err = k.Verify(bearing(made.Secret)) // three
+	require.NoError(t, err)
+	var limited *LimitedError
+	_, _, err = k.VerifySession(value)
+	require.ErrorAs(t, err, &limited)
+	_, _, err = k.SignIn(t.Context(), made.Secret)
+	require.ErrorAs(t, err, &limited)
+}
+
+func TestAStoreThatFailsSignsNobodyIn(t *testing.T) {
+	t.Parallel()
+	shared := newShelf()
+	k := node(t, shared, Config{})
+	made := k.make(t, schemas.TokenRequest{})
+	value := k.signIn(t, made.Secret)
+	for _, tc := range []struct {
+		err  error
+		code schemas.Code
+	}{{fault.ErrFull, schemas.LogFull}, {context.DeadlineExceeded, schemas.Unavailable}} {
+		shared.set(func(s *shelf) { s.down = tc.err })
+		_, _, err := k.SignIn(t.Context(), made.Secret)
+		require.Equal(t, tc.code, code(t, err))
+		require.Equal(t, tc.code, code(t, k.SignOut(t.Context(), value)))
+	}
+	shared.set(func(s *shelf) { s.down = nil })
+	require.NoError(t, k.SignOut(t.Context(), value))
+}

@@ -1,0 +1,224 @@
+package processors_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// line claims actions of one ordering key, and returns their accepted records.
+func (d *dormitory) line(t *testing.T, n int, edit func(i int, a *schemas.Action)) []schemas.Record {
+	t.Helper()
+	var all []schemas.Record
+	for i := range n {
+		a := schemas.Action{
+			ID: fmt.Sprintf("a%d", i), Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Fingerprint: "f", OrderingKey: "k",
+			AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(10 * time.Minute).UTC(), Payload: []byte(fmt.Sprintf(`{"method":"POST","url":"http://up.example/%d"}`, i)),
+		}
+		if edit != nil {
+			edit(i, &a)
+		}
+		st, _, err := d.ledger.Claim(t.Context(), a)
+		require.NoError(t, err)
+		rec, err := d.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(st.Ref, schemas.TailAccepted))
+		require.NoError(t, err)
+		all = append(all, rec)
+	}
+	return all
+}
+
+// TestActionsOfAKey begin one after the other: one that comes before its turn rests, without a
+// time of its own, is looked at again within seconds, and is woken by the end of the one before.
+func TestActionsOfAKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDormitory(t)
+		recs := d.line(t, 3, nil)
+		for _, i := range []int{2, 1} {
+			require.NoError(t, d.pipeline.Handle(t.Context(), recs[i], true))
+			id := fmt.Sprintf("a%d", i)
+			st := d.state(t, "t", id)
+			require.Equal(t, &schemas.Waiting{For: schemas.WaitOrder}, st.Waiting)
+			require.False(t, st.Started)
+			require.Equal(t, 5*time.Second, time.Until(d.alarm.at[id]))
+			n := st.N
+			require.NoError(t, d.pipeline.Handle(t.Context(), recs[i], false))
+			require.Equal(t, n, d.state(t, "t", id).N, "what is known is not said again")
+		}
+		require.Zero(t, d.sent)
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], true))
+		for range 2 { // each end wakes the next one
+			require.NoError(t, <-d.handled)
+		}
+		var ends []uint64
+		for i := range 3 {
+			st := d.state(t, "t", fmt.Sprintf("a%d", i))
+			require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+			ends = append(ends, st.SettledSeq)
+			if i > 0 {
+				require.Greater(t, startOf(st), ends[i-1], "it begins behind the end of the one before")
+			}
+		}
+		require.Equal(t, 3, d.sent)
+		d.pipeline.RulesChanged("t")
+	})
+}
+
+// startOf is where an action has begun.
+func startOf(st *ledger.State) uint64 {
+	for _, ev := range st.Events {
+		if ev.Type == schemas.EventStarted {
+			return ev.Seq
+		}
+	}
+	return 0
+}
+
+// TestTheEndComesWhileOneLiesDown: what is before it ends between its look and its rest; it is
+// woken all the same, and at once.
+func TestTheEndComesWhileOneLiesDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDormitory(t)
+		recs := d.line(t, 2, nil)
+		d.alarm.setting = func() {
+			d.alarm.setting = nil
+			require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], true))
+			require.Error(t, <-d.handled, "its wake-up finds it under way")
+		}
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], true))
+		require.NoError(t, <-d.handled)
+		require.Equal(t, schemas.OutcomeSucceeded, d.state(t, "t", "a1").Settled.Outcome)
+	})
+}
+
+// TestOneThatWaitsItsTurnEnds by its deadline or because it is asked to, without having begun a
+// call, and keeps nobody.
+func TestOneThatWaitsItsTurnEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDormitory(t)
+		recs := d.line(t, 4, func(i int, a *schemas.Action) {
+			if i == 1 {
+				a.Deadline = time.Now().Add(3 * time.Second).UTC()
+			}
+		})
+		for _, rec := range recs[1:] {
+			require.NoError(t, d.pipeline.Handle(t.Context(), rec, true))
+		}
+		require.Equal(t, 3*time.Second, time.Until(d.alarm.at["a1"]), "when its time is up")
+		time.Sleep(3 * time.Second)
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], false))
+		require.Equal(t, schemas.OutcomeExpired, d.state(t, "t", "a1").Settled.Outcome)
+		st := d.state(t, "t", "a2")
+		require.NoError(t, d.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[2], false))
+		require.Equal(t, schemas.OutcomeCanceled, d.state(t, "t", "a2").Settled.Outcome)
+		require.Zero(t, d.sent)
+		require.Nil(t, d.state(t, "t", "a3").Settled)
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], true))
+		require.NoError(t, <-d.handled)
+		require.Equal(t, schemas.OutcomeSucceeded, d.state(t, "t", "a3").Settled.Outcome)
+		require.Equal(t, 2, d.sent)
+	})
+}
+
+// TestOneThatIsPutOffHoldsItsPlace.
+func TestOneThatIsPutOffHoldsItsPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDormitory(t)
+		recs := d.line(t, 2, func(i int, a *schemas.Action) {
+			if i == 0 {
+				a.NotBefore = time.Now().Add(time.Minute).UTC()
+			}
+		})
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], true))
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], true))
+		require.Equal(t, schemas.WaitDelay, d.state(t, "t", "a0").Waiting.For)
+		require.Equal(t, schemas.WaitOrder, d.state(t, "t", "a1").Waiting.For)
+		time.Sleep(time.Minute)
+		require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], false))
+		require.NoError(t, <-d.handled)
+		require.Equal(t, schemas.OutcomeSucceeded, d.state(t, "t", "a1").Settled.Outcome)
+	})
+}
+
+// TestAWorkerOfALineDies at each append that it makes, stored or not, and another takes over:
+// the second action of the key is woken, and begins behind the end of the first.
+func TestAWorkerOfALineDies(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []bool{false, true} {
+		for n := 0; ; n++ {
+			over := false
+			synctest.Test(t, func(t *testing.T) {
+				d := newDormitory(t)
+				recs := d.line(t, 2, nil)
+				require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], true))
+				d.crashAt(n, kept)
+				err := d.pipeline.Handle(t.Context(), recs[0], true)
+				over = !d.dead
+				d.heal()
+				d.pipeline = d.node(t, "w2", true)
+				if err != nil { // else the one that it woke was under way
+					require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], false))
+				}
+				synctest.Wait()
+				for len(d.handled) > 0 {
+					<-d.handled //nolint:errcheck // the log tells what came of it
+				}
+				time.Sleep(5 * time.Second) // a look at the latest
+				if d.state(t, "t", "a1").Settled == nil {
+					require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], false))
+				}
+				first, second := d.state(t, "t", "a0"), d.state(t, "t", "a1")
+				require.NotNil(t, first.Settled)
+				require.NotNil(t, second.Settled, "crash at %d, kept %v", n, kept)
+				require.Greater(t, startOf(second), first.SettledSeq)
+			})
+			if over {
+				break
+			}
+		}
+	}
+}
+
+// TestOneOfHighPriorityComesTwice, of two queues, and is worked on once, in whichever order and
+// whether the first has ended or is under way when the second comes.
+func TestOneOfHighPriorityComesTwice(t *testing.T) {
+	t.Parallel()
+	for _, hurriedFirst := range []bool{false, true} {
+		for _, meanwhile := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDormitory(t)
+				rec := d.line(t, 1, func(_ int, a *schemas.Action) { a.OrderingKey, a.Priority = "", schemas.PriorityHigh })[0]
+				ref, _, err := schemas.ParseSubject(rec.Subject)
+				require.NoError(t, err)
+				hurry, err := d.log.Newest(t.Context(), schemas.LogStream(0), layout.Hurry(ref))
+				require.NoError(t, err)
+				first, second := rec, hurry
+				if hurriedFirst {
+					first, second = hurry, rec
+				}
+				if meanwhile {
+					d.during = func() {
+						require.NoError(t, d.pipeline.Handle(t.Context(), second, true), "it need not come again")
+						require.NoError(t, d.node(t, "w2", false).Handle(t.Context(), second, true))
+					}
+				}
+				require.NoError(t, d.pipeline.Handle(t.Context(), first, true))
+				require.NoError(t, d.pipeline.Handle(t.Context(), second, true))
+				st := d.state(t, "t", "a0")
+				require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+				require.Equal(t, 1, d.sent)
+				require.Len(t, st.Attempts, 1)
+			})
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package document
+
+// counted are the parameters that lists and figures share.
+func counted() []any {
+	text := object{"type": "string"}
+	when := object{"type": "string", "examples": []any{"2026-11-01T12:00:00Z", "15m", "7d"}}
+	return []any{
+		query("kind", "Only actions of this kind, or of these, with commas between.", object{"type": "string", "examples": []any{"http", "http,plan"}}),
+		query("entry", "Only actions whose last call this entry of the policy decided.", text),
+		query("tenant", "Another tenant, or * for all; for an admin of the operator's tenant.", text),
+		query("since", "From this time on: an instant, or how long ago.", when),
+		query("until", "Before this time: an instant, or how long ago.", when),
+	}
+}
+
+func listActions() object {
+	text := object{"type": "string", "pattern": `^[A-Za-z0-9._:-]{1,128}$`}
+	ok := page("ActionPage", object{
+		"id": actionID, "kind": "http", "status": "succeeded", "class": "safe", "created": moment, "deadline": later, "settled": moment,
+		"duration_ms": 12.4, "entry": "orders", "attempts": 1, "url": "/v1/actions/" + actionID, "events_url": "/v1/actions/" + actionID + "/events",
+	})
+	return object{
+		"operationId": "listActions",
+		"summary":     "List actions, newest first",
+		"description": "Read from an index that follows the log; as_of and behind say how closely. A page with few items may have a next all the same.",
+		"tags":        []any{"actions"},
+		"parameters": append(counted(),
+			query("status", "Only actions with this status, or with these, with commas between; open stands for accepted, started and waiting.", object{"type": "string", "examples": []any{"open", "failed,expired"}}),
+			query("agent", "Only runs for this task type.", text),
+			query("task", "Only this task, and what was made for it.", text),
+			query("code", "Only actions with this code.", text),
+			query("q", "Only actions whose id has this text in it.", text),
+			query("count", "true: count is in the page.", object{"type": "string", "enum": []any{"true", "false"}}),
+			parameter("Limit"), parameter("Cursor"),
+		),
+		"responses": responses(object{"200": ok}, readers()...),
+	}
+}
+
+func showStats() object {
+	sum := object{"accepted": 12, "settled": 12, "rate": 0.2, "p50_ms": 3.1, "p99_ms": 17.2, "outcomes": object{"succeeded": 12}}
+	return object{
+		"operationId": "showStats",
+		"summary":     "See rates, latencies and outcomes over time",
+		"description": "Latencies are from acceptance to end, right to about five in a hundred. since is rounded down to a step and until up.",
+		"tags":        []any{"actions"},
+		"parameters": append(counted(),
+			query("step", "How long a step is; absent: as short as gives 120 of them.", object{"type": "string", "enum": []any{"10s", "30s", "1m", "5m", "10m", "30m", "1h", "6h", "24h"}}),
+			query("by", "What groups are made by.", object{"type": "string", "enum": []any{"kind", "entry", "outcome"}}),
+		),
+		"responses": responses(object{"200": object{
+			"description": "The figures.",
+			"content": content(schema("Stats"), object{"minute": example("One minute", object{
+				"since": moment, "until": later, "step_s": 60, "as_of": later, "total": sum, "open": object{"count": 0},
+				"points": object{
+					"time": []any{moment}, "accepted": []any{12}, "settled": []any{12}, "p50_ms": []any{3.1}, "p99_ms": []any{nil},
+					"outcomes": object{"succeeded": []any{12}},
+				},
+			})}),
+		}}, readers()...),
+	}
+}

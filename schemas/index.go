@@ -1,0 +1,112 @@
+package schemas
+
+import "time"
+
+// ActionEntry is one action in a list.
+type ActionEntry struct {
+	ID string `json:"id"`
+	// Tenant is there where another tenant, or all of them, were asked for.
+	Tenant string `json:"tenant,omitempty"`
+	Kind   Kind   `json:"kind"`
+	// TaskType says which agent a run is for.
+	TaskType string    `json:"task_type,omitempty"`
+	Status   Status    `json:"status"`
+	Class    Class     `json:"class,omitempty"`
+	Created  time.Time `json:"created"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Settled  time.Time `json:"settled,omitzero"`
+	// DurationMS is from its acceptance to its end.
+	DurationMS *float64 `json:"duration_ms,omitempty"`
+	// Entry is the policy's entry that its last call was decided by.
+	Entry string `json:"entry,omitempty"`
+	// Task is the id of the task that it is, or was made for.
+	Task      string `json:"task,omitempty"`
+	Code      Code   `json:"code,omitempty"`
+	Attempts  int    `json:"attempts,omitempty"`
+	URL       string `json:"url"`
+	EventsURL string `json:"events_url"`
+}
+
+// Freshness is how far an answer is behind the log.
+type Freshness struct {
+	// AsOf: what the log held by then is in the answer. Absent where some part of it has
+	// not been read yet.
+	AsOf time.Time `json:"as_of,omitzero"`
+	// Behind is about how many records of the log are not; absent: none.
+	Behind uint64 `json:"behind,omitempty"`
+}
+
+// ActionPage is one page of a list of actions, newest first. Without next it is the last.
+type ActionPage struct {
+	Items []ActionEntry `json:"items"`
+	Next  string        `json:"next,omitempty"`
+	Freshness
+	Count *ActionCount `json:"count,omitempty"`
+}
+
+// ActionCount is how many actions a list's filters mean.
+type ActionCount struct {
+	Total uint64 `json:"total"`
+	// By has the outcomes, and open for those that have not ended.
+	By map[string]uint64 `json:"by"`
+}
+
+// Stats are figures of a stretch of time.
+type Stats struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// StepS is the length of a step, in seconds.
+	StepS int `json:"step_s"`
+	Freshness
+	Total  StatsSum     `json:"total"`
+	Open   StatsOpen    `json:"open"`
+	Groups []StatsGroup `json:"groups,omitempty"`
+	Points StatsPoints  `json:"points"`
+}
+
+// StatsSum sums a stretch of time up.
+type StatsSum struct {
+	// Accepted came in it, Settled ended in it.
+	Accepted uint64 `json:"accepted"`
+	Settled  uint64 `json:"settled"`
+	// Rate is how many ended a second.
+	Rate float64 `json:"rate"`
+	// P50MS and P99MS are of the time from acceptance to end, right to about five in a
+	// hundred; absent where nothing ended.
+	P50MS    *float64          `json:"p50_ms,omitempty"`
+	P99MS    *float64          `json:"p99_ms,omitempty"`
+	Outcomes map[string]uint64 `json:"outcomes"`
+}
+
+// StatsOpen is what has not ended, now.
+type StatsOpen struct {
+	Count  uint64    `json:"count"`
+	Oldest time.Time `json:"oldest,omitzero"` // when the one was accepted that is open for longest
+}
+
+// StatsGroup are the figures of one kind, entry or outcome.
+type StatsGroup struct {
+	Name string `json:"name"`
+	StatsSum
+	Points StatsGroupPoints `json:"points"`
+}
+
+// StatsGroupPoints has one number a step.
+type StatsGroupPoints struct {
+	Settled []uint64  `json:"settled"`
+	P50MS   Latencies `json:"p50_ms"`
+	P99MS   Latencies `json:"p99_ms"`
+}
+
+// Latencies are milliseconds, and null where nothing ended.
+type Latencies []*float64
+
+// StatsPoints has one number a step, and when each begins.
+type StatsPoints struct {
+	Time     []time.Time         `json:"time"`
+	Accepted []uint64            `json:"accepted"`
+	Settled  []uint64            `json:"settled"`
+	P50MS    Latencies           `json:"p50_ms"`
+	P99MS    Latencies           `json:"p99_ms"`
+	Outcomes map[string][]uint64 `json:"outcomes"`
+}
