@@ -35,11 +35,16 @@ browser: $(BROWSER) ## install Chromium, and what drives it in tests
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
 		{ echo "Chromium is missing: the console is tested in it; install it with your package manager" >&2; exit 1; }
 
+# npm ci refuses a lock file that does not name a package for each platform, and a registry
+# need not have them all: the bundler has a package for each.
+NPM_INSTALL := ci
+$(PAGES): NPM_INSTALL := install --no-save
+
 $(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
 		{ echo "npm is missing: the console is built, and some tests are run, with npm packages; install Node.js 20.19 or later, with npm" >&2; exit 1; }
-	cd $* && npm ci --no-audit --no-fund --loglevel=error
+	cd $* && npm $(NPM_INSTALL) --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .PHONY: console
@@ -96,12 +101,19 @@ soak: ## have faults come at random for SOAK (default 1h)
 $(BIN)/deploycheck: $(wildcard tools/deploycheck/*)
 	cd tools/deploycheck && $(GO) build -o $@ .
 
-# promtool is that of the PATH, such as the one in Debian's package prometheus; without
-# one its files are told to be unchecked.
+# promtool is that of the PATH, or else the one in Debian's package prometheus, of which
+# nothing is installed; where neither is to be had its files are told to be unchecked.
+.PHONY: promtool
+promtool:
+	@command -v promtool >/dev/null || [ -x $(BIN)/promtool ] || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && mkdir -p .tmp/prometheus $(BIN) && cd .tmp/prometheus && \
+		apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download prometheus && \
+		dpkg -x prometheus_*.deb . && cp usr/bin/promtool $(BIN)/; } || echo "promtool is missing" >&2
+
 .PHONY: deploy-check
-deploy-check: $(BIN)/deploycheck ## check the files of deploy/ with the libraries that read them
+deploy-check: $(BIN)/deploycheck promtool ## check the files of deploy/ with the libraries and tools that read them
 	cd tools/deploycheck && $(GO) test ./...
-	$(BIN)/deploycheck deploy
+	PATH="$(BIN):$$PATH" $(BIN)/deploycheck deploy
 
 FUZZTIME ?= 10s
 .PHONY: fuzz
@@ -117,8 +129,8 @@ generate: ## write the generated files anew
 	$(GO) generate ./...
 
 .PHONY: drift
-drift: generate ## fail if a generated file is out of date
-	git diff --exit-code -- schemas
+drift: generate console ## fail if a generated file is out of date
+	git diff --exit-code -- schemas egress/console/dist
 
 $(LINT): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o $(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -109,7 +109,7 @@ func TestAListOfAFewAmongMany(t *testing.T) {
 	h.reported(poison, 1)
 	h.settle(poison, schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison})
 	list := func(query string) (ids []string, next string) {
-		page := decode[schemas.Page[schemas.TaskView]](t, h.get("/v1/tasks?"+query).Body)
+		page := decode[schemas.TaskPage](t, h.get("/v1/tasks?"+query).Body)
 		for _, v := range page.Items {
 			ids = append(ids, v.ID)
 		}
@@ -119,7 +119,7 @@ func TestAListOfAFewAmongMany(t *testing.T) {
 	ids, next := list("status=Running")
 	require.Equal(t, []string{"first"}, ids)
 	require.Empty(t, next, "the many were passed over")
-	require.Less(t, h.reads.Load()-before, int64(many+60), "by one look at each")
+	require.Less(t, h.reads.Load()-before, int64(many/2), "without a look at any of them")
 	ids, _ = list("status=Canceled")
 	require.Equal(t, []string{"canceled"}, ids)
 	ids, _ = list("status=Completed&limit=1")

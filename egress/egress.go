@@ -122,10 +122,9 @@ type Config struct {
 	Metrics http.Handler // /metrics; nil: 404
 	OpenAPI []byte       // /openapi.json; nil: 404
 	HTTP    stream.HTTP
-	// Index answers for lists of actions and figures; the caller closes it. nil: neither
-	// is served.
+	// Index answers for lists of actions and of tasks, and for figures; the caller closes
+	// it. nil: none of them is served.
 	Index *index.Index
-	Walk  index.WalkConfig // Layout is filled in
 }
 
 func (c Config) validate() error {
@@ -169,7 +168,6 @@ func (c Config) withDefaults() Config {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
 	c.HTTP = c.HTTP.WithDefaults()
-	c.Walk.Layout = c.Layout
 	return c
 }
 
@@ -182,7 +180,6 @@ type Room struct {
 	cfg     Config
 	events  *stream.Events
 	status  *status.Status
-	walker  *index.Walker
 	records *evidence.Records
 	service *Service
 	places  *places
@@ -201,7 +198,6 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 		service: &Service{cfg: cfg, draining: feed.Draining()},
 		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
 		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
-		walker:  index.NewWalker(log, feed, cfg.Walk),
 		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),
 	}, nil
 }

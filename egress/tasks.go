@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/egress/tasks"
 	"weir/internal/fault"
@@ -32,7 +33,9 @@ func (e *Room) mountTasks(engine *gin.Engine) {
 			serve(c.Writer, c.Request, who.Tenant, c.Param("id"))
 		})
 	}
-	read(engine, schemas.RouteTasks, shown(e.listTasks))
+	if e.cfg.Index != nil {
+		read(engine, schemas.RouteTasks, shown(e.listTasks))
+	}
 	read(engine, schemas.RouteTasks+"/:id", shown(e.showTask))
 	read(engine, schemas.RouteTasks+"/:id/events", shown(e.taskEvents))
 	read(engine, schemas.RouteRepos, shown(e.listRepos))
@@ -53,54 +56,73 @@ func (e *Room) listTasks(w http.ResponseWriter, r *http.Request, tenant, _ strin
 		problem.Write(w, r, err)
 		return
 	}
-	page, others := tasks.NewPage(q), 0
-	next, err := e.walker.Walk(r.Context(), tenant, schemas.KindTask, q.Cursor, func(ctx context.Context, rec schemas.Record) (uint64, bool, error) {
-		ref, _, err := schemas.ParseSubject(rec.Subject)
-		if err != nil {
-			return 0, true, err
-		}
-		if wanted, err := e.mayBe(ctx, ref, q.Status); err != nil || !wanted {
-			return 0, true, err
-		}
-		view, seq, err := e.taskView(ctx, ref)
-		if err != nil {
-			return 0, true, err
-		}
-		added, more, err := page.Add(view)
-		if !added {
-			seq, others = 0, others+1
-		}
-		return seq, more && others < maxOthers, err
-	})
+	page, err := e.taskPage(r.Context(), tenant, q)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
 	}
-	stream.WriteJSON(w, r, http.StatusOK, page.With(next))
+	stream.WriteJSON(w, r, http.StatusOK, page)
 }
 
-// maxOthers is how many tasks are read to their end for one page that then does not show
-// them. A page that ends there is short and has a next.
-const maxOthers = 100
+// taskPage names tasks by the index, and shows them as the log has them: what the index
+// takes for open may have ended since, and of those the log alone knows the state.
+func (e *Room) taskPage(ctx context.Context, tenant string, q tasks.Query) (schemas.TaskPage, error) {
+	page, seen := tasks.NewPage(q), make([]uint64, e.cfg.Layout.Partitions)
+	ends, chosen := q.Ends()
+	for cursor := q.Cursor; ; {
+		asked, err := index.Of(tenant, schemas.KindTask, ends, chosen, q.Batch(), cursor)
+		if err != nil {
+			return schemas.TaskPage{}, err
+		}
+		named, next, fresh, err := e.cfg.Index.Refs(ctx, asked)
+		if err != nil {
+			return schemas.TaskPage{}, err
+		}
+		looked, more, err := e.addTasks(ctx, page, named, seen)
+		if err != nil {
+			return schemas.TaskPage{}, err
+		}
+		if looked < len(named) {
+			next = named[looked-1].Next
+		}
+		if !more || next == "" || len(named) == 0 {
+			return page.With(next, fresh), e.shownUpTo(ctx, seen)
+		}
+		cursor = next
+	}
+}
 
-// mayBe reports whether a task may have a status, by the one record that tells its end:
-// of many tasks that have ended, few need to be read as a whole. Without a status every
-// task may.
-func (e *Room) mayBe(ctx context.Context, ref schemas.Ref, want schemas.TaskStatus) (bool, error) {
-	if want == "" {
-		return true, nil
+// addTasks puts tasks in until the page wants no more, and notes in seen up to where it has
+// read the log.
+func (e *Room) addTasks(ctx context.Context, page *tasks.Page, named []index.Named, seen []uint64) (looked int, more bool, err error) {
+	for i, n := range named {
+		added, more := false, false
+		view, seq, err := e.taskView(ctx, n.Ref)
+		switch {
+		case errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone):
+			more, err = page.Pass(), nil // the log has dropped it
+		case err == nil:
+			added, more, err = page.Add(view)
+		}
+		if added {
+			p := e.cfg.Layout.Partition(n.Tenant, n.ID)
+			seen[p] = max(seen[p], seq)
+		}
+		if err != nil || !more {
+			return i + 1, false, err
+		}
 	}
-	end, err := e.log.Last(ctx, schemas.LogStream(e.cfg.Layout.Partition(ref.Tenant, ref.ID)), e.cfg.Layout.Subject(ref, schemas.TailSettled))
-	if errors.Is(err, fault.ErrNotFound) {
-		return true, nil // its events tell
-	} else if err != nil {
-		return false, err
+	return len(named), true, nil
+}
+
+// shownUpTo waits until what was read of each partition may be shown.
+func (e *Room) shownUpTo(ctx context.Context, seen []uint64) error {
+	for p, seq := range seen {
+		if err := e.feed.Durable(ctx, schemas.LogStream(p), seq); err != nil {
+			return err
+		}
 	}
-	ev, err := ledger.Decode(end.Data)
-	if err != nil || ev.Settled == nil || ev.Settled.Code == schemas.Poison {
-		return want.Final(), nil //nolint:nilerr // it has ended, whatever it said before
-	}
-	return task.StatusOf(ev.Settled.Outcome) == want, nil
+	return nil
 }
 
 func (e *Room) showTask(w http.ResponseWriter, r *http.Request, tenant, id string) {

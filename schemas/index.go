@@ -44,6 +44,13 @@ type ActionPage struct {
 	Count *ActionCount `json:"count,omitempty"`
 }
 
+// TaskPage is one page of a list of tasks, newest first. Without next it is the last.
+type TaskPage struct {
+	Items []TaskView `json:"items"`
+	Next  string     `json:"next,omitempty"`
+	Freshness
+}
+
 // ActionCount is how many actions a list's filters mean.
 type ActionCount struct {
 	Total uint64 `json:"total"`

@@ -41,6 +41,25 @@ type RepoOrder struct {
 	AllowlistKey  string `json:"allowlist_key,omitempty"`
 }
 
+// RepoPhase is what the copying of a repository is at.
+type RepoPhase string
+
+// The phases, in their order. A copy need not have each.
+const (
+	RepoCounting    RepoPhase = "counting"    // the other side looks what there is
+	RepoCompressing RepoPhase = "compressing" // and makes it small
+	RepoReceiving   RepoPhase = "receiving"
+	RepoResolving   RepoPhase = "resolving" // what came is put together
+)
+
+// RepoProgress is the data of a progress event of kind repo: how far the copying of a
+// repository is. Done and Total are git's objects, and while it resolves its deltas.
+type RepoProgress struct {
+	Phase RepoPhase `json:"phase"`
+	Done  int       `json:"done"`
+	Total int       `json:"total"`
+}
+
 // Repo is a repository, as it is kept, and as it is shown but for ID.
 type Repo struct {
 	// ID names it on disk. It is nobody's but Weir's to know, and is never shown.

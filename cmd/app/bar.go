@@ -47,3 +47,38 @@ func barText(what string, done, total int) string {
 	full := min(barWidth*done/max(total, 1), barWidth)
 	return fmt.Sprintf("%s [%s%s] %d/%d", what, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done, total)
 }
+
+// running says what is under way, to a person for how long it has been, until end is called.
+// Say says it anew, and must not be called after end; it is nil where no person looks.
+func running(out io.Writer, what string) (say func(what string), end func()) {
+	if !terminal(out) {
+		fmt.Fprintln(out, what)
+		return nil, func() {}
+	}
+	return clocked(out, what)
+}
+
+// clocked is running on a terminal.
+func clocked(out io.Writer, what string) (say func(what string), end func()) {
+	anew, over, told := make(chan string), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		begun, tick := time.Now(), time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			fmt.Fprintf(out, "\r%s, %s\x1b[K", what, time.Since(begun).Round(time.Second))
+			select {
+			case what = <-anew:
+			case <-tick.C:
+			case <-over:
+				fmt.Fprintln(out)
+				return
+			}
+		}
+	}()
+	say = func(what string) { anew <- what }
+	return say, func() {
+		close(over)
+		<-told
+	}
+}

@@ -106,7 +106,7 @@ func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind
 		schemas.KindTask: tasks.New(a.ledger, r.branch, a.recorder, tasks.Config{
 			Leases: a.broker.Leases(), Lease: a.cfg.Tasks.Lease, Announce: a.broker.Nudge, Barrier: a.broker.Barrier,
 		}),
-		schemas.KindRepo: processorsgit.NewRepos(a.recorder, processorsgit.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up}),
+		schemas.KindRepo: processorsgit.NewRepos(a.recorder, processorsgit.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up, Log: a.ledger}),
 	}
 	if slices.Contains(a.takenKinds(), schemas.KindPush) {
 		performers[schemas.KindPush] = processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
@@ -182,7 +182,9 @@ func (n noGit) Here(string) error { return n.asked() }
 
 func (n noGit) Create(context.Context, string, string) (string, error) { return "", n.away() }
 
-func (n noGit) Import(context.Context, string, string, string) (string, error) { return "", n.away() }
+func (n noGit) Import(context.Context, string, string, string, func(schemas.RepoProgress)) (string, error) {
+	return "", n.away()
+}
 
 func (n noGit) Branch(context.Context, string, string, string, string) (string, error) {
 	return "", n.away()

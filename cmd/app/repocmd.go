@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"text/tabwriter"
 	"time"
@@ -52,17 +51,14 @@ Weir call, with GET and POST; credentials come from the policy's entry, never fr
 				return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
 			}
 			return f.asking(env, func(c *client) error {
-				if req.ImportURL != "" && !f.asJSON {
-					fmt.Fprintln(env.Err, "copying; this takes as long as a clone")
-				}
-				var made schemas.Repo
-				if err := c.call(cmd.Context(), http.MethodPost, schemas.RouteRepos, req, &made); err != nil {
+				made, err := c.createRepo(cmd.Context(), env, req, f.asJSON)
+				if err != nil {
 					return err
 				}
 				if f.asJSON {
 					return json.NewEncoder(env.Out).Encode(made)
 				}
-				_, err := fmt.Fprintf(env.Out, "repository %s, %s, branch %s: %s\n", made.Name, made.Mode, made.DefaultBranch, made.URL)
+				_, err = fmt.Fprintf(env.Out, "repository %s, %s, branch %s: %s\n", made.Name, made.Mode, made.DefaultBranch, made.URL)
 				return err
 			})
 		},

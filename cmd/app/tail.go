@@ -117,7 +117,11 @@ func showEvent(env *environment, f *clientFlags, e sse.Event) error {
 			line.WriteString("  " + v)
 		}
 	}
-	if nested, ok := doc[e.Type].(map[string]any); ok {
+	nested, ok := doc[e.Type].(map[string]any)
+	if !ok {
+		nested, ok = doc["data"].(map[string]any)
+	}
+	if ok {
 		if brief, err := json.Marshal(nested); err == nil {
 			line.WriteString("  " + cut(string(brief), 160))
 		}

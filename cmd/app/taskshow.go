@@ -27,11 +27,14 @@ func newTaskList(env *environment) *cobra.Command {
 				if status != "" {
 					query.Set("status", status)
 				}
-				all, err := pages[schemas.TaskView](cmd.Context(), c, schemas.RouteTasks, query, limit)
+				all, fresh, err := listed[schemas.TaskView](cmd.Context(), c, schemas.RouteTasks, query, limit)
 				if err != nil {
 					return err
 				}
-				return printTasks(env, all, f.asJSON)
+				if err := printTasks(env, all, f.asJSON); err != nil {
+					return err
+				}
+				return behindNote(env, fresh)
 			})
 		},
 	}
@@ -43,18 +46,23 @@ func newTaskList(env *environment) *cobra.Command {
 
 // pages walks a list until there is no more of it, or enough.
 func pages[T any](ctx context.Context, c *client, path string, query url.Values, limit int) ([]T, error) {
-	var all []T
+	all, _, err := listed[T](ctx, c, path, query, limit)
+	return all, err
+}
+
+// listed is pages of a list that an index answers, and how closely that follows the log.
+func listed[T any](ctx context.Context, c *client, path string, query url.Values, limit int) (all []T, fresh schemas.Freshness, err error) {
 	for {
-		var page schemas.Page[T]
+		var page struct {
+			schemas.Page[T]
+			schemas.Freshness
+		}
 		if err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
+			return nil, fresh, err
 		}
-		all = append(all, page.Items...)
-		if len(all) >= limit {
-			return all[:limit], nil
-		}
-		if page.Next == "" {
-			return all, nil
+		all, fresh = append(all, page.Items...), page.Freshness
+		if len(all) >= limit || page.Next == "" {
+			return all[:min(len(all), limit)], fresh, nil
 		}
 		query.Set("cursor", page.Next)
 	}

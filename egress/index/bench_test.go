@@ -31,7 +31,11 @@ func newFixed(n int) *fixed {
 	began := time.Now().Add(-time.Duration(n) * time.Millisecond)
 	one := schemas.Layout{Partitions: 1, Lanes: 8}
 	for i := range n {
-		ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i)}
+		kind := schemas.KindHTTP
+		if i%20 == 7 {
+			kind = schemas.KindTask
+		}
+		ref := schemas.Ref{Tenant: "acme", Kind: kind, ID: fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i)}
 		at := began.Add(time.Duration(i) * time.Millisecond)
 		outcome, code, entry := schemas.OutcomeSucceeded, schemas.Code(""), fmt.Sprintf("entry-%d", i%7)
 		if i%50 == 0 {
@@ -137,6 +141,20 @@ func BenchmarkAsk(b *testing.B) {
 			require.NoError(b, err)
 			for b.Loop() {
 				_, err := x.List(b.Context(), q)
+				require.NoError(b, err)
+			}
+		})
+	}
+	for _, of := range []struct {
+		name  string
+		ended []schemas.Outcome
+		open  bool
+	}{{"any", nil, false}, {"completed", []schemas.Outcome{schemas.OutcomeSucceeded}, true}, {"expired", []schemas.Outcome{schemas.OutcomeExpired}, true}} {
+		b.Run("tasks/"+of.name, func(b *testing.B) {
+			q, err := index.Of("acme", schemas.KindTask, of.ended, of.open, 50, "")
+			require.NoError(b, err)
+			for b.Loop() {
+				_, _, _, err := x.Refs(b.Context(), q)
 				require.NoError(b, err)
 			}
 		})

@@ -1,7 +1,10 @@
 package index_test
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -297,6 +300,30 @@ func TestBuiltAnew(t *testing.T) {
 	info, err := os.Stat(s.path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// TestSomebodyElsesFile: a database that is no index is refused, and left as it is.
+func TestSomebodyElsesFile(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	require.NoError(t, os.MkdirAll(filepath.Dir(s.path), 0o700))
+	db, err := sql.Open("sqlite", s.path)
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE letters (text TEXT); INSERT INTO letters VALUES ('dear')")
+	require.NoError(t, errors.Join(err, db.Close()))
+	require.NoError(t, os.Chmod(s.path, 0o644))
+	before, err := os.ReadFile(s.path)
+	require.NoError(t, err)
+	q, err := index.ParseList(nil, "acme", time.Now())
+	require.NoError(t, err)
+	_, err = s.x.List(t.Context(), q)
+	require.ErrorContains(t, err, "a database of something else")
+	after, err := os.ReadFile(s.path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after))
+	info, err := os.Stat(s.path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode().Perm())
 }
 
 // TestAnotherLog: a file that was built from another log is not gone on with.

@@ -46,7 +46,7 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, n numbered
 	if err != nil {
 		return err
 	}
-	word := x.worder(lag)
+	word, silent := x.worder(lag), len(lag.silent)
 	for i, f := range found {
 		if len(page.Items) == q.limit {
 			page.Next = cursorKey(found[i-1].at)
@@ -69,6 +69,9 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, n numbered
 	}
 	if err != nil {
 		return err
+	}
+	for range len(word.silent) - silent { // which have told nothing newer
+		page.Behind++
 	}
 	return word.durable(ctx)
 }
@@ -150,7 +153,7 @@ func (x *Index) entry(ctx context.Context, f found, q Query, word *worder) (e sc
 	}
 	if f.status > 0 && f.status <= len(schemas.Outcomes()) {
 		e.Status = schemas.Status(schemas.Outcomes()[f.status-1])
-		ms := stream.Milliseconds(time.Duration(f.settled - f.at))
+		ms := stream.Milliseconds(time.Duration(max(f.settled-f.at, 0))) // both by the log's clock, which may have been put right between
 		e.DurationMS = &ms
 		return e, true, nil
 	}

@@ -39,6 +39,7 @@ type filter struct {
 	since   int64
 	until   int64
 	anyOpen bool // all three of open
+	damaged bool // and what ended with POISON, whatever its status
 }
 
 // statuses reports whether the status is filtered.
@@ -141,24 +142,27 @@ func (f *filter) parseStatus(q url.Values) error {
 	if err != nil {
 		return err
 	}
-	before := all[:len(all)-len(schemas.Outcomes())]
+	before := openStatuses()
 	for _, s := range chosen {
 		switch {
 		case s == StatusOpen:
 			f.anyOpen = true
-		case slices.Contains(before, s):
+		case slices.Contains(before, schemas.Status(s)):
 			f.open = append(f.open, schemas.Status(s))
 		default:
 			f.status = append(f.status, schemas.Outcome(s))
 		}
 	}
 	if f.anyOpen || len(f.open) == len(before) {
-		f.anyOpen, f.open = true, f.open[:0]
-		for _, s := range before {
-			f.open = append(f.open, schemas.Status(s))
-		}
+		f.anyOpen, f.open = true, before
 	}
 	return nil
+}
+
+// openStatuses are those before the end, which open stands for.
+func openStatuses() []schemas.Status {
+	all := schemas.Statuses()
+	return all[:len(all)-len(schemas.Outcomes())]
 }
 
 func words[T ~string](of []T) []string {

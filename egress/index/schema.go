@@ -11,12 +11,13 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
+	"weir/internal/fault"
 	"weir/schemas"
 )
 
 // version is that of the tables below and of what is written in them. A file of
 // another one is thrown away and built anew; count it up with every change of either.
-const version = 1
+const version = 2
 
 // The tables. Texts that repeat are numbers of the table word, and 0 is no text.
 //
@@ -59,6 +60,7 @@ CREATE INDEX by_tenant ON action (tenant);
 CREATE INDEX by_status ON action (tenant, status);
 CREATE INDEX by_open   ON action (status) WHERE status = 0;
 CREATE INDEX by_kind   ON action (tenant, kind);
+CREATE INDEX by_work   ON action (tenant, kind) WHERE status = 0;
 CREATE INDEX by_entry  ON action (tenant, entry) WHERE entry <> 0;
 CREATE INDEX by_code   ON action (tenant, code) WHERE code <> 0;
 CREATE INDEX by_type   ON action (tenant, task_type) WHERE task_type <> 0;
@@ -92,6 +94,9 @@ const application = 0x57656972
 
 // errStale says that a file is none that can be gone on with.
 var errStale = errors.New("the index is of another version or layout")
+
+// errForeign says that a file is a database, and not an index's.
+var errForeign = fault.New(schemas.Unavailable, "index.path names a database of something else: give the index a file of its own")
 
 // store is an open file.
 type store struct {
@@ -133,7 +138,8 @@ func (s *store) close() {
 }
 
 // Discard removes an index's file and what stands beside it. It is only done to what was made
-// to be thrown away: a file that is no database at all is taken for a damaged one.
+// to be thrown away: a file that is no database at all is taken for a damaged one, a database
+// of something else is left alone.
 func Discard(path string) error {
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal"} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -148,16 +154,16 @@ const connections = 6
 
 // openFile opens an index, or makes one where there is no file.
 func openFile(ctx context.Context, path string, layout schemas.Layout) (_ *sql.DB, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // what SQLite puts beside it gets its mode
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
+	if err := f.Close(); err != nil {
 		return nil, err
 	}
 	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: url.Values{
 		// A cut of power may take the last batches with it, and nothing else.
-		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-8192)", "temp_store(MEMORY)", "journal_size_limit(16777216)"},
+		"_pragma": {"busy_timeout(10000)", "synchronous(NORMAL)", "cache_size(-8192)", "temp_store(MEMORY)", "journal_size_limit(16777216)"},
 		"_txlock": {"immediate"},
 	}.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
@@ -176,14 +182,35 @@ func openFile(ctx context.Context, path string, layout schemas.Layout) (_ *sql.D
 		return nil, err
 	}
 	want := version<<16 | layout.Partitions
+	if app != application {
+		if err := blank(ctx, db, app, user); err != nil {
+			return nil, err
+		}
+	}
+	// From here on the file is ours. What SQLite puts beside it gets its mode.
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, err
+	}
 	switch {
 	case app == application && user == want:
 		return db, looks(ctx, db)
-	case app != 0 || user != 0:
+	case app == application:
 		return nil, errStale
 	}
-	_, err = db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", tables, application, want))
+	_, err = db.ExecContext(ctx, fmt.Sprintf("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", tables, application, want))
 	return db, err
+}
+
+// blank refuses a database of somebody else, which is not ours to throw away.
+func blank(ctx context.Context, db *sql.DB, app, user int) error {
+	var tables int
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+		return err
+	}
+	if app != 0 || user != 0 || tables > 0 {
+		return errForeign
+	}
+	return nil
 }
 
 // looks asks each table for something, so that a file which was cut short is found out

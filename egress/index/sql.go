@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"strings"
+
+	"weir/schemas"
 )
 
 // clause is a part of a query and its arguments.
@@ -50,6 +52,7 @@ type numbered struct {
 	entry  *int64
 	agent  int64
 	code   int64
+	poison int64 // 0: only what says so has a status
 }
 
 // number looks the words of a filter up.
@@ -82,6 +85,9 @@ func (s *store) number(ctx context.Context, f filter) (numbered, error) {
 		if n := get(k); n > 0 {
 			out.kinds = append(out.kinds, n)
 		}
+	}
+	if f.damaged {
+		out.poison = max(get(string(schemas.Poison)), 0)
 	}
 	for _, o := range f.status {
 		out.status = append(out.status, statusOf(o))
@@ -118,7 +124,8 @@ func (n numbered) driver() (by string, lead, rest clause) {
 		{"by_entry", tenant && n.entry != nil && *n.entry > 0, "entry = ? AND entry <> 0", args(n.entry)},
 		{"by_code", tenant && n.code > 0, "code = ? AND code <> 0", []any{n.code}},
 		{"by_type", tenant && n.agent > 0, "task_type = ? AND task_type <> 0", []any{n.agent}},
-		{"by_status", tenant && len(n.status) == 1, "status = ?", first(n.status)},
+		{"by_work", tenant && len(n.kinds) == 1 && len(n.status) == 1 && n.status[0] == 0, "kind = ? AND status = 0", first(n.kinds)},
+		{"by_status", tenant && len(n.status) == 1 && n.poison == 0, "status = ?", first(n.status)},
 		{"by_open", !tenant && len(n.status) == 1 && n.status[0] == 0, "status = 0", nil},
 		{"by_kind", tenant && len(n.kinds) == 1, "kind = ?", first(n.kinds)},
 		{"by_tenant", tenant, "", nil},
@@ -153,10 +160,16 @@ func first(v []int64) []any {
 
 // others are the conditions that a driver leaves over.
 func (n numbered) others(by string) (c clause) {
-	if len(n.kinds) > 0 && by != "by_kind" {
+	if len(n.kinds) > 0 && by != "by_kind" && by != "by_work" {
 		c.in("kind", n.kinds)
 	}
-	if len(n.status) > 0 && by != "by_status" && by != "by_open" {
+	switch {
+	case len(n.status) == 0 || by == "by_status" || by == "by_open" || by == "by_work":
+	case n.poison > 0:
+		var either clause
+		either.in("status", n.status)
+		c.and("("+either.String()+" OR code = ?)", append(either.args, n.poison)...)
+	default:
 		c.in("status", n.status)
 	}
 	if n.entry != nil && by != "by_entry" {

@@ -161,9 +161,10 @@ func TestAPageIsShort(t *testing.T) {
 		require.True(t, added)
 	}
 	require.Equal(t, 16, n)
-	page := p.With("next")
+	page := p.With("next", schemas.Freshness{Behind: 3})
 	require.Len(t, page.Items, 16)
 	require.Equal(t, "next", page.Next)
+	require.EqualValues(t, 3, page.Behind)
 }
 
 func repo(name string) schemas.Repo {

@@ -11,8 +11,18 @@ import (
 	"weir/schemas"
 )
 
-// cookie is the name of the cookie.
-const cookie = "weir_console"
+// cookie is the name of the cookie. Under TLS its prefix has browsers refuse one that another
+// host of the same domain, or a page without TLS, tries to put in its place.
+func cookie(public string) string {
+	if secure(public) {
+		return "__Host-weir_console"
+	}
+	return "weir_console"
+}
+
+// secure reports whether browsers reach this node by TLS. Where nobody is told of TLS before
+// it there may be none, and then the browser would not send such a cookie back.
+func secure(public string) bool { return strings.HasPrefix(public, "https://") }
 
 // Of is the session that a request of the console's own comes with. It is none where the
 // request brings an Authorization of its own, which then counts alone.
@@ -20,7 +30,7 @@ func Of(r *http.Request, public string) (value string, ok bool) {
 	if len(r.Header.Values("Authorization")) > 0 || !Own(r, public) {
 		return "", false
 	}
-	cookies := r.CookiesNamed(cookie)
+	cookies := r.CookiesNamed(cookie(public))
 	if len(cookies) != 1 || cookies[0].Value == "" {
 		return "", false
 	}
@@ -55,10 +65,7 @@ func Set(w http.ResponseWriter, public, value string, until time.Time) {
 func Clear(w http.ResponseWriter, public string) { write(w, public, "", -1) }
 
 func write(w http.ResponseWriter, public, value string, age int) {
-	// Where nobody is told of TLS before this node there may be none, and then the browser
-	// would not send it back.
-	secure := strings.HasPrefix(public, "https://")
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure as far as can be
-		Name: cookie, Value: value, Path: "/", MaxAge: age, Secure: secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookie(public), Value: value, Path: "/", MaxAge: age, Secure: secure(public), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -44,7 +44,7 @@ func TestOnlyTheConsolesOwnRequestsCount(t *testing.T) {
 		"the site goes first":  {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "cross-site", "Origin", "http://node.example:8092"}, false},
 	} {
 		require.Equal(t, tc.own, session.Own(request(tc.header...), public), name)
-		_, ok := session.Of(request(append(tc.header, "Cookie", "weir_console=v")...), public)
+		_, ok := session.Of(request(append(tc.header, "Cookie", "__Host-weir_console=v")...), public)
 		require.Equal(t, tc.own, ok, name)
 	}
 }
@@ -52,16 +52,16 @@ func TestOnlyTheConsolesOwnRequestsCount(t *testing.T) {
 func TestTheCookieIsReadOnce(t *testing.T) {
 	t.Parallel()
 	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
-	value, ok := session.Of(request(append(own, "Cookie", "a=b; weir_console=v-1; c=d")...), public)
+	value, ok := session.Of(request(append(own, "Cookie", "a=b; __Host-weir_console=v-1; c=d")...), public)
 	require.True(t, ok)
 	require.Equal(t, "v-1", value)
 	for name, header := range map[string][]string{
 		"none":         nil,
 		"another":      {"Cookie", "weir=v"},
-		"empty":        {"Cookie", "weir_console="},
-		"two":          {"Cookie", "weir_console=a; weir_console=b"},
-		"and a bearer": {"Cookie", "weir_console=v", "Authorization", "Bearer x"},
-		"an empty one": {"Cookie", "weir_console=v", "Authorization", ""},
+		"empty":        {"Cookie", "__Host-weir_console="},
+		"two":          {"Cookie", "__Host-weir_console=a; __Host-weir_console=b"},
+		"and a bearer": {"Cookie", "__Host-weir_console=v", "Authorization", "Bearer x"},
+		"an empty one": {"Cookie", "__Host-weir_console=v", "Authorization", ""},
 	} {
 		_, ok := session.Of(request(append(own, header...)...), public)
 		require.False(t, ok, name)
@@ -76,6 +76,8 @@ func TestTheCookieIsOutOfReach(t *testing.T) {
 		got := (&http.Response{Header: w.Header()}).Cookies()
 		require.Len(t, got, 1)
 		require.Equal(t, "v-1", got[0].Value)
+		require.Equal(t, map[bool]string{true: "__Host-weir_console", false: "weir_console"}[secure], got[0].Name)
+		require.Equal(t, "/", got[0].Path)
 		require.True(t, got[0].HttpOnly)
 		require.Equal(t, http.SameSiteStrictMode, got[0].SameSite)
 		require.Equal(t, secure, got[0].Secure)

@@ -187,6 +187,32 @@ func (p *page) choose(label, value string) {
 }
 func (p *page) to(hash string) { p.t.Helper(); p.do(do{"op": "go", "hash": hash}) }
 
+// clipboard is one for all pages of the browser.
+var clipboard sync.Mutex
+
+// copied is what a button puts into the clipboard.
+func (p *page) copied(button string) (text string) {
+	p.t.Helper()
+	clipboard.Lock()
+	defer clipboard.Unlock()
+	p.evaluate(nil, `() => navigator.clipboard.writeText("")`, nil)
+	p.click("button", button)
+	require.Eventually(p.t, func() bool {
+		p.get(&text, do{"op": "clipboard"})
+		return text != ""
+	}, patience, often)
+	return text
+}
+
+// hidden has a page be in the background, or in front again.
+func (p *page) hidden(is bool) {
+	p.t.Helper()
+	p.evaluate(nil, `is => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+  document.dispatchEvent(new Event("visibilitychange"));
+}`, is)
+}
+
 // evaluate runs a function in the page.
 func (p *page) evaluate(into any, script string, value any) {
 	p.t.Helper()

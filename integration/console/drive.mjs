@@ -75,6 +75,10 @@ const ops = {
       .filter((v) => v.impact === "serious" || v.impact === "critical")
       .map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html).slice(0, 3).join(" ")}`);
   },
+  // Requests for an address that have not a header are given this answer in place of the server's.
+  async instead({ page, glob, without, status, body }) {
+    await pages.get(page).page.route(glob, (r) => (r.request().headers()[without] ? r.continue() : r.fulfill({ status, contentType: "application/problem+json", body })));
+  },
   async settle({ page }) {
     await pages.get(page).page.waitForLoadState("networkidle", { timeout: 3000 }).catch(() => undefined);
   },

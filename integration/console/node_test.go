@@ -37,9 +37,19 @@ type node struct {
 
 func start(t *testing.T) *node {
 	t.Helper()
+	return startWith(t, "")
+}
+
+// startWith is start with more in the configuration.
+func startWith(t *testing.T, more string) *node {
+	t.Helper()
 	n := &node{t: t, dir: t.TempDir(), up: upstream.New(t)}
-	config, err := program.Config(t.TempDir(), n.up.URL(), "auth: {mode: tokens, rate: 100000/s}\nlog: {durability: process}\nworkers: {drain: 1s}\ndeadline: {http: 24h}\n")
+	config, err := program.Config(t.TempDir(), n.up.URL(), "auth: {mode: tokens, rate: 100000/s}\nlog: {durability: process}\nworkers: {drain: 1s}\ndeadline: {http: 24h}\ntasks: {lease: 1h}\n"+more)
 	require.NoError(t, err)
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	// A call that a test holds is held for as long as its pages take.
+	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), "timeout: 10s", "timeout: 10m", 1)), 0o600))
 	n.args = []string{"--config", config}
 	n.run()
 	secret, err := os.ReadFile(filepath.Join(n.dir, "admin.token"))
@@ -108,10 +118,10 @@ func (n *node) status(id, want string) {
 	}, patience, often)
 }
 
-// signIn opens a window and signs in.
+// signIn opens a window at the actions and signs in.
 func (n *node) signIn(name, token string, options do) *page {
 	n.t.Helper()
-	p := open(n.t, name, n.prog.URL+"/console/", options)
+	p := open(n.t, name, n.prog.URL+"/console/#/actions", options)
 	p.fill("Token", token)
 	p.click("button", "Sign in")
 	p.seeRole("heading", "Actions")

@@ -56,6 +56,7 @@ func TestEvidence(t *testing.T) {
 	p.choose("Kind", "policy.decision")
 	p.see("No record fits yet.")
 	p.choose("Kind", "")
+	p.seeRole("link", "before-1") // so that its going is the next filter's doing
 	p.fill("Action", "live-1")
 	p.do(do{"op": "gone", "role": "link", "name": "before-1"})
 	p.seeRole("link", "live-1")
@@ -75,9 +76,13 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
 	n.call("a-rather-long-id-of-an-action-that-somebody-has-chosen-for-himself-0001", http.MethodGet, n.up.URL()+"/ok")
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/"+strings.Repeat("long/", 40))
+	n.order("echo-1", schemas.TaskEcho, `{"steps":3,"words":"`+strings.Repeat("long", 100)+`"}`)
+	n.status("echo-1", "succeeded")
+	n.shop()
+	n.file("a-rather-long-id-of-a-task-that-somebody-has-chosen-for-himself-0001", strings.Repeat("Shorten", 60), `,"pool":"none","branch":"`+strings.Repeat("long/", 30)+`x"`)
 	p := n.signIn("phone", n.admin, do{"viewport": do{"width": 360, "height": 740}, "colorScheme": "dark", "hasTouch": true})
 	for _, at := range []struct{ hash, heading string }{
-		{"#/actions", "Actions"}, {"#/actions/denied-1", "denied-1"}, {"#/dead", "Dead letters"}, {"#/rules", "Rules"}, {"#/policy", "Policy"}, {"#/evidence", "Evidence"},
+		{"#/", "Flow"}, {"#/actions", "Actions"}, {"#/actions/denied-1", "denied-1"}, {"#/tasks", "Tasks"}, {"#/tasks/a-rather-long-id-of-a-task-that-somebody-has-chosen-for-himself-0001", "a-rather-long-id-of-a-task-that-somebody-has-chosen-for-himself-0001"}, {"#/runs", "Runs and chats"}, {"#/runs/echo-1", "echo-1"}, {"#/dead", "Dead letters"}, {"#/rules", "Rules"}, {"#/policy", "Policy"}, {"#/evidence", "Evidence"},
 	} {
 		p.to(at.hash)
 		p.seeRole("heading", at.heading)
@@ -87,7 +92,7 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 		require.LessOrEqual(t, wider, 0, at.hash)
 		p.accessible()
 	}
-	for _, page := range []struct{ key, heading string }{{"p", "Policy"}, {"r", "Rules"}, {"a", "Actions"}} {
+	for _, page := range []struct{ key, heading string }{{"p", "Policy"}, {"r", "Rules"}, {"t", "Tasks"}, {"c", "Runs and chats"}, {"f", "Flow"}, {"a", "Actions"}} {
 		p.do(do{"op": "press", "key": "g"})
 		p.do(do{"op": "press", "key": page.key})
 		p.seeRole("heading", page.heading)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -19,7 +22,18 @@ var shots = flag.String("console.shots", "../../docs/console", "write a picture 
 
 // TestShots takes a picture of each page, light and dark, wide and on a phone.
 func TestShots(t *testing.T) {
-	n := start(t)
+	step, words := make(chan struct{}), make(chan struct{})
+	reviewer := agent.New(t, agent.Config{TaskTypes: []string{"CODE_REVIEW"}, Script: []agent.Act{{Steps: 6, Step: step, Progress: review}}})
+	provider := llm.New(t, llm.Config{Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
+		"A weir is a low barrier across a river. ", "It raises the water behind it and lets the rest flow over,\n", "so that what comes down is measured, and never all at once.\n\n", "    flow = 1.84 · width · height^1.5\n\n", "Millers have", " built them",
+	}}})
+	n := startWith(t, fmt.Sprintf("agents:\n  CODE_REVIEW: {url: %q}\nmodels:\n  \"sim/*\": {url: %q, price: {input: 2.5, output: 10}}\n", reviewer.URL(), provider.URL()))
+	n.order("review-1", "CODE_REVIEW", `{"repo":"shop","change":"4f1c2ab"}`)
+	chat := n.chat("sim/small", words)
+	for range 4 {
+		give(t, step)
+		give(t, words)
+	}
 	release := make(chan struct{})
 	defer close(release)
 	n.up.Handle("/held", upstream.Hold(release, upstream.OK()))
@@ -48,6 +62,7 @@ func TestShots(t *testing.T) {
 		status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/agent-api", `{"request_id":"`+etag+`","operation":"rules.create","args":{"rule":`+rule+`,"if_match":"`+etag+`"}}`)
 		require.Equal(t, http.StatusOK, status, text)
 	}
+	n.tasks()
 	for _, form := range []struct {
 		name          string
 		width, height int
@@ -55,7 +70,7 @@ func TestShots(t *testing.T) {
 	}{{"wide-light", 1280, 860, "light"}, {"wide-dark", 1280, 860, "dark"}, {"phone-light", 390, 800, "light"}, {"phone-dark", 390, 800, "dark"}} {
 		p := n.signIn(form.name, n.admin, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
 		for name, at := range map[string][2]string{
-			"actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "retried-1"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"},
+			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "retried-1"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "totals-1"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "review-1"}, "chat": {"#/runs/" + chat, chat}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"},
 		} {
 			p.to(at[0])
 			p.seeRole("heading", at[1])
@@ -66,8 +81,43 @@ func TestShots(t *testing.T) {
 	}
 }
 
+// review is what an agent tells on its way.
+func review(i int) string {
+	said := []string{"reading 14 files", "the tests of cart pass", "total() rounds twice\n  cart.go:41\n  cart.go:88", "asking for a smaller change", "writing it down", "done"}[i]
+	return fmt.Sprintf(`{"message":%q,"percent":%d}`, said, 16*(i+1))
+}
+
 func (n *node) etag() string {
 	n.t.Helper()
 	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/rules", "")
 	return decode[schemas.RulePage](n.t, text).RulesEtag
+}
+
+// tasks files some, and works on them.
+func (n *node) tasks() {
+	n.t.Helper()
+	n.shop()
+	pool := n.token("pool", schemas.ScopeTasksWork)
+	n.file("totals-1", "Fix the rounding of totals, with a test\n\nThe sum of an order with 3 items of 0.10 is shown as 0.30000000000000004.", `,"branch":"totals","deadline":"6h","metadata":{"ticket":"SHOP-17"}`)
+	leased := n.lease(pool)
+	dir, git := n.clone(leased.Task, leased.Token)
+	gitkit.Write(n.t, dir, "totals.go", "package totals\n")
+	require.Zero(n.t, git("push", "-q", "origin", "HEAD").Code)
+	require.NotZero(n.t, git("push", "-q", "origin", "HEAD:main").Code)
+	n.inquire(leased.Token, "Are totals to be rounded half up, or half to even?\nThe tests of the till say half up, the ledger says half to even.")
+	for i, what := range []string{"Take the old till's protocol out", "Say in the README how to seed a database"} {
+		n.file(fmt.Sprintf("done-%d", i), what, "")
+		done := n.lease(pool)
+		status, text, _ := n.ask(done.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"Done, and tested."}`)
+		require.Equal(n.t, http.StatusOK, status, text)
+	}
+	n.file("failed-1", "Upgrade the framework to the next version", "")
+	failed := n.lease(pool)
+	status, text, _ := n.ask(failed.Token, http.MethodPost, schemas.RouteAgentFail, `{"description":"It needs a newer compiler.","reason":"TechnicalIssues"}`)
+	require.Equal(n.t, http.StatusOK, status, text)
+	n.file("stopped-1", "Rewrite everything in another language", "")
+	status, text, _ = n.ask(n.admin, http.MethodPost, schemas.RouteTasks+"/stopped-1/cancel", "")
+	require.Less(n.t, status, 300, text)
+	n.file("night-1", "Go through the dependencies and name those that are not used", `,"pool":"night"`)
+	n.file("hand-1", "Look at the flaky test of the cart", `,"pool":"none"`)
 }

@@ -28,8 +28,8 @@ func TestSignIn(t *testing.T) {
 	p.see("UNAUTHORIZED")
 	p.fill("Token", n.admin)
 	p.do(do{"op": "press", "key": "Enter"})
-	p.seeRole("heading", "Actions")
-	p.see("No actions yet.")
+	p.seeRole("heading", "Flow")
+	p.see("Nothing was accepted yet.")
 
 	var cookies []struct {
 		Name, Value, SameSite string
@@ -53,7 +53,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, status)
 
 	p.do(do{"op": "reload"})
-	p.seeRole("heading", "Actions")
+	p.seeRole("heading", "Flow")
 	p.click("button", "Sign out")
 	p.seeRole("button", "Sign in")
 	p.evaluate(&status, fetch, []any{"GET", "/v1/actions", "", true})

@@ -23,6 +23,10 @@ type log struct {
 	ackWait   time.Duration
 }
 
+// answered is how long an answer of the servers may take. A request that is lost on the way
+// to one that is cut off gets none, and a scene has minutes.
+const answered = 10 * time.Second
+
 func openLog(url string, layout schemas.Layout) (*log, error) {
 	l, err := stored.Open(url)
 	return &log{Log: l, layout: layout, from: map[string]uint64{}}, err
@@ -63,6 +67,8 @@ func (l *log) queues(ctx context.Context, each func(stream string, info *jetstre
 // backlog is what waits for a worker or an acknowledgement, and how many consumers there
 // are more than at the beginning.
 func (l *log) backlog(ctx context.Context) (waits uint64, more int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answered)
+	defer cancel()
 	waits, more, err = l.Waiting(ctx, l.partitions())
 	return waits, more - l.consumers, err
 }
@@ -123,7 +129,7 @@ func (l *log) again(ctx context.Context) (queues int, err error) {
 
 // stepDown has a group choose another leader; one that has none does it by itself.
 func (l *log) stepDown(ctx context.Context, group string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answered)
 	defer cancel()
 	if _, err := l.Conn.RequestWithContext(ctx, "$JS.API."+group, nil); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w", group, err)

@@ -54,7 +54,12 @@ func moves() []move {
 			s.cluster.Each(func(l *cluster.Link) { l.Set(w) })
 			return nil
 		}},
-		{"given out again", func(ctx context.Context, s *scene) error { _, err := s.log.again(ctx); return unanswered(err) }},
+		{"given out again", func(ctx context.Context, s *scene) error {
+			ctx, cancel := context.WithTimeout(ctx, answered)
+			defer cancel()
+			_, err := s.log.again(ctx)
+			return unanswered(err)
+		}},
 		{"leader steps down", func(ctx context.Context, s *scene) error {
 			return unanswered(s.log.stepDown(ctx, "STREAM.LEADER.STEPDOWN."+schemas.LogStream(s.chance.IntN(s.layout.Partitions))))
 		}},

@@ -95,16 +95,14 @@ func start(t *testing.T, tenants ...string) *site {
 
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	var all []int
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
+	addrs, err := cluster.FreePorts(t.Context(), n)
+	require.NoError(t, err)
+	all := make([]int, n)
+	for i, addr := range addrs {
+		_, text, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
-		defer func() { require.NoError(t, l.Close()) }()
-		_, text, err := net.SplitHostPort(l.Addr().String())
+		all[i], err = strconv.Atoi(text)
 		require.NoError(t, err)
-		port, err := strconv.Atoi(text)
-		require.NoError(t, err)
-		all = append(all, port)
 	}
 	return all
 }

@@ -18,10 +18,11 @@ import (
 // one that is asked for, or if that is empty the one that the URL's HEAD names. The URL must be one of this machine's own
 // making (http://127.0.0.1…): git's own network is closed to everything else. A repository that is there is left as it is.
 // ErrNoRef: the branch that is asked for is not there, or none at all; ErrFull: there is more than a repository
-// may have. Then nothing is left of it.
+// may have. Then nothing is left of it. tell hears how far it is, many times a second, and never after
+// this has returned; git waits for it. nil: nobody does.
 //
 // Git's children have the URL among their arguments, where users of this machine may see it: it should be good for this import alone.
-func (g *Git) Import(ctx context.Context, id, from, branch string) (defaultBranch string, err error) {
+func (g *Git) Import(ctx context.Context, id, from, branch string, tell func(schemas.RepoProgress)) (defaultBranch string, err error) {
 	if err := checkURL(from); err != nil {
 		return "", err
 	}
@@ -33,7 +34,7 @@ func (g *Git) Import(ctx context.Context, id, from, branch string) (defaultBranc
 		return "", err
 	}
 	defer t.end()
-	r, err := g.make(t, id, func(r repository) error { return g.copyFrom(t, r, from, branch) })
+	r, err := g.make(t, id, func(r repository) error { return g.copyFrom(t, r, from, branch, tell) })
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +72,7 @@ func importing() []setting {
 	}
 }
 
-func (g *Git) copyFrom(t turn, r repository, from, branch string) error {
+func (g *Git) copyFrom(t turn, r repository, from, branch string, tell func(schemas.RepoProgress)) error {
 	env := []string{"GIT_DIR=" + string(r), "GIT_ALLOW_PROTOCOL=http"}
 	head := ""
 	if branch == "" {
@@ -82,12 +83,13 @@ func (g *Git) copyFrom(t turn, r repository, from, branch string) error {
 	}
 	err := g.run(t, job{
 		args: []string{
-			"fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
+			"fetch", "--progress", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
 			"--no-recurse-submodules", "--stdin", from,
 		},
 		dir: string(r), env: env, settings: importing(), file: g.cfg.MaxRepo,
-		in:  strings.NewReader("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
-		out: toNobody,
+		in:   strings.NewReader("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
+		out:  toNobody,
+		told: progressTo(tell),
 	})
 	if n, _ := r.size(); n >= g.cfg.MaxRepo {
 		return ErrFull

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -25,6 +26,8 @@ type job struct {
 	drain bool
 	// out reads what git writes, to the end. It may touch what it was given until run returns.
 	out func(io.Reader) error
+	// told hears each line that git says on the way, as lastLine has them; nil: nobody does.
+	told func(line string)
 	// hold are locks that git and its children keep as long as they live.
 	hold []*os.File
 	// file is the largest that it may write; 0: smallFile.
@@ -74,7 +77,7 @@ func (g *Git) run(t turn, j job) error {
 		fed <- err
 	}()
 	said := make(chan string, 1)
-	go func() { said <- lastLine(p.err) }()
+	go func() { said <- lastLine(p.err, j.told) }()
 
 	failed := j.out(p.out)
 	if failed != nil {
@@ -217,23 +220,36 @@ func (p *process) feed(ctx context.Context, j job) error {
 	return nil
 }
 
-// lastLine reads to the end and keeps the last line.
-func lastLine(r io.Reader) string {
-	const most = 1024
-	var tail []byte
-	buf := make([]byte, most)
-	for {
-		n, err := r.Read(buf)
-		tail = append(tail, buf[:n]...)
-		if len(tail) > most {
-			tail = append(tail[:0], tail[len(tail)-most:]...)
+// mostLine is the longest line of what git says. A longer one is several.
+const mostLine = 1024
+
+// lastLine reads what git says to the end, and keeps the last line. A line that git writes
+// over is one as well.
+func lastLine(r io.Reader, each func(line string)) (last string) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 2*mostLine)
+	lines.Split(anyLine)
+	for lines.Scan() {
+		line := strings.TrimSpace(strings.ToValidUTF8(lines.Text(), ""))
+		if line == "" {
+			continue
 		}
-		if err != nil {
-			break
+		if last = line; each != nil {
+			each(line)
 		}
 	}
-	tail = bytes.TrimSpace(tail)
-	return strings.ToValidUTF8(string(tail[bytes.LastIndexAny(tail, "\r\n")+1:]), "")
+	return last
+}
+
+func anyLine(data []byte, over bool) (int, []byte, error) {
+	if i := bytes.IndexAny(data, "\r\n"); i >= 0 && i < mostLine {
+		return i + 1, data[:i], nil
+	}
+	if len(data) >= mostLine || over && len(data) > 0 {
+		n := min(len(data), mostLine)
+		return n, data[:n], nil
+	}
+	return 0, nil, nil
 }
 
 // scrub takes this machine's paths out of git's words.

@@ -29,8 +29,9 @@ const (
 const (
 	// sweeps is how many tickets one look removes at most.
 	sweeps = 64
-	// near is how many of a line look again soon: they find out for all that the first one
-	// was not woken. The others look again later.
+	// near is how many of a line look again soon, and less often the longer they have waited:
+	// they find out for all that the first one was not woken. The others look again later.
+	// Each look is a record.
 	near      = 8
 	lookSoon  = 5 * time.Second
 	lookLater = time.Minute
@@ -167,7 +168,7 @@ func (l *Ledger) behind(ctx context.Context, st *State, line string) (mine bool,
 	if err == nil && len(before) == near && before[near-1].Seq < st.Ticket {
 		return false, lookLater, nil
 	}
-	return false, lookSoon, err
+	return false, min(max(lookSoon, l.now().Sub(st.Stored)/4), lookLater), err
 }
 
 // retake gives an action that has lost its ticket another one.

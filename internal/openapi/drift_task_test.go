@@ -27,7 +27,7 @@ func TestTasksFitTheirSchemas(t *testing.T) {
 			view.Budget, view.Metadata, view.Code = &schemas.TaskBudget{USD: 0.5}, map[string]string{"a": "b"}, schemas.TaskFailed
 		}
 		for file, v := range map[string]any{
-			"task.json": view, "task.page.json": schemas.Page[schemas.TaskView]{Items: []schemas.TaskView{view}},
+			"task.json": view, "task.page.json": schemas.TaskPage{Items: []schemas.TaskView{view}},
 			"task.new.json": schemas.NewTask{TaskView: view, Token: "t"}, "agent.task.json": schemas.AgentTask{Status: status},
 			"task.lease.json": schemas.LeasedTask{Task: schemas.AgentTask{Status: status}, Deadline: now},
 			"task.audit.json": schemas.TaskAudit{TaskUpdate: schemas.TaskUpdate{Status: status, Time: now}},

@@ -62,7 +62,7 @@ func (k *Keeper) tidy(ctx context.Context) {
 	}
 }
 
-// forget drops what is past from the store, and then from memory. What cannot
+// forget drops what is past from the store, where this node may, and then from memory. What cannot
 // be dropped is tried again the next time; it is not shown meanwhile. Records
 // that cannot be read stay: another version may know what they are.
 func (k *Keeper) forget(ctx context.Context) error {
@@ -86,8 +86,10 @@ func (k *Keeper) forget(ctx context.Context) error {
 func (k *Keeper) drop(ctx context.Context, id string, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreTimeout)
 	defer cancel()
-	if err := k.store.Forget(ctx, id, revision); err != nil {
-		return err
+	if !k.cfg.Reads {
+		if err := k.store.Forget(ctx, id, revision); err != nil {
+			return err
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

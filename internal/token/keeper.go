@@ -55,8 +55,8 @@ type Config struct {
 	// any more; default 10 s. Streams that are open then end up to half as much
 	// later.
 	Stale time.Duration
-	// Reads: nothing is dropped from the store, where other nodes do that and this one may
-	// not. Default: what has ended long ago is.
+	// Reads: what has ended long ago is dropped from memory alone, and not from the store,
+	// where other nodes do that and this one may not.
 	Reads bool
 	// StoreTimeout bounds one write and its barrier; default 10 s.
 	StoreTimeout time.Duration
@@ -145,9 +145,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	k.stop = sync.OnceFunc(func() { unwatch(); end(); k.done.Wait(); k.endStreams() })
 	k.done.Go(func() { k.follow(life) })
-	if !k.cfg.Reads {
-		k.done.Go(func() { k.tidy(life) })
-	}
+	k.done.Go(func() { k.tidy(life) })
 	return nil
 }
 

@@ -15,6 +15,10 @@ import (
 // knows it, and a restart forgets nobody. It opens nothing as a bearer, is in no list, and
 // ends with its token.
 
+// forgotten times as many sessions as may be in force are kept at most until tidy drops
+// those that have ended: whoever signs in and out all the time fills no memory.
+const forgotten = 10
+
 // SignIn makes a session of a token and returns what the browser is to send instead, which
 // is kept nowhere else, and when it ends. Errors: as of Verify; CONFLICT for one session
 // too many; LOG_FULL; UNAVAILABLE: sign in again.
@@ -26,7 +30,11 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 	if err != nil {
 		return "", until, err
 	}
-	if k.sessions(h.token.ID) >= k.cfg.Sessions {
+	inForce, known := k.sessions(h.token.ID)
+	if known >= forgotten*k.cfg.Sessions {
+		return "", until, fault.New(schemas.Conflict, "too many browsers were signed in and out with this token within the hour; wait, or sign in with another")
+	}
+	if inForce >= k.cfg.Sessions {
 		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.Sessions)+"; sign out in one")
 	}
 	now := k.cfg.Now().UTC().Truncate(time.Millisecond)
@@ -42,17 +50,21 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 	return text, until, nil
 }
 
-// sessions counts those of a token that are in force.
-func (k *Keeper) sessions(of string) (n int) {
+// sessions counts those of a token: in force, and known, which those are too that have ended
+// and have not been dropped yet.
+func (k *Keeper) sessions(of string) (inForce, known int) {
 	now := k.cfg.Now()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	for _, h := range k.held {
-		if h.session && !h.gone && h.token.CreatedBy == of && statusAt(h.token, now) == active {
-			n++
+		if h.session && !h.gone && h.token.CreatedBy == of {
+			known++
+			if statusAt(h.token, now) == active {
+				inForce++
+			}
 		}
 	}
-	return n
+	return inForce, known
 }
 
 // SignOut ends a session, and its streams. One that has ended, or never was, is no error.

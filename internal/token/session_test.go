@@ -107,24 +107,43 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 		k := node(t, shared, Config{})
 		defer k.Stop()
 		made := k.make(t, schemas.TokenRequest{})
+		reads := node(t, shared, Config{Reads: true})
+		defer reads.Stop()
 		for range 3 {
 			k.signIn(t, made.Secret)
 		}
+		pass(time.Second)
+		require.Len(t, reads.held, 4)
 		pass(12*time.Hour + tidyEvery)
 		shared.set(func(s *shelf) { require.Len(t, s.newest, 1) })
+		require.Len(t, k.held, 1)
+		require.Len(t, reads.held, 1, "on a node that only reads as well")
 	})
 }
 
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
-	k := node(t, newShelf(), Config{Sessions: 2, Active: 1})
-	made := k.make(t, schemas.TokenRequest{})
-	first := k.signIn(t, made.Secret)
-	k.signIn(t, made.Secret)
-	_, _, err := k.SignIn(t.Context(), made.Secret)
-	require.Equal(t, schemas.Conflict, code(t, err))
-	require.NoError(t, k.SignOut(t.Context(), first))
-	k.signIn(t, made.Secret)
+	synctest.Test(t, func(t *testing.T) {
+		k := node(t, newShelf(), Config{Sessions: 2, Active: 1})
+		defer k.Stop()
+		synctest.Wait() // what is dropped at the start has been
+		made := k.make(t, schemas.TokenRequest{})
+		first := k.signIn(t, made.Secret)
+		k.signIn(t, made.Secret)
+		_, _, err := k.SignIn(t.Context(), made.Secret)
+		require.Equal(t, schemas.Conflict, code(t, err))
+		require.NoError(t, k.SignOut(t.Context(), first))
+		value := k.signIn(t, made.Secret)
+		for range forgotten*2 - 3 { // in and out: what has ended is still held
+			require.NoError(t, k.SignOut(t.Context(), value))
+			value = k.signIn(t, made.Secret)
+		}
+		require.NoError(t, k.SignOut(t.Context(), value))
+		_, _, err = k.SignIn(t.Context(), made.Secret)
+		require.Equal(t, schemas.Conflict, code(t, err))
+		require.NoError(t, k.forget(t.Context()))
+		k.signIn(t, made.Secret)
+	})
 }
 
 // TestASessionIsItsTokensUse: neither rates nor streams are got around by signing in.

@@ -21,7 +21,7 @@ type bare struct{}
 
 func (bare) Create(context.Context, string, string) (string, error) { return "", hosted.ErrNoRepo }
 
-func (bare) Import(context.Context, string, string, string) (string, error) {
+func (bare) Import(context.Context, string, string, string, func(schemas.RepoProgress)) (string, error) {
 	return "", hosted.ErrNoRepo
 }
 
@@ -87,7 +87,7 @@ func TestARepositoryIsLeftToWhoHasGit(t *testing.T) {
 	now := time.Now()
 	r := newRoom(t, options{now: func() time.Time { return now }})
 	up := r.proxy()
-	here := git.NewRepos(r.recorder, git.RepoConfig{Catalog: r.catalog, Hosted: bare{}, Upstream: r.upstream, Now: func() time.Time { return now }})
+	here := git.NewRepos(r.recorder, git.RepoConfig{Log: r.ledger, Catalog: r.catalog, Hosted: bare{}, Upstream: r.upstream, Now: func() time.Time { return now }})
 	for id, o := range map[string]schemas.RepoOrder{"repo-1": {Name: "new"}, "repo-2": {Name: "copy", ImportURL: up.UpstreamURL}} {
 		st := r.accept(schemas.KindRepo, id, o)
 		_, err := here.Perform(t.Context(), st, r.stop)

@@ -121,7 +121,7 @@ func newRoom(t *testing.T, o options) *room {
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
 	})
 	r.branches = git.NewBranches(recorder, git.BranchConfig{Repos: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
-	r.repos = git.NewRepos(recorder, git.RepoConfig{Catalog: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
+	r.repos = git.NewRepos(recorder, git.RepoConfig{Log: r.ledger, Catalog: r.catalog, Hosted: g, Upstream: r.upstream, Now: o.now})
 	return r
 }
 

@@ -5,8 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -175,21 +173,3 @@ func (t *typed) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
-
-// importing has this node's git copy a repository.
-func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string, err error) {
-	p, err := openPassage(ctx, r.cfg.Upstream.Forward, asking(st.st, ""), schemas.Repo{
-		Tenant: st.st.Tenant, UpstreamURL: st.order.ImportURL, AllowlistKey: st.order.AllowlistKey,
-	})
-	if err != nil {
-		return "", err
-	}
-	defer p.close()
-	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.id, p.url, st.order.DefaultBranch)
-	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
-		return "", fmt.Errorf("%w: %w", errImport, cause)
-	}
-	return defaultBranch, err
-}
-
-var errImport = errors.New("the repository could not be copied")

@@ -29,7 +29,7 @@ type Catalog interface {
 // Keeper makes repositories on this node; see internal/git. ErrNoRepo: it makes none.
 type Keeper interface {
 	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
-	Import(ctx context.Context, id, url, branch string) (defaultBranch string, err error)
+	Import(ctx context.Context, id, url, branch string, tell func(schemas.RepoProgress)) (defaultBranch string, err error)
 	Remove(ctx context.Context, id string) error
 }
 
@@ -38,7 +38,9 @@ type RepoConfig struct {
 	Catalog  Catalog
 	Hosted   Keeper
 	Upstream Upstream
-	Now      func() time.Time
+	// Log is told how far a copy is.
+	Log call.Events
+	Now func() time.Time
 }
 
 // Repos performs kind repo. It is safe for concurrent use.

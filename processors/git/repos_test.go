@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/memlog"
 	"weir/processors/git"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -92,6 +95,86 @@ func TestImport(t *testing.T) {
 	assert.NotEmpty(t, r.evidence(schemas.EvidenceAttempt))
 	other := r.made("repo-2", schemas.RepoOrder{Name: "copy-2", ImportURL: up.UpstreamURL, DefaultBranch: "secret"})
 	assert.Equal(t, "secret", other.DefaultBranch)
+}
+
+// TestImportSaysHowFarItIs: once a second at most, and nothing in its first second.
+func TestImportSaysHowFarItIs(t *testing.T) {
+	t.Parallel()
+	for step, told := range map[time.Duration]bool{time.Millisecond: false, 2 * time.Second: true} {
+		var ticks atomic.Int64
+		begun := time.Now()
+		r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
+		up := r.proxy()
+		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+		v, err := r.repos.Perform(t.Context(), st, r.stop)
+		require.NoError(t, err)
+		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+		st = r.again(st)
+		require.Equal(t, told, st.Progress > 0, "of %d", st.Progress)
+	}
+}
+
+// TestImportWithoutALog: a log that takes nothing for a while, or whose answers are lost, costs no
+// copy, and is told once.
+func TestImportWithoutALog(t *testing.T) {
+	t.Parallel()
+	isProgress := func(m schemas.Append) bool { return bytes.Contains(m.Data, []byte(`"type":"progress"`)) }
+	for name, many := range map[string]int64{"away": 10, "silent": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var ticks, failed atomic.Int64
+			begun := time.Now()
+			away := func(m schemas.Append) error {
+				if isProgress(m) && failed.Add(1) <= many {
+					return fault.ErrUnavailable
+				}
+				return nil
+			}
+			hooks := memlog.Hooks{Before: away}
+			if name == "silent" {
+				hooks = memlog.Hooks{After: func(m schemas.Append, _ uint64) error { return away(m) }}
+			}
+			r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
+			up := r.proxy()
+			st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+			v, err := r.repos.Perform(t.Context(), st, r.stop)
+			require.NoError(t, err)
+			require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+			require.GreaterOrEqual(t, failed.Load(), many)
+			said := map[string]int{}
+			records, err := r.log.Range(t.Context(), schemas.LogStream(0), ">", 1, 1000)
+			require.NoError(t, err)
+			for _, rec := range records {
+				if bytes.Contains(rec.Data, []byte(`"type":"progress"`)) {
+					said[string(rec.Data)]++
+				}
+			}
+			require.NotEmpty(t, said)
+			for what, times := range said {
+				require.Equal(t, 1, times, what)
+			}
+			require.Equal(t, len(said), r.again(st).Progress)
+		})
+	}
+}
+
+// TestImportThatIsToStop: the log's word that it is to stop ends it where it would say how far it is.
+func TestImportThatIsToStop(t *testing.T) {
+	t.Parallel()
+	var ticks atomic.Int64
+	begun := time.Now()
+	r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
+	up := r.proxy()
+	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+	require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+	require.NoError(t, r.ledger.Append(t.Context(), r.again(st), schemas.Event{Type: schemas.EventCancel}))
+	v, err := r.repos.Perform(t.Context(), st, r.stop)
+	require.NoError(t, err)
+	require.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled}, []any{v.Outcome, v.Code}, v.Message)
+	_, err = r.catalog.Get(t.Context(), tenant, "copy")
+	require.ErrorIs(t, err, fault.ErrNotFound)
 }
 
 // TestImportedHead: HEAD is the branch that was asked for, not the one of the other side.

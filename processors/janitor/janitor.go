@@ -52,10 +52,11 @@ type Config struct {
 	// is waited for, and none is renewed.
 	Alone bool
 	// Every is how often there is a round, and a hold on a partition is renewed; one that
-	// was not renewed for four rounds is taken over. Default 15 s.
+	// was not renewed for three rounds is taken over. Default 10 s.
 	Every time.Duration
 	// Grace is how long an action may go on behind its deadline, and how long what was
-	// accepted is left alone: by then most of it has ended. Default 1 min.
+	// accepted is left alone: by then most of it has ended. Default 15 s: an action whose
+	// message is lost ends within a minute of its deadline, a holder that dies included.
 	Grace time.Duration
 	// Again is when an action is nudged once more that has not ended since. Default 5 min.
 	Again time.Duration
@@ -70,7 +71,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		v   *time.Duration
 		def time.Duration
-	}{{&c.Every, 15 * time.Second}, {&c.Grace, time.Minute}, {&c.Again, 5 * time.Minute}} {
+	}{{&c.Every, 10 * time.Second}, {&c.Grace, 15 * time.Second}, {&c.Again, 5 * time.Minute}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}
@@ -85,7 +86,7 @@ func (c Config) withDefaults() Config {
 }
 
 // takeover is how many rounds a hold on a partition outlives its holder.
-const takeover = 4
+const takeover = 3
 
 // Janitor looks through all partitions, one goroutine each. Any number of them may run on
 // one log: a partition is one's at a time, and if two should hold one, what is nudged twice

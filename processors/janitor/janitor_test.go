@@ -146,7 +146,7 @@ func after(d time.Duration) {
 
 func alone(c *janitor.Config) { c.Alone = true }
 
-// TestOverdueIsNudged: what has not ended a minute behind its deadline, again and again until
+// TestOverdueIsNudged: what has not ended a while behind its deadline, again and again until
 // it has; nothing else is.
 func TestOverdueIsNudged(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestOverdueIsNudged(t *testing.T) {
 		y.accept("long", 24*time.Hour)
 		j := y.janitor("one", alone)
 		after(7 * time.Minute)
-		require.Equal(t, map[string][]time.Duration{"lost": {90 * time.Second, 390 * time.Second}}, y.heard())
+		require.Equal(t, map[string][]time.Duration{"lost": {50 * time.Second, 350 * time.Second}}, y.heard())
 		y.settle(lost)
 		after(5 * time.Minute)
 		require.Len(t, y.heard()["late"], 1)
@@ -177,6 +177,52 @@ func TestOverdueIsNudged(t *testing.T) {
 		after(24 * time.Hour)
 		require.NotEmpty(t, y.heard()["long"])
 		j.Stop()
+		j.Stop()
+	})
+}
+
+// TestWithinAMinute: whenever the holder dies, and however soon the deadline is, what has no
+// end is nudged less than a minute behind it.
+func TestWithinAMinute(t *testing.T) {
+	t.Parallel()
+	for _, deadline := range []time.Duration{0, 5 * time.Second, time.Minute} {
+		for dies := time.Duration(0); dies <= deadline+30*time.Second; dies += 3 * time.Second {
+			synctest.Test(t, func(t *testing.T) {
+				y := newYard(t)
+				one := y.janitor("one", nil)
+				defer one.Stop()
+				after(time.Second)
+				two := y.janitor("two", nil)
+				defer two.Stop()
+				y.accept("a", deadline)
+				after(dies)
+				one.Stop()
+				after(deadline + 3*time.Minute)
+				heard := y.heard()["a"]
+				require.NotEmpty(t, heard, "%s, dies %s", deadline, dies)
+				require.Less(t, heard[0], time.Second+deadline+time.Minute, "%s, dies %s", deadline, dies)
+			})
+		}
+	}
+}
+
+// TestALogAheadOfItsTime: what a server stored whose clock was ahead, and what lies behind it,
+// is looked at all the same.
+func TestALogAheadOfItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		var ahead time.Duration
+		y.log = memlog.New(layout, func() time.Time { return time.Now().Add(ahead) }, memlog.Hooks{})
+		y.led = ledger.New(y.log, layout, nil)
+		j := y.janitor("one", alone)
+		after(time.Second)
+		ahead = time.Hour
+		y.accept("ahead", 30*time.Second)
+		ahead = 0
+		y.accept("behind it", 30*time.Second)
+		after(4 * time.Minute)
+		require.Len(t, y.heard(), 2)
 		j.Stop()
 	})
 }

@@ -42,6 +42,10 @@ type partition struct {
 	since    time.Time // when it was first seen
 	saved    time.Time
 	dirty    bool // the place has changed since it was saved
+
+	length uint64    // the log's newest sequence
+	noted  time.Time // when that was
+	aged   uint64    // what it was before: up to there all is old enough
 }
 
 func (p *partition) key() string { return strconv.Itoa(p.number) }

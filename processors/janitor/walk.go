@@ -34,6 +34,9 @@ func (p *partition) round(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.age(ctx); err != nil {
+		return err
+	}
 	if a := p.Anew; a != nil && !now.Before(a.Due) {
 		p.Seq, p.Anew, p.dirty = a.Seq-1, nil, true
 	}
@@ -47,6 +50,22 @@ func (p *partition) round(ctx context.Context) error {
 		}
 	}
 	return p.renew(ctx)
+}
+
+// age notes how long the log is now and then, and so how long it was a while ago.
+func (p *partition) age(ctx context.Context) error {
+	if !p.noted.IsZero() && time.Since(p.noted) < p.cfg.Grace {
+		return nil
+	}
+	_, last, err := p.log.Bounds(ctx, p.stream)
+	if err != nil {
+		return err
+	}
+	if !p.noted.IsZero() {
+		p.aged = p.length
+	}
+	p.length, p.noted = last, time.Now()
+	return nil
 }
 
 // paced does a piece of work, rests, and renews the hold.
@@ -78,7 +97,9 @@ func (p *partition) due(ctx context.Context, o open) error {
 	return p.look(ctx, records[0])
 }
 
-// page looks at the next actions that were accepted long enough ago.
+// page looks at the next actions that were accepted long enough ago: by the log's clock, or
+// because the log held them long enough ago by this process's. Records of a server whose
+// clock was ahead would else keep all that is behind them from being looked at.
 func (p *partition) page(ctx context.Context) (more bool, err error) {
 	records, more, err := p.log.Page(ctx, p.stream, p.filter(), p.Seq+1, pageActions, pageSize)
 	if err != nil {
@@ -86,7 +107,7 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 	}
 	young := time.Now().Add(-p.cfg.Grace)
 	for _, rec := range records {
-		if rec.Time.After(young) {
+		if rec.Time.After(young) && rec.Seq > p.aged {
 			return false, nil
 		}
 		if !p.known(rec.Seq) { // a walk that is made anew meets those it has in mind

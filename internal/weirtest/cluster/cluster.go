@@ -74,15 +74,25 @@ type Cluster struct {
 	lines  []Lines
 }
 
-// Start runs the servers and returns when one of them leads.
-func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+// Start runs the servers and returns when one of them leads. Where somebody else was faster
+// at a port it takes others.
+func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
+	for range 3 {
+		if c, err = start(ctx, cfg); !errors.Is(err, errServerEnded) {
+			break
+		}
+	}
+	return c, err
+}
+
+func start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	c := &Cluster{config: cfg}
 	defer func() {
 		if err != nil {
 			c.Stop()
 		}
 	}()
-	ports, err := freePorts(ctx, 3*Size)
+	ports, err := FreePorts(ctx, 3*Size)
 	if err != nil {
 		return nil, err
 	}
@@ -224,12 +234,18 @@ func (c *Cluster) links() []*Link {
 }
 
 // Healthy blocks until every server answers, all of them name one leader, and no stream or
-// consumer lacks a leader or has a follower that lags.
+// consumer lacks a leader or has a follower that lags. A server that has ended is an error
+// at once.
 func (c *Cluster) Healthy(ctx context.Context) error {
 	for {
 		why := c.ailing(ctx)
 		if why == nil {
 			return nil
+		}
+		for _, s := range c.Servers {
+			if s.Ended() {
+				return s.asEnded()
+			}
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
@@ -286,7 +302,9 @@ const (
 	portsTo   = 32000
 )
 
-func freePorts(ctx context.Context, n int) ([]string, error) {
+// FreePorts are addresses of this machine that nobody listens at, each another one. They are
+// free until somebody takes them.
+func FreePorts(ctx context.Context, n int) ([]string, error) {
 	all := make([]string, 0, n)
 	for range 50 * n {
 		addr := "127.0.0.1:" + strconv.Itoa(portsFrom+rand.IntN(portsTo-portsFrom)) //nolint:gosec // it only has to be free
@@ -294,7 +312,7 @@ func freePorts(ctx context.Context, n int) ([]string, error) {
 		if err != nil {
 			continue
 		}
-		_ = l.Close()
+		defer l.Close() // at the end: a port that is closed at once may come again
 		if all = append(all, addr); len(all) == n {
 			return all, nil
 		}

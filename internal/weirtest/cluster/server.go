@@ -80,13 +80,17 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 		select {
 		case <-exited:
-			return fmt.Errorf("%s ended: %s", s.Name, s.Said())
+			return s.asEnded()
 		case <-ctx.Done():
 			return fmt.Errorf("%s takes no connections: %w", s.Name, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
+
+var errServerEnded = errors.New("the server has ended")
+
+func (s *Server) asEnded() error { return fmt.Errorf("%s: %w: %s", s.Name, errServerEnded, s.Said()) }
 
 // PID is the process's, as long as it runs.
 func (s *Server) PID() int {

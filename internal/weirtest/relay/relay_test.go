@@ -56,8 +56,11 @@ func TestWhoIsLetIn(t *testing.T) {
 func TestTwoEndsMeet(t *testing.T) {
 	t.Parallel()
 	r := relay.New(t, relay.Config{})
+	alone, _ := dial(t, r, "role=agent&sessionId=s1")
+	require.NotNil(t, alone)
+	require.NoError(t, alone.Write(t.Context(), websocket.MessageText, []byte(`{"request":{"request_id":"nobody","operation":"ping"}}`))) // there is no other end: it is dropped
+	require.NoError(t, alone.Ping(alone.CloseRead(t.Context())), "and was, before the next frame was read")
 	agent, stranger := r.Agent("s1"), r.Agent("s2")
-	agent.Send(`{"request":{"request_id":"nobody","operation":"ping"}}`) // there is no other end: it is dropped
 	end, _ := dial(t, r, "role=relay&sessionId=s1")
 	require.NotNil(t, end)
 	r.Wait("s1", 1)

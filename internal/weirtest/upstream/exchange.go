@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http/httputil"
@@ -66,6 +67,9 @@ func (x *Exchange) next() bool {
 	return x.keep && !x.finished && !strings.EqualFold(r.Header("Connection"), "close")
 }
 
+// errNoHTTP says that what came is no request.
+var errNoHTTP = errors.New("no HTTP")
+
 func (x *Exchange) readHead() (r Received, length int64, chunked bool, err error) {
 	line, err := x.readLine()
 	if err != nil {
@@ -74,6 +78,9 @@ func (x *Exchange) readHead() (r Received, length int64, chunked bool, err error
 	r = Received{Conn: x.connNumber, Time: time.Now()}
 	r.Method, line, _ = strings.Cut(line, " ")
 	r.Target, r.Proto, _ = strings.Cut(line, " ")
+	if !strings.HasPrefix(r.Proto, "HTTP/") { // such as the beginning of TLS, which may have empty lines in it
+		return r, 0, false, errNoHTTP
+	}
 	for {
 		line, err := x.readLine()
 		if err != nil {

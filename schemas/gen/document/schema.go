@@ -52,7 +52,7 @@ func published() []public {
 		one("task.request", "The body of POST /v1/tasks", reflect.TypeFor[schemas.TaskRequest]()),
 		one("task.new", "The answer of POST /v1/tasks, and of the routes that change a task", reflect.TypeFor[schemas.NewTask]()),
 		one("task", "Where a task stands", reflect.TypeFor[schemas.TaskView]()),
-		one("task.page", "The answer of GET /v1/tasks", reflect.TypeFor[schemas.Page[schemas.TaskView]]()),
+		one("task.page", "The answer of GET /v1/tasks", reflect.TypeFor[schemas.TaskPage]()),
 		one("task.update", "A change of a task's state, on its stream of events and on NATS", reflect.TypeFor[schemas.TaskUpdate]()),
 		one("task.update.page", "A page of changes of a task's state", reflect.TypeFor[schemas.Page[schemas.TaskUpdate]]()),
 		one("task.answer.request", "The body of POST /v1/tasks/{id}/answer", reflect.TypeFor[schemas.AnswerRequest]()),

@@ -92,9 +92,10 @@ func listTasks() object {
 	return object{
 		"operationId": "listTasks",
 		"summary":     "List tasks, newest first",
+		"description": "Named by an index that follows the log, and shown as the log has them; as_of and behind say how closely. A page with few items may have a next all the same.",
 		"tags":        []any{"tasks"},
 		"parameters":  []any{query("status", "Only tasks in this state.", schema("TaskStatus")), parameter("Limit"), parameter("Cursor")},
-		"responses":   responses(object{"200": page("PageOfTaskView", taskView(schemas.TaskStatusQueued, nil))}, readers("RateLimited")...),
+		"responses":   responses(object{"200": page("TaskPage", taskView(schemas.TaskStatusQueued, nil))}, readers("RateLimited")...),
 	}
 }
 

@@ -7,6 +7,8 @@ export class Refusal extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
+    /** Of a stream whose history was dropped: the first event that is left. */
+    readonly earliest?: number,
   ) {
     super(message);
   }
@@ -59,7 +61,7 @@ export async function read<T>(answer: Response): Promise<T> {
   if (answer.ok) return doc as T;
   if (answer.status === 401) signedOut.forEach((f) => f());
   const p = doc as Partial<Problem> & { error?: { code?: string; message?: string } };
-  throw new Refusal(answer.status, p.code ?? p.error?.code ?? "UNKNOWN", p.detail ?? p.error?.message ?? p.title ?? "Refused.");
+  throw new Refusal(answer.status, p.code ?? p.error?.code ?? "UNKNOWN", p.detail ?? p.error?.message ?? p.title ?? "Refused.", Number(p.earliest_id) || undefined);
 }
 
 export const get = <T>(path: string, signal?: AbortSignal) => request<T>("GET", path, undefined, signal);

@@ -5,15 +5,23 @@ import { Action } from "./pages/action";
 import { Actions } from "./pages/actions";
 import { Dead } from "./pages/dead";
 import { EvidencePage } from "./pages/evidence";
+import { Flow } from "./pages/flow";
 import { PolicyPage } from "./pages/policy";
 import { Rules } from "./pages/rules";
+import { Run } from "./pages/run";
+import { Runs } from "./pages/runs";
 import { SignIn } from "./pages/signin";
+import { TaskPage } from "./pages/task";
+import { Tasks } from "./pages/tasks";
 import { link, type Route, useRoute } from "./route";
 import type { Session } from "./types";
 import { Empty, Failure, Loading } from "./ui";
 
 const pages: [page: string, name: string, key: string][] = [
+  ["flow", "Flow", "f"],
   ["actions", "Actions", "a"],
+  ["tasks", "Tasks", "t"],
+  ["runs", "Runs", "c"],
   ["dead", "Dead letters", "d"],
   ["rules", "Rules", "r"],
   ["policy", "Policy", "p"],
@@ -34,7 +42,11 @@ export function App() {
   }, []);
   useEffect(() => {
     void look();
-    return onSignedOut(() => void look());
+    // Another tab may have signed somebody else in.
+    const shown = () => !document.hidden && void look();
+    document.addEventListener("visibilitychange", shown);
+    const out = onSignedOut(() => void look());
+    return () => (out(), document.removeEventListener("visibilitychange", shown));
   }, [look]);
   useEffect(() => {
     if (error?.code !== unreachable || session) return;
@@ -59,7 +71,7 @@ export function App() {
         Skip to the content
       </a>
       <header class="top">
-        <a class="brand" href={link("actions")}>
+        <a class="brand" href={link("flow")}>
           <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
             <rect width="32" height="32" rx="7" />
             <path d="M5 12c3.700 0 3.700 3 7.300 3s3.700-3 7.400-3 3.700 3 7.300 3M5 19c3.700 0 3.700 3 7.300 3s3.700-3 7.400-3 3.700 3 7.300 3" />
@@ -85,7 +97,7 @@ export function App() {
           )}
         </div>
       </header>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} key={`${session.tenant} ${session.name}`}>
         <Body route={route} />
       </main>
     </Who.Provider>
@@ -94,8 +106,14 @@ export function App() {
 
 function Body({ route }: { route: Route }) {
   switch (route.page) {
+    case "flow":
+      return <Flow route={route} />;
     case "actions":
       return route.id ? <Action key={route.id} id={route.id} /> : <Actions route={route} />;
+    case "tasks":
+      return route.id ? <TaskPage key={route.id} id={route.id} /> : <Tasks route={route} />;
+    case "runs":
+      return route.id ? <Run key={route.id} id={route.id} /> : <Runs route={route} />;
     case "dead":
       return <Dead />;
     case "rules":

@@ -12,24 +12,39 @@ export interface Live<T> {
 /** Reads a path at once and every so often; what was read before stays while the node is out of
  * reach. A page in the background asks for nothing. */
 export function useLive<T>(path: string | undefined, every = 2000): Live<T> {
-  const [state, set] = useState<{ path?: string; data?: T; error?: Refusal }>({});
+  return useReading<T>(path, (signal) => get<T>(path!, signal), every);
+}
+
+/** useLive for whatever takes more than one request. Of two readings at once the one
+ * that began later counts. What is costly to read rests for some times as long as it took. */
+export function useReading<T>(key: string | undefined, read: (signal: AbortSignal) => Promise<T>, every = 2000, rest = 0): Live<T> {
+  const [state, set] = useState<{ key?: string; data?: T; error?: Refusal }>({});
   const kick = useRef<() => void>(() => {});
+  const reads = useRef(read);
+  reads.current = read;
   useEffect(() => {
-    if (!path) return;
+    if (!key) return;
     const life = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let turn = 0;
+    let told = 0; // the turn of the newest answer
     const once = async () => {
       clearTimeout(timer);
       if (document.hidden) return;
+      const mine = ++turn;
+      const began = performance.now();
       let wait = every;
       try {
-        const data = await get<T>(path, life.signal);
-        if (life.signal.aborted) return;
-        set({ path, data });
+        const data = await reads.current(life.signal);
+        if (life.signal.aborted || mine < told) return;
+        told = mine;
+        set({ key, data });
+        wait = Math.max(wait, rest * (performance.now() - began));
       } catch (cause) {
-        if (life.signal.aborted) return;
+        if (life.signal.aborted || mine < told) return;
+        told = mine;
         const error = cause instanceof Refusal ? cause : new Refusal(0, "UNKNOWN", String(cause));
-        set((before) => (before.path === path ? { ...before, error } : { path, error }));
+        set((before) => (before.key === key ? { ...before, error } : { key, error }));
         if (error.status === 429 || error.status === 503) wait = Math.max(wait, 3000);
       }
       clearTimeout(timer);
@@ -44,9 +59,9 @@ export function useLive<T>(path: string | undefined, every = 2000): Live<T> {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", shown);
     };
-  }, [path, every]);
+  }, [key, every, rest]);
   const again = useCallback(() => kick.current(), []);
-  const current = state.path === path;
+  const current = state.key === key;
   return {
     data: current ? state.data : undefined,
     error: current ? state.error : undefined,

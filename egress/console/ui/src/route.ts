@@ -10,7 +10,7 @@ export interface Route {
 export function parse(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [page = "", ...rest] = path.split("/");
-  return { page: page || "actions", id: decode(rest.join("/")), params: new URLSearchParams(search) };
+  return { page: page || "flow", id: decode(rest.join("/")), params: new URLSearchParams(search) };
 }
 
 function decode(text: string): string {

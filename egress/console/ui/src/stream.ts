@@ -42,23 +42,45 @@ export interface Follow {
   path: string;
   onFrame: (f: Frame) => void;
   onState: (s: State, why?: Refusal) => void;
+  /** What lies behind the place to go on from was dropped: the stream goes on with what is left. */
+  onGone?: () => void;
 }
 
 const longest = 10_000;
 
+/** Resolves once the page is looked at, or the signal aborts. */
+function looked(signal: AbortSignal): Promise<void> {
+  return new Promise((go) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      go();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look, { once: true });
+    look();
+  });
+}
+
 /** Follows a stream until stop is called, over restarts of the server: it resumes behind the
- * last event that it was given. 204 says that no more will come. */
-export function follow({ path, onFrame, onState }: Follow): () => void {
+ * last event that it was given. 204 says that no more will come. A page in the background holds
+ * no connection, of which a browser has six for all of them, and resumes when it is looked at. */
+export function follow({ path, onFrame, onState, onGone }: Follow): () => void {
   const life = new AbortController();
   let last = "";
   void (async () => {
     for (let wait = 250; !life.signal.aborted; ) {
+      await looked(life.signal);
+      const turn = new AbortController();
+      const leave = () => document.hidden && turn.abort();
+      document.addEventListener("visibilitychange", leave);
+      let whole = false; // the server has ended it, and not the way to it
       try {
         const answer = await fetch(path, {
           headers: headers({ Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) }),
           credentials: "same-origin",
           cache: "no-store",
-          signal: life.signal,
+          signal: AbortSignal.any([life.signal, turn.signal]),
         });
         if (answer.status === 204) return onState("ended");
         if (!answer.ok || !answer.body) await read(answer);
@@ -74,14 +96,24 @@ export function follow({ path, onFrame, onState }: Follow): () => void {
             onFrame(f);
           }
         }
+        whole = true;
       } catch (cause) {
         if (life.signal.aborted) return;
+        if (turn.signal.aborted) continue;
+        const left = cause instanceof Refusal && onGone ? cause.earliest : undefined;
+        if (left && left > Number(last) + 1) {
+          last = String(left - 1);
+          onGone!();
+          continue;
+        }
         if (cause instanceof Refusal && cause.status >= 400 && cause.status < 500 && cause.status !== 429) {
           return onState("ended", cause);
         }
+      } finally {
+        document.removeEventListener("visibilitychange", leave);
       }
       if (life.signal.aborted) return;
-      onState("lost");
+      if (!whole) onState("lost");
       await new Promise((go) => setTimeout(go, wait + Math.random() * wait));
       wait = Math.min(wait * 2, longest);
     }

@@ -12,6 +12,7 @@ export interface Problem {
   code: string;
   request_id?: string;
   retryable?: boolean;
+  earliest_id?: string;
 }
 
 export interface Session {
@@ -33,6 +34,7 @@ export interface ActionEntry {
   deadline?: string;
   code?: string;
   entry?: string;
+  task?: string;
   duration_ms?: number;
 }
 
@@ -195,6 +197,38 @@ export interface Explanation extends Decision {
   remedy?: string;
   class?: string;
   entries: { entry: string; mode: string; fits: boolean; check?: string; reason?: string }[];
+}
+
+export interface StatsSum {
+  accepted: number;
+  settled: number;
+  rate: number;
+  p50_ms?: number;
+  p99_ms?: number;
+  outcomes: Record<string, number>;
+}
+
+export interface StatsGroup extends StatsSum {
+  name: string;
+}
+
+export interface Stats {
+  since: string;
+  until: string;
+  step_s: number;
+  as_of?: string;
+  behind?: number;
+  total: StatsSum;
+  open: { count: number; oldest?: string };
+  groups?: StatsGroup[];
+  points: {
+    time: string[];
+    accepted: number[];
+    settled: number[];
+    p50_ms: (number | null)[];
+    p99_ms: (number | null)[];
+    outcomes: Record<string, number[]>;
+  };
 }
 
 export interface ActionPage extends Page<ActionEntry> {

@@ -44,7 +44,8 @@ export function millis(ms: number | undefined): string {
   if (ms === undefined) return "–";
   if (ms < 1) return ms.toFixed(2) + " ms";
   if (ms < 10) return ms.toFixed(1) + " ms";
-  if (ms < 10_000) return Math.round(ms) + " ms";
+  if (ms < 1000) return Math.round(ms) + " ms";
+  if (ms < 10_000) return (ms / 1000).toFixed(2) + " s";
   return (ms / 1000).toFixed(1) + " s";
 }
 
@@ -142,7 +143,7 @@ export function Select(p: { label: string; value: string; options: readonly stri
 export function Text(p: { label: string; value: string; placeholder?: string; onChange: (v: string) => void; type?: "text" | "search" }) {
   const [text, set] = useState(p.value);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => set(p.value), [p.value]);
+  useEffect(() => set((t) => (t.trim() === p.value ? t : p.value)), [p.value]); // a space at its end may be on the way to a word
   useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <Field label={p.label}>
@@ -166,7 +167,8 @@ export function Text(p: { label: string; value: string; placeholder?: string; on
   );
 }
 
-export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+/** A dialog. One that stays shows what is shown nowhere else: its buttons close it, and no key that was meant for something else. */
+export function Dialog({ title, onClose, stays, children }: { title: string; onClose: () => void; stays?: boolean; children: ComponentChildren }) {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -177,9 +179,11 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     <dialog
       ref={box}
       aria-labelledby={id}
+      {...(stays && { closedby: "none" })}
+      onKeyDown={(e) => stays && e.key === "Escape" && e.preventDefault()}
       onCancel={(e) => {
         e.preventDefault();
-        onClose();
+        if (!stays) onClose();
       }}
     >
       <header>
@@ -213,5 +217,14 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
           </div>
         ))}
     </dl>
+  );
+}
+
+/** Whether what one sees is as it is now. */
+export function LiveMark({ error, word = "live" }: { error: Refusal | undefined; word?: string }) {
+  return (
+    <span class={`mark ${error ? "off" : "on"}`} role="status">
+      {error ? "not connected" : word}
+    </span>
   );
 }

@@ -3,10 +3,9 @@ import { all, post, Refusal } from "../api";
 import { useCall } from "../live";
 import { link } from "../route";
 import type { DeadLetter } from "../types";
-import { Badge, Dialog, Empty, Failure, Field, Loading, Select, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, Field, LiveMark, Loading, Select, Time } from "../ui";
 import { kinds } from "../vocabulary";
 import { useMay } from "../who";
-import { LiveMark } from "./actions";
 
 const most = 1000;
 const every = 3000;

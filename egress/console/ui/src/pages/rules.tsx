@@ -2,9 +2,8 @@ import { useState } from "preact/hooks";
 import { Refusal, rules } from "../api";
 import { useCall, useLive } from "../live";
 import type { Rule, RulePage } from "../types";
-import { Badge, Dialog, Empty, Failure, Loading, Switch, Time } from "../ui";
+import { Badge, Dialog, Empty, Failure, LiveMark, Loading, Switch, Time } from "../ui";
 import { useMay } from "../who";
-import { LiveMark } from "./actions";
 import { Editor } from "./ruleedit";
 
 export function Rules() {

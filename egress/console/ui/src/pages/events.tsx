@@ -1,0 +1,55 @@
+// The events of an action, in words.
+import type { ActionEvent } from "../types";
+import { Badge, Time } from "../ui";
+
+/** Moves an action on: where it stands is worth to be asked for again. */
+const moving = new Set(["settled", "resolution", "attempt", "cancel", "waiting"]);
+export const matters = (e: ActionEvent): boolean => moving.has(e.type);
+
+export function Gone({ of }: { of: { gone: boolean } }) {
+  return of.gone ? <p class="dim">What came before this is kept no more: the log drops what is older than its history.</p> : null;
+}
+
+export function Line({ e }: { e: ActionEvent }) {
+  return (
+    <li class={`event ${e.type}`}>
+      <span class="what">
+        <strong>{e.type}</strong> <Said e={e} />
+      </span>
+      <Time at={e.time} />
+    </li>
+  );
+}
+
+export function Said({ e }: { e: ActionEvent }) {
+  if (e.attempt) {
+    const d = e.attempt.decision;
+    return (
+      <>
+        no. {e.attempt.number}
+        {e.attempt.hop ? `, redirect ${e.attempt.hop}` : ""}
+        {e.attempt.step ? `, step ${e.attempt.step}` : ""} {d.entry && <>by {d.entry}</>}
+      </>
+    );
+  }
+  if (e.attempted) {
+    return (
+      <>
+        no. {e.attempted.number} {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
+        {e.attempted.sent ? "" : " nothing was sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
+      </>
+    );
+  }
+  if (e.settled) {
+    return (
+      <>
+        <Badge word={e.settled.outcome} /> {e.settled.code && <code>{e.settled.code}</code>}
+      </>
+    );
+  }
+  if (e.waiting) return <>for {e.waiting.for.replaceAll("_", " ")}</>;
+  if (e.resolution) return <>{e.resolution.effect.replaceAll("_", " ")}</>;
+  if (e.task) return <>{e.task.what.replaceAll("_", " ")}</>;
+  if (e.data !== undefined) return <span class="mono dim cut">{JSON.stringify(e.data)}</span>;
+  return null;
+}

@@ -1,0 +1,73 @@
+import { count, outcomes, rate, took } from "../figures";
+import { link } from "../route";
+import type { StatsGroup } from "../types";
+import { Shares } from "./pipeline";
+
+const most = 50; // the answer has no more
+
+/** Figures by kind or by entry, those first that ended most. What was accepted has no entry yet. */
+export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGroup[] | undefined }) {
+  const title = by === "kind" ? "By kind" : "By entry of the policy";
+  return (
+    <section class="card" aria-labelledby={`h-${by}`}>
+      <h2 id={`h-${by}`}>{title}</h2>
+      {!groups?.length ? (
+        <p class="dim">{groups ? (by === "kind" ? "Nothing was accepted or ended." : "Nothing ended by an entry.") : "Loading…"}</p>
+      ) : (
+        <table class="rows groups">
+          <thead>
+            <tr>
+              <th scope="col">{by === "kind" ? "Kind" : "Entry"}</th>
+              {by === "kind" && <Head>Accepted</Head>}
+              <Head>Ended</Head>
+              <Head>A second</Head>
+              <Head>p50</Head>
+              <Head>p99</Head>
+              <th scope="col">Outcomes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {groups.map((g) => (
+              <tr key={g.name}>
+                <td class="wide">{g.name ? <a href={link("actions", "", { [by]: g.name })}>{g.name}</a> : <span class="dim">none</span>}</td>
+                {by === "kind" && <Figure name="accepted">{count(g.accepted)}</Figure>}
+                <Figure name="ended">{count(g.settled)}</Figure>
+                <Figure name="">{rate(g.rate)}</Figure>
+                <Figure name="p50">{took(g.p50_ms)}</Figure>
+                <Figure name="p99">{took(g.p99_ms)}</Figure>
+                <td class="wide">
+                  <Shares of={g.outcomes} />
+                  <span class="dim">{words(g.outcomes) || "–"}</span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {groups?.length === most && <p class="dim">These are the {most} that ended most.</p>}
+    </section>
+  );
+}
+
+function Head({ children }: { children: string }) {
+  return (
+    <th scope="col" class="num">
+      {children}
+    </th>
+  );
+}
+
+/** A cell that names itself on a phone, where the table has no head. */
+function Figure({ name, children }: { name: string; children: string }) {
+  return (
+    <td class="num" data-name={name}>
+      {children}
+    </td>
+  );
+}
+
+const words = (of: Record<string, number>): string =>
+  outcomes
+    .filter((o) => of[o])
+    .map((o) => `${count(of[o] ?? 0)} ${o.replaceAll("_", " ")}`)
+    .join(" · ");

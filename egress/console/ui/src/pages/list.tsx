@@ -1,0 +1,202 @@
+// A list of actions, the newest first, that goes on while one looks.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { query } from "../api";
+import { useLive } from "../live";
+import { link, refine, type Route } from "../route";
+import type { ActionEntry, ActionPage } from "../types";
+import { Badge, Empty, Failure, LiveMark, Loading, millis, Time } from "../ui";
+
+const most = 500; // rows on the page; whoever wants more looks for something
+
+interface List {
+  list: Listing;
+  /** The page that shows one of them, and what they are called. */
+  to: string;
+  what: string;
+  filtered: boolean;
+  onAll: () => void;
+  /** What is shown while there is none at all. */
+  children: ComponentChildren;
+}
+
+export function Listed({ list, to, what, filtered, onAll, children }: List) {
+  return (
+    <>
+      <Failure error={list.error} again={list.again} />
+      {list.held > 0 && (
+        <button type="button" class="fresh" onClick={list.show}>
+          {list.held} new
+        </button>
+      )}
+      {!list.items ? (
+        !list.error && <Loading what={what} />
+      ) : list.items.length === 0 ? (
+        filtered ? <Unfit what={what} onAll={onAll} /> : children
+      ) : (
+        <Table items={list.items} gone={list.gone} to={to} />
+      )}
+      {list.more && (
+        <p class="more">
+          <button type="button" disabled={list.busy} onClick={list.older}>
+            {list.busy ? "Loading…" : "Older"}
+          </button>
+        </p>
+      )}
+      {list.items && list.items.length >= most && <p class="dim more">These are the newest {most}. Narrow the search to see others.</p>}
+    </>
+  );
+}
+
+/** The head of a page with a list. */
+export function ListHead({ title, list }: { title: string; list: Listing }) {
+  return (
+    <div class="head">
+      <h1>{title}</h1>
+      <div class="row">
+        {list.total !== undefined && <span class="dim">{list.total} in all</span>}
+        <LiveMark error={list.error} word={list.behind ? "catching up" : "live"} />
+      </div>
+    </div>
+  );
+}
+
+/** The filters of a list, which stand in the place where one is. */
+export function useFilters<N extends string>(route: Route, names: readonly N[]) {
+  const of = Object.fromEntries(names.map((n) => [n, route.params.get(n) ?? ""])) as Record<N, string>;
+  return {
+    of,
+    set: (name: N) => (v: string) => refine(route, { [name]: v }),
+    some: names.some((n) => of[n]),
+    clear: () => refine(route, Object.fromEntries(names.map((n) => [n, ""]))),
+  };
+}
+
+function Unfit({ what, onAll }: { what: string; onAll: () => void }) {
+  return (
+    <Empty title={`None of the ${what} fit.`}>
+      <button type="button" class="small" onClick={onAll}>
+        Show all
+      </button>
+    </Empty>
+  );
+}
+
+function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<string>; to: string }) {
+  return (
+    <table class="rows">
+      <thead>
+        <tr>
+          <th scope="col">Status</th>
+          <th scope="col">Action</th>
+          <th scope="col">Kind</th>
+          <th scope="col">Entry</th>
+          <th scope="col" class="num">
+            Took
+          </th>
+          <th scope="col" class="num">
+            Accepted
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {items.map((a) => (
+          <tr key={a.id} class={gone.has(a.id) ? "gone" : ""}>
+            <td>{gone.has(a.id) ? <Badge word="changed" as="plain" /> : <Badge word={a.status} />}</td>
+            <td class="wide">
+              <a class="mono id" href={link(to, a.id)}>
+                {a.id}
+              </a>
+              {a.code && <span class="code-word">{a.code}</span>}
+              {a.task && a.task !== a.id && (
+                <span class="code-word">
+                  for <a href={link("tasks", a.task)}>{a.task}</a>
+                </span>
+              )}
+            </td>
+            <td>
+              {a.kind}
+              {a.task_type && <span class="dim"> · {a.task_type}</span>}
+            </td>
+            <td class={a.entry ? "" : "none"}>{a.entry ?? <span class="dim">–</span>}</td>
+            <td class={"num" + (a.duration_ms === undefined ? " none" : "")}>{millis(a.duration_ms)}</td>
+            <td class="num">
+              <Time at={a.created} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const step = 50; // rows that are read at first, and more each time
+
+interface Shown {
+  path: string;
+  page: ActionPage | undefined; // the newest that was read
+  items: ActionEntry[];
+  gone: ReadonlySet<string>; // those of them that do not fit any more
+}
+
+export type Listing = ReturnType<typeof useListing>;
+
+/** A list that goes on: all that is shown is read again and again. While one looks at the top
+ * it is as it was read; for whoever has scrolled down nothing moves: what is new is counted, and
+ * what does not fit any more says so. */
+export function useListing(filters: Record<string, string>) {
+  const path = "/v1/actions" + query(filters);
+  const [wanted, want] = useState({ path, rows: step });
+  const rows = wanted.path === path ? wanted.rows : step;
+  const live = useLive<ActionPage>("/v1/actions" + query({ ...filters, limit: rows, count: "true" }));
+  const [state, set] = useState<Shown>({ path, page: undefined, items: [], gone: new Set() });
+  const top = useRef(true);
+  useEffect(() => {
+    const scrolled = () => (top.current = scrollY < 80);
+    addEventListener("scroll", scrolled, { passive: true });
+    return () => removeEventListener("scroll", scrolled);
+  }, []);
+  useEffect(() => {
+    const page = live.data;
+    if (page) set((s) => (s.path !== path || s.items.length === 0 ? whole(path, page) : !top.current ? kept(s, page) : page.behind ? joined(s, page) : whole(path, page)));
+  }, [live.data, path]);
+  const mine = state.path === path && state.page ? state : undefined;
+  const shown = new Set(mine?.items.map((a) => a.id));
+  const held = mine?.page?.items.filter((a) => !shown.has(a.id)).length ?? 0;
+  return {
+    items: mine?.items,
+    gone: state.gone,
+    total: mine?.page?.count?.total,
+    behind: mine?.page?.behind,
+    error: live.error,
+    again: live.again,
+    held,
+    more: !!mine?.page?.next && rows < most,
+    busy: live.loading && rows > step,
+    older: () => want({ path, rows: Math.min(rows + step, most) }),
+    show: () => {
+      scrollTo({ top: 0 });
+      set((s) => (s.page ? whole(s.path, s.page) : s));
+    },
+  };
+}
+
+const whole = (path: string, page: ActionPage): Shown => ({ path, page, items: page.items, gone: new Set() });
+
+/** A page of an index that is behind may lack what is shown: that stays. */
+function joined(s: Shown, page: ActionPage): Shown {
+  const items = kept(s, page).items;
+  const shown = new Set(items.map((a) => a.id));
+  return { ...s, page, items: [...page.items.filter((a) => !shown.has(a.id)), ...items].slice(0, most), gone: new Set() };
+}
+
+/** What is shown stays where it is, as it was read now; what is older than all of it follows. */
+function kept(s: Shown, page: ActionPage): Shown {
+  const fresh = new Map(page.items.map((a) => [a.id, a]));
+  const last = page.items.at(-1);
+  const reach = page.next && last ? s.items.findIndex((a) => a.id === last.id) : s.items.length;
+  const gone = new Set(page.behind ? s.gone : s.items.slice(0, Math.max(reach, 0)).flatMap((a) => (fresh.has(a.id) ? [] : [a.id])));
+  const lowest = page.items.findLastIndex((a) => s.items.some((b) => b.id === a.id));
+  const older = lowest < 0 ? [] : page.items.slice(lowest + 1);
+  return { ...s, page, gone, items: [...s.items.map((a) => fresh.get(a.id) ?? a), ...older].slice(0, most) };
+}

@@ -1,0 +1,45 @@
+import { useContext } from "preact/hooks";
+import { asCurl } from "../repeat";
+import type { Route } from "../route";
+import { Code, Copy, Empty, Select, Text } from "../ui";
+import { statuses } from "../vocabulary";
+import { Who } from "../who";
+import { Listed, ListHead, useFilters, useListing } from "./list";
+
+const names = ["status", "kind", "agent", "task", "q"] as const;
+const streamed = ["run", "chat"] as const;
+
+export function Runs({ route }: { route: Route }) {
+  const filters = useFilters(route, names);
+  const list = useListing({ ...filters.of, kind: filters.of.kind || streamed.join(",") });
+  return (
+    <>
+      <ListHead title="Runs and chats" list={list} />
+      <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
+        <Text label="Id" type="search" value={filters.of.q} placeholder="Text of an id" onChange={filters.set("q")} />
+        <Select label="Status" value={filters.of.status} options={["open", ...statuses]} any="any" onChange={filters.set("status")} />
+        <Select label="Kind" value={filters.of.kind} options={streamed} any="both" onChange={filters.set("kind")} />
+        <Text label="Task type" value={filters.of.agent} placeholder="its agent" onChange={filters.set("agent")} />
+        <Text label="For task" value={filters.of.task} placeholder="its whole id" onChange={filters.set("task")} />
+      </form>
+      <Listed list={list} to="runs" what="runs and chats" filtered={filters.some} onAll={filters.clear}>
+        <Nothing />
+      </Listed>
+    </>
+  );
+}
+
+/** How to have something here. */
+function Nothing() {
+  const who = useContext(Who);
+  const echo = asCurl(location.origin, "/agents/run/stream", { request_id: "echo-1", task_type: "ECHO", inputs: { steps: 20, interval_ms: 500 } }, who.mode !== "open");
+  return (
+    <Empty title="No runs and no chats yet.">
+      <p>
+        Ask a model: <code>weir chat MODEL 'Hello'</code>. Or start a run that only echoes, and watch it here:
+      </p>
+      <Code value={echo} />
+      <Copy label="Copy" text={() => echo} />
+    </Empty>
+  );
+}

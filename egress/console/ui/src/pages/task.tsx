@@ -1,0 +1,158 @@
+import { useState } from "preact/hooks";
+import { post } from "../api";
+import { useEvents } from "../events";
+import { useCall } from "../live";
+import { link } from "../route";
+import { ended, firstLine, holder, type NewTask, short, type Task, type TaskUpdate, toneOf } from "../tasks";
+import { Badge, Copy, Dialog, Facts, Failure, Loading, Time } from "../ui";
+import { useMay } from "../who";
+import { Live, Missing, Records, useUntil } from "./about";
+import { Token } from "./filetask";
+import { Inquiries, Words } from "./inquiries";
+import { Pushes } from "./pushes";
+import { TaskLog } from "./tasklog";
+import "./tasks.css";
+
+const always = () => true;
+
+export function TaskPage({ id }: { id: string }) {
+  const path = `/v1/tasks/${encodeURIComponent(id)}`;
+  const view = useUntil<Task>(path, (t) => ended(t.status));
+  const stream = useEvents<TaskUpdate>(path, view.again, always);
+  const t = view.data;
+  const over = !!t && ended(t.status);
+  if (!t) return view.error ? <Missing error={view.error} again={view.again} id={id} all="tasks" what="task" /> : <Loading what="the task" />;
+  return (
+    <>
+      <div class="head">
+        <div>
+          <a class="back" href={link("tasks")}>
+            ← Tasks
+          </a>
+          <h1 class="mono">{t.id}</h1>
+        </div>
+        <div class="row">
+          <Live over={over} state={stream.state} />
+          <Badge word={t.status} as={toneOf(t.status)} />
+        </div>
+      </div>
+      <Failure error={view.error} again={view.again} />
+      <Buttons t={t} again={view.again} />
+      <div class="columns">
+        <div>
+          <Inquiries t={t} again={view.again} />
+          {(t.result || t.reason || t.message) && (
+            <section class="card" aria-labelledby="h-end">
+              <h2 id="h-end">How it ended</h2>
+              <p>
+                <Badge word={t.status} as={toneOf(t.status)} /> {t.reason && <Badge word={t.reason} />} {t.code && <code>{t.code}</code>}
+              </p>
+              {t.message && <p class="wrap">{t.message}</p>}
+              {t.result && <Words text={t.result} name="What the agent said" />}
+            </section>
+          )}
+          <Pushes t={t} news={stream.events.length + stream.dropped} />
+          <TaskLog t={t} stream={stream} />
+        </div>
+        <div>
+          <section class="card" aria-labelledby="h-what">
+            <h2 id="h-what">What is to be done</h2>
+            <Words text={t.description} name="Description" />
+          </section>
+          <Known t={t} />
+          <Records id={t.id} again={over} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Known({ t }: { t: Task }) {
+  const budget = Object.entries(t.budget ?? {}).map(([name, n]) => `${n} ${name === "usd" ? "USD" : name}`);
+  return (
+    <section class="card" aria-labelledby="h-facts">
+      <h2 id="h-facts">Facts</h2>
+      <Facts
+        of={[
+          ["Repository", <span title={t.repo_url}>{t.repo}</span>],
+          ["Branch", <span class="mono">{t.branch}</span>],
+          ["Begun at", t.base_ref || t.base ? <>{t.base_ref} <code title={t.base}>{t.base && short(t.base)}</code></> : undefined],
+          ["Head", t.head && (t.moved ? <code title={t.head}>{short(t.head)}</code> : "where it began")],
+          ["Pushes", t.pushes || undefined],
+          ["With", holder(t)],
+          ["Pool", t.pool],
+          ["Model", t.model],
+          ["Budget", budget.join(", ")],
+          ["Force push", t.force_push && "allowed"],
+          ["Filed", <Time at={t.created} />],
+          ["Taken", t.started && <Time at={t.started} />],
+          ["Deadline", <Time at={t.deadline} />],
+          ["Ended", t.ended && <Time at={t.ended} />],
+          ["Action", <a href={link("actions", t.id)}>its timeline</a>],
+          ["Models", <a href={link("runs", "", { task: t.id })}>what it has asked of them</a>],
+          ...Object.entries(t.metadata ?? {}).map(([k, v]): [string, string] => [k, v]),
+        ]}
+      />
+      <p>
+        <Copy label="Copy as git clone" text={() => `git clone -b ${t.branch} ${t.repo_url}`} />
+      </p>
+    </section>
+  );
+}
+
+function Buttons({ t, again }: { t: Task; again: () => void }) {
+  const may = useMay("tasks:write");
+  const { busy, error, call, clear } = useCall();
+  const [asked, setAsked] = useState<"" | "cancel" | "token">("");
+  const [made, setMade] = useState<NewTask>();
+  const ask = (what: typeof asked) => (clear(), setMade(undefined), setAsked(what));
+  const base = `/v1/tasks/${encodeURIComponent(t.id)}`;
+  const over = ended(t.status);
+  const close = () => busy || ask(""); // a token that is on its way is shown to whoever asked for it
+  const cancel = () => call(async () => (await post(base + "/cancel"), ask(""))).then(again);
+  const reissue = () => call(async () => setMade(await post<NewTask>(base + "/token"))).then(again);
+  if (!may) return <p class="dim">This token may look, and change nothing: to answer and to cancel needs the scope tasks:write.</p>;
+  return (
+    <div class="row buttons">
+      {!over && (
+        <button type="button" disabled={busy || t.cancel_requested} onClick={() => ask("cancel")}>
+          {t.cancel_requested ? "Cancel requested" : "Cancel"}
+        </button>
+      )}
+      {!over && !t.lease && !t.cancel_requested && (
+        <button type="button" disabled={busy} onClick={() => ask("token")}>
+          New token
+        </button>
+      )}
+      {asked === "cancel" && (
+        <Dialog title="Cancel this task?" onClose={close}>
+          <p class="wrap">{firstLine(t.description)}</p>
+          <p>Its token opens nothing any more, for the agent's routes and for git. The branch stays as it is. Where the agent is faster, what it said counts.</p>
+          <Failure error={error} />
+          <footer>
+            <button type="button" class="danger" disabled={busy} onClick={() => void cancel()}>
+              Cancel the task
+            </button>
+          </footer>
+        </Dialog>
+      )}
+      {asked === "token" && (
+        <Dialog title={made ? "The task has another token" : "Give the task another token?"} onClose={close} stays={!!made}>
+          {made ? <Token of={made} /> : <p>The one that it has opens nothing any more: an agent that works with it hears that, but for a question or a fetch that is under way.</p>}
+          <Failure error={error} />
+          <footer>
+            {made ? (
+              <button type="button" onClick={close}>
+                Done
+              </button>
+            ) : (
+              <button type="button" class="danger" disabled={busy} onClick={() => void reissue()}>
+                Make another
+              </button>
+            )}
+          </footer>
+        </Dialog>
+      )}
+    </div>
+  );
+}

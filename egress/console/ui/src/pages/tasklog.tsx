@@ -1,0 +1,67 @@
+import type { Refusal } from "../api";
+import type { Told } from "../events";
+import { link } from "../route";
+import { firstLine, short, type Task, type TaskUpdate, toneOf } from "../tasks";
+import { Badge, Failure, Time } from "../ui";
+import { Gone } from "./events";
+
+interface Stream {
+  events: Told<TaskUpdate>[];
+  dropped: number;
+  gone: boolean;
+  why: Refusal | undefined;
+}
+
+/** What has happened to a task, as it happens. */
+export function TaskLog({ t, stream }: { t: Task; stream: Stream }) {
+  return (
+    <section class="card" aria-labelledby="h-log">
+      <h2 id="h-log">Log</h2>
+      <Failure error={stream.why} />
+      <Gone of={stream} />
+      {stream.events.length === 0 && !stream.why && <p class="dim">Nothing has come yet.</p>}
+      <ol class="timeline">
+        {stream.dropped > 0 && <li class="dim">{stream.dropped} earlier events are not shown.</li>}
+        {stream.events.map(({ id, doc }) => (
+          <li key={id} class={`event ${doc.what}`}>
+            <span class="what">
+              <strong>{doc.what}</strong> <Said u={doc} t={t} />
+            </span>
+            <Time at={doc.time} />
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** An update in words. The stream has no content: what was asked and answered is the task's. */
+function Said({ u, t }: { u: TaskUpdate; t: Task }) {
+  const q = t.inquiries?.find((i) => i.n === u.inquiry);
+  switch (u.what) {
+    case "opened":
+      return <>its branch is there, at {short(u.head)}</>;
+    case "claimed":
+      return u.lease ? <>by a pool's agent, lease {u.lease}</> : <>by the holder of its own token</>;
+    case "released":
+      return <>given back, lease {u.lease}</>;
+    case "lost":
+      return <>nothing was heard of lease {u.lease}</>;
+    case "reissued":
+      return <>it has another token</>;
+    case "asked":
+      return <>question {u.inquiry} {q && <q>{firstLine(q.question)}</q>}</>;
+    case "answered":
+      return <>question {u.inquiry} {q?.answer !== undefined && <q>{firstLine(q.answer)}</q>}</>;
+    case "pushed":
+      return <>to {u.push ? <a href={link("actions", u.push)}>{short(u.head)}</a> : short(u.head)}</>;
+    case "cancel":
+      return <>it is asked to stop</>;
+    default:
+      return (
+        <>
+          <Badge word={u.status} as={toneOf(u.status)} /> {u.reason} {u.code && <code>{u.code}</code>}
+        </>
+      );
+  }
+}

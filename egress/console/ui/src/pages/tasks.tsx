@@ -1,0 +1,150 @@
+import { useState } from "preact/hooks";
+import { link, refine, type Route } from "../route";
+import { asks, ended, firstLine, holder, states, type Task, type TaskState, toneOf } from "../tasks";
+import { Badge, Empty, Failure, LiveMark, Loading, Select, Text, Time } from "../ui";
+import { useMay } from "../who";
+import { type Column, useBoard } from "./board";
+import { FileTask } from "./filetask";
+import "./tasks.css";
+
+export function Tasks({ route }: { route: Route }) {
+  const board = useBoard();
+  const may = useMay("tasks:write");
+  const [filing, file] = useState(false);
+  const q = route.params.get("q") ?? "";
+  const only = states.find((s) => s === route.params.get("status"));
+  const set = (name: string) => (v: string) => refine(route, { [name]: v });
+  const columns = board.columns;
+  const waiting = columns ? columns.Queued.tasks.concat(columns.Running.tasks).filter((t) => asks(t).length > 0).length : 0;
+  const none = !!columns && states.every((s) => columns[s].tasks.length === 0);
+
+  return (
+    <>
+      <div class="head">
+        <h1>Tasks</h1>
+        <div class="row">
+          {waiting > 0 && <Badge word={waiting === 1 ? "1 asks a person" : `${waiting} ask a person`} as="doubt" />}
+          <LiveMark error={board.error} word={board.behind > 0 ? "catching up" : "live"} />
+          {may && (
+            <button type="button" class="primary" onClick={() => file(true)}>
+              File a task
+            </button>
+          )}
+        </div>
+      </div>
+      {!may && <p class="dim">This token may look, and change nothing: to file, answer and cancel needs the scope tasks:write.</p>}
+      <form class="filters find" role="search" onSubmit={(e) => e.preventDefault()}>
+        <Text label="Look for" type="search" value={q} placeholder="Text of an id, a description, a repository or a branch of what is shown" onChange={set("q")} />
+        <Select label="State" value={only ?? ""} options={states} any="all" onChange={set("status")} />
+      </form>
+      <Failure error={board.error} again={board.again} />
+      {board.held > 0 && (
+        <button type="button" class="fresh" onClick={board.show}>
+          {board.held} changed
+        </button>
+      )}
+      {!columns ? (
+        !board.error && <Loading what="tasks" />
+      ) : none && board.behind > 0 ? (
+        <Loading what="tasks; the index reads the log" />
+      ) : none ? (
+        <Empty title="No tasks yet.">
+          {may ? "File one here, or by " : "One is filed by "}
+          <code>weir tasks create --repo shop 'Fix the totals'</code>. An agent that leases it, or has its token, works on it.
+        </Empty>
+      ) : (
+        <div class={only ? "board one" : "board"}>
+          {states
+            .filter((s) => !only || s === only)
+            .map((s) => (
+              <Stack key={s} state={s} column={columns[s]} q={q} older={() => board.older(s)} full={board.full(s)} />
+            ))}
+        </div>
+      )}
+      {filing && <FileTask onClose={() => (file(false), board.again())} />}
+    </>
+  );
+}
+
+function fits(t: Task, q: string): boolean {
+  const text = q.toLowerCase();
+  return !q || [t.id, t.description, t.repo, t.branch, ...Object.values(t.metadata ?? {})].some((s) => s.toLowerCase().includes(text));
+}
+
+function Stack(p: { state: TaskState; column: Column; q: string; older: () => void; full: boolean }) {
+  const { tasks, more, count } = p.column;
+  const shown = tasks.filter((t) => fits(t, p.q));
+  const number = !more ? String(tasks.length) : count && count > tasks.length ? String(count) : `${tasks.length}+`;
+  const id = `state-${p.state}`;
+  return (
+    <section class="stack" aria-labelledby={id}>
+      <h2 id={id}>
+        {p.state} <span class="dim">{p.q ? `${shown.length} of ${number}` : number}</span>
+      </h2>
+      {shown.length > 0 && (
+        <ul>
+          {shown.map((t) => (
+            <Card key={t.id} t={t} at={p.state} />
+          ))}
+        </ul>
+      )}
+      {more && (
+        <p class="more">
+          {p.full ? (
+            <span class="dim">These are the newest {tasks.length}.</span>
+          ) : (
+            <button type="button" class="small" aria-label={`Older tasks that are ${p.state}`} onClick={p.older}>
+              Older
+            </button>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Card({ t, at }: { t: Task; at: TaskState }) {
+  const open = asks(t).length;
+  return (
+    <li class="task">
+      <a class="title" href={link("tasks", t.id)}>
+        {firstLine(t.description) || t.id}
+      </a>
+      {(open > 0 || t.cancel_requested || t.status !== at) && (
+        <div class="row marks">
+          {t.status !== at && <Badge word={t.status} as={toneOf(t.status)} />}
+          {open > 0 && <Badge word={open === 1 ? "asks a person" : `asks ${open} questions`} as="doubt" />}
+          {t.cancel_requested && <Badge word="is to stop" />}
+        </div>
+      )}
+      <div class="small mono cut" title={t.id}>
+        {t.id}
+      </div>
+      <div class="small cut" title={`${t.repo} · ${t.branch}`}>
+        {t.repo} · <span class="mono">{t.branch === t.id ? "a branch of its own" : t.branch}</span>
+      </div>
+      <div class="small dim wrap">{holder(t)}</div>
+      {t.code && <div class="small mono wrap">{t.code}</div>}
+      <div class="small dim">
+        <Since t={t} />
+      </div>
+      {!ended(t.status) && (
+        <div class="small dim">
+          due <Time at={t.deadline} />
+        </div>
+      )}
+      {t.pushes > 0 && (
+        <div class="small dim">
+          {t.pushes} {t.pushes === 1 ? "push" : "pushes"}
+        </div>
+      )}
+    </li>
+  );
+}
+
+/** How long a task is in its state; when one was queued again it does not say. */
+function Since({ t }: { t: Task }) {
+  if (ended(t.status)) return <>ended <Time at={t.ended} /></>;
+  if (t.status === "Running") return <>taken <Time at={t.started ?? t.created} /></>;
+  return <>filed <Time at={t.created} /></>;
+}

@@ -1,0 +1,151 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
+	"weir/schemas"
+)
+
+// ended waits until the page says how many ended in a way.
+func (p *page) ended(outcome string, n int) {
+	p.t.Helper()
+	p.css(fmt.Sprintf(`.mix li:has(a[href="#/actions?status=%s"]) b:text-is("%d")`, outcome, n))
+}
+
+// stage waits for a figure of a stage of the pipeline.
+func (p *page) stage(name, what, figure string) {
+	p.t.Helper()
+	p.css(fmt.Sprintf(`.stage[aria-label="%s"] p:has-text("%s") :is(b, span):text-is("%s")`, name, what, figure))
+}
+
+// sums adds each column of the last chart's table up.
+const sums = `() => {
+  const rows = [...document.querySelectorAll(".chart:last-child tbody tr")];
+  return [...(rows[0]?.querySelectorAll("td") ?? [])].map((_, i) => rows.reduce((sum, r) => sum + Number(r.querySelectorAll("td")[i].textContent), 0));
+}`
+
+// tall is how tall the last chart is.
+const tall = `() => document.querySelector(".chart:last-child").offsetHeight`
+
+func TestFlow(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	release := make(chan struct{})
+	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{}`))
+	n.up.Handle("/held", upstream.Hold(release, upstream.Respond(http.StatusOK, `{}`)))
+	p := n.signIn("p", n.admin, nil)
+	p.click("link", "Weir") // the first page
+	p.seeRole("heading", "Flow")
+	p.see("Nothing was accepted yet.")
+	p.accessible()
+
+	// What happens shows by itself.
+	n.call("ok-1", http.MethodGet, n.up.URL()+"/ok")
+	n.call("denied-1", http.MethodGet, "http://nowhere.example/")
+	n.call("held-1", http.MethodGet, n.up.URL()+"/held", "Prefer", "respond-async")
+	n.call("later-1", http.MethodGet, n.up.URL()+"/ok", schemas.HeaderDelay, "1h")
+	p.ended("succeeded", 1)
+	p.ended("denied", 1)
+	p.stage("Ingress", "in 15 min", "4")
+	p.stage("Log", "waiting", "1")
+	p.stage("Workers", "under way", "1")
+	p.css(`section:has(#h-kind) tr:has(a[href="#/actions?kind=http"])`)
+	p.css(`section:has(#h-entry) td:has-text("1 succeeded")`)
+	close(release)
+	p.ended("succeeded", 2)
+	p.stage("Workers", "under way", "0")
+	p.accessible()
+
+	// A chart is read by keys, step by step, where it stands, and as a table.
+	var before, after int
+	p.evaluate(&before, tall, nil)
+	p.click("slider", "How actions ended: a step of 10 s")
+	p.do(do{"op": "press", "key": "ArrowLeft"})
+	p.css(`.chart:last-child .mark-step`)
+	p.css(`.chart:last-child .area:focus[aria-valuetext$="outcome unknown 0"]`)
+	p.evaluate(&after, tall, nil)
+	require.Equal(t, before, after)
+	p.do(do{"op": "click", "css": `.chart:last-child summary`})
+	p.css(`.chart:last-child tbody tr`)
+	var columns []int
+	p.evaluate(&columns, sums, nil)
+	require.Equal(t, []int{2, 0, 1, 0, 0, 0}, columns)
+	p.accessible()
+
+	p.click("button", "1 h")
+	p.stage("Ingress", "in 1 h", "4")
+	p.do(do{"op": "reload"})
+	p.css(`button[aria-pressed="true"]:text-is("1 h")`)
+	p.stage("Ingress", "in 1 h", "4")
+
+	// What was shown stays while the node is away, and it goes on.
+	n.prog.Kill()
+	p.see("Disconnected")
+	p.ended("succeeded", 2)
+	n.run()
+	p.do(do{"op": "gone", "text": "Disconnected"})
+	n.call("ok-2", http.MethodGet, n.up.URL()+"/ok")
+	p.ended("succeeded", 3)
+
+	p.do(do{"op": "click", "css": `.mix a[href="#/actions?status=denied"]`})
+	p.seeRole("link", "denied-1")
+	p.do(do{"op": "gone", "role": "link", "name": "ok-1"})
+}
+
+// TestFlowIsOfOnesOwnTenant: what others do is in none of a reader's figures.
+func TestFlowIsOfOnesOwnTenant(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{}`))
+	n.call("theirs-1", http.MethodGet, n.up.URL()+"/ok")
+	member := func(name, scope string) string {
+		body, err := json.Marshal(schemas.TokenRequest{Name: name, Tenant: "acme", Scopes: []string{scope}})
+		require.NoError(t, err)
+		status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/tokens", string(body))
+		require.Equal(t, http.StatusCreated, status, text)
+		return decode[schemas.NewToken](t, text).Secret
+	}
+	writer := member("writer", schemas.ScopeActionsWrite)
+	p := n.signIn("reader", member("reader", schemas.ScopeActionsRead), nil)
+	p.click("link", "Flow")
+	p.see("Nothing was accepted yet.")
+	p.ended("succeeded", 0)
+	status, text, _ := n.ask(writer, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/ok"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	p.ended("succeeded", 1)
+	p.stage("Ingress", "in 15 min", "1")
+}
+
+// crowded has the node answer as one does whose index is behind, and where more are open than are looked at.
+const crowded = `() => {
+  const real = window.fetch;
+  window.fetch = async (path, options) => {
+    const doc = await (await real(path, options)).json();
+    if (path.startsWith("/v1/stats")) Object.assign(doc, {behind: 1234, open: {count: 5000, oldest: "2026-01-02T03:04:05Z"}});
+    if (path.startsWith("/v1/actions?status=open")) doc.next = "more";
+    return new Response(JSON.stringify(doc));
+  };
+}`
+
+// TestFlowOfMany: what was not looked at is not told as if it had been.
+func TestFlowOfMany(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.call("later-1", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
+	p := n.signIn("p", n.admin, do{"reducedMotion": "reduce"})
+	p.seeRole("link", "later-1")
+	p.evaluate(nil, crowded, nil)
+	p.click("link", "Flow")
+	p.see("the index is catching up: about 1,234 to go")
+	p.stage("Log", "open", "5,000")
+	p.css(`.stage[aria-label="Log"] time[datetime="2026-01-02T03:04:05Z"]`)
+	p.stage("Log", "waiting", "1+")
+	p.stage("Workers", "under way", "–")
+	p.accessible()
+}

@@ -1,0 +1,286 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/gitkit"
+	"weir/schemas"
+)
+
+// shop makes an empty repository of that name.
+func (n *node) shop() {
+	n.t.Helper()
+	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
+	require.Equal(n.t, http.StatusCreated, status, text)
+}
+
+// file files a task for the repository "shop".
+func (n *node) file(id, description, rest string) schemas.NewTask {
+	n.t.Helper()
+	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(`{"repo":"shop","request_id":%q,"description":%q%s}`, id, description, rest))
+	require.Equal(n.t, http.StatusCreated, status, text)
+	return decode[schemas.NewTask](n.t, text)
+}
+
+// lease takes the oldest task that waits, as a pool's agent.
+func (n *node) lease(pool string) schemas.LeasedTask {
+	n.t.Helper()
+	status, text, _ := n.ask(pool, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":30000}`)
+	require.Equal(n.t, http.StatusOK, status, text)
+	return decode[schemas.LeasedTask](n.t, text)
+}
+
+// inquire asks a person a question, as an agent, and says later what came of it.
+func (n *node) inquire(token, question string) <-chan string {
+	n.t.Helper()
+	body, err := json.Marshal(schemas.InquiryRequest{Inquiry: question})
+	require.NoError(n.t, err)
+	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodPost, n.prog.URL+schemas.RouteAgentInquiry, strings.NewReader(string(body)))
+	require.NoError(n.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	said := make(chan string, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			said <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		if err != nil {
+			data = []byte(err.Error())
+		}
+		said <- string(data)
+	}()
+	return said
+}
+
+// clone is a task's branch as its agent has it.
+func (n *node) clone(task schemas.AgentTask, token string) (dir string, git func(args ...string) gitkit.Result) {
+	n.t.Helper()
+	dir = filepath.Join(n.t.TempDir(), "repo")
+	run := func(in string, args ...string) gitkit.Result {
+		return gitkit.Run(n.t.Context(), in, gitkit.Env(), nil, append([]string{"-c", "http.extraHeader=Authorization: Bearer " + token}, args...)...)
+	}
+	r := run(filepath.Dir(dir), "clone", "-q", "-b", task.GitBranch, task.GitRepoURL, dir)
+	require.Zero(n.t, r.Code, r.Err)
+	return dir, func(args ...string) gitkit.Result { return run(dir, args...) }
+}
+
+func (n *node) task(id string) schemas.TaskView {
+	n.t.Helper()
+	status, text, _ := n.ask(n.admin, http.MethodGet, schemas.RouteTasks+"/"+id, "")
+	require.Equal(n.t, http.StatusOK, status, text)
+	return decode[schemas.TaskView](n.t, text)
+}
+
+// TestTasks is the life of a task as its people see it: filed, leased, a question and its answer, a push and one that is refused, a
+// restart of the node, the end.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.shop()
+	pool := n.token("pool", schemas.ScopeTasksWork)
+	board := n.signIn("board", n.admin, nil)
+	board.click("link", "Tasks")
+	board.see("No tasks yet.")
+	board.accessible()
+
+	// On the board it goes from state to state by itself.
+	n.file("paint-1", "Paint the <b>shed</b>\n\nIn a colour that lasts.", `,"branch":"paint"`)
+	board.css(`.stack:has(#state-Queued) >> text=Paint the <b>shed</b>`)
+	leased := n.lease(pool)
+	require.Equal(t, "paint-1", leased.ID)
+	board.css(`.stack:has(#state-Running) >> text=paint-1`)
+	said := n.inquire(leased.Token, "Which colour?")
+	board.css(`.stack:has(#state-Running) .task >> text=asks a person`)
+	board.accessible()
+
+	one := n.signIn("one", n.admin, nil)
+	one.to("#/tasks/paint-1")
+	one.css(`section:has(#h-asked) >> text=Which colour?`)
+	one.css(`section:has(#h-log) .event.asked`)
+	one.accessible()
+	one.fill("Answer to question 1", "Red, as <i>ever</i>")
+	one.click("button", "Answer")
+	one.css(`section:has(#h-asked) >> text=Red, as <i>ever</i>`)
+	require.JSONEq(t, `"Red, as <i>ever</i>"`, <-said)
+
+	dir, git := n.clone(leased.Task, leased.Token)
+	head := gitkit.Write(t, dir, "shed.txt", "red\n")
+	r := git("push", "-q", "origin", "HEAD")
+	require.Zero(t, r.Code, r.Err)
+	one.css(`section:has(#h-pushes) li:has-text("succeeded") >> text=` + head[:10])
+	one.css(`section:has(#h-log) .event.pushed a`)
+	require.NotZero(t, git("push", "-q", "origin", "HEAD:main").Code)
+	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=on main`)
+	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))
+	one.accessible()
+
+	// The node goes and comes; the log is told on behind what was there.
+	n.prog.Kill()
+	board.see("Disconnected")
+	board.css(`.stack:has(#state-Running) >> text=paint-1`)
+	one.see("Disconnected")
+	n.run()
+	board.do(do{"op": "gone", "text": "Disconnected"})
+	one.do(do{"op": "gone", "text": "Disconnected"})
+	status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red."}`)
+	require.Equal(t, http.StatusOK, status, text)
+	one.css(`section:has(#h-end) >> text=The shed is red.`)
+	one.css(`.head .badge >> text=Completed`)
+	one.css(`section:has(#h-log) .event.settled`)
+	var filed int
+	one.get(&filed, do{"op": "count", "css": ".event.accepted"})
+	require.Equal(t, 1, filed, "each once")
+	board.css(`.stack:has(#state-Completed) >> text=paint-1`)
+	one.accessible()
+
+	one.do(do{"op": "click", "css": `section:has(#h-pushes) li:has-text("denied") a`})
+	one.css(`.head .badge >> text=denied`)
+	one.css(`section:has(#h-facts) a >> text=paint-1`)
+}
+
+// TestTwoAnswerOneQuestion: the first answer counts, and the second is told so, also where its page has not seen it coming.
+func TestTwoAnswerOneQuestion(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.shop()
+	filed := n.file("ask-1", "Ask twice", `,"pool":"none"`)
+	clerk := n.token("clerk", schemas.ScopeTasksWrite, schemas.ScopeActionsRead)
+	said := n.inquire(filed.Token, "Red or green?")
+	first, second, third := n.signIn("first", n.admin, nil), n.signIn("second", clerk, nil), n.signIn("third", clerk, nil)
+	for _, p := range []*page{first, second, third} {
+		p.to("#/tasks/ask-1")
+		p.fill("Answer to question 1", "answer of "+p.name)
+	}
+	// From now on the third page hears nothing, until it has sent its own.
+	third.evaluate(nil, `() => {
+  const ask = window.fetch;
+  const opened = new Promise((open) => (window.hear = open));
+  window.fetch = async (path, init) => {
+    if (init?.method !== "POST") await opened;
+    return ask(path, init);
+  };
+}`, nil)
+	first.click("button", "Answer")
+	require.JSONEq(t, `"answer of `+first.name+`"`, <-said)
+	first.css(`section:has(#h-asked) >> text=Answer by`)
+
+	second.see("Somebody else was faster.")
+	second.css(`section:has(#h-asked) .notice >> text=answer of ` + second.name)
+	second.css(`section:has(#h-asked) .quoted >> text=answer of ` + first.name)
+	second.accessible()
+	second.click("button", "Drop mine")
+	second.do(do{"op": "gone", "text": "Somebody else was faster."})
+
+	third.click("button", "Answer")
+	third.css(`section:has(#h-asked) .notice >> text=the first one counts`)
+	third.evaluate(nil, `() => window.hear()`, nil)
+	third.see("Somebody else was faster.")
+	asked := n.task("ask-1").Inquiries
+	require.Len(t, asked, 1)
+	require.Equal(t, "answer of "+first.name, *asked[0].Answer, "nothing was overwritten")
+}
+
+// TestFilingATask by the page: its token is shown once, and is the one that counts.
+func TestFilingATask(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.shop()
+	p := n.signIn("p", n.admin, nil)
+	p.click("link", "Tasks")
+	p.click("button", "File a task")
+	p.fill("What is to be done", "Count the beans")
+	p.choose("Repository", "shop")
+	p.do(do{"op": "click", "text": "Pool, models, budget and more"})
+	p.fill("Pool", "none")
+	p.fill("Metadata", "ticket = 17\ncolour = red")
+	p.accessible()
+	p.fill("Deadline", "yesterday")
+	p.click("button", "File")
+	p.see("at /deadline")
+	p.fill("Deadline", "2h")
+	p.click("button", "File")
+	p.see("never again")
+	for range 3 { // a key that was meant for something else does not take away what is shown once
+		p.do(do{"op": "press", "key": "Escape"})
+	}
+	p.see("never again")
+	p.accessible()
+	token := p.copied("Copy the token")
+	p.click("button", "Done")
+	p.do(do{"op": "gone", "css": "dialog"})
+	status, text, _ := n.ask(token, http.MethodGet, schemas.RouteAgentTask, "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, text, "Count the beans")
+	var page string
+	p.evaluate(&page, `() => document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`, nil)
+	require.NotContains(t, page, token)
+
+	// Another token, and the end; what is asked in between is asked of a person.
+	p.css(`.stack:has(#state-Running) >> text=Count the beans`)
+	p.click("link", "Count the beans")
+	p.css(`section:has(#h-facts) >> text=17`)
+	p.click("button", "New token")
+	p.click("button", "Make another")
+	p.see("never again")
+	p.click("button", "Done")
+	status, text, _ = n.ask(token, http.MethodGet, schemas.RouteAgentTask, "")
+	require.Equal(t, http.StatusUnauthorized, status, text)
+	p.click("button", "Cancel")
+	p.accessible()
+	p.click("button", "Cancel the task")
+	p.css(`.head .badge >> text=Canceled`)
+	p.click("link", "← Tasks")
+	p.css(`.stack:has(#state-Canceled) >> text=Count the beans`)
+	p.choose("State", "Completed")
+	p.do(do{"op": "gone", "css": "#state-Canceled"})
+	p.choose("State", "")
+	p.fill("Look for", "BEANS")
+	p.css(`.stack:has(#state-Canceled) >> text=1 of 1`)
+	p.fill("Look for", "peas")
+	p.css(`.stack:has(#state-Canceled) >> text=0 of 1`)
+}
+
+// TestAReaderOfTasksMayNotWrite: the pages offer it nothing, and the node refuses it all the same.
+func TestAReaderOfTasksMayNotWrite(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.shop()
+	filed := n.file("read-1", "Look at this", `,"pool":"none"`)
+	_ = n.inquire(filed.Token, "May I?")
+	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
+	p.click("link", "Tasks")
+	p.see("This token may look, and change nothing")
+	p.click("link", "Look at this")
+	p.see("It waits for an answer.")
+	p.see("This token may look, and change nothing")
+	var buttons []string
+	p.evaluate(&buttons, `() => [...document.querySelectorAll("main button")].map((b) => b.textContent)`, nil)
+	require.Equal(t, []string{"Copy as git clone"}, buttons)
+	for _, ask := range [][]any{
+		{"POST", "/v1/tasks", `{"repo":"shop","description":"x"}`, true},
+		{"POST", "/v1/tasks/read-1/answer", `{"answer":"x"}`, true},
+		{"POST", "/v1/tasks/read-1/token", "", true},
+		{"POST", "/v1/tasks/read-1/cancel", "", true},
+		{"POST", "/v1/repos", `{"name":"mine"}`, true},
+	} {
+		var status int
+		p.evaluate(&status, fetch, ask)
+		require.Equal(t, http.StatusForbidden, status, ask)
+	}
+	v := n.task("read-1")
+	assert.Equal(t, schemas.TaskStatusRunning, v.Status)
+	assert.Nil(t, v.Inquiries[0].Answer)
+}
