@@ -42,9 +42,21 @@ func next(t *testing.T, out <-chan *message.Message) *message.Message {
 // pending is what the consumer has not seen acked.
 func (n *node) pending(t *testing.T) int {
 	t.Helper()
+	info := n.consumer(t)
+	return info.NumAckPending + int(info.NumPending)
+}
+
+// given is what the consumer has given out and not seen acked.
+func (n *node) given(t *testing.T) int {
+	t.Helper()
+	return n.consumer(t).NumAckPending
+}
+
+func (n *node) consumer(t *testing.T) *jetstream.ConsumerInfo {
+	t.Helper()
 	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), "http")
 	require.NoError(t, err)
-	return c.CachedInfo().NumAckPending + int(c.CachedInfo().NumPending)
+	return c.CachedInfo()
 }
 
 func (n *node) settled(t *testing.T) {
@@ -190,6 +202,7 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	_, slow := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 10})
 	n.fill(t, 5)
 	first := next(t, slow)
+	require.Eventually(t, func() bool { return n.given(t) == 5 }, 20*time.Second, 10*time.Millisecond)
 	// Somebody else would be given whatever times out.
 	_, other := n.subscribe(t, SubscriberConfig{})
 	select {
