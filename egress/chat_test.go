@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -180,11 +181,7 @@ func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
 
 // cutCreated leaves out a time that the test does not know.
 func cutCreated(s string) string {
-	at := strings.Index(s, `"created":17`)
-	if at < 0 {
-		return s
-	}
-	return s[:at] + s[at+strings.Index(s[at:], ","):]
+	return regexp.MustCompile(`"created":\d{10},`).ReplaceAllString(s, ",")
 }
 
 func TestWhoMayListen(t *testing.T) {

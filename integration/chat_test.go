@@ -57,7 +57,7 @@ func TestAwkwardProviders(t *testing.T) {
 func TestBrokenProviders(t *testing.T) {
 	t.Parallel()
 	provider := llm.New(t, llm.Config{Key: providerKey})
-	w := serveChat(t, t.TempDir(), chatConfig(t, provider, "  sim/hang-mid: {url: \""+provider.URL()+"\", headers: {Authorization: \"Bearer ${secret:PROVIDER}\"}, timeouts: {idle: 300ms}}\n"))
+	w := serveChat(t, t.TempDir(), chatConfig(t, provider, "  sim/hang-mid: {url: \""+provider.URL()+"\", headers: {Authorization: \"Bearer ${secret:PROVIDER}\"}, timeouts: {idle: 3s}}\n"))
 	for fault, code := range map[llm.Fault]schemas.Code{
 		llm.ErrorMid: schemas.ModelFailed, llm.ErrorText: schemas.ModelFailed, llm.ResetMid: schemas.UpstreamReset,
 		llm.NoFinish: schemas.UpstreamTruncated, llm.NotJSON: schemas.UpstreamProtocol, llm.HangMid: schemas.UpstreamTimeout,
@@ -147,7 +147,7 @@ func TestChatFallsBack(t *testing.T) {
 	var config strings.Builder
 	faults := []llm.Fault{llm.Status(429), llm.Status(500), llm.Status(503), llm.HTML, llm.ErrorFirst, llm.Reset, llm.Hang}
 	for _, f := range faults {
-		config.WriteString("  two/" + string(f) + ":\n    timeouts: {first_byte: 300ms}\n    upstreams:\n      - {name: bad-" + string(f) + ", url: \"" + bad.URL() + "\", model: any/" + string(f) + "}\n      - {name: good-" + string(f) + ", url: \"" + good.URL() + "\", model: plain}\n")
+		config.WriteString("  two/" + string(f) + ":\n    timeouts: {first_byte: 5s}\n    upstreams:\n      - {name: bad-" + string(f) + ", url: \"" + bad.URL() + "\", model: any/" + string(f) + "}\n      - {name: good-" + string(f) + ", url: \"" + good.URL() + "\", model: plain}\n")
 	}
 	config.WriteString("  two/gone:\n    upstreams:\n      - {name: gone, url: \"" + gone.URL() + "\"}\n      - {name: here, url: \"" + good.URL() + "\", model: plain}\n")
 	w := serveChat(t, t.TempDir(), chatConfig(t, good, config.String()))

@@ -39,7 +39,7 @@ func observe(credentials, entry string, count int) error {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err
 	}
-	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
+	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(30*time.Second))
 	if err != nil {
 		return err
 	}

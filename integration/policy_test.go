@@ -15,7 +15,7 @@ func policyFile(tb testing.TB, upstream string) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "weir.yaml")
 	text := fmt.Sprintf(`policy:
-  timeout: 10s
+  timeout: 60s
   allowlist:
     - name: up
       url_prefix: %s/

@@ -23,7 +23,7 @@ func TestAgentAPIOverNATS(t *testing.T) {
 	raw, err := os.ReadFile(embedded.AgentCredentialsFile(dir))
 	require.NoError(t, err)
 	c := decode[embedded.Credentials](t, string(raw))
-	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(30*time.Second), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	require.NoError(t, err)
 	defer nc.Close()
 	ask := func(subject, body string) schemas.AgentResponse {

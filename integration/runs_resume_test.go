@@ -48,7 +48,7 @@ func TestStreamsCutAnywhere(t *testing.T) {
 	double := agent.New(t, agent.Config{Steps: 12})
 	config := onCluster(t, newCluster(t), agentsYAML(map[string]*agent.Agent{agent.TaskType: double}))
 	nodes := together(t, 2, config)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var (
 		work  sync.WaitGroup

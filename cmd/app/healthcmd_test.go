@@ -29,8 +29,7 @@ func TestHealthCommand(t *testing.T) {
 		return server.URL
 	}
 	well, busy, other := node(200, 200, good), node(200, 503, bad), node(200, 200, "hello")
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
+	const gone = "http://127.0.0.1:1"
 	for _, c := range []struct {
 		name string
 		args []string
@@ -45,14 +44,14 @@ func TestHealthCommand(t *testing.T) {
 		{"not ready", []string{"--ready", busy}, exitFailed, "", "log is not ready"},
 		{"not ready as JSON", []string{"--ready", "--json", busy}, exitFailed, `{"url":"` + busy + `","healthy":false,"status":503,"readiness":` + bad + `,"error":"log is not ready"}` + "\n", ""},
 		{"another program", []string{"--ready", other}, exitFailed, "", "what answers is no Weir"},
-		{"nobody", []string{gone.URL}, exitFailed, "", "nobody answers at " + gone.URL},
+		{"nobody", []string{gone}, exitFailed, "", "nobody answers at " + gone},
 		{"no URL", []string{"127.0.0.1"}, exitUsage, "", `"127.0.0.1" is not an http or https URL`},
 		{"two", []string{well, well}, exitUsage, "", "takes one URL at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			code := Main(t.Context(), append([]string{"health"}, c.args...), []string{"WEIR_TOKEN=weir1_x"}, Streams{Out: &out, Err: &errs})
+			code := Main(t.Context(), append([]string{"health", "--timeout", "1m"}, c.args...), []string{"WEIR_TOKEN=weir1_x"}, Streams{Out: &out, Err: &errs})
 			require.Equal(t, c.code, code, errs.String())
 			require.Equal(t, c.out, out.String())
 			if c.errs == "" {

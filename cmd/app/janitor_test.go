@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +37,10 @@ func TestWhoseMessageIsLostExpires(t *testing.T) {
 	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, `"outcome":"expired"`)
-	_, metrics, _ := a.ask(t, http.MethodGet, "/metrics", "")
-	require.Contains(t, metrics, `weir_actions_overdue_total{kind="http"} `)
-	require.NotContains(t, metrics, `weir_actions_overdue_total{kind="http"} 0`)
+	require.Eventually(t, func() bool {
+		_, metrics, _ := a.ask(t, http.MethodGet, "/metrics", "")
+		return strings.Contains(metrics, `weir_actions_overdue_total{kind="http"} `) && !strings.Contains(metrics, `weir_actions_overdue_total{kind="http"} 0`)
+	}, 20*time.Second, 10*time.Millisecond)
 }
 
 // strand leaves an action on a log that no worker is told of any more.

@@ -128,6 +128,6 @@ func TestClocked(t *testing.T) {
 	end()
 	drawn := strings.Split(out.String(), "\r")
 	require.Contains(t, drawn[1], "copying, ")
-	require.Contains(t, drawn[2], "receiving [###############...............] 5/10, ")
+	require.Contains(t, drawn[len(drawn)-1], "receiving [###############...............] 5/10, ")
 	require.True(t, strings.HasSuffix(out.String(), "\n"))
 }

@@ -110,7 +110,7 @@ func natsAgent(t *testing.T, a *App) *nats.Conn {
 	require.NoError(t, err)
 	var c embedded.Credentials
 	require.NoError(t, json.Unmarshal(raw, &c))
-	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
+	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(30*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc

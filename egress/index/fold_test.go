@@ -152,7 +152,7 @@ func TestASilentPartition(t *testing.T) {
 	}
 	s.x.Close()
 	mute := muted{Log: s.log, of: func() string { mu.Lock(); defer mu.Unlock(); return silent }}
-	s.x = index.New(mute, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
+	s.x = index.New(mute, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: 15 * time.Second})
 	t.Cleanup(s.x.Close)
 	silent = schemas.LogStream(1)
 	page := s.page("acme", "limit=1000")

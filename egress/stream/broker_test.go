@@ -69,8 +69,8 @@ func live(ctx context.Context, led *ledger.Ledger, feed *stream.Feed, r schemas.
 			return err
 		}
 		go func() {
-			defer reader.Close()
 			seqs, _ := drain(ctx, reader)
+			reader.Close()
 			got <- seqs
 		}()
 		return nil

@@ -129,6 +129,10 @@ func (h *house) load() (config.Config, error) {
 
 func (h *house) parse(deadline, extra string) config.Config {
 	h.t.Helper()
+	chat := deadline
+	if deadline == hastes {
+		chat = "5s" // what is to come to a model has time to
+	}
 	text := fmt.Sprintf(`listen: 127.0.0.1:0
 data: %[1]q
 auth: {mode: tokens, rate: 100000/s}
@@ -136,10 +140,10 @@ log: {durability: process}
 telemetry: {log_level: debug, otlp: {endpoint: %[2]q}}
 limits: {body: 256KiB, chat: 256KiB, response: 64KiB, response_headers: 8KiB}
 nats: {listen: 127.0.0.1:0}
-deadline: {http: %[3]s, plan: 20s, chat: %[3]s}
+deadline: {http: %[3]s, plan: 20s, chat: %[6]s}
 git: {max_pack: 1MiB}
 rules: {limit: %[4]d}
-%[5]s`, h.dir, h.spans.at, deadline, maxRules, extra)
+%[5]s`, h.dir, h.spans.at, deadline, maxRules, extra, chat)
 	cfg, err := config.Parse("weir.yaml", []byte(text), nil, nil)
 	require.NoError(h.t, err)
 	return cfg
@@ -149,7 +153,7 @@ rules: {limit: %[4]d}
 // to the plain upstream.
 const policyText = `
 policy:
-  timeout: 2s
+  timeout: 20s
   allowed_hosts: [.open.example]
   allowlist:
     - name: plain

@@ -83,7 +83,7 @@ func (h *house) observe() {
 		Password string `json:"password"`
 	}
 	require.NoError(h.t, json.Unmarshal(raw, &c))
-	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
+	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(30*time.Second))
 	require.NoError(h.t, err)
 	_, err = nc.Subscribe(schemas.StatusRoot+".>", func(m *nats.Msg) {
 		fmt.Fprintf(&h.told, "%s %v %s\n", m.Subject, m.Header, m.Data)

@@ -14,10 +14,13 @@ import (
 	"weir/schemas"
 )
 
+// hastes is how long the actions of the hasty house may take.
+const hastes = "1s"
+
 // TestNothingLeaks drives everything and finds no canary in any sink.
 func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // goroutines, processes and temporary files are everybody's
 	g := &garden{}
-	h, hasty := newHouse(t, g, ample, policyText), newHouse(t, g, "1s", policyText)
+	h, hasty := newHouse(t, g, ample, policyText), newHouse(t, g, hastes, policyText)
 	h.drive()
 	hasty.expired()
 	h.reached()

@@ -80,7 +80,7 @@ func (h *house) runsCut() {
 		h.owner.ask(http.MethodGet, "/v1/actions/"+id+"/events", "", "Accept", "text/event-stream")
 
 		late := h.order("RUN.HANGS", tier, object{"text": h.g.plant("run out of time")})
-		late["budgets"] = object{"timeout_ms": 3000} // enough to get there
+		late["budgets"] = object{"timeout_ms": 8000} // enough to get there
 		_, text = h.owner.ask(http.MethodPost, schemas.RouteRunStream, h.jsonOf(late))
 		assert.Contains(h.t, text, string(schemas.DeadlineExceeded))
 		h.hangsAtAgent()

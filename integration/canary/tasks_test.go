@@ -148,7 +148,7 @@ func (h *house) taskEnds() {
 	} {
 		more := object{"request_id": "task-" + end}
 		if end == "expired" {
-			more["deadline"] = "5s"
+			more["deadline"] = "20s"
 		}
 		e := h.file("task "+end, more)
 		status, text := e.ask(http.MethodGet, schemas.RouteAgentTask, h.g.plant("body of a GET"))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -50,7 +51,10 @@ func startWith(t *testing.T, more string) *node {
 	require.NoError(t, err)
 	// A call that a test holds is held for as long as its pages take.
 	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), "timeout: 10s", "timeout: 10m", 1)), 0o600))
-	n.args = []string{"--config", config}
+	// The next start is to be where the browser looks for it.
+	at, err := cluster.FreePorts(t.Context(), 1)
+	require.NoError(t, err)
+	n.args = []string{"--config", config, "--listen", at[0]}
 	n.run()
 	secret, err := os.ReadFile(filepath.Join(n.dir, "admin.token"))
 	require.NoError(t, err)
@@ -64,8 +68,6 @@ func (n *node) run() {
 	var err error
 	n.prog, err = program.Start(binary, n.dir, n.args...)
 	require.NoError(n.t, err)
-	// The next start is to be where the browser looks for it.
-	n.args = append(n.args[:2:2], "--listen", strings.TrimPrefix(n.prog.URL, "http://"))
 }
 
 // ask sends a request with a token, and reads the answer.

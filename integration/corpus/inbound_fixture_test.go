@@ -56,8 +56,9 @@ func (g *gateway) file(t *testing.T, token string, more map[string]any) errand {
 	require.NoError(t, json.Unmarshal([]byte(h.body), &made.NewTask))
 	require.NotEmpty(t, made.Token)
 	require.Eventually(t, func() bool {
-		made.head = g.view(t, token, made.ID).Base
-		return made.head != ""
+		v := g.view(t, token, made.ID)
+		made.head = v.Base
+		return v.Base != "" || v.Status == schemas.TaskStatusExpired // by one that is to
 	}, 30*time.Second, 20*time.Millisecond, "the branch of the task is not made")
 	return made
 }

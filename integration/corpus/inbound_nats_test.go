@@ -2,7 +2,6 @@ package corpus_test
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/cluster"
 )
 
 // natsDown gives a Weir on a cluster of NATS servers that went away.
@@ -33,16 +34,11 @@ func natsDown(t *testing.T, _ *inboundRow, _ *gateway) *gateway {
 func natsCluster(t *testing.T) []*server.Server {
 	t.Helper()
 	const n = 3
-	var ports []net.Listener
-	var routes []*url.URL
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		ports = append(ports, l)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
-	}
-	for _, l := range ports {
-		require.NoError(t, l.Close())
+	addresses, err := cluster.FreePorts(t.Context(), n)
+	require.NoError(t, err)
+	routes := make([]*url.URL, 0, n)
+	for _, address := range addresses {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: address})
 	}
 	all := make([]*server.Server, n)
 	for i := range all {

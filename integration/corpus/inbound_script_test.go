@@ -89,7 +89,7 @@ func connections(t *testing.T, r *inboundRow, _ *gateway) heard {
 					closed.Add(1)
 					continue
 				}
-				_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+				_ = c.SetReadDeadline(time.Now().Add(250 * time.Millisecond))
 				if _, err := c.Read(make([]byte, 1)); isTimeout(err) {
 					open.Add(1)
 					kept = append(kept, c)
@@ -184,7 +184,7 @@ func (r *inboundRow) paced(t *testing.T, g *gateway) heard {
 // flood repeats a row until it is refused, with a token that may do little.
 func (r *inboundRow) flood(t *testing.T, g *gateway) heard {
 	t.Helper()
-	g.set("task_token of "+r.ID, g.token(t, schemas.TokenRequest{Entries: []string{"api"}, Rate: "20/s"}))
+	g.set("task_token of "+r.ID, g.token(t, schemas.TokenRequest{Entries: []string{"api"}, Rate: "20/h"}))
 	raw := r.bytes(t, g)
 	for range r.Repeat {
 		if h := g.send(t, raw); h.status == http.StatusTooManyRequests {

@@ -134,7 +134,7 @@ func (r *inboundRow) idle(t *testing.T, g *gateway) heard {
 	lines := bufio.NewScanner(body)
 	comments := 0
 	for comments < 2 && lines.Scan() { // the first comes at once, the second as a sign of life
-		require.NoError(t, c.SetReadDeadline(time.Now().Add(17*time.Second))) // 15 s, and a little
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(45*time.Second))) // 15 s, and what a standstill takes
 		if lines.Text() == ":" {
 			comments++
 		}
@@ -175,7 +175,8 @@ func (r *inboundRow) dripped(t *testing.T, g *gateway) heard {
 	if len(events) > 0 {
 		seen = "Last-Event-ID: " + events[0].id + "\r\n"
 	}
-	_, _, body = g.stream(t, path, seen)
+	_, c, body = g.stream(t, path, seen)
+	require.NoError(t, c.SetDeadline(time.Now().Add(5*time.Minute))) // the plan may still run
 	rest, err := io.ReadAll(body)
 	require.NoError(t, err)
 	resumed := parseSSE(string(rest))
@@ -190,7 +191,8 @@ func (r *inboundRow) dripped(t *testing.T, g *gateway) heard {
 		last = n
 		ids[e.id] = true
 	}
-	_, _, body = g.stream(t, path, "")
+	_, c, body = g.stream(t, path, "")
+	require.NoError(t, c.SetDeadline(time.Now().Add(5*time.Minute)))
 	whole, err := io.ReadAll(body)
 	require.NoError(t, err)
 	all := parseSSE(string(whole))

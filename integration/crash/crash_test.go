@@ -108,7 +108,7 @@ func plan(t *testing.T, chance *rand.Rand) []*trial {
 
 const (
 	// patience is how long a trial may take.
-	patience = 3 * time.Minute
+	patience = 10 * time.Minute
 	// quiet is how long nothing is killed before a directory is judged: what a dead process
 	// held has come again by then.
 	quiet = broker.DefaultAckWait + 2*time.Second

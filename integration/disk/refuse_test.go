@@ -151,7 +151,7 @@ func listing(t *testing.T, dir string, lives bool) (names []string) {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if name == "weir.lock" || lives && (name == "weir.marks" || strings.HasPrefix(name, ".weir-")) {
+		if name == "weir.lock" || lives && (name == "weir.marks" || name == "index" || strings.HasPrefix(name, ".weir-")) {
 			continue
 		}
 		names = append(names, name)

@@ -3,7 +3,6 @@ package faults_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -99,9 +98,12 @@ func (s *scene) refused(ctx context.Context) (int, error) {
 	for _, n := range nodes {
 		o := s.crowd.Order(crowd.Post)
 		o.Async = true
-		a, err := s.crowd.Ask(ctx, n.url(), o)
-		if !errors.Is(err, crowd.ErrAway) {
-			return 0, fmt.Errorf("%s without a log: %+v, %w", n.name, a, err)
+		err := until(ctx, n.name+" to refuse", func() bool {
+			_, err := s.crowd.Ask(ctx, n.url(), o)
+			return errors.Is(err, crowd.ErrAway)
+		})
+		if err != nil {
+			return 0, err
 		}
 		err = until(ctx, n.name+" to say that it is not ready", func() bool {
 			status, _ := n.get(ctx, "/readyz")

@@ -111,7 +111,7 @@ func freePorts(t *testing.T, n int) []int {
 func (s *site) config(r access.Role) broker.Config {
 	return broker.Config{
 		URL: s.url, Creds: natsconf.CredentialsFile(s.dir, string(r)), TLS: broker.TLS{CA: natsconf.CAFile(s.dir)},
-		Role: r, Layout: layout, AttemptTimeout: 5 * time.Second,
+		Role: r, Layout: layout, AttemptTimeout: 30 * time.Second,
 	}
 }
 

@@ -179,8 +179,10 @@ func (s *site) programs(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, text)
 	require.Contains(t, text, "answered")
 	require.Equal(t, "succeeded", status("whole"))
-	_, text = ask(t, http.MethodGet, egress.URL+"/v1/evidence?action_id=whole", "")
-	require.Contains(t, text, `"action_id":"whole"`)
+	require.Eventually(t, func() bool { // the copy that is read may be behind
+		_, text := ask(t, http.MethodGet, egress.URL+"/v1/evidence?action_id=whole", "")
+		return strings.Contains(text, `"action_id":"whole"`)
+	}, time.Minute, 50*time.Millisecond)
 
 	done := make(chan string, 1)
 	go func() {

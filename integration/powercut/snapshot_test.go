@@ -90,10 +90,10 @@ func snapshots(t *testing.T, lies bool) {
 	require.NoError(t, err)
 	for range max(2, *cuts/2) {
 		p := &platter{data: data, dir: t.TempDir(), lies: lies}
-		a := run1(t, path, data, p.sync)
+		a := run1(t, path, data, "1s", p.sync)
 		data = c.pressUntilCut(t, a, p, time.Duration(300+random.IntN(700))*time.Millisecond)
 	}
-	a := run1(t, path, data, func() error { return nil })
+	a := run1(t, path, data, "1m", func() error { return nil })
 	patience := settling
 	if lies {
 		patience /= 6
@@ -119,12 +119,13 @@ func snapshots(t *testing.T, lies bool) {
 func (c *crowd) pressUntilCut(t *testing.T, a *app.App, p *platter, after time.Duration) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
+	done, before := make(chan struct{}), len(c.ids())
 	go func() {
 		defer close(done)
 		c.press(ctx, a.URL(), clients, true)
 	}()
 	<-time.After(after)
+	require.Eventually(t, func() bool { return len(c.ids()) > before }, time.Minute, time.Millisecond, "nobody was told anything")
 	left := p.cut()
 	<-a.Failed()                        // the next sync fails, and the node stops
 	<-time.After(20 * time.Millisecond) // a lie needs a moment to be told
@@ -136,10 +137,10 @@ func (c *crowd) pressUntilCut(t *testing.T, a *app.App, p *platter, after time.D
 	return left
 }
 
-// run1 starts a Weir in this process.
-func run1(t *testing.T, path, data string, sync func() error) *app.App {
+// run1 starts a Weir in this process, which may take that long to drain.
+func run1(t *testing.T, path, data, drain string, sync func() error) *app.App {
 	t.Helper()
-	cfg, err := config.Load(path, nil, map[string]string{"data": data, "listen": "127.0.0.1:0", "telemetry.log_level": "error", "workers.drain": "1s"})
+	cfg, err := config.Load(path, nil, map[string]string{"data": data, "listen": "127.0.0.1:0", "telemetry.log_level": "error", "workers.drain": drain})
 	require.NoError(t, err)
 	a, err := app.New(t.Context(), app.Options{Config: cfg, Log: io.Discard, Sync: sync})
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ type house struct {
 // newHouse starts three servers, and two processes of each role at once.
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	h := &house{t: t, ctx: ctx, target: crowd.NewTarget(), nodes: map[string][]*program.Program{}}
 	t.Cleanup(func() {

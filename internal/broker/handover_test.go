@@ -86,7 +86,7 @@ func (h *handled) before(tenant, id string) int {
 }
 
 // callTime is how long a target takes to answer.
-const callTime = 20 * time.Millisecond
+const callTime = 200 * time.Millisecond
 
 // run handles all that comes, each message as long as a call takes.
 func (h *handled) run(out <-chan *message.Message) {

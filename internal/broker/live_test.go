@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
@@ -79,13 +80,15 @@ func TestLiveSaysWhatItLost(t *testing.T) {
 	stop, err := n.Live(schemas.LiveRoot+".>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
 	defer stop()
+	var live *nats.Subscription
 	n.mu.Lock()
-	for sub := range n.lives {
-		require.NoError(t, sub.SetPendingLimits(2, -1))
+	for live = range n.lives {
+		require.NoError(t, live.SetPendingLimits(2, -1))
 	}
 	n.mu.Unlock()
 	n.fill(t, 50)
 	<-begun
+	require.Eventually(t, func() bool { dropped, err := live.Dropped(); return err == nil && dropped > 0 }, 20*time.Second, time.Millisecond)
 	close(goOn)
 	<-lost
 }
@@ -100,6 +103,7 @@ func TestLiveSaysItReconnected(t *testing.T) {
 	defer stop()
 	require.NoError(t, n.nc.ForceReconnect())
 	<-lost
+	require.NoError(t, n.flush()) // it is said before the server has heard of it
 	n.put(t, claim("a", "x"))
 	require.Equal(t, "x", string((<-got).Data))
 }

@@ -16,7 +16,7 @@ func TestPlaceOfAQuietQueueKeepsUp(t *testing.T) {
 	t.Parallel()
 	const others = 40
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PlaceEvery: 20 * time.Millisecond, PlaceBehind: 1})
+	_, out := n.subscribe(t, SubscriberConfig{PlaceEvery: 2 * time.Second, PlaceBehind: 1})
 	give := func(id string) uint64 {
 		seq := n.put(t, claim(id, id))
 		m := next(t, out)
@@ -32,7 +32,7 @@ func TestPlaceOfAQuietQueueKeepsUp(t *testing.T) {
 		for range others { // no work of this queue
 			last = n.put(t, event(round, "x", last))
 		}
-		require.Eventually(t, func() bool { return n.place(t) == last }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return n.place(t) == last }, time.Minute, 10*time.Millisecond)
 	}
 	give("d")
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
@@ -58,7 +58,7 @@ func TestPlaceStaysBeforeWhatIsLeft(t *testing.T) {
 	require.EqualValues(t, 2, deliveries, "the server has not forgotten that it gave it out")
 	again.Ack()
 	n.settled(t)
-	require.Eventually(t, func() bool { return n.place(t) == last }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return n.place(t) == last }, time.Minute, 10*time.Millisecond)
 }
 
 // place is the last record that the queue of new actions has seen, as a start would find it.

@@ -197,7 +197,7 @@ func TestFewSlotsHoldFew(t *testing.T) {
 // A slow handler keeps its message, and so do those that wait behind it.
 func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	t.Parallel()
-	const ackWait = 600 * time.Millisecond
+	const ackWait = 6 * time.Second // two may pass between a beat and the next
 	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
 	_, slow := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 10})
 	n.fill(t, 5)
@@ -209,7 +209,7 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	case m := <-other:
 		rec, deliveries := RecordOf(m)
 		t.Fatalf("record %d came again, delivery %d", rec.Seq, deliveries)
-	case <-time.After(4 * ackWait):
+	case <-time.After(2 * ackWait):
 	}
 	first.Ack()
 	for range 4 {
@@ -226,7 +226,7 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 // handler's next heartbeat keeps it, whoever gave it back. Without one it comes.
 func TestAHeartbeatReplacesADelay(t *testing.T) {
 	t.Parallel()
-	const ackWait = time.Second
+	const ackWait = 4 * time.Second
 	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
 	n.put(t, claim("a", "x"))
 	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.KindHTTP))
@@ -239,13 +239,13 @@ func TestAHeartbeatReplacesADelay(t *testing.T) {
 		require.NoError(t, err)
 		return m
 	}
-	slow := take(5 * time.Second)
+	slow := take(time.Minute)
 	require.NotNil(t, slow)
 	again := take(5 * ackWait) // its heartbeats were late
 	require.NotNil(t, again)
 	require.NoError(t, again.NakWithDelay(ackWait))
 	for range 3 {
-		require.Nil(t, take(ackWait/2), "a living handler's message went to another")
+		require.Nil(t, take(ackWait/4), "a living handler's message went to another")
 		require.NoError(t, slow.InProgress())
 	}
 	third := take(5 * ackWait)
@@ -258,9 +258,10 @@ func TestAHeartbeatReplacesADelay(t *testing.T) {
 // A worker that dies says nothing; what it held returns after the ack wait.
 func TestDeadWorkersMessagesReturn(t *testing.T) {
 	t.Parallel()
-	n := open(t, embedded.Config{}, Config{AckWait: 500 * time.Millisecond})
+	const ackWait = 5 * time.Second
+	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
 	n.fill(t, 3)
-	other, err := Open(t.Context(), Config{Server: n.server, Layout: layout, AckWait: 500 * time.Millisecond})
+	other, err := Open(t.Context(), Config{Server: n.server, Layout: layout, AckWait: ackWait})
 	require.NoError(t, err)
 	dying := NewSubscriber(other, SubscriberConfig{DrainTimeout: time.Millisecond})
 	out, err := dying.Subscribe(t.Context(), work)
@@ -323,7 +324,7 @@ func TestCloseHandsOverAndWaits(t *testing.T) {
 
 func TestCloseGivesUpOnAHandler(t *testing.T) {
 	t.Parallel()
-	n := open(t, embedded.Config{}, Config{AckWait: time.Second})
+	n := open(t, embedded.Config{}, Config{AckWait: 5 * time.Second})
 	s, out := n.subscribe(t, SubscriberConfig{DrainTimeout: 20 * time.Millisecond})
 	n.put(t, claim("a", "x"))
 	m := next(t, out)
@@ -444,7 +445,7 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 	subs := make([]*Subscriber, 4)
 	for i := range subs {
 		var out <-chan *message.Message
-		subs[i], out = n.subscribe(t, SubscriberConfig{Slots: 8})
+		subs[i], out = n.subscribe(t, SubscriberConfig{Slots: 8, DrainTimeout: time.Minute})
 		wg.Go(func() {
 			for m := range out {
 				rec, _ := RecordOf(m)

@@ -59,10 +59,10 @@ func TestLaterWakeReplacesTheEarlier(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	out := n.wakes(t)
-	late := time.Now().Add(1500 * time.Millisecond)
-	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(600*time.Millisecond)))
+	late := time.Now().Add(6500 * time.Millisecond)
+	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(5*time.Second)))
 	require.NoError(t, n.Wake(t.Context(), ref("a"), late))
-	require.NoError(t, n.Wake(t.Context(), ref("other"), time.Now().Add(time.Second)))
+	require.NoError(t, n.Wake(t.Context(), ref("other"), time.Now().Add(6*time.Second)))
 	rec := woken(t, out, "a")
 	require.False(t, rec.Time.Before(late))
 	// That was the only one, and its schedule is used up.

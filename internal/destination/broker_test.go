@@ -38,7 +38,7 @@ func TestWorkersShareABroker(t *testing.T) {
 	one, two := worker(t, server, "one"), worker(t, server, "two")
 	c := destination.Call{
 		Ref: schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "1"}, Entry: "api.example:1", Destination: "https://[2001:db8::1]:443",
-		Limits: destination.Limits{Concurrency: 2}, Deadline: time.Now().Add(time.Minute), Gives: time.Now().Add(time.Minute),
+		Limits: destination.Limits{Concurrency: 2}, Deadline: time.Now().Add(10 * time.Minute), Gives: time.Now().Add(10 * time.Minute),
 	}
 	enter := func(b *destination.Book) (*destination.Turn, string) {
 		turn, held, err := b.Enter(t.Context(), c)
@@ -64,18 +64,18 @@ func TestWorkersShareABroker(t *testing.T) {
 	assert.True(t, waits(one, schemas.WaitCapacity)())
 	assert.True(t, waits(two, schemas.WaitCapacity)())
 	first.Leave()
-	require.Eventually(t, waits(two, ""), 5*time.Second, time.Millisecond)
-	second.Asked(t.Context(), time.Now().Add(30*time.Second))
+	require.Eventually(t, waits(two, ""), 20*time.Second, time.Millisecond)
+	second.Asked(t.Context(), time.Now().Add(4*time.Minute))
 	second.Leave()
-	require.Eventually(t, waits(one, schemas.WaitDestination), 5*time.Second, time.Millisecond)
+	require.Eventually(t, waits(one, schemas.WaitDestination), 20*time.Second, time.Millisecond)
 	assert.Equal(t, c.Destination, one.Destinations()[0].Destination)
 
 	_, err = two.Order(t.Context(), schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Tenant: "acme"}, Reason: "tests"})
 	require.NoError(t, err)
-	require.Eventually(t, waits(one, schemas.WaitPaused), time.Second, time.Millisecond)
+	require.Eventually(t, waits(one, schemas.WaitPaused), 20*time.Second, time.Millisecond)
 	_, err = one.Lift(t.Context(), schemas.OperationPause, schemas.Target{Tenant: "acme"})
 	require.NoError(t, err)
-	require.Eventually(t, waits(two, schemas.WaitDestination), time.Second, time.Millisecond)
+	require.Eventually(t, waits(two, schemas.WaitDestination), 20*time.Second, time.Millisecond)
 	late := worker(t, server, "late")
 	assert.True(t, waits(late, schemas.WaitDestination)())
 	assert.Empty(t, late.Operations())

@@ -240,7 +240,7 @@ func TestMemoryIsBounded(t *testing.T) { //nolint:paralleltest // see above
 		"a great promise":    upstream.RawOpen(ok200 + "Content-Length: 8388608\r\n\r\n"),
 	} {
 		s := upstream.New(t, b)
-		c := client(t, outbound.Config{BodyTimeout: moment})
+		c := client(t, outbound.Config{BodyTimeout: 60 * time.Millisecond})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := call(t, c, s, "GET", "/", outbound.Request{})

@@ -117,6 +117,7 @@ func TestHostileUpstream(t *testing.T) {
 				want = got.Status // whether the status line made sense differs
 			}
 			assert.Equal(t, want, got.Status)
+			s.WaitHits(1)
 			s.WaitIdle()
 			assert.Equal(t, 1, s.Hits())
 			assert.Equal(t, 1, s.Accepted())

@@ -67,8 +67,9 @@ func failure(tb testing.TB, err error, code schemas.Code, sent bool) *fault.Call
 // harmless is a text of Weir's own words.
 var harmless = regexp.MustCompile(`^[A-Za-z_ ,;:'-]+$`)
 
-// moment is a limit that a test waits for in real time.
-const moment = 60 * time.Millisecond
+// moment is a limit that a test waits for in real time: long enough that what is to come
+// before it has come.
+const moment = 3 * time.Second
 
 // permitAddr is where a Network leads that nobody dials through.
 var permitAddr = netip.MustParseAddrPort("127.0.0.1:1")

@@ -79,7 +79,7 @@ func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
 		answers := call.Answers{Blobs: r.ledger}
 		r.remote = runs.NewRemote(r.ledger, caller, recorder, answers, runs.RemoteConfig{
 			Agents: r.agent, Metrics: r.metrics, Draining: draining,
-			Adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: 50 * time.Millisecond}),
+			Adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: 3 * time.Second}),
 		})
 		return runs.New(r.ledger, runs.Config{
 			HTTP: executor.New(caller, recorder, answers), Plans: plans.New(caller, recorder, answers), Draining: draining,

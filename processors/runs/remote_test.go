@@ -186,7 +186,7 @@ func TestTheDeadlineEndsARun(t *testing.T) {
 			t.Parallel()
 			a := double.New(t, double.Config{Fault: f})
 			r := newRoom(t, options{}, to(a))
-			e := r.perform(r.claim("r-1", schemas.Run{}, 300*time.Millisecond), still{})
+			e := r.perform(r.claim("r-1", schemas.Run{}, 3*time.Second), still{})
 			require.NoError(t, e.err)
 			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 			assert.Equal(t, schemas.DeadlineExceeded, e.Code)
@@ -202,7 +202,7 @@ func TestTheAgentsOwnTimeout(t *testing.T) {
 	for f, want := range map[double.Fault]schemas.Outcome{double.NeverAnswers: schemas.OutcomeUnknown, double.Stalls: schemas.OutcomeFailed} {
 		a := double.New(t, double.Config{Fault: f})
 		quick := to(a)
-		quick.Timeout = 200 * time.Millisecond
+		quick.Timeout = 3 * time.Second
 		e := newRoom(t, options{}, quick).run("r-1")
 		assert.Equal(t, want, e.Outcome, f)
 		if want == schemas.OutcomeFailed {
@@ -349,7 +349,7 @@ func TestALogThatIsAway(t *testing.T) {
 		want     schemas.Outcome
 	}{
 		"a stop":       {true, time.Minute, schemas.OutcomeCanceled},
-		"the deadline": {false, 300 * time.Millisecond, schemas.OutcomeExpired},
+		"the deadline": {false, 3 * time.Second, schemas.OutcomeExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

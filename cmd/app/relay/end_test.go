@@ -117,7 +117,7 @@ func TestTheTokenIsNotShown(t *testing.T) {
 func TestPings(t *testing.T) {
 	t.Parallel()
 	r := double.New(t, double.Config{})
-	e := begin(t, r.URL(), &api{}, func(c *relay.Config) { c.Ping, c.Pong = 10*time.Millisecond, 50*time.Millisecond })
+	e := begin(t, r.URL(), &api{}, func(c *relay.Config) { c.Ping, c.Pong = 10*time.Millisecond, 5*time.Second })
 	r.Wait("s1", 1)
 	r.Stall("s1")
 	assert.Contains(t, e.await(relay.Lost).Reason, "pings")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -221,13 +222,18 @@ func TestDeadlineEndsTheGroup(t *testing.T) {
 // requireNobodyIn reads from the system that no process works in a directory.
 func requireNobodyIn(t *testing.T, dir string) {
 	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/cwd")
-	require.NoError(t, err)
-	for _, link := range links {
-		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, dir) {
-			t.Errorf("%s still works in %s", link, at)
-		}
+	var there []string
+	nobody := func() bool {
+		links, err := filepath.Glob("/proc/[0-9]*/cwd")
+		require.NoError(t, err)
+		there = slices.DeleteFunc(links, func(link string) bool {
+			at, err := os.Readlink(link)
+			return err != nil || !strings.HasPrefix(at, dir)
+		})
+		return len(there) == 0
 	}
+	// What is killed leaves its pipes before it leaves its directory.
+	require.Eventually(t, nobody, 20*time.Second, 10*time.Millisecond, "still works in %s: %v", dir, &there)
 }
 
 // TestLostTaskIsEnded: a command whose task is another's, or canceled, is given the

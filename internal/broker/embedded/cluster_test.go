@@ -68,7 +68,7 @@ func portOf(t *testing.T, u *url.URL) int {
 func dial(t *testing.T, at string, replicas int) *broker.Broker {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Config{
-		URL: at, Layout: layout, Replicas: replicas, AttemptTimeout: 5 * time.Second,
+		URL: at, Layout: layout, Replicas: replicas, AttemptTimeout: 20 * time.Second,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })

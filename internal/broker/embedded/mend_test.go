@@ -31,7 +31,11 @@ func worked(t *testing.T, dir string) string {
 	}
 	batch, err := c.Fetch(10)
 	require.NoError(t, err)
+	var given []jetstream.Msg
 	for m := range batch.Messages() {
+		given = append(given, m)
+	}
+	for _, m := range given { // all of them, or the batch is filled up with what comes again
 		meta, err := m.Metadata()
 		require.NoError(t, err)
 		switch n := meta.Sequence.Stream; {

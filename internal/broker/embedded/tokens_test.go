@@ -140,6 +140,8 @@ func TestTokensOfAServerThatRestarts(t *testing.T) {
 		_, err := k.Put(t.Context(), "a", []byte("2"), 0)
 		return errors.Is(err, fault.ErrFenced)
 	}, 20*time.Second, 20*time.Millisecond)
+	_, err = k.Read(t.Context(), 0, 10) // behind what it listens to
+	require.NoError(t, err)
 	next, err := k.Put(t.Context(), "a", []byte("2"), rev)
 	require.NoError(t, err)
 	require.Equal(t, next, (<-heard).Seq)

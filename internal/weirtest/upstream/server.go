@@ -199,7 +199,7 @@ func (s *Server) onRequest(path string) Behaviour {
 }
 
 // guard is how long the waiting helpers wait before they fail the test.
-const guard = 10 * time.Second
+const guard = time.Minute
 
 // wait blocks until cond, called under the lock, holds.
 func (s *Server) wait(what string, cond func() bool) {

@@ -27,7 +27,7 @@ const (
 	secret = "zq-CANARY-AGENT-TOKEN-0123456789"
 	id     = "r-1"
 	echoed = `{"echo":{"q":"1"}}`
-	grace  = 50 * time.Millisecond
+	grace  = 3 * time.Second
 )
 
 // line is an adapter over the real client, with the entry of one agent.

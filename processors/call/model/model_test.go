@@ -247,7 +247,7 @@ func TestEveryFault(t *testing.T) {
 				talk.FirstByte, talk.Idle = 10*time.Second, 10*time.Second
 				switch f {
 				case llm.HangMid: // long enough for what comes before
-					talk.Idle = time.Second
+					talk.Idle = 4 * time.Second
 				case llm.Hang, llm.HangOpen:
 					talk.FirstByte = 50 * time.Millisecond
 				default:
@@ -406,7 +406,7 @@ func TestConnect(t *testing.T) {
 	s := llm.New(t, llm.Config{})
 	l := newLine(t, s.URL())
 	s.Close()
-	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: time.Second})
+	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: 30 * time.Second})
 	failed, ok := errors.AsType[*fault.Call](h.err)
 	require.True(t, ok)
 	assert.Equal(t, schemas.UpstreamConnect, failed.Code)
