@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 
 	"weir/internal/broker"
 	"weir/internal/fault"
+	"weir/internal/weirtest/cluster"
 	"weir/schemas"
 )
 
@@ -45,15 +45,14 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 	return s
 }
 
-// routes reserves as many ports for nodes to reach each other on.
+// routes are where as many nodes reach each other.
 func routes(t *testing.T, n int) []*url.URL {
 	t.Helper()
-	var all []*url.URL
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer func() { require.NoError(t, l.Close()) }()
-		all = append(all, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+	free, err := cluster.FreePorts(t.Context(), n)
+	require.NoError(t, err)
+	all := make([]*url.URL, 0, n)
+	for _, at := range free {
+		all = append(all, &url.URL{Scheme: "nats", Host: at})
 	}
 	return all
 }
@@ -159,8 +158,8 @@ func TestCopiesOfAServerThatIsAlone(t *testing.T) {
 	require.Contains(t, told.String(), `msg="log has one copy"`)
 }
 
-// cluster starts three servers that have found each other.
-func cluster(t *testing.T) []*server.Server {
+// three starts three servers that have found each other.
+func three(t *testing.T) []*server.Server {
 	t.Helper()
 	all := routes(t, 3)
 	nodes := make([]*server.Server, len(all))
@@ -182,7 +181,7 @@ func cluster(t *testing.T) []*server.Server {
 // differ, and what they promise must not.
 func TestReplicatedLog(t *testing.T) {
 	t.Parallel()
-	nodes := cluster(t)
+	nodes := three(t)
 	brokers := []*broker.Broker{dial(t, nodes[0].ClientURL(), 3), dial(t, nodes[1].ClientURL(), 3)}
 
 	for round := range 20 {

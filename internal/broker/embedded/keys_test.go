@@ -22,7 +22,7 @@ import (
 // have one key.
 func TestReplicatedKey(t *testing.T) {
 	t.Parallel()
-	nodes := cluster(t)
+	nodes := three(t)
 	keys, errs := make([]string, len(nodes)), make([]error, len(nodes))
 	brokers := make([]*broker.Broker, len(nodes))
 	for i, s := range nodes {

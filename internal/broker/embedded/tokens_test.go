@@ -21,7 +21,7 @@ import (
 // whichever replica each is connected to, and it hears of it besides.
 func TestReplicatedTokens(t *testing.T) {
 	t.Parallel()
-	nodes := cluster(t)
+	nodes := three(t)
 	here, there := dial(t, nodes[0].ClientURL(), 3).Tokens(), dial(t, nodes[1].ClientURL(), 3).Tokens()
 	heard := make(chan schemas.Record, 100)
 	stop, err := there.Watch(func(r schemas.Record) { heard <- r }, nil)

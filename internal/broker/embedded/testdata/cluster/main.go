@@ -8,10 +8,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"weir/internal/weirtest/cluster"
 )
 
 const size = 3
@@ -85,16 +87,12 @@ func agree(nodes []*server.Server) error {
 }
 
 func freeAddresses() ([]*url.URL, error) {
-	all := make([]*url.URL, size)
-	for i := range all {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		all[i] = &url.URL{Scheme: "nats", Host: l.Addr().String()}
+	free, err := cluster.FreePorts(context.Background(), size)
+	all := make([]*url.URL, 0, size)
+	for _, at := range free {
+		all = append(all, &url.URL{Scheme: "nats", Host: at})
 	}
-	return all, nil
+	return all, err
 }
 
 func portOf(u *url.URL) int {
