@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
@@ -99,6 +100,22 @@ func readStream(ctx context.Context, client *http.Client, base string, a ask) (s
 	return resp.StatusCode, data, err != nil, ctx.Err()
 }
 
+// patiently asks again while the answer is that the log is away: on a busy machine the servers
+// of a cluster may say so, and clients come again.
+func patiently(ctx context.Context, ask func() (status int, err error)) error {
+	for {
+		status, err := ask()
+		if err != nil || status != http.StatusServiceUnavailable {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // runBody is a request for a run.
 func runBody(id, taskType, inputs string) string {
 	return fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, id, taskType, inputs)
@@ -108,12 +125,19 @@ func runBody(id, taskType, inputs string) string {
 func logged(ctx context.Context, w *weir, id string) ([]schemas.EventView, error) {
 	var all []schemas.EventView
 	for after := "0"; after != ""; {
-		resp, text, err := w.try(ctx, http.MethodGet, "/v1/actions/"+id+"/events?limit=1000&after="+after, "", "Accept", "application/json")
+		var text string
+		err := patiently(ctx, func() (status int, err error) {
+			var resp *http.Response
+			if resp, text, err = w.try(ctx, http.MethodGet, "/v1/actions/"+id+"/events?limit=1000&after="+after, "", "Accept", "application/json"); err != nil {
+				return 0, err
+			}
+			if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
+				return 0, fmt.Errorf("status %d: %s", resp.StatusCode, text)
+			}
+			return resp.StatusCode, nil
+		})
 		if err != nil {
 			return nil, err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("status %d: %s", resp.StatusCode, text)
 		}
 		var page schemas.Page[schemas.EventView]
 		if err := json.Unmarshal([]byte(text), &page); err != nil {

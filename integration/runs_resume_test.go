@@ -150,9 +150,8 @@ func (v *viewer) ask(after string) ask {
 
 func (v *viewer) watch(ctx context.Context) error {
 	if !v.runs { // somebody has to start it
-		resp, text, err := v.nodes[0].try(ctx, http.MethodPost, schemas.RouteRunSync, v.order, "Prefer", "respond-async")
-		if err != nil || resp.StatusCode != http.StatusAccepted {
-			return fmt.Errorf("not accepted: %w %s", err, text)
+		if err := v.begin(ctx); err != nil {
+			return err
 		}
 	}
 	got, err := v.pieces(ctx)
@@ -161,6 +160,29 @@ func (v *viewer) watch(ctx context.Context) error {
 	}
 	v.tally.events = len(got)
 	return v.compare(ctx, got)
+}
+
+func (v *viewer) begin(ctx context.Context) error {
+	return patiently(ctx, func() (int, error) {
+		resp, text, err := v.nodes[0].try(ctx, http.MethodPost, schemas.RouteRunSync, v.order, "Prefer", "respond-async")
+		switch {
+		case err != nil:
+			return 0, err
+		case resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusServiceUnavailable:
+			return 0, fmt.Errorf("not accepted: %d %s", resp.StatusCode, text)
+		}
+		return resp.StatusCode, nil
+	})
+}
+
+// read reads the stream behind an event, and no more of it than a number of bytes; -1: to its end.
+func (v *viewer) read(ctx context.Context, node, limit int, after string) (status int, data []byte, cut bool, err error) {
+	err = patiently(ctx, func() (int, error) {
+		var err error
+		status, data, cut, err = readStream(ctx, cutAfter(limit), v.nodes[node].URL, v.ask(after))
+		return status, err
+	})
+	return status, data, cut, err
 }
 
 // pieces reads the stream in pieces until the server says that there is no more.
@@ -173,7 +195,7 @@ func (v *viewer) pieces(ctx context.Context) ([]frame, error) {
 			limit = v.rng.IntN(v.room)
 			cuts--
 		}
-		status, data, cut, err := readStream(ctx, cutAfter(limit), v.nodes[turn%2].URL, v.ask(last))
+		status, data, cut, err := v.read(ctx, turn%2, limit, last)
 		switch {
 		case err != nil:
 			return nil, err
@@ -222,7 +244,7 @@ func (v *viewer) count(cut bool, data []byte, whole []frame) {
 
 // compare holds the pieces against the stream in one, and against the log.
 func (v *viewer) compare(ctx context.Context, got []frame) error {
-	_, data, cut, err := readStream(ctx, cutAfter(-1), v.nodes[0].URL, v.ask(""))
+	_, data, cut, err := v.read(ctx, 0, -1, "")
 	if err != nil || cut {
 		return errors.Join(err, io.ErrUnexpectedEOF)
 	}
