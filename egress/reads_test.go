@@ -236,19 +236,19 @@ func TestListRefuses(t *testing.T) {
 	h := build(t)
 	for _, query := range []string{
 		"limit=0", "limit=x", "kind=teapot", "kind=", "kind=http,", "status=odd", "cursor=1-1-1", "cursor=-1", "cursor=0", "cursor=zzzzzzzzzzzzzz",
-		"cursor=01", "cursor=A", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=", "q=", "q=a*b", "since=soon", "until=-5m",
+		"cursor=01", "cursor=1", "cursor=A", "cursor=0DN2RZWVITE69", "cursor=dn2rzwvite69", "cursor=0dn2rzwvite6", "cursor=" + strings.Repeat("1", 400), "kind=http&kind=plan", "cursor=", "q=", "q=a*b", "since=soon", "until=-5m",
 		"since=99999999d", "count=yes", "colour=red", "code=a%20b", "task=", "agent=",
 	} {
 		require.Equal(t, http.StatusBadRequest, h.get("/v1/actions?"+query).Code, query)
 	}
-	require.Equal(t, http.StatusOK, h.get("/v1/actions?cursor=1").Code)
+	require.Equal(t, http.StatusOK, h.get("/v1/actions?cursor=0dn2rzwvite69").Code)
 	for _, query := range []string{"by=code", "step=7s", "since=1h&until=2h", "since=30d&step=10s", "limit=3", "kind=teapot"} {
 		require.Equal(t, http.StatusBadRequest, h.get("/v1/stats?"+query).Code, query)
 	}
 }
 
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"1", "zz", "--", "1-1", "%00"} {
+	for _, s := range []string{"1", "0dn2rzwvite69", "zz", "--", "1-1", "%00"} {
 		f.Add(s)
 	}
 	h := build(f)

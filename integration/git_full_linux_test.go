@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -36,12 +35,7 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	w := serve(t, dir, "--config", policyFile(t, upstream.URL))
 	w.makeRepo(t, "shop")
 	task := w.makeTask(t, "")
-	g := w.begin(t, task)
-	old := g.commit(t, "small", []byte("text\n"))
-	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	noise := make([]byte, 4<<20)
-	_, _ = rand.NewChaCha8([32]byte{27}).Read(noise)
-	head := g.commit(t, "noise", noise)
+	g, old, head := w.noisy(t, task, 27)
 
 	ballast := filepath.Join(repos, "ballast")
 	for _, room := range []int64{1 << 20, 0} { // it becomes full in the middle of the pack; it is full before

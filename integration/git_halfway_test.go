@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -41,12 +40,7 @@ func TestGitPushThatEndsHalfway(t *testing.T) {
 			w := serve(t, dir)
 			w.makeRepo(t, "shop")
 			task := w.makeTask(t, "")
-			g := w.begin(t, task)
-			old := g.commit(t, "small", []byte("text\n"))
-			g.do(t, "repo", "push", "-q", "origin", "HEAD")
-			noise := make([]byte, 4<<20)
-			_, _ = rand.NewChaCha8([32]byte{39}).Read(noise)
-			head := g.commit(t, "noise", noise)
+			g, old, head := w.noisy(t, task, 39)
 			pack := gitkit.PackOf(t, filepath.Join(g.dir, "repo"), false, head, old)
 			body := gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack)
 

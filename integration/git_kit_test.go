@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -107,6 +108,18 @@ func (w *weir) begin(tb testing.TB, t schemas.NewTask) *clientGit {
 	g := newClientGit(tb, t.Token)
 	g.do(tb, ".", "clone", "-q", "-b", told.GitBranch, told.GitRepoURL, "repo")
 	return g
+}
+
+// noisy begins a task, pushes a small commit, and has one of four megabytes that no packing
+// makes smaller, which is not pushed.
+func (w *weir) noisy(tb testing.TB, task schemas.NewTask, seed byte) (g *clientGit, old, head string) {
+	tb.Helper()
+	g = w.begin(tb, task)
+	old = g.commit(tb, "small", []byte("text\n"))
+	g.do(tb, "repo", "push", "-q", "origin", "HEAD")
+	noise := make([]byte, 4<<20)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(noise)
+	return g, old, g.commit(tb, "noise", noise)
 }
 
 // evidenceOf are the payloads of an action's evidence of a kind.

@@ -91,11 +91,17 @@ func printAction(out io.Writer, v schemas.ActionView) {
 		row("waits for", strings.TrimSpace(w.For+" "+at(w.Until)))
 	}
 	if d := v.Decision; d != nil {
-		word := "allowed"
+		words := "allowed"
 		if !d.Allowed {
-			word = "denied, " + string(d.Code)
+			words = "denied, " + string(d.Code)
 		}
-		row("decision", strings.TrimSpace(word+" by "+orDash(d.Entry)+" "+d.Reason))
+		if d.Entry != "" {
+			words += " by " + d.Entry
+		}
+		if d.Reason != "" {
+			words += ": " + d.Reason
+		}
+		row("decision", words)
 	}
 	if r := v.Resolution; r != nil {
 		row("resolved", strings.TrimSpace(r.Effect+" "+r.Note))

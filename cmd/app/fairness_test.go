@@ -49,6 +49,21 @@ func (u *tally) order() []string {
 	return slices.Clone(u.hits)
 }
 
+// crowdAndOther are a tenant with much to do, and one with little.
+func (c caller) crowdAndOther(t *testing.T) (crowd, other caller) {
+	t.Helper()
+	crowd, _ = c.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write"],"rate":"10000/s"}`)
+	other, _ = c.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
+	return crowd, other
+}
+
+// queue has a call of somebody's accepted.
+func (u *tally) queue(t *testing.T, who caller, path string, header ...string) {
+	t.Helper()
+	status, text, _ := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+path), append(header, "Prefer", "respond-async")...)
+	require.Equal(t, http.StatusAccepted, status, text)
+}
+
 // metric is the value of one series.
 func (c caller) metric(t *testing.T, series string) string {
 	t.Helper()
@@ -70,16 +85,11 @@ func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 	u := newTally(t)
 	a := newApp(t, withTokens+patient+"workers: {slots: 4, crowd_after: 64}\n")
 	admin := a.admin(t)
-	crowd, _ := admin.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write"],"rate":"10000/s"}`)
-	other, _ := admin.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
-	call := func(who caller, path string, header ...string) int {
-		status, _, _ := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+path), header...)
-		return status
-	}
+	crowd, other := admin.crowdAndOther(t)
 	for i := range many {
-		require.Equal(t, http.StatusAccepted, call(crowd, fmt.Sprintf("/crowd/%d", i), "Prefer", "respond-async"))
+		u.queue(t, crowd, fmt.Sprintf("/crowd/%d", i))
 	}
-	require.Equal(t, http.StatusAccepted, call(other, "/other", "Prefer", "respond-async"))
+	u.queue(t, other, "/other")
 	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "1" }, time.Minute, 20*time.Millisecond)
 	close(u.gate)
 	require.Eventually(t, func() bool { return len(u.order()) == many+1 }, time.Minute, 20*time.Millisecond)
@@ -162,23 +172,18 @@ func TestPriority(t *testing.T) {
 	u := newTally(t)
 	a := newApp(t, withTokens+patient+"workers: {slots: 1, crowd_after: 64}\n")
 	admin := a.admin(t)
-	crowd, _ := admin.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write"],"rate":"10000/s"}`)
-	other, _ := admin.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
-	call := func(who caller, path string, header ...string) {
-		status, text, _ := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+path), append(header, "Prefer", "respond-async")...)
-		require.Equal(t, http.StatusAccepted, status, text)
-	}
+	crowd, other := admin.crowdAndOther(t)
 	for i := range many {
-		call(crowd, fmt.Sprintf("/crowd/%d", i))
+		u.queue(t, crowd, fmt.Sprintf("/crowd/%d", i))
 	}
 	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "1" }, time.Minute, 20*time.Millisecond)
 	for i := range 10 {
-		call(other, fmt.Sprintf("/normal/%d", i))
+		u.queue(t, other, fmt.Sprintf("/normal/%d", i))
 	}
 	for i := range 10 {
-		call(other, fmt.Sprintf("/high/%d", i), "Weir-Priority", "high")
+		u.queue(t, other, fmt.Sprintf("/high/%d", i), "Weir-Priority", "high")
 	}
-	call(crowd, "/crowd/high", "Weir-Priority", "high")
+	u.queue(t, crowd, "/crowd/high", "Weir-Priority", "high")
 	close(u.gate)
 	require.Eventually(t, func() bool { return len(u.order()) == many+21 }, time.Minute, 20*time.Millisecond)
 	place := map[string]int{}

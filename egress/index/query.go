@@ -218,12 +218,19 @@ func when(q url.Values, name string, now time.Time) (int64, error) {
 	return now.Add(-d).UnixNano(), nil
 }
 
+// cursorLength is that of each cursor. One that lost its end would else be an older place,
+// and its page look like the last.
+const cursorLength = 13
+
 // A cursor is the key of the last action that was shown.
-func cursorKey(at int64) string { return strconv.FormatInt(at, 36) }
+func cursorKey(at int64) string {
+	key := strconv.FormatInt(at, 36)
+	return strings.Repeat("0", max(cursorLength-len(key), 0)) + key
+}
 
 func parseCursorKey(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 36, 64)
-	if err != nil || n <= 0 || s != strconv.FormatInt(n, 36) {
+	if err != nil || n <= 0 || s != cursorKey(n) {
 		return 0, stream.Invalid("the parameter cursor must be the next of an earlier page")
 	}
 	return n, nil
