@@ -141,7 +141,7 @@ func TestAStreamThatCannotBegin(t *testing.T) {
 	} {
 		w := h.talked(tc.talk)
 		require.Equal(t, tc.status, w.Code, name)
-		require.Contains(t, w.Body.String(), `{"error":{"code":`+strconv.Itoa(tc.status), name)
+		require.Contains(t, w.Body.String(), `"status":`+strconv.Itoa(tc.status), name)
 		require.Contains(t, w.Body.String(), `"code":"`+tc.code+`"`, name)
 		if tc.after > 0 {
 			require.Contains(t, w.Body.String(), "Last-Event-ID", name)

@@ -179,7 +179,7 @@ func TestACompletionOutlastsADrain(t *testing.T) {
 		h.feed.EndWaits()
 		require.Contains(t, <-all["b"].w.got, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", all["b"].st.Seq))
 		last := <-all["c"].w.got
-		require.Contains(t, last, `"error":{"code":503,`)
+		require.Contains(t, last, `"code":"UNAVAILABLE","status":503`)
 		require.Contains(t, last, `"code":"UNAVAILABLE"`)
 		require.NotContains(t, last, "id: ", "it resumes behind what it has read")
 		require.True(t, strings.HasSuffix(last, "\n\ndata: [DONE]\n\n"))

@@ -35,7 +35,7 @@ var broken = schemas.Settled{
 }
 
 // errorEnd is the end of a stream that broke off by broken.
-const errorEnd = `data: {"id":"gen-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"code":429,"message":"slow down","metadata":{"code":"MODEL_FAILED"}}}`
+const errorEnd = `data: {"id":"gen-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded","metadata":{"code":"MODEL_FAILED","status":429}}}`
 
 func (h *house) delta(st *ledger.State, chunks ...string) {
 	h.t.Helper()
@@ -171,7 +171,7 @@ func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
 			outcome.Result = nil
 			want = strings.Replace(want, "slow down", "slow down"+strings.Repeat(" ", schemas.InlineLimit), 1)
 		case "gone":
-			want = fmt.Sprintf(`data: {"id":"gone","object":"chat.completion.chunk","created":%d,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"code":502,"message":"the completion could not be made","metadata":{"code":"MODEL_FAILED"}}}`, time.Now().Unix())
+			want = fmt.Sprintf(`data: {"id":"gone","object":"chat.completion.chunk","created":%d,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"model_failed","metadata":{"code":"MODEL_FAILED","status":502}}}`, time.Now().Unix())
 		}
 		h.settle(st, outcome)
 		got := h.talked(talk{id: id, duplicate: true}).Body.String()
@@ -195,7 +195,7 @@ func TestWhoMayListen(t *testing.T) {
 	h.settle(st, said)
 	w := h.talked(talk{id: "a", duplicate: true, token: "wk_1"})
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
-	require.JSONEq(t, `{"error":{"code":429,"message":"too many","metadata":{"code":"RATE_LIMITED"}}}`, w.Body.String())
+	require.JSONEq(t, `{"error":{"message":"too many","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded","metadata":{"code":"RATE_LIMITED","status":429}}}`, w.Body.String())
 	w = h.talked(talk{id: "a", duplicate: true, token: agent()})
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq), w.Body.String())

@@ -94,18 +94,19 @@ func TestOpenAIClientErrors(t *testing.T) {
 		class  string
 		status int
 		code   schemas.Code
+		word   string
 	}{
-		"refused":       {"sim/plain", map[string]any{"api_base": "http://evil.test"}, "BadRequestError", http.StatusBadRequest, schemas.ValidationError},
-		"spent":         {"sim/poor", nil, "APIError", http.StatusPaymentRequired, schemas.BudgetExhausted},
-		"unknown":       {"nobody/has-it", nil, "NotFoundError", http.StatusNotFound, schemas.ModelNotFound},
-		"full":          {"sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, schemas.RateLimited},
-		"provider full": {"sim/status-429", nil, "RateLimitError", http.StatusTooManyRequests, schemas.ModelFailed},
-		"provider":      {"sim/status-500", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed},
-		"page":          {"sim/html-502", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed},
-		"credential":    {"sim/status-401", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed},
-		"unprocessable": {"sim/status-422", nil, "UnprocessableEntityError", http.StatusUnprocessableEntity, schemas.ModelFailed},
-		"reset":         {"sim/reset", nil, "InternalServerError", http.StatusBadGateway, schemas.UpstreamReset},
-		"first event":   {"sim/error-first", nil, "RateLimitError", http.StatusTooManyRequests, schemas.ModelFailed},
+		"refused":       {"sim/plain", map[string]any{"api_base": "http://evil.test"}, "BadRequestError", http.StatusBadRequest, schemas.ValidationError, "validation_error"},
+		"spent":         {"sim/poor", nil, "APIError", http.StatusPaymentRequired, schemas.BudgetExhausted, "insufficient_quota"},
+		"unknown":       {"nobody/has-it", nil, "NotFoundError", http.StatusNotFound, schemas.ModelNotFound, "model_not_found"},
+		"full":          {"sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, schemas.RateLimited, "rate_limit_exceeded"},
+		"provider full": {"sim/status-429", nil, "RateLimitError", http.StatusTooManyRequests, schemas.ModelFailed, "rate_limit_exceeded"},
+		"provider":      {"sim/status-500", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed, "model_failed"},
+		"page":          {"sim/html-502", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed, "model_failed"},
+		"credential":    {"sim/status-401", nil, "InternalServerError", http.StatusBadGateway, schemas.ModelFailed, "model_failed"},
+		"unprocessable": {"sim/status-422", nil, "UnprocessableEntityError", http.StatusUnprocessableEntity, schemas.ModelFailed, "model_failed"},
+		"reset":         {"sim/reset", nil, "InternalServerError", http.StatusBadGateway, schemas.UpstreamReset, "upstream_reset"},
+		"first event":   {"sim/error-first", nil, "RateLimitError", http.StatusTooManyRequests, schemas.ModelFailed, "rate_limit_exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +118,8 @@ func TestOpenAIClientErrors(t *testing.T) {
 				require.NotNil(t, got, op)
 				require.Equal(t, want.status, got.Status, "%s: %+v", op, got)
 				require.Equal(t, want.class, got.Name, op)
-				require.Equal(t, want.status, got.Body.Code, op)
+				require.Equal(t, want.status, got.Body.Metadata.Status, op)
+				require.Equal(t, want.word, got.Code, op)
 				require.Equal(t, want.code, got.Body.Metadata.Code, "%s: %+v", op, got)
 				require.NotEmpty(t, got.Body.Message)
 			}

@@ -66,9 +66,10 @@ type chatChunk struct {
 
 // chatFault is an error in the words of the protocol.
 type chatFault struct {
-	Code     int    `json:"code"`
+	Code     string `json:"code"`
 	Message  string `json:"message"`
 	Metadata struct {
+		Status int          `json:"status"`
 		Code   schemas.Code `json:"code"`
 		Source string       `json:"limit_source"`
 		What   string       `json:"limit_what"`

@@ -14,11 +14,17 @@ type ChatRefusal struct {
 // ChatRefused says what went wrong, in the words of the chat completions protocol.
 // In a stream that has begun it stands in its last chunk.
 type ChatRefused struct {
-	// Code is the HTTP status.
-	Code    int    `json:"code"`
 	Message string `json:"message"`
-	// Metadata is an object: code is Weir's word for the error, request_id the
-	// request's. The rest depends on the error.
+	// Type is the class of the error, such as invalid_request_error or rate_limit_error.
+	Type string `json:"type"`
+	// Param is the member of the request that is wrong, such as messages[0].role; null where
+	// the error is about none.
+	Param *string `json:"param"`
+	// Code is the protocol's code, such as rate_limit_exceeded or model_not_found. Clients
+	// read a text only, and decide by it whether to retry.
+	Code string `json:"code"`
+	// Metadata is an object: status is the HTTP status, code Weir's code, request_id the id
+	// of the request. The rest depends on the error.
 	Metadata json.RawMessage `json:"metadata" jsonschema:"type=object"`
 }
 

@@ -38,7 +38,7 @@ func (r *RefusalError) Write(w http.ResponseWriter) error {
 func (r *RefusalError) render() (status int, body []byte, err error) {
 	said := r.said()
 	body, err = ledger.Encode(schemas.ChatRefusal{Error: said})
-	return said.Code, body, err
+	return problem.Of(&r.problem).Status, body, err
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {

@@ -110,15 +110,17 @@ func sound(t *testing.T, status int, body []byte, frames string) {
 	}
 	var told struct {
 		Error struct {
-			Code     int    `json:"code"`
+			Code     string `json:"code"`
 			Message  string `json:"message"`
 			Metadata struct {
-				Code string `json:"code"`
+				Code   string `json:"code"`
+				Status int    `json:"status"`
 			} `json:"metadata"`
 		} `json:"error"`
 	}
 	require.NoError(t, json.Unmarshal(body, &told))
-	require.Equal(t, status, told.Error.Code)
+	require.NotEmpty(t, told.Error.Code)
+	require.Equal(t, status, told.Error.Metadata.Status)
 	require.NotEmpty(t, told.Error.Message)
 	require.NotEmpty(t, told.Error.Metadata.Code)
 	require.NotEqual(t, "THEIRS", told.Error.Metadata.Code)
@@ -134,9 +136,9 @@ func sound(t *testing.T, status int, body []byte, frames string) {
 func TestLostAndCut(t *testing.T) {
 	t.Parallel()
 	lost := chat.Lost(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"})
-	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"code":502,"message":"the completion could not be made","metadata":{"code":"UPSTREAM_RESET"}}}`)
+	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"upstream_reset","metadata":{"code":"UPSTREAM_RESET","status":502}}}`)
 	require.Equal(t, `data: {"id":"act-1","object":"chat.completion.chunk","created":1767323045,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],`+
-		`"error":{"code":503,"message":"again","metadata":{"code":"UNAVAILABLE"}}}`+"\n\ndata: [DONE]\n\n", string(chat.Cut(ref, at, "again")))
+		`"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Cut(ref, at, "again")))
 	require.Equal(t, "data: [DONE]\n\n", string(chat.Over()))
 }
 

@@ -143,7 +143,7 @@ func (h *house) modelPlaces() {
 		as           []string
 	}{
 		{"chat.completion", "ChatCompletion", object{"id": "i", "object": "chat.completion", "choices": choices}, []string{asResponse, asProgress}},
-		{"chat.refusal", "ChatRefusal", object{"error": object{"code": 502, "message": "m", "metadata": object{}}}, []string{asResponse, asProgress, asRefusal}},
+		{"chat.refusal", "ChatRefusal", object{"error": object{"message": "m", "type": "t", "param": "p", "code": "c", "metadata": object{}}}, []string{asResponse, asProgress, asRefusal}},
 	} {
 		for _, p := range placesOf(h.t, d.schema)[d.form] {
 			for _, as := range d.as {

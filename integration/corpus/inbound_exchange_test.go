@@ -86,7 +86,8 @@ func (h heard) code(t *testing.T) string {
 			Message  string          `json:"message"`
 			Code     json.RawMessage `json:"code"`
 			Metadata struct {
-				Code string `json:"code"`
+				Code   string `json:"code"`
+				Status int    `json:"status"`
 			} `json:"metadata"`
 		} `json:"error"`
 	}
@@ -113,7 +114,7 @@ func (h heard) code(t *testing.T) string {
 		require.Equal(t, "application/json", h.header.Get("Content-Type"))
 		require.NotEmpty(t, doc.Error.Message)
 		if doc.Error.Metadata.Code != "" {
-			require.Equal(t, itoa(h.status), string(doc.Error.Code), "a refusal of a completion, in its own words")
+			require.Equal(t, h.status, doc.Error.Metadata.Status, "a refusal of a completion, in its own words")
 			return doc.Error.Metadata.Code
 		}
 		require.NotEmpty(t, doc.Error.Variant)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/schemas"
@@ -36,7 +37,66 @@ func chatStatus(e Error, err error) int {
 }
 
 func (e *Error) chat(requestID string) schemas.ChatRefused {
-	return schemas.ChatRefused{Code: e.Status, Message: cmp.Or(e.Detail, e.Title), Metadata: e.metadata(cmp.Or(e.RequestID, requestID))}
+	// The provider's own words count, where the error is one that it answered with.
+	var provider struct {
+		Code  string `json:"provider_code"`
+		Type  string `json:"provider_type"`
+		Param string `json:"provider_param"`
+	}
+	_ = json.Unmarshal(e.Details, &provider) // metadata that is no object names no words
+	code, class := chatCode(e.Code, e.Status)
+	refused := schemas.ChatRefused{
+		Message: cmp.Or(e.Detail, e.Title), Type: cmp.Or(provider.Type, class), Code: cmp.Or(provider.Code, code),
+		Metadata: e.metadata(cmp.Or(e.RequestID, requestID)),
+	}
+	if param := cmp.Or(provider.Param, chatParam(e.Code, e.Detail)); param != "" {
+		refused.Param = &param
+	}
+	return refused
+}
+
+// chatCode returns the protocol's code and type of an error. Its clients retry by these and
+// by the status. A code that the protocol lacks is Weir's own in lower case.
+func chatCode(c schemas.Code, status int) (code, class string) {
+	switch c {
+	case schemas.ModelNotFound:
+		return "model_not_found", "invalid_request_error"
+	case schemas.BudgetExhausted:
+		return "insufficient_quota", "insufficient_quota"
+	case schemas.Unauthorized:
+		return "invalid_api_key", "authentication_error"
+	}
+	code = strings.ToLower(string(c))
+	switch {
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_exceeded", "rate_limit_error"
+	case status == http.StatusForbidden:
+		return code, "permission_error"
+	case status >= http.StatusInternalServerError:
+		return code, "server_error"
+	}
+	return code, "invalid_request_error"
+}
+
+// chatParam returns the member that a detail of the form "at POINTER: text" names, written
+// as the protocol does: messages[0].role. It returns "" where the detail names none.
+func chatParam(c schemas.Code, detail string) (param string) {
+	if rest, ok := strings.CutPrefix(detail, "at /"); ok {
+		pointer, _, _ := strings.Cut(rest, ": ")
+		for part := range strings.SplitSeq(pointer, "/") {
+			if _, err := strconv.ParseUint(part, 10, 32); err == nil && param != "" {
+				param += "[" + part + "]"
+				continue
+			}
+			if param != "" {
+				param += "."
+			}
+			param += strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		}
+	} else if c == schemas.ModelNotFound {
+		param = "model"
+	}
+	return param
 }
 
 // metadata are the members of Details, which must be an object to count, and Weir's own
@@ -46,6 +106,7 @@ func (e *Error) metadata(requestID string) json.RawMessage {
 	if json.Unmarshal(e.Details, &all) != nil || all == nil {
 		all = map[string]json.RawMessage{}
 	}
+	all["status"] = json.RawMessage(strconv.Itoa(e.Status))
 	for name, word := range map[string]string{
 		"code": string(e.Code), "request_id": requestID, "rule": e.Rule, "reason": e.Reason, "earliest_id": e.EarliestID,
 	} {

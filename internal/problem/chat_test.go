@@ -3,8 +3,10 @@ package problem_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +40,8 @@ func TestWriteChat(t *testing.T) {
 		"no model":      {fault.New(schemas.ModelNotFound, "no"), 404, "no", `{"code":"MODEL_NOT_FOUND","request_id":"r-1"}`, ""},
 		"model failed":  {fault.New(schemas.ModelFailed, "no"), 502, "no", `{"code":"MODEL_FAILED","request_id":"r-1"}`, ""},
 		"key":           {fault.New(schemas.IdempotencyMismatch, "no"), 422, "no", `{"code":"IDEMPOTENCY_MISMATCH","request_id":"r-1"}`, ""},
-		"gone":          {&problem.Error{Problem: schemas.Problem{Code: schemas.StreamGone, EarliestID: "7"}}, 410, "Gone", `{"code":"STREAM_GONE","request_id":"r-1","earliest_id":"7"}`, ""},
-		"denied":        {&problem.Error{Problem: schemas.Problem{Code: schemas.DenyHost, Rule: "x", Reason: "y"}}, 403, "Forbidden", `{"code":"DENY_HOST","request_id":"r-1","rule":"x","reason":"y"}`, ""},
+		"gone":          {&problem.Error{Problem: schemas.Problem{Code: schemas.StreamGone, EarliestID: "7"}}, 410, "Gone", `{"status":410,"code":"STREAM_GONE","request_id":"r-1","earliest_id":"7"}`, ""},
+		"denied":        {&problem.Error{Problem: schemas.Problem{Code: schemas.DenyHost, Rule: "x", Reason: "y"}}, 403, "Forbidden", `{"status":403,"code":"DENY_HOST","request_id":"r-1","rule":"x","reason":"y"}`, ""},
 		"details":       {own(429, schemas.RateLimited, `{"limit_source":"b","code":"ANOTHER","raw":{"n":1.50}}`), 429, "<no>", `{"code":"RATE_LIMITED","limit_source":"b","raw":{"n":1.50},"request_id":"r-1"}`, "2"},
 		"details: list": {own(0, schemas.Forbidden, `[1]`), 403, "<no>", `{"code":"FORBIDDEN","request_id":"r-1"}`, "2"},
 		"details: null": {own(0, schemas.Forbidden, `null`), 403, "<no>", `{"code":"FORBIDDEN","request_id":"r-1"}`, "2"},
@@ -58,11 +60,50 @@ func TestWriteChat(t *testing.T) {
 		require.NotContains(t, w.Body.String(), `\u003c`, "texts are not escaped for HTML: "+name)
 		var body schemas.ChatRefusal
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), name)
-		require.Equal(t, tc.status, body.Error.Code, name)
 		require.Equal(t, tc.message, body.Error.Message, name)
-		require.JSONEq(t, tc.metadata, string(body.Error.Metadata), name)
+		metadata := strings.Replace(tc.metadata, "{", fmt.Sprintf(`{"status":%d,`, tc.status), 1)
+		require.JSONEq(t, metadata, string(body.Error.Metadata), name)
 		require.Equal(t, body.Error, problem.Chat(tc.err, "r-1"), "a stream says the same: "+name)
 	}
+}
+
+// The clients of the protocol decide by these whether to retry, and show the param.
+func TestChatCodes(t *testing.T) {
+	t.Parallel()
+	at := func(detail string) error { return fault.New(schemas.ValidationError, detail) }
+	provider := func(status int, details string) error {
+		return &problem.Error{Problem: schemas.Problem{Code: schemas.ModelFailed, Status: status}, Details: json.RawMessage(details)}
+	}
+	for name, tc := range map[string]struct {
+		err               error
+		code, kind, param string
+	}{
+		"member":         {at("at /messages/0/tool_calls/11/a~1b: no"), "validation_error", "invalid_request_error", "messages[0].tool_calls[11].a/b"},
+		"whole body":     {at("at /: no"), "validation_error", "invalid_request_error", ""},
+		"no pointer":     {at("look at /x: no"), "validation_error", "invalid_request_error", ""},
+		"model":          {fault.New(schemas.ModelNotFound, "at /model: no"), "model_not_found", "invalid_request_error", "model"},
+		"model, later":   {fault.New(schemas.ModelNotFound, "no"), "model_not_found", "invalid_request_error", "model"},
+		"token":          {fault.New(schemas.Unauthorized, "no"), "invalid_api_key", "authentication_error", ""},
+		"scope":          {fault.New(schemas.Forbidden, "no"), "forbidden", "permission_error", ""},
+		"budget":         {fault.New(schemas.BudgetExhausted, "no"), "insufficient_quota", "insufficient_quota", ""},
+		"rate":           {fault.New(schemas.RateLimited, "no"), "rate_limit_exceeded", "rate_limit_error", ""},
+		"log":            {fault.ErrUnavailable, "unavailable", "server_error", ""},
+		"provider full":  {provider(429, `{}`), "rate_limit_exceeded", "rate_limit_error", ""},
+		"provider":       {provider(502, `{}`), "model_failed", "server_error", ""},
+		"provider words": {provider(400, `{"provider_code":"context_length_exceeded","provider_type":"too_long","provider_param":"messages"}`), "context_length_exceeded", "too_long", "messages"},
+	} {
+		e := problem.Chat(tc.err, "")
+		require.Equal(t, []string{tc.code, tc.kind}, []string{e.Code, e.Type}, name)
+		require.Equal(t, tc.param, ptr(e.Param), name)
+	}
+}
+
+// ptr is what p points to, or "".
+func ptr(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
 }
 
 func TestLimits(t *testing.T) {

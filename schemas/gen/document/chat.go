@@ -3,6 +3,7 @@ package document
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"weir/schemas"
 )
@@ -134,7 +135,7 @@ func chatRefusals(own object, more ...int) object {
 	every := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	for _, status := range append(every, more...) {
 		code, message, metadata := chatFault(status)
-		metadata["code"], metadata["request_id"] = string(code), "0199f0c2-7f1e-7c3a-9d55-2f6b0a4c1e10"
+		metadata["code"], metadata["request_id"], metadata["status"] = string(code), "0199f0c2-7f1e-7c3a-9d55-2f6b0a4c1e10", status
 		var headers []string
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 			headers = append(headers, "Retry-After")
@@ -143,11 +144,32 @@ func chatRefusals(own object, more ...int) object {
 			"description": http.StatusText(status) + ": " + message,
 			"headers":     withHeaders(headers...),
 			"content": content(schema("ChatRefusal"), object{"error": example("An error", object{
-				"error": object{"code": status, "message": message, "metadata": metadata},
+				"error": chatExample(status, code, message, metadata),
 			})}),
 		}
 	}
 	return own
+}
+
+// chatExample is an error in the protocol's words.
+func chatExample(status int, code schemas.Code, message string, metadata object) object {
+	e := object{"message": message, "type": "invalid_request_error", "param": nil, "code": strings.ToLower(string(code)), "metadata": metadata}
+	switch {
+	case code == schemas.BudgetExhausted:
+		e["type"], e["code"] = "insufficient_quota", "insufficient_quota"
+	case code == schemas.Unauthorized:
+		e["type"], e["code"] = "authentication_error", "invalid_api_key"
+	case code == schemas.RateLimited:
+		e["type"], e["code"] = "rate_limit_error", "rate_limit_exceeded"
+	case status == http.StatusForbidden:
+		e["type"] = "permission_error"
+	case status >= http.StatusInternalServerError:
+		e["type"] = "server_error"
+	}
+	if strings.HasPrefix(message, "at /model: ") {
+		e["param"] = "model"
+	}
+	return e
 }
 
 // chatFault is an error for each status.
