@@ -24,10 +24,10 @@ const (
 )
 
 // AgentTask answers with a task as the holder of a lease reads it, once its branch is
-// there; lease 0 is that of the task's own token.
+// there or the task has ended; lease 0 is that of the task's own token.
 func (e *Room) AgentTask(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int) {
 	_, t, err := e.opened(r, ref, lease)
-	if err != nil {
+	if err != nil && (t == nil || !t.Over() || t.Lease != lease) {
 		answerAgent(w, r, err)
 		return
 	}

@@ -62,7 +62,7 @@ func TestModels(t *testing.T) {
 		fast  = `{"id":"fast","object":"model","created":0,"owned_by":"openai","context_length":128000,"pricing":{"prompt":"0.00000015","completion":"0.0000006","request":"0"}}`
 		local = `{"id":"local/*","object":"model","created":0,"owned_by":"local"}`
 		llama = `{"id":"local/llama/3","object":"model","created":0,"owned_by":"local"}`
-		none  = `{"error":{"code":404,"message":"there is no such model, or it may not be used with this token","metadata":{"code":"MODEL_NOT_FOUND"}}}`
+		none  = `{"error":{"message":"there is no such model, or it may not be used with this token","type":"invalid_request_error","param":"model","code":"model_not_found","metadata":{"code":"MODEL_NOT_FOUND","status":404}}}`
 	)
 	list := func(all string) string { return `{"object":"list","data":[` + all + `]}` }
 	for _, tc := range []struct {
@@ -91,10 +91,10 @@ func TestModels(t *testing.T) {
 		{"/models/local/llama/3", agent(), 404, none},
 		{"/models/other", "acme", 404, none},
 		{"/models/../x", "acme", 404, none},
-		{"/models", "", 401, `{"error":{"code":401,"message":"a token is needed","metadata":{"code":"UNAUTHORIZED"}}}`},
+		{"/models", "", 401, `{"error":{"message":"a token is needed","type":"authentication_error","param":null,"code":"invalid_api_key","metadata":{"code":"UNAUTHORIZED","status":401}}}`},
 		{"/models", "auditor", 403, ""},
 		{"/models/fast", "auditor", 403, ""},
-		{"/models", agent() + "x", 401, `{"error":{"code":401,"message":"no such task","metadata":{"code":"UNAUTHORIZED"}}}`},
+		{"/models", agent() + "x", 401, `{"error":{"message":"no such task","type":"authentication_error","param":null,"code":"invalid_api_key","metadata":{"code":"UNAUTHORIZED","status":401}}}`},
 	} {
 		for _, base := range []string{"", "/v1", "/api", "/api/v1"} {
 			w := h.ask(http.MethodGet, base+tc.path, tc.who)

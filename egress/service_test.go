@@ -27,7 +27,8 @@ func TestServiceRoutes(t *testing.T) {
 		"/readyz":       `{"ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
 		"/health":       `{"status":"ok"}`,
 		"/health/ready": `{"status":"ready","ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
-		"/ready":        `{"status":"ready","ready":true,"durability":"disk","partitions":3,"policy_version":"v-1","checks":{"feed":"ok","log":"ok"}}`,
+		"/ready":        "Ready",
+		"/api/ready":    "Ready",
 	} {
 		who := ""
 		if path == "/sandbox" {
@@ -59,7 +60,7 @@ func TestNotReadySaysWhichCheck(t *testing.T) {
 			{Name: "disk", Run: func(context.Context) error { return nil }},
 		}
 	})
-	for path, word := range map[string]string{"/readyz": `{"ready":false,`, "/ready": `{"status":"not_ready","ready":false,`, "/health/ready": `{"status":"not_ready",`} {
+	for path, word := range map[string]string{"/readyz": `{"ready":false,`, "/health/ready": `{"status":"not_ready",`} {
 		w := h.ask(http.MethodGet, path, "")
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
 		require.NotEmpty(t, w.Header().Get("Retry-After"))
@@ -67,6 +68,9 @@ func TestNotReadySaysWhichCheck(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"reasons":["log is not ready"]`)
 		require.NotContains(t, w.Body.String(), "10.0.0.1")
 	}
+	w := h.ask(http.MethodGet, "/ready", "")
+	require.Equal(t, []any{http.StatusServiceUnavailable, "Not ready"}, []any{w.Code, w.Body.String()})
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
 	require.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/health", "").Code, "it answers all the same")
 }
 

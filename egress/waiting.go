@@ -29,7 +29,7 @@ func mountAlive(engine *gin.Engine) {
 	})
 }
 
-// mountReady registers whether the node can do its work, in the two forms that are asked for.
+// mountReady registers whether the node can do its work, in the three forms that are asked for.
 func mountReady(engine *gin.Engine, ready func(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness)) {
 	read(engine, "/readyz", func(c *gin.Context) {
 		status, out := ready(c.Writer, c.Request)
@@ -44,6 +44,14 @@ func mountReady(engine *gin.Engine, ready func(w http.ResponseWriter, r *http.Re
 		stream.WriteJSON(c.Writer, c.Request, status, out)
 	}
 	read(engine, "/health/ready", inWords)
-	read(engine, "/ready", inWords)
-	read(engine, schemas.RouteAPI+"/ready", inWords) // for agents, whose base URL ends in it
+	for _, path := range []string{"/ready", schemas.RouteAPI + "/ready"} { // for agents, whose base URL ends in the latter
+		read(engine, path, func(c *gin.Context) {
+			status, facts := ready(c.Writer, c.Request)
+			text := "Ready"
+			if !facts.Ready {
+				text = "Not ready"
+			}
+			stream.WriteBody(c.Writer, status, "text/plain; charset=utf-8", []byte(text))
+		})
+	}
 }

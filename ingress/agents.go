@@ -28,10 +28,11 @@ func (in *Room) mountAgents(e *gin.Engine) {
 	e.POST(schemas.RouteTaskRelease, here, in.releaseTask)
 }
 
-// doublePath is an agent's route without the slashes that its base URL and the path
-// behind it had both; ok is false for what is none, or has no slash too many.
-func doublePath(path string) (tidy string, ok bool) {
-	if !strings.Contains(path, "//") {
+// agentPath is an agent's route without the slashes that its base URL and the path after
+// it had both, and without one at the end; ok is false for another route, and for a path
+// that is right as it is.
+func agentPath(path string) (tidy string, ok bool) {
+	if !strings.Contains(path, "//") && !strings.HasSuffix(path, "/") {
 		return path, false
 	}
 	b := make([]byte, 0, len(path))
@@ -42,7 +43,7 @@ func doublePath(path string) (tidy string, ok bool) {
 	}
 	tidy = string(b)
 	for _, base := range []string{"", schemas.RouteAPI} {
-		switch tidy {
+		switch tidy := strings.TrimSuffix(tidy, "/"); tidy {
 		case base + schemas.RouteAgentTask, base + schemas.RouteAgentComplete, base + schemas.RouteAgentFail, base + schemas.RouteAgentInquiry:
 			return tidy, true
 		}
@@ -53,12 +54,12 @@ func doublePath(path string) (tidy string, ok bool) {
 	return path, false
 }
 
-// tidy serves an agent's route, chat's among them, as if its path had no slash too many: clients join
-// paths onto a base URL that ends in one. Whatever stands behind this sees the path as
+// tidy serves an agent's route, chat's among them, as if its path had no slash too many:
+// clients join paths onto a base URL that ends in one. Whatever stands behind this sees the path as
 // it should be.
 func tidy(e *gin.Engine) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		path, ok := doublePath(c.Request.URL.Path)
+		path, ok := agentPath(c.Request.URL.Path)
 		if !ok || c.Request.URL.RawPath != "" {
 			return
 		}

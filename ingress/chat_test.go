@@ -48,7 +48,7 @@ func desk(change ...func(*ingress.ChatConfig)) func(*ingress.Config) {
 func chatFault(t *testing.T, a answer) (code string) {
 	t.Helper()
 	require.Equal(t, "application/json", a.Header().Get("Content-Type"))
-	require.EqualValues(t, a.Code, a.field("error", "code"), a.Body)
+	require.EqualValues(t, a.Code, a.field("error", "metadata", "status"), a.Body)
 	require.NotEmpty(t, a.field("error", "message"))
 	require.Equal(t, a.Header().Get("X-Request-ID"), a.field("error", "metadata", "request_id"))
 	require.Len(t, a.body, 1)

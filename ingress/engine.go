@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -21,6 +22,10 @@ type EngineConfig struct {
 	// stands between Weir and the web pages that a browser on this machine
 	// shows: a page may have its own name resolve to 127.0.0.1.
 	Local bool
+	// Known reports whether a request shows a token in force, of whatever kind. Local
+	// serves such a request under any Host: a container calls the machine
+	// host.docker.internal. Throttling passes it over. nil: no request does.
+	Known func(r *http.Request) bool
 	// BodyTimeout is how long the body of any request may take to come, read or
 	// not; default 20 s.
 	BodyTimeout time.Duration
@@ -45,6 +50,9 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	if cfg.BodyTimeout <= 0 {
 		cfg.BodyTimeout = 20 * time.Second
 	}
+	if cfg.Known == nil {
+		cfg.Known = func(*http.Request) bool { return false }
+	}
 	if cfg.Otherwise == nil {
 		cfg.Otherwise = fault.New(schemas.NotFound, "there is nothing at this path")
 	}
@@ -66,7 +74,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	e.UseRawPath = true
 	e.UnescapePathValues = true
 	m := middleware(cfg)
-	e.Use(tidy(e), m.observe, m.recover, m.guard)
+	e.Use(tidy(e), m.observe, m.recover, m.throttle(), m.guard)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// local reports whether a request names this machine by a loopback name, and was
-// not made by a page that has another.
-func local(r *http.Request) bool {
-	if !loopback(r.Host) || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		return false
+// foreign reports whether a request was made by a page of another machine.
+func foreign(r *http.Request) bool {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return true
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" {
-		return true
+		return false
 	}
 	u, err := url.Parse(origin)
-	return err == nil && loopback(u.Host)
+	return err != nil || !loopback(u.Host)
 }
 
 // loopback reports whether an authority names this machine only.

@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// good holds for one token.
+func good(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer good" }
+
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -30,7 +33,7 @@ func TestLocal(t *testing.T) {
 		{"localhost:8092", "https://attacker.example", false},
 		{"localhost:8092", "null", false},
 	}
-	engine := NewEngine(EngineConfig{Local: true})
+	engine := NewEngine(EngineConfig{Local: true, Known: good})
 	engine.GET("/x", func(c *gin.Context) { c.Status(http.StatusNoContent) })
 	for _, tt := range tests {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
@@ -45,6 +48,18 @@ func TestLocal(t *testing.T) {
 			want = http.StatusNoContent
 		}
 		assert.Equal(t, want, w.Code, "%s from %s", tt.host, tt.origin)
+	}
+	for token, want := range map[string]int{"Bearer good": 204, "Bearer bad": 403} { // a container names the machine otherwise
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+		r.Host = "host.docker.internal:8092"
+		r.Header.Set("Authorization", token)
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, token)
+		r.Header.Set("Origin", "https://attacker.example")
+		w = httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		assert.Equal(t, http.StatusForbidden, w.Code, "a page of another machine, with "+token)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
 	r.Host = "localhost:8092"

@@ -103,6 +103,9 @@ func (m middleware) recover(c *gin.Context) {
 	c.Next()
 }
 
+// TargetTooLong says what is wrong with a request target over wire.MaxTarget.
+const TargetTooLong = "the request target is longer than 8192 bytes; send what is long in the body"
+
 // guard refuses what a server that is no proxy is never asked: CONNECT, TRACE,
 // targets in absolute form, the preface of HTTP/2, and requests that two
 // servers could read differently. It also ends the connections of those that
@@ -123,8 +126,10 @@ func (m middleware) guard(c *gin.Context) {
 		fail(c, m.Metrics, fault.New(schemas.MethodNotAllowed, "this method is never served"))
 	case r.RequestURI != "" && r.RequestURI[0] != '/', r.URL.IsAbs():
 		fail(c, m.Metrics, fault.New(schemas.InvalidRequest, "the request target must be a path: this is not a proxy"))
-	case m.Local && !local(r):
-		fail(c, m.Metrics, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address"))
+	case len(r.RequestURI) > wire.MaxTarget:
+		fail(c, m.Metrics, fault.New(schemas.URITooLong, TargetTooLong))
+	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
+		fail(c, m.Metrics, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token"))
 	default:
 		c.Next()
 	}

@@ -19,7 +19,7 @@ type ChatRefused struct {
 	Type string `json:"type"`
 	// Param is the member of the request that is wrong, such as messages[0].role; null where
 	// the error is about none.
-	Param *string `json:"param"`
+	Param *string `json:"param" jsonschema:"nullable"`
 	// Code is the protocol's code, such as rate_limit_exceeded or model_not_found. Clients
 	// read a text only, and decide by it whether to retry.
 	Code string `json:"code"`

@@ -99,6 +99,7 @@ const (
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
 	UnsupportedEncoding  Code = "UNSUPPORTED_ENCODING" // the body is compressed
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	URITooLong           Code = "URI_TOO_LONG" // the request target is over 8 KiB
 	HeadersTooLarge      Code = "HEADERS_TOO_LARGE"
 	RequestTimeout       Code = "REQUEST_TIMEOUT"
 	Conflict             Code = "CONFLICT"
@@ -144,7 +145,7 @@ func SettleCodes() []Code {
 func DoorCodes() []Code {
 	return []Code{
 		InvalidRequest, ValidationError, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable,
-		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
+		UnsupportedMediaType, UnsupportedEncoding, PayloadTooLarge, URITooLong, HeadersTooLarge, RequestTimeout, Conflict, IdempotencyMismatch, InFlight,
 		StreamGone, RateLimited, Misdirected, Unavailable, LogFull, QueueFull, Internal, UnsupportedTaskType,
 		GitPackTooLarge, GitProtocolRequired, TaskNotRunning, ModelNotFound,
 	}

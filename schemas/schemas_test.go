@@ -99,7 +99,7 @@ func TestAcceptedBodiesOfTasksFitTheSchemas(t *testing.T) {
 	require.Len(t, seen, len(documents))
 	for c, file := range map[string]string{
 		"task_unknown_member": "task", "task_case_variant": "task", "task_budget_negative": "task", "answer_missing": "answer", "lease_wait_long": "lease", "repo_unknown": "repo",
-		"repo_name_upper": "repo", "complete_list": "complete", "complete_unknown": "complete", "fail_reason_unknown": "fail", "inquiry_empty": "inquiry",
+		"repo_name_upper": "repo", "complete_list": "complete", "complete_missing": "complete", "fail_reason_unknown": "fail", "inquiry_empty": "inquiry",
 	} {
 		require.NotEmpty(t, schema(t, "json/"+documents[file]+".json").Validate(request(t, "tasks/testdata/invalid/"+c+".txtar")), c)
 	}

@@ -47,7 +47,8 @@ func (s TaskStatus) Final() bool { return s != TaskStatusQueued && s != TaskStat
 
 // Limits of a task.
 const (
-	MaxTaskDescription = 256 << 10 // bytes of a description and of a result
+	MaxTaskDescription = 256 << 10 // bytes of a description
+	MaxTaskReport      = 64 << 10  // bytes of the description in a complete or a fail
 	MaxTaskInquiry     = 32 << 10  // bytes of a question, and of its answer
 	MaxTaskMetadata    = 64        // members of metadata
 	MaxTaskInquiries   = 100       // questions of one task

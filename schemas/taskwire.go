@@ -131,12 +131,13 @@ const (
 	GitUserEmail = "weir[bot]@users.noreply.weir.invalid"
 )
 
-// CompleteRequest is the body of POST /agent/task/complete.
+// CompleteRequest is the body of POST /agent/task/complete. A description has at most
+// MaxTaskReport bytes. Other members are ignored.
 type CompleteRequest struct {
 	Description string `json:"description"`
 }
 
-// FailRequest is the body of POST /agent/task/fail. A reason that is null is none.
+// FailRequest is the body of POST /agent/task/fail, likewise. A reason that is null is none.
 type FailRequest struct {
 	Reason      *string `json:"reason,omitempty" jsonschema:"enum=TechnicalIssues,enum=TaskIssues,enum=ProblemSolving"`
 	Description string  `json:"description"`

@@ -12,7 +12,9 @@ import (
 	"weir/ingress/session"
 	"weir/internal/config"
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/problem"
+	"weir/internal/task"
 	"weir/internal/token"
 	"weir/schemas"
 )
@@ -74,6 +76,20 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 // verify finds the token of these Authorization headers, open mode or not.
 func (a *App) verify(fields []string) (schemas.Token, error) {
 	return limited(a.tokens.Verify(fields))
+}
+
+// known reports whether a request shows a token in force: one of the registry or a task's,
+// as Bearer or as the password of Basic. It counts no request.
+func (a *App) known(r *http.Request) bool {
+	text, ok := githttp.Token(r.Header.Values("Authorization"), true)
+	switch {
+	case !ok:
+		return false
+	case task.Is(text):
+		return a.desk != nil && a.desk.Knows(r.Context(), text)
+	default:
+		return a.tokens.Known([]string{"Bearer " + text})
+	}
 }
 
 // limited says when to come back to who has asked too often.

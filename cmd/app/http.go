@@ -78,7 +78,9 @@ func (a *App) engineConfig() ingress.EngineConfig {
 
 // openHTTP mounts the routes of the role, and says of the others where they are served.
 func (a *App) openHTTP(context.Context) error {
-	engine := ingress.NewEngine(a.engineConfig())
+	cfg := a.engineConfig()
+	cfg.Known = a.known
+	engine := ingress.NewEngine(cfg)
 	engine.Use(a.trace)
 	if a.role.takes() {
 		a.newIngress().Mount(engine) //nolint:contextcheck // requests bring their own
@@ -172,8 +174,13 @@ func (a *App) guarded(l net.Listener) net.Listener {
 // read as one.
 func unread(code schemas.Code) []byte {
 	text := "the request is not well-formed HTTP/1.1"
-	if code == schemas.HeadersTooLarge {
+	switch code {
+	case schemas.HeadersTooLarge:
 		text = "the request line and the headers are larger than the limit"
+	case schemas.URITooLong:
+		text = ingress.TargetTooLong
+	case schemas.RequestTimeout:
+		text = "the headers did not end in time; send the request again"
 	}
 	p := problem.Of(fault.New(code, text))
 	body, err := ledger.Encode(p.Problem)

@@ -89,13 +89,18 @@ func TestNodeWithoutItsLog(t *testing.T) {
 		a, end := waitingApp(t, role, "")
 		status, body, _ := a.ask(t, http.MethodGet, "/healthz", "")
 		require.Equal(t, http.StatusOK, status, body)
-		for _, path := range []string{"/readyz", "/ready", "/health/ready", "/api/ready"} {
+		for _, path := range []string{"/readyz", "/health/ready"} {
 			status, body, h := a.ask(t, http.MethodGet, path, "")
 			require.Equal(t, http.StatusServiceUnavailable, status, path)
 			require.NotEmpty(t, h.Get("Retry-After"), path)
 			require.Contains(t, body, `"reasons":["the log `, path)
 			require.Contains(t, body, `"checks":{"log":"failed"}`, path)
 			require.Equal(t, role != RoleAll, strings.Contains(body, `"role":"`+string(role)+`"`), body)
+		}
+		for _, path := range []string{"/ready", "/api/ready"} {
+			status, body, h := a.ask(t, http.MethodGet, path, "")
+			require.Equal(t, []any{http.StatusServiceUnavailable, "Not ready"}, []any{status, body}, path)
+			require.NotEmpty(t, h.Get("Retry-After"), path)
 		}
 		for path, word := range map[string]string{
 			"/v1/execute":                 `"variant":"Request"`,

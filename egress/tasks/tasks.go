@@ -41,10 +41,15 @@ func inquiries(all []task.Inquiry) []schemas.TaskInquiryView {
 	return views
 }
 
-// Agent is a task as its agent reads it.
+// Agent is a task as its agent reads it. The protocol knows four states: a task that was
+// canceled or expired is Failed there.
 func Agent(t *task.State, repoURL string) schemas.AgentTask {
+	status := t.Status
+	if status.Final() && status != schemas.TaskStatusCompleted {
+		status = schemas.TaskStatusFailed
+	}
 	return schemas.AgentTask{
-		Status: t.Status, Description: t.Order.Description,
+		Status: status, Description: t.Order.Description,
 		GitUserName: schemas.GitUserName, GitUserEmail: schemas.GitUserEmail,
 		GitRepoURL: repoURL, GitBranch: t.Branch,
 	}

@@ -11,28 +11,28 @@ import (
 	"weir/schemas"
 )
 
-// ReadComplete reads a checked body of POST /agent/task/complete.
+// ReadComplete reads a checked body of POST /agent/task/complete. Unknown members are ignored.
 func ReadComplete(body []byte) (schemas.TaskReport, error) {
 	var doc struct {
 		Description jsontext.Value `json:"description"`
 	}
-	if err := strict.Decode(body, &doc); err != nil {
+	if err := strict.Open("", body, &doc); err != nil {
 		return schemas.TaskReport{}, err
 	}
-	text, err := words("description", doc.Description, schemas.MaxTaskDescription)
+	text, err := words("description", doc.Description, schemas.MaxTaskReport)
 	return schemas.TaskReport{Completed: true, Description: text}, err
 }
 
-// ReadFail reads a checked body of POST /agent/task/fail.
+// ReadFail reads a checked body of POST /agent/task/fail. Unknown members are ignored.
 func ReadFail(body []byte) (schemas.TaskReport, error) {
 	var doc struct {
 		Reason      jsontext.Value `json:"reason"`
 		Description jsontext.Value `json:"description"`
 	}
-	if err := strict.Decode(body, &doc); err != nil {
+	if err := strict.Open("", body, &doc); err != nil {
 		return schemas.TaskReport{}, err
 	}
-	text, err := words("description", doc.Description, schemas.MaxTaskDescription)
+	text, err := words("description", doc.Description, schemas.MaxTaskReport)
 	r := schemas.TaskReport{Description: text}
 	if err != nil || strict.Absent(doc.Reason) {
 		return r, err

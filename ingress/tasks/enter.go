@@ -63,6 +63,25 @@ func (d *Desk) Look(ctx context.Context, token string) (Visit, error) {
 	return visit(b, f), nil
 }
 
+// Knows reports whether a text is the token of a task that is under way, or was the one in
+// force when the task ended. It counts no request of such a token; any other one is counted
+// with those that are not in force.
+func (d *Desk) Knows(ctx context.Context, text string) bool {
+	t, ok := task.Parse(text)
+	if !ok || !d.rates.room(t.Hash()) {
+		return false
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	b := bearer{ref: t.Ref(), lease: t.Lease, token: t}
+	f, err := d.open(ctx, b.ref)
+	if err == nil && (b.holds(f) || b.had(f)) {
+		return true
+	}
+	d.rates.refuse(t.Hash())
+	return false
+}
+
 // Action is what the task was accepted as: what whoever filed it may use, its holder may.
 func (v Visit) Action() schemas.Action { return v.action }
 

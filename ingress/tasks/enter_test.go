@@ -299,7 +299,19 @@ func TestTheFirstReportCounts(t *testing.T) {
 	_, err = ask(t, w, token, "q", "")
 	require.Equal(t, schemas.Unauthorized, code(t, err))
 	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, w.Secret().Text(ref, 0), done("d"))), "another's says nothing of it")
-	w.write(t, ref, settled(schemas.OutcomeSucceeded))
+	for _, settle := range []bool{false, true} {
+		if settle {
+			w.write(t, ref, settled(schemas.OutcomeSucceeded))
+		}
+		v, _, err := w.Take(t.Context(), token)
+		require.NoError(t, err, "it may see how its task ended")
+		require.Equal(t, schemas.TaskStatusCompleted, v.Task.Status)
+		_, _, err = w.Take(t.Context(), w.Secret().Text(ref, 0))
+		require.Equal(t, schemas.Unauthorized, code(t, err), "another's may not")
+		require.True(t, w.Knows(t.Context(), token))
+		require.False(t, w.Knows(t.Context(), w.Secret().Text(ref, 0)))
+		require.False(t, w.Knows(t.Context(), "pool-1"))
+	}
 	require.NoError(t, report(t, w, token, done("d")), "also once it is settled")
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, ref))
 	s, st := w.fold(t, ref)

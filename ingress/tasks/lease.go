@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -34,10 +35,11 @@ func (w Worker) may(pool string, entries, models []string) bool {
 
 // Take is Enter for an agent that asks for its task: where it is of a pool and holds
 // none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
-// says that there is none.
+// says that there is none. The token that was in force when its task ended gets that task,
+// with its end, and nothing else.
 func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, err error) {
 	if task.Is(token) {
-		v, err = d.Enter(ctx, token)
+		v, err = d.own(ctx, token)
 		return v, "", err
 	}
 	who, err := d.worker(token)
@@ -65,6 +67,26 @@ func (d *Desk) Take(ctx context.Context, token string) (v Visit, leased string, 
 		}
 	}
 	return v, leased, err
+}
+
+// own is Enter, and after the task's end a look at it.
+func (d *Desk) own(ctx context.Context, token string) (Visit, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return Visit{}, err
+	}
+	v, err := d.enter(ctx, b, nil)
+	if public, ok := errors.AsType[*fault.Error](err); !ok || public.Code != schemas.Unauthorized {
+		return v, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	f, unread := d.open(ctx, b.ref)
+	if unread != nil || !b.had(f) {
+		return v, err
+	}
+	d.known(b)
+	return visit(b, f), d.durable(ctx)
 }
 
 // Await leases the oldest task that there is for a worker, which may hold others, and

@@ -50,6 +50,15 @@ func (r *rates) take(key string) (wait time.Duration, known bool) {
 	return r.strange(now), false
 }
 
+// room reports whether a token is known, or one more may be refused now.
+func (r *rates) room(key string) bool {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.held[key]
+	return known || r.strange(now) <= 0
+}
+
 // strange is how long to wait until a token may be refused.
 func (r *rates) strange(now time.Time) time.Duration {
 	missing := 1 - r.strangers.TokensAt(now)

@@ -101,7 +101,10 @@ func TestLongTexts(t *testing.T) {
 		"answer":   `{"answer":"X"}`,
 	} {
 		limit := schemas.MaxTaskDescription
-		if route == "inquiry" || route == "answer" {
+		switch route {
+		case "complete", "fail":
+			limit = schemas.MaxTaskReport
+		case "inquiry", "answer":
 			limit = schemas.MaxTaskInquiry
 		}
 		most := strings.Repeat("d", limit)

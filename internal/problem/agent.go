@@ -50,7 +50,7 @@ func AgentCode(c schemas.Code) (code schemas.Code, detail string) {
 	case schemas.Forbidden:
 		return schemas.Unauthorized, string(c)
 	case schemas.MethodNotAllowed, schemas.NotAcceptable, schemas.UnsupportedMediaType, schemas.UnsupportedEncoding,
-		schemas.PayloadTooLarge, schemas.HeadersTooLarge, schemas.RequestTimeout, schemas.Conflict, schemas.Misdirected:
+		schemas.PayloadTooLarge, schemas.URITooLong, schemas.HeadersTooLarge, schemas.RequestTimeout, schemas.Conflict, schemas.Misdirected:
 		return schemas.InvalidRequest, string(c)
 	case schemas.Internal:
 		return schemas.InternalError, ""

@@ -36,6 +36,8 @@ func Status(c schemas.Code) int {
 		return http.StatusPreconditionFailed
 	case schemas.PayloadTooLarge, schemas.GitPackTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case schemas.URITooLong:
+		return http.StatusRequestURITooLong
 	case schemas.HeadersTooLarge:
 		return http.StatusRequestHeaderFieldsTooLarge
 	case schemas.UnsupportedMediaType, schemas.UnsupportedEncoding:

@@ -294,6 +294,13 @@ func (k *Keeper) Verify(fields []string) (schemas.Token, error) {
 	return k.count(h)
 }
 
+// Known reports whether these Authorization headers show a token in force. It counts no
+// request.
+func (k *Keeper) Known(fields []string) bool {
+	_, err := k.find(fields)
+	return err == nil
+}
+
 // count counts a request of a token.
 func (k *Keeper) count(h *held) (schemas.Token, error) {
 	if wait := h.use.take(k.cfg.Now()); wait > 0 {

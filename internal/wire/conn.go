@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/schemas"
 )
 
 // Conn is one connection of a Listener.
@@ -23,6 +25,8 @@ type Conn struct {
 	answering atomic.Bool
 	// rest is what is left of the answer; see Later.
 	rest func()
+	// late is that the time for a head ended before the head did.
+	late bool
 	// dropped is that the answer ends with the connection; see Drop.
 	dropped bool
 
@@ -30,10 +34,15 @@ type Conn struct {
 	deadline time.Time // what the server asked for; the zero time: none
 }
 
-// Read passes on what came, after a look at it.
+// Read passes on what came, after a look at it. If the time for a head ends in the middle
+// of one, the client is answered REQUEST_TIMEOUT; net/http would close without a word.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.heads.see(p[:n])
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.cfg.Answer != nil && !c.answering.Load() && c.heads.begun() > 0 {
+		c.late = true
+		_, _ = c.send(c.cfg.Answer(schemas.RequestTimeout)) // the connection is closed next
+	}
 	return n, err
 }
 
@@ -44,7 +53,13 @@ const piece = 64 << 10
 // nothing is reset, so that the kernel forgets what it holds for it, too.
 func (c *Conn) Write(p []byte) (int, error) {
 	if c.cfg.Answer != nil && !c.answering.Load() {
+		if c.late { // what net/http makes of half a head
+			return len(p), nil
+		}
 		if code, ok := refusal(p); ok {
+			if code == schemas.HeadersTooLarge && c.heads.begun() > MaxTarget {
+				code = schemas.URITooLong
+			}
 			if _, err := c.send(c.cfg.Answer(code)); err != nil {
 				return 0, err
 			}

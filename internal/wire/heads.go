@@ -21,6 +21,7 @@ type heads struct {
 
 	body  uint64   // bytes of a body still to come
 	lines int      // lines of the head so far
+	first int      // bytes of the request line so far; 0 between requests
 	line  []byte   // the begin of the line, at most lineMax bytes
 	cut   bool     // line is not the whole of it
 	tail  [16]byte // the end of the line so far
@@ -37,6 +38,13 @@ func (h *heads) bad() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.why
+}
+
+// begun returns how many bytes of a request line have come; 0 where no head is under way.
+func (h *heads) begun() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.first
 }
 
 func (h *heads) see(p []byte) {
@@ -64,6 +72,9 @@ func (h *heads) keep(p []byte) {
 	if len(p) == 0 {
 		return
 	}
+	if h.lines == 0 {
+		h.first += len(p)
+	}
 	kept := min(len(p), lineMax-len(h.line))
 	h.line = append(h.line, p[:kept]...)
 	h.cut = h.cut || kept < len(p)
@@ -87,6 +98,7 @@ func (h *heads) endLine() {
 	case tail[len(tail)-1] != '\r':
 		h.wrong("a line ends without a carriage return")
 	case h.lines == 0 && len(bytes.Trim(line, "\r")) == 0: // net/http skips a few before a head, or refuses it
+		h.first = 0
 	case len(line) == 0:
 		h.endHead()
 	case h.lines == 0:
@@ -128,5 +140,5 @@ func (h *heads) endHead() {
 		h.done = true
 	}
 	h.body = h.length
-	h.lines, h.lengths, h.coding, h.length, h.old = 0, 0, 0, 0, false
+	h.lines, h.first, h.lengths, h.coding, h.length, h.old = 0, 0, 0, 0, 0, false
 }

@@ -21,6 +21,10 @@ const (
 	ReasonPeer  Reason = "peer"  // too many of them from one peer
 )
 
+// MaxTarget is how many bytes the target of a request may have. A longer one is
+// URI_TOO_LONG, whatever the limit of the headers is.
+const MaxTarget = 8 << 10
+
 // Config of a Listener. Zero fields take the default.
 type Config struct {
 	// Connections open at a time, and PerPeer from one peer: an IPv4 address,
@@ -69,7 +73,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		who := peerOf(c.RemoteAddr())
+		who := netip.Prefix{}
+		if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+			who = Peer(tcp.AddrPort().Addr())
+		}
 		if why := l.admit(who); why != "" {
 			l.cfg.Refused(why)
 			if tcp, ok := c.(*net.TCPConn); ok {
@@ -113,14 +120,10 @@ func (l *Listener) leave(who netip.Prefix) {
 	}
 }
 
-// peerOf is who a connection counts for. One customer of an IPv6 network has
+// Peer is who a connection from ip counts for. One customer of an IPv6 network has
 // a /64 at least, and could take another address for each connection.
-func peerOf(addr net.Addr) netip.Prefix {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+func Peer(ip netip.Addr) netip.Prefix {
+	ip = ip.Unmap().WithZone("")
 	bits := 64
 	if ip.Is4() {
 		bits = 32

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -124,7 +125,7 @@ func TestPeersOfIPv6AreNetworks(t *testing.T) {
 		{"2001:db8::1", "2001:db8::ffff:1", true},
 		{"2001:db8::1", "2001:db8:0:1::1", false},
 	} {
-		got := wire.Peer(tc.a) == wire.Peer(tc.b)
+		got := wire.Peer(netip.MustParseAddr(tc.a)) == wire.Peer(netip.MustParseAddr(tc.b))
 		require.Equal(t, tc.same, got, "%s and %s", tc.a, tc.b)
 	}
 }
@@ -148,6 +149,7 @@ func TestWhatNetHTTPRefusesIsWorded(t *testing.T) {
 		"an expectation":   {"GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", schemas.InvalidRequest},
 		"NUL in a value":   {"GET / HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n", schemas.InvalidRequest},
 		"too long a field": {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", schemas.HeadersTooLarge},
+		"too long a path":  {"GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", schemas.URITooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,6 +162,49 @@ func TestWhatNetHTTPRefusesIsWorded(t *testing.T) {
 		})
 	}
 }
+
+// TestHeadersThatDoNotEnd are answered when their time is over, and a client that has sent
+// nothing is not.
+func TestHeadersThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.NotFoundHandler()}
+		go func() {
+			_ = srv.Serve(wire.Wrap(l, wire.Config{Answer: func(c schemas.Code) []byte { return []byte("HTTP/1.1 408 " + string(c)) }}))
+		}()
+		for head, want := range map[string]string{"GET / HT": "HTTP/1.1 408 REQUEST_TIMEOUT", "GET / HTTP/1.1\r\nHost: a\r\nX": "HTTP/1.1 408 REQUEST_TIMEOUT", "": ""} {
+			c, s := net.Pipe()
+			l.conns <- s
+			_, err := io.WriteString(c, head)
+			require.NoError(t, err)
+			got, err := io.ReadAll(c)
+			require.NoError(t, err)
+			require.Equal(t, want, string(got), head)
+		}
+		require.NoError(t, srv.Close())
+		synctest.Wait()
+	})
+}
+
+// pipes is a listener of the connections that are put into it.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // TestAnswersOfHandlersStay: a handler's own 400 in plain text is not replaced.
 func TestAnswersOfHandlersStay(t *testing.T) {

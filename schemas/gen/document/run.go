@@ -145,8 +145,19 @@ func health() object {
 	}})
 }
 
-// healthReady is the readiness with a word for it; one path has another's name.
-func healthReady(id string) object {
+// agentReady is the readiness as agents of tasks read it.
+func agentReady() object {
+	text := func(word string) object {
+		return object{"text/plain": object{"schema": object{"type": "string"}, "examples": object{"text": example(word, word)}}}
+	}
+	return service("ready", "Can the node do its work, in a word?", object{
+		"200": object{"description": "It can.", "content": text("Ready")},
+		"503": object{"description": "It cannot now.", "headers": withHeaders("Retry-After"), "content": text("Not ready")},
+	})
+}
+
+// healthReady is the readiness with a word for it.
+func healthReady() object {
 	facts := func(status string, more object) object {
 		doc := object{"status": status, "durability": "disk", "partitions": 1, "policy_version": "9a1f0c44"}
 		maps.Copy(doc, more)
@@ -154,7 +165,7 @@ func healthReady(id string) object {
 	}
 	ready := facts(schemas.HealthReady, object{"ready": true, "checks": object{"log": "ok", "feed": "ok"}})
 	not := facts(schemas.HealthNotReady, object{"ready": false, "checks": object{"log": "failed", "feed": "ok"}, "reasons": []any{"log is not ready"}})
-	return service(id, "Can the node do its work?", object{
+	return service("healthReady", "Can the node do its work?", object{
 		"200": object{"description": "It can.", "content": content(schema("HealthReadiness"), object{"ready": example("Ready", ready)})},
 		"503": object{"description": "It cannot now.", "headers": withHeaders("Retry-After"), "content": content(schema("HealthReadiness"), object{"not": example("Not ready", not)})},
 	})

@@ -1,0 +1,101 @@
+package ingress
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
+
+	"weir/internal/problem"
+	"weir/internal/wire"
+	"weir/schemas"
+)
+
+// One peer may send this many wrong tokens at once, and then this many a second.
+const (
+	wrongTokens    = 200
+	wrongPerSecond = 2
+	// throttledPeers bounds the table. Peers beyond it are not throttled.
+	throttledPeers = 4096
+)
+
+// throttle counts the wrong tokens of each peer: an IPv4 address, or the /64 of an IPv6 one.
+// It is safe for concurrent use.
+type throttle struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	peers map[netip.Prefix]*rate.Limiter
+}
+
+// wait returns how long a peer must wait before its next wrong token; 0: it need not.
+func (t *throttle) wait(peer netip.Prefix) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.peers[peer]
+	if l == nil {
+		return 0
+	}
+	missing := 1 - l.TokensAt(t.now())
+	return max(0, time.Duration(missing/wrongPerSecond*float64(time.Second)))
+}
+
+// count notes one wrong token of a peer.
+func (t *throttle) count(peer netip.Prefix) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	l := t.peers[peer]
+	if l == nil {
+		if len(t.peers) >= throttledPeers {
+			for p, l := range t.peers {
+				if l.TokensAt(now) >= wrongTokens {
+					delete(t.peers, p)
+				}
+			}
+		}
+		if len(t.peers) >= throttledPeers {
+			return
+		}
+		l = rate.NewLimiter(wrongPerSecond, wrongTokens)
+		t.peers[peer] = l
+	}
+	l.AllowN(now, 1)
+}
+
+// throttle answers 429 to the wrong tokens of a peer that has sent too many. A token in
+// force is served all the same: behind a proxy all callers are one peer, and none of them
+// can lock the others out. A token in a body is not looked at here: while its peer is over
+// the limit it must come as a header.
+func (m middleware) throttle() gin.HandlerFunc {
+	t := &throttle{now: m.Now, peers: map[netip.Prefix]*rate.Limiter{}}
+	return func(c *gin.Context) {
+		addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)
+		if err != nil || !showsToken(c.Request) {
+			return
+		}
+		peer := wire.Peer(addr.Addr())
+		if wait := t.wait(peer); wait > 0 && !m.Known(c.Request) {
+			fail(c, m.Metrics, &problem.Error{
+				Problem: schemas.Problem{
+					Code:   schemas.RateLimited,
+					Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
+				},
+				RetryAfter: wait,
+			})
+			return
+		}
+		c.Next()
+		if c.Writer.Status() == http.StatusUnauthorized {
+			t.count(peer)
+		}
+	}
+}
+
+// showsToken reports whether a request has a token, in its header or maybe in its body.
+func showsToken(r *http.Request) bool {
+	return len(r.Header.Values("Authorization")) > 0 || r.Method == http.MethodPost &&
+		(r.URL.Path == schemas.RouteAgentAPI || r.URL.Path == schemas.RouteConsoleSession)
+}

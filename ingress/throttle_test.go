@@ -1,0 +1,91 @@
+package ingress
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"weir/internal/fault"
+	"weir/internal/wire"
+	"weir/schemas"
+)
+
+// guarded is an engine that knows one token, with a clock that stands until it is moved.
+func guarded(now *time.Time) *gin.Engine {
+	e := NewEngine(EngineConfig{Known: good, Now: func() time.Time { return *now }})
+	e.GET("/x", func(c *gin.Context) {
+		if !good(c.Request) {
+			fail(c, silent{}, fault.New(schemas.Unauthorized, "no"))
+		}
+	})
+	return e
+}
+
+func TestWrongTokensAreThrottled(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	e := guarded(&now)
+	ask := func(peer, token string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", http.NoBody)
+		r.RemoteAddr = peer
+		if token != "" {
+			r.Header.Set("Authorization", token)
+		}
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		return w
+	}
+	for i := range wrongTokens {
+		require.Equal(t, http.StatusUnauthorized, ask("10.0.0.1:1", fmt.Sprint("Bearer ", i)).Code)
+		require.Equal(t, http.StatusUnauthorized, ask("[2001:db8::1]:1", fmt.Sprint("Bearer ", i)).Code)
+	}
+	w := ask("10.0.0.1:2", "Bearer another")
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Contains(t, w.Body.String(), `"code":"RATE_LIMITED"`)
+	require.Equal(t, http.StatusTooManyRequests, ask("[2001:db8::2]:1", "Bearer x").Code, "another address of the same network")
+	require.Equal(t, http.StatusOK, ask("10.0.0.1:1", "Bearer good").Code, "a proxy's other callers are not locked out")
+	require.Equal(t, http.StatusUnauthorized, ask("10.0.0.1:1", "").Code, "no token is no guess")
+	require.Equal(t, http.StatusUnauthorized, ask("10.0.0.2:1", "Bearer x").Code, "another peer")
+	now = now.Add(time.Second)
+	for range wrongPerSecond {
+		require.Equal(t, http.StatusUnauthorized, ask("10.0.0.1:1", "Bearer x").Code)
+	}
+	require.Equal(t, http.StatusTooManyRequests, ask("10.0.0.1:1", "Bearer x").Code)
+}
+
+func TestThrottledPeersAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	th := &throttle{now: func() time.Time { return now }, peers: map[netip.Prefix]*rate.Limiter{}}
+	peer := func(i int) netip.Prefix { return wire.Peer(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})) }
+	for i := range throttledPeers + 10 {
+		th.count(peer(i))
+	}
+	require.Len(t, th.peers, throttledPeers)
+	now = now.Add(time.Hour)
+	th.count(peer(throttledPeers))
+	require.Len(t, th.peers, 1, "those without a recent wrong token are forgotten")
+}
+
+func TestLongTarget(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	e := guarded(&now)
+	for size, want := range map[int]int{wire.MaxTarget: http.StatusOK, wire.MaxTarget + 1: http.StatusRequestURITooLong} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?"+strings.Repeat("a", size-3), http.NoBody)
+		r.Header.Set("Authorization", "Bearer good")
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		require.Equal(t, want, w.Code)
+		require.Equal(t, want != http.StatusOK, strings.Contains(w.Body.String(), `"code":"URI_TOO_LONG"`))
+	}
+}
