@@ -47,6 +47,9 @@ type budgetQuery struct {
 const budgetsPage = 100
 
 func readBudgetQuery(values url.Values) (q budgetQuery, err error) {
+	if err = stream.Only(values, "budget", "limit", "cursor"); err != nil {
+		return q, err
+	}
 	if q.limit, err = stream.Limit(values, budgetsPage); err != nil {
 		return q, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/egress"
 	"weir/schemas"
 )
 
@@ -264,4 +265,18 @@ func FuzzCursor(f *testing.F) {
 		h.engine.ServeHTTP(w, r)
 		require.Contains(t, []int{200, 400}, w.Code)
 	})
+}
+
+// A filter that a list does not know would show everything.
+func TestListsRefuseUnknownParameters(t *testing.T) {
+	t.Parallel()
+	h := build(t, tasked, shelved, listing, func(c *egress.Config) { c.Budgets = accounts{} })
+	for _, path := range []string{
+		"/v1/actions", "/v1/actions/a/events", "/v1/stats", "/v1/tasks", "/v1/tasks/a/events", "/v1/evidence", "/v1/dead-letters",
+		"/v1/repos", "/v1/rules", "/v1/tokens", "/v1/budgets",
+	} {
+		w := h.ask(http.MethodGet, path+"?pool=x", "acme")
+		require.Equal(t, http.StatusBadRequest, w.Code, path)
+		require.Contains(t, w.Body.String(), "there is no parameter of that name; it can be ", path)
+	}
 }

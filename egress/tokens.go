@@ -25,7 +25,10 @@ func (e *Room) mountTokens(engine *gin.Engine) {
 // another.
 func (e *Room) serveTokens(w http.ResponseWriter, r *http.Request, tenant string) {
 	q := r.URL.Query()
-	tenant, err := tenantParam(q, tenant)
+	err := stream.Only(q, "tenant", "limit", "cursor")
+	if err == nil {
+		tenant, err = tenantParam(q, tenant)
+	}
 	var cursor string
 	if err == nil {
 		cursor, err = tokenCursor(q)

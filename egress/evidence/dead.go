@@ -13,7 +13,11 @@ import (
 // ServeDead answers GET /v1/dead-letters for a tenant, oldest first.
 func (e *Records) ServeDead(w http.ResponseWriter, r *http.Request, tenant string) {
 	q := r.URL.Query()
-	limit, err := stream.Limit(q, 100)
+	err := stream.Only(q, "limit", "cursor")
+	var limit int
+	if err == nil {
+		limit, err = stream.Limit(q, 100)
+	}
 	var after uint64
 	if err == nil {
 		after, err = stream.CursorParam(q)

@@ -52,6 +52,9 @@ type query struct {
 
 func parse(r *http.Request, tenant string) (query, error) {
 	q := r.URL.Query()
+	if err := stream.Only(q, "kind", "entry", "action_id", "since", "limit", "cursor"); err != nil {
+		return query{}, err
+	}
 	var names [3]string
 	for i, name := range []string{"kind", "entry", "action_id"} {
 		value, ok, err := stream.One(q, name)

@@ -61,7 +61,7 @@ func listParameters() []string {
 func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	out := Query{cursor: math.MaxInt64}
 	var err error
-	if err := only(q, listParameters()); err != nil {
+	if err := stream.Only(q, listParameters()...); err != nil {
 		return out, err
 	}
 	if out.filter, err = parseFilter(q, tenant, now); err != nil {
@@ -86,17 +86,6 @@ func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	}
 	out.count = word == "true"
 	return out, nil
-}
-
-// only refuses parameters that do not exist: a filter with a slip in its name would
-// show everything.
-func only(q url.Values, known []string) error {
-	for name := range q {
-		if !slices.Contains(known, name) {
-			return stream.Invalid("there is no parameter of that name; it can be " + strings.Join(known, ", "))
-		}
-	}
-	return nil
 }
 
 func parseFilter(q url.Values, tenant string, now time.Time) (filter, error) {

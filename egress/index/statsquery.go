@@ -56,7 +56,7 @@ func statsParameters() []string {
 func ParseStats(q url.Values, tenant string, now time.Time) (StatsQuery, error) {
 	var out StatsQuery
 	var err error
-	if err := only(q, statsParameters()); err != nil {
+	if err := stream.Only(q, statsParameters()...); err != nil {
 		return out, err
 	}
 	if out.filter, err = parseFilter(q, tenant, now); err != nil {

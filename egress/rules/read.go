@@ -84,6 +84,9 @@ const pageSize = 100
 // made in. A cursor is the id of the last rule of the page before: rules that were
 // made meanwhile come last, and one that has been dropped ends the walk.
 func Page(q url.Values, now rules.Snapshot) (schemas.RulePage, error) {
+	if err := stream.Only(q, "group", "limit", "cursor"); err != nil {
+		return schemas.RulePage{}, err
+	}
 	limit, err := stream.Limit(q, pageSize)
 	if err != nil {
 		return schemas.RulePage{}, err

@@ -76,6 +76,9 @@ func (q query) purpose() purpose {
 
 func read(r *http.Request) (query, error) {
 	params := r.URL.Query()
+	if err := Only(params, "after", "live", "limit", "timeout"); err != nil {
+		return query{}, err
+	}
 	after, err := After(r, params)
 	if err != nil {
 		return query{}, err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,17 @@ func One(q url.Values, name string) (value string, ok bool, err error) {
 		return "", false, Invalid("the parameter " + name + " may be given once")
 	}
 	return values[0], true, nil
+}
+
+// Only refuses parameters that a route does not know: a filter with a slip in its name
+// would show everything.
+func Only(q url.Values, known ...string) error {
+	for name := range q {
+		if !slices.Contains(known, name) {
+			return Invalid("there is no parameter of that name; it can be " + strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // LastEventID reads the header of that name; an empty one counts as absent.

@@ -20,7 +20,10 @@ type Query struct {
 // ReadQuery reads the parameters of GET /v1/tasks.
 func ReadQuery(q url.Values) (Query, error) {
 	var out Query
-	var err error
+	err := stream.Only(q, "status", "limit", "cursor")
+	if err != nil {
+		return out, err
+	}
 	if out.Limit, err = stream.Limit(q, 50); err != nil {
 		return out, err
 	}

@@ -30,6 +30,9 @@ const reposPage = 100
 // reaches one.
 func Repos(q url.Values, all []schemas.Repo, at func(name string) string) (schemas.Page[schemas.Repo], error) {
 	page := schemas.Page[schemas.Repo]{Items: []schemas.Repo{}}
+	if err := stream.Only(q, "limit", "cursor"); err != nil {
+		return page, err
+	}
 	limit, err := stream.Limit(q, reposPage)
 	if err != nil {
 		return page, err
