@@ -119,7 +119,7 @@ func TestOpenAIClientErrors(t *testing.T) {
 				require.Equal(t, want.status, got.Status, "%s: %+v", op, got)
 				require.Equal(t, want.class, got.Name, op)
 				require.Equal(t, want.status, got.Body.Metadata.Status, op)
-				require.Equal(t, want.word, got.Code, op)
+				require.Equal(t, want.word, got.Body.Code, op)
 				require.Equal(t, want.code, got.Body.Metadata.Code, "%s: %+v", op, got)
 				require.NotEmpty(t, got.Body.Message)
 			}

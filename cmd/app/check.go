@@ -6,19 +6,22 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/cmd/app/check"
+	"weir/schemas"
 )
 
 // checkFlags are what `weir check` takes.
 type checkFlags struct {
 	clientFlags
-	inputs string
-	first  time.Duration
-	whole  time.Duration
+	inputs   string
+	idPrefix string
+	first    time.Duration
+	whole    time.Duration
 }
 
 func newCheck(env *environment) *cobra.Command {
@@ -32,12 +35,15 @@ request without an id. Each rule passes, fails with what was found instead, or i
 skipped because one that it builds on did not pass; a warning fails nothing. What is
 printed names the rules that did not pass; --json has every rule.
 
-The runs are real ones, each with a new request_id. $WEIR_TOKEN is sent to the Weir
+The runs are real ones, each with a new request_id. With --id-prefix the ids are
+PREFIX-1, PREFIX-2 and so on: a target that stores runs answers a second check with the
+results of the first, so take another prefix for new runs. $WEIR_TOKEN is sent to the Weir
 at $WEIR_URL and to nobody else; --token-file names a token for every target. Exit 1
 if a target fails.`,
 		Example: `  weir check http://localhost:8000=SUMMARY
   weir check http://a:8000=SUMMARY,http://b:8001/base=REVIEW --json
-  weir check http://127.0.0.1:8092=ECHO --inputs '{"steps":3}'`,
+  weir check http://127.0.0.1:8092=ECHO --inputs '{"steps":3}'
+  weir check http://127.0.0.1:8092=ECHO --id-prefix nightly-$(date +%F)`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("weir check takes a target, http://host:port=TASK_TYPE; see `weir check --help`")}
@@ -47,6 +53,7 @@ if a target fails.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, env, args) },
 	}
 	cmd.Flags().StringVar(&f.inputs, "inputs", "", "the inputs of the runs: a JSON object, or @FILE (default {})")
+	cmd.Flags().StringVar(&f.idPrefix, "id-prefix", "", "what the request ids of the runs begin with (default new ids each time)")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a file with the token to send to every target")
 	cmd.Flags().DurationVar(&f.first, "first-event", 10*time.Second, "how soon a stream must begin")
 	cmd.Flags().DurationVar(&f.whole, "timeout", 30*time.Second, "how long an answer may take")
@@ -70,6 +77,9 @@ func (f *checkFlags) run(cmd *cobra.Command, env *environment, args []string) er
 	}
 	passed := 0
 	for n, target := range targets {
+		if f.idPrefix != "" && len(targets) > 1 {
+			cfg.IDPrefix = f.idPrefix + "-" + strconv.Itoa(n+1) // two targets may be one service
+		}
 		cfg.Token = ""
 		if f.tokenFile != "" || sameOrigin(target.URL, f.server) {
 			cfg.Token = token
@@ -95,7 +105,10 @@ func (f *checkFlags) run(cmd *cobra.Command, env *environment, args []string) er
 }
 
 func (f *checkFlags) bounds(env *environment) (check.Config, error) {
-	cfg := check.Config{FirstEvent: f.first, Timeout: f.whole}
+	cfg := check.Config{FirstEvent: f.first, Timeout: f.whole, IDPrefix: f.idPrefix}
+	if f.idPrefix != "" && (len(f.idPrefix) > 100 || !schemas.ValidID(f.idPrefix)) {
+		return cfg, usageError{errors.New("--id-prefix is 1 to 100 of the characters A-Z a-z 0-9 . _ : -")}
+	}
 	if f.first <= 0 || f.whole <= 0 {
 		return cfg, usageError{errors.New("--first-event and --timeout are durations above zero, such as 10s")}
 	}

@@ -8,6 +8,7 @@ package check
 
 import (
 	"context"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,9 @@ type Target struct {
 type Config struct {
 	// Inputs are those of every run; empty: {}.
 	Inputs json.RawMessage
+	// IDPrefix begins the request_id of every run: PREFIX-1 to PREFIX-3. A target that knows
+	// them joins the runs of the time before. Empty: new ids each time.
+	IDPrefix string
 	// Token is sent as a bearer token; empty: none.
 	Token string
 	// FirstEvent is how soon a stream must begin, from the request on: 10 s.
@@ -186,7 +190,7 @@ type prober struct {
 }
 
 func newProber(t Target, cfg Config) *prober {
-	return &prober{target: t, cfg: cfg, id: "check-" + rand.Text(), client: &http.Client{
+	return &prober{target: t, cfg: cfg, id: cmp.Or(cfg.IDPrefix, "check-"+rand.Text()), client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableCompression: true, DisableKeepAlives: true,
