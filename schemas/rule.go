@@ -77,8 +77,9 @@ type RuleAction struct {
 	ToURL string `json:"to_url,omitempty" jsonschema:"maxLength=2048"`
 	// DelayMS of a delay, in milliseconds.
 	DelayMS *int64 `json:"delay_ms,omitempty" jsonschema:"minimum=0,maximum=60000"`
-	// BodyMode of a mock says what Body is: json (any value, answered as JSON), text
-	// (a string, answered as plain text) or raw (a string, answered as it is).
+	// BodyMode of a mock says what Body is: json (any value, answered as JSON; a string that
+	// holds a JSON document is answered as that document), text (a string, answered as plain
+	// text) or raw (a string, answered as it is).
 	BodyMode string `json:"body_mode,omitempty" jsonschema:"enum=json,enum=text,enum=raw"`
 	// Body of a mock; absent: the answer has none.
 	Body json.RawMessage `json:"body,omitempty"`

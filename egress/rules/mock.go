@@ -28,6 +28,9 @@ func (r *recorder) mock(a *schemas.Answer) (action schemas.RuleAction, why strin
 	switch {
 	case isJSON:
 		action.BodyMode, action.Body = "json", body
+		if len(body) > 0 && body[0] == '"' { // a string that holds JSON would be answered as that JSON
+			action.Body, _ = json.Marshal(string(body)) //nolint:errchkjson // a string: cannot fail
+		}
 	case len(body) > 0 && string(body) != "null":
 		var text string
 		if json.Unmarshal(body, &text) != nil {

@@ -134,6 +134,7 @@ func TestARecordedCallIsAnsweredAgain(t *testing.T) {
 		answered(2, "GET", "http://localhost:9000/a", textAnswer("<p>2</p>", schemas.Header{Name: "content-type", Value: "text/html"})),
 		answered(3, "DELETE", "http://[::1]:9000/a", &schemas.Answer{Status: 204, Body: json.RawMessage(`null`)}),
 		answered(4, "GET", "http://localhost:9000/raw", textAnswer("plain")),
+		answered(5, "GET", "http://localhost:9000/string", jsonAnswer(200, `"12"`)),
 	)
 	out := record(t, st, schemas.RecordRequest{})
 	require.Empty(t, out.Skipped)
@@ -145,6 +146,7 @@ func TestARecordedCallIsAnsweredAgain(t *testing.T) {
 		{Status: 200, Headers: []schemas.Header{{Name: "content-type", Value: "text/html"}}, Body: []byte("<p>2</p>")},
 		{Status: 204},
 		{Status: 200, Body: []byte("plain")},
+		{Status: 200, Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}}, Body: []byte(`"12"`)},
 	} {
 		e := set.Shape(traffic.Call{Method: st.Attempts[i].Method, URL: st.Attempts[i].URL, Facts: traffic.Facts{Kind: schemas.KindPlan}}, now)
 		require.Equal(t, out.Rules[i].ID, e.Mock)

@@ -120,7 +120,7 @@ func (a args) document(name string) (stdjson.RawMessage, error) {
 }
 
 func (a args) ifMatch() (string, error) {
-	if s, ok := strict.String(a["if_match"]); ok && s != "" {
+	if s, ok := strict.String(a["if_match"]); ok && s != "" && s != "*" {
 		return s, nil
 	}
 	return "", &problem.Error{Problem: schemas.Problem{

@@ -37,14 +37,17 @@ func answer(a *schemas.RuleAction) *Answer {
 	return out
 }
 
-// content is a mock's body as it is answered.
+// content is a mock's body as it is answered. The protocol's own form of a JSON body is a
+// string that holds the document; a string that holds none is the answer itself.
 func content(a *schemas.RuleAction) []byte {
-	if a.BodyMode == bodyJSON {
-		return a.Body
-	}
 	var s string
-	if json.Unmarshal(a.Body, &s) != nil {
+	text := json.Unmarshal(a.Body, &s) == nil
+	switch {
+	case a.BodyMode == bodyJSON && !(text && json.Valid([]byte(s))):
+		return a.Body
+	case text:
+		return []byte(s)
+	default:
 		return nil
 	}
-	return []byte(s)
 }

@@ -173,6 +173,18 @@ func TestMocksAnswer(t *testing.T) {
 				Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}, {Name: "x-a", Value: "1"}, {Name: "x-b", Value: "2"}},
 			},
 		},
+		"json in a string": { // the protocol's own form
+			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`" {\"n\":1.50}"`)},
+			traffic.Answer{Status: 200, Body: []byte(` {"n":1.50}`), Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}}},
+		},
+		"a string in a string": {
+			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`"\"12\""`)},
+			traffic.Answer{Status: 200, Body: []byte(`"12"`), Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}}},
+		},
+		"a string of no json": {
+			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`"{n:1}"`)},
+			traffic.Answer{Status: 200, Body: []byte(`"{n:1}"`), Headers: []schemas.Header{{Name: "content-type", Value: "application/json"}}},
+		},
 		"text": {
 			schemas.RuleAction{BodyMode: "text", Body: json.RawMessage(`"h\u00e9\n"`)},
 			traffic.Answer{Status: 200, Body: []byte("hé\n"), Headers: []schemas.Header{{Name: "content-type", Value: "text/plain; charset=utf-8"}}},
