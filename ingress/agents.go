@@ -48,10 +48,7 @@ func agentPath(path string) (tidy string, ok bool) {
 			return tidy, true
 		}
 	}
-	if isChat(tidy) {
-		return tidy, true
-	}
-	return path, false
+	return tidy, tidy != path && isChat(tidy) // else it would be served again and again
 }
 
 // tidy serves an agent's route, chat's among them, as if its path had no slash too many:

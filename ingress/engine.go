@@ -74,7 +74,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	e.UseRawPath = true
 	e.UnescapePathValues = true
 	m := middleware(cfg)
-	e.Use(tidy(e), m.observe, m.recover, m.throttle(), m.guard)
+	e.Use(tidy(e), m.observe, m.recover, newThrottle(cfg).serve, m.guard)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

@@ -310,7 +310,7 @@ func TestAgentsMayJoinPathsBadly(t *testing.T) {
 	lines := strings.Count(h.logs.String(), `"msg":"request"`)
 	h.do(t, get("//agent/task"))
 	require.Equal(t, lines+1, strings.Count(h.logs.String(), `"msg":"request"`), "one line a request")
-	for _, path := range []string{"//v1/tasks", "/v1//tasks/lease", "//healthz", "/api/v1/tasks", "/v1/tasks/", "/agent/tasks", "/%2Fagent/task", "//api/api/agent/task", "//agent/../agent/task"} {
+	for _, path := range []string{"//v1/tasks", "/v1//tasks/lease", "//healthz", "/api/v1/tasks", "/v1/tasks/", "/agent/tasks", "/chat/completions/", "/v1/models//", "/%2Fagent/task", "//api/api/agent/task", "//agent/../agent/task"} {
 		require.Equal(t, http.StatusNotFound, h.do(t, get(path)).Code, path)
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, h.do(t, get("//agent/task/complete")).Code)

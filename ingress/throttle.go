@@ -25,9 +25,16 @@ const (
 // throttle counts the wrong tokens of each peer: an IPv4 address, or the /64 of an IPv6 one.
 // It is safe for concurrent use.
 type throttle struct {
-	now   func() time.Time
+	metrics Metrics
+	known   func(*http.Request) bool
+	now     func() time.Time
+
 	mu    sync.Mutex
 	peers map[netip.Prefix]*rate.Limiter
+}
+
+func newThrottle(cfg EngineConfig) *throttle {
+	return &throttle{metrics: cfg.Metrics, known: cfg.Known, now: cfg.Now, peers: map[netip.Prefix]*rate.Limiter{}}
 }
 
 // wait returns how long a peer must wait before its next wrong token; 0: it need not.
@@ -65,32 +72,29 @@ func (t *throttle) count(peer netip.Prefix) {
 	l.AllowN(now, 1)
 }
 
-// throttle answers 429 to the wrong tokens of a peer that has sent too many. A token in
+// serve answers 429 to the wrong tokens of a peer that has sent too many. A token in
 // force is served all the same: behind a proxy all callers are one peer, and none of them
 // can lock the others out. A token in a body is not looked at here: while its peer is over
 // the limit it must come as a header.
-func (m middleware) throttle() gin.HandlerFunc {
-	t := &throttle{now: m.Now, peers: map[netip.Prefix]*rate.Limiter{}}
-	return func(c *gin.Context) {
-		addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)
-		if err != nil || !showsToken(c.Request) {
-			return
-		}
-		peer := wire.Peer(addr.Addr())
-		if wait := t.wait(peer); wait > 0 && !m.Known(c.Request) {
-			fail(c, m.Metrics, &problem.Error{
-				Problem: schemas.Problem{
-					Code:   schemas.RateLimited,
-					Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
-				},
-				RetryAfter: wait,
-			})
-			return
-		}
-		c.Next()
-		if c.Writer.Status() == http.StatusUnauthorized {
-			t.count(peer)
-		}
+func (t *throttle) serve(c *gin.Context) {
+	addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)
+	if err != nil || !showsToken(c.Request) {
+		return
+	}
+	peer := wire.Peer(addr.Addr())
+	if wait := t.wait(peer); wait > 0 && !t.known(c.Request) {
+		fail(c, t.metrics, &problem.Error{
+			Problem: schemas.Problem{
+				Code:   schemas.RateLimited,
+				Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
+			},
+			RetryAfter: wait,
+		})
+		return
+	}
+	c.Next()
+	if c.Writer.Status() == http.StatusUnauthorized {
+		t.count(peer)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
 	"weir/internal/wire"
@@ -65,7 +64,7 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 func TestThrottledPeersAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	th := &throttle{now: func() time.Time { return now }, peers: map[netip.Prefix]*rate.Limiter{}}
+	th := newThrottle(EngineConfig{Now: func() time.Time { return now }})
 	peer := func(i int) netip.Prefix { return wire.Peer(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})) }
 	for i := range throttledPeers + 10 {
 		th.count(peer(i))

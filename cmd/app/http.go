@@ -181,6 +181,7 @@ func unread(code schemas.Code) []byte {
 		text = ingress.TargetTooLong
 	case schemas.RequestTimeout:
 		text = "the headers did not end in time; send the request again"
+	default:
 	}
 	p := problem.Of(fault.New(code, text))
 	body, err := ledger.Encode(p.Problem)

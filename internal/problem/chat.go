@@ -65,6 +65,7 @@ func chatCode(c schemas.Code, status int) (code, class string) {
 		return "insufficient_quota", "insufficient_quota"
 	case schemas.Unauthorized:
 		return "invalid_api_key", "authentication_error"
+	default:
 	}
 	code = strings.ToLower(string(c))
 	switch {

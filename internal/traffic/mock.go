@@ -43,10 +43,10 @@ func content(a *schemas.RuleAction) []byte {
 	var s string
 	text := json.Unmarshal(a.Body, &s) == nil
 	switch {
-	case a.BodyMode == bodyJSON && !(text && json.Valid([]byte(s))):
-		return a.Body
-	case text:
+	case text && (a.BodyMode != bodyJSON || json.Valid([]byte(s))):
 		return []byte(s)
+	case a.BodyMode == bodyJSON:
+		return a.Body
 	default:
 		return nil
 	}

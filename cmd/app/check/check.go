@@ -7,8 +7,8 @@
 package check
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
