@@ -15,6 +15,7 @@ import (
 	"weir/internal/jsonschema"
 	"weir/internal/openapi"
 	"weir/internal/postcondition"
+	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -72,7 +73,8 @@ func (a *App) serviceConfig() egress.Config {
 			{Name: "room_on_the_log", Run: func(context.Context) error { return a.broker.Accepting() }},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
+		Redactor: redact.New(a.cfg.RedactHeaders),
+		Metrics:  a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -38,6 +39,9 @@ func checkHeaders(e *entry, headers []schemas.Header) flaw {
 		if f := checkHeader(e, h); f != flawNone {
 			return f
 		}
+		if h.Value == redact.Mark {
+			return flawHeaderRedacted
+		}
 		for _, earlier := range headers[:i] {
 			if len(earlier.Name) == len(h.Name) && strings.EqualFold(earlier.Name, h.Name) { // tokens: ASCII
 				return flawHeaderRepeated
@@ -65,7 +69,9 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	case headerRouting:
 		return flawHeaderRouting
 	case headerCredential:
-		return flawHeaderCredential
+		if e.credential || !OwnCredential(h.Name) {
+			return flawHeaderCredential
+		}
 	case headerMetadata:
 		return flawHeaderMetadata
 	case headerIdempotency:
@@ -84,6 +90,14 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 		return flawHeaderTemplate
 	}
 	return flawNone
+}
+
+// OwnCredential reports whether a header is one in which callers send credentials of
+// their own. An entry that adds a credential refuses them. What is sent with one is
+// never sent to another origin than that of the URL it was given for, and its value
+// is hidden wherever the call is shown.
+func OwnCredential(name string) bool {
+	return equalLower(name, "authorization") || equalLower(name, "x-api-key") || equalLower(name, "cookie")
 }
 
 // classify knows the names that frame, route, authenticate or are hop-by-hop.
