@@ -1,11 +1,18 @@
 package integration_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +22,7 @@ import (
 )
 
 // plannersTarget is what planners call through the executor. It answers /echo with the
-// request's headers.
+// request's headers, and /answer/STATUS?body=…&type=… as it is asked to.
 func plannersTarget(t *testing.T) (up *httptest.Server, seen chan http.Header) {
 	t.Helper()
 	seen = make(chan http.Header, 20)
@@ -24,6 +31,26 @@ func plannersTarget(t *testing.T) (up *httptest.Server, seen chan http.Header) {
 		seen <- r.Header
 		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 		fmt.Fprintf(w, `{"authorization":%q,"key":%q,"cookie":%q}`, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.Header.Get("Cookie"))
+	})
+	tries := map[string]int{}
+	var mu sync.Mutex
+	mux.HandleFunc("/answer/{status}", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n := tries[r.URL.RequestURI()]
+		tries[r.URL.RequestURI()]++
+		mu.Unlock()
+		if last := r.FormValue("lost"); last != "" && n == 2 { // the third attempt is answered by nothing
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_ = conn.Close()
+			}
+			return
+		}
+		status, _ := strconv.Atoi(r.PathValue("status"))
+		w.Header().Set("Content-Type", cmp.Or(r.FormValue("type"), "application/json"))
+		w.Header().Set("Set-Cookie", "sid=AGWCANARY-cookie")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, r.FormValue("body"))
 	})
 	up = httptest.NewServer(mux)
 	t.Cleanup(up.Close)
@@ -92,4 +119,159 @@ func TestPlannersCredentials(t *testing.T) {
 		assert.NotContains(t, body, "AGWCANARY")
 	}
 	require.Empty(t, seen, "what is denied sends nothing")
+}
+
+// TestPlannersAnswers sends the primitive as planners do, in both of its forms, and reads
+// the answers as they do: each is compared member by member.
+func TestPlannersAnswers(t *testing.T) {
+	t.Parallel()
+	up, _ := plannersTarget(t)
+	w := serve(t, t.TempDir(), "--durability", "process", "--config", plannersPolicy(t, up.URL))
+	target := func(status int, body string, more ...string) string {
+		q := url.Values{"body": {body}}
+		for i := 0; i < len(more); i += 2 {
+			q.Set(more[i], more[i+1])
+		}
+		return fmt.Sprintf("%s/answer/%d?%s", up.URL, status, q.Encode())
+	}
+	const plain = `"headers":[{"name":"content-length","value":"N"},{"name":"content-type","value":"application/json"},{"name":"date","value":"D"},{"name":"set-cookie","value":"REDACTED"}]`
+	call := func(method, url string, rest ...string) string {
+		return `{"type":"Http","args":{"method":"` + method + `","url":"` + url + `"` + strings.Join(rest, "") + `}}`
+	}
+	wants := func(url, postcondition string) string {
+		return `{"type":"Http","args":{"method":"GET","url":"` + url + `"},"postcondition":` + postcondition + `}`
+	}
+	const history503 = `"history":[{"attempt":1,"outcome":{"status":503}},{"attempt":2,"outcome":{"status":503}},`
+	for name, tt := range map[string]struct {
+		body   string
+		status int
+		want   string
+	}{
+		"the primitive": {
+			`{"type":"Http","args":{"method":"post","url":"` + target(200, `{"n":1.50}`) + `","headers":{"X-Trace":"t"},"body":{"a":1},"response_schema":{"type":"object"},"timeout_ms":5000,"allowlist_key":"up"},"idempotency_key":"k"}`,
+			200, `{"status":200,` + plain + `,"body":{"n":1.50}}`,
+		},
+		"the bare form": {`{"method":"GET","url":"` + target(200, `[]`) + `"}`, 200, `{"status":200,` + plain + `,"body":[]}`},
+		"an assertion that holds": {
+			wants(target(200, `{"sp ace":{"a":[1,2]}}`), `[{"type":"http_status","equals":200},{"type":"json_path","path":"$.sp ace.a[1]","equals":2},{"type":"dom_contains","text":"ACE","case_insensitive":true}]`), 200,
+			`{"status":200,` + plain + `,"body":{"sp ace":{"a":[1,2]}},"postcondition":{"passed":true,"assertions":[{"kind":"http_status","status":"passed","detail":{"status":200}},` +
+				`{"kind":"json_path_equals","status":"passed","detail":{"path":"$.sp ace.a[1]","value":2}},{"kind":"dom_contains","status":"passed","detail":{"matched":true}}]}}`,
+		},
+		"assertions that do not": {
+			wants(target(200, `{"a":{"s":"secret"}}`), `{"assertions":[{"type":"http_status","equals":201},{"type":"http_status","equals":-7},{"type":"json_path","path":"$.b","equals":1},{"type":"json_path","path":"$.a","equals":{"s":"x"}},{"type":"dom_contains","text":"none","selector":"h1"}],"step":"s-1"}`), 422,
+			`{"error":{"variant":"PostconditionFailed","message":"a postcondition does not hold","code":"POSTCONDITION_FAILED","retryable":false,"report":{"passed":false,"assertions":[` +
+				`{"kind":"http_status","status":"failed","code":"http_status_mismatch","message":"expected status 201, observed 200","expected":{"status":201},"observed":{"status":200}},` +
+				`{"kind":"http_status","status":"failed","code":"http_status_mismatch","message":"expected status -7, observed 200","expected":{"status":-7},"observed":{"status":200}},` +
+				`{"kind":"json_path_equals","status":"failed","code":"json_path_missing","message":"$.b leads nowhere","expected":1},` +
+				`{"kind":"json_path_equals","status":"failed","code":"json_path_predicate_failed","message":"the value at $.a is not the expected one","expected":{"s":"[REDACTED]"},"observed":{"s":"[REDACTED]"}},` +
+				`{"kind":"dom_contains","status":"failed","code":"dom_text_missing","message":"no element fits the selector","expected":"[REDACTED]"}],"metadata":{"step":"s-1"}}}}`,
+		},
+		"a postcondition that is none": {
+			wants(target(200, `1`), `{"status":200}`), 422,
+			`{"error":{"variant":"UnsupportedPostcondition","message":"unsupported postcondition: must have a type, or a list of assertions","code":"VALIDATION_ERROR","retryable":false}}`,
+		},
+		"another status": {
+			call("GET", target(404, `{"missing":true}`)), 502,
+			`{"error":{"variant":"HttpFailure","message":"http request returned status 404","code":"HTTP_FAILURE","retryable":false,"status":404,` + plain + `,"body":{"missing":true}}}`,
+		},
+		"another status, with a text": {
+			call("POST", target(503, `<p>busy</p>`, "type", "application/json")), 502,
+			`{"error":{"variant":"HttpFailure","message":"http request returned status 503","code":"HTTP_FAILURE","retryable":false,"status":503,` + plain + `,"body":"<p>busy</p>"}}`,
+		},
+		"retries that are all answered": {
+			call("GET", target(503, `{"busy":1}`)), 502,
+			`{"error":{"variant":"RetriesExhausted","message":"retry attempts exhausted after 3 attempts; last error: http request returned status 503","code":"RETRIES_EXHAUSTED","retryable":true,"attempts":3,` +
+				history503 + `{"attempt":3,"outcome":{"status":503}}],"last_error":"http request returned status 503","status":503,` + plain + `,"body":{"busy":1}}}`,
+		},
+		"retries that end without an answer": {
+			call("GET", target(503, `{"busy":2}`, "lost", "yes")), 502,
+			`{"error":{"variant":"RetriesExhausted","message":"M","code":"RETRIES_EXHAUSTED","retryable":true,"attempts":3,` +
+				history503 + `{"attempt":3,"outcome":{"other":"O"}}],"last_error":"M","status":503,` + plain + `,"body":{"busy":2}}}`,
+		},
+		"a name twice, with a schema": {
+			call("GET", target(200, `{"a":1,"a":2}`), `,"response_schema":{"type":"object"}`), 422,
+			`{"error":{"variant":"SchemaValidationFailed","message":"/a: stands twice in its object; readers differ on which one counts","code":"RESPONSE_SCHEMA_INVALID","retryable":false}}`,
+		},
+		"a method": {
+			call("PUT", up.URL+"/x", `,"allowlist_key":"up"`), 403,
+			denial("disallowed method 'PUT': ", schemas.DenyMethod, "up", "the entry does not list the method; use one that it lists, or an entry that lists this one"),
+		},
+		"a header": {
+			call("GET", up.URL+"/x", `,"allowlist_key":"up","headers":{"X-Forwarded-For":"10.0.0.1"}`), 403,
+			denial("disallowed header: ", schemas.DenyHeader, "up", "a header changes where, as whom or how the request is served behind the target; leave it out and put the real target in the url and the method"),
+		},
+		"a key": {
+			call("GET", up.URL+"/x", `,"allowlist_key":"none"`), 403,
+			denial("disallowed allowlist key: ", schemas.DenyKeyUnknown, "", "no allowlist entry has this name; names are matched exactly, so use one from the policy as it is written there"),
+		},
+		"a body": {
+			call("GET", up.URL+"/x", `,"allowlist_key":"up","body":{}`), 403,
+			denial("disallowed body: ", schemas.DenyBody, "up", "GET and HEAD carry no body; use the url's query, or another method"),
+		},
+		"a host": {
+			call("GET", "http://Example.com:81/x"), 403,
+			`{"error":{"variant":"DisallowedHost","message":"disallowed host 'example.com'","code":"DENY_HOST","retryable":false,"reason":"no entry and no allowed host covers this host; ask the operator to add one"}}`,
+		},
+		"a method that is none": {
+			call("FETCH", up.URL+"/x"), 400,
+			`{"error":{"variant":"InvalidMethod","message":"invalid http method: FETCH","code":"DENY_METHOD","retryable":false}}`,
+		},
+		"a header that is none": {
+			call("GET", up.URL+"/x", `,"headers":{"X A":"1"}`), 400,
+			`{"error":{"variant":"InvalidHeaderName","message":"invalid header name 'X A'","code":"DENY_HEADER","retryable":false}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resp, body := w.request(t, http.MethodPost, "/v1/execute", tt.body)
+			assert.Equal(t, tt.status, resp.StatusCode, body)
+			assert.JSONEq(t, tt.want, steady(t, body))
+			assert.NotContains(t, body, "AGWCANARY")
+		})
+	}
+
+	_, body := w.request(t, http.MethodPost, "/v1/execute", call("GET", target(200, `{"a":1,"a":2}`)))
+	require.Contains(t, body, `"body":{"a":1,"a":2}`, "without a schema an answer is passed on as it came")
+}
+
+// denial is the error of a call that policy refuses.
+func denial(message string, code schemas.Code, entry, reason string) string {
+	rule := ""
+	if entry != "" {
+		rule = `"rule":"` + entry + `",`
+	}
+	return `{"error":{"variant":"DisallowedHost","message":"` + message + reason + `","code":"` + string(code) + `","retryable":false,` + rule + `"reason":"` + reason + `"}}`
+}
+
+// steady is an answer without what differs each time: ids, dates, lengths, and the words of
+// a connection that broke.
+func steady(t *testing.T, body string) string {
+	t.Helper()
+	doc := decode[map[string]any](t, body)
+	part := doc
+	if fault, ok := doc["error"].(map[string]any); ok {
+		part = fault
+		delete(fault, "request_id")
+		if last, _ := fault["last_error"].(string); last != "" && !strings.HasPrefix(last, "http request returned") {
+			fault["message"], fault["last_error"] = "M", "M"
+		}
+		history, _ := fault["history"].([]any)
+		for _, h := range history {
+			if outcome, ok := h.(map[string]any)["outcome"].(map[string]any); ok && outcome["other"] != nil {
+				outcome["other"] = "O"
+			}
+		}
+	}
+	headers, _ := part["headers"].([]any)
+	for _, h := range headers {
+		switch field, _ := h.(map[string]any); field["name"] {
+		case "date":
+			field["value"] = "D"
+		case "content-length":
+			field["value"] = "N"
+		}
+	}
+	out, err := json.Marshal(doc)
+	require.NoError(t, err)
+	return string(out)
 }

@@ -100,7 +100,8 @@ type ExecuteFault struct {
 	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status, Headers and Body are set for HttpFailure: the answer.
+	// Status, Headers and Body are set for HttpFailure: the answer; and for
+	// RetriesExhausted: the last answer, if one came.
 	Status  int             `json:"status,omitempty"`
 	Headers []Header        `json:"headers,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`
