@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -274,4 +275,84 @@ func steady(t *testing.T, body string) string {
 	out, err := json.Marshal(doc)
 	require.NoError(t, err)
 	return string(out)
+}
+
+// TestPolicyTestJudgesAsExecuteDoes sends requests through POST /v1/execute and through
+// `weir policy test` under the same policy: both say the same code.
+func TestPolicyTestJudgesAsExecuteDoes(t *testing.T) {
+	t.Parallel()
+	up, _ := plannersTarget(t)
+	w, err := tryServeEnv(t.TempDir(), []string{"WEIR_SECRET_PLANNER=AGWCANARY-injected"}, "--durability", "process", "--config", plannersPolicy(t, up.URL))
+	require.NoError(t, err)
+	t.Cleanup(w.kill)
+	policy := fmt.Sprintf(`{"entries":[{"name":"up","url_prefix":"%[1]s/","methods":["GET","POST","DELETE"],"network":"loopback"},`+
+		`{"name":"keyed","url_prefix":"%[1]s/","methods":["GET"],"network":"loopback","query":{"v":"${secret:PLANNER}"}}],"allowed_hosts":["localhost","127.0.0.1","::1"]}`, up.URL)
+	ok, at := `"method":"GET","url":"`+up.URL+`/answer/200"`, `"method":"POST","url":"`+up.URL+`/answer/200"`
+	var bodies []string
+	var cases strings.Builder
+	for i, tt := range []struct{ args, beside string }{
+		{ok, ``},
+		{at + `,"body":{"a":[1.50]},"headers":{"X-A":"1"},"timeout_ms":1000,"response_schema":true,"allowlist_key":"up"`, `"idempotency_key":"k"`},
+		{at + `,"body":null,"headers":null,"allowlist_key":null`, `"idempotency_key":null,"postcondition":null`},
+		{ok + `,"headers":{"Authorization":"Bearer x","X-Api-Key":"k","Cookie":"a=b"}`, ``},
+		{ok + `,"headers":{"Authorization":"Bearer x"},"allowlist_key":"keyed"`, ``},
+		{ok + `,"headers":{"Authorization":"REDACTED"}`, ``},
+		{ok + `,"headers":{"Proxy-Authorization":"Basic x"}`, ``},
+		{ok + `,"headers":{"X-A":"${secret:PLANNER}"}`, ``},
+		{ok + `,"headers":{"X-A":5}`, ``},
+		{ok + `,"headers":{"X A":"5"}`, ``},
+		{ok + `,"headers":{"X-A":"1","x-a":"2"}`, ``},
+		{ok + `,"headers":{"X-A":"1","X-A":"2"}`, ``},
+		{ok + `,"headers":[]`, ``},
+		{ok + `,"allowlist_key":"none"`, ``},
+		{ok + `,"allowlist_key":""`, ``},
+		{ok + `,"allowlist_key":7`, ``},
+		{ok + `,"body":{}`, ``},
+		{ok + `,"response_schema":{"$ref":"http://h/"}`, ``},
+		{ok + `,"response_schema":7`, ``},
+		{ok + `,"timeout_ms":0`, ``},
+		{ok + `,"timeout_ms":30001`, ``},
+		{ok + `,"retries":1`, ``},
+		{ok, `"postcondition":[]`},
+		{ok, `"postcondition":{}`},
+		{ok, `"postcondition":[{"type":"http_status","equals":200}]`},
+		{ok, `"idempotency_key":"a\nb"`},
+		{ok, `"request_id":"a b"`},
+		{`"url":"` + up.URL + `/answer/200"`, ``},
+		{`"method":"get","url":"` + up.URL + `/answer/200"`, ``},
+		{`"method":"FETCH","url":"` + up.URL + `/answer/200"`, ``},
+		{`"method":"PUT","url":"` + up.URL + `/answer/200","allowlist_key":"up"`, ``},
+		{`"method":"GET","url":"/answer/200"`, ``},
+		{`"method":"GET","url":7`, ``},
+		{`"method":"GET","url":"` + up.URL + `/a b"`, ``},
+		{`"method":"GET","url":"` + up.URL + `/a/../b"`, ``},
+		{`"method":"GET","url":"http://u:p@127.0.0.1/"`, ``},
+		{`"method":"GET","url":"ftp://127.0.0.1/"`, ``},
+		{`"method":"GET","url":"http://example.com/"`, ``},
+		{`"method":"GET","url":"http://example.com/","timeout_ms":0`, ``},
+		{`"method":"GET","url":"http://169.254.169.254/"`, ``},
+		{at + `,"body":` + strings.Repeat("[", 70) + strings.Repeat("]", 70), ``},
+		{at + `,"body":{"a":1,"a":2}`, ``},
+	} {
+		beside, request := "", tt.args
+		if tt.beside != "" {
+			beside, request = ","+tt.beside, request+","+tt.beside
+		}
+		bodies = append(bodies, `{"type":"Http","args":{`+tt.args+`}`+beside+`}`)
+		fmt.Fprintf(&cases, `{"id":"%d","policy":%s,"request":{%s},"expected":"allow"}`+"\n", i, policy, request)
+	}
+	cmd := exec.Command(binary, "policy", "test", "-")
+	cmd.Stdin = strings.NewReader(cases.String())
+	out, _ := cmd.Output() // it fails: most cases are denied
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	require.Len(t, lines, len(bodies)+1, string(out))
+	for i, body := range bodies {
+		resp, text := w.request(t, http.MethodPost, "/v1/execute", body)
+		code := "OK"
+		if resp.StatusCode != http.StatusOK {
+			code = string(decode[schemas.ExecuteError](t, text).Error.Code)
+		}
+		verdict := decode[struct{ Code string }](t, lines[i])
+		assert.Equal(t, code, verdict.Code, "%s: %s", body, text)
+	}
 }

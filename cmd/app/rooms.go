@@ -97,7 +97,6 @@ func (a *App) accepting(context.Context) error {
 }
 
 func (a *App) newIngress() *ingress.Room {
-	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
 	var sessions ingress.Sessions
 	if !a.open() {
 		sessions = signIns{a.tokens}
@@ -110,13 +109,7 @@ func (a *App) newIngress() *ingress.Room {
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
 			}),
 		},
-		Checker: ingressexecutor.Checker{
-			Schema: func(doc json.RawMessage) error {
-				_, err := schemaCache.Compile(doc)
-				return err
-			},
-			Postcondition: checkPostcondition,
-		},
+		Checker:       checker(),
 		Judge:         a.judge,
 		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
 		Previewer:     a,
@@ -155,6 +148,18 @@ func (a *App) nudge(ref schemas.Ref) {
 }
 
 const nudgeTimeout = 2 * time.Second
+
+// checker checks the documents that a call carries along.
+func checker() ingressexecutor.Checker {
+	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	return ingressexecutor.Checker{
+		Schema: func(doc json.RawMessage) error {
+			_, err := schemaCache.Compile(doc)
+			return err
+		},
+		Postcondition: checkPostcondition,
+	}
+}
 
 func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
 	_, err = postcondition.Parse(doc)

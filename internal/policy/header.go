@@ -230,32 +230,3 @@ func checkKey(key string) flaw {
 	}
 	return flawNone
 }
-
-// DeclareKey settles which of two idempotency keys is the call's: the one that
-// is declared in a field, or the caller's own Idempotency-Key header. Where a
-// key is declared, the header wins: its value becomes the declared key, and it
-// leaves the headers. Where none is declared, the header stays, and Decide
-// refuses it: a key that nobody declared says nothing about what may be
-// repeated. The slice given is not changed.
-func DeclareKey(headers []schemas.Header, declared string) (rest []schemas.Header, key string) {
-	if declared == "" {
-		return headers, ""
-	}
-	key = declared
-	for i, h := range headers {
-		if !equalLower(h.Name, "idempotency-key") {
-			if rest != nil {
-				rest = append(rest, h)
-			}
-			continue
-		}
-		if rest == nil {
-			rest = append(make([]schemas.Header, 0, len(headers)), headers[:i]...)
-		}
-		key = h.Value
-	}
-	if rest == nil {
-		return headers, key
-	}
-	return rest, key
-}

@@ -106,29 +106,6 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// The header counts only beside a declared key, and then it wins.
-func TestDeclareKey(t *testing.T) {
-	t.Parallel()
-	a, b := schemas.Header{Name: "A", Value: "1"}, schemas.Header{Name: "B", Value: "2"}
-	own := schemas.Header{Name: "idempotency-KEY", Value: "mine"}
-
-	rest, key := policy.DeclareKey([]schemas.Header{a, b}, "theirs")
-	require.Equal(t, []schemas.Header{a, b}, rest)
-	require.Equal(t, "theirs", key)
-
-	given := []schemas.Header{a, own, b}
-	rest, key = policy.DeclareKey(given, "theirs")
-	require.Equal(t, []schemas.Header{a, b}, rest)
-	require.Equal(t, "mine", key)
-	require.Equal(t, []schemas.Header{a, own, b}, given, "the caller's slice is left alone")
-
-	rest, key = policy.DeclareKey([]schemas.Header{a, own}, "")
-	require.Equal(t, []schemas.Header{a, own}, rest)
-	require.Empty(t, key)
-	d := shop(t).Decide(policy.Request{Key: "shop", Method: "POST", URL: "https://shop.test/api/", Headers: rest})
-	require.Equal(t, schemas.DenyHeader, d.Code)
-}
-
 func FuzzHeaders(f *testing.F) {
 	for _, s := range [][2]string{{"Host", "x"}, {"X-A", "b"}, {"Transfer_Encoding", "chunked"}, {"X-A\r\nB", ""}, {"X", "${secret:A}"}, {"\u212aeep-alive", ""}} {
 		f.Add(s[0], s[1])
