@@ -17,6 +17,7 @@ import (
 	"weir/egress/status"
 	"weir/egress/stream"
 	"weir/internal/models"
+	"weir/internal/redact"
 	"weir/internal/rules"
 	"weir/schemas"
 )
@@ -81,6 +82,9 @@ type Config struct {
 	PolicyVersion func() string
 	AllowedHosts  func() []string
 	Checks        []Check
+	// Redactor knows the headers of a payload whose values are hidden; nil: those that are
+	// always hidden.
+	Redactor *redact.Redactor
 	// Policy is the policy in force, or what some entries of it show; nil: it is
 	// not served.
 	Policy func(only []string) schemas.PolicyView
@@ -197,7 +201,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 		events:  stream.NewEvents(feed, cfg.HTTP),
 		service: &Service{cfg: cfg, draining: feed.Draining()},
 		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
-		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult}),
+		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult, Redactor: cfg.Redactor}),
 		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),
 	}, nil
 }

@@ -74,7 +74,7 @@ type Report struct {
 
 // AssertionResult is one line of a Report. What follows status depends on it.
 type AssertionResult struct {
-	Kind     string          `json:"kind" jsonschema:"enum=http_status,enum=json_path,enum=dom_contains"`
+	Kind     string          `json:"kind" jsonschema:"enum=http_status,enum=json_path_equals,enum=dom_contains"`
 	Status   string          `json:"status" jsonschema:"enum=passed,enum=failed"`
 	Detail   json.RawMessage `json:"detail,omitempty"`
 	Code     string          `json:"code,omitempty" jsonschema:"enum=http_status_mismatch,enum=json_path_missing,enum=json_path_predicate_failed,enum=dom_text_missing"`
@@ -100,7 +100,8 @@ type ExecuteFault struct {
 	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status, Headers and Body are set for HttpFailure: the answer.
+	// Status, Headers and Body are set for HttpFailure: the answer; and for
+	// RetriesExhausted: the last answer, if one came.
 	Status  int             `json:"status,omitempty"`
 	Headers []Header        `json:"headers,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`

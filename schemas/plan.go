@@ -10,14 +10,14 @@ type PlanRequest struct {
 	Plan      ProposedPlan    `json:"artifact:proposed.plan"`
 }
 
-// ProposedPlan is an ordered list of decisions.
+// ProposedPlan is an ordered list of decisions. Unknown members are ignored.
 type ProposedPlan struct {
 	PlanID    *string        `json:"plan_id,omitempty"`
 	Decisions []PlanDecision `json:"decisions"`
 }
 
 // PlanDecision is one effect to apply. TargetState is judged when the decision
-// is performed, so that one bad decision fails alone.
+// is performed, so that one bad decision fails alone. Unknown members are ignored.
 type PlanDecision struct {
 	EffectRef      string          `json:"effect_ref" jsonschema:"minLength=1"`
 	TargetState    json.RawMessage `json:"target_state" jsonschema:"type=object"`

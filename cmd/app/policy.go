@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/jsonschema"
-	"weir/internal/policy/casefile"
+	"weir/cmd/app/casefile"
 	"weir/schemas"
 )
 
@@ -117,8 +116,11 @@ func newPolicyTest(env *environment) *cobra.Command {
 		Use:   "test CASES.jsonl",
 		Short: "evaluate a file of cases, each with its own policy, request and resolver",
 		Long: `Evaluate each line of a file: its policy, its request and its resolver's first
-answer. Nothing is resolved or sent. One JSON document a line goes to standard
-output, a summary to standard error. Exit 1 if a verdict is not the expected one.`,
+answer. A request is read and judged by the code of POST /v1/execute; its members are
+the arguments, and what stands beside them there. One with params is judged as a
+decision of POST /v1/plans. Nothing is resolved or sent. One JSON document a line goes
+to standard output, a summary to standard error. Exit 1 if a verdict is not the
+expected one.`,
 		Example: `  weir policy test cases.jsonl
   cat cases.jsonl | weir policy test -`,
 		Args: exactly(1, "a file, or - for standard input"),
@@ -132,10 +134,8 @@ output, a summary to standard error. Exit 1 if a verdict is not the expected one
 				defer f.Close()
 				in = io.Reader(f)
 			}
-			sum, err := casefile.Run(in, env.Out, casefile.Options{CheckSchema: func(raw json.RawMessage) error {
-				_, err := jsonschema.Compile(raw)
-				return err
-			}})
+			check := checker()
+			sum, err := casefile.Run(in, env.Out, casefile.Options{CheckSchema: check.Schema, CheckPostcondition: check.Postcondition})
 			if err != nil {
 				return usageError{err}
 			}

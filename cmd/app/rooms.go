@@ -15,6 +15,7 @@ import (
 	"weir/internal/jsonschema"
 	"weir/internal/openapi"
 	"weir/internal/postcondition"
+	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -72,7 +73,8 @@ func (a *App) serviceConfig() egress.Config {
 			{Name: "room_on_the_log", Run: func(context.Context) error { return a.broker.Accepting() }},
 			{Name: "accepting", Run: a.accepting},
 		},
-		Metrics: a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
+		Redactor: redact.New(a.cfg.RedactHeaders),
+		Metrics:  a.metrics.Handler(), OpenAPI: openapi.Document(), Allow: a.allow,
 	}
 }
 
@@ -95,7 +97,6 @@ func (a *App) accepting(context.Context) error {
 }
 
 func (a *App) newIngress() *ingress.Room {
-	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
 	var sessions ingress.Sessions
 	if !a.open() {
 		sessions = signIns{a.tokens}
@@ -108,13 +109,7 @@ func (a *App) newIngress() *ingress.Room {
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
 			}),
 		},
-		Checker: ingressexecutor.Checker{
-			Schema: func(doc json.RawMessage) error {
-				_, err := schemaCache.Compile(doc)
-				return err
-			},
-			Postcondition: checkPostcondition,
-		},
+		Checker:       checker(),
 		Judge:         a.judge,
 		NoAgentAPI:    !a.cfg.Rules.AgentAPI,
 		Previewer:     a,
@@ -153,6 +148,18 @@ func (a *App) nudge(ref schemas.Ref) {
 }
 
 const nudgeTimeout = 2 * time.Second
+
+// checker checks the documents that a call carries along.
+func checker() ingressexecutor.Checker {
+	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	return ingressexecutor.Checker{
+		Schema: func(doc json.RawMessage) error {
+			_, err := schemaCache.Compile(doc)
+			return err
+		},
+		Postcondition: checkPostcondition,
+	}
+}
 
 func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
 	_, err = postcondition.Parse(doc)

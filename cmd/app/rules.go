@@ -13,6 +13,7 @@ import (
 	ingressexecutor "weir/ingress/executor"
 	"weir/internal/ledger"
 	"weir/internal/policy"
+	"weir/internal/redact"
 	"weir/internal/rules"
 	"weir/internal/traffic"
 	"weir/processors/guard"
@@ -91,7 +92,7 @@ func (a *App) Preview(ctx context.Context, who ingress.Asker, q ingress.Question
 	if err != nil {
 		return schemas.Preview{}, err
 	}
-	return preview(a.policy.Load(), now, q.Call, scope, time.Now())
+	return preview(a.policy.Load(), redact.New(a.cfg.RedactHeaders), now, q.Call, scope, time.Now())
 }
 
 // previewed is what the call of a question is asked within. One to a remote agent goes
@@ -106,11 +107,11 @@ func (a *App) previewed(who ingress.Asker, q *ingress.Question) guard.Scope {
 }
 
 // preview says what a set and a policy make of a call.
-func preview(under *policy.Policy, s rules.Snapshot, call schemas.HTTPCall, scope guard.Scope, now time.Time) (schemas.Preview, error) {
+func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, call schemas.HTTPCall, scope guard.Scope, now time.Time) (schemas.Preview, error) {
 	effect, d := guard.Judge(under, s.Set, call, scope, now)
 	p := schemas.Preview{
 		GlobalActive: s.Doc.GlobalActive, RulesEtag: s.Etag, Result: schemas.PreviewSent,
-		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: named(effect.Headers), DelayMS: effect.Delay.Milliseconds(),
+		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: named(redactor.Headers(effect.Headers)), DelayMS: effect.Delay.Milliseconds(),
 		ResponseHeaders: effect.Response, Decision: d.Decision,
 		Rules: s.Set.Verdicts(traffic.Call{
 			Method: call.Method, URL: call.URL, DropFragment: scope.KeyRequired, Headers: call.Headers, Facts: scope.Facts,

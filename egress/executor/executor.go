@@ -12,10 +12,8 @@ import (
 
 // success is the answer to a call that came back as it should.
 type success struct {
-	Status        int              `json:"status"`
-	Headers       []schemas.Header `json:"headers"`
-	Body          json.RawMessage  `json:"body"`
-	Postcondition json.RawMessage  `json:"postcondition,omitempty"`
+	answer
+	Postcondition json.RawMessage `json:"postcondition,omitempty"`
 }
 
 type failure struct {
@@ -36,11 +34,16 @@ type denied struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-type httpFailure struct {
-	common
+// answer is what came back of the target.
+type answer struct {
 	Status  int              `json:"status"`
 	Headers []schemas.Header `json:"headers"`
 	Body    json.RawMessage  `json:"body"`
+}
+
+type httpFailure struct {
+	common
+	answer
 }
 
 type exhausted struct {
@@ -48,6 +51,7 @@ type exhausted struct {
 	Attempts  int                   `json:"attempts"`
 	History   []schemas.RetryRecord `json:"history"`
 	LastError string                `json:"last_error"`
+	*answer                         // the last that came; nil: none did
 }
 
 type failedPostcondition struct {
@@ -72,7 +76,7 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 		}
 	}
 	if s.Outcome == schemas.OutcomeSucceeded {
-		body, err := ledger.Encode(succeeded(res))
+		body, err := ledger.Encode(success{answer: answered(res), Postcondition: res.Report})
 		return http.StatusOK, body, err
 	}
 	status, fault := failed(ref, s, res)
@@ -90,15 +94,15 @@ func Result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMe
 	return body
 }
 
-func succeeded(res schemas.HTTPResult) success {
-	ok := success{Headers: []schemas.Header{}, Postcondition: res.Report}
+func answered(res schemas.HTTPResult) answer {
+	came := answer{Headers: []schemas.Header{}}
 	if a := res.Answer; a != nil {
-		ok.Status, ok.Body = a.Status, a.Body
+		came.Status, came.Body = a.Status, a.Body
 		if a.Headers != nil {
-			ok.Headers = a.Headers
+			came.Headers = a.Headers
 		}
 	}
-	return ok
+	return came
 }
 
 func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, failure) {
@@ -113,14 +117,18 @@ func failed(ref schemas.Ref, s *schemas.Settled, res schemas.HTTPResult) (int, f
 		}
 		e = d
 	case schemas.VariantHTTPFailure:
-		ok := succeeded(res)
-		e = httpFailure{common: c, Status: ok.Status, Headers: ok.Headers, Body: ok.Body}
+		e = httpFailure{common: c, answer: answered(res)}
 	case schemas.VariantRetriesExhausted:
 		h := res.History
 		if h == nil {
 			h = []schemas.RetryRecord{}
 		}
-		e = exhausted{common: c, Attempts: max(len(h), s.Attempts), History: h, LastError: res.LastError}
+		x := exhausted{common: c, Attempts: max(len(h), s.Attempts), History: h, LastError: res.LastError}
+		if res.Answer != nil {
+			came := answered(res)
+			x.answer = &came
+		}
+		e = x
 	case schemas.VariantPostconditionFailed:
 		e = failedPostcondition{common: c, Report: res.Report}
 	case schemas.VariantOutcomeUnknown:

@@ -70,6 +70,13 @@ func endings() map[string]ending {
 				},
 			}, "",
 		},
+		"retries_exhausted_answered": {
+			fail(schemas.RetriesExhausted, 3),
+			&schemas.HTTPResult{
+				Variant: schemas.VariantRetriesExhausted, Message: "retry attempts exhausted after 3 attempts; last error: http request returned status 503",
+				LastError: "http request returned status 503", Answer: answer(503, `{"busy":true}`), History: []schemas.RetryRecord{{Attempt: 1, Outcome: json.RawMessage(`{"status":503}`)}},
+			}, "",
+		},
 		"schema": {fail(schemas.ResponseSchemaInvalid, 1), &schemas.HTTPResult{Variant: schemas.VariantSchemaValidationFailed, Message: "a; b"}, ""},
 		"postcondition": {
 			fail(schemas.PostconditionFailed, 1),

@@ -1,18 +1,21 @@
 package status
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 
 	"weir/egress/stream"
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/schemas"
 )
 
 // ServePayload answers GET /v1/actions/{id}/payload for an action of tenant: what was asked
-// for. Of some kinds that is nobody's to read again.
+// for, without the values of headers that carry credentials. Of some kinds that is nobody's
+// to read again.
 func (s *Status) ServePayload(w http.ResponseWriter, r *http.Request, tenant, id string) {
 	doc, err := s.payload(r, tenant, id)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -42,9 +45,53 @@ func (s *Status) payload(r *http.Request, tenant, id string) (schemas.ActionPayl
 		return out, err
 	}
 	out.ID, out.Kind = st.ID, st.Kind
-	out.Payload, err = s.actions.Blob(r.Context(), st.Action.Payload, st.Action.PayloadBlob)
-	if errors.Is(err, fault.ErrNotFound) {
+	payload, err := s.actions.Blob(r.Context(), st.Action.Payload, st.Action.PayloadBlob)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
 		return out, fault.ErrGone // the action is there, its payload was dropped
+	case err == nil:
+		out.Payload, err = s.shown(st.Kind, payload)
 	}
 	return out, err
+}
+
+// shown is a payload without the values of the headers that carry credentials.
+func (s *Status) shown(kind schemas.Kind, payload json.RawMessage) (json.RawMessage, error) {
+	switch kind {
+	case schemas.KindHTTP:
+		var call schemas.HTTPCall
+		if err := json.Unmarshal(payload, &call); err != nil {
+			return nil, err
+		}
+		call.Headers = s.cfg.Redactor.Headers(call.Headers)
+		return ledger.Encode(call)
+	case schemas.KindPlan:
+		var plan schemas.PlanRequest
+		if err := json.Unmarshal(payload, &plan); err != nil {
+			return nil, err
+		}
+		s.hide(&plan)
+		return ledger.Encode(plan)
+	default:
+		var run schemas.Run
+		if err := json.Unmarshal(payload, &run); err != nil {
+			return nil, err
+		}
+		if run.Call != nil {
+			run.Call.Headers = s.cfg.Redactor.Headers(run.Call.Headers)
+		}
+		if run.Plan != nil {
+			s.hide(run.Plan)
+		}
+		return ledger.Encode(run)
+	}
+}
+
+// hide takes what carries credentials by its name out of a plan: headers, and members
+// that are ignored. What is to be sent to the target stays.
+func (s *Status) hide(plan *schemas.PlanRequest) {
+	plan.Snapshot = s.cfg.Redactor.Members(plan.Snapshot)
+	for i, d := range plan.Plan.Decisions {
+		plan.Plan.Decisions[i].TargetState = s.cfg.Redactor.Members(d.TargetState, "url", "params", "body")
+	}
 }

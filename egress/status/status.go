@@ -13,6 +13,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -28,11 +29,13 @@ type Durable interface {
 	Durable(ctx context.Context, stream string, seq uint64) error
 }
 
-// Config shapes the status of actions. Both fields are required.
+// Config shapes the status of actions. Layout and Result are required.
 type Config struct {
 	Layout schemas.Layout
 	// Result gives the form in which a kind shows its result document.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+	// Redactor knows the headers of a payload whose values are hidden.
+	Redactor *redact.Redactor
 }
 
 // Status serves the status of one action.

@@ -40,12 +40,9 @@ func Plan(plan schemas.PlanRequest, entries []string) error {
 		return nil
 	}
 	for _, d := range plan.Plan.Decisions {
-		// Read as the worker reads it.
-		var target struct {
-			AllowlistKey json.RawMessage `json:"allowlist_key"`
-		}
+		var target map[string]json.RawMessage // read as the worker reads it
 		name := ""
-		if json.Unmarshal(d.TargetState, &target) != nil || json.Unmarshal(target.AllowlistKey, &name) != nil {
+		if json.Unmarshal(d.TargetState, &target) != nil || json.Unmarshal(target["allowlist_key"], &name) != nil {
 			continue
 		}
 		if err := key(name, entries); err != nil {

@@ -24,8 +24,9 @@ func TestPlan(t *testing.T) {
 	for target, refused := range map[string]bool{
 		`{"allowlist_key":"a"}`:                              false,
 		`{"allowlist_key":"c"}`:                              true,
-		`{"ALLOWLIST_KEY":"c"}`:                              true,
-		`{"allowlist_key":"a","Allowlist_Key":"c"}`:          true,
+		`{"ALLOWLIST_KEY":"c"}`:                              false,
+		`{"allowlist_key":"a","Allowlist_Key":"c"}`:          false,
+		`{"allowlist_key":"c","Allowlist_Key":"a"}`:          true,
 		`{"allowlist_key":""}`:                               false,
 		`{"allowlist_key":7}`:                                false,
 		`{"allowlist_key":null}`:                             false,

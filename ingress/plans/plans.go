@@ -48,7 +48,8 @@ type decision struct {
 }
 
 // Translate reads a body that strict.Check has passed. Every refusal is a
-// *fault.Error with VALIDATION_ERROR and concerns the whole plan. Snapshot and
+// *fault.Error with VALIDATION_ERROR or INVALID_REQUEST and concerns the whole
+// plan. Unknown members of the plan and of a decision are left out. Snapshot and
 // target states keep their bytes. The plan's RequestID is the caller's, or "".
 func Translate(body []byte) (schemas.PlanRequest, error) {
 	var env envelope
@@ -80,7 +81,7 @@ func Translate(body []byte) (schemas.PlanRequest, error) {
 func proposed(v jsontext.Value) (schemas.ProposedPlan, error) {
 	const at = "/artifact:proposed.plan"
 	var p plan
-	if err := strict.At(at, v, &p); err != nil {
+	if err := strict.Open(at, v, &p); err != nil {
 		return schemas.ProposedPlan{}, err
 	}
 	out := schemas.ProposedPlan{Decisions: []schemas.PlanDecision{}}
@@ -113,7 +114,7 @@ func decide(at string, v jsontext.Value) (schemas.PlanDecision, error) {
 		return schemas.PlanDecision{}, refuse(badDecision)
 	}
 	var d decision
-	if err := strict.At(at, v, &d); err != nil {
+	if err := strict.Open(at, v, &d); err != nil {
 		return schemas.PlanDecision{}, err
 	}
 	ref, ok := strict.String(d.EffectRef)

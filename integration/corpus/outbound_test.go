@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/app/casefile"
 	"weir/internal/jsonschema"
-	"weir/internal/policy/casefile"
 	"weir/internal/weirtest/upstream"
 )
 

@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -133,6 +135,18 @@ func compileError(err error) error {
 	}
 }
 
+// repeated gives the pointer of the first member that stands twice in its object.
+func repeated(instance json.RawMessage) (at string, ok bool) {
+	err := jsontext.NewDecoder(bytes.NewReader(instance), jsontext.AllowInvalidUTF8(true)).SkipValue()
+	if !errors.Is(err, jsontext.ErrDuplicateName) {
+		return "", false
+	}
+	if where, known := errors.AsType[*jsontext.SyntacticError](err); known {
+		at = point(slices.Collect(where.JSONPointer.Tokens()))
+	}
+	return at, true
+}
+
 // Validate returns what is wrong with a document, in an order that depends on
 // the two alone, and nothing if it fits. A document that cannot be judged within
 // bounds does not fit. Each message begins with a JSON pointer; none holds a
@@ -141,6 +155,9 @@ func (s *Schema) Validate(instance json.RawMessage) (found []string) {
 	doc, err := js.UnmarshalJSON(bytes.NewReader(instance))
 	if err != nil {
 		return []string{"(root): is not valid JSON"}
+	}
+	if at, ok := repeated(instance); ok {
+		return []string{cut(at, maxMessage) + ": stands twice in its object; readers differ on which one counts"}
 	}
 	if err := inspectInstance(doc); err != nil {
 		return []string{"(root): " + err.Error()}

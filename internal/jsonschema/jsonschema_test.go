@@ -22,6 +22,8 @@ func TestValidate(t *testing.T) {
 		{"const", `{"properties":{"ok":{"const":true}}}`, `{"ok":"yes"}`, []string{"/ok: must be true"}},
 		{"const null", `{"const":null}`, `0`, []string{"(root): must be null"}},
 		{"const false", `{"const":false}`, `0`, []string{"(root): must be false"}},
+		{"a name twice", `{"properties":{"a":{"items":{"required":["ok"]}}}}`, `{"a":[{"ok":1},{"ok":1,"x/y":2,"x\u002fy":3}]}`, []string{"/a/1/x~1y: stands twice in its object; readers differ on which one counts"}},
+		{"a name twice, whatever the schema", `true`, `{"ok":1,"ok":1}`, []string{"/ok: stands twice in its object; readers differ on which one counts"}},
 		{"type", `{"type":"object"}`, `[]`, []string{"(root): must be object, is array"}},
 		{"types", `{"type":["integer","null"]}`, `1.5`, []string{"(root): must be null or integer, is number"}},
 		{"integer by value", `{"type":"integer"}`, `1.0`, nil},

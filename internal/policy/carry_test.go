@@ -15,7 +15,7 @@ import (
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "up", URLPrefix: "https://up.example/", Redirects: 1, Headers: map[string]string{"X-Own": "o"},
+		Name: "up", URLPrefix: "https://up.example/", Redirects: 1, Headers: map[string]string{"X-Own": "${secret:O}"},
 	}}})
 	require.NoError(t, err)
 	first, ok := p.Decide(policy.Request{Method: "GET", URL: "https://up.example/a"}).Permit()

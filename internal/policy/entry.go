@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -39,7 +40,10 @@ type entry struct {
 	owned     []string // the names of headers, folded
 	params    []string // the names of query, folded
 	members   []string // the names of body
-	limits    Limits
+	// credential: callers send none of their own. It holds for what adds one, and for
+	// agents and models.
+	credential bool
+	limits     Limits
 }
 
 // fits reports what keeps a question from matching the entry, in the order of
@@ -109,7 +113,19 @@ func compileEntry(in Entry) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.credential = e.agent || slices.ContainsFunc([]map[string]string{e.headers, e.query, e.body}, credentials)
 	return e, nil
+}
+
+// credentials reports whether what is added has a secret in it, or a name that says
+// that its value gives access.
+func credentials(added map[string]string) bool {
+	for name, value := range added {
+		if strings.Contains(value, "${secret:") || redact.Credential(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func checkName(name string, agent bool) error {

@@ -60,6 +60,7 @@ const (
 	flawHeaderIdempotency
 	flawHeaderOwned
 	flawHeaderPart
+	flawHeaderRedacted
 	flawIdempotencyKey
 	flawBodySize
 	flawBodyDepth
@@ -207,6 +208,8 @@ func (f flaw) describeRequest() (Check, string) {
 		return CheckHeader, "the entry sets this header itself; leave it out"
 	case flawHeaderPart:
 		return CheckHeader, "an entry that adds something to its calls gives whole answers only; leave out Range and If-Range"
+	case flawHeaderRedacted:
+		return CheckHeader, "a header's value is REDACTED, which stands in the place of one that is not shown; send the value itself"
 	case flawIdempotencyKey:
 		return CheckHeader, "the idempotency key cannot be sent as a header; use 1 to 255 printable ASCII characters"
 	case flawBodySize:

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -38,6 +39,9 @@ func checkHeaders(e *entry, headers []schemas.Header) flaw {
 		if f := checkHeader(e, h); f != flawNone {
 			return f
 		}
+		if h.Value == redact.Mark {
+			return flawHeaderRedacted
+		}
 		for _, earlier := range headers[:i] {
 			if len(earlier.Name) == len(h.Name) && strings.EqualFold(earlier.Name, h.Name) { // tokens: ASCII
 				return flawHeaderRepeated
@@ -65,7 +69,9 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	case headerRouting:
 		return flawHeaderRouting
 	case headerCredential:
-		return flawHeaderCredential
+		if e.credential || !OwnCredential(h.Name) {
+			return flawHeaderCredential
+		}
 	case headerMetadata:
 		return flawHeaderMetadata
 	case headerIdempotency:
@@ -84,6 +90,14 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 		return flawHeaderTemplate
 	}
 	return flawNone
+}
+
+// OwnCredential reports whether a header is one in which callers send credentials of
+// their own. An entry that adds a credential refuses them. What is sent with one is
+// never sent to another origin than that of the URL it was given for, and its value
+// is hidden wherever the call is shown.
+func OwnCredential(name string) bool {
+	return equalLower(name, "authorization") || equalLower(name, "x-api-key") || equalLower(name, "cookie")
 }
 
 // classify knows the names that frame, route, authenticate or are hop-by-hop.
@@ -215,33 +229,4 @@ func checkKey(key string) flaw {
 		return flawIdempotencyKey
 	}
 	return flawNone
-}
-
-// DeclareKey settles which of two idempotency keys is the call's: the one that
-// is declared in a field, or the caller's own Idempotency-Key header. Where a
-// key is declared, the header wins: its value becomes the declared key, and it
-// leaves the headers. Where none is declared, the header stays, and Decide
-// refuses it: a key that nobody declared says nothing about what may be
-// repeated. The slice given is not changed.
-func DeclareKey(headers []schemas.Header, declared string) (rest []schemas.Header, key string) {
-	if declared == "" {
-		return headers, ""
-	}
-	key = declared
-	for i, h := range headers {
-		if !equalLower(h.Name, "idempotency-key") {
-			if rest != nil {
-				rest = append(rest, h)
-			}
-			continue
-		}
-		if rest == nil {
-			rest = append(make([]schemas.Header, 0, len(headers)), headers[:i]...)
-		}
-		key = h.Value
-	}
-	if rest == nil {
-		return headers, key
-	}
-	return rest, key
 }

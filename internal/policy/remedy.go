@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -217,7 +218,7 @@ func (m *remedy) header(f flaw) string {
 		return "leave out the header " + name + " and set idempotency_key"
 	case f == flawHeaderRepeated:
 		return "send the header " + name + " once"
-	case f == flawHeaderValue, f == flawHeaderLength, f == flawHeaderTemplate:
+	case f == flawHeaderValue, f == flawHeaderLength, f == flawHeaderTemplate, f == flawHeaderRedacted:
 		return "change the value of the header " + name + ": " + advice(f)
 	}
 	return "leave out the header " + name
@@ -228,7 +229,7 @@ func (m *remedy) header(f flaw) string {
 func (m *remedy) faultyHeader() string {
 	for i, h := range m.r.Headers {
 		repeated := slices.ContainsFunc(m.r.Headers[:i], func(o schemas.Header) bool { return strings.EqualFold(o.Name, h.Name) })
-		if (repeated || checkHeader(m.entry, h) != flawNone) && headerToken(h.Name) {
+		if (repeated || h.Value == redact.Mark || checkHeader(m.entry, h) != flawNone) && headerToken(h.Name) {
 			return h.Name
 		}
 	}

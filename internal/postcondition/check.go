@@ -2,7 +2,9 @@ package postcondition
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"weir/schemas"
@@ -41,16 +43,19 @@ func (a *answer) text() string {
 	return *a.page
 }
 
-// statusEquals is http_status.
-type statusEquals struct{ want int }
+// statusEquals is http_status. Any integer can be wanted, also one that is no status.
+type statusEquals struct{ want json.Number }
 
 func (s statusEquals) check(a *answer) result {
-	if a.Status == s.want {
-		return held(typeStatus, map[string]int{"status": a.Status})
+	got := json.Number(strconv.Itoa(a.Status))
+	if sameNumber(got.String(), s.want.String()) {
+		return held(typeStatus, status(got))
 	}
-	message := fmt.Sprintf("expected status %d, observed %d", s.want, a.Status)
-	return missed(typeStatus, codeStatus, message, number(s.want), number(a.Status))
+	message := fmt.Sprintf("expected status %s, observed %s", short(s.want.String()), got)
+	return missed(typeStatus, codeStatus, message, status(s.want)).observed(status(got))
 }
+
+func status(n json.Number) map[string]any { return map[string]any{"status": n} }
 
 // pathEquals is json_path.
 type pathEquals struct {
@@ -62,16 +67,16 @@ type pathEquals struct {
 func (p pathEquals) check(a *answer) result {
 	doc, err := a.json()
 	if err != nil {
-		return missed(typePath, codeMissing, "the body is not JSON, so that "+p.path+" leads nowhere", p.want, nil)
+		return missed(kindPath, codeMissing, "the body is not JSON, so that "+p.path+" leads nowhere", p.want)
 	}
 	got, ok := walk(doc, p.steps)
 	switch {
 	case !ok:
-		return missed(typePath, codeMissing, p.path+" leads nowhere", p.want, nil)
+		return missed(kindPath, codeMissing, p.path+" leads nowhere", p.want)
 	case !equal(got, p.want):
-		return missed(typePath, codePredicate, "the value at "+p.path+" is not the expected one", p.want, got)
+		return missed(kindPath, codePredicate, "the value at "+p.path+" is not the expected one", p.want).observed(got)
 	default:
-		return held(typePath, map[string]any{"path": p.path, "value": redact(got)})
+		return held(kindPath, map[string]any{"path": p.path, "value": redact(got)})
 	}
 }
 
@@ -99,8 +104,8 @@ func (d domContains) check(a *answer) result {
 	case found:
 		return held(typeDOM, detail)
 	case elements == 0 && d.selector != nil:
-		return missed(typeDOM, codeText, "no element fits the selector", d.text, nil)
+		return missed(typeDOM, codeText, "no element fits the selector", d.text)
 	default:
-		return missed(typeDOM, codeText, "the text is not in the body", d.text, redacted)
+		return missed(typeDOM, codeText, "the text is not in the body", d.text).observed(redacted)
 	}
 }

@@ -2,6 +2,8 @@ package postcondition
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"weir/schemas"
 )
@@ -53,11 +55,14 @@ func parseStatus(m members) (assertion, *Error) {
 	if !ok {
 		return nil, invalid("http_status must have a number in equals")
 	}
-	status, ok := n.small()
-	if !ok || status < 100 || status > 999 {
-		return nil, invalid("equals of http_status must be a status code, 100 to 999")
+	if n.exponent < 0 {
+		return nil, invalid("equals of http_status must be an integer")
 	}
-	return statusEquals{want: status}, nil
+	want := strings.TrimSpace(string(m.Equals))
+	if status, ok := n.small(); ok {
+		want = strconv.Itoa(status)
+	}
+	return statusEquals{want: json.Number(want)}, nil
 }
 
 func parsePathEquals(m members) (assertion, *Error) {

@@ -53,7 +53,7 @@ func dotted(rest string) (step, string, error) {
 	switch {
 	case name == "":
 		return step{}, "", errors.New("must have a name after '.'")
-	case strings.ContainsAny(name, "*?()'\"@,:$] \t\r\n"):
+	case strings.ContainsAny(name, "*?()'\"@,:$]\t\r\n"):
 		return step{}, "", errors.New("must put a name with special characters in quotes: ['name']; wildcards and filters are not supported")
 	}
 	return step{name: name, index: -1}, rest[end:], nil

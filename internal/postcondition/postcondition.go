@@ -19,17 +19,20 @@ const (
 	maxContains   = 16
 )
 
-// The types of assertion, and their kinds in a report.
+// The types of assertion. Their kinds in a report are the same, but for kindPath.
 const (
 	typeStatus = "http_status"
 	typePath   = "json_path"
 	typeDOM    = "dom_contains"
+
+	kindPath = "json_path_equals"
 )
 
 // Error says why a postcondition cannot be used.
 type Error struct {
 	// Variant is schemas.VariantInvalidPostcondition, or
-	// schemas.VariantUnsupportedPostcondition for one of a type nobody knows.
+	// schemas.VariantUnsupportedPostcondition for one of an unknown type, or an object
+	// with neither a type nor assertions.
 	Variant string
 	Message string // a sentence for the caller
 }
@@ -72,7 +75,10 @@ func parseObject(raw json.RawMessage) (*Postcondition, error) {
 		return nil, invalid("is not valid JSON")
 	}
 	list, ok := members["assertions"]
-	if !ok {
+	switch {
+	case !ok && members["type"] == nil:
+		return nil, &Error{Variant: schemas.VariantUnsupportedPostcondition, Message: "must have a type, or a list of assertions"}
+	case !ok:
 		a, err := parseAssertion(raw)
 		if err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ type document struct {
 }
 
 // result is one line of a report. A line that failed has a code, a message,
-// what was expected and what was observed, null included.
+// what was expected and, where there was something, what was observed.
 type result struct {
 	Kind     string          `json:"kind"`
 	Status   string          `json:"status"`
@@ -42,11 +42,13 @@ func held(kind string, detail any) result {
 	return result{Kind: kind, Status: statusPassed, Detail: detail}
 }
 
-func missed(kind, code, message string, expected, observed any) result {
-	return result{
-		Kind: kind, Status: statusFailed, Code: code, Message: message,
-		Expected: encode(redact(expected)), Observed: encode(redact(observed)),
-	}
+func missed(kind, code, message string, expected any) result {
+	return result{Kind: kind, Status: statusFailed, Code: code, Message: message, Expected: encode(redact(expected))}
+}
+
+func (r result) observed(v any) result {
+	r.Observed = encode(redact(v))
+	return r
 }
 
 const redacted = "[REDACTED]"

@@ -57,8 +57,6 @@ func equal(a, b any) bool {
 	}
 }
 
-func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
-
 // decimal is a number in its one normal form: digits without zeros at either
 // end, times a power of ten. It compares exactly, at no cost for 1e999999.
 type decimal struct {

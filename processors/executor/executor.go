@@ -5,6 +5,7 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"weir/internal/fault"
 	"weir/internal/jsonschema"
@@ -80,11 +81,24 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 			return settle.Verdict{}, err
 		}
 	}
-	answer, err := e.answers.Answer(ctx, r.Last)
+	answer, err := e.answers.Answer(ctx, judged(r))
 	if err != nil {
 		return settle.Verdict{}, err
 	}
 	return e.judge(c, r, answer), nil
+}
+
+// judged is the try whose answer goes with the result: the last one, or, where retries are
+// exhausted, the last that was answered.
+func judged(r call.Result) *ledger.Try {
+	if r.Exhausted {
+		for i, t := range slices.Backward(r.Tries) {
+			if t.Result.Answer != nil {
+				return &r.Tries[i]
+			}
+		}
+	}
+	return r.Last
 }
 
 // Evidence is the records of all attempts.

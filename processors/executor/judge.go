@@ -54,8 +54,44 @@ func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Verdic
 		}
 	}
 	return verdict(outcome, d.Code, schemas.HTTPResult{
-		Variant: schemas.VariantDisallowedHost, Message: "disallowed host '" + host(c) + "'", Decision: &d, History: history(r.Tries),
+		Variant: schemas.VariantDisallowedHost, Message: refusal(c, d), Decision: &d, History: history(r.Tries),
 	})
+}
+
+// refusal names what policy refuses, and why where that is not the host. The protocol has
+// one variant for all of it.
+func refusal(c schemas.HTTPCall, d schemas.Decision) string {
+	what := "request"
+	switch d.Code {
+	case schemas.DenyHost, schemas.DenyAddress:
+		return "disallowed host '" + host(c) + "'"
+	case schemas.DenyKeyUnknown:
+		what = "allowlist key"
+	case schemas.DenyURLInvalid:
+		what = "url"
+	case schemas.DenyScheme:
+		what = "scheme"
+	case schemas.DenyUserinfo:
+		what = "user in the url"
+	case schemas.DenyPort:
+		what = "port"
+	case schemas.DenyMethod:
+		what = "method '" + c.Method + "'"
+	case schemas.DenyPath:
+		what = "path"
+	case schemas.DenyHeader:
+		what = "header"
+	case schemas.DenyBody:
+		what = "body"
+	case schemas.DenySchema:
+		what = "response schema"
+	case schemas.DenyRedirect:
+		what = "redirect"
+	}
+	if d.Reason == "" {
+		return "disallowed " + what
+	}
+	return "disallowed " + what + ": " + d.Reason
 }
 
 func exhausted(r call.Result, answer *schemas.Answer) settle.Verdict {

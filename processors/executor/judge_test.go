@@ -56,10 +56,17 @@ func TestJudge(t *testing.T) {
 		"the schema holds":     {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":true}`), outcome: schemas.OutcomeSucceeded},
 		"the schema does not":  {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":1}`), outcome: schemas.OutcomeFailed, code: schemas.ResponseSchemaInvalid, variant: "SchemaValidationFailed"},
 		"not JSON at all":      {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: &schemas.Answer{Status: 200, Body: []byte(`"{bad"`), Hash: "h"}, outcome: schemas.OutcomeFailed, code: schemas.ResponseNotJSON, variant: "SchemaValidationFailed", message: "the response body is not JSON"},
+		"a name twice":         {call: schemas.HTTPCall{ResponseSchema: schema}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":1,"ok":true}`), outcome: schemas.OutcomeFailed, code: schemas.ResponseSchemaInvalid, variant: "SchemaValidationFailed", message: "/ok: stands twice in its object; readers differ on which one counts"},
+		"a name twice, freely": {result: result(call.Result{Answered: true}, ok), answer: answer(200, `{"ok":1,"ok":true}`), outcome: schemas.OutcomeSucceeded},
 		"postcondition holds":  {call: schemas.HTTPCall{Postcondition: []byte(`{"type":"http_status","equals":200}`)}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{}`), outcome: schemas.OutcomeSucceeded},
 		"postcondition fails":  {call: schemas.HTTPCall{Postcondition: []byte(`{"type":"http_status","equals":201}`)}, result: result(call.Result{Answered: true}, ok), answer: answer(200, `{}`), outcome: schemas.OutcomeFailed, code: schemas.PostconditionFailed, variant: "PostconditionFailed"},
 		"denied":               {call: schemas.HTTPCall{URL: "http://u@H.Example:8080/x"}, result: call.Result{Denied: true, Decision: denial}, outcome: schemas.OutcomeDenied, code: schemas.DenyHost, variant: "DisallowedHost", message: "disallowed host 'h.example'"},
 		"denied after a send":  {call: schemas.HTTPCall{URL: "http://[::1]:1/"}, result: result(call.Result{Denied: true, Decision: denial}, schemas.Attempted{Status: 503, Sent: true}), outcome: schemas.OutcomeFailed, code: schemas.DenyHost, variant: "DisallowedHost", message: "disallowed host '::1'"},
+		"a refused method":     {call: schemas.HTTPCall{URL: "http://h/", Method: "PUT"}, result: call.Result{Denied: true, Decision: schemas.Decision{Code: schemas.DenyMethod, Reason: "because"}}, outcome: schemas.OutcomeDenied, code: schemas.DenyMethod, variant: "DisallowedHost", message: "disallowed method 'PUT': because"},
+		"a refused header":     {result: call.Result{Denied: true, Decision: schemas.Decision{Code: schemas.DenyHeader, Reason: "because"}}, outcome: schemas.OutcomeDenied, code: schemas.DenyHeader, variant: "DisallowedHost", message: "disallowed header: because"},
+		"a refused key":        {result: call.Result{Denied: true, Decision: schemas.Decision{Code: schemas.DenyKeyUnknown, Reason: "because"}}, outcome: schemas.OutcomeDenied, code: schemas.DenyKeyUnknown, variant: "DisallowedHost", message: "disallowed allowlist key: because"},
+		"a refused body":       {result: call.Result{Denied: true, Decision: schemas.Decision{Code: schemas.DenyBody}}, outcome: schemas.OutcomeDenied, code: schemas.DenyBody, variant: "DisallowedHost", message: "disallowed body"},
+		"a rule's refusal":     {result: call.Result{Denied: true, Decision: schemas.Decision{Code: schemas.DenyRule, Reason: "because"}}, outcome: schemas.OutcomeDenied, code: schemas.DenyRule, variant: "DisallowedHost", message: "disallowed request: because"},
 		"a refused address":    {call: schemas.HTTPCall{URL: "http://h/"}, result: result(call.Result{Failed: true}, schemas.Attempted{Code: schemas.DenyAddress}), outcome: schemas.OutcomeDenied, code: schemas.DenyAddress, variant: "DisallowedHost", message: "disallowed host 'h'"},
 		"a refused hop":        {result: result(call.Result{Failed: true}, schemas.Attempted{Status: 302, Sent: true}, schemas.Attempted{Code: schemas.DenyRedirect, Status: 302}), answer: answer(302, `{}`), outcome: schemas.OutcomeFailed, code: schemas.DenyRedirect, variant: "HttpFailure"},
 		"the budget is spent":  {result: result(call.Result{Answered: true, Exhausted: true}, schemas.Attempted{Status: 503}, schemas.Attempted{Code: schemas.UpstreamTimeout}, schemas.Attempted{Status: 503}), answer: answer(503, `{}`), outcome: schemas.OutcomeFailed, code: schemas.RetriesExhausted, variant: "RetriesExhausted", message: "retry attempts exhausted after 3 attempts; last error: http request returned status 503"},
@@ -87,6 +94,26 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheLastAnswerIsKept: retries may end with an attempt that none came of.
+func TestTheLastAnswerIsKept(t *testing.T) {
+	t.Parallel()
+	one, two := answer(503, `1`), answer(500, `2`)
+	busy, broke, lost := schemas.Attempted{Status: 503, Answer: one}, schemas.Attempted{Status: 500, Answer: two}, schemas.Attempted{Code: schemas.UpstreamTimeout}
+	for _, tt := range []struct {
+		result call.Result
+		want   *schemas.Answer
+	}{
+		{result(call.Result{Answered: true, Exhausted: true}, lost, busy, broke), two},
+		{result(call.Result{Failed: true, Exhausted: true}, busy, broke, lost), two},
+		{result(call.Result{Failed: true, Exhausted: true}, busy, lost, lost), one},
+		{result(call.Result{Failed: true, Exhausted: true}, lost), nil},
+		{result(call.Result{Failed: true}, busy, lost), nil},
+	} {
+		require.Same(t, tt.want, judged(tt.result).Result.Answer)
+	}
+	require.Nil(t, judged(call.Result{Denied: true}))
 }
 
 func TestHistoryCountsHopsOnce(t *testing.T) {

@@ -54,7 +54,7 @@ func (g *Guard) Check(call schemas.HTTPCall, s Scope) (Pass, schemas.Decision) {
 		return Pass{}, d.Decision
 	}
 	p := pass(current, permit, d.Decision, shaped, s)
-	p.shaping = sh
+	p.shaping, p.added.own = sh, own(call.Headers)
 	return p, d.Decision
 }
 
@@ -62,7 +62,7 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 	return Pass{
 		under: under, permit: permit, decision: d, call: call, scope: s,
 		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
-		added: added{permit.Headers(), permit.Query(), permit.Body()}, valid: true,
+		added: added{headers: permit.Headers(), query: permit.Query(), body: permit.Body()}, valid: true,
 	}
 }
 
@@ -89,13 +89,13 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 		return p, d.Decision
 	}
 	fresh := pass(current, permit, d.Decision, p.call, p.scope)
-	fresh.shaping = p.shaping
+	fresh.shaping, fresh.added.own = p.shaping, p.added.own
 	return fresh, d.Decision
 }
 
 // Hop asks about following a redirect that answered p's call, by the policy in
 // force now. The hop carries the call's own headers but no body and no
-// credentials of the entry's. What policy lets be followed goes by the traffic
+// credentials of the entry's, and the caller's only where it stays at the origin. What policy lets be followed goes by the traffic
 // rules as a call of its own, and where they lead it policy must follow as well.
 func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Decision) {
 	fresh, d := g.Renew(p)
@@ -105,7 +105,9 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	next := fresh.permit.Hop(location, status, hop)
 	permit, ok := next.Permit()
 	call := p.unshaped()
+	given := call.URL
 	call.URL, call.Body, call.TextBody = permit.URL(), nil, false
+	call = bound(call, given)
 	sh, err := g.shape(call, p.scope)
 	if err != nil {
 		return Pass{}, unreadable(fresh.under)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/policy"
+	"weir/internal/weirtest/rulebook"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -136,6 +137,49 @@ func TestHopIsDecidedByThePolicyInForce(t *testing.T) {
 	r.set(t)
 	_, d = g.Hop(p, "/b", 302, 1)
 	assert.False(t, d.Allowed)
+}
+
+// TestOwnCredentialsStayAtTheirOrigin: neither a redirect of the target's nor one of the
+// rules' takes them elsewhere, and what is elsewhere is scrubbed of them all the same.
+func TestOwnCredentialsStayAtTheirOrigin(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, policy.Entry{Name: "any", URLPrefix: policy.AnyHost, Redirects: 3})
+	b.Put(t, rulebook.Redirect("r", "https://ruled.example/*", "https://to.example/$1"), rulebook.Redirect("s", "https://same.example/old/*", "https://same.example/$1"))
+	own := []schemas.Header{{Name: "Authorization", Value: "Bearer t"}, {Name: "cookie", Value: "a=b"}, {Name: "X-Api-Key", Value: "k"}}
+	ask := func(url string) guard.Pass {
+		p, d := g.Check(schemas.HTTPCall{Method: "GET", URL: url, Headers: append([]schemas.Header{{Name: "Accept", Value: "*/*"}}, own...)}, guard.Scope{Tenant: "t"})
+		require.True(t, p.Valid(), "%+v", d)
+		return p
+	}
+	hop := func(url, location string) guard.Pass {
+		p, d := g.Hop(ask(url), location, 302, 1)
+		require.True(t, p.Valid(), "%+v", d)
+		return p
+	}
+	for name, tt := range map[string]struct {
+		pass guard.Pass
+		kept bool
+	}{
+		"the call":                          {ask("https://up.example/a"), true},
+		"a hop at the origin":               {hop("https://up.example/a", "https://UP.example:443/b"), true},
+		"a relative hop":                    {hop("https://up.example/a", "b"), true},
+		"a hop to another host":             {hop("https://up.example/a", "https://other.example/"), false},
+		"a hop to a host below":             {hop("https://up.example/a", "https://a.up.example/"), false},
+		"a hop to another scheme":           {hop("https://up.example/a", "http://up.example/"), false},
+		"a hop to another port":             {hop("https://up.example/a", "https://up.example:80/"), false},
+		"a rule that leads elsewhere":       {ask("https://ruled.example/a"), false},
+		"a hop behind it":                   {hop("https://ruled.example/a", "/b"), false},
+		"a hop that a rule leads elsewhere": {hop("https://up.example/a", "https://ruled.example/a"), false},
+		"a rule that stays":                 {ask("https://same.example/old/a"), true},
+		"a hop behind that":                 {hop("https://same.example/old/a", "/b"), true},
+	} {
+		want := 1
+		if tt.kept {
+			want = 4
+		}
+		assert.Len(t, tt.pass.Call().Headers, want, name)
+		assert.Equal(t, own, tt.pass.Credentials(), name)
+	}
 }
 
 // TestSettleWaitsForWhatWasLetPass: after Settle no call begins any more that was

@@ -24,8 +24,12 @@ type Pass struct {
 	valid bool
 }
 
-// added is what an entry adds to a call, with its placeholders.
-type added struct{ headers, query, body map[string]string }
+// added is what an entry adds to a call, with its placeholders, and what else of a call
+// is secret: the caller's own credentials, whether they are sent or not.
+type added struct {
+	headers, query, body map[string]string
+	own                  []schemas.Header
+}
 
 // asked is what of a call the rules may have changed, as it was before.
 type asked struct {
@@ -106,7 +110,7 @@ func (p Pass) RuleTypes() []string {
 		{schemas.RuleMock, p.Mocked()},
 		{schemas.RuleDelay, p.effect.Delay > 0},
 		{schemas.RuleRedirect, p.effect.Redirect != ""},
-		{schemas.RuleHeaders, len(p.effect.Response) > 0 || !slices.Equal(p.call.Headers, p.asked.headers)},
+		{schemas.RuleHeaders, len(p.effect.Response) > 0 || !slices.Equal(p.effect.Headers, p.asked.headers)},
 	} {
 		if t.has {
 			types = append(types, t.name)
@@ -135,6 +139,10 @@ func (p Pass) Query() map[string]string { return p.added.query }
 // Body are the members that the entry adds to a JSON object in the body, on the
 // same terms as Headers.
 func (p Pass) Body() map[string]string { return p.added.body }
+
+// Credentials are the headers in which the caller sends credentials of its own. A call
+// that is led to another origin sends none of them, and has them all the same.
+func (p Pass) Credentials() []schemas.Header { return p.added.own }
 
 // Class is what may be done if the call's result is lost.
 func (p Pass) Class() schemas.Class { return p.class }

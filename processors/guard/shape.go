@@ -57,11 +57,39 @@ func applied(e traffic.Effect, call schemas.HTTPCall) schemas.HTTPCall {
 	if len(e.Rules) == 0 {
 		return call
 	}
+	given := call.URL
+	call.Headers = e.Headers
 	if e.URL != "" {
 		call.URL = e.URL
+		call = bound(call, given)
 	}
-	call.Headers = e.Headers
 	return call
+}
+
+// bound is a call without the caller's own credentials where it leads to another
+// origin than that of the URL which they were given for.
+func bound(call schemas.HTTPCall, given string) schemas.HTTPCall {
+	if len(own(call.Headers)) == 0 {
+		return call
+	}
+	from, known := policy.Split(given, true)
+	to, ok := policy.Split(call.URL, true)
+	if known && ok && from.Scheme == to.Scheme && from.Authority() == to.Authority() {
+		return call
+	}
+	call.Headers = slices.DeleteFunc(slices.Clone(call.Headers), func(h schemas.Header) bool { return policy.OwnCredential(h.Name) })
+	return call
+}
+
+// own are the headers in which a caller sends credentials.
+func own(headers []schemas.Header) []schemas.Header {
+	var list []schemas.Header
+	for _, h := range headers {
+		if policy.OwnCredential(h.Name) {
+			list = append(list, h)
+		}
+	}
+	return list
 }
 
 // Reshaped reports whether the rules now make something else of p's call than they

@@ -12,9 +12,9 @@ import (
 )
 
 // canonical JSON is written by hand: the members of every object in the order of
-// their names, no white space between tokens, texts with CRLF as LF and without
-// white space at their ends, and nothing escaped that JSON does not ask to be.
-// Names are left as they are.
+// their names, no white space between tokens, texts with each line end (CRLF, CR)
+// as LF and without white space at their ends, and nothing escaped that JSON does
+// not ask to be. Names are left as they are.
 
 // executionHash is the hex SHA-256 of the canonical JSON of artifact_refs,
 // policy_decisions and status.
@@ -72,7 +72,7 @@ func canonical(b *strings.Builder, v any) {
 		}
 		b.WriteByte(']')
 	case string:
-		canonicalString(b, strings.TrimFunc(strings.ReplaceAll(v, "\r\n", "\n"), space))
+		canonicalString(b, strings.TrimFunc(lineEnds.Replace(v), space))
 	case bool:
 		if v {
 			b.WriteString("true")
@@ -81,6 +81,8 @@ func canonical(b *strings.Builder, v any) {
 		}
 	}
 }
+
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // space is Python's white space: Go's, and the four separators of ASCII.
 func space(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }

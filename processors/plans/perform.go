@@ -106,7 +106,7 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	c, view, err := Translate(d.TargetState)
 	if err != nil {
 		step.Message = err.Error()
-		refused := schemas.Decision{Code: refusal(err), Reason: step.Message}
+		refused := schemas.Decision{Code: Refusal(err), Reason: step.Message}
 		end.count(refused.Code, false)
 		return step, p.deny(ctx, st, i, c, view, refused)
 	}
@@ -137,8 +137,8 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	return step, nil
 }
 
-// refusal is the code of a target state that is refused for its form.
-func refusal(err error) schemas.Code {
+// Refusal is the code of a target state that Translate refuses.
+func Refusal(err error) schemas.Code {
 	if err == errNoKey { //nolint:errorlint // Translate returns it as it is
 		return schemas.DenyKeyUnknown
 	}

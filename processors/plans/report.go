@@ -84,11 +84,9 @@ func summary(failed, all int) string {
 
 // snapshotID is the snapshot's own id as it came, or null.
 func snapshotID(snapshot json.RawMessage) json.RawMessage {
-	var s struct {
-		ID json.RawMessage `json:"snapshot_id"`
-	}
-	if err := json.Unmarshal(snapshot, &s); err != nil || s.ID == nil {
+	var members map[string]json.RawMessage // a struct would take other spellings of the name
+	if err := json.Unmarshal(snapshot, &members); err != nil || members["snapshot_id"] == nil {
 		return json.RawMessage("null")
 	}
-	return s.ID
+	return members["snapshot_id"]
 }

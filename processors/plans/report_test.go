@@ -108,7 +108,7 @@ func TestSnapshotIDIsKeptAsItCame(t *testing.T) {
 	t.Parallel()
 	for snapshot, want := range map[string]string{
 		`{"snapshot_id":"s"}`: `"s"`, `{"snapshot_id":12345678901234567890}`: `12345678901234567890`,
-		`{"snapshot_id":null}`: `null`, `{}`: `null`, ``: `null`,
+		`{"snapshot_id":null}`: `null`, `{}`: `null`, ``: `null`, `{"Snapshot_ID":"s"}`: `null`,
 	} {
 		r, _ := report(t, nil, snapshot)
 		require.Equal(t, want, string(r.Report.Artifacts[schemas.ConnectorAgent].SnapshotID), snapshot)
@@ -133,6 +133,9 @@ func TestExecutionHash(t *testing.T) {
 	same := odd
 	same.Snippet = "<é>\nline\u2028\x01\x7f\"\\\t\b"
 	again, _ := report(t, nil, `{}`, same, bad)
+	require.Equal(t, r.Report.ExecutionHash, again.Report.ExecutionHash)
+	same.Snippet = "<é>\rline\u2028\x01\x7f\"\\\t\b\r"
+	again, _ = report(t, nil, `{}`, same, bad)
 	require.Equal(t, r.Report.ExecutionHash, again.Report.ExecutionHash)
 	same.Snippet += "x"
 	again, _ = report(t, nil, `{}`, same, bad)

@@ -37,52 +37,40 @@ var (
 // maxNesting is how deep a target state may be nested.
 const maxNesting = 100
 
-// state is a target state as it came. Members that are not named here are
-// passed over.
-type state struct {
-	Method         json.RawMessage `json:"method"`
-	URL            json.RawMessage `json:"url"`
-	Headers        json.RawMessage `json:"headers"`
-	Params         json.RawMessage `json:"params"`
-	Body           json.RawMessage `json:"body"`
-	AllowlistKey   json.RawMessage `json:"allowlist_key"`
-	IdempotencyKey json.RawMessage `json:"idempotency_key"`
-}
-
 // Translate turns a decision's target state into the call it describes. It
 // checks the form alone, in the order url, headers, params, allowlist key; policy
-// judges the rest. The error's text is the message for the report. A body without
+// judges the rest. Unknown members are ignored. The error's text is the message for the report. A body without
 // a Content-Type header is left for the adapter to name.
 func Translate(raw json.RawMessage) (schemas.HTTPCall, View, error) {
-	var st state
+	var st map[string]json.RawMessage // a struct would take other spellings of a name
 	if !call.Shallow(raw, maxNesting) || json.Unmarshal(raw, &st) != nil {
 		return schemas.HTTPCall{}, View{}, Failure("the target_state cannot be read")
 	}
-	asked, ok := str(st.URL)
+	asked, ok := str(st["url"])
 	if !ok {
 		return schemas.HTTPCall{}, View{}, errNoURL
 	}
-	headers, err := mapping(st.Headers, errHeaders)
+	headers, err := mapping(st["headers"], errHeaders)
 	if err != nil {
 		return schemas.HTTPCall{}, View{}, err
 	}
-	params, err := mapping(st.Params, errParams)
+	params, err := mapping(st["params"], errParams)
 	if err != nil {
 		return schemas.HTTPCall{}, View{}, err
 	}
-	key, _ := str(st.AllowlistKey)
+	key, _ := str(st["allowlist_key"])
 	if key == "" {
 		return schemas.HTTPCall{}, View{}, errNoKey
 	}
-	call := schemas.HTTPCall{Method: method(st.Method), AllowlistKey: key}
+	call := schemas.HTTPCall{Method: method(st["method"]), AllowlistKey: key}
 	if call.Headers, err = fields(headers); err != nil {
 		return schemas.HTTPCall{}, View{}, err
 	}
-	call.Body, call.TextBody = body(st.Body)
+	call.Body, call.TextBody = body(st["body"])
 	view := View{Method: call.Method, URL: finalURL(asked, params), asked: asked, key: key}
 	view.Fingerprint = Fingerprint(call.Method, view.URL)
-	if !falsy(st.IdempotencyKey) {
-		view.IdempotencyKey = text(st.IdempotencyKey)
+	if !falsy(st["idempotency_key"]) {
+		view.IdempotencyKey = text(st["idempotency_key"])
 	}
 	call.URL = sendable(view.URL)
 	idempotency(&call, view.IdempotencyKey)

@@ -28,6 +28,7 @@ func TestTranslateRefuses(t *testing.T) {
 	)
 	tests := []struct{ target, want string }{
 		{`{}`, noURL},
+		{`{"URL":"http://h","allowlist_key":"k"}`, noURL},
 		{`{"url":null}`, noURL},
 		{`{"url":5,"headers":[1]}`, noURL},
 		{`{"url":"http://h","headers":[1],"params":[1]}`, headers},

@@ -37,7 +37,8 @@ type Additions struct {
 	span                 string // of the call, as its target may be told of it
 }
 
-// Scrubber takes what was added, where it is secret, out of an answer.
+// Scrubber takes what was added, where it is secret, and the caller's own credentials
+// out of an answer.
 func (a *Additions) Scrubber() *redact.Scrubber {
 	if len(a.secret) == 0 {
 		return nil
@@ -55,7 +56,7 @@ var errUnfit = errors.New("a value cannot be sent where its entry puts it")
 //
 // A header that tells of the call's span gets that of ctx.
 func Read(ctx context.Context, s Secrets, p guard.Pass) (Additions, error) {
-	a := Additions{span: traceparent.From(ctx)}
+	a := Additions{span: traceparent.From(ctx), secret: own(p.Credentials())}
 	var err error
 	if a.Headers, err = a.fill(s, p.Headers(), headerText); err != nil {
 		return Additions{}, err
@@ -70,6 +71,30 @@ func Read(ctx context.Context, s Secrets, p guard.Pass) (Additions, error) {
 		return Additions{secret: a.secret}, nil
 	}
 	return a, nil
+}
+
+// minCookie is the shortest value of one cookie that is taken out by itself. Shorter ones
+// are words that answers have for other reasons.
+const minCookie = 16
+
+// own are the secrets in headers of the caller's: each value, what follows the scheme of an
+// authorization, and the values of cookies.
+func own(headers []schemas.Header) []string {
+	var list []string
+	for _, h := range headers {
+		list = append(append(list, h.Value), basic(h.Value)...)
+		if !strings.EqualFold(h.Name, "Cookie") {
+			_, credentials, _ := strings.Cut(h.Value, " ")
+			list = append(list, credentials)
+			continue
+		}
+		for pair := range strings.SplitSeq(h.Value, ";") {
+			if _, value, _ := strings.Cut(pair, "="); len(strings.Trim(value, ` "`)) >= minCookie {
+				list = append(list, strings.Trim(value, ` "`))
+			}
+		}
+	}
+	return list
 }
 
 // fill resolves templates, in the order of their names.

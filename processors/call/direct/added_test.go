@@ -204,6 +204,34 @@ func TestRedirectCarriesNothingOfTheEntry(t *testing.T) {
 	assert.Equal(t, `"you were REDACTED and REDACTED and REDACTED"`, string(answer.Body))
 }
 
+// TestOwnCredentialsAreScrubbed: what a caller authenticates with is taken out of whatever
+// its target echoes, by value and by name, as what an entry adds is.
+func TestOwnCredentialsAreScrubbed(t *testing.T) {
+	t.Parallel()
+	for _, own := range []struct{ name, value, echo string }{
+		{"Authorization", "Bearer AGWCANARY-own-1", `{"got":"AGWCANARY-own-1","all":"Bearer AGWCANARY-own-1"}`},
+		{"authorization", "Basic dXNlcjpBR1dDQU5BUlktcHc=", `{"password":"AGWCANARY-pw","b64":"dXNlcjpBR1dDQU5BUlktcHc"}`},
+		{"X-Api-Key", "AGWCANARY-key", `{"key":"AGWCANARY-key","hex":"41475743414e4152592d6b6579"}`},
+		{"Cookie", `a=short; sid="AGWCANARY-session"`, `{"sid":"AGWCANARY-session","a":"short"}`},
+	} {
+		up := upstream.New(t, upstream.Respond(200, own.echo, schemas.Header{Name: "X-Echo", Value: own.value}))
+		h := newHouse(t, policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback})
+		p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", Headers: []schemas.Header{{Name: own.name, Value: own.value}}})
+		answer, _, err := h.send(t, p)
+		require.NoError(t, err)
+		got := up.Ledger()
+		require.Len(t, got, 1)
+		assert.Equal(t, []string{own.value}, got[0].Values(own.name))
+		shown := fmt.Sprint(string(answer.Body), answer.Snippet, answer.Headers)
+		for _, secret := range []string{"AGWCANARY", "dXNlcj", "41475743", own.value} {
+			assert.NotContains(t, shown, secret)
+		}
+		if own.name == "Cookie" {
+			assert.JSONEq(t, `{"sid":"REDACTED","a":"short"}`, string(answer.Body), "short words stay")
+		}
+	}
+}
+
 func TestLocationWithASecretIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for location, kept := range map[string]string{

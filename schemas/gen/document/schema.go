@@ -25,6 +25,7 @@ type public struct {
 	name, title string
 	types       []reflect.Type // more than one: any of them
 	lenient     bool           // a request whose unknown members are ignored
+	open        []string       // the definitions of a request whose unknown members are ignored
 }
 
 // published lists the public documents.
@@ -34,7 +35,7 @@ func published() []public {
 		one("execute.request", "The body of POST /v1/execute", reflect.TypeFor[schemas.ExecuteRequest](), reflect.TypeFor[schemas.ExecuteBare]()),
 		one("execute.outcome", "The answer of POST /v1/execute", reflect.TypeFor[schemas.ExecuteOutcome]()),
 		one("execute.error", "The error of POST /v1/execute", reflect.TypeFor[schemas.ExecuteError]()),
-		one("plan.request", "The body of POST /v1/plans", reflect.TypeFor[schemas.PlanRequest]()),
+		{name: "plan.request", title: "The body of POST /v1/plans", types: []reflect.Type{reflect.TypeFor[schemas.PlanRequest]()}, open: []string{"ProposedPlan", "PlanDecision"}},
 		one("plan.result", "The answer of POST /v1/plans", reflect.TypeFor[schemas.PlanResult]()),
 		one("run.request", "The body of POST /agents/run/sync and POST /agents/run/stream", reflect.TypeFor[schemas.RunRequest]()),
 		one("run.response", "The answer of POST /agents/run/sync", reflect.TypeFor[schemas.RunResponse]()),
@@ -177,6 +178,9 @@ func (s *source) describe(p public) (doc, defs object, err error) {
 	}
 	if p.lenient || !strings.HasSuffix(p.name, ".request") {
 		tolerateMore(defs)
+	}
+	for _, name := range p.open {
+		tolerateMore(object{name: defs[name]})
 	}
 	doc = object{"$schema": jsonschema.Version, "title": p.title, "$defs": defs}
 	if len(refs) == 1 {

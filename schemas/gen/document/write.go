@@ -83,7 +83,7 @@ func executeResponses() object {
 			"retry attempts exhausted after 3 attempts; last error: http request returned status 503",
 			object{"retryable": true, "attempts": 3, "last_error": "http request returned status 503", "history": []any{
 				object{"attempt": 1, "outcome": "timeout"}, object{"attempt": 2, "outcome": "connect"}, object{"attempt": 3, "outcome": object{"status": 503}},
-			}})},
+			}, "status": 503, "headers": []any{object{"name": "retry-after", "value": "5"}}, "body": object{"busy": true}})},
 		{503, "The log cannot store the action now.", fault(schemas.VariantRequest, schemas.Unavailable, "the log did not answer; try again", object{"retryable": true})},
 		{504, "The deadline passed, or the target did not answer in time.", fault(schemas.VariantExpired, schemas.DeadlineExceeded, "the action's deadline passed", nil)},
 	} {

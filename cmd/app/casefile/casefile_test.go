@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/policy/casefile"
+	"weir/cmd/app/casefile"
 )
 
 const shop = `"policy":{"entries":[{"name":"shop","url_prefix":"https://shop.test/api/","methods":["GET","POST"],` +
@@ -70,55 +70,68 @@ func run(t *testing.T, o casefile.Options, lines ...string) (map[string]casefile
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	const (
+		get = `"method":"GET",`
 		at  = `"method":"POST","url":"https://shop.test/api/x","allowlist_key":"shop"`
 		dns = `"shop.test":[["93.184.216.34"],["127.0.0.1"]]`
 	)
 	cases := []struct{ request, resolver, expected, code string }{
 		{at, dns, "allow", "OK"},
-		{`"method":null,"url":"https://shop.test/api/x","allowlist_key":"shop"`, dns, "allow", "OK"},
-		{`"url":"http://localhost:3000/"`, `"localhost":[["127.0.0.1","::1"]]`, "allow", "OK"},
-		{`"url":"http://localhost:4222/"`, `"localhost":[["127.0.0.1"]]`, "deny", "DENY_ADDRESS"},
-		{`"url":"http://other.test/"`, ``, "deny", "DENY_HOST"},
+		{get + `"url":"http://localhost:3000/"`, `"localhost":[["127.0.0.1","::1"]]`, "allow", "OK"},
+		{get + `"url":"http://localhost:4222/"`, `"localhost":[["127.0.0.1"]]`, "deny", "DENY_ADDRESS"},
+		{get + `"url":"http://other.test/"`, ``, "deny", "DENY_HOST"},
+		{`"url":"http://localhost/","method":null`, ``, "deny", "VALIDATION_ERROR"},
+		{`"url":"http://localhost/"`, ``, "deny", "VALIDATION_ERROR"},
 
-		// members of the wrong type fall to the check that would have read them
-		{`"url":"https://shop.test/api/x","allowlist_key":null`, dns, "deny", "DENY_KEY_UNKNOWN"},
-		{`"url":"https://shop.test/api/x","allowlist_key":["shop"]`, dns, "deny", "DENY_KEY_UNKNOWN"},
-		{`"url":7,"allowlist_key":"shop"`, dns, "deny", "DENY_URL_INVALID"},
-		{`"url":null,"allowlist_key":"shop"`, dns, "deny", "DENY_URL_INVALID"},
-		{`"method":7,"url":"https://shop.test/api/x","allowlist_key":"shop"`, dns, "deny", "DENY_METHOD"},
-		{at + `,"headers":["A: b"]`, dns, "deny", "DENY_HEADER"},
+		// the door's own checks
+		{get + `"url":"https://shop.test/api/x","allowlist_key":null`, dns, "allow", "OK"},
+		{get + `"url":"https://shop.test/api/x","allowlist_key":""`, dns, "deny", "VALIDATION_ERROR"},
+		{get + `"url":"https://shop.test/api/x","allowlist_key":["shop"]`, dns, "deny", "VALIDATION_ERROR"},
+		{get + `"url":7,"allowlist_key":"shop"`, dns, "deny", "VALIDATION_ERROR"},
+		{get + `"url":null,"allowlist_key":"shop"`, dns, "deny", "VALIDATION_ERROR"},
+		{get + `"url":"shop.test/api"`, dns, "deny", "DENY_URL_INVALID"},
+		{`"method":7,"url":"https://shop.test/api/x","allowlist_key":"shop"`, dns, "deny", "VALIDATION_ERROR"},
+		{`"method":"FETCH","url":"https://shop.test/api/x","allowlist_key":"shop"`, dns, "deny", "DENY_METHOD"},
+		{at + `,"headers":["A: b"]`, dns, "deny", "VALIDATION_ERROR"},
 		{at + `,"headers":{"A":1}`, dns, "deny", "DENY_HEADER"},
 		{at + `,"headers":{"A":null}`, dns, "deny", "DENY_HEADER"},
-		{at + `,"headers":{"A":"1","A":"2"}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"A":"1","A":"2"}`, dns, "deny", "INVALID_REQUEST"},
+		{at + `,"headers":{"A":"1","a":"2"}`, dns, "deny", "VALIDATION_ERROR"},
 		{at + `,"headers":{"X-Shop-Token":"1"}`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"Authorization":"Bearer x"}`, dns, "deny", "DENY_HEADER"},
+		{get + `"url":"http://localhost/","headers":{"Authorization":"Bearer x"}`, `"localhost":[["127.0.0.1"]]`, "allow", "OK"},
 		{at + `,"headers":{"Accept":"a/b"}`, dns, "allow", "OK"},
 		{`"method":"PUT","url":"https://shop.test/api/x","allowlist_key":"shop","headers":{"A":1}`, dns, "deny", "DENY_METHOD"},
-		{at + `,"headers":{"Idempotency-Key":"a"}`, dns, "deny", "DENY_HEADER"},
-		{at + `,"headers":{"Idempotency-Key":"a"},"idempotency_key":"b"`, dns, "allow", "OK"},
-		{at + `,"idempotency_key":"a\nb"`, dns, "deny", "DENY_HEADER"},
-		{at + `,"idempotency_key":7`, dns, "deny", "DENY_HEADER"},
+		{at + `,"headers":{"Idempotency-Key":"a"},"idempotency_key":"b"`, dns, "deny", "DENY_HEADER"},
+		{at + `,"idempotency_key":"b"`, dns, "allow", "OK"},
+		{at + `,"idempotency_key":"a\nb"`, dns, "deny", "VALIDATION_ERROR"},
+		{at + `,"timeout_ms":30001`, dns, "deny", "VALIDATION_ERROR"},
+		{at + `,"request_id":"a b"`, dns, "deny", "VALIDATION_ERROR"},
+		{at + `,"retries":3`, dns, "deny", "VALIDATION_ERROR"},
+		{at + `,"postcondition":[]`, dns, "deny", "VALIDATION_ERROR"},
 
-		// parameters are encoded into the URL that is judged
+		// a request with parameters is a decision of a plan
 		{at + `,"params":{"../a":"b c&d","e":true,"f":null,"g":1.5}`, dns, "allow", "OK"},
 		{`"url":"https://shop.test/api/x?a=%C3%A9","allowlist_key":"shop","params":{"é":"é"}`, dns, "allow", "OK"},
+		{`"url":"https://shop.test/api/x","params":{"a":"b"}`, dns, "deny", "DENY_KEY_UNKNOWN"},
 		{at + `,"params":["a"]`, dns, "deny", "VALIDATION_ERROR"},
 		{at + `,"params":{"a":"` + strings.Repeat("é", 2000) + `"}`, dns, "deny", "DENY_URL_INVALID"},
+		{at + `,"params":{"a":1},"retries":3`, dns, "allow", "OK"},
 
 		// bodies
 		{at + `,"body":{"a":[1,{"b":null}]}`, dns, "allow", "OK"},
 		{at + `,"body":"text"`, dns, "allow", "OK"},
 		{at + `,"body":null`, dns, "allow", "OK"},
 		{at + `,"body":{"gen":"json","text":"null"}`, dns, "allow", "OK"},
-		{at + `,"body":{"gen":"json","text":"{"}`, dns, "deny", "DENY_BODY"},
-		{at + `,"body":{"gen":"json","text":"1 2"}`, dns, "deny", "DENY_BODY"},
-		{at + `,"body":{"gen":"json","text":"{\"a\":1,\"a\":2}"}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"json","text":"{"}`, dns, "deny", "INVALID_REQUEST"},
+		{at + `,"body":{"gen":"json","text":"1 2"}`, dns, "deny", "INVALID_REQUEST"},
+		{at + `,"body":{"gen":"json","text":"{\"a\":1,\"a\":2}"}`, dns, "deny", "INVALID_REQUEST"},
 		{at + `,"body":{"gen":"json","text":"[{\"a\":1},{\"a\":{\"a\":2}}]"}`, dns, "allow", "OK"},
-		{at + `,"body":{"gen":"nest","depth":64}`, dns, "allow", "OK"},
-		{at + `,"body":{"gen":"nest","depth":65}`, dns, "deny", "DENY_BODY"},
-		{at + `,"body":` + strings.Repeat("[", 65) + strings.Repeat("]", 65), dns, "deny", "DENY_BODY"},
-		{at + `,"body":{"gen":"json","text":"` + strings.Repeat("[", 5000) + `"}`, dns, "deny", "DENY_BODY"},
-		{at + `,"body":{"gen":"repeat","unit":"ab","count":524288}`, dns, "allow", "OK"},
-		{at + `,"body":{"gen":"repeat","unit":"ab","count":524289}`, dns, "deny", "DENY_BODY"},
+		{at + `,"body":{"gen":"nest","depth":62}`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"nest","depth":63}`, dns, "deny", "INVALID_REQUEST"},
+		{at + `,"body":` + strings.Repeat("[", 65) + strings.Repeat("]", 65), dns, "deny", "INVALID_REQUEST"},
+		{at + `,"body":{"gen":"json","text":"` + strings.Repeat("[", 5000) + `"}`, dns, "deny", "INVALID_REQUEST"},
+		{at + `,"body":{"gen":"repeat","unit":"ab","count":524287}`, dns, "allow", "OK"},
+		{at + `,"body":{"gen":"repeat","unit":"ab","count":524288}`, dns, "deny", "DENY_BODY"},
 
 		// the first answer of DNS
 		{at, `"shop.test":[["93.184.216.34","10.0.0.1"]]`, "deny", "DENY_ADDRESS"},
@@ -135,7 +148,7 @@ func TestVerdicts(t *testing.T) {
 	for i, c := range cases {
 		lines = append(lines, line(strconv.Itoa(i), c.request, c.resolver, c.expected, c.code))
 	}
-	results, sum, err := run(t, casefile.Options{}, lines...)
+	results, sum, err := run(t, casefile.Options{CheckPostcondition: func(json.RawMessage) (bool, error) { return true, errors.New("no") }}, lines...)
 	require.NoError(t, err)
 	for i, c := range cases {
 		r := results[strconv.Itoa(i)]
@@ -148,7 +161,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestPassing(t *testing.T) {
 	t.Parallel()
-	request := `"request":{"url":"https://other.test/","allowlist_key":"shop"}`
+	request := `"request":{"method":"GET","url":"https://other.test/","allowlist_key":"shop"}`
 	results, sum, err := run(t, casefile.Options{},
 		`{"id":"right",`+shop+`,`+request+`,"expected":"deny","code":"DENY_HOST","level":"must"}`,
 		`{"id":"verdict",`+shop+`,`+request+`,"expected":"allow","code":"OK","level":"must"}`,
@@ -170,7 +183,7 @@ func TestPassing(t *testing.T) {
 
 func TestMalformedCasesNameTheirLine(t *testing.T) {
 	t.Parallel()
-	request := `"request":{"url":"https://shop.test/api/"},"expected":"deny"`
+	request := `"request":{"method":"GET","url":"https://shop.test/api/"},"expected":"deny"`
 	_, sum, err := run(t, casefile.Options{},
 		`{"id":"fine",`+shop+`,`+request+`,"code":"UPSTREAM_DNS"}`,
 		`{`,
@@ -198,7 +211,7 @@ func TestSchemaHook(t *testing.T) {
 		}
 		return nil
 	}}
-	at := `"url":"http://localhost:1/","response_schema":`
+	at := `"method":"GET","url":"http://localhost:1/","response_schema":`
 	results, _, err := run(t, o,
 		line("ref", at+`{"$ref":"http://x/"}`, `"localhost":[["::1"]]`, "deny", "DENY_SCHEMA"),
 		line("plain", at+`{"type":"object"}`, `"localhost":[["::1"]]`, "allow", "OK"),
@@ -219,7 +232,7 @@ func TestWriteErrorsAreReported(t *testing.T) {
 }
 
 func FuzzRun(f *testing.F) {
-	f.Add([]byte(line("a", `"url":"https://shop.test/api/x"`, ``, "deny", "")))
+	f.Add([]byte(line("a", `"method":"GET","url":"https://shop.test/api/x"`, ``, "deny", "")))
 	f.Add([]byte("{\n[]\nnull"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var out bytes.Buffer

@@ -1,7 +1,8 @@
 // Package casefile evaluates files of policy cases: JSON Lines, each with a
-// policy, a request, what DNS answers and the verdict that is expected. It
-// needs no network, so that operators can hold their own policy against such a
-// file in CI.
+// policy, a request, what DNS answers and the verdict that is expected. A request
+// is read and judged by the code of POST /v1/execute, on a node without traffic
+// rules; one with params by that of POST /v1/plans. It needs no network, so that
+// operators can hold their own policy against such a file in CI.
 package casefile
 
 import (
@@ -32,6 +33,9 @@ const maxLine = 16 << 20
 type Options struct {
 	// CheckSchema judges response_schema; nil leaves it unjudged.
 	CheckSchema func(json.RawMessage) error
+	// CheckPostcondition judges postcondition, and says whether its type is known; nil
+	// leaves it unjudged.
+	CheckPostcondition func(json.RawMessage) (supported bool, err error)
 }
 
 // Summary counts the cases of a run. Cases is the sum of the others.
@@ -120,27 +124,13 @@ func judge(c *row, o Options) (Result, error) {
 	return res, nil
 }
 
-// evaluate decides as the gateway does: by the request, by the shape of what
-// policy does not see, then by the first answer of DNS.
+// evaluate decides as the gateway does: by the request, then by the first answer of DNS.
 func evaluate(p *policy.Policy, c *row, o Options) schemas.Code {
-	req, late := c.Request.request()
-	if late != "" {
-		early := req
-		early.Headers, early.HasBody = nil, false
-		if d := p.Decide(early); !d.Allowed && d.Check < policy.CheckHeader {
-			return d.Code
-		}
-		return late
-	}
-	d := p.Decide(req)
-	permit, ok := d.Permit()
-	if !ok {
-		return d.Code
-	}
-	if o.CheckSchema != nil && given(c.Request.ResponseSchema) && o.CheckSchema(c.Request.ResponseSchema) != nil {
-		return schemas.DenySchema
-	}
-	if permit.Addr().IsValid() {
+	permit, code := decide(p, c, o)
+	switch {
+	case !permit.Valid():
+		return code
+	case permit.Addr().IsValid():
 		return codeOK
 	}
 	addrs, ok := c.resolve(permit.Host())

@@ -1,7 +1,6 @@
 package casefile
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,7 @@ import (
 type row struct {
 	ID       string              `json:"id"`
 	Policy   *rowPolicy          `json:"policy"`
-	Request  rowRequest          `json:"request"`
+	Request  members             `json:"request"`
 	Resolver map[string][]answer `json:"resolver"`
 	Expected string              `json:"expected"` // allow or deny
 	Code     string              `json:"code"`
@@ -58,18 +57,6 @@ type rowEntry struct {
 	} `json:"secret"`
 }
 
-// rowRequest keeps every member raw: a case may hold any JSON in any place.
-type rowRequest struct {
-	Method         json.RawMessage `json:"method"`
-	URL            json.RawMessage `json:"url"`
-	AllowlistKey   json.RawMessage `json:"allowlist_key"`
-	Headers        json.RawMessage `json:"headers"`
-	Params         json.RawMessage `json:"params"`
-	Body           json.RawMessage `json:"body"`
-	IdempotencyKey json.RawMessage `json:"idempotency_key"`
-	ResponseSchema json.RawMessage `json:"response_schema"`
-}
-
 // answer is one reply of the resolver: a list, or a single word.
 type answer []string
 
@@ -100,7 +87,7 @@ func parseRow(line []byte) (row, error) {
 		return r, fmt.Errorf("expected is %q; write allow or deny", r.Expected)
 	case r.Policy == nil:
 		return r, errors.New("policy is missing")
-	case r.Request.URL == nil:
+	case r.Request["url"] == nil:
 		return r, errors.New("request has no url")
 	}
 	return r, nil
@@ -108,11 +95,6 @@ func parseRow(line []byte) (row, error) {
 
 func (r *row) skipped() bool {
 	return (r.Static != nil && !*r.Static) || given(r.Assert.Rule)
-}
-
-// given reports whether a member is there and not null.
-func given(raw json.RawMessage) bool {
-	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
 func (p rowPolicy) compile() (*policy.Policy, error) {

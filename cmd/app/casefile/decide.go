@@ -1,0 +1,84 @@
+package casefile
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"weir/ingress/executor"
+	ingressplans "weir/ingress/plans"
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/policy"
+	"weir/processors/guard"
+	"weir/processors/plans"
+	"weir/schemas"
+)
+
+// maxTimeout is what policy.timeout is where the configuration has none.
+const maxTimeout = 30 * time.Second
+
+// asker asks the policy of a case as a node asks its own, and keeps what it said.
+type asker struct {
+	policy *policy.Policy
+	scope  guard.Scope
+	said   policy.Decision
+}
+
+// Judge implements executor.Policy.
+func (a *asker) Judge(call schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	_, a.said = guard.Judge(a.policy, nil, call, a.scope, time.Now())
+	permit, _ := a.said.Permit()
+	return a.said.Decision, policy.Class(call.Method, call.IdempotencyKey != "", permit)
+}
+
+// MaxTimeout implements executor.Policy.
+func (*asker) MaxTimeout() time.Duration { return maxTimeout }
+
+// decide reads and judges the request of a case as POST /v1/execute does, or POST
+// /v1/plans where it is planned. Without a permit, code says why.
+func decide(p *policy.Policy, c *row, o Options) (permit policy.Permit, code schemas.Code) {
+	a := &asker{policy: p}
+	err := strict.Check(c.body(), strict.Limits{})
+	switch {
+	case err != nil:
+	case c.planned():
+		err = a.plan(c.body())
+	default:
+		_, err = executor.Translate(c.body(), a, executor.Checker{Schema: o.CheckSchema, Postcondition: o.CheckPostcondition})
+	}
+	if err != nil {
+		return policy.Permit{}, codeOf(err)
+	}
+	permit, _ = a.said.Permit()
+	return permit, a.said.Code
+}
+
+// plan judges the decision of a plan with one.
+func (a *asker) plan(body []byte) error {
+	req, err := ingressplans.Translate(body)
+	if err != nil {
+		return err
+	}
+	call, _, err := plans.Translate(req.Plan.Decisions[0].TargetState)
+	if err != nil {
+		return fault.New(plans.Refusal(err), err.Error())
+	}
+	a.scope.KeyRequired = true
+	a.Judge(call)
+	return nil
+}
+
+// codeOf is the code that a refused body is answered with.
+func codeOf(err error) schemas.Code {
+	if e, ok := errors.AsType[*executor.Error](err); ok {
+		return e.Code
+	}
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		return e.Code
+	}
+	return schemas.Internal
+}
+
+// given reports whether a member is there and not null.
+func given(raw json.RawMessage) bool { return !strict.Absent(raw) }
