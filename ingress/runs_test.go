@@ -81,6 +81,28 @@ func TestARunIsStored(t *testing.T) {
 	require.Equal(t, 10*time.Minute, got.Deadline.Sub(got.AcceptedAt), "what its kind may take")
 }
 
+// A retry renews what a caller adds for itself. It is the same run all the same, unless
+// something changes that the agent gets.
+func TestARetryWithAnotherTrace(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	run := func(budget, trace string) answer {
+		return w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":`+budget+`}`+trace+`}`))
+	}
+	run("100000", `,"trace_id":"t-1"`)
+	got := w.action(t, "default", "r1")
+	require.JSONEq(t, `{"task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100000}}`, string(got.Payload))
+	require.Equal(t, 5*time.Minute, got.Deadline.Sub(got.AcceptedAt))
+	for _, trace := range []string{`,"trace_id":"t-2"`, ``, `,"trace_id":{"x":null},"retry":1`} {
+		run("100000", trace)
+		require.True(t, w.responder.last(t).receipt.Duplicate)
+	}
+	a := run("100001", "")
+	require.Equal(t, http.StatusConflict, a.Code)
+	require.Equal(t, "CONFLICT", a.body["code"])
+	require.EqualValues(t, 1, w.records(t))
+}
+
 func TestARunIsStreamed(t *testing.T) {
 	t.Parallel()
 	w := setup(t, served)
@@ -167,7 +189,9 @@ func TestRefusalsOfRuns(t *testing.T) {
 		"unnamed":          {request(`{"task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
 		"untyped":          {request(`{"request_id":"r1"}`), 422, "VALIDATION_ERROR", "r1"},
 		"odd id":           {request(`{"request_id":"r1\u202e","task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
-		"unknown member":   {request(`{"request_id":"r1","task_type":"ECHO","x":1}`), 422, "VALIDATION_ERROR", "r1"},
+		"member twice":     {request(`{"request_id":"r1","task_type":"ECHO","x":1,"x":1}`), 422, "INVALID_REQUEST", nil},
+		"budget twice":     {request(`{"request_id":"r1","task_type":"ECHO","budgets":{"x":1,"x":1}}`), 422, "INVALID_REQUEST", nil},
+		"odd budget":       {request(`{"request_id":"r1","task_type":"ECHO","budgets":{"max_time_ms":"1"}}`), 422, "VALIDATION_ERROR", "r1"},
 		"bad inputs":       {request(`{"request_id":"r1","task_type":"HTTP_PLAN","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
 		"bad call":         {request(`{"request_id":"r1","task_type":"HTTP_EXECUTE","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
 		"bad key":          {request(okRun, "Idempotency-Key", `"a`), 422, "INVALID_REQUEST", "r1"},

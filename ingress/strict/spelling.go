@@ -9,6 +9,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Open reads an object of a checked document into the struct that v points to, and
+// ignores members that v does not have. A name that differs from one of v's in case
+// alone is refused: see Spelling. Base is the pointer of the object in the body.
+func Open(base string, object []byte, v any) error {
+	if err := Spelling(base, object, v); err != nil {
+		return err
+	}
+	return decode(object, v, jsontext.Pointer(base), json.RejectUnknownMembers(false))
+}
+
 // Spelling refuses, in a checked object, a name that differs in case alone from a
 // member of the struct v: a lenient reader would take it for that one. Other
 // members pass, and what members hold is not looked into. Base is the pointer of

@@ -133,20 +133,22 @@ func surrogate(data []byte, at int64) bool {
 // Decode reads a checked document into the struct that v points to. Every
 // member must be known by exactly its name. A member that does not belong, or
 // is of another type, is VALIDATION_ERROR.
-func Decode(data []byte, v any) error { return decode(data, v, "") }
+func Decode(data []byte, v any) error { return At("", data, v) }
 
 // At is Decode for a part of a document: base is the pointer of that part, and
 // stands before the pointers of its errors.
-func At(base string, data []byte, v any) error { return decode(data, v, jsontext.Pointer(base)) }
+func At(base string, data []byte, v any) error {
+	return decode(data, v, jsontext.Pointer(base), json.RejectUnknownMembers(true))
+}
 
-func decode(data []byte, v any, base jsontext.Pointer) error {
+func decode(data []byte, v any, base jsontext.Pointer, members json.Options) error {
 	if Kind(data) != '{' {
 		if base == "" {
 			return invalid("", "the body must be a JSON object")
 		}
 		return wrong(base, "must be an object")
 	}
-	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(data, v, members)
 	if err == nil {
 		return nil
 	}

@@ -269,6 +269,21 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	type known struct {
+		ID string `json:"id"`
+	}
+	var v known
+	require.NoError(t, strict.Open("/args", []byte(`{"id":"a","other":{"ID":1}}`), &v))
+	require.Equal(t, known{ID: "a"}, v)
+	for object, want := range map[string]string{
+		`{"ID":"a"}`: "INVALID_REQUEST: at /args/ID: ", `{"id":1}`: "VALIDATION_ERROR: at /args/id: must be a string", `[]`: "VALIDATION_ERROR: at /args: must be an object",
+	} {
+		require.ErrorContains(t, strict.Open("/args", []byte(object), &v), want, object)
+	}
+}
+
 // A large document is held once more while its fingerprint is made: there is no copy
 // beside that.
 func TestFingerprintOfALargeDocument(t *testing.T) { //nolint:paralleltest // other tests' allocations would be counted

@@ -118,10 +118,11 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
 	r := newRoom(t, options{}, synced)
-	minute := int64(60_000)
+	var budgets schemas.RunBudgets
+	require.NoError(t, json.Unmarshal([]byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`), &budgets))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
-		Budgets: &schemas.RunBudgets{TimeoutMS: &minute, MaxOutputTokens: &minute},
+		Budgets: &budgets,
 	}
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.claim("r-1", schemas.Run{RunOrder: order}, time.Minute), still{}).Outcome)
 	got := a.WaitRun(1)
@@ -129,7 +130,8 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	assert.Equal(t, "application/json", got.Header.Get("Accept"))
 	assert.Equal(t, "r-1", got.Header.Get("X-Request-Id"))
 	assert.JSONEq(t, `{"request_id":"r-1","task_type":"DOUBLE","workflow_id":"w","stage_id":"s","user_id":"u","mode":"LIVE",
-		"risk_tier":"PHI","domain_id":"d","inputs":{},"budgets":{"timeout_ms":60000,"max_output_tokens":60000}}`, string(got.Body))
+		"risk_tier":"PHI","domain_id":"d","inputs":{},"budgets":{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}}`, string(got.Body))
+	assert.Contains(t, string(got.Body), `"own":{"z":1.50,"a":null}`, "byte for byte")
 }
 
 func TestAStopClosesTheAgentsConnection(t *testing.T) {

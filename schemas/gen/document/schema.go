@@ -36,7 +36,7 @@ func published() []public {
 		one("execute.error", "The error of POST /v1/execute", reflect.TypeFor[schemas.ExecuteError]()),
 		one("plan.request", "The body of POST /v1/plans", reflect.TypeFor[schemas.PlanRequest]()),
 		one("plan.result", "The answer of POST /v1/plans", reflect.TypeFor[schemas.PlanResult]()),
-		one("run.request", "The body of POST /agents/run/sync and POST /agents/run/stream", reflect.TypeFor[schemas.RunRequest]()),
+		{name: "run.request", title: "The body of POST /agents/run/sync and POST /agents/run/stream", types: []reflect.Type{reflect.TypeFor[schemas.RunRequest]()}, lenient: true},
 		one("run.response", "The answer of POST /agents/run/sync", reflect.TypeFor[schemas.RunResponse]()),
 		one("run.refusal", "The answer to a run that was not accepted", reflect.TypeFor[schemas.RunRefusal]()),
 		one("run.event", "The data of an event of POST /agents/run/stream", reflect.TypeFor[schemas.RunEvent]()),
