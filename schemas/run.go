@@ -121,7 +121,8 @@ type Run struct {
 
 // RunResult is the result document of kind run, for every outcome.
 type RunResult struct {
-	// Outputs is an object; absent where the run failed, and where HTTP stands.
+	// Outputs is an object; absent where HTTP stands, and where the run failed with an error
+	// object of the agent's.
 	Outputs json.RawMessage `json:"outputs,omitempty"`
 	// HTTP is what came of the call of HTTP_EXECUTE.
 	HTTP *HTTPResult `json:"http,omitempty"`

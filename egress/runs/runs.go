@@ -73,6 +73,9 @@ func told(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (e end, err 
 	switch {
 	case !e.ok:
 		e.fault, err = failed(ref, s, res)
+		if object(res.Outputs) { // they say more than its error
+			e.outputs = res.Outputs
+		}
 	case res.HTTP != nil:
 		e.outputs, err = called(ref, s, res.HTTP)
 	case object(res.Outputs):

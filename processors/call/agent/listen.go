@@ -224,9 +224,10 @@ func (l *listener) refused() (call.Reply, error) {
 	}
 	var told schemas.RunResult
 	if d := l.read(raw, false); d.members != nil && !d.doubted {
-		told.Error = toldError(d.members)
-		if told.Error == nil && (present(d.members["message"]) != nil || present(d.members["detail"]) != nil) {
-			told.Error = looseError(d.members)
+		told.RunExtras = l.reader.extras(d.members)
+		l.reader.failed(&told, d.members)
+		if told.Error.Message == NoWords && told.Error.Code == string(schemas.TaskFailed) && told.Error.Details == nil {
+			told.Error = nil // its status says more
 		}
 	}
 	return l.reply(told, hash(raw))
