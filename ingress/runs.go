@@ -21,6 +21,7 @@ const keyRun = "weir.run"
 // runSync answers with the run's end, or as the caller prefers.
 func (in *Room) runSync(c *gin.Context) {
 	if req, denied, ok := in.order(c); ok {
+		req.Sync = true
 		in.submit(c, req, denied)
 	}
 }

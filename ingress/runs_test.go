@@ -67,6 +67,7 @@ func TestARunIsStored(t *testing.T) {
 	require.Equal(t, "r1", a.Header().Get("Weir-Action-Id"))
 	got := w.action(t, "default", "r1")
 	require.Equal(t, "LIT_RETRIEVAL", got.TaskType)
+	require.True(t, got.Sync)
 	require.True(t, got.Sensitive, "no risk tier is the highest")
 	require.Empty(t, got.Class)
 	require.Equal(t, schemas.IDRequest, got.IDSource)
@@ -117,6 +118,7 @@ func TestARunIsStreamed(t *testing.T) {
 	require.Equal(t, 1, w.metrics.accepted[schemas.KindRun])
 	w.do(t, post(schemas.RouteRunSync, okRun))
 	require.True(t, w.responder.last(t).receipt.Duplicate, "the other route joins the same run")
+	require.False(t, w.action(t, "default", "r1").Sync, "which is that of its first caller")
 	require.EqualValues(t, 1, w.records(t))
 }
 

@@ -84,6 +84,9 @@ type Action struct {
 	TaskType string `json:"task_type,omitempty"`
 	// Sensitive: evidence of it holds no snippet, and keyed hashes only.
 	Sensitive bool `json:"sensitive,omitempty"`
+	// Sync is set for kind run where its caller waits for one answer: the agent's synchronous
+	// route is asked first. It is no part of the fingerprint.
+	Sync bool `json:"sync,omitempty"`
 	// Class is set for kind http; the decisions of a plan have one each,
 	// recorded in their attempts.
 	Class    Class    `json:"class,omitempty"`

@@ -222,8 +222,9 @@ type RunProgress struct {
 
 // The ways to call an agent.
 const (
-	AgentStream = "stream" // the streaming route, or the other where there is none
-	AgentSync   = "sync"
+	AgentAuto   = "auto"   // the route that the run's caller used first
+	AgentStream = "stream" // the streaming route first
+	AgentSync   = "sync"   // the synchronous route first
 )
 
 // Agent is a remote agent, as the configuration in force describes it.
@@ -231,7 +232,9 @@ type Agent struct {
 	TaskType string
 	// URL is where its routes begin, without a slash at the end.
 	URL  string
-	Mode string // AgentStream or AgentSync
+	// Mode is AgentAuto, AgentStream or AgentSync. Where the agent does not serve the first
+	// route, it is asked by the other one.
+	Mode string
 	// Timeout bounds one call of it; zero: the run's deadline alone.
 	Timeout time.Duration
 	// Concurrency is how many runs it is given at a time by one node.

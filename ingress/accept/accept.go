@@ -101,9 +101,12 @@ type Request struct {
 	Tenant string
 	Kind   schemas.Kind
 	Class  schemas.Class // kind http
-	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat.
+	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat. Sync is
+	// set for a run of the synchronous route; who joins a run gets what that one was accepted
+	// with.
 	TaskType  string
 	Sensitive bool
+	Sync      bool
 	// Timeout is how long this action may take; zero: what its kind may.
 	Timeout time.Duration
 	// Until is when it ends at the latest, however long it may take; zero: never mind.
@@ -260,7 +263,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	}
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
-		TaskType: r.TaskType, Sensitive: r.Sensitive,
+		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, OrderingKey: r.OrderingKey, Priority: r.Priority,
 		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil

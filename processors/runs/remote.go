@@ -80,7 +80,7 @@ func (m *Remote) Perform(ctx context.Context, st *ledger.State, run schemas.Run,
 		switch {
 		case err != nil:
 			return early(err)
-		case r.step == stepStream && r.Answered && noSuchRoute(r.Last.Result.Status):
+		case r.Answered && fallsBack(st):
 			continue
 		}
 		return m.judge(ctx, st, run, r)
