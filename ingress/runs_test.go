@@ -146,6 +146,42 @@ func TestWhereAStreamIsResumed(t *testing.T) {
 	require.EqualValues(t, 1, w.records(t))
 }
 
+// A run whose agent could not be asked is begun again by a repeat: on either route, and in the
+// answer's words the newest. Positions in the stream of one action say nothing of another's.
+func TestARepeatBeginsASuccessor(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	end := func(id string, o schemas.Outcome, code schemas.Code) {
+		st, err := w.ledger.Find(t.Context(), "default", id)
+		require.NoError(t, err)
+		require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o, Code: code}}))
+	}
+	w.do(t, post(schemas.RouteRunSync, okRun))
+	end("r1", schemas.OutcomeFailed, schemas.AgentUnavailable)
+	require.Equal(t, "r1", w.stream(okRun, "Last-Event-ID", "999999").Header().Get("Weir-Action-Id"), "a client that reconnects begins nothing")
+	require.EqualValues(t, 999_999, w.responder.last(t).after)
+
+	a := w.do(t, post(schemas.RouteRunSync, okRun))
+	require.Equal(t, "r1~2", a.Header().Get("Weir-Action-Id"))
+	c := w.responder.last(t)
+	require.Equal(t, schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: "r1~2"}, c.ref)
+	require.False(t, c.receipt.Duplicate)
+	require.True(t, c.held, "the end cannot be missed")
+	require.Equal(t, "r1", w.action(t, "default", "r1~2").Supersedes)
+	require.True(t, w.action(t, "default", "r1~2").Sync)
+	require.Equal(t, 2, w.metrics.accepted[schemas.KindRun])
+
+	for id, after := range map[string]uint64{"": 0, "999999": 0, "5~2": 5, "5~3": 0} {
+		rec := w.stream(okRun, "Last-Event-ID", id)
+		require.Equal(t, "r1~2", rec.Header().Get("Weir-Action-Id"))
+		require.Equal(t, after, w.responder.last(t).after, id)
+	}
+	end("r1~2", schemas.OutcomeFailed, schemas.AgentUnavailable)
+	require.Equal(t, "r1~3", w.stream(okRun).Header().Get("Weir-Action-Id"))
+	require.Equal(t, "r1~2", w.action(t, "default", "r1~3").Supersedes)
+	require.False(t, w.action(t, "default", "r1~3").Sync, "each goes by its own caller's route")
+}
+
 func TestPreferencesOfARun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, served)

@@ -124,7 +124,8 @@ type Action struct {
 	// TraceParent is the caller's span, as W3C Trace Context writes it; empty: it named
 	// none. It is no part of the fingerprint.
 	TraceParent string `json:"traceparent,omitempty"`
-	// Supersedes names the action that this one was made from by redrive or resolve.
+	// Supersedes names the action that this one was made from: by redrive, or by a repeat of
+	// its request (see Successor).
 	Supersedes string `json:"supersedes,omitempty"`
 	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
 	// TaskOrder, PushOrder, RepoOrder, ChatOrder). It is empty when

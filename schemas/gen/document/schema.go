@@ -235,7 +235,7 @@ func words() map[string][]string {
 		}),
 		"EventType": texts([]schemas.EventType{
 			schemas.EventAccepted, schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventWaiting,
-			schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus, schemas.EventCancel, schemas.EventSettled, schemas.EventResolution,
+			schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus, schemas.EventCancel, schemas.EventSettled, schemas.EventResolution, schemas.EventSuperseded,
 		}),
 	}
 }
