@@ -79,7 +79,8 @@ func (e *Room) respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 func refuse(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error) {
 	switch ref.Kind {
 	case schemas.KindRun:
-		problem.WriteRun(w, ref.ID, err)
+		id, _ := schemas.Generation(ref.ID)
+		problem.WriteRun(w, id, err)
 	case schemas.KindRule:
 		problem.WriteAgent(w, r, err)
 	case schemas.KindPush:

@@ -15,10 +15,9 @@ import (
 	"weir/schemas"
 )
 
-// Resume is the position that Last-Event-ID names; 0 without one.
-func (e *Room) Resume(r *http.Request) (after uint64, err error) {
-	after, _, err = stream.LastEventID(r)
-	return after, err
+// Resume is the place that Last-Event-ID names; the zero place without one.
+func (e *Room) Resume(r *http.Request) (behind schemas.RunPlace, err error) {
+	return runs.Resume(r)
 }
 
 // Stream answers for a run with its events in the run contract's dialect, from
@@ -27,18 +26,20 @@ func (e *Room) Resume(r *http.Request) (after uint64, err error) {
 // run goes on, and its stream can be resumed here, on any node, or as the action's
 // events.
 func (e *Room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
-	run := &runStream{room: e, words: runs.Stream{Ref: ref, TaskType: taskType}}
+	callers, _ := schemas.Generation(ref.ID)
+	run := &runStream{room: e, words: runs.Stream{Ref: ref, TaskType: taskType}, suffix: runs.Suffix(ref)}
 	e.events.AnswerAs(w, r, stream.Dialect{
 		Ref: ref, After: after, Plain: true, Frame: run.frame,
 		Header: http.Header{"Weir-Action-Id": {ref.ID}},
-		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, ref.ID, err) },
+		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, callers, err) },
 	})
 }
 
 // runStream renders the events of one run.
 type runStream struct {
-	room  *Room
-	words runs.Stream
+	room       *Room
+	words      runs.Stream
+	suffix string // of the events' ids
 }
 
 // frame renders an event. A result that lies aside is fetched: the last event has
@@ -49,16 +50,16 @@ func (s *runStream) frame(ctx context.Context, it *stream.Item) ([]byte, error) 
 		var err error
 		doc, err = s.room.result(ctx, end)
 		if errors.Is(err, fault.ErrGone) {
-			return framed(it.Seq, s.words.Lost()), nil
+			return s.framed(it.Seq, s.words.Lost()), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return framed(it.Seq, s.words.Event(it.Event, doc)), nil
+	return s.framed(it.Seq, s.words.Event(it.Event, doc)), nil
 }
 
-func framed(seq uint64, ev runs.Event) []byte {
+func (s *runStream) framed(seq uint64, ev runs.Event) []byte {
 	if ev.Name == "" {
 		return nil
 	}
@@ -66,5 +67,5 @@ func framed(seq uint64, ev runs.Event) []byte {
 	if !utf8.Valid(data) { // nor may a stream be anything else
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
-	return stream.AppendFrame(make([]byte, 0, len(data)+64), seq, ev.Name, data)
+	return stream.AppendSuffixed(make([]byte, 0, len(data)+64), seq, s.suffix, ev.Name, data)
 }

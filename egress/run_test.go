@@ -49,12 +49,12 @@ func (h *house) stream(ctx context.Context, w http.ResponseWriter, id string, he
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	after, err := h.room.Resume(r)
+	behind, err := h.room.Resume(r)
 	if err != nil {
 		problem.WriteRun(w, id, err)
 		return
 	}
-	h.room.Stream(w, r, runRef(id), "LIT", after)
+	h.room.Stream(w, r, runRef(id), "LIT", behind.Seq)
 }
 
 func (h *house) streamed(id string, header ...string) *httptest.ResponseRecorder {
@@ -231,6 +231,49 @@ func TestASilentRun(t *testing.T) {
 		_, more := <-w.got
 		require.False(t, more, "the stream ends after the terminal event")
 	})
+}
+
+// TestASuccessorAnswers under its caller's id. Its positions name it, and each of the two
+// actions names the other.
+func TestASuccessorAnswers(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	first := h.claim(runRef("a"))
+	h.settle(first, schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.AgentUnavailable})
+	end := first.Seq
+	h.append(first, schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: "a~2"}})
+	h.run("a~2", 1)
+	w := h.streamed("a~2")
+	require.Equal(t, "a~2", w.Header().Get("Weir-Action-Id"))
+	got := frames(w.Body.String())
+	require.Len(t, got, 3)
+	for _, f := range got {
+		require.True(t, strings.HasSuffix(idOf(f), "~2"), f)
+		require.Contains(t, f, `"request_id":"a"`)
+	}
+	require.Equal(t, got[1:], frames(h.streamed("a~2", "Last-Event-ID", idOf(got[0])).Body.String()))
+	require.Equal(t, http.StatusNoContent, h.streamed("a~2", "Last-Event-ID", idOf(got[2])).Code)
+	require.Equal(t, http.StatusNoContent, h.streamed("a", "Last-Event-ID", strconv.FormatUint(end, 10)).Code)
+	for _, odd := range []string{"5~1", "5~", "~2", "5~2~2", "5~101", "5 ~2"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteRunStream, http.NoBody)
+		r.Header.Set("Last-Event-ID", odd)
+		_, err := h.room.Resume(r)
+		require.ErrorContains(t, err, "INVALID_REQUEST", odd)
+	}
+
+	var view schemas.ActionView
+	require.NoError(t, json.Unmarshal(h.get("/v1/actions/a").Body.Bytes(), &view))
+	require.Equal(t, "a~2", view.SupersededBy)
+	require.Equal(t, schemas.Status("failed"), view.Status)
+	events := h.get("/v1/actions/a/events")
+	require.Contains(t, events.Body.String(), `"type":"superseded"`)
+	require.Contains(t, events.Body.String(), `"superseded":{"by":"a~2"}`)
+	require.Equal(t, http.StatusOK, h.get("/v1/actions/a~2").Code)
+	require.Equal(t, http.StatusOK, h.get("/v1/actions/a~2/events").Code)
+	require.Contains(t, h.get("/v1/actions/a~2/payload").Body.String(), `"id":"a~2"`)
+	for _, odd := range []string{"a~1", "a~02", "a~101"} {
+		require.Equal(t, http.StatusNotFound, h.get("/v1/actions/"+odd).Code)
+	}
 }
 
 func TestAResumedRunBeginsWithAComment(t *testing.T) {

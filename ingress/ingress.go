@@ -27,8 +27,9 @@ type Responder interface {
 	// Respond writes the whole answer. wait < 0 waits for the action's end,
 	// 0 answers 202 at once, anything else waits so long and then answers 202.
 	Respond(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
-	// Resume is the position that the request's Last-Event-ID names; 0 without one.
-	Resume(r *http.Request) (after uint64, err error)
+	// Resume is the place in a run's stream that the request's Last-Event-ID names; the zero
+	// place without one.
+	Resume(r *http.Request) (behind schemas.RunPlace, err error)
 	// ResumeChat is the place in a completion's stream that the request's Last-Event-ID
 	// names; the zero place without one.
 	ResumeChat(r *http.Request) (behind schemas.ChatPlace, err error)

@@ -106,17 +106,17 @@ func (r *responder) Respond(w http.ResponseWriter, req *http.Request, ref schema
 	_ = json.NewEncoder(w).Encode(receipt) //nolint:errchkjson // only text goes in, and the recorder takes all
 }
 
-// Resume knows decimal positions.
-func (r *responder) Resume(req *http.Request) (uint64, error) {
+// Resume knows decimal positions, with a generation behind them or not.
+func (r *responder) Resume(req *http.Request) (p schemas.RunPlace, err error) {
 	id := req.Header.Get("Last-Event-ID")
 	if id == "" {
-		return 0, nil
+		return p, nil
 	}
-	after, err := strconv.ParseUint(id, 10, 64)
-	if err != nil {
+	id, p.Generation = schemas.Generation(id)
+	if p.Seq, err = strconv.ParseUint(id, 10, 64); err != nil {
 		err = fault.New(schemas.InvalidRequest, "no position")
 	}
-	return after, err
+	return p, err
 }
 
 // ResumeChat knows decimal positions, with a dot and a digit behind them or not.
@@ -127,7 +127,8 @@ func (r *responder) ResumeChat(req *http.Request) (p schemas.ChatPlace, err erro
 	}
 	req = req.Clone(req.Context())
 	req.Header.Set("Last-Event-ID", id)
-	p.Seq, err = r.Resume(req)
+	run, err := r.Resume(req)
+	p.Seq = run.Seq
 	return p, err
 }
 

@@ -21,6 +21,7 @@ const keyRun = "weir.run"
 // runSync answers with the run's end, or as the caller prefers.
 func (in *Room) runSync(c *gin.Context) {
 	if req, denied, ok := in.order(c); ok {
+		req.Sync = true
 		in.submit(c, req, denied)
 	}
 }
@@ -28,13 +29,15 @@ func (in *Room) runSync(c *gin.Context) {
 // runStream answers with the run's events. There is nothing to prefer: the
 // first of them comes at once. A position that cannot be read, and a stream too many, are
 // refused before anything is stored; a run that this very request has made has no events yet
-// that a client could have seen, and begins at its beginning.
+// that a client could have seen, and begins at its beginning; so does one whose position is that
+// of another action of the request. A resumed stream begins no successor: clients reconnect by
+// themselves after an end.
 func (in *Room) runStream(c *gin.Context) {
 	req, _, ok := in.order(c)
 	if !ok {
 		return
 	}
-	after, err := in.responder.Resume(c.Request)
+	behind, err := in.responder.Resume(c.Request)
 	if err != nil {
 		in.fail(c, err)
 		return
@@ -45,12 +48,17 @@ func (in *Room) runStream(c *gin.Context) {
 		return
 	}
 	defer leave()
+	req.Resumed = behind != schemas.RunPlace{}
 	out, err := in.acceptor.Accept(c.Request.Context(), req)
 	if !in.taken(c, out, err) {
 		return
 	}
-	if !out.Receipt.Duplicate {
+	after := behind.Seq
+	switch _, generation := schemas.Generation(out.ID); {
+	case !out.Receipt.Duplicate:
 		after = out.Before // where the log is looked into, a long one at its end
+	case behind.Generation != generation:
+		after = 0
 	}
 	in.responder.Stream(c.Writer, r, out.Ref, req.TaskType, after)
 }

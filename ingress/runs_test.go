@@ -67,6 +67,7 @@ func TestARunIsStored(t *testing.T) {
 	require.Equal(t, "r1", a.Header().Get("Weir-Action-Id"))
 	got := w.action(t, "default", "r1")
 	require.Equal(t, "LIT_RETRIEVAL", got.TaskType)
+	require.True(t, got.Sync)
 	require.True(t, got.Sensitive, "no risk tier is the highest")
 	require.Empty(t, got.Class)
 	require.Equal(t, schemas.IDRequest, got.IDSource)
@@ -79,6 +80,28 @@ func TestARunIsStored(t *testing.T) {
 	got = w.action(t, "default", "r2")
 	require.False(t, got.Sensitive)
 	require.Equal(t, 10*time.Minute, got.Deadline.Sub(got.AcceptedAt), "what its kind may take")
+}
+
+// A retry renews what a caller adds for itself. It is the same run all the same, unless
+// something changes that the agent gets.
+func TestARetryWithAnotherTrace(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	run := func(budget, trace string) answer {
+		return w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":`+budget+`}`+trace+`}`))
+	}
+	run("100000", `,"trace_id":"t-1"`)
+	got := w.action(t, "default", "r1")
+	require.JSONEq(t, `{"task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100000}}`, string(got.Payload))
+	require.Equal(t, 5*time.Minute, got.Deadline.Sub(got.AcceptedAt))
+	for _, trace := range []string{`,"trace_id":"t-2"`, ``, `,"trace_id":{"x":null},"retry":1`} {
+		run("100000", trace)
+		require.True(t, w.responder.last(t).receipt.Duplicate)
+	}
+	a := run("100001", "")
+	require.Equal(t, http.StatusConflict, a.Code)
+	require.Equal(t, "CONFLICT", a.body["code"])
+	require.EqualValues(t, 1, w.records(t))
 }
 
 func TestARunIsStreamed(t *testing.T) {
@@ -95,6 +118,7 @@ func TestARunIsStreamed(t *testing.T) {
 	require.Equal(t, 1, w.metrics.accepted[schemas.KindRun])
 	w.do(t, post(schemas.RouteRunSync, okRun))
 	require.True(t, w.responder.last(t).receipt.Duplicate, "the other route joins the same run")
+	require.False(t, w.action(t, "default", "r1").Sync, "which is that of its first caller")
 	require.EqualValues(t, 1, w.records(t))
 }
 
@@ -120,6 +144,42 @@ func TestWhereAStreamIsResumed(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.stream(okRun).Code)
 	require.Zero(t, w.responder.last(t).after)
 	require.EqualValues(t, 1, w.records(t))
+}
+
+// A run whose agent could not be asked is begun again by a repeat: on either route, and in the
+// answer's words the newest. Positions in the stream of one action say nothing of another's.
+func TestARepeatBeginsASuccessor(t *testing.T) {
+	t.Parallel()
+	w := setup(t, served)
+	end := func(id string, o schemas.Outcome, code schemas.Code) {
+		st, err := w.ledger.Find(t.Context(), "default", id)
+		require.NoError(t, err)
+		require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o, Code: code}}))
+	}
+	w.do(t, post(schemas.RouteRunSync, okRun))
+	end("r1", schemas.OutcomeFailed, schemas.AgentUnavailable)
+	require.Equal(t, "r1", w.stream(okRun, "Last-Event-ID", "999999").Header().Get("Weir-Action-Id"), "a client that reconnects begins nothing")
+	require.EqualValues(t, 999_999, w.responder.last(t).after)
+
+	a := w.do(t, post(schemas.RouteRunSync, okRun))
+	require.Equal(t, "r1~2", a.Header().Get("Weir-Action-Id"))
+	c := w.responder.last(t)
+	require.Equal(t, schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: "r1~2"}, c.ref)
+	require.False(t, c.receipt.Duplicate)
+	require.True(t, c.held, "the end cannot be missed")
+	require.Equal(t, "r1", w.action(t, "default", "r1~2").Supersedes)
+	require.True(t, w.action(t, "default", "r1~2").Sync)
+	require.Equal(t, 2, w.metrics.accepted[schemas.KindRun])
+
+	for id, after := range map[string]uint64{"": 0, "999999": 0, "5~2": 5, "5~3": 0} {
+		rec := w.stream(okRun, "Last-Event-ID", id)
+		require.Equal(t, "r1~2", rec.Header().Get("Weir-Action-Id"))
+		require.Equal(t, after, w.responder.last(t).after, id)
+	}
+	end("r1~2", schemas.OutcomeFailed, schemas.AgentUnavailable)
+	require.Equal(t, "r1~3", w.stream(okRun).Header().Get("Weir-Action-Id"))
+	require.Equal(t, "r1~2", w.action(t, "default", "r1~3").Supersedes)
+	require.False(t, w.action(t, "default", "r1~3").Sync, "each goes by its own caller's route")
 }
 
 func TestPreferencesOfARun(t *testing.T) {
@@ -167,7 +227,9 @@ func TestRefusalsOfRuns(t *testing.T) {
 		"unnamed":          {request(`{"task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
 		"untyped":          {request(`{"request_id":"r1"}`), 422, "VALIDATION_ERROR", "r1"},
 		"odd id":           {request(`{"request_id":"r1\u202e","task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
-		"unknown member":   {request(`{"request_id":"r1","task_type":"ECHO","x":1}`), 422, "VALIDATION_ERROR", "r1"},
+		"member twice":     {request(`{"request_id":"r1","task_type":"ECHO","x":1,"x":1}`), 422, "INVALID_REQUEST", nil},
+		"budget twice":     {request(`{"request_id":"r1","task_type":"ECHO","budgets":{"x":1,"x":1}}`), 422, "INVALID_REQUEST", nil},
+		"odd budget":       {request(`{"request_id":"r1","task_type":"ECHO","budgets":{"max_time_ms":"1"}}`), 422, "VALIDATION_ERROR", "r1"},
 		"bad inputs":       {request(`{"request_id":"r1","task_type":"HTTP_PLAN","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
 		"bad call":         {request(`{"request_id":"r1","task_type":"HTTP_EXECUTE","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
 		"bad key":          {request(okRun, "Idempotency-Key", `"a`), 422, "INVALID_REQUEST", "r1"},

@@ -29,7 +29,10 @@ func (in *Room) submit(c *gin.Context, req accept.Request, denied bool) {
 	}
 	if wait != 0 {
 		release := func() {}
-		req.Before = func(ref schemas.Ref) { release = in.responder.Expect(ref) }
+		req.Before = func(ref schemas.Ref) {
+			release() // of the action that this one follows
+			release = in.responder.Expect(ref)
+		}
 		defer func() { release() }()
 	}
 	out, err := in.acceptor.Accept(c.Request.Context(), req)

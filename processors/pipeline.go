@@ -20,6 +20,7 @@ import (
 
 // Ledger is what the pipeline itself asks of the log.
 type Ledger interface {
+	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Begin is Append that st's next Append or Await waits for.
 	Begin(ctx context.Context, st *ledger.State, ev schemas.Event) error
@@ -155,6 +156,9 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		}
 	}
 	if !st.Started {
+		if err := p.link(ctx, st); err != nil {
+			return err
+		}
 		if err := p.start(ctx, st, performer); err != nil {
 			return err
 		}
@@ -190,6 +194,11 @@ func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdic
 }
 
 func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
+	if !st.Started { // ingress has canceled it
+		if err := p.link(ctx, st); err != nil {
+			return err
+		}
+	}
 	if err := p.leaveLine(ctx, st); err != nil {
 		return err
 	}

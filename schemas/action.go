@@ -84,6 +84,9 @@ type Action struct {
 	TaskType string `json:"task_type,omitempty"`
 	// Sensitive: evidence of it holds no snippet, and keyed hashes only.
 	Sensitive bool `json:"sensitive,omitempty"`
+	// Sync is set for kind run where its caller waits for one answer: the agent's synchronous
+	// route is asked first. It is no part of the fingerprint.
+	Sync bool `json:"sync,omitempty"`
 	// Class is set for kind http; the decisions of a plan have one each,
 	// recorded in their attempts.
 	Class    Class    `json:"class,omitempty"`
@@ -121,7 +124,8 @@ type Action struct {
 	// TraceParent is the caller's span, as W3C Trace Context writes it; empty: it named
 	// none. It is no part of the fingerprint.
 	TraceParent string `json:"traceparent,omitempty"`
-	// Supersedes names the action that this one was made from by redrive or resolve.
+	// Supersedes names the action that this one was made from: by redrive, or by a repeat of
+	// its request (see Successor).
 	Supersedes string `json:"supersedes,omitempty"`
 	// Payload is the kind's own document (HTTPCall, PlanRequest, Run, RuleOrder,
 	// TaskOrder, PushOrder, RepoOrder, ChatOrder). It is empty when

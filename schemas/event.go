@@ -23,6 +23,7 @@ const (
 	EventCancel     EventType = "cancel"     // somebody asked for it to stop
 	EventSettled    EventType = "settled"    // terminal: one an action, the last of its life
 	EventResolution EventType = "resolution" // a person's word on an unknown outcome; stands after settled
+	EventSuperseded EventType = "superseded" // a repeat of its request has a successor; stands after settled
 )
 
 // NeedsBarrier reports whether an event of this type may be shown only once it
@@ -80,6 +81,7 @@ type Event struct {
 	Data       json.RawMessage `json:"data,omitempty"`       // progress, delta
 	Settled    *Settled        `json:"settled,omitempty"`    // settled
 	Resolution *Resolution     `json:"resolution,omitempty"` // resolution
+	Superseded *Superseded     `json:"superseded,omitempty"` // superseded
 }
 
 // Started says who took the action up.
@@ -205,6 +207,12 @@ type Settled struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	ResultBlob string          `json:"result_blob,omitempty"`
 	Attempts   int             `json:"attempts"`
+}
+
+// Superseded names the action that a repeat of this one's request has begun. The worker that
+// takes the successor writes it before it begins.
+type Superseded struct {
+	By string `json:"by"`
 }
 
 // Resolution is a person's word on an outcome_unknown. It changes no outcome.

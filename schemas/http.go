@@ -67,6 +67,9 @@ type Answer struct {
 	Snippet string `json:"snippet,omitempty"`
 	// RetryAfter is the upstream's own wish.
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
+	// NoRoute is set for an agent's answer which proves that it does not serve the route, so
+	// that nothing ran.
+	NoRoute bool `json:"no_route,omitempty"`
 }
 
 // RetryRecord is one line of a call's history; the last attempt has one too.

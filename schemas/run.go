@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -60,13 +61,17 @@ func (r RunOrder) Sensitive() bool { return r.RiskTier != RiskNonSensitive }
 
 // Timeout is how long the run may take by its own budget; zero: it names none.
 func (r RunOrder) Timeout() time.Duration {
-	if r.Budgets == nil || r.Budgets.TimeoutMS == nil {
+	if r.Budgets == nil {
 		return 0
 	}
-	return time.Duration(*r.Budgets.TimeoutMS) * time.Millisecond
+	if ms := cmp.Or(r.Budgets.TimeoutMS, r.Budgets.MaxTimeMS); ms != nil {
+		return time.Duration(*ms) * time.Millisecond
+	}
+	return 0
 }
 
-// RunBudgets bound a run. Weir enforces timeout_ms; the rest is the agent's.
+// RunBudgets bound a run. Weir enforces timeout_ms, or max_time_ms where that is absent. All
+// members go on to the agent as they came, those that Weir does not know too.
 type RunBudgets struct {
 	MaxOutputTokens  *int64 `json:"max_output_tokens,omitempty" jsonschema:"minimum=0"`
 	MaxContextTokens *int64 `json:"max_context_tokens,omitempty" jsonschema:"minimum=0"`
@@ -74,6 +79,32 @@ type RunBudgets struct {
 	// TimeoutMS is how long the run may take, from its acceptance to its end, in
 	// milliseconds.
 	TimeoutMS *int64 `json:"timeout_ms,omitempty" jsonschema:"minimum=1,maximum=86400000,default=600000"`
+	// MaxTimeMS counts as timeout_ms where that is absent.
+	MaxTimeMS *int64 `json:"max_time_ms,omitempty" jsonschema:"minimum=1,maximum=86400000"`
+
+	// own is the object as its caller wrote it; empty: none did.
+	own json.RawMessage
+}
+
+// known are the members without the methods.
+type known RunBudgets
+
+// UnmarshalJSON keeps the object as it came, beside its known members.
+func (b *RunBudgets) UnmarshalJSON(doc []byte) error {
+	*b = RunBudgets{}
+	if err := json.Unmarshal(doc, (*known)(b)); err != nil {
+		return err
+	}
+	b.own = append(b.own, doc...)
+	return nil
+}
+
+// MarshalJSON gives the object as it came.
+func (b RunBudgets) MarshalJSON() ([]byte, error) {
+	if len(b.own) > 0 {
+		return b.own, nil
+	}
+	return json.Marshal(known(b))
 }
 
 // MaxRunTimeout is the longest that a run may ask for.
@@ -90,7 +121,8 @@ type Run struct {
 
 // RunResult is the result document of kind run, for every outcome.
 type RunResult struct {
-	// Outputs is an object; absent where the run failed, and where HTTP stands.
+	// Outputs is an object; absent where HTTP stands, and where the run failed with an error
+	// object of the agent's.
 	Outputs json.RawMessage `json:"outputs,omitempty"`
 	// HTTP is what came of the call of HTTP_EXECUTE.
 	HTTP *HTTPResult `json:"http,omitempty"`
@@ -190,8 +222,9 @@ type RunProgress struct {
 
 // The ways to call an agent.
 const (
-	AgentStream = "stream" // the streaming route, or the other where there is none
-	AgentSync   = "sync"
+	AgentAuto   = "auto"   // the route that the run's caller used first
+	AgentStream = "stream" // the streaming route first
+	AgentSync   = "sync"   // the synchronous route first
 )
 
 // Agent is a remote agent, as the configuration in force describes it.
@@ -199,7 +232,9 @@ type Agent struct {
 	TaskType string
 	// URL is where its routes begin, without a slash at the end.
 	URL  string
-	Mode string // AgentStream or AgentSync
+	// Mode is AgentAuto, AgentStream or AgentSync. Where the agent does not serve the first
+	// route, it is asked by the other one.
+	Mode string
 	// Timeout bounds one call of it; zero: the run's deadline alone.
 	Timeout time.Duration
 	// Concurrency is how many runs it is given at a time by one node.

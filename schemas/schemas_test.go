@@ -75,6 +75,9 @@ func TestAcceptedBodiesFitTheSchemas(t *testing.T) {
 			require.Empty(t, s.Validate(request(t, c)), c)
 		}
 		for _, c := range []string{"unknown_member", "list", "empty_object", "case_variant"} {
+			if surface == "runs" && c == "unknown_member" {
+				continue // a run's are ignored
+			}
 			require.NotEmpty(t, s.Validate(request(t, surface+"/testdata/invalid/"+c+".txtar")), c)
 		}
 	}

@@ -25,7 +25,8 @@ const (
 )
 
 // TailOf is the subject tail that events of this type belong to; see TailFor. A
-// resolution lies on the event tail, after the terminal event.
+// resolution lies on the event tail, after the terminal event, and so does what names a
+// successor.
 func TailOf(t EventType) Tail {
 	switch t {
 	case EventAccepted:

@@ -29,6 +29,8 @@ type ActionView struct {
 	Waiting         *Waiting `json:"waiting,omitempty"`
 	// Supersedes names the action that this one was made from.
 	Supersedes string `json:"supersedes,omitempty"`
+	// SupersededBy names the action that a repeat of the same request has begun.
+	SupersededBy string `json:"superseded_by,omitempty"`
 
 	Attempts []AttemptView `json:"attempts"`
 	// Decision is what policy said of the newest call.
@@ -117,6 +119,7 @@ type EventView struct {
 	Data       json.RawMessage     `json:"data,omitempty"`
 	Settled    *EventViewSettled   `json:"settled,omitempty"`
 	Resolution *Resolution         `json:"resolution,omitempty"`
+	Superseded *Superseded         `json:"superseded,omitempty"`
 }
 
 // EventViewAction says what was accepted.

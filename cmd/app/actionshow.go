@@ -87,6 +87,7 @@ func printAction(out io.Writer, v schemas.ActionView) {
 	row("deadline", at(v.Deadline))
 	row("settled", at(v.Settled))
 	row("made from", v.Supersedes)
+	row("followed by", v.SupersededBy)
 	if w := v.Waiting; w != nil {
 		row("waits for", strings.TrimSpace(w.For+" "+at(w.Until)))
 	}
@@ -189,6 +190,8 @@ func eventText(e schemas.EventView) string {
 		add(string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message)
 	case e.Resolution != nil:
 		add(e.Resolution.Effect, e.Resolution.Note)
+	case e.Superseded != nil:
+		add("by", e.Superseded.By)
 	}
 	return strings.Join(words, " ")
 }

@@ -48,7 +48,7 @@ func TestAgentsInForce(t *testing.T) {
 	assert.Equal(t, schemas.Agent{TaskType: "A", URL: "http://127.0.0.1:9001", Mode: schemas.AgentSync, Timeout: 3 * time.Second, Concurrency: 32}, a)
 	b, ok := s.agent("B")
 	require.True(t, ok)
-	assert.Equal(t, schemas.Agent{TaskType: "B", URL: "https://b.example/x", Mode: schemas.AgentStream, Concurrency: 7}, b)
+	assert.Equal(t, schemas.Agent{TaskType: "B", URL: "https://b.example/x", Mode: schemas.AgentAuto, Concurrency: 7}, b)
 	for task, served := range map[string]bool{"A": true, "B": true, "C": false, "": false, schemas.TaskEcho: false, "agent:A": false} {
 		assert.Equal(t, served, s.serves(task), task)
 		assert.Equal(t, served, s.runsOf(t, task).Allowed, task)

@@ -113,7 +113,11 @@ func parseFilter(q url.Values, tenant string, now time.Time) (filter, error) {
 		if err != nil {
 			return f, err
 		}
-		if *p.into = v; ok && !schemas.ValidID(v) {
+		*p.into = v
+		if p.name == "q" {
+			v = strings.ReplaceAll(v, "~", "-") // a part of a successor's id is asked for as well
+		}
+		if ok && !schemas.ValidID(v) {
 			return f, stream.Invalid("the parameter " + p.name + " must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 		}
 	}

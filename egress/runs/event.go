@@ -55,7 +55,7 @@ func (r Stream) complete(e end) Event {
 }
 
 func (r Stream) head(kind string) schemas.RunEvent {
-	return schemas.RunEvent{Type: kind, RequestID: r.Ref.ID, TaskType: r.TaskType}
+	return schemas.RunEvent{Type: kind, RequestID: callers(r.Ref), TaskType: r.TaskType}
 }
 
 func (Stream) event(name string, data schemas.RunEvent) Event {

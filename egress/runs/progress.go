@@ -75,7 +75,7 @@ func (r Stream) merge(word string, own []member) (json.RawMessage, error) {
 	if word == "" || schemas.EndsRun(word) {
 		word = schemas.RunEventProgress
 	}
-	ours := []struct{ key, value string }{{"type", word}, {"request_id", r.Ref.ID}, {"task_type", r.TaskType}}
+	ours := []struct{ key, value string }{{"type", word}, {"request_id", callers(r.Ref)}, {"task_type", r.TaskType}}
 	kept := make([]member, 0, len(own))
 	said := map[string]bool{}
 	names := map[string]string{}
@@ -131,7 +131,7 @@ func (r Stream) foreign(m member) bool {
 	text := json.Unmarshal(m.value, &word) == nil
 	switch m.key {
 	case "request_id":
-		return !text || word != r.Ref.ID
+		return !text || word != callers(r.Ref)
 	case "task_type":
 		return !text || word != r.TaskType
 	default:

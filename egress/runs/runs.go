@@ -28,8 +28,14 @@ type end struct {
 func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, error) {
 	e := read(ref, s, doc)
 	return ledger.Encode(schemas.RunResponse{
-		Status: e.status(), RequestID: ref.ID, Outputs: e.outputs, RunExtras: e.extras, Error: e.fault,
+		Status: e.status(), RequestID: callers(ref), Outputs: e.outputs, RunExtras: e.extras, Error: e.fault,
 	})
+}
+
+// callers is the id that a run's caller gave: a successor answers under it, too.
+func callers(ref schemas.Ref) string {
+	id, _ := schemas.Generation(ref.ID)
+	return id
 }
 
 // Result is the body that Render gives, for the places that show an end beside
@@ -73,6 +79,9 @@ func told(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (e end, err 
 	switch {
 	case !e.ok:
 		e.fault, err = failed(ref, s, res)
+		if object(res.Outputs) { // they say more than its error
+			e.outputs = res.Outputs
+		}
 	case res.HTTP != nil:
 		e.outputs, err = called(ref, s, res.HTTP)
 	case object(res.Outputs):

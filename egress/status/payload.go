@@ -30,7 +30,7 @@ func (s *Status) ServePayload(w http.ResponseWriter, r *http.Request, tenant, id
 
 func (s *Status) payload(r *http.Request, tenant, id string) (schemas.ActionPayload, error) {
 	var out schemas.ActionPayload
-	if !schemas.ValidID(id) {
+	if !schemas.ValidActionID(id) {
 		return out, fault.ErrNotFound
 	}
 	st, err := s.actions.Find(r.Context(), tenant, id)

@@ -64,7 +64,7 @@ func (s *Status) Serve(w http.ResponseWriter, r *http.Request, tenant, id string
 }
 
 func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionView, error) {
-	if !schemas.ValidID(id) {
+	if !schemas.ValidActionID(id) {
 		return nil, fault.ErrNotFound
 	}
 	st, err := s.actions.Find(ctx, tenant, id)
@@ -77,7 +77,7 @@ func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionVi
 	}
 	v := &schemas.ActionView{
 		ID: st.ID, Kind: st.Kind, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
-		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, OrderingKey: st.Action.OrderingKey, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes,
+		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, OrderingKey: st.Action.OrderingKey, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes, SupersededBy: st.SupersededBy,
 		Waiting: st.Waiting, Resolution: st.Resolution,
 		CancelRequested: st.CancelRequested && st.Settled == nil,
 		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),

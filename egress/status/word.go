@@ -42,7 +42,7 @@ func Word(ctx context.Context, log Last, actions Actions, layout schemas.Layout,
 			return Brief{Status: schemas.Status(schemas.EventWaiting), Seq: rec.Seq}, nil
 		case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta, schemas.EventStatus:
 			return Brief{Status: schemas.Status(schemas.EventStarted), Seq: rec.Seq}, nil
-		case schemas.EventAccepted, schemas.EventCancel, schemas.EventSignal, schemas.EventResolution:
+		case schemas.EventAccepted, schemas.EventCancel, schemas.EventSignal, schemas.EventResolution, schemas.EventSuperseded:
 		}
 	}
 	st, err := actions.Load(ctx, ref)

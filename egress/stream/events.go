@@ -122,7 +122,7 @@ func (e *Events) answer(w http.ResponseWriter, r *http.Request, reader *Reader, 
 
 // open finds the action's kind, which the path does not name, and follows it.
 func (e *Events) open(ctx context.Context, tenant, id string, q query) (*Reader, error) {
-	if !schemas.ValidID(id) {
+	if !schemas.ValidActionID(id) {
 		return nil, fault.ErrNotFound
 	}
 	f := e.feed

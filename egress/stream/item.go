@@ -110,8 +110,14 @@ func (it *Item) render() {
 // AppendFrame appends one server-sent event. data must be one line, which JSON
 // without white space between its tokens always is; name must be a word.
 func AppendFrame(b []byte, id uint64, name string, data []byte) []byte {
+	return AppendSuffixed(b, id, "", name, data)
+}
+
+// AppendSuffixed is AppendFrame with a suffix, which must be a word, at the end of the id.
+func AppendSuffixed(b []byte, id uint64, suffix, name string, data []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, id, 10)
+	b = append(b, suffix...)
 	b = append(b, "\nevent: "...)
 	b = append(b, name...)
 	b = append(b, "\ndata: "...)

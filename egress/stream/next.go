@@ -103,7 +103,7 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 
 // final says that an action has ended once it has such an event.
 func final(t schemas.EventType) bool {
-	return t == schemas.EventSettled || t == schemas.EventResolution
+	return t == schemas.EventSettled || t == schemas.EventResolution || t == schemas.EventSuperseded
 }
 
 // missed asks the log whether there is more than the feed brought.

@@ -25,7 +25,7 @@ func (it *Item) public() schemas.EventView {
 	ev := it.Event
 	p := schemas.EventView{
 		Seq: it.Seq, N: ev.N, Type: ev.Type, Time: ev.Time,
-		Waiting: ev.Waiting, Resolution: ev.Resolution,
+		Waiting: ev.Waiting, Resolution: ev.Resolution, Superseded: ev.Superseded,
 	}
 	switch ev.Type {
 	case schemas.EventAccepted:
@@ -61,7 +61,7 @@ func (it *Item) public() schemas.EventView {
 				What: t.What, Status: t.Status, Lease: t.Lease, Holder: t.Holder, Base: t.Base, Head: t.Head, Push: t.Push, Inquiry: t.Inquiry, Report: t.Report,
 			}
 		}
-	case schemas.EventStarted, schemas.EventWaiting, schemas.EventCancel, schemas.EventResolution:
+	case schemas.EventStarted, schemas.EventWaiting, schemas.EventCancel, schemas.EventResolution, schemas.EventSuperseded:
 	}
 	return p
 }

@@ -26,6 +26,7 @@ import (
 type Ledger interface {
 	Claim(ctx context.Context, a schemas.Action) (st *ledger.State, duplicate bool, err error)
 	Join(ctx context.Context, a schemas.Action) (*ledger.State, error)
+	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 }
 
 // Config of an Acceptor. All but Barrier have defaults.
@@ -101,9 +102,12 @@ type Request struct {
 	Tenant string
 	Kind   schemas.Kind
 	Class  schemas.Class // kind http
-	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat.
+	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat. Sync is
+	// set for a run of the synchronous route; who joins a run gets what that one was accepted
+	// with.
 	TaskType  string
 	Sensitive bool
+	Sync      bool
 	// Timeout is how long this action may take; zero: what its kind may.
 	Timeout time.Duration
 	// Until is when it ends at the latest, however long it may take; zero: never mind.
@@ -131,8 +135,10 @@ type Request struct {
 	// Refusal, if set, is what a name gets that is new: the request joins an action
 	// that exists, or nothing is stored.
 	Refusal error
+	// Resumed: the request goes on with a stream that was cut, and begins no successor.
+	Resumed bool
 	// Before, if set, is called with the action's name just before the claim,
-	// so that whoever waits for its end cannot miss it.
+	// so that whoever waits for its end cannot miss it. It is called again for a successor.
 	Before func(ref schemas.Ref)
 }
 
@@ -150,9 +156,12 @@ type Accepted struct {
 	Replayed bool
 }
 
-// Accept stores the action, or joins the one that has its name. Errors:
+// Accept stores the action, or joins the one that has its name. The name of a run that has
+// successors stands for the newest of them; a run that ended without having been sent anywhere,
+// before this request came, gets one. Errors:
 //
-//   - CONFLICT, IDEMPOTENCY_MISMATCH: the name belongs to another payload.
+//   - CONFLICT, IDEMPOTENCY_MISMATCH: the name belongs to another payload, or has had
+//     schemas.MaxGeneration actions.
 //   - IN_FLIGHT: the Idempotency-Key's first request has not been settled.
 //   - LOG_FULL, PAYLOAD_TOO_LARGE: nothing was stored.
 //   - QUEUE_FULL, RATE_LIMITED: too many actions wait, of all tenants or of this one. There was
@@ -168,6 +177,7 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
+	arrived, joins := a.cfg.Now(), r.Resumed || r.Refusal != nil
 	if r.Refusal == nil {
 		r.Refusal = a.cfg.Pressure.Refusal(r.Tenant, r.Kind) //nolint:contextcheck // what it has counted is for all who come
 	}
@@ -177,12 +187,13 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
 	defer cancel()
 	out := Accepted{Ref: schemas.Ref{Tenant: r.Tenant, Kind: r.Kind, ID: action.ID}}
-	if r.Before != nil {
-		r.Before(out.Ref)
+	st, duplicate, err := a.claim(ctx, action, r)
+	if err == nil && duplicate {
+		st, duplicate, out.ID, err = a.newest(ctx, r, st, arrived, joins)
 	}
-	failpoint.At(failpoint.Claiming, action.ID)
-	st, duplicate, err := a.claim(ctx, action, r.Refusal)
-	failpoint.At(failpoint.Claimed, action.ID)
+	if public, ok := errors.AsType[*fault.Error](err); ok {
+		return Accepted{}, public
+	}
 	if err != nil {
 		if refused := refusal(err, action.IDSource); refused != nil {
 			return Accepted{}, refused
@@ -214,13 +225,18 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 
 // claim makes the name ours, or finds the action that has it. With a refusal it
 // only finds: that is the answer where there is none.
-func (a *Acceptor) claim(ctx context.Context, action schemas.Action, refusal error) (st *ledger.State, duplicate bool, err error) {
-	if refusal == nil {
+func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) (st *ledger.State, duplicate bool, err error) {
+	if r.Before != nil {
+		r.Before(schemas.Ref{Tenant: action.Tenant, Kind: action.Kind, ID: action.ID})
+	}
+	failpoint.At(failpoint.Claiming, action.ID)
+	defer failpoint.At(failpoint.Claimed, action.ID)
+	if r.Refusal == nil {
 		return a.ledger.Claim(ctx, action)
 	}
 	st, err = a.ledger.Join(ctx, action)
 	if errors.Is(err, fault.ErrNotFound) {
-		err = refusal
+		err = r.Refusal
 	}
 	return st, true, err
 }
@@ -260,7 +276,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	}
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
-		TaskType: r.TaskType, Sensitive: r.Sensitive,
+		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
 		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, OrderingKey: r.OrderingKey, Priority: r.Priority,
 		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil

@@ -130,7 +130,7 @@ func (c *Control) bounded(ctx context.Context) (context.Context, context.CancelF
 // do runs one change to its end, the client gone or not, and waits until what
 // it saw or wrote would survive.
 func (c *Control) do(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (Status, error) {
-	if !schemas.ValidID(id) {
+	if !schemas.ValidActionID(id) {
 		return Status{}, fault.New(schemas.NotFound, "there is no action with this id")
 	}
 	ctx, cancel := c.bounded(ctx)

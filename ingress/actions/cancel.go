@@ -56,7 +56,7 @@ const (
 // read: a history that others write to all the time takes long to read. A task stops by
 // its events alone. End is the action if the worker ends it canceled at once.
 func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *ledger.State) {
-	if !schemas.ValidID(id) {
+	if !schemas.ValidActionID(id) {
 		return false, nil
 	}
 	ctx, cancel := c.bounded(ctx)

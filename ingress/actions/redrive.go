@@ -95,7 +95,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 	}
 	req := accept.Request{
 		Name:   accept.Name{ID: accept.Derive("rdr-", tenant, strconv.FormatUint(sequence, 10)), Source: schemas.IDGenerated},
-		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID,
+		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 		Terms: accept.Terms{OrderingKey: st.Action.OrderingKey, Priority: st.Action.Priority},
 	}

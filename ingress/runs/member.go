@@ -60,6 +60,7 @@ func labels(o *schemas.RunOrder, doc document) error {
 // that changes what the reader sees of others.
 func unseen(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
+// budgets checks the members that Weir knows. All members go on to the agent as they came.
 func budgets(o *schemas.RunOrder, v jsontext.Value, longest time.Duration) error {
 	if strict.Absent(v) {
 		return nil
@@ -69,33 +70,29 @@ func budgets(o *schemas.RunOrder, v jsontext.Value, longest time.Duration) error
 		MaxContextTokens jsontext.Value `json:"max_context_tokens"`
 		MaxEscalations   jsontext.Value `json:"max_escalations"`
 		TimeoutMS        jsontext.Value `json:"timeout_ms"`
+		MaxTimeMS        jsontext.Value `json:"max_time_ms"`
 	}
-	if err := strict.At("/budgets", v, &raw); err != nil {
+	if err := strict.Open("/budgets", v, &raw); err != nil {
 		return err
 	}
-	b := &schemas.RunBudgets{}
+	amount, duration := bounds{0, math.MaxInt64}, bounds{1, longest.Milliseconds()}
 	for _, m := range []struct {
 		name  string
 		value jsontext.Value
 		bounds
-		into **int64
 	}{
-		{"max_output_tokens", raw.MaxOutputTokens, bounds{0, math.MaxInt64}, &b.MaxOutputTokens},
-		{"max_context_tokens", raw.MaxContextTokens, bounds{0, math.MaxInt64}, &b.MaxContextTokens},
-		{"max_escalations", raw.MaxEscalations, bounds{0, math.MaxInt64}, &b.MaxEscalations},
-		{"timeout_ms", raw.TimeoutMS, bounds{1, longest.Milliseconds()}, &b.TimeoutMS},
+		{"max_output_tokens", raw.MaxOutputTokens, amount},
+		{"max_context_tokens", raw.MaxContextTokens, amount},
+		{"max_escalations", raw.MaxEscalations, amount},
+		{"timeout_ms", raw.TimeoutMS, duration},
+		{"max_time_ms", raw.MaxTimeMS, duration},
 	} {
-		if strict.Absent(m.value) {
-			continue
-		}
-		n, ok := m.read(m.value)
-		if !ok {
+		if !strict.Absent(m.value) && !m.accepts(m.value) {
 			return refuse("budgets/"+m.name, "must be "+m.String())
 		}
-		*m.into = &n
 	}
-	o.Budgets = b
-	return nil
+	o.Budgets = &schemas.RunBudgets{}
+	return o.Budgets.UnmarshalJSON(v)
 }
 
 // bounds are of a whole number, both included.
@@ -108,10 +105,10 @@ func (b bounds) String() string {
 	return "a whole number from " + strconv.FormatInt(b.from, 10) + " to " + strconv.FormatInt(b.to, 10)
 }
 
-// read takes a number that is written as a whole one: 1.0 and 1e3 are not.
-func (b bounds) read(v []byte) (int64, bool) {
+// accepts takes a number that is written as a whole one: 1.0 and 1e3 are not.
+func (b bounds) accepts(v []byte) bool {
 	n, err := strconv.ParseInt(strings.Trim(string(v), " \t\r\n"), 10, 64)
-	return n, err == nil && n >= b.from && n <= b.to
+	return err == nil && n >= b.from && n <= b.to
 }
 
 // echo checks the two inputs that ECHO goes by. Whatever else stands beside

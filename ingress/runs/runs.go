@@ -26,7 +26,9 @@ type Request struct {
 	Order schemas.RunOrder
 }
 
-// document is a body with raw members, so that each is refused by its own name.
+// document is a body with raw members, so that each is refused by its own name. Members
+// that it does not have are ignored: callers add their own, such as trace_id, and renew
+// them with every retry. They are no part of what is stored.
 type document struct {
 	RequestID  jsontext.Value `json:"request_id"`
 	TaskType   jsontext.Value `json:"task_type"`
@@ -47,7 +49,7 @@ type document struct {
 func Read(body []byte, longest time.Duration) (Request, error) {
 	req := Request{ID: idOf(body)}
 	var doc document
-	if err := strict.Decode(body, &doc); err != nil {
+	if err := strict.Open("", body, &doc); err != nil {
 		return req, err
 	}
 	if err := names(&req, doc); err != nil {

@@ -106,7 +106,7 @@ func illegal(st *ledger.State) string {
 		switch {
 		case ev.N != i+1:
 			return fmt.Sprintf("event %d is counted as %d", i+1, ev.N)
-		case ended && ev.Type != schemas.EventResolution:
+		case ended && ev.Type != schemas.EventResolution && ev.Type != schemas.EventSuperseded:
 			return fmt.Sprintf("%s stands behind the end", ev.Type)
 		}
 		switch ev.Type {

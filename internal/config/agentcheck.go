@@ -26,7 +26,7 @@ func (r *reader) checkAgents(c *Config) {
 			r.wrong(key, "is not a task type; write at most %d letters, digits, dots, underscores, colons and hyphens", schemas.MaxAgentTask)
 			continue
 		}
-		r.oneOf(join(key, "mode"), a.Mode, schemas.AgentStream, schemas.AgentSync)
+		r.oneOf(join(key, "mode"), a.Mode, schemas.AgentAuto, schemas.AgentStream, schemas.AgentSync)
 		if a.Timeout != 0 {
 			between(r, join(key, "timeout"), duration(a.Timeout), duration(100*time.Millisecond), duration(schemas.MaxRunTimeout))
 		}

@@ -17,9 +17,9 @@ type Agent struct {
 	// Where its routes begin: scheme://host[:port][/path]. /agents/run/stream and
 	// /agents/run/sync are added to it.
 	URL string `yaml:"url" jsonschema:"required"`
-	// How it is called: stream, falling back to sync where it has no stream, or
-	// sync. Default stream.
-	Mode string `yaml:"mode" jsonschema:"enum=stream,enum=sync"`
+	// Which of its routes is asked first: auto, that which the run's caller used, stream or
+	// sync. The other one is asked where it does not serve the first. Default auto.
+	Mode string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync"`
 	// Bearer token to send; it may be ${secret:NAME}. Default none.
 	Token string `yaml:"token"`
 	// Time for one call, 100ms to 24h. Default 0: what is left of the run's own.
@@ -38,7 +38,7 @@ type Agent struct {
 const agentConcurrency = 32
 
 // newAgent is what an agent is before the file says anything of it.
-func newAgent() Agent { return Agent{Mode: schemas.AgentStream, Concurrency: agentConcurrency} }
+func newAgent() Agent { return Agent{Mode: schemas.AgentAuto, Concurrency: agentConcurrency} }
 
 // base is the URL as routes are added to it.
 func (a Agent) base() string { return strings.TrimSuffix(a.URL, "/") }

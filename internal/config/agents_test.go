@@ -57,7 +57,7 @@ func TestBadAgents(t *testing.T) {
 		{"agents:\n  T:\n    url: 'http://h//'", at + "url: the path has an empty segment"},
 		{"agents:\n  T:\n    url: 'http://h/a/../b'", at + "url: the path has"},
 
-		{"agents:\n  T: {url: http://h,\n    mode: poll}", at + "mode: is none of its words; use stream or sync"},
+		{"agents:\n  T: {url: http://h,\n    mode: poll}", at + "mode: is none of its words; use auto, stream or sync"},
 		{"agents:\n  T: {url: http://h,\n    timeout: 99ms}", at + "timeout: is 99ms; use 100ms to 24h"},
 		{"agents:\n  T: {url: http://h,\n    timeout: 25h}", at + "timeout: is 25h; use 100ms to 24h"},
 		{"agents:\n  T: {url: http://h,\n    timeout: -1s}", at + "timeout: is -1s; use 100ms to 24h"},
@@ -98,7 +98,7 @@ func TestAgents(t *testing.T) {
 		"SUMMARIZE": {
 			TaskType: "SUMMARIZE", URL: "https://agents.example.com/summarize", Mode: schemas.AgentSync, Timeout: 20 * time.Minute, Concurrency: 4,
 		},
-		"acme.translate:v2": {TaskType: "acme.translate:v2", URL: "http://localhost:9001", Mode: schemas.AgentStream, Concurrency: 32},
+		"acme.translate:v2": {TaskType: "acme.translate:v2", URL: "http://localhost:9001", Mode: schemas.AgentAuto, Concurrency: 32},
 	}, c.RunAgents())
 	p, err := c.Compile()
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ agents:
 	}
 	data, err := json.Marshal(c.Agents["named"])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"url":"https://a.example","mode":"stream","token":"${secret:MINE}","timeout":"0s","network":"public","cidrs":[],"concurrency":32,"trace":false}`, string(data))
+	require.JSONEq(t, `{"url":"https://a.example","mode":"auto","token":"${secret:MINE}","timeout":"0s","network":"public","cidrs":[],"concurrency":32,"trace":false}`, string(data))
 	again := parse(t, strings.ReplaceAll(c.String(), "creds: unset", `creds: ""`))
 	same(t, redacted, again.Redacted())
 }

@@ -183,7 +183,7 @@ func TestEveryKey(t *testing.T) {
 				URL: "https://agents.example.com/summarize/", Mode: "sync", Token: "${secret:AGENT_TOKEN}", Timeout: 20 * time.Minute,
 				Network: "private", CIDRs: []string{"10.1.0.0/16"}, Concurrency: 4,
 			},
-			"acme.translate:v2": {URL: "http://localhost:9001", Mode: "stream", Network: "loopback", Concurrency: 32},
+			"acme.translate:v2": {URL: "http://localhost:9001", Mode: "auto", Network: "loopback", Concurrency: 32},
 		},
 		Models: map[string]config.Model{
 			"fast": {Alias: "openai/gpt-4o-mini", Usage: true, Timeouts: patience},

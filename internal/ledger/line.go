@@ -242,7 +242,7 @@ func names(ref schemas.Ref, r schemas.Record) bool {
 func ticketOf(r schemas.Record) (ref schemas.Ref, ok bool) {
 	var t schemas.Ticket
 	tenant, err := schemas.TicketTenant(r.Subject)
-	if err != nil || json.Unmarshal(r.Data, &t) != nil || !schemas.ValidID(t.ID) {
+	if err != nil || json.Unmarshal(r.Data, &t) != nil || !schemas.ValidActionID(t.ID) {
 		return ref, false
 	}
 	return schemas.Ref{Tenant: tenant, Kind: t.Kind, ID: t.ID}, true

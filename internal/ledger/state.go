@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -50,6 +51,8 @@ type State struct {
 	Settled         *schemas.Settled
 	SettledSeq      uint64
 	Resolution      *schemas.Resolution
+	// SupersededBy is the action that a repeat of the request has begun; empty: none has.
+	SupersededBy string
 	// Left are the ids of the evidence that is known to be stored; nil until
 	// somebody has looked.
 	Left map[string]bool
@@ -188,6 +191,8 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
 	case schemas.EventResolution:
 		s.Resolution = ev.Resolution
+	case schemas.EventSuperseded:
+		s.SupersededBy = ev.Superseded.By
 	case schemas.EventProgress, schemas.EventDelta:
 	}
 }
@@ -209,6 +214,11 @@ func (s *State) Open() *Try {
 		return &s.Attempts[n-1]
 	}
 	return nil
+}
+
+// Unsent reports whether no attempt can have reached its target.
+func (s *State) Unsent() bool {
+	return !slices.ContainsFunc(s.Attempts, func(t Try) bool { return t.Result == nil || t.Result.Sent })
 }
 
 // Tries are the attempts of one step, in order.
@@ -279,6 +289,8 @@ func complete(ev schemas.Event) bool {
 		return ev.Settled != nil
 	case schemas.EventResolution:
 		return ev.Resolution != nil
+	case schemas.EventSuperseded:
+		return ev.Superseded != nil
 	case schemas.EventSignal, schemas.EventStatus:
 		return ev.Task != nil
 	case schemas.EventStarted, schemas.EventProgress, schemas.EventDelta, schemas.EventCancel:

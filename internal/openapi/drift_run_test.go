@@ -62,5 +62,6 @@ func TestWhatGoesOnToAnAgentFitsTheRequest(t *testing.T) {
 	s := compiled(t, "run.request.json")
 	require.Empty(t, s.Validate(doc), "%s", doc)
 	require.NotEmpty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","risk_tier":"NONE"}`)))
-	require.NotEmpty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","budgets":{"tokens":1}}`)))
+	require.NotEmpty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","budgets":{"max_time_ms":0}}`)))
+	require.Empty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","trace_id":"t","budgets":{"max_time_ms":300000,"max_tokens":100000}}`)))
 }

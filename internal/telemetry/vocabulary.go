@@ -63,7 +63,9 @@ func (v *vocabulary) check(key string, value slog.Value) (slog.Value, bool) {
 // word checks the keys whose values are text.
 func (v *vocabulary) word(key, s string) bool {
 	switch key {
-	case "action_id", "request_id", "tenant", "worker":
+	case "action_id":
+		return schemas.ValidActionID(s)
+	case "request_id", "tenant", "worker":
 		return schemas.ValidID(s)
 	case "entry":
 		return entryName(s)

@@ -60,9 +60,10 @@ type Task struct {
 // scope is what rules and policy are asked within.
 func (t *Task) scope() guard.Scope {
 	a := &t.State.Action
+	id, _ := schemas.Generation(t.State.ID) // a rule names the caller's id
 	return guard.Scope{
 		Tenant:      t.State.Tenant,
-		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: t.State.ID},
+		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
 		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent,
 	}
 }

@@ -23,6 +23,8 @@ const (
 type breaker struct {
 	mu    sync.Mutex // held over what asks the library more than once
 	state circuitbreaker.CircuitBreaker[any]
+	// probed is when the newest probe was let through.
+	probed time.Time
 }
 
 // newBreaker returns one that is closed. changed hears whether it is open now, and
@@ -42,12 +44,21 @@ func (b *breaker) remaining() time.Duration {
 	return b.state.RemainingDelay()
 }
 
-// acquire lets a call through, or not. probe: it is the one alone.
+// acquire lets a call through, or not. probe: it is the one alone. A probe that was silent
+// for the quarantine holds no other up: a synchronous run may be silent for hours.
 func (b *breaker) acquire() (probe, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ok = b.state.TryAcquirePermit()
-	return ok && b.state.IsHalfOpen(), ok
+	if !ok && b.state.IsHalfOpen() && time.Since(b.probed) >= quarantine {
+		b.state.Open()
+		b.state.HalfOpen()
+		ok = b.state.TryAcquirePermit()
+	}
+	if probe = ok && b.state.IsHalfOpen(); probe {
+		b.probed = time.Now()
+	}
+	return probe, ok
 }
 
 // success is a call that shows the agent well, whenever it began.

@@ -84,6 +84,15 @@ func TestABreakerByTheClock(t *testing.T) {
 			b.lets(true, false)
 			assert.False(b.t, b.open)
 		},
+		"silence": func(b *tried) {
+			time.Sleep(quarantine - time.Nanosecond)
+			b.lets(false, false)
+			time.Sleep(time.Nanosecond)
+			b.lets(true, true)
+			b.lets(false, false)
+			b.failure(true)
+			b.isAlone()
+		},
 		"the beginning of an answer": func(b *tried) {
 			b.trial()
 			assert.False(b.t, b.open)

@@ -130,11 +130,11 @@ const unprocessable = 422
 func refusal(status int, told schemas.RunResult) (settle.Verdict, error) {
 	message := fmt.Sprintf("the agent answered with status %d", status)
 	if told.Error == nil {
-		e := task(message)
-		if status == unprocessable {
-			e.Code = string(schemas.ValidationError)
+		e, err := detailed(task(message), statusDetails{Status: status})
+		if err != nil {
+			return settle.Verdict{}, err
 		}
-		return failed(schemas.OutcomeFailed, schemas.TaskFailed, e, statusDetails{Status: status})
+		told.Error = &e
 	}
 	if status == unprocessable && told.Error.Code == string(schemas.TaskFailed) {
 		told.Error.Code = string(schemas.ValidationError)

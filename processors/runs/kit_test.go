@@ -41,6 +41,7 @@ type room struct {
 	metrics  *gauges
 	draining chan struct{}
 	entry    *policy.Entry
+	sync     bool // runs are accepted by the synchronous route
 
 	mu     sync.Mutex
 	agents map[string]schemas.Agent
@@ -155,7 +156,7 @@ func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger
 	payload, err := json.Marshal(run)
 	require.NoError(r.t, err)
 	st, _, err := r.ledger.Claim(r.t.Context(), schemas.Action{
-		ID: id, Tenant: "default", Kind: schemas.KindRun, TaskType: run.TaskType, Fingerprint: "f",
+		ID: id, Tenant: "default", Kind: schemas.KindRun, TaskType: run.TaskType, Sync: r.sync, Fingerprint: "f",
 		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(deadline).UTC(), Payload: payload,
 	})
 	require.NoError(r.t, err)

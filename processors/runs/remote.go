@@ -80,7 +80,7 @@ func (m *Remote) Perform(ctx context.Context, st *ledger.State, run schemas.Run,
 		switch {
 		case err != nil:
 			return early(err)
-		case r.step == stepStream && r.Answered && noSuchRoute(r.Last.Result.Status):
+		case r.Answered && fallsBack(st):
 			continue
 		}
 		return m.judge(ctx, st, run, r)
@@ -136,12 +136,13 @@ func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas
 	defer turn.over()
 	r.step = next(st, a)
 	t := m.task(st, run, r.step, stop)
-	if t.Call, err = request(st.ID, run, a, r.step); err != nil {
+	id, _ := schemas.Generation(st.ID) // the agent, too, gets its caller's own
+	if t.Call, err = request(id, run, a, r.step); err != nil {
 		return r, false, err
 	}
 	t.Timeout = cmp.Or(a.Timeout, schemas.MaxRunTimeout)
 	t.Via = m.cfg.Adapter.For(agent.Talk{
-		RequestID: st.ID, TaskType: run.TaskType, Answering: turn.answering,
+		RequestID: id, TaskType: run.TaskType, Answering: turn.answering,
 		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
 	})
 	if r.Result, err = m.caller.Run(ctx, t); err != nil {

@@ -45,7 +45,7 @@ func TestEveryVerdict(t *testing.T) {
 		double.OKTrue: ok, double.StrayAfterEnd: ok, double.JSONOnStream: ok, double.NullMembers: ok, double.HoldsOpen: ok,
 		double.HugeProgress: ok, double.NoBlankLine: ok,
 		double.NoStream404: {outcome: schemas.OutcomeSucceeded, calls: 2}, double.NoStream405: {outcome: schemas.OutcomeSucceeded, calls: 2},
-		double.NoStream406: {outcome: schemas.OutcomeSucceeded, calls: 2}, double.NoStream501: {outcome: schemas.OutcomeSucceeded, calls: 2},
+		double.NoStream406: {schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", "", 1}, double.NoStream501: {outcome: schemas.OutcomeSucceeded, calls: 2},
 		double.Failed: said, double.ErrorText: {schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", "", 1},
 		double.ErrorEvent:      {schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", "", 1},
 		double.ConflictingEnds: breach, double.OtherOutputs: breach, double.EndOtherID: breach,
@@ -118,10 +118,11 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
 	r := newRoom(t, options{}, synced)
-	minute := int64(60_000)
+	var budgets schemas.RunBudgets
+	require.NoError(t, json.Unmarshal([]byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`), &budgets))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
-		Budgets: &schemas.RunBudgets{TimeoutMS: &minute, MaxOutputTokens: &minute},
+		Budgets: &budgets,
 	}
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.claim("r-1", schemas.Run{RunOrder: order}, time.Minute), still{}).Outcome)
 	got := a.WaitRun(1)
@@ -129,7 +130,8 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	assert.Equal(t, "application/json", got.Header.Get("Accept"))
 	assert.Equal(t, "r-1", got.Header.Get("X-Request-Id"))
 	assert.JSONEq(t, `{"request_id":"r-1","task_type":"DOUBLE","workflow_id":"w","stage_id":"s","user_id":"u","mode":"LIVE",
-		"risk_tier":"PHI","domain_id":"d","inputs":{},"budgets":{"timeout_ms":60000,"max_output_tokens":60000}}`, string(got.Body))
+		"risk_tier":"PHI","domain_id":"d","inputs":{},"budgets":{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}}`, string(got.Body))
+	assert.Contains(t, string(got.Body), `"own":{"z":1.50,"a":null}`, "byte for byte")
 }
 
 func TestAStopClosesTheAgentsConnection(t *testing.T) {
@@ -218,6 +220,8 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 	answered := func(status int, body string) *schemas.Attempted {
 		return &schemas.Attempted{Number: 1, Sent: true, Status: status, Answer: &schemas.Answer{Status: status, Body: json.RawMessage(body)}}
 	}
+	absent := answered(404, `{}`)
+	absent.Answer.NoRoute = true
 	for name, tt := range map[string]struct {
 		res     *schemas.Attempted
 		gone    bool
@@ -228,8 +232,9 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 		"answered, agent gone": {answered(200, `{"outputs":{"a":1}}`), true, schemas.OutcomeSucceeded, 0},
 		"failed":               {answered(200, `{"error":{"code":"X","message":"m"}}`), true, schemas.OutcomeFailed, 0},
 		"interrupted":          {&schemas.Attempted{Number: 1, Sent: true, Code: schemas.Interrupted}, false, schemas.OutcomeUnknown, 0},
-		"no stream":            {answered(404, `{}`), false, schemas.OutcomeSucceeded, 1},
-		"no stream, gone":      {answered(404, `{}`), true, schemas.OutcomeFailed, 0},
+		"refused":              {answered(404, `{}`), false, schemas.OutcomeFailed, 0},
+		"no stream":            {absent, false, schemas.OutcomeSucceeded, 1},
+		"no stream, gone":      {absent, true, schemas.OutcomeFailed, 0},
 		"not sent yet":         {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, false, schemas.OutcomeSucceeded, 1},
 		"not sent yet, gone":   {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, true, schemas.OutcomeFailed, 0},
 	} {

@@ -1,8 +1,6 @@
 package runs
 
 import (
-	"slices"
-
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -33,16 +31,18 @@ func target(taskType string, step int) (string, error) {
 	return "POST " + schemas.AgentEntry(taskType) + route, err
 }
 
-// next is the step to be made: the one that was begun, else the one that the
-// agent's mode says; and behind a stream that there is not, the other.
+// next is the step to make: the one that was begun, or the other one where the agent does
+// not serve its route. The first is that of the agent's mode, or of the run's caller.
 func next(st *ledger.State, a schemas.Agent) int {
 	switch last := newest(st); {
-	case last == nil && a.Mode == schemas.AgentSync, last != nil && noStream(last):
-		return stepSync
-	case last == nil:
-		return stepStream
-	default:
+	case last != nil && fallsBack(st):
+		return other(last.Step)
+	case last != nil:
 		return last.Step
+	case a.Mode == schemas.AgentSync, a.Mode != schemas.AgentStream && st.Action.Sync:
+		return stepSync
+	default:
+		return stepStream
 	}
 }
 
@@ -50,7 +50,7 @@ func next(st *ledger.State, a schemas.Agent) int {
 // follow it.
 func finished(st *ledger.State) (step int, over bool) {
 	last := newest(st)
-	if last == nil || last.Result == nil || !last.Result.RetryAt.IsZero() || noStream(last) {
+	if last == nil || last.Result == nil || !last.Result.RetryAt.IsZero() || fallsBack(st) {
 		return 0, false
 	}
 	return last.Step, true
@@ -63,10 +63,13 @@ func newest(st *ledger.State) *ledger.Try {
 	return nil
 }
 
-// noStream reports whether an attempt found that the agent has no stream.
-func noStream(t *ledger.Try) bool {
-	return t.Step == stepStream && t.Result != nil && t.Result.Code == "" && noSuchRoute(t.Result.Status)
-}
+// other is the step of the other route.
+func other(step int) int { return stepStream + stepSync - step }
 
-// noSuchRoute holds for what agents answer that have no stream.
-func noSuchRoute(status int) bool { return slices.Contains([]int{404, 405, 406, 501}, status) }
+// fallsBack reports whether the newest attempt proved that the agent does not serve its
+// route, and the other one was not asked.
+func fallsBack(st *ledger.State) bool {
+	last := newest(st)
+	return last != nil && last.Result != nil && last.Result.Code == "" && last.Result.Answer != nil && last.Result.Answer.NoRoute &&
+		len(st.Tries(other(last.Step))) == 0
+}

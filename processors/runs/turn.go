@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/processors/call"
+	"weir/processors/call/agent"
 	"weir/schemas"
 )
 
@@ -92,7 +93,7 @@ func (t *turn) sent() bool {
 // faulty reports whether a call ended in a way that speaks of the agent, not of
 // the run.
 func faulty(res *schemas.Attempted) bool {
-	return call.Faulty(res) && (res.Code != "" || !noSuchRoute(res.Status))
+	return call.Faulty(res) && (res.Code != "" || !agent.NoRoute(res.Status))
 }
 
 // seconds rounds up.

@@ -54,7 +54,8 @@ func (c *checker) said(a *Action) bool {
 
 // named is I9. It reads the clients' answers and the accepted records: all answers of one
 // name name one action, no second one was made for it, and no id was accepted twice,
-// whatever its kind. What redrive makes names the action it comes from, and is another.
+// whatever its kind. What redrive makes names the action it comes from, and is another; a
+// successor counts as the action that it follows.
 func (c *checker) named() {
 	for at, all := range c.byID {
 		times := 0
@@ -69,7 +70,8 @@ func (c *checker) named() {
 		ids := map[string]bool{}
 		for _, asked := range n.asked {
 			if asked.ID != "" && asked.Answer == Accepted && c.stored(place{n.tenant, asked.ID}) {
-				ids[asked.ID] = true
+				id, _ := schemas.Generation(asked.ID)
+				ids[id] = true
 			}
 		}
 		for _, a := range n.actions {

@@ -3,7 +3,7 @@ package history
 import "weir/schemas"
 
 // settled is I2. It reads the log alone: an accepted action has exactly one terminal
-// event, behind which nothing stands but a person's resolution, and which was stored no
+// event, behind which nothing stands but a person's resolution or its successor's name, and which was stored no
 // later than its deadline and the time to heal.
 func (c *checker) settled() {
 	for _, a := range c.actions {
@@ -17,7 +17,7 @@ func (c *checker) settled() {
 		}
 		end := ends[0]
 		for _, ev := range a.Events {
-			if ev.Seq > end.Seq && ev.Type != schemas.EventResolution {
+			if ev.Seq > end.Seq && ev.Type != schemas.EventResolution && ev.Type != schemas.EventSuperseded {
 				c.breach("I2", a.Tenant, a.ID, "%s at %d stands behind the end at %d", ev.Type, ev.Seq, end.Seq)
 			}
 		}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -90,19 +89,17 @@ func (e *ends) end(d data, name, hash string) {
 
 // unsaid takes an end that does not say whether the run succeeded.
 func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, name, hash string) {
-	told := toldError(members)
-	if told == nil {
-		word := strings.ToLower(strings.TrimSpace(name))
-		if word != "error" && word != "failed" {
-			e.vague = true
-			return
-		}
-		told = looseError(members)
-		if words, ok := text(doc); ok && words != "" {
-			told.Message = words
-		}
+	word := strings.ToLower(strings.TrimSpace(name))
+	if toldError(members) == nil && word != "error" && word != "failed" {
+		e.vague = true
+		return
 	}
-	e.failing = &end{result: schemas.RunResult{Error: told}, hash: hash}
+	var r schemas.RunResult
+	e.failed(&r, members)
+	if words, ok := text(doc); ok && words != "" {
+		r.Error.Message = words
+	}
+	e.failing = &end{result: r, hash: hash}
 }
 
 // telling has the first end tell of those before it that said nothing certain.
@@ -151,7 +148,7 @@ func (e *ends) result(members map[string]json.RawMessage, success bool, id strin
 		e.warn(otherTask)
 	}
 	if !success {
-		r.Error = cmp.Or(toldError(members), looseError(members))
+		e.failed(&r, members)
 		return r
 	}
 	if word, _ := text(members["status"]); strings.EqualFold(word, "degraded") {
@@ -160,17 +157,45 @@ func (e *ends) result(members map[string]json.RawMessage, success bool, id strin
 			e.warn("the agent said: " + shorten(told.Message))
 		}
 	}
-	switch out := outputs(members); {
-	case out == nil:
+	if r.Outputs = e.outputs(members); r.Outputs == nil {
 		e.warn(noOutputs)
 		r.Outputs = json.RawMessage("{}")
-	case out[0] == '{':
-		r.Outputs = out
-	default:
-		e.warn(oddOutputs)
-		r.Outputs = slices.Concat(json.RawMessage(`{"value":`), out, json.RawMessage("}"))
 	}
 	return r
+}
+
+// failed adds the error of an end that says that the run failed. Where the agent gives no
+// error object, its outputs may say why, and are kept.
+func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) {
+	r.Error = toldError(members)
+	if r.Error != nil && object(present(members["error"]), true) != nil {
+		return
+	}
+	out := e.outputs(members)
+	if !empty(out) {
+		r.Outputs = out
+	}
+	if r.Error != nil {
+		return
+	}
+	r.Error = looseError(members)
+	inner := object(out, true)
+	for _, name := range []string{"error", "warning"} {
+		if words, ok := text(inner[name]); ok && words != "" {
+			r.Error.Message = words
+			return
+		}
+	}
+}
+
+// outputs are an end's outputs as an object; nil where there are none.
+func (e *ends) outputs(members map[string]json.RawMessage) json.RawMessage {
+	out := outputs(members)
+	if out == nil || out[0] == '{' {
+		return out
+	}
+	e.warn(oddOutputs)
+	return slices.Concat(json.RawMessage(`{"value":`), out, json.RawMessage("}"))
 }
 
 // extras are the optional members, without nulls and what is in no known form.

@@ -61,6 +61,30 @@ func TestEnds(t *testing.T) {
 		"error of any kind":   {[]sentence{{"final", `{` + failure + `,"error":["a"]}`}}, `{"error":{"code":"TASK_FAILED","message":"the agent says that the task failed","details":{"error":["a"]}}}`},
 		"message":             {[]sentence{{"failed", `{` + failure + `,"message":"m"}`}}, `{"error":{"code":"TASK_FAILED","message":"m"}}`},
 		"detail":              {[]sentence{{"failed", `{` + failure + `,"detail":[{"loc":"x"}]}`}}, `{"error":{"code":"TASK_FAILED","message":"the agent says that the task failed","details":{"detail":[{"loc":"x"}]}}}`},
+		"outputs say why": {
+			[]sentence{{"final", `{` + failure + `,"message":"m","outputs":{"warning":"w","error":"e","n":1.50}}`}},
+			`{"outputs":{"warning":"w","error":"e","n":1.50},"error":{"code":"TASK_FAILED","message":"e"}}`,
+		},
+		"outputs warn": {
+			[]sentence{{"final", `{` + failure + `,"outputs":{"error":{"a":1},"warning":"w"},"error":null}`}},
+			`{"outputs":{"error":{"a":1},"warning":"w"},"error":{"code":"TASK_FAILED","message":"w"}}`,
+		},
+		"outputs say nothing": {
+			[]sentence{{"final", `{` + failure + `,"message":"m","outputs":{"error":"","warning":[]}}`}},
+			`{"outputs":{"error":"","warning":[]},"error":{"code":"TASK_FAILED","message":"m"}}`,
+		},
+		"outputs beside a text": {
+			[]sentence{{"final", `{` + failure + `,"error":"t","outputs":{"error":"e"}}`}},
+			`{"outputs":{"error":"e"},"error":{"code":"TASK_FAILED","message":"t"}}`,
+		},
+		"outputs beside an error": {
+			[]sentence{{"final", `{` + failure + `,"error":{"code":"X"},"outputs":{"error":"e"}}`}},
+			`{"error":{"code":"X","message":"the agent says that the task failed"}}`,
+		},
+		"outputs of an end without a status": {
+			[]sentence{{"failed", `{"request_id":"r-1","outputs":{"error":"e"}}`}},
+			`{"outputs":{"error":"e"},"error":{"code":"TASK_FAILED","message":"e"}}`,
+		},
 		"error as text alone": {[]sentence{{"error", `it broke`}}, `{"error":{"code":"TASK_FAILED","message":"it broke"}}`},
 		"error before the end": {
 			[]sentence{{"error", `it broke`}, {"done", `{}`}, {"final", `{` + ok + `,"outputs":{}}`}},
@@ -128,7 +152,7 @@ func FuzzEnd(f *testing.F) {
 		}
 		var end schemas.RunResult
 		require.NoError(t, json.Unmarshal(reply.Answer.Body, &end))
-		require.NotEqual(t, end.Error == nil, end.Outputs == nil, "outputs or an error, and not both")
+		require.False(t, end.Error == nil && end.Outputs == nil, "outputs, an error or both")
 		for _, object := range []json.RawMessage{end.Outputs, end.Usage, end.Provenance} {
 			require.True(t, object == nil || object[0] == '{')
 		}

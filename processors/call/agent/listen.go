@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -223,13 +225,33 @@ func (l *listener) refused() (call.Reply, error) {
 		raw = nil
 	}
 	var told schemas.RunResult
-	if d := l.read(raw, false); d.members != nil && !d.doubted {
-		told.Error = toldError(d.members)
-		if told.Error == nil && (present(d.members["message"]) != nil || present(d.members["detail"]) != nil) {
-			told.Error = looseError(d.members)
+	d := l.read(raw, false)
+	if d.members != nil && !d.doubted {
+		told.RunExtras = l.reader.extras(d.members)
+		l.reader.failed(&told, d.members)
+		if told.Error.Message == NoWords && told.Error.Code == string(schemas.TaskFailed) && told.Error.Details == nil {
+			told.Error = nil // its status says more
 		}
 	}
-	return l.reply(told, hash(raw))
+	reply, replyErr := l.reply(told, hash(raw))
+	reply.Answer.NoRoute = err == nil && NoRoute(l.status) && !ofContract(d.members)
+	return reply, replyErr
+}
+
+// NoRoute reports whether a status may say that a route is not served, and never that
+// something ran.
+func NoRoute(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
+}
+
+// ofContract reports whether a refusal is the agent's own answer to a run, in a form of the
+// contract, and not that of a router which knows no such route.
+func ofContract(members map[string]json.RawMessage) bool {
+	id, _ := text(members["request_id"])
+	code, _ := text(object(present(members["error"]), true)["code"])
+	return id != "" || present(members["outputs"]) != nil || slices.Contains([]schemas.Code{
+		schemas.ValidationError, schemas.TaskFailed, schemas.UnsupportedTaskType, schemas.AgentUnavailable,
+	}, schemas.Code(code))
 }
 
 // maxRefusal is how much is read of an answer that is no success.

@@ -37,7 +37,7 @@ func published() []public {
 		one("execute.error", "The error of POST /v1/execute", reflect.TypeFor[schemas.ExecuteError]()),
 		{name: "plan.request", title: "The body of POST /v1/plans", types: []reflect.Type{reflect.TypeFor[schemas.PlanRequest]()}, open: []string{"ProposedPlan", "PlanDecision"}},
 		one("plan.result", "The answer of POST /v1/plans", reflect.TypeFor[schemas.PlanResult]()),
-		one("run.request", "The body of POST /agents/run/sync and POST /agents/run/stream", reflect.TypeFor[schemas.RunRequest]()),
+		{name: "run.request", title: "The body of POST /agents/run/sync and POST /agents/run/stream", types: []reflect.Type{reflect.TypeFor[schemas.RunRequest]()}, lenient: true},
 		one("run.response", "The answer of POST /agents/run/sync", reflect.TypeFor[schemas.RunResponse]()),
 		one("run.refusal", "The answer to a run that was not accepted", reflect.TypeFor[schemas.RunRefusal]()),
 		one("run.event", "The data of an event of POST /agents/run/stream", reflect.TypeFor[schemas.RunEvent]()),
@@ -239,7 +239,7 @@ func words() map[string][]string {
 		}),
 		"EventType": texts([]schemas.EventType{
 			schemas.EventAccepted, schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventWaiting,
-			schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus, schemas.EventCancel, schemas.EventSettled, schemas.EventResolution,
+			schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus, schemas.EventCancel, schemas.EventSettled, schemas.EventResolution, schemas.EventSuperseded,
 		}),
 	}
 }

@@ -88,6 +88,7 @@ export interface Action {
   cancel_requested?: boolean;
   waiting?: Waiting;
   supersedes?: string;
+  superseded_by?: string;
   attempts: Attempt[];
   decision?: Decision;
   code?: string;
@@ -120,6 +121,7 @@ export interface ActionEvent {
   data?: unknown;
   settled?: { outcome: string; code?: string; message?: string; attempts: number };
   resolution?: { effect: string; note?: string; by?: string };
+  superseded?: { by: string };
 }
 
 export interface Evidence {

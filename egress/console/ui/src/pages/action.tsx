@@ -66,6 +66,7 @@ export function Action({ id }: { id: string }) {
                 ...standing(a),
                 ["Task", task && <a href={link("tasks", task)}>{task}</a>],
                 ["Made from", a.supersedes && <a href={link("actions", a.supersedes)}>{a.supersedes}</a>],
+                ["Followed by", a.superseded_by && <a href={link("actions", a.superseded_by)}>{a.superseded_by}</a>],
                 ["Resolved", a.resolution && `${a.resolution.effect.replace("_", " ")}${a.resolution.by ? " by " + a.resolution.by : ""}`],
                 ["Note", a.resolution?.note],
               ]}

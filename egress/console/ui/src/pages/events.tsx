@@ -1,4 +1,5 @@
 // The events of an action, in words.
+import { link } from "../route";
 import type { ActionEvent } from "../types";
 import { Badge, Time } from "../ui";
 
@@ -48,6 +49,7 @@ export function Said({ e }: { e: ActionEvent }) {
     );
   }
   if (e.waiting) return <>for {e.waiting.for.replaceAll("_", " ")}</>;
+  if (e.superseded) return <>by <a href={link("actions", e.superseded.by)}>{e.superseded.by}</a></>;
   if (e.resolution) return <>{e.resolution.effect.replaceAll("_", " ")}</>;
   if (e.task) return <>{e.task.what.replaceAll("_", " ")}</>;
   if (e.data !== undefined) return <span class="mono dim cut">{JSON.stringify(e.data)}</span>;

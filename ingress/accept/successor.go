@@ -1,0 +1,90 @@
+package accept
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// newest finds the action that answers a repeat of a request: the newest of its successors.
+// If that one was not sent anywhere and ended before the repeat arrived, newest begins the next
+// one. Of repeats that arrive together one begins it: its claim expects that there is none, and
+// the others join it, however it ends. If the repeat may only join, nothing is begun.
+func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arrived time.Time, joins bool) (newest *ledger.State, duplicate bool, id string, err error) {
+	newest = st
+	for n := 2; ; n++ {
+		if over, err := a.unsent(ctx, newest, arrived); !over || err != nil {
+			return newest, true, newest.ID, err
+		}
+		if n > schemas.MaxGeneration {
+			return nil, false, "", fault.New(schemas.Conflict, "this request was repeated "+strconv.Itoa(schemas.MaxGeneration-1)+
+				" times and was never sent; look why at "+newest.ID+", and use a new request_id")
+		}
+		next := r
+		next.ID, next.Supersedes = schemas.Successor(r.ID, n), newest.ID
+		action, err := a.action(next)
+		if err != nil {
+			return nil, false, "", err
+		}
+		var found *ledger.State
+		if joins {
+			found, err = a.ledger.Join(ctx, action)
+			duplicate = true
+		} else {
+			found, duplicate, err = a.claim(ctx, action, next)
+		}
+		switch {
+		case joins && errors.Is(err, fault.ErrNotFound):
+			return newest, true, newest.ID, nil
+		case errors.Is(err, fault.ErrConflict), errors.Is(err, fault.ErrGone):
+			// Of a request that had the id before its history was dropped.
+		case err != nil, !duplicate:
+			return found, duplicate, action.ID, err
+		default:
+			newest = found
+		}
+	}
+}
+
+// unsent reports whether a run ended before a time in a way that lets it be repeated: by its
+// record nothing can have reached a target, and another try may fare better.
+func (a *Acceptor) unsent(ctx context.Context, st *ledger.State, before time.Time) (bool, error) {
+	if st.Kind != schemas.KindRun || st.Settled == nil || !retryable(st.Settled) {
+		return false, nil
+	}
+	full, err := a.ledger.Load(ctx, st.Ref) // what was joined has no history
+	switch {
+	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+		return false, nil // it is being dropped
+	case err != nil:
+		return false, err
+	}
+	for _, ev := range full.Events {
+		if ev.Type == schemas.EventSettled {
+			return full.Damaged == nil && full.Unsent() && !ev.Time.After(before), nil
+		}
+	}
+	return false, nil
+}
+
+// retryable reports whether another try may fare better than one that ended so.
+func retryable(s *schemas.Settled) bool {
+	switch s.Outcome {
+	case schemas.OutcomeExpired:
+		return s.Attempts == 0
+	case schemas.OutcomeFailed:
+		switch s.Code {
+		case schemas.AgentUnavailable, schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.RetriesExhausted:
+			return true
+		default:
+			return false
+		}
+	default:
+		return false
+	}
+}

@@ -1,0 +1,42 @@
+package processors
+
+import (
+	"context"
+	"errors"
+
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/schemas"
+)
+
+// links is how often the name of a successor is written while others write to its predecessor.
+const links = 4
+
+// link names a successor in its predecessor's record, if that does not name it yet. The worker
+// does this, and not the ingress that accepted the successor: its message comes again until it is
+// done, so that no crash loses the name. A predecessor that the log has dropped needs none.
+func (p *Pipeline) link(ctx context.Context, st *ledger.State) error {
+	if _, n := schemas.Generation(st.ID); n == 1 || st.Action.Supersedes == "" {
+		return nil
+	}
+	ref := schemas.Ref{Tenant: st.Tenant, Kind: st.Kind, ID: st.Action.Supersedes}
+	for n := 1; ; n++ {
+		before, err := p.ledger.Load(ctx, ref)
+		switch {
+		case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+			return nil
+		case err != nil:
+			return err
+		case before.SupersededBy != "" || before.Settled == nil:
+			return nil
+		}
+		err = p.ledger.Append(ctx, before, schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: st.ID}})
+		if errors.Is(err, fault.ErrFenced) && n < links {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return p.Barrier(ctx)
+	}
+}
