@@ -37,8 +37,8 @@ func (e *Room) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, t
 
 // runStream renders the events of one run.
 type runStream struct {
-	room       *Room
-	words      runs.Stream
+	room   *Room
+	words  runs.Stream
 	suffix string // of the events' ids
 }
 

@@ -84,10 +84,10 @@ func TestPlannersCredentials(t *testing.T) {
 
 	resp, body := w.request(t, http.MethodPost, "/v1/execute", `{"type":"Http","args":{"method":"GET","url":"`+up.URL+`/echo","headers":`+headers+`},"request_id":"own-1"}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
-	require.Equal(t, hidden, string(decode[schemas.ExecuteOutcome](t, body).Body), "what the target echoes is hidden")
+	require.JSONEq(t, hidden, string(decode[schemas.ExecuteOutcome](t, body).Body), "what the target echoes is hidden")
 	resp, body = w.request(t, http.MethodPost, "/v1/plans", `{"request_id":"own-2","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"url":"`+up.URL+`/echo","allowlist_key":"up","headers":`+headers+`}}]}}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
-	require.Equal(t, hidden, *decode[schemas.PlanResult](t, body).Report.ArtifactRefs["e"].ResponseSnippet)
+	require.JSONEq(t, hidden, *decode[schemas.PlanResult](t, body).Report.ArtifactRefs["e"].ResponseSnippet)
 	for range 2 {
 		got := <-seen
 		require.Equal(t, []string{"Bearer AGWCANARY-own-bearer", "AGWCANARY-own-key", "sid=AGWCANARY-own-session"}, []string{got.Get("Authorization"), got.Get("X-Api-Key"), got.Get("Cookie")})

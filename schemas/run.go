@@ -231,7 +231,7 @@ const (
 type Agent struct {
 	TaskType string
 	// URL is where its routes begin, without a slash at the end.
-	URL  string
+	URL string
 	// Mode is AgentAuto, AgentStream or AgentSync. Where the agent does not serve the first
 	// route, it is asked by the other one.
 	Mode string

@@ -3,19 +3,19 @@ package policy
 import "weir/schemas"
 
 // strictest is an entry that permits no credential of the caller's.
-var strictest = &entry{credential: true}
+func strictest() *entry { return &entry{credential: true} }
 
 // CallerHeader holds one header against what Decide refuses to every caller,
 // whatever the entry. Its error is a *DeniedError.
 func CallerHeader(name, value string) error {
-	return checkHeader(strictest, schemas.Header{Name: name, Value: value}).err()
+	return checkHeader(strictest(), schemas.Header{Name: name, Value: value}).err()
 }
 
 // AnswerHeader holds one header against what no answer of our own making may
 // have: what frames a message or is hop-by-hop, and cookies. Its error is a
 // *DeniedError.
 func AnswerHeader(name, value string) error {
-	f := checkHeader(strictest, schemas.Header{Name: name, Value: value})
+	f := checkHeader(strictest(), schemas.Header{Name: name, Value: value})
 	if f != flawHeaderRouting && f != flawHeaderCredential && f != flawHeaderMetadata && f != flawHeaderIdempotency {
 		return f.err()
 	}
@@ -30,5 +30,5 @@ func AnswerHeader(name, value string) error {
 // checkText is the part of checkHeader that is about a value alone, for names that
 // it refuses before it comes to that.
 func checkText(value string) flaw {
-	return checkHeader(strictest, schemas.Header{Name: "x", Value: value})
+	return checkHeader(strictest(), schemas.Header{Name: "x", Value: value})
 }

@@ -20,5 +20,5 @@ func TestMembers(t *testing.T) {
 		require.Equal(t, want, string(r.Members([]byte(doc), "body")), doc)
 	}
 	var none *redact.Redactor
-	require.Equal(t, `{"cookie":"REDACTED","x-session":1}`, string(none.Members([]byte(`{"cookie":"c","x-session":1}`))))
+	require.JSONEq(t, `{"cookie":"REDACTED","x-session":1}`, string(none.Members([]byte(`{"cookie":"c","x-session":1}`))))
 }

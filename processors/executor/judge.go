@@ -61,7 +61,7 @@ func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Verdic
 // refusal names what policy refuses, and why where that is not the host. The protocol has
 // one variant for all of it.
 func refusal(c schemas.HTTPCall, d schemas.Decision) string {
-	what := "request"
+	var what string
 	switch d.Code {
 	case schemas.DenyHost, schemas.DenyAddress:
 		return "disallowed host '" + host(c) + "'"
@@ -87,6 +87,8 @@ func refusal(c schemas.HTTPCall, d schemas.Decision) string {
 		what = "response schema"
 	case schemas.DenyRedirect:
 		what = "redirect"
+	default:
+		what = "request"
 	}
 	if d.Reason == "" {
 		return "disallowed " + what

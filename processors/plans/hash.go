@@ -72,7 +72,7 @@ func canonical(b *strings.Builder, v any) {
 		}
 		b.WriteByte(']')
 	case string:
-		canonicalString(b, strings.TrimFunc(lineEnds.Replace(v), space))
+		canonicalString(b, strings.TrimFunc(strings.ReplaceAll(strings.ReplaceAll(v, "\r\n", "\n"), "\r", "\n"), space))
 	case bool:
 		if v {
 			b.WriteString("true")
@@ -81,8 +81,6 @@ func canonical(b *strings.Builder, v any) {
 		}
 	}
 }
-
-var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // space is Python's white space: Go's, and the four separators of ASCII.
 func space(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }

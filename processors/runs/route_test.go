@@ -106,10 +106,11 @@ func TestASyncAnswerIsKept(t *testing.T) {
 	served.Mode = schemas.AgentAuto
 	r := newRoom(t, options{}, served)
 	r.sync = true
-	e := r.run("r-1")
+	e := r.run("r-2")
 	require.Nil(t, e.result.Error)
 	got, err := json.Marshal(e.result.RunExtras)
 	require.NoError(t, err)
-	assert.Equal(t, extras, string(got))
-	assert.NotContains(t, r.types("r-1"), schemas.EventProgress)
+	assert.JSONEq(t, extras, string(got))
+	assert.Contains(t, string(got), `"n":1.50`)
+	assert.NotContains(t, r.types("r-2"), schemas.EventProgress)
 }

@@ -9,9 +9,6 @@ import (
 	"weir/ingress/strict"
 )
 
-// beside are the members of a request that stand beside the arguments of the primitive.
-var beside = []string{"postcondition", "idempotency_key", "request_id"}
-
 // planned reports whether the request is a decision of a plan: the executor knows no
 // parameters.
 func (c *row) planned() bool { return !strict.Absent(c.Request["params"]) }
@@ -23,13 +20,15 @@ func (c *row) body() []byte {
 		if name == "body" {
 			value = written(value)
 		}
-		if !c.planned() && slices.Contains(beside, name) {
+		switch name {
+		case "postcondition", "idempotency_key", "request_id": // they stand beside the arguments
 			envelope[name] = value
-			continue
+		default:
+			args[name] = value
 		}
-		args[name] = value
 	}
 	if c.planned() {
+		maps.Copy(args, envelope)
 		return []byte(`{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"case","target_state":` + args.text() + `}]}}`)
 	}
 	envelope["type"], envelope["args"] = json.RawMessage(`"Http"`), json.RawMessage(args.text())
@@ -46,8 +45,7 @@ func (m members) text() string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		quoted, _ := json.Marshal(name) // a string always marshals
-		b.Write(quoted)
+		b.Write(quote(name))
 		b.WriteByte(':')
 		b.Write(m[name])
 	}
@@ -76,8 +74,7 @@ func written(raw json.RawMessage) json.RawMessage {
 	switch g.Gen {
 	case "repeat":
 		n := min(max(g.Count, 0), maxGenerated/max(len(g.Unit), 1))
-		text, _ := json.Marshal(strings.Repeat(g.Unit, n))
-		return text
+		return quote(strings.Repeat(g.Unit, n))
 	case "nest":
 		n := min(max(g.Depth, 0), maxGenerated)
 		return json.RawMessage(strings.Repeat("[", n) + strings.Repeat("]", n))
@@ -85,4 +82,12 @@ func written(raw json.RawMessage) json.RawMessage {
 		return json.RawMessage(g.Text)
 	}
 	return raw
+}
+
+func quote(s string) json.RawMessage {
+	doc, err := json.Marshal(s)
+	if err != nil { // a string always marshals
+		return json.RawMessage("null")
+	}
+	return doc
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -241,7 +240,7 @@ func (l *listener) refused() (call.Reply, error) {
 // NoRoute reports whether a status may say that a route is not served, and never that
 // something ran.
 func NoRoute(status int) bool {
-	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
+	return slices.Contains([]int{404, 405, 501}, status)
 }
 
 // ofContract reports whether a refusal is the agent's own answer to a run, in a form of the
