@@ -73,8 +73,8 @@ func (t *throttle) count(peer netip.Prefix) {
 }
 
 // serve answers 429 to the wrong tokens of a peer that has sent too many. A token in
-// force is served all the same: behind a proxy all callers are one peer, and none of them
-// can lock the others out. A token in a body is not looked at here: while its peer is over
+// force is still served: behind a proxy all callers are one peer, and no caller can lock the
+// others out. A token in a body is not looked at here: while its peer is over
 // the limit it must come as a header.
 func (t *throttle) serve(c *gin.Context) {
 	addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)

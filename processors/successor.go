@@ -12,9 +12,9 @@ import (
 // links is how often the name of a successor is written while others write to its predecessor.
 const links = 4
 
-// link names a successor in its predecessor's record, if that does not name it yet. The worker
-// does this, and not the ingress that accepted the successor: its message comes again until it is
-// done, so that no crash loses the name. A predecessor that the log has dropped needs none.
+// link writes the name of a successor to its predecessor, unless it is there. The worker does
+// this rather than the ingress that accepted the successor: the worker's message is redelivered
+// until it is done, so no crash loses the name. A predecessor that the log has dropped is skipped.
 func (p *Pipeline) link(ctx context.Context, st *ledger.State) error {
 	if _, n := schemas.Generation(st.ID); n == 1 || st.Action.Supersedes == "" {
 		return nil

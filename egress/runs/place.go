@@ -29,8 +29,8 @@ func place(id string) (p schemas.RunPlace, ok bool) {
 	return schemas.RunPlace{Seq: seq, Generation: generation}, ok
 }
 
-// Suffix stands behind the positions in a run's stream, as ids of its events: positions of two
-// actions of a request are not comparable, so that those of a successor name it, as its id does.
+// Suffix is appended to a position to make an event's id. Positions of two actions of one
+// request are not comparable, so the event ids of a successor name its generation.
 func Suffix(ref schemas.Ref) string {
 	if _, n := schemas.Generation(ref.ID); n > 1 {
 		return schemas.Successor("", n)

@@ -14,8 +14,8 @@ import (
 )
 
 // ServePayload answers GET /v1/actions/{id}/payload for an action of tenant: what was asked
-// for, without the values of headers that carry credentials. Of some kinds that is nobody's
-// to read again.
+// for, without the values of headers that carry credentials. The payloads of some kinds are
+// never shown.
 func (s *Status) ServePayload(w http.ResponseWriter, r *http.Request, tenant, id string) {
 	doc, err := s.payload(r, tenant, id)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -87,8 +87,8 @@ func (s *Status) shown(kind schemas.Kind, payload json.RawMessage) (json.RawMess
 	}
 }
 
-// hide takes what carries credentials by its name out of a plan: headers, and members
-// that are ignored. What is to be sent to the target stays.
+// hide removes the values of headers and of ignored members of a plan whose names say that
+// they carry credentials. The body for the target stays.
 func (s *Status) hide(plan *schemas.PlanRequest) {
 	plan.Snapshot = s.cfg.Redactor.Members(plan.Snapshot)
 	for i, d := range plan.Plan.Decisions {

@@ -113,7 +113,7 @@ func AppendFrame(b []byte, id uint64, name string, data []byte) []byte {
 	return AppendSuffixed(b, id, "", name, data)
 }
 
-// AppendSuffixed is AppendFrame with a suffix, which must be a word, at the end of the id.
+// AppendSuffixed is AppendFrame with a suffix at the end of the id; it must not have line ends.
 func AppendSuffixed(b []byte, id uint64, suffix, name string, data []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, id, 10)

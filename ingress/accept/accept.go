@@ -138,7 +138,8 @@ type Request struct {
 	// Resumed: the request goes on with a stream that was cut, and begins no successor.
 	Resumed bool
 	// Before, if set, is called with the action's name just before the claim,
-	// so that whoever waits for its end cannot miss it. It is called again for a successor.
+	// so that a caller that waits for its end cannot miss it. It is called again for a
+	// successor.
 	Before func(ref schemas.Ref)
 }
 

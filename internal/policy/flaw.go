@@ -209,7 +209,7 @@ func (f flaw) describeRequest() (Check, string) {
 	case flawHeaderPart:
 		return CheckHeader, "an entry that adds something to its calls gives whole answers only; leave out Range and If-Range"
 	case flawHeaderRedacted:
-		return CheckHeader, "a header's value is REDACTED, which stands in the place of one that is not shown; send the value itself"
+		return CheckHeader, "a header's value is REDACTED, as views show a hidden value; send the value itself"
 	case flawIdempotencyKey:
 		return CheckHeader, "the idempotency key cannot be sent as a header; use 1 to 255 printable ASCII characters"
 	case flawBodySize:

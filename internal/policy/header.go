@@ -93,9 +93,9 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 }
 
 // OwnCredential reports whether a header is one in which callers send credentials of
-// their own. An entry that adds a credential refuses them. What is sent with one is
-// never sent to another origin than that of the URL it was given for, and its value
-// is hidden wherever the call is shown.
+// their own. An entry that adds a credential refuses them. Such a header goes to the
+// origin of the URL that it came with and to no other, and every view of the call hides
+// its value.
 func OwnCredential(name string) bool {
 	return equalLower(name, "authorization") || equalLower(name, "x-api-key") || equalLower(name, "cookie")
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Members returns a JSON document that may be shown: the values of members whose names
-// are Sensitive are Mark, at any depth. What the members open of the document itself hold
-// is not looked into. Order and numbers are kept. A text that is not JSON becomes the
+// are Sensitive are Mark, at any depth. The values of the top-level members that open names
+// are kept as they are. Order and numbers are kept. A text that is not JSON becomes the
 // string Mark.
 func (r *Redactor) Members(doc []byte, open ...string) []byte {
 	var out bytes.Buffer

@@ -35,7 +35,7 @@ type Conn struct {
 }
 
 // Read passes on what came, after a look at it. If the time for a head ends in the middle
-// of one, the client is answered REQUEST_TIMEOUT; net/http would close without a word.
+// of one, the answer is REQUEST_TIMEOUT; net/http would close the connection without one.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.heads.see(p[:n])

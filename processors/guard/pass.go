@@ -140,8 +140,8 @@ func (p Pass) Query() map[string]string { return p.added.query }
 // same terms as Headers.
 func (p Pass) Body() map[string]string { return p.added.body }
 
-// Credentials are the headers in which the caller sends credentials of its own. A call
-// that is led to another origin sends none of them, and has them all the same.
+// Credentials are the headers in which the caller sends credentials of its own. A call to
+// another origin sends none of them; its answer is scrubbed of them anyway.
 func (p Pass) Credentials() []schemas.Header { return p.added.own }
 
 // Class is what may be done if the call's result is lost.

@@ -244,7 +244,7 @@ func NoRoute(status int) bool {
 }
 
 // ofContract reports whether a refusal is the agent's own answer to a run, in a form of the
-// contract, and not that of a router which knows no such route.
+// contract, rather than the answer of a router that has no such route.
 func ofContract(members map[string]json.RawMessage) bool {
 	id, _ := text(members["request_id"])
 	code, _ := text(object(present(members["error"]), true)["code"])

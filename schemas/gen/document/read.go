@@ -47,7 +47,7 @@ func showPayload() object {
 		"description": "Of the kinds http, plan and run: HTTPCall, PlanRequest or Run. Those of other kinds are not shown.",
 		"tags":        []any{"actions"},
 		"responses": responses(object{"200": object{
-			"description": "The payload, as it lies on the log, with REDACTED in the place of credentials.",
+			"description": "The payload as it was stored, with REDACTED instead of credentials.",
 			"content": content(schema("ActionPayload"), object{"call": example("A call", object{
 				"id": actionID, "kind": "http", "payload": object{"method": "GET", "url": "https://api.example.com/v1/orders"},
 			})}),

@@ -150,13 +150,13 @@ func agentReady() object {
 	text := func(word string) object {
 		return object{"text/plain": object{"schema": object{"type": "string"}, "examples": object{"text": example(word, word)}}}
 	}
-	return service("ready", "Can the node do its work, in a word?", object{
+	return service("ready", "Can the node do its work? As text", object{
 		"200": object{"description": "It can.", "content": text("Ready")},
 		"503": object{"description": "It cannot now.", "headers": withHeaders("Retry-After"), "content": text("Not ready")},
 	})
 }
 
-// healthReady is the readiness with a word for it.
+// healthReady is the readiness in the run contract's form.
 func healthReady() object {
 	facts := func(status string, more object) object {
 		doc := object{"status": status, "durability": "disk", "partitions": 1, "policy_version": "9a1f0c44"}
