@@ -76,7 +76,7 @@ func benchAgent(tb testing.TB) *httptest.Server {
 func benchNode(b *testing.B, agentURL, durability string) *weir {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "weir.yaml")
-	text := fmt.Sprintf("workers: {slots: 600}\ndeadline: {run: 1h}\nagents:\n  BENCH: {url: %q, concurrency: 600}\n", agentURL)
+	text := fmt.Sprintf("workers: {slots: 600}\ndeadline: {run: 1h}\nagents:\n  BENCH: {url: %q, mode: stream, concurrency: 600}\n", agentURL)
 	require.NoError(b, os.WriteFile(path, []byte(text), 0o600))
 	return serve(b, b.TempDir(), "--config", path, "--durability", durability, "--log-level", "error")
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // agentsFile writes a configuration with agents, each by the first task type that
-// the double serves.
+// the double serves. Each is asked for a stream, by whichever route its runs come.
 func agentsFile(tb testing.TB, agents map[string]*agent.Agent) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "weir.yaml")
@@ -35,7 +35,7 @@ func agentsYAML(agents map[string]*agent.Agent) string {
 	var b strings.Builder
 	b.WriteString("agents:\n")
 	for taskType, a := range agents {
-		fmt.Fprintf(&b, "  %s: {url: %q, concurrency: 256}\n", taskType, a.URL())
+		fmt.Fprintf(&b, "  %s: {url: %q, mode: stream, concurrency: 256}\n", taskType, a.URL())
 	}
 	return b.String()
 }

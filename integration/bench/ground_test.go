@@ -68,7 +68,7 @@ func (g *ground) config(t *testing.T, slots int) string {
 log: {partitions: %d, replicas: %d}
 workers: {slots: %d}
 deadline: {http: 24h, run: 1h}
-agents: {TELL: {url: %q, concurrency: 256}}
+agents: {TELL: {url: %q, mode: stream, concurrency: 256}}
 policy:
   timeout: 10m
   allowlist:

@@ -41,7 +41,7 @@ policy:
   allowlist:
     - {name: up, url_prefix: "%[2]s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:UP}"}}
 agents:
-  SUMMARY: {url: "%[2]s", token: "${secret:UP}"}
+  SUMMARY: {url: "%[2]s", mode: stream, token: "${secret:UP}"}
 %[4]s`, filepath.Join(dir, "data"), up.URL(), talker.collector.at, talker.text())
 	file := filepath.Join(dir, "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))

@@ -16,7 +16,7 @@ func (h *house) runDoor() {
 	for _, route := range routes() {
 		for class, body := range map[string]string{
 			"not json": `{"request_id":"%s`, "twice": `{"task_type":"ECHO","%s":1,"%s":2}`, "not utf8": "{\"mode\":\"\xff%s\"}", "trailing": `{} "%s"`, "list": `["%s"]`, "text": `"%s"`,
-			"case": `{"Task_Type":"%s"}`, "deep": `{"inputs":` + strings.Repeat(`{"%s":`, 70) + "1" + strings.Repeat("}", 71), "budget": `{"request_id":"r","task_type":"ECHO","budgets":{"%s":1}}`,
+			"case": `{"Task_Type":"%s"}`, "deep": `{"inputs":` + strings.Repeat(`{"%s":`, 70) + "1" + strings.Repeat("}", 71), "budget": `{"request_id":"r","task_type":"ECHO","budgets":{"max_time_ms":"%s"}}`,
 			"no task": `{"request_id":"r","mode":"%s"}`, "control": `{"request_id":"r","task_type":"ECHO","user_id":"\u0000%s"}`, "steps": `{"request_id":"r","task_type":"ECHO","inputs":{"steps":"%s"}}`,
 		} {
 			text := h.g.plant("run " + class + route)
@@ -31,6 +31,7 @@ func (h *house) runDoor() {
 		assert.Equal(h.t, http.StatusBadRequest, status, answer)
 		h.owner.ask(http.MethodPost, route, h.jsonOf(h.order(schemas.TaskEcho, "", object{})), "Idempotency-Key", h.g.plant("key of a run"))
 		run := h.order("RUN.FULL", "", object{})
+		run["trace_id"], run["budgets"] = h.g.plant("trace of a run"), object{"own": object{h.g.plant("name in a budget"): h.g.plant("budget")}}
 		run["user_id"] = h.g.plant("run that is the first of two")
 		h.owner.ask(http.MethodPost, route, h.jsonOf(run))
 		for _, text := range []string{"first of two", "other of two"} {

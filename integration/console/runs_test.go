@@ -60,7 +60,7 @@ func TestARunIsWatched(t *testing.T) {
 		Steps: 3, Step: step, Hold: hold,
 		Progress: func(i int) string { return fmt.Sprintf(`{"piece":"no. %d <img src=x onerror=boom()>"}`, i) },
 	}}})
-	n := startWith(t, fmt.Sprintf("agents:\n  %s: {url: %q}\n", agent.TaskType, double.URL()))
+	n := startWith(t, fmt.Sprintf("agents:\n  %s: {url: %q, mode: stream}\n", agent.TaskType, double.URL()))
 	p := n.signIn("p", n.admin, nil)
 	p.click("link", "Runs")
 	p.seeRole("heading", "Runs and chats")

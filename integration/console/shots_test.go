@@ -27,7 +27,7 @@ func TestShots(t *testing.T) {
 	provider := llm.New(t, llm.Config{Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
 		"A weir is a low barrier across a river. ", "It raises the water behind it and lets the rest flow over,\n", "so that what comes down is measured, and never all at once.\n\n", "    flow = 1.84 · width · height^1.5\n\n", "Millers have", " built them",
 	}}})
-	n := startWith(t, fmt.Sprintf("agents:\n  CODE_REVIEW: {url: %q}\nmodels:\n  \"sim/*\": {url: %q, price: {input: 2.5, output: 10}}\n", reviewer.URL(), provider.URL()))
+	n := startWith(t, fmt.Sprintf("agents:\n  CODE_REVIEW: {url: %q, mode: stream}\nmodels:\n  \"sim/*\": {url: %q, price: {input: 2.5, output: 10}}\n", reviewer.URL(), provider.URL()))
 	n.order("review-1", "CODE_REVIEW", `{"repo":"shop","change":"4f1c2ab"}`)
 	chat := n.chat("sim/small", words)
 	for range 4 {
