@@ -73,9 +73,14 @@ func Read(ctx context.Context, s Secrets, p guard.Pass) (Additions, error) {
 	return a, nil
 }
 
-// minCookie is the shortest value of one cookie that is taken out by itself. Shorter ones
-// are words that answers have for other reasons.
-const minCookie = 16
+const (
+	// minCookie is the shortest value of one cookie that is taken out by itself. Shorter
+	// ones are words that answers have for other reasons.
+	minCookie = 16
+	// maxCookies is how many are: each makes the search slower, and hundreds fit in a
+	// header. The longest go first.
+	maxCookies = 16
+)
 
 // own are the secrets in headers of the caller's: each value, what follows the scheme of an
 // authorization, and the values of cookies.
@@ -88,13 +93,22 @@ func own(headers []schemas.Header) []string {
 			list = append(list, credentials)
 			continue
 		}
-		for pair := range strings.SplitSeq(h.Value, ";") {
-			if _, value, _ := strings.Cut(pair, "="); len(strings.Trim(value, ` "`)) >= minCookie {
-				list = append(list, strings.Trim(value, ` "`))
-			}
-		}
+		list = append(list, cookies(h.Value)...)
 	}
 	return list
+}
+
+// cookies are the values in a Cookie header that are taken out by themselves.
+func cookies(header string) []string {
+	var list []string
+	for pair := range strings.SplitSeq(header, ";") {
+		_, value, _ := strings.Cut(pair, "=")
+		if value = strings.Trim(value, ` "`); len(value) >= minCookie {
+			list = append(list, value)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return len(b) - len(a) })
+	return list[:min(len(list), maxCookies)]
 }
 
 // fill resolves templates, in the order of their names.
