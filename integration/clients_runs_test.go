@@ -202,7 +202,7 @@ func TestClientsOfRuns(t *testing.T) {
 			require.JSONEq(t, want, text)
 			require.NotContains(t, w.stderr(), "statins")
 			require.NotContains(t, w.stderr(), "corpus")
-			_, text = w.request(t, http.MethodGet, "/v1/evidence?action="+run.RequestID, "")
+			_, text = w.request(t, http.MethodGet, "/v1/evidence?action_id="+run.RequestID, "")
 			require.Equal(t, len(tt.asked), strings.Count(text, `"kind":"http.attempt","entry":"agent:LIT"`), "each call leaves evidence")
 		})
 	}

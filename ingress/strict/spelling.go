@@ -9,12 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Open reads an object of a checked document into the struct that v points to, and
-// ignores members that v does not have. A name that differs from one of v's in case
-// alone is refused: see Spelling. Base is the pointer of the object in the body.
+// Open is At for an object of a checked document whose unknown members are ignored. A name
+// that differs from one of v's in case alone is refused as At refuses it.
 func Open(base string, object []byte, v any) error {
-	if err := Spelling(base, object, v); err != nil {
-		return err
+	if name, _ := misspelled(object, v); name != "" {
+		return unknown(jsontext.Pointer(base).AppendToken(name), object, v)
 	}
 	return decode(object, v, jsontext.Pointer(base), json.RejectUnknownMembers(false))
 }
@@ -24,20 +23,29 @@ func Open(base string, object []byte, v any) error {
 // members pass, and what members hold is not looked into. Base is the pointer of
 // the object in the body.
 func Spelling(base string, object []byte, v any) error {
+	if name, known := misspelled(object, v); name != "" {
+		return invalid(jsontext.Pointer(base).AppendToken(name), "names are case-sensitive; this one is '"+known+"'")
+	}
+	return nil
+}
+
+// misspelled is the first name in an object that differs in case alone from a member of the
+// struct v, and the name of that member; empty: there is none.
+func misspelled(object []byte, v any) (name, known string) {
 	var members map[string]jsontext.Value
 	if Kind(object) == '{' {
 		_ = json.Unmarshal(object, &members) // checked: cannot fail
 	}
-	known := names(v)
+	all := names(v)
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if slices.Contains(known, name) {
+		if slices.Contains(all, name) {
 			continue
 		}
-		for _, word := range known {
-			if strings.EqualFold(word, name) {
-				return invalid(jsontext.Pointer(base).AppendToken(name), "names are case-sensitive; this one is '"+word+"'")
+		for _, known := range all {
+			if strings.EqualFold(known, name) {
+				return name, known
 			}
 		}
 	}
-	return nil
+	return "", ""
 }

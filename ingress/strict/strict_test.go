@@ -278,7 +278,7 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, strict.Open("/args", []byte(`{"id":"a","other":{"ID":1}}`), &v))
 	require.Equal(t, known{ID: "a"}, v)
 	for object, want := range map[string]string{
-		`{"ID":"a"}`: "INVALID_REQUEST: at /args/ID: ", `{"id":1}`: "VALIDATION_ERROR: at /args/id: must be a string", `[]`: "VALIDATION_ERROR: at /args: must be an object",
+		`{"ID":"a"}`: "VALIDATION_ERROR: at /args/ID: names are case-sensitive", `{"ID":"a","id":"b"}`: "INVALID_REQUEST: at /args/ID: the name stands twice", `{"id":1}`: "VALIDATION_ERROR: at /args/id: must be a string", `[]`: "VALIDATION_ERROR: at /args: must be an object",
 	} {
 		require.ErrorContains(t, strict.Open("/args", []byte(object), &v), want, object)
 	}
