@@ -158,7 +158,9 @@ func (d *dataDir) stored() int64 {
 
 // close gives the directory back. The lock file stays: removing it would let
 // a third process lock a new file while a second waits on the old one.
-func (d *dataDir) close() error { return d.lock.Close() }
+// close gives the lock back. A child process that is just being started has a copy of
+// the descriptor until it runs its program: closing ours alone would leave the lock held.
+func (d *dataDir) close() error { return errors.Join(unlockFile(d.lock), d.lock.Close()) }
 
 // writeFile replaces a file so that a crash leaves the old content or the new,
 // and the new is on the disk when it returns. Only this user may read it.

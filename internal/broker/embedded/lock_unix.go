@@ -18,3 +18,6 @@ func lockFile(f *os.File) (held bool, err error) {
 	}
 	return err == nil, err
 }
+
+// unlockFile gives the lock back for every copy of the descriptor.
+func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
