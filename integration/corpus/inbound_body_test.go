@@ -1,8 +1,6 @@
 package corpus_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -15,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/upstream"
 )
 
 // bodyMakers make the bodies that are too long to be written down.
@@ -46,15 +46,7 @@ var bodyMakers = map[string]func(spec map[string]any) string{
 		unit, _ := s["unit"].(string)
 		return strings.ReplaceAll(text, "BIG", strings.Repeat(unit, count(s, "count")))
 	},
-	// A bomb is refused for its coding, before a byte of it is read. A smaller
-	// one shows the same.
-	"gzip_bomb": func(s map[string]any) string {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write(make([]byte, min(count(s, "decoded"), 4<<20))) // to a buffer
-		_ = z.Close()
-		return b.String()
-	},
+	"gzip_bomb": func(s map[string]any) string { return upstream.CompressedZeros(int64(count(s, "decoded"))) },
 }
 
 func count(spec map[string]any, name string) int {
@@ -91,11 +83,19 @@ func (r *inboundRow) bytes(t *testing.T, g *gateway) string {
 	if r.Method == methodRaw {
 		return r.placeRaw(g.fill(t, r, r.Raw))
 	}
-	body := r.adapt(r.text(t, r.Body), g.upstream.URL)
-	if r.Surface == rulesSurface || r.onTask() {
+	body := r.body(t, g)
+	return r.head(t, g, int64(len(body))) + body
+}
+
+// body is the row's, byte for byte, with its placeholders filled in. Bytes in base64
+// and generated ones have no placeholders, but for a template.
+func (r *inboundRow) body(t *testing.T, g *gateway) string {
+	t.Helper()
+	body := r.text(t, r.Body)
+	if strings.HasPrefix(string(r.Body), `"`) || strings.Contains(string(r.Body), `"template"`) {
 		body = g.fill(t, r, body)
 	}
-	return r.head(t, g, int64(len(body))) + body
+	return r.adapt(body, g.upstream.URL)
 }
 
 // head is all that stands before a body.
@@ -117,7 +117,7 @@ func (r *inboundRow) head(t *testing.T, g *gateway, size int64) string {
 	return b.String() + "\r\n"
 }
 
-var placeholder = regexp.MustCompile(`\{([a-z_]+)(?:\*(\d+))?\}`)
+var placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.-]*)(?:\*(\d+))?\}`)
 
 // fill puts the fixture's values in the places of a text.
 func (g *gateway) fill(t *testing.T, r *inboundRow, text string) string {
@@ -127,11 +127,12 @@ func (g *gateway) fill(t *testing.T, r *inboundRow, text string) string {
 		if parts[2] != "" {
 			n, err := strconv.Atoi(parts[2])
 			require.NoError(t, err)
-			unit, _ := r.Gen[parts[1]].(string)
+			unit, ok := r.Gen[parts[1]].(string)
+			require.True(t, ok, "the row has no gen for the placeholder %s", m)
 			return strings.Repeat(unit, n)
 		}
 		value, ok := g.value(t, r, parts[1])
-		require.True(t, ok, "there is nothing for %s", m)
+		require.True(t, ok, "the harness has no value for the placeholder %s", m)
 		return value
 	})
 }

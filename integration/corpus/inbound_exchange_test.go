@@ -23,6 +23,7 @@ type heard struct {
 	header http.Header
 	body   string
 	closed bool // the connection was ended
+	took   time.Duration
 }
 
 // inboundPatience bounds one exchange.
@@ -45,7 +46,9 @@ func (g *gateway) send(t *testing.T, raw string) heard {
 	c := g.dial(t)
 	go func() { _, _ = io.WriteString(c, raw) }() // ends with the connection
 	method, _, _ := strings.Cut(raw, " ")
+	began := time.Now()
 	h := hear(t, c, method)
+	h.took = time.Since(began)
 	require.NoError(t, c.Close())
 	return h
 }

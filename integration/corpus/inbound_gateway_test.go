@@ -61,6 +61,10 @@ func newInboundUpstream(t *testing.T) *inboundUpstream {
 			u.complete(w, r)
 			return
 		}
+		if strings.HasPrefix(r.URL.Path, agentPath) {
+			u.serve(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/big":
@@ -84,6 +88,22 @@ func newInboundUpstream(t *testing.T) *inboundUpstream {
 	return u
 }
 
+// agentPath is where the routes of the fixture's agents begin.
+const agentPath = "/agent"
+
+// serve is an agent that ends every run well.
+func (*inboundUpstream) serve(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		RequestID string `json:"request_id"`
+	}
+	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"status":"ok","request_id":%q,"outputs":{"done":true}}`, asked.RequestID)
+}
+
 func (u *inboundUpstream) count(row string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,16 +123,19 @@ func newGateway(t *testing.T, dir, extra string) *gateway {
 	g.start(t, extra)
 	t.Cleanup(func() { assert.NoError(t, g.stop()) })
 	g.set("admin_token", strings.TrimSpace(g.read(t, "admin.token")))
-	g.set("task_token", g.token(t, schemas.TokenRequest{Entries: []string{"api"}}))
+	g.set("task_token", g.token(t, schemas.TokenRequest{Entries: callerEntries}))
 	return g
 }
 
+// callerEntries are what a caller of the corpus may use.
+var callerEntries = []string{"api", schemas.AgentEntry(corpusTask)}
+
 func (g *gateway) start(t *testing.T, extra string) {
 	t.Helper()
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %q}}\n%s"+
-		"policy:\n  timeout: 30s\n  allowlist:\n    - {name: api, url_prefix: \"%s/\", methods: [GET, POST], network: loopback}\n"+
-		"    - {name: not-in-token-scope, url_prefix: \"%s/b/\", network: loopback}\n",
-		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+"/agent", g.models(), g.upstream.URL, g.upstream.URL)
+	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %[4]q}, %[5]s: {url: %[4]q, mode: sync}}\n%[6]s"+
+		"policy:\n  timeout: 30s\n  allowlist:\n    - {name: api, url_prefix: \"%[7]s/\", methods: [GET, POST], network: loopback}\n"+
+		"    - {name: not-in-token-scope, url_prefix: \"%[7]s/b/\", network: loopback}\n",
+		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+agentPath, corpusTask, g.models(), g.upstream.URL)
 	cfg, err := config.Parse("test", []byte(text), nil, nil)
 	require.NoError(t, err)
 	ctx := context.WithoutCancel(t.Context())
@@ -229,6 +252,11 @@ func (g *gateway) value(t *testing.T, r *inboundRow, name string) (string, bool)
 	if own := g.get(name + " of " + r.ID); own != "" {
 		return own, true
 	}
+	if name == "task_token" && strings.HasPrefix(r.Path, "/agents/run/") { // whose request_id other rows have too
+		v := g.token(t, schemas.TokenRequest{Tenant: strings.ToLower(r.ID), Entries: callerEntries})
+		g.set(name+" of "+r.ID, v)
+		return v, true
+	}
 	if r.Surface == rulesSurface {
 		if v, ok := g.ruleValue(t, r, name); ok {
 			g.set(name+" of "+r.ID, v)
@@ -240,6 +268,8 @@ func (g *gateway) value(t *testing.T, r *inboundRow, name string) (string, bool)
 	}
 	var v string
 	switch name {
+	case "upstream":
+		v = g.upstream.URL
 	case "operator_token":
 		v = g.get("admin_token")
 	case "reader_token":

@@ -105,7 +105,7 @@ func (r *inboundRow) bodies(t *testing.T, g *gateway) []gitBody {
 	t.Helper()
 	var s gitSpec
 	if json.Unmarshal(r.Body, &s) != nil || s.Gen == "" { // a text, or none
-		return []gitBody{wireOf([]byte(g.fill(t, r, r.text(t, r.Body))))}
+		return []gitBody{wireOf([]byte(r.body(t, g)))}
 	}
 	require.Contains(t, gitMakers, s.Gen)
 	return gitMakers[s.Gen](t, g, r, s)

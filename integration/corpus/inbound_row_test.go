@@ -2,8 +2,11 @@ package corpus_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +30,7 @@ type inboundRow struct {
 	Gen        map[string]any             `json:"gen"`
 	Setup      string                     `json:"setup"`
 	Repeat     int                        `json:"repeat"`
-	Pace       json.RawMessage            `json:"pace"`
+	Pace       *pace                      `json:"pace"`
 	PaceRead   int                        `json:"pace_read"`
 	Assert     string                     `json:"assert"`
 	Concurrent json.RawMessage            `json:"concurrent"`
@@ -36,10 +39,19 @@ type inboundRow struct {
 	// What no row of a served surface has so far.
 	Upstream json.RawMessage `json:"upstream"`
 	Resolver json.RawMessage `json:"resolver"`
+	// What net/http does by itself; nothing is checked against it.
+	Stdlib json.RawMessage `json:"stdlib"`
 
+	unread error // what keeps the line from being a row
+	ready  bool  // its setup is done
 	via    route
 	own    *errand           // the task that it is about
 	tokens map[string]string // of other tasks, made for it
+}
+
+// pace is how fast a row sends.
+type pace struct {
+	BytesPerSecond int `json:"bytes_per_s"`
 }
 
 // beside is a request that comes at the same time.
@@ -65,9 +77,15 @@ func readInbound(t *testing.T) []inboundRow {
 	for _, path := range files {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
+		n := 0
 		for line := range bytes.Lines(data) {
+			n++
+			if len(bytes.TrimSpace(line)) == 0 {
+				continue
+			}
 			var r inboundRow
-			require.NoError(t, json.Unmarshal(line, &r), string(line))
+			r.unread = readStrictly(line, &r)
+			r.ID = cmp.Or(r.ID, path+":"+itoa(n))
 			rows = append(rows, r)
 		}
 	}
@@ -85,15 +103,15 @@ var servedSurfaces = []string{
 // unserved begin the paths of surfaces that are still to come.
 var unserved = []string{"/v1/approvals/", "/v1/webhooks"}
 
-// inboundAsserts are the sentences that the harness can check; see assertions.
+// inboundAsserts are the sentences that the harness checks; see assertions.
 var inboundAsserts = []string{
 	"no response byte contains evil.test", "Content-Type: application/json; X-Content-Type-Options: nosniff",
-	"max_wall_s=", "max_rss_mb=", "connection closed", "GOAWAY or close", "other clients served", "closed <= ", "write deadline",
-	"audit peer is the socket address", "equal ids", "no duplicate terminal", "parsed by a WHATWG parser", "bounded buffer", "heartbeat",
-	"canary absent from body", contractShaped, traceDropped,
-	assertDetail, assertHas, assertUnread, assertOneWins,
-	assertOneEnd, assertNoMarkup, assertUnchanged, assertSays, assertView,
-	assertChildGone, assertNoFilter, assertBounded, assertRefKept, assertRefForm, assertQuarantine, assertNothingLeft, assertMoved, assertLacks,
+	"connection closed", "GOAWAY or close; CPU bounded; other clients served", "other clients served; per-peer cap",
+	"write deadline; worker not blocked", "audit peer is the socket address", "equal ids", "one upstream hit", "no duplicate terminal",
+	"parsed by a WHATWG parser: one event, identical payload", "bounded buffer; server closes; resume loses nothing", "heartbeat",
+	"canary absent from body, logs, metrics labels, traces", contractShaped, traceDropped,
+	assertUnread, assertOneWins, assertOneEnd, assertNoMarkup, assertUnchanged,
+	assertChildGone, errPacketToo, assertNoFilter, assertBounded, assertRefKept, assertRefForm, assertQuarantine, assertNothingLeft, assertMoved,
 	assertNoContact, assertFraming,
 }
 
@@ -103,31 +121,74 @@ const (
 	traceDropped   = "request may also be served with a fresh trace id"
 )
 
-// runs says whether the harness has all that a row needs, or what is missing.
-func (r *inboundRow) runs() string {
-	has := func(all []string) bool {
-		return slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(r.Path, s) })
+// assertWords are the assertions with a value, each with the surfaces that check it.
+var assertWords = map[string][]string{
+	assertDetail: {rulesSurface}, assertHas: {rulesSurface}, assertSays: {taskSurface, gitSurface}, assertView: {taskSurface, gitSurface}, assertLacks: {gitSurface},
+}
+
+// limits are the assertions with a number.
+var limits = regexp.MustCompile(`(max_wall_s|max_rss_mb)=\d+|closed <= \d+ s`)
+
+// unchecked is what is left of a row's assertion after all that the harness checks.
+func (r *inboundRow) unchecked() string {
+	rest := limits.ReplaceAllString(r.Assert, "")
+	for word, surfaces := range assertWords {
+		if slices.Contains(surfaces, r.Surface) {
+			rest = regexp.MustCompile(`(^|; )`+word+`.*?(; |$)`).ReplaceAllString(rest, "; ")
+		}
 	}
+	for _, sentence := range inboundAsserts {
+		rest = strings.Replace(rest, sentence, "", 1)
+	}
+	return strings.Trim(rest, ";, ")
+}
+
+// classes are the forms of expected_status_class, several with a bar between them.
+var classes = regexp.MustCompile(`^([1-5]xx|[1-5]\d\d|close)(\|([1-5]xx|[1-5]\d\d|close))*$`)
+
+// lacks names what the row says and the harness does not know; "" lets it run. What
+// stands for a placeholder is known when it is filled in.
+func (r *inboundRow) lacks() string {
 	var body struct {
 		Gen string `json:"gen"`
 	}
 	_ = json.Unmarshal(r.Body, &body) // most bodies are strings
 	switch {
-	case !slices.Contains(servedSurfaces, r.Surface) || has(unserved):
-		return "the surface of " + r.Surface
-	case r.Concurrent != nil && r.Surface != rulesSurface || r.With != nil && r.Surface != taskSurface || r.Disconnect > 0 && r.Surface != gitSurface,
-		r.Upstream != nil && !r.modelKnows(), r.Resolver != nil:
-		return "a second request, or an upstream of the row's own"
+	case r.unread != nil:
+		return "reader of this row: " + r.unread.Error()
+	case !slices.Contains(servedSurfaces, r.Surface) || r.unserved():
+		return fmt.Sprintf("surface %q", r.Surface)
+	case !classes.MatchString(r.Class):
+		return fmt.Sprintf("expected_status_class %q", r.Class)
+	case r.Level != "must" && r.Level != "strict":
+		return fmt.Sprintf("level %q", r.Level)
+	case r.Concurrent != nil && r.Surface != rulesSurface, r.With != nil && r.Surface != taskSurface:
+		return "second request at the same time, on surface " + r.Surface
+	case r.Disconnect > 0 && r.Surface != gitSurface:
+		return "disconnect_after_bytes on surface " + r.Surface
+	case r.Repeat > 1 && (r.Surface == gitSurface || r.Surface == chatSurface):
+		return "repeat on surface " + r.Surface
+	case r.Pace != nil && (r.Pace.BytesPerSecond != 0 || r.Method != methodRaw):
+		return "pace but that of a raw request that stops"
+	case r.Upstream != nil && !r.modelKnows():
+		return "upstream " + string(r.Upstream)
+	case r.Resolver != nil:
+		return "resolver of the row's own"
 	case r.Setup != "" && inboundSetups[r.Setup] == nil:
-		return "the setup " + r.Setup
-	case body.Gen != "" && bodyMakers[body.Gen] == nil && (r.Surface != gitSurface || gitMakers[body.Gen] == nil):
-		return "the body " + body.Gen
-	case strings.HasPrefix(r.Raw, "{") && rawScripts[r.Raw] == nil:
-		return "the script " + r.Raw
-	case r.Assert != "" && !slices.ContainsFunc(inboundAsserts, func(s string) bool { return strings.Contains(r.Assert, s) }):
-		return "the assertion " + r.Assert
+		return fmt.Sprintf("setup %q", r.Setup)
+	case body.Gen != "" && body.Gen != "repeat" && bodyMakers[body.Gen] == nil && (r.Surface != gitSurface || gitMakers[body.Gen] == nil):
+		return fmt.Sprintf("generator %q", body.Gen)
+	case body.Gen != "" && r.Surface == gitSurface && readStrictly(r.Body, new(gitSpec)) != nil:
+		return "member of this body: " + readStrictly(r.Body, new(gitSpec)).Error()
+	case r.unchecked() != "":
+		return fmt.Sprintf("assertion %q", r.unchecked())
 	}
 	return ""
+}
+
+// unserved reports whether the row's path is one that Weir does not serve yet.
+func (r *inboundRow) unserved() bool {
+	return slices.ContainsFunc(unserved, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 }
 
 // slow rows wait; they run side by side.

@@ -43,8 +43,6 @@ func (g *gateway) ruleValue(t *testing.T, r *inboundRow, name string) (string, b
 		return g.token(t, schemas.TokenRequest{Tenant: tenant, Entries: entries, Scopes: scopes}), true
 	}
 	switch name {
-	case "upstream":
-		return g.upstream.URL, true
 	case "operator_token":
 		return made(mine, nil, schemas.ScopeAdmin)
 	case "neighbour_token":

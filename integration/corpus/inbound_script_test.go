@@ -184,7 +184,7 @@ func (r *inboundRow) paced(t *testing.T, g *gateway) heard {
 // flood repeats a row until it is refused, with a token that may do little.
 func (r *inboundRow) flood(t *testing.T, g *gateway) heard {
 	t.Helper()
-	g.set("task_token of "+r.ID, g.token(t, schemas.TokenRequest{Entries: []string{"api"}, Rate: "20/h"}))
+	g.set("task_token of "+r.ID, g.token(t, schemas.TokenRequest{Entries: callerEntries, Rate: "20/h"}))
 	raw := r.bytes(t, g)
 	for range r.Repeat {
 		if h := g.send(t, raw); h.status == http.StatusTooManyRequests {
@@ -240,9 +240,9 @@ var inboundSetups = map[string]func(t *testing.T, r *inboundRow, g *gateway) *ga
 // used makes the action that the row's Idempotency-Key already names.
 func (r *inboundRow) used(t *testing.T, g *gateway) {
 	t.Helper()
-	g.set("task_token of "+r.ID, g.token(t, schemas.TokenRequest{Tenant: strings.ToLower(r.ID), Entries: []string{"api"}}))
+	g.set("task_token of "+r.ID, g.token(t, schemas.TokenRequest{Tenant: strings.ToLower(r.ID), Entries: callerEntries}))
 	first := *r
-	first.Body = mustEncode(t, `{"task_type":"http.action"}`)
+	first.Body = mustEncode(t, `{"task_type":"http.action","inputs":{"method":"GET","url":"https://api.example.com/v1/x","allowlist_key":"api"}}`)
 	h := g.send(t, first.bytes(t, g))
 	require.Equal(t, http.StatusOK, h.status, h.body)
 	g.set("id of "+r.ID, h.header.Get("Weir-Action-Id"))

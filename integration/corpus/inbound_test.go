@@ -14,31 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pendingInbound lists the rows that cannot run yet, by name.
-const pendingInbound = "testdata/pending_inbound.txt"
-
-// TestInboundIsWhole: each row runs, or is listed as one that cannot.
-func TestInboundIsWhole(t *testing.T) {
-	t.Parallel()
-	why := missing{}
-	for _, r := range readInbound(t) {
-		why.add(t, r.ID, r.runs())
-	}
-	why.check(t, pendingInbound, otherInbound)
-}
-
-// TestInbound sends every row to a whole Weir over TCP. It is not parallel to
-// others: after each row, what the process holds is compared with what it held
-// before.
-func TestInbound(t *testing.T) {
+// TestInbound sends every row that does not wait to a whole Weir over TCP. It is not
+// parallel to others: after each row, what the process holds is compared with what it
+// held before.
+func TestInbound(t *testing.T) { //nolint:paralleltest // as said
 	g := newGateway(t, t.TempDir(), "log: {durability: process}\n")
 	rows := readInbound(t)
-	g.warm(t, rows)
+	// What rows share is made before anything is measured.
+	g.act(t, "task_token", "/v1/x?row=warm")
+	g.repositories(t)
 	base := measure()
 	for _, r := range rows { //nolint:paralleltest // as said
 		switch {
-		case r.runs() != "":
-			t.Run("pending/"+r.ID, func(t *testing.T) { g.unservedYet(t, &r) })
+		case !r.mayRun():
+			t.Run(r.ID, func(t *testing.T) {
+				g.unservedYet(t, &r)
+				mayRun(t, r.ID, r.lacks())
+			})
 		case !r.slow():
 			for _, v := range r.routes() {
 				r := r.on(v)
@@ -47,39 +39,15 @@ func TestInbound(t *testing.T) {
 			}
 		}
 	}
-	t.Run("slow", func(t *testing.T) {
-		for _, r := range rows {
-			if r.runs() != "" || !r.slow() {
-				continue
-			}
-			for _, v := range r.routes() {
-				r := r.on(v)
-				t.Run(r.name(), func(t *testing.T) {
-					t.Parallel()
-					r.run(t, g)
-				})
-			}
-		}
-	})
-	g.healthy(t, base)
 }
 
-// warm makes what the rows share, so that it is there before anything is measured.
-func (g *gateway) warm(t *testing.T, rows []inboundRow) {
-	t.Helper()
-	for _, r := range rows {
-		if r.runs() == "" && r.Surface != rulesSurface && r.Surface != taskSurface && r.Surface != gitSurface && r.Surface != chatSurface && !strings.HasPrefix(r.Raw, "{") && inboundSetups[r.Setup] == nil {
-			r.bytes(t, g)
-		}
-	}
-	g.act(t, "task_token", "/v1/x?row=warm")
-	g.repositories(t)
-}
+// mayRun reports whether the row is sent: it is not passed over, and lacks nothing.
+func (r *inboundRow) mayRun() bool { return !isPassedOver(r.ID) && r.lacks() == "" }
 
 // run sends one row and holds the answer against it.
 func (r *inboundRow) run(t *testing.T, g *gateway) {
 	t.Helper()
-	if setup := inboundSetups[r.Setup]; setup != nil {
+	if setup := inboundSetups[r.Setup]; setup != nil && !r.ready {
 		g = setup(t, r, g)
 	}
 	switch r.Surface {
@@ -147,10 +115,12 @@ func (r *inboundRow) judge(t *testing.T, g *gateway, h heard, began uint64) {
 	r.assertions(t, g, h, began)
 }
 
-var limitOf = regexp.MustCompile(`max_rss_mb=(\d+)`)
+var (
+	limitOf = regexp.MustCompile(`max_rss_mb=(\d+)`)
+	wallOf  = regexp.MustCompile(`max_wall_s=(\d+)`)
+)
 
-// assertions are what a row says beside its answer. Waiting has its bounds in
-// the scripts, and in the patience of every exchange.
+// assertions are what a row says beside its answer.
 func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64) {
 	t.Helper()
 	has := func(s string) bool { return strings.Contains(r.Assert, s) }
@@ -158,6 +128,11 @@ func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64)
 		limit, err := strconv.Atoi(m[1])
 		require.NoError(t, err)
 		assert.Less(t, grown()-began, uint64(limit)<<20, "bytes taken from the heap, kept or not")
+	}
+	if m := wallOf.FindStringSubmatch(r.Assert); m != nil {
+		limit, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		assert.Less(t, h.took, time.Duration(limit)*time.Second, "the exchange took too long")
 	}
 	if has("X-Content-Type-Options") {
 		assert.Equal(t, "application/json", h.header.Get("Content-Type"))
@@ -187,7 +162,7 @@ func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64)
 		}
 	}
 	if has(traceDropped) && h.status < http.StatusBadRequest {
-		stored := g.ask(t, "task_token", http.MethodGet, "/v1/actions/"+h.header.Get("Weir-Action-Id"), nil)
+		stored := g.ask(t, "task_token of "+r.ID, http.MethodGet, "/v1/actions/"+h.header.Get("Weir-Action-Id"), nil)
 		require.Equal(t, http.StatusOK, stored.status)
 		for name := range r.Headers {
 			if strings.HasPrefix(strings.ToLower(name), "trace") {
@@ -235,13 +210,10 @@ const (
 	moreHeap       = 64 << 20
 )
 
-// healthy holds after every row: others are served, what was taken is given
-// back, and the log says nothing that it must not.
+// healthy holds after every row: others are served, and what was taken is given back.
 func (g *gateway) healthy(t *testing.T, base held) {
 	t.Helper()
-	h := g.ask(t, "task_token", http.MethodGet, "/v1/actions?limit=1", nil)
-	require.Equal(t, http.StatusOK, h.status, h.body)
-	require.Equal(t, "ok", g.ask(t, "task_token", http.MethodGet, "/healthz", nil).body)
+	g.serves(t)
 	back := func() bool {
 		if runtime.NumGoroutine() > base.goroutines+moreGoroutines {
 			return false
@@ -253,6 +225,14 @@ func (g *gateway) healthy(t *testing.T, base held) {
 	if !back() {
 		require.Eventually(t, back, 20*time.Second, 20*time.Millisecond, "goroutines or heap stay, at first %+v", base)
 	}
+}
+
+// serves: a well-formed request is answered, and the log says nothing that it must not.
+func (g *gateway) serves(t *testing.T) {
+	t.Helper()
+	h := g.ask(t, "task_token", http.MethodGet, "/v1/actions?limit=1", nil)
+	require.Equal(t, http.StatusOK, h.status, h.body)
+	require.Equal(t, "ok", g.ask(t, "task_token", http.MethodGet, "/healthz", nil).body)
 	log := g.log.String()
 	for _, secret := range append(g.secrets(), "AGWCANARY", "evil.test", "goroutine ", "PUB x") {
 		require.NotContains(t, log, secret)
@@ -262,11 +242,11 @@ func (g *gateway) healthy(t *testing.T, base held) {
 // unservedYet: a row that waits for its surface stops waiting when there is one.
 func (g *gateway) unservedYet(t *testing.T, r *inboundRow) {
 	t.Helper()
-	if r.Method == methodRaw {
+	if !r.unserved() || r.Method == methodRaw {
 		return
 	}
 	path := placeholder.ReplaceAllString(r.Path, "x")
 	h := g.send(t, r.Method+" "+path+" HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer "+g.get("admin_token")+"\r\nContent-Length: 0\r\n\r\n")
-	require.Equal(t, http.StatusNotFound, h.status, "%s is served now: take its rows from %s", r.Path, pendingInbound)
+	require.Equal(t, http.StatusNotFound, h.status, "%s is served now; remove its rows from passedOver", r.Path)
 	require.Equal(t, "NOT_FOUND", h.code(t))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	executoringress "weir/ingress/executor"
 	"weir/internal/config"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
@@ -174,8 +175,7 @@ func crash(t *testing.T, r *outboundRow, authority *upstream.Authority) {
 	t.Helper()
 	s := newStage(t, r, authority)
 	w := newSite(s, crashPoints[text(r.Assert["crash_at"])])
-	c := r.call(t)
-	rec := w.accept(t, c)
+	rec := w.accept(t, r.call(t))
 
 	require.Error(t, w.worker(t, r, authority, "first").Handle(t.Context(), rec, true))
 	require.Error(t, w.alive(), "the worker did not reach the point")
@@ -204,18 +204,24 @@ func crash(t *testing.T, r *outboundRow, authority *upstream.Authority) {
 
 var crashRef = schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "case"}
 
-// call is the row's request as the door would have left it on the log.
+// call is the row's request as the executor's handler stores it.
 func (r *outboundRow) call(t *testing.T) schemas.HTTPCall {
 	t.Helper()
-	c := schemas.HTTPCall{
-		Method: text(r.Request["method"]), URL: r.url(), AllowlistKey: text(r.Request["allowlist_key"]),
-		IdempotencyKey: text(r.Request["idempotency_key"]),
-	}
-	if !absent(r.Request["body"]) {
-		c.Body = json.RawMessage(written(r.Request["body"]))
-	}
-	return c
+	route, body := r.body()
+	require.Equal(t, "/v1/execute", route)
+	req, err := executoringress.Translate([]byte(body), permissive{}, executoringress.Checker{})
+	require.NoError(t, err)
+	return req.Call
 }
+
+// permissive is a policy that leaves the decision to the worker.
+type permissive struct{}
+
+func (permissive) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
+	return schemas.Decision{Allowed: true}, ""
+}
+
+func (permissive) MaxTimeout() time.Duration { return time.Minute }
 
 // accept claims an action for a call and returns its accepted record.
 func (w *site) accept(t *testing.T, c schemas.HTTPCall) schemas.Record {

@@ -8,6 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,8 +72,40 @@ func (l *lane) load() (config.Config, error) {
 	return config.Parse("case.yaml", []byte(*l.yaml.Load()), nil, nil)
 }
 
-// configure writes the configuration for a policy. JSON is YAML.
+// configure writes the configuration for a policy.
 func (l *lane) configure(r *outboundRow, p outboundPolicy) {
+	s := string(r.configuration(l.dir, p))
+	l.yaml.Store(&s)
+}
+
+// listeners numbers the addresses of nodes that must listen on a port of the row's.
+var listeners atomic.Uint32
+
+// listen is where the row's node listens: on the port of the row's URL if the row says
+// that the port is Weir's own. Each such node has a loopback address to itself.
+func (r *outboundRow) listen() string {
+	if port := r.ownPort(); port != 0 {
+		n := listeners.Add(1)
+		return fmt.Sprintf("127.77.%d.%d:%d", n>>8&255, n&255, port)
+	}
+	return "127.0.0.1:0"
+}
+
+// ownPort is the port of the row's URL if it is one of self_ports, or 0.
+func (r *outboundRow) ownPort() int {
+	u, err := url.Parse(r.url())
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.Atoi(u.Port())
+	if !slices.Contains(r.Policy.SelfPorts, port) {
+		return 0
+	}
+	return port
+}
+
+// configuration is a row's, with its data at dir. JSON is YAML.
+func (r *outboundRow) configuration(dir string, p outboundPolicy) []byte {
 	timeout := "30s"
 	if r.hurried() {
 		timeout = "2s"
@@ -80,7 +115,7 @@ func (l *lane) configure(r *outboundRow, p outboundPolicy) {
 		hosts = []string{}
 	}
 	doc, err := json.Marshal(map[string]any{
-		"listen": "127.0.0.1:0", "data": l.dir,
+		"listen": r.listen(), "data": dir,
 		"log":       map[string]any{"durability": "process"},
 		"telemetry": map[string]any{"log_level": "debug"},
 		// Larger than policy's own bound, so that policy is what refuses.
@@ -90,8 +125,7 @@ func (l *lane) configure(r *outboundRow, p outboundPolicy) {
 	if err != nil {
 		panic("a configuration that is not JSON: " + err.Error())
 	}
-	s := string(doc)
-	l.yaml.Store(&s)
+	return doc
 }
 
 // hurried rows are about an answer that trickles, which the time of an attempt

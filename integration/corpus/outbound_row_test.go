@@ -3,13 +3,20 @@ package corpus_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/config"
+	"weir/internal/weirtest/upstream"
 )
 
 // outboundRow is one line of the corpus. What only some rows have stays raw.
@@ -28,7 +35,8 @@ type outboundRow struct {
 	Assert   map[string]json.RawMessage `json:"assert"`
 	Why      string                     `json:"why"`
 
-	line []byte
+	line   []byte
+	unread error // what keeps the line from being a row
 }
 
 type outboundPolicy struct {
@@ -73,20 +81,80 @@ func readOutbound(t *testing.T) []outboundRow {
 		require.NoError(t, err)
 		lines := bufio.NewScanner(bytes.NewReader(data))
 		lines.Buffer(nil, 16<<20)
-		for lines.Scan() {
+		for n := 1; lines.Scan(); n++ {
 			line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
 			if len(line) == 0 {
 				continue
 			}
-			r := outboundRow{line: line}
-			require.NoError(t, json.Unmarshal(line, &r), "%s: %s", path, line)
-			require.NotEmpty(t, r.ID)
+			var r outboundRow
+			r.unread = readStrictly(line, &r)
+			r.line = line
+			r.ID = cmp.Or(r.ID, path+":"+itoa(n))
 			rows = append(rows, r)
 		}
 		require.NoError(t, lines.Err())
 	}
 	require.NotEmpty(t, rows)
 	return rows
+}
+
+// readStrictly reads one JSON document and refuses members that nothing would use.
+func readStrictly(doc []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}
+
+// requestMembers are sent in this order.
+var requestMembers = []string{"method", "url", "allowlist_key", "headers", "params", "body", "response_schema", "idempotency_key"}
+
+// dnsWords are the answers of a resolver that are no addresses.
+var dnsWords = []string{upstream.NXDomain, upstream.ServFail, upstream.DNSTimeout, upstream.EmptyAnswer}
+
+// lacks names what the row says and the harness does not know; "" lets it run.
+func (r *outboundRow) lacks() string {
+	switch {
+	case r.unread != nil:
+		return "reader of this row: " + r.unread.Error()
+	case r.Expected != "allow" && r.Expected != "deny":
+		return fmt.Sprintf("verdict %q", r.Expected)
+	case r.Level != "must" && r.Level != "strict":
+		return fmt.Sprintf("level %q", r.Level)
+	case len(r.Policy.SelfHosts) > 0:
+		return "node with names of its own (self_hosts)"
+	}
+	for name, value := range r.Request {
+		if !slices.Contains(requestMembers, name) {
+			return fmt.Sprintf("request member %q", name)
+		}
+		if _, err := written(value); err != nil {
+			return err.Error()
+		}
+	}
+	for _, answers := range r.Resolver {
+		for _, item := range slices.Concat(answers...) {
+			if _, err := netip.ParseAddr(item); err != nil && !slices.Contains(dnsWords, item) && !strings.HasPrefix(item, upstream.CNAME) {
+				return fmt.Sprintf("resolver answer %q", item)
+			}
+		}
+	}
+	if _, err := r.behaviours(); err != nil {
+		return err.Error()
+	}
+	for name := range r.Assert {
+		if _, ok := outboundChecks[name]; !ok {
+			return fmt.Sprintf("assertion %q", name)
+		}
+	}
+	if point := text(r.Assert["crash_at"]); r.asserts("crash_at") && crashPoints[point] == nil {
+		return fmt.Sprintf("crash point %q", point)
+	}
+	if cfg, err := config.Parse("row.yaml", r.configuration("data", r.Policy), nil, nil); err != nil {
+		return "configuration for this policy: " + err.Error()
+	} else if _, err := cfg.Compile(); err != nil {
+		return "configuration for this policy: " + err.Error()
+	}
+	return ""
 }
 
 // text reads a member that is a string; "" where it is none.
@@ -139,24 +207,34 @@ type generated struct {
 	Text  string `json:"text"`
 }
 
-// written is a value of the corpus as the JSON text it stands for. The text may
-// be no JSON: then that is what the row is about.
-func written(raw json.RawMessage) string {
+// written is a value of the corpus as the JSON text it stands for: its own bytes, or
+// those that it describes. The text may be no JSON: then that is what the row is about.
+func written(raw json.RawMessage) (string, error) {
+	var described struct {
+		Gen json.RawMessage `json:"gen"`
+	}
+	_ = json.Unmarshal(raw, &described) // most values are no objects
+	if described.Gen == nil {
+		return string(raw), nil
+	}
 	var g generated
-	if json.Unmarshal(raw, &g) != nil {
-		return string(raw)
+	if err := readStrictly(raw, &g); err != nil {
+		return "", fmt.Errorf("generator %s: %w", cut(string(raw)), err)
 	}
 	switch g.Gen {
 	case "repeat":
-		return `"` + strings.Repeat(g.Unit, g.Count) + `"` // units are letters
+		if b, err := json.Marshal(g.Unit); err != nil || string(b) != `"`+g.Unit+`"` {
+			return "", fmt.Errorf("generator that repeats %q, which JSON must escape", g.Unit)
+		}
+		return `"` + strings.Repeat(g.Unit, g.Count) + `"`, nil
 	case "nest":
-		return strings.Repeat("[", g.Depth) + strings.Repeat("]", g.Depth)
+		return strings.Repeat("[", g.Depth) + strings.Repeat("]", g.Depth), nil
 	case "json":
-		return g.Text
+		return g.Text, nil
 	case "schema_bomb":
-		return schemaBomb(40)
+		return schemaBomb(40), nil
 	}
-	return string(raw)
+	return "", fmt.Errorf("generator %q", g.Gen)
 }
 
 // schemaBomb is small and takes 2^n steps to find that nothing fits.

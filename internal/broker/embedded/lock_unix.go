@@ -19,5 +19,5 @@ func lockFile(f *os.File) (held bool, err error) {
 	return err == nil, err
 }
 
-// unlockFile gives the lock back, whatever copies of the file there are.
+// unlockFile gives the lock back for every copy of the descriptor.
 func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -7,20 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"weir/schemas"
 )
 
-// A process that is being started has a copy of every open file until it runs its program.
-// Such a copy must not keep the lock of a directory that was closed.
-func TestACopyOfTheLockFileKeepsNoLock(t *testing.T) {
+// TestDataDirIsFreeOnceClosed: a copy of the lock's descriptor, as a child process has
+// one before it runs its program, does not keep the directory.
+func TestDataDirIsFreeOnceClosed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	d, err := openDataDir(dir, layout)
+	path, layout := t.TempDir(), schemas.Layout{Partitions: 1, Lanes: 8}
+	d, err := openDataDir(path, layout)
 	require.NoError(t, err)
-	held, err := unix.Dup(int(d.lock.Fd()))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, unix.Close(held)) }()
-	require.NoError(t, d.close())
-	d, err = openDataDir(dir, layout)
+	child, err := unix.Dup(int(d.lock.Fd()))
 	require.NoError(t, err)
 	require.NoError(t, d.close())
+	d, err = openDataDir(path, layout)
+	require.NoError(t, err)
+	require.NoError(t, d.close())
+	require.NoError(t, unix.Close(child))
 }

@@ -26,7 +26,7 @@ func NewAuthority(tb testing.TB) *Authority {
 	a := &Authority{t: tb, key: newKey(tb)}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-3 * time.Hour), NotAfter: time.Now().Add(3 * time.Hour), // longer than any leaf below
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	a.cert = sign(tb, template, template, a.key, a.key)

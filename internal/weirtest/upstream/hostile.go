@@ -141,11 +141,11 @@ func Encoding(value, body string) Behaviour {
 func Gzip(text string) Behaviour { return Encoding("gzip", Compress(text)) }
 
 // GzipBomb answers with zeros that decompress to n bytes, in one member.
-func GzipBomb(n int64) Behaviour { return Encoding("gzip", compressedZeros(n)) }
+func GzipBomb(n int64) Behaviour { return Encoding("gzip", CompressedZeros(n)) }
 
-// compressedZeros makes a bomb of any size at the price of a small one: with
-// nothing but zeros behind it, each block of zeros compresses to the same bytes.
-func compressedZeros(n int64) string {
+// CompressedZeros is n zero bytes in gzip, at the price of a few: with nothing but
+// zeros before it, each block of zeros compresses to the same bytes.
+func CompressedZeros(n int64) string {
 	const block = 1 << 20
 	var b, body bytes.Buffer
 	b.WriteString("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff")

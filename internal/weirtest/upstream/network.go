@@ -118,10 +118,11 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 		<-ctx.Done()
 		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("connect to %s: %w", address, ctx.Err())}
 	}
+	to := n.To.String()
 	if refused {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("connect to %s: connection refused", address)}
+		to = "127.0.0.1:0" // no server can listen there: the kernel refuses the connection
 	}
-	return new(net.Dialer).DialContext(ctx, "tcp", n.To.String())
+	return new(net.Dialer).DialContext(ctx, "tcp", to)
 }
 
 // Lookups are the names asked for so far, without the root's dot.
