@@ -93,6 +93,9 @@ func (r *inboundRow) run(t *testing.T, g *gateway) {
 func (r *inboundRow) judge(t *testing.T, g *gateway, h heard, began uint64) {
 	t.Helper()
 	class := r.Class
+	if corrected[r.name()] != "" {
+		class = "2xx"
+	}
 	if strings.Contains(r.Assert, traceDropped) || strings.Contains(r.Assert, errPacketToo) {
 		class += "|2xx"
 	}
