@@ -256,6 +256,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 	_, base := r.file(repo, false)
 	_, head := commit("one", base)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
+	now = st.Action.AcceptedAt
 	var later *fault.Later
 	require.ErrorAs(t, r.pushes.Here(st), &later)
 	assert.Equal(t, 500*time.Millisecond, later.After)
