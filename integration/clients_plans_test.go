@@ -77,7 +77,7 @@ func TestControllersPlans(t *testing.T) {
 			`"usage": {"tokens": 12}`, `"usage": {"tokens": 12, "tokens": 13}`, http.StatusBadRequest, "llm_metadata/usage/tokens: the name stands twice",
 		},
 		"an open member nested too deep": {`"confidence": 0.9`, `"confidence": ` + strings.Repeat("[", 80) + strings.Repeat("]", 80), http.StatusBadRequest, "nested deeper than 64 levels"},
-		"another spelling of plan_id":    {`"plan_id"`, `"Plan_ID"`, http.StatusBadRequest, "names are case-sensitive; this one is 'plan_id'"},
+		"another spelling of plan_id":    {`"plan_id"`, `"Plan_ID"`, http.StatusUnprocessableEntity, "names are case-sensitive; this one is 'plan_id'"},
 		"decisions that are no list":     {`"decisions": [`, `"decisions": "none", "others": [`, http.StatusUnprocessableEntity, "plan.decisions must be a non-string sequence"},
 		"an effect_ref that is empty":    {`"effect_ref": "orders/2"`, `"effect_ref": ""`, http.StatusUnprocessableEntity, "decision.effect_ref must be a non-empty string"},
 		"no snapshot":                    {`"state:env.snapshot"`, `"snapshot"`, http.StatusUnprocessableEntity, "at /snapshot: this member is not known here"},

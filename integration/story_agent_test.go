@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/internal/weirtest/agent"
+	"weir/schemas"
 )
 
 // storyAgents are the agents that a script has started, by task type.
@@ -49,7 +50,11 @@ func cmdAgent(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(taskType, a.URL())
 	file, err := os.OpenFile(ts.MkAbs("weir.yaml"), os.O_APPEND|os.O_WRONLY, 0o600)
 	ts.Check(err)
-	_, err = fmt.Fprintf(file, "  %s: {url: %q}\n", taskType, a.URL())
+	mode := schemas.AgentAuto
+	if fault == agent.Stalls { // a synchronous caller's run is to meet it, too
+		mode = schemas.AgentStream
+	}
+	_, err = fmt.Fprintf(file, "  %s: {url: %q, mode: %s}\n", taskType, a.URL(), mode)
 	ts.Check(err)
 	ts.Check(file.Close())
 }

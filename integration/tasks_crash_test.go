@@ -159,7 +159,10 @@ func (s *taskStory) end(t *testing.T) {
 	assert.Equal(t, s.heads[len(s.heads)-1], v.Head)
 	assert.Equal(t, 2, v.Pushes)
 	require.Len(t, v.Inquiries, 1)
-	status, _ := s.w.asAgent(t, s.task.Token, http.MethodGet, schemas.RouteAgentTask, "")
+	status, text := s.w.asAgent(t, s.task.Token, http.MethodGet, schemas.RouteAgentTask, "")
+	assert.Equal(t, http.StatusOK, status, text)
+	assert.Equal(t, schemas.TaskStatusCompleted, decode[schemas.AgentTask](t, text).Status)
+	status, _ = s.w.asAgent(t, s.task.Token, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"?"}`)
 	assert.Equal(t, http.StatusUnauthorized, status)
 
 	events, err := logged(t.Context(), s.w, s.task.ID)

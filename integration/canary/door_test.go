@@ -52,6 +52,8 @@ func (h *house) door() {
 	} {
 		h.raw(strings.ReplaceAll(text, "%s", g.plant("wire "+class)), h.owner)
 	}
+	h.raw("GET /"+strings.Repeat(g.plant("long target"), 1000)+" HTTP/1.1\r\nHost: a\r\n\r\n", h.owner)
+	h.owner.ask(http.MethodGet, "/v1/actions?q="+strings.Repeat(g.plant("long query"), 400), "")
 	h.raw("GET / HTTP/1.1\r\nHost: a\r\nX-Long: "+strings.Repeat(g.plant("long header line"), 2000)+"\r\n\r\n", h.owner)
 }
 
