@@ -134,14 +134,18 @@ func slowRead(t *testing.T, _ *inboundRow, g *gateway) heard {
 	return heard{closed: true}
 }
 
+// dripPatience bounds a slow reader's exchange: what it reads may still be produced.
+const dripPatience = 5 * time.Minute
+
 // drip reads a byte a second until the other side gives up. Meanwhile others go on.
 func drip(t *testing.T, c *net.TCPConn, beside func()) []byte {
 	t.Helper()
+	require.NoError(t, c.SetDeadline(time.Now().Add(dripPatience)))
 	var got bytes.Buffer
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	one := make([]byte, 1)
-	for range int(inboundPatience / time.Second) {
+	for range int(dripPatience / time.Second) {
 		if _, err := c.Read(one); err != nil {
 			require.False(t, isTimeout(err))
 			return got.Bytes()

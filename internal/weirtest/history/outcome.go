@@ -96,6 +96,20 @@ func (a *Action) answered() *schemas.Attempted {
 	return nil
 }
 
+// shown is the result whose answer an end shows: that of the last attempt, or, where retries
+// are exhausted, of the last attempt that was answered.
+func (a *Action) shown(s *schemas.Settled) *schemas.Attempted {
+	if s.Code != schemas.RetriesExhausted {
+		return a.answered()
+	}
+	for _, t := range slices.Backward(a.Tries) {
+		if t.Result != nil && t.Result.Answer != nil {
+			return t.Result
+		}
+	}
+	return nil
+}
+
 // told holds what clients heard of an end against the log. Of one that the log does not
 // have, I1 and I2 tell.
 func (c *checker) told(n *name) {
@@ -111,7 +125,7 @@ func (c *checker) told(n *name) {
 			if asked.Digest == "" || a.Kind != schemas.KindHTTP {
 				continue
 			}
-			if last := a.answered(); last == nil || last.Answer == nil || !same(asked.Digest, last.Answer.Hash) {
+			if last := a.shown(s); last == nil || last.Answer == nil || !same(asked.Digest, last.Answer.Hash) {
 				c.breach("I5", n.tenant, n.text, "its client was shown an answer that is not the one on the log")
 			}
 		}
