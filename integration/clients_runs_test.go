@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/cluster"
 	"weir/schemas"
 )
 
@@ -212,10 +213,9 @@ func TestClientsOfRuns(t *testing.T) {
 // retries race, one successor is begun and the agent is asked once.
 func TestAJobIsRetried(t *testing.T) {
 	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	free, err := cluster.FreePorts(t.Context(), 1)
 	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	addr := free[0]
 	dir, config := t.TempDir(), configured(t, "http://"+addr)
 	w := serve(t, dir, "--config", config, "--durability", "process")
 
@@ -230,7 +230,7 @@ func TestAJobIsRetried(t *testing.T) {
 		<-hold
 		return document(`"status":"ok","outputs":{"n":1},` + said)(id)
 	}}}
-	listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp4", addr)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", addr)
 	require.NoError(t, err)
 	o.Server = httptest.NewUnstartedServer(o)
 	require.NoError(t, o.Listener.Close())
@@ -287,8 +287,10 @@ func TestAJobIsRetried(t *testing.T) {
 	for text := range answers {
 		require.JSONEq(t, `{"request_id":"job-1","status":"ok","outputs":{"n":1},`+said+`}`, text)
 	}
-	require.Equal(t, []string{schemas.RouteRunSync}, o.paths())
-	require.Equal(t, []string{workerAsked}, o.body, "the agent gets the job's own id")
+	// The repeat that begins the successor may be a stream, whose route this agent lacks.
+	asked := o.paths()
+	require.Contains(t, [][]string{{schemas.RouteRunSync}, {schemas.RouteRunStream, schemas.RouteRunSync}}, asked, "one of the repeats is performed")
+	require.Equal(t, workerAsked, o.body[len(asked)-1], "the agent gets the job's own id")
 
 	_, text = w.request(t, http.MethodGet, "/v1/actions/job-1", "")
 	before := decode[schemas.ActionView](t, text)

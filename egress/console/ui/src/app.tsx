@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, onSignedOut, Refusal, request, unreachable } from "./api";
 import { Who } from "./who";
 import { Action } from "./pages/action";
@@ -32,11 +32,17 @@ export function App() {
   const route = useRoute();
   const [session, setSession] = useState<Session>();
   const [error, setError] = useState<Refusal>();
+  const asked = useRef(0);
   const look = useCallback(async () => {
+    // A late answer to an earlier request would overwrite a newer session.
+    const n = ++asked.current;
     try {
-      setSession(await get<Session>("/console/session"));
+      const now = await get<Session>("/console/session");
+      if (n !== asked.current) return;
+      setSession(now);
       setError(undefined);
     } catch (cause) {
+      if (n !== asked.current) return;
       setError(cause instanceof Refusal ? cause : new Refusal(0, "UNKNOWN", String(cause)));
     }
   }, []);
