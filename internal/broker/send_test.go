@@ -38,8 +38,9 @@ func TestSend(t *testing.T) {
 	_, err = n.Last(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "b"))
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	sent := n.Send(t.Context(), claim("c", "sent"))
-	_, err = sent(over)
-	require.ErrorIs(t, err, fault.ErrUnavailable, "nobody waits for it any more")
+	if _, err = sent(over); err != nil { // the acknowledgement may have come first
+		require.ErrorIs(t, err, fault.ErrUnavailable, "the caller has gone")
+	}
 }
 
 // TestCostOfAnAppend: what the client and the server allocate for one, all that is
