@@ -19,6 +19,16 @@ build: ## build ./weir
 test: $(CLIENTS) browser ## run every test with the race detector
 	$(TEST) ./...
 
+$(BIN)/gotestsum: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o $@ gotest.tools/gotestsum
+
+# A test that fails is run once more, and reported as flaky if it passes then: mend it next.
+.PHONY: test-ci
+test-ci: $(CLIENTS) browser $(BIN)/gotestsum ## run every test as CI does
+	@rm -f .tmp/flaky
+	$(BIN)/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report=.tmp/flaky --packages=./... -- -race -shuffle=on -timeout 30m
+	@if [ -s .tmp/flaky ]; then sed 's/^/FLAKY: /' .tmp/flaky; fi
+
 .PHONY: short
 short: $(CLIENTS) browser ## run the quick tests
 	$(GO) test -short ./...

@@ -118,7 +118,7 @@ func (e *Room) RecordRules(w http.ResponseWriter, r *http.Request, tenant, princ
 }
 
 func (e *Room) recording(ctx context.Context, tenant, principal string, req schemas.RecordRequest) (schemas.Recording, error) {
-	if !schemas.ValidID(req.ActionID) {
+	if !schemas.ValidActionID(req.ActionID) {
 		return schemas.Recording{}, errNoAction()
 	}
 	st, err := e.actions.Find(ctx, tenant, req.ActionID)

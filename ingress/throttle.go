@@ -3,13 +3,16 @@ package ingress
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
 
+	"weir/internal/githttp"
 	"weir/internal/problem"
+	"weir/internal/task"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -28,13 +31,14 @@ type throttle struct {
 	metrics Metrics
 	known   func(*http.Request) bool
 	now     func() time.Time
+	open    bool // the node is open
 
 	mu    sync.Mutex
 	peers map[netip.Prefix]*rate.Limiter
 }
 
 func newThrottle(cfg EngineConfig) *throttle {
-	return &throttle{metrics: cfg.Metrics, known: cfg.Known, now: cfg.Now, peers: map[netip.Prefix]*rate.Limiter{}}
+	return &throttle{metrics: cfg.Metrics, known: cfg.Known, now: cfg.Now, open: cfg.Local, peers: map[netip.Prefix]*rate.Limiter{}}
 }
 
 // wait returns how long a peer must wait before its next wrong token; 0: it need not.
@@ -78,7 +82,7 @@ func (t *throttle) count(peer netip.Prefix) {
 // the limit it must come as a header.
 func (t *throttle) serve(c *gin.Context) {
 	addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)
-	if err != nil || !showsToken(c.Request) {
+	if err != nil || !t.showsToken(c.Request) {
 		return
 	}
 	peer := wire.Peer(addr.Addr())
@@ -98,8 +102,13 @@ func (t *throttle) serve(c *gin.Context) {
 	}
 }
 
-// showsToken reports whether a request has a token, in its header or maybe in its body.
-func showsToken(r *http.Request) bool {
-	return len(r.Header.Values("Authorization")) > 0 || r.Method == http.MethodPost &&
-		(r.URL.Path == schemas.RouteAgentAPI || r.URL.Path == schemas.RouteConsoleSession)
+// showsToken reports whether a request has a token that counts, in its header or maybe in its
+// body. An open node asks for tokens of tasks, agents and git alone; others send it any.
+func (t *throttle) showsToken(r *http.Request) bool {
+	fields, path := r.Header.Values("Authorization"), r.URL.Path
+	if t.open {
+		text, _ := githttp.Token(fields, true)
+		return task.Is(text) || len(fields) > 0 && (strings.HasPrefix(strings.TrimPrefix(path, schemas.RouteAPI), "/agent/") || strings.HasPrefix(path, schemas.RouteGit+"/"))
+	}
+	return len(fields) > 0 || r.Method == http.MethodPost && (path == schemas.RouteAgentAPI || path == schemas.RouteConsoleSession)
 }

@@ -61,6 +61,25 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, ask("10.0.0.1:1", "Bearer x").Code)
 }
 
+// An open node's callers send any token, which is not looked at.
+func TestTokensOfAnOpenNode(t *testing.T) {
+	t.Parallel()
+	th := newThrottle(EngineConfig{Local: true})
+	for path, tokens := range map[string]map[string]bool{
+		"/v1/execute": {"Bearer dummy": false, "Bearer weirt1_x": true, "": false}, "/v1/chat/completions": {"Bearer dummy": false, "Bearer weirt1_x": true},
+		"/agent/task": {"Bearer dummy": true}, "/api/agent/task": {"Bearer dummy": true, "": false}, schemas.RouteGit + "/a.git/info/refs": {"Basic eDp5": true},
+		schemas.RouteAgentAPI: {"": false},
+	} {
+		for token, want := range tokens {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
+			if token != "" {
+				r.Header.Set("Authorization", token)
+			}
+			require.Equal(t, want, th.showsToken(r), path+" "+token)
+		}
+	}
+}
+
 func TestThrottledPeersAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

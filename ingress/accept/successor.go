@@ -21,6 +21,9 @@ func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arri
 		if over, err := a.unsent(ctx, newest, arrived); !over || err != nil {
 			return newest, true, newest.ID, err
 		}
+		if n > schemas.MaxGeneration && joins {
+			return newest, true, newest.ID, nil
+		}
 		if n > schemas.MaxGeneration {
 			return nil, false, "", fault.New(schemas.Conflict, "this request was repeated "+strconv.Itoa(schemas.MaxGeneration-1)+
 				" times and was never sent; look why at "+newest.ID+", and use a new request_id")

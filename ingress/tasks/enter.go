@@ -78,7 +78,9 @@ func (d *Desk) Knows(ctx context.Context, text string) bool {
 	if err == nil && (b.holds(f) || b.had(f)) {
 		return true
 	}
-	d.rates.refuse(t.Hash())
+	if err == nil || lost(err) { // else the log could not be read, and nothing is known of the token
+		d.rates.refuse(t.Hash())
+	}
 	return false
 }
 

@@ -57,6 +57,8 @@ func TestRoutes(t *testing.T) {
 		"neither":                      {schemas.AgentAuto, neither, [2][]string{}, true},
 		"404, the agent's answer":      {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", contract), [2][]string{{stream}, {sync}}, true},
 		"404, the agent's error alone": {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", unsupported), [2][]string{{stream}, {sync}}, true},
+		"404, an error of its own":     {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"error":{"code":"DOC_NOT_FOUND","message":"m"}}`), [2][]string{{stream}, {sync}}, true},
+		"404, a detail of its own":     {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"detail":"document 17 not found"}`), [2][]string{{stream}, {sync}}, true},
 		"406":                          {schemas.AgentAuto, refuse(http.StatusNotAcceptable, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
 		"400":                          {schemas.AgentAuto, refuse(http.StatusBadRequest, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
 		"500":                          {schemas.AgentAuto, refuse(http.StatusInternalServerError, "text/plain", ""), [2][]string{{stream}, {sync}}, true},

@@ -47,7 +47,7 @@ func (p *plan) half() {
 func absent(status int) func(*plan) {
 	return func(p *plan) {
 		if p.streaming() {
-			p.status, p.text = status, `{"detail":"not here"}`
+			p.status, p.text = status, `{"detail":"Not Found"}`
 		}
 	}
 }

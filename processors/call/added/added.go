@@ -82,6 +82,10 @@ const (
 	maxCookies = 16
 )
 
+// minOwn is the shortest value of a caller's that is taken out of answers. Shorter ones, such as
+// null or test, are words that answers have for other reasons.
+const minOwn = 8
+
 // own are the secrets in headers of the caller's: each value, what follows the scheme of an
 // authorization, and the values of cookies.
 func own(headers []schemas.Header) []string {
@@ -95,7 +99,7 @@ func own(headers []schemas.Header) []string {
 		}
 		list = append(list, cookies(h.Value)...)
 	}
-	return list
+	return slices.DeleteFunc(list, func(value string) bool { return len(value) < minOwn })
 }
 
 // cookies are the values in a Cookie header that are taken out by themselves.

@@ -233,7 +233,7 @@ func (l *listener) refused() (call.Reply, error) {
 		}
 	}
 	reply, replyErr := l.reply(told, hash(raw))
-	reply.Answer.NoRoute = err == nil && NoRoute(l.status) && !ofContract(d.members)
+	reply.Answer.NoRoute = err == nil && NoRoute(l.status) && !ofContract(l.status, d.members)
 	return reply, replyErr
 }
 
@@ -243,14 +243,17 @@ func NoRoute(status int) bool {
 	return slices.Contains([]int{404, 405, 501}, status)
 }
 
-// ofContract reports whether a refusal is the agent's own answer to a run, in a form of the
-// contract, rather than the answer of a router that has no such route.
-func ofContract(members map[string]json.RawMessage) bool {
+// ofContract reports whether a refusal may be the agent's own answer to a run, rather than that
+// of a router which has no such route: it has a member of the contract, or is a 404 whose detail
+// is not a router's. After such an answer the run is not sent again.
+func ofContract(status int, members map[string]json.RawMessage) bool {
 	id, _ := text(members["request_id"])
-	code, _ := text(object(present(members["error"]), true)["code"])
-	return id != "" || present(members["outputs"]) != nil || slices.Contains([]schemas.Code{
-		schemas.ValidationError, schemas.TaskFailed, schemas.UnsupportedTaskType, schemas.AgentUnavailable,
-	}, schemas.Code(code))
+	if id != "" || present(members["outputs"]) != nil || object(present(members["error"]), true) != nil {
+		return true
+	}
+	detail := present(members["detail"])
+	words, _ := text(detail)
+	return status == 404 && detail != nil && !strings.EqualFold(words, "Not Found")
 }
 
 // maxRefusal is how much is read of an answer that is no success.
