@@ -190,7 +190,7 @@ func inData(_ *house, x *agent.Exchange, of func(string) string) {
 // fallback has no stream.
 func fallback(_ *house, x *agent.Exchange, of func(string) string) {
 	if x.Route == schemas.RouteRunStream {
-		x.Begin(http.StatusNotFound, "application/json")
+		x.Begin(http.StatusMethodNotAllowed, "application/json")
 		x.Write(jsonText(object{"detail": of("no stream here")}))
 		return
 	}
