@@ -35,6 +35,8 @@ func (r *reader) check(c *Config) {
 	between(r, "limits.stream", c.Limits.Stream, 64<<10, 16<<30)
 	between(r, "limits.queued", c.Limits.Queued, 0, 1_000_000_000)
 	between(r, "limits.queued_per_tenant", c.Limits.QueuedPerTenant, 0, 1_000_000_000)
+	between(r, "limits.answers", c.Limits.Answers, 16<<20, 1<<40)
+	between(r, "limits.tenant_share", c.Limits.TenantShare, 1, 100)
 	between(r, "limits.connections", c.Limits.Connections, 16, 1_000_000)
 	between(r, "limits.connections_per_peer", c.Limits.ConnectionsPerPeer, 1, 1_000_000)
 	r.checkDeadlines(c)

@@ -195,6 +195,14 @@ type Limits struct {
 	Queued int `yaml:"queued"`
 	// The same of one tenant, refused with 429. Default 5000000.
 	QueuedPerTenant int `yaml:"queued_per_tenant"`
+	// Percentage of what all tenants share that one tenant may always use, 1 to 100: of
+	// log.max_bytes, git.processes and answers. Of the log it gets no more while another tenant
+	// has tokens; of the others it may use more, but leaves that much free for the next tenant.
+	// 100 divides nothing. In open mode there is one tenant. Default 25.
+	TenantShare int `yaml:"tenant_share"`
+	// Bytes of large answers that are read and stored at a time on this node, 16MiB to
+	// 1TiB; more are read later, their targets wait. Default 64MiB.
+	Answers Size `yaml:"answers"`
 	// Connections open at a time, 16 to 1000000; more are closed at once.
 	// Default 16384, and never more than three quarters of the open files that
 	// the system allows.

@@ -21,7 +21,7 @@ func Defaults() Config {
 		Workers: Workers{Slots: 256, Chats: 1024, CrowdAfter: 1024},
 		Limits: Limits{
 			Body: 1 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
-			Stream: 256 << 20, Queued: 10_000_000, QueuedPerTenant: 5_000_000, Connections: 16384, ConnectionsPerPeer: 12288,
+			Stream: 256 << 20, Queued: 10_000_000, QueuedPerTenant: 5_000_000, TenantShare: 25, Answers: 64 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth:      Auth{Rate: "500/s", Streams: 1000},
 		Deadline:  Deadline{HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Push: 15 * time.Minute, Repo: 30 * time.Minute, Chat: 15 * time.Minute},

@@ -1,0 +1,156 @@
+// Package limits divides what all tenants use between them.
+package limits
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+)
+
+// Division is how a capacity is divided between tenants, in any unit: bytes, slots, processes. Each
+// tenant may always use up to Share of it. It is a value and safe for concurrent use.
+type Division struct{ Capacity, Share int64 }
+
+// Percent is the Division of a capacity in which each tenant has that percentage, 1 to 100, and at
+// least one unit.
+func Percent(capacity int64, percent int) Division {
+	share := max(capacity/100*int64(percent)+capacity%100*int64(percent)/100, 1)
+	return Division{Capacity: capacity, Share: min(share, capacity)}
+}
+
+// Entitles reports whether a tenant that uses held keeps to its share with n more. A single use that
+// is larger than the share does: it could never begin otherwise.
+func (d Division) Entitles(held, n int64) bool { return held == 0 || held+n <= d.Share }
+
+// Shares is a semaphore whose capacity is divided between tenants:
+//
+//   - Among tenants that wait, the one that holds least is served first; of one tenant's waiters, the
+//     one that came first.
+//   - A tenant may hold more than its share, but leaves one share free: the first request of another
+//     tenant then does not wait for this one's to end.
+//
+// With Share equal to Capacity, a tenant may hold all of it. It is safe for concurrent use.
+type Shares struct {
+	Division
+
+	mu      sync.Mutex
+	used    int64
+	held    map[string]int64
+	waiting map[string][]*waiter // by tenant, no empty lists
+	arrived uint64
+}
+
+// waiter is one call of Acquire that waits.
+type waiter struct {
+	n       int64
+	arrived uint64
+	granted chan struct{} // closed
+}
+
+// NewShares returns a semaphore over a capacity.
+func NewShares(d Division) *Shares {
+	return &Shares{Division: d, held: map[string]int64{}, waiting: map[string][]*waiter{}}
+}
+
+// Acquire waits until the tenant may use n more, or ctx has ended: then it returns the cause of
+// that. An n over the capacity counts as the whole capacity. Release gives it back; it must be called, and does
+// nothing when called again.
+func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release func(), err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	n = min(n, s.Capacity)
+	w := &waiter{n: n, granted: make(chan struct{})}
+	s.mu.Lock()
+	s.arrived++
+	w.arrived = s.arrived
+	s.waiting[tenant] = append(s.waiting[tenant], w)
+	s.grant()
+	s.mu.Unlock()
+	select {
+	case <-w.granted:
+	case <-ctx.Done():
+		if !s.leave(tenant, w) {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return sync.OnceFunc(func() { s.release(tenant, n) }), nil
+}
+
+// leave removes a waiter whose context has ended; it reports whether that came too late.
+func (s *Shares) leave(tenant string, w *waiter) (granted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting[tenant], w)
+	if i < 0 {
+		return true
+	}
+	s.setWaiting(tenant, slices.Delete(s.waiting[tenant], i, i+1))
+	s.grant() // a large one that left may have kept others waiting
+	return false
+}
+
+// Held is what the tenant holds.
+func (s *Shares) Held(tenant string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[tenant]
+}
+
+func (s *Shares) release(tenant string, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= n
+	if s.held[tenant] -= n; s.held[tenant] == 0 {
+		delete(s.held, tenant)
+	}
+	s.grant()
+}
+
+// grant serves every waiter that may be served. The caller holds mu.
+func (s *Shares) grant() {
+	for {
+		tenant, ok := s.next()
+		if !ok {
+			return
+		}
+		w := s.waiting[tenant][0]
+		s.setWaiting(tenant, s.waiting[tenant][1:])
+		s.used += w.n
+		s.held[tenant] += w.n
+		close(w.granted)
+	}
+}
+
+// next is the tenant whose first waiter is to be served now. A waiter within its tenant's share
+// that finds too little room keeps all later ones waiting, so that many small ones cannot pass a large one
+// for ever. The caller holds mu.
+func (s *Shares) next() (string, bool) {
+	tenants := make([]string, 0, len(s.waiting))
+	for t := range s.waiting {
+		tenants = append(tenants, t)
+	}
+	slices.SortFunc(tenants, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.held[a], s.held[b]), cmp.Compare(s.waiting[a][0].arrived, s.waiting[b][0].arrived))
+	})
+	spare := s.Capacity - s.Share
+	if spare == 0 {
+		spare = s.Capacity
+	}
+	for _, t := range tenants {
+		n := s.waiting[t][0].n
+		if entitled := s.Entitles(s.held[t], n); entitled || s.used+n <= spare {
+			return t, s.used+n <= s.Capacity
+		}
+	}
+	return "", false
+}
+
+func (s *Shares) setWaiting(tenant string, list []*waiter) {
+	if len(list) == 0 {
+		delete(s.waiting, tenant)
+		return
+	}
+	s.waiting[tenant] = list
+}
