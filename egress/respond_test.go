@@ -72,7 +72,7 @@ func TestRespondReadsALargeResultFromItsStore(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	doc := `{"answer":{"status":200,"headers":[],"body":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
-	inline, blob, err := h.led.Stow(t.Context(), json.RawMessage(doc))
+	inline, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(doc))
 	require.NoError(t, err)
 	require.Nil(t, inline)
 	st := h.claim(httpRef("big"))

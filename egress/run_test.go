@@ -296,7 +296,7 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	doc := `{"outputs":{"text":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
-	_, blob, err := h.led.Stow(t.Context(), json.RawMessage(doc))
+	_, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(doc))
 	require.NoError(t, err)
 	st := h.claim(runRef("big"))
 	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob, Attempts: 1})
@@ -335,7 +335,7 @@ func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
 			asked.Add(1)
 			return fmt.Errorf("%w: away", fault.ErrUnavailable)
 		})
-		_, blob, err := h.led.Stow(t.Context(), json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
+		_, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
 		require.NoError(t, err)
 		st := h.claim(runRef("a"))
 		const viewers = 3

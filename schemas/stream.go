@@ -32,6 +32,9 @@ const (
 	// read and follow it (weir.live.destinations.>).
 	DestinationBucket = "WEIR_DESTINATIONS"
 
+	// UsageBucket has what each tenant has stored. All who write for tenants write and read it.
+	UsageBucket = "WEIR_USAGE"
+
 	LogRoot      = "weir.log"
 	LiveRoot     = "weir.live"  // what JetStream republishes of the log
 	ScheduleRoot = "weir.sched" // pending wake-ups, in the stream of the log they wake

@@ -188,6 +188,9 @@ func (a *App) Start(ctx context.Context) error {
 	if a.role.works() { // once: the rooms may have been opened more than once
 		a.metrics.QueueLag(a.broker.Lag)
 	}
+	if a.role != RoleEgress {
+		a.metrics.TenantBytes(a.broker.StoredByTenant)
+	}
 	a.startHTTP()
 	if a.role.takes() {
 		if err := a.openRPC(a.broker); err != nil {
@@ -285,7 +288,7 @@ func externalLog(c config.Config) broker.Config {
 	return broker.Config{
 		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
 		Layout:  schemas.Layout{Partitions: c.Log.Partitions, Lanes: c.Log.Lanes},
-		History: c.Log.History, Durability: c.Log.Durability, Replicas: c.Log.Replicas,
+		History: c.Log.History, TenantShare: c.TenantShare(), Durability: c.Log.Durability, Replicas: c.Log.Replicas,
 	}
 }
 

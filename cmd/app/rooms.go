@@ -70,7 +70,6 @@ func (a *App) serviceConfig() egress.Config {
 		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
 		Checks: []egress.Check{
 			{Name: "log", Run: a.broker.Ready},
-			{Name: "room_on_the_log", Run: func(context.Context) error { return a.broker.Accepting() }},
 			{Name: "accepting", Run: a.accepting},
 		},
 		Redactor: redact.New(a.cfg.RedactHeaders),
@@ -107,6 +106,7 @@ func (a *App) newIngress() *ingress.Room {
 			Deadlines: a.deadlines(),
 			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
+				Stored: a.storedBy,
 			}),
 		},
 		Checker:       checker(),
@@ -125,6 +125,15 @@ func (a *App) newIngress() *ingress.Room {
 		MaxBody: int64(a.cfg.Limits.Body),
 		Metrics: a.metrics, Logger: a.log,
 	})
+}
+
+// storedBy is what a tenant has on the log.
+func (a *App) storedBy(tenant string) accept.Stored {
+	r := a.broker.TenantRoom(tenant)
+	if !r.Divided {
+		return accept.Stored{}
+	}
+	return accept.Stored{Bytes: r.Used, Limit: r.Limit, Frees: r.Frees}
 }
 
 // stopWork tells the worker of an action that is under way that it is to stop.

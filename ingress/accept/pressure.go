@@ -2,6 +2,7 @@ package accept
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type PressureConfig struct {
 	// Queued is how many new actions may wait for a worker, and QueuedPerTenant how many of
 	// one tenant's; 0: any number.
 	Queued, QueuedPerTenant uint64
+	// Stored is what a tenant has on the log; nil: nothing bounds it.
+	Stored func(tenant string) Stored
 	Now                     func() time.Time // default time.Now
 }
 
@@ -59,11 +62,15 @@ type gauge struct {
 
 func (g *gauge) now() uint64 { return g.count + g.since }
 
-// NewPressure returns a Pressure over a queue; nil where nothing is bounded.
+// Stored is what a tenant has on the log, in bytes, and the most that it may have; a limit of 0 is
+// none. At Frees the oldest of it ages out.
+type Stored struct {
+	Bytes, Limit int64
+	Frees        time.Time
+}
+
+// NewPressure returns a Pressure over a queue.
 func NewPressure(q Queue, cfg PressureConfig) *Pressure {
-	if cfg.Queued == 0 && cfg.QueuedPerTenant == 0 {
-		return nil
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -71,10 +78,13 @@ func NewPressure(q Queue, cfg PressureConfig) *Pressure {
 }
 
 // Refusal is why a new action of a tenant cannot be taken now; nil: it can. It never waits.
-// Writes of traffic rules always can: they may be what ends the pressure.
+// Writes of traffic rules do not count as queued: they may be what ends the pressure.
 func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
-	if p == nil || kind == schemas.KindRule {
+	if p == nil {
 		return nil
+	}
+	if err := p.stored(tenant); err != nil || kind == schemas.KindRule || p.cfg.Queued == 0 && p.cfg.QueuedPerTenant == 0 {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,6 +116,25 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 func refused(code schemas.Code, detail string) error {
 	return &problem.Error{Problem: schemas.Problem{Code: code, Detail: detail}, RetryAfter: pressureRetry}
 }
+
+// stored is the refusal of a tenant that has used up its share of the log.
+func (p *Pressure) stored(tenant string) error {
+	if p.cfg.Stored == nil {
+		return nil
+	}
+	s := p.cfg.Stored(tenant)
+	if s.Limit == 0 || s.Bytes < s.Limit {
+		return nil
+	}
+	return &problem.Error{
+		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
+			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; records are dropped after log.history, "+
+				"and an operator can raise limits.tenant_share or log.max_bytes", mebi(s.Bytes), mebi(s.Limit))},
+		RetryAfter: max(s.Frees.Sub(p.cfg.Now()), pressureRetry),
+	}
+}
+
+func mebi(n int64) float64 { return float64(n) / (1 << 20) }
 
 // Took counts an action that was accepted here.
 func (p *Pressure) Took(tenant string) {

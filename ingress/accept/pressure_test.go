@@ -73,7 +73,7 @@ func TestPressure(t *testing.T) {
 		q.err = nil
 		require.Empty(t, refusal(p, "b"))
 	})
-	require.Nil(t, accept.NewPressure(&queue{}, accept.PressureConfig{}))
+	require.Empty(t, refusal(accept.NewPressure(&queue{all: 1 << 40}, accept.PressureConfig{}), "a"), "nothing is bounded")
 	require.NoError(t, (*accept.Pressure)(nil).Refusal("a", schemas.KindHTTP))
 	(*accept.Pressure)(nil).Took("a")
 }

@@ -91,7 +91,7 @@ func (s *site) rolesWork(t *testing.T) {
 	require.NoError(t, err)
 
 	body := []byte(strings.Repeat("x", schemas.InlineLimit+1))
-	blob, err := ingress.PutBlob(ctx, body)
+	blob, err := ingress.PutBlob(ctx, "t", body)
 	require.NoError(t, err)
 	seq, err := ingress.Append(ctx, claim("a"))
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func (s *site) rolesWork(t *testing.T) {
 	require.NoError(t, worker.Wake(ctx, ref("a"), time.Now()))
 	m.Ack()
 	(<-wakes).Ack()
-	_, err = worker.PutBlob(ctx, []byte("answer"))
+	_, err = worker.PutBlob(ctx, "t", []byte("answer"))
 	require.NoError(t, err)
 	require.NoError(t, ingress.Nudge(schemas.CancelSubject(ref("a")), nil))
 	require.Equal(t, schemas.CancelSubject(ref("a")), <-stopped)

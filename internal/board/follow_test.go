@@ -181,7 +181,7 @@ func TestOrdersAside(t *testing.T) {
 	t.Parallel()
 	p := newPaper(t)
 	aside := func(id, text string) {
-		name, err := p.PutBlob(t.Context(), []byte(text))
+		name, err := p.PutBlob(t.Context(), "t", []byte(text))
 		require.NoError(t, err)
 		p.accept(id, schemas.Action{PayloadBlob: name})
 		p.opened(id)
@@ -211,7 +211,7 @@ func TestOrdersAside(t *testing.T) {
 func TestUnreadableOrderIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	p := newPaper(t)
-	name, err := p.PutBlob(t.Context(), []byte(`{"pool":"ci"}`))
+	name, err := p.PutBlob(t.Context(), "t", []byte(`{"pool":"ci"}`))
 	require.NoError(t, err)
 	p.accept("one", schemas.Action{PayloadBlob: name})
 	p.opened("one")
@@ -232,7 +232,7 @@ func TestOneOrderOutOfReach(t *testing.T) {
 	p.set(func(p *paper) { p.deaf, p.lost = nothing, map[string]error{} })
 	for i := range 8 {
 		id := "task" + strconv.Itoa(i)
-		name, err := p.PutBlob(t.Context(), []byte(`{"pool":"ci","description":"`+id+`"}`))
+		name, err := p.PutBlob(t.Context(), "t", []byte(`{"pool":"ci","description":"`+id+`"}`))
 		require.NoError(t, err)
 		p.accept(id, schemas.Action{PayloadBlob: name})
 		p.opened(id)

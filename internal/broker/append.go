@@ -94,7 +94,7 @@ func (w writing) end(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("%w: the acknowledgement was dropped", fault.ErrUnavailable)
 	}
 	if err == nil {
-		w.b.usage.add(w.size)
+		w.b.wrote(w.subject, w.size)
 	}
 	return seq, err
 }

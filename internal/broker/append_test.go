@@ -189,7 +189,7 @@ func TestBrokerLimit(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFull)
 	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
 	require.NoError(t, n.Ready(t.Context()), "a full log still answers")
-	_, err = n.PutBlob(t.Context(), []byte("x"))
+	_, err = n.PutBlob(t.Context(), "t", []byte("x"))
 	require.NoError(t, err, "the answers of accepted actions are still kept")
 	_, last, err := n.Bounds(t.Context(), schemas.LogStream(0))
 	require.NoError(t, err)

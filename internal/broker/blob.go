@@ -34,8 +34,8 @@ const (
 // PutBlob stores a body under the hex of its SHA-256 and returns that name. A
 // body that is there already is not stored again, unless it is so old that it
 // would be dropped before a record that is written now and names it. As with
-// Append, only a Barrier makes it outlive a power cut.
-func (b *Broker) PutBlob(ctx context.Context, data []byte) (string, error) {
+// Append, only a Barrier makes it outlive a power cut. It counts for the tenant that stores it first.
+func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	meta, err := b.Last(ctx, blobStream, blobSubject(name))
@@ -70,7 +70,7 @@ func (b *Broker) PutBlob(ctx context.Context, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b.usage.add(len(data))
+	b.usage.add(tenant, len(data), blobAge(b.cfg.History))
 	return name, nil
 }
 

@@ -55,8 +55,10 @@ type Config struct {
 	// MaxBytes is where new actions are refused, while the events of accepted
 	// ones are still stored. It counts everything stored, and by polling, so
 	// that it is exact to about a second. Default: 15/16 of the embedded
-	// server's wall; none on a cluster.
+	// server's wall; on a cluster 15/16 of the account's limit, and none where it has none.
 	MaxBytes int64
+	// TenantShare is the percentage of MaxBytes that one tenant may always use; default 100.
+	TenantShare int
 	// Replicas is the number of copies on a cluster; default 3. Embedded there is one.
 	Replicas int
 	// Durability is what Barrier promises. The default is the embedded
@@ -129,6 +131,9 @@ func (c Config) withDefaults() Config {
 	if c.Server != nil && c.MaxBytes == 0 {
 		wall := c.Server.MaxBytes()
 		c.MaxBytes = wall - wall/16
+	}
+	if c.TenantShare == 0 {
+		c.TenantShare = 100
 	}
 	if c.Role == "" {
 		c.Role = access.Serve
@@ -220,18 +225,14 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	case cfg.Replicas == 1:
 		cfg.Logger.WarnContext(ctx, "log has one copy", "component", "broker")
 	}
-	if b.usage.limit > 0 {
-		if err := b.countUsage(ctx); err != nil {
-			return nil, err
-		}
-		b.work.Go(b.watchUsage)
+	if err := b.boundUsage(ctx); err != nil {
+		return nil, err
 	}
 	return b, nil
 }
 
 func newBroker(ctx context.Context, cfg Config) *Broker {
 	b := &Broker{cfg: cfg, lives: make(map[*nats.Subscription]*live)}
-	b.usage.limit = cfg.MaxBytes
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	return b
 }

@@ -15,7 +15,7 @@ import (
 func TestBucketOfBudgets(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
-	n.usage.add(2)
+	n.usage.bytes.Add(2)
 	k := n.Budgets()
 	const key = "acme%2Einc.team.%.%.openai%2Fgpt-4%2E1"
 	one, err := k.Put(t.Context(), key, []byte("1"), 0)

@@ -53,7 +53,7 @@ type crowds struct {
 func (s *Subscriber) newCrowds(stream string) *crowds {
 	return &crowds{
 		s: s, stream: stream, key: strings.TrimPrefix(stream, schemas.LogStreamPrefix),
-		bucket: s.b.bucket(schemas.CrowdBucket, crowdLive, s.b.write), kick: make(chan struct{}, 1),
+		bucket: s.b.bucket(schemas.CrowdBucket, crowdLive), kick: make(chan struct{}, 1),
 		queues: make(map[string]*feed), branches: make(map[string]*feed), ends: make(map[string]uint64),
 	}
 }

@@ -84,7 +84,7 @@ func TestKeyOutlivesARestart(t *testing.T) {
 func TestKeyOfAFullLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
-	n.usage.add(2)
+	n.usage.bytes.Add(2)
 	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
 	_, err := n.SealKey(t.Context())
 	require.NoError(t, err)

@@ -60,6 +60,7 @@ func (b *Broker) buckets() []jetstream.KeyValueConfig {
 		{schemas.CrowdBucket, "which tenants' work has consumers of its own, one record a partition", crowdLive, 1, 0},
 		{schemas.OperationBucket, "what operators pause and pin", operationLive, 1, 0},
 		{schemas.DestinationBucket, "which destinations are left alone, and what is used of their limits", destinationLive, 1, destinationAge},
+		{schemas.UsageBucket, "how much each tenant has stored, as each process has counted it", "", 1, max(blobAge(b.cfg.History), b.cfg.EvidenceHistory)},
 		{schemas.KeyBucket, "what the evidence of sensitive actions is hashed with: never for those who read evidence", "", 1, 0},
 	} {
 		cfg := jetstream.KeyValueConfig{
@@ -83,47 +84,47 @@ type Bucket struct {
 	stream string
 	keys   string // what stands before a key in its subject
 	live   string // the same, where it is republished
-	// write stores one value.
-	write func(context.Context, schemas.Append) (uint64, error)
 }
 
-// Tokens is the bucket of tokens. A log that is full takes no new keys.
-func (b *Broker) Tokens() *Bucket { return b.bucket(schemas.TokenBucket, tokenLive, b.Append) }
+// Tokens is the bucket of tokens and sessions. A log that is full still takes them: an operator has to
+// sign in to make room.
+func (b *Broker) Tokens() *Bucket { return b.bucket(schemas.TokenBucket, tokenLive) }
 
 // Rules is the bucket of rule sets. What is written to it was accepted as an action,
 // so that a log that is full still takes it.
-func (b *Broker) Rules() *Bucket { return b.bucket(schemas.RuleBucket, ruleLive, b.write) }
+func (b *Broker) Rules() *Bucket { return b.bucket(schemas.RuleBucket, ruleLive) }
 
 // Repos is the bucket of repositories. Like Rules it takes what was accepted however
 // full the log is. It cannot be watched.
-func (b *Broker) Repos() *Bucket { return b.bucket(schemas.RepoBucket, "", b.write) }
+func (b *Broker) Repos() *Bucket { return b.bucket(schemas.RepoBucket, "") }
 
 // Leases is the bucket that says when the holders of tasks were last heard of. A log
 // that is full still takes it: a lease is not lost for that. It cannot be watched.
-func (b *Broker) Leases() *Bucket { return b.bucket(schemas.LeaseBucket, "", b.write) }
+func (b *Broker) Leases() *Bucket { return b.bucket(schemas.LeaseBucket, "") }
 
 // Budgets is the bucket of the accounts of budgets. A log that is full still takes it:
 // what has used something is charged for it. It cannot be watched.
-func (b *Broker) Budgets() *Bucket { return b.bucket(schemas.BudgetBucket, "", b.write) }
+func (b *Broker) Budgets() *Bucket { return b.bucket(schemas.BudgetBucket, "") }
 
 // Janitor is the bucket of how far the log was looked through for overdue actions. A log
 // that is full still takes it. It cannot be watched.
-func (b *Broker) Janitor() *Bucket { return b.bucket(schemas.JanitorBucket, "", b.write) }
+func (b *Broker) Janitor() *Bucket { return b.bucket(schemas.JanitorBucket, "") }
 
 // Operations is the bucket of what operators decided. A log that is full still takes it:
 // to hold calls back may be what helps.
 func (b *Broker) Operations() *Bucket {
-	return b.bucket(schemas.OperationBucket, operationLive, b.write)
+	return b.bucket(schemas.OperationBucket, operationLive)
 }
 
 // Destinations is the bucket of what workers tell each other of destinations. A log that
 // is full still takes it, so that what was accepted gets done.
 func (b *Broker) Destinations() *Bucket {
-	return b.bucket(schemas.DestinationBucket, destinationLive, b.write)
+	return b.bucket(schemas.DestinationBucket, destinationLive)
 }
 
-func (b *Broker) bucket(name, live string, write func(context.Context, schemas.Append) (uint64, error)) *Bucket {
-	return &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name), live: live, write: write}
+// bucket is one of the buckets. A log that is full still takes what is written to them.
+func (b *Broker) bucket(name, live string) *Bucket {
+	return &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name), live: live}
 }
 
 // Put stores a value if the newest revision of its key is last, 0 for a key that
@@ -131,13 +132,13 @@ func (b *Broker) bucket(name, live string, write func(context.Context, schemas.A
 // the other errors Append tells.
 func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
 	subject := k.keys + key
-	return k.write(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
+	return k.b.write(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
 }
 
 // Set stores a value whatever its key has, and returns the new revision. Of the errors
 // Append tells; where nobody knows whether it was stored, storing it again does no harm.
 func (k *Bucket) Set(ctx context.Context, key string, value []byte) (uint64, error) {
-	return k.write(ctx, schemas.Append{Subject: k.keys + key, Data: value})
+	return k.b.write(ctx, schemas.Append{Subject: k.keys + key, Data: value})
 }
 
 // Get is the newest record of a key, as the stream's leader has it: no write that

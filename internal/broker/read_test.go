@@ -167,12 +167,12 @@ func TestBlobs(t *testing.T) {
 		for i := range data {
 			data[i] = byte(i * 7)
 		}
-		name, err := n.PutBlob(t.Context(), data)
+		name, err := n.PutBlob(t.Context(), "t", data)
 		require.NoError(t, err)
 		require.Regexp(t, "^[0-9a-f]{64}$", name)
 		_, before, err := n.Bounds(t.Context(), "OBJ_"+schemas.BlobBucket)
 		require.NoError(t, err)
-		again, err := n.PutBlob(t.Context(), data)
+		again, err := n.PutBlob(t.Context(), "t", data)
 		require.NoError(t, err)
 		require.Equal(t, name, again)
 		_, after, err := n.Bounds(t.Context(), "OBJ_"+schemas.BlobBucket)
@@ -188,7 +188,7 @@ func TestBlobs(t *testing.T) {
 	// It is an ordinary object store to others.
 	store, err := n.js.ObjectStore(t.Context(), schemas.BlobBucket)
 	require.NoError(t, err)
-	name, err := n.PutBlob(t.Context(), []byte("for everybody"))
+	name, err := n.PutBlob(t.Context(), "t", []byte("for everybody"))
 	require.NoError(t, err)
 	got, err := store.GetBytes(t.Context(), name)
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestOldBlobsAreStoredAgain(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{History: time.Hour})
 	put := func() uint64 {
-		name, err := n.PutBlob(t.Context(), []byte("x"))
+		name, err := n.PutBlob(t.Context(), "t", []byte("x"))
 		require.NoError(t, err)
 		rec, err := n.Last(t.Context(), blobStream, blobSubject(name))
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 func TestBucketIsSet(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
-	n.usage.add(2) // a log that is full takes no lease away
+	n.usage.bytes.Add(2) // a log that is full takes no lease away
 	k, there := n.Leases(), n.second(t).Leases()
 	begun := time.Now()
 	first, err := k.Set(t.Context(), "t.a", []byte("1"))
@@ -49,7 +49,7 @@ func TestBucketIsSet(t *testing.T) {
 func TestBucketsOfTasks(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1, History: time.Hour})
-	n.usage.add(2)
+	n.usage.bytes.Add(2)
 	heard := make(chan string, 10)
 	stop, err := n.Listen(schemas.LiveRoot+".>", func(subject string, _ []byte) { heard <- subject })
 	require.NoError(t, err)

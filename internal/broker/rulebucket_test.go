@@ -81,15 +81,16 @@ func TestBucketsAreApart(t *testing.T) {
 	}
 }
 
-// TestBucketsOfAFullLog: a write of rules was accepted as an action, and nobody
-// else may come in.
+// TestBucketsOfAFullLog: a write of rules was accepted as an action, and an operator must be able to sign in.
 func TestBucketsOfAFullLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
-	n.usage.add(2)
+	n.usage.bytes.Add(2)
 	_, err := n.Rules().Put(t.Context(), "a", []byte("1"), 0)
 	require.NoError(t, err)
 	_, err = n.Tokens().Put(t.Context(), "a", []byte("1"), 0)
+	require.NoError(t, err)
+	_, err = n.Append(t.Context(), schemas.Append{Subject: layout.Subject(schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}, schemas.TailAccepted), Guarded: true})
 	require.ErrorIs(t, err, fault.ErrFull)
 }
 

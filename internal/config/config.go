@@ -196,9 +196,9 @@ type Limits struct {
 	// The same of one tenant, refused with 429. Default 5000000.
 	QueuedPerTenant int `yaml:"queued_per_tenant"`
 	// Percentage of what all tenants share that one tenant may always use, 1 to 100: of
-	// log.max_bytes, git.processes and answers. Of the log it gets no more while another tenant
-	// has tokens; of the others it may use more, but leaves that much free for the next tenant.
-	// 100 divides nothing. In open mode there is one tenant. Default 25.
+	// log.max_bytes, git.processes and answers. Of the log it gets no more once another tenant
+	// has something there; of the others it may use more, but leaves that much free for the
+	// next tenant. 100 divides nothing. In open mode there is one tenant. Default 25.
 	TenantShare int `yaml:"tenant_share"`
 	// Bytes of large answers that are read and stored at a time on this node, 16MiB to
 	// 1TiB; more are read later, their targets wait. Default 64MiB.
@@ -209,6 +209,14 @@ type Limits struct {
 	Connections int `yaml:"connections"`
 	// Connections open at a time from one address, 1 to 1000000. Default 12288.
 	ConnectionsPerPeer int `yaml:"connections_per_peer"`
+}
+
+// TenantShare is limits.tenant_share, and 100 in open mode, which has one tenant.
+func (c Config) TenantShare() int {
+	if c.Open() {
+		return 100
+	}
+	return c.Limits.TenantShare
 }
 
 // Auth says who may ask.

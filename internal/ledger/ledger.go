@@ -39,7 +39,7 @@ type Log interface {
 	// Bounds returns the sequences of the oldest and the newest message of a stream.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 	// PutBlob stores a large body under its hash; a repeat stores nothing.
-	PutBlob(ctx context.Context, data []byte) (string, error)
+	PutBlob(ctx context.Context, tenant string, data []byte) (string, error)
 	// GetBlob returns what PutBlob stored, or fault.ErrNotFound.
 	GetBlob(ctx context.Context, name string) ([]byte, error)
 	// Accepting is fault.ErrFull while new actions are refused; the events and
@@ -94,7 +94,7 @@ func (l *Ledger) enter(ctx context.Context, a schemas.Action) (st *State, duplic
 			}
 			return st, duplicate, err
 		}
-		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Payload); err != nil {
+		if a.PayloadBlob, err = l.log.PutBlob(ctx, a.Tenant, a.Payload); err != nil {
 			return nil, false, err
 		}
 		a.Payload = nil
@@ -273,11 +273,11 @@ func (l *Ledger) Blob(ctx context.Context, inline json.RawMessage, name string) 
 }
 
 // Stow keeps a document inline, or puts it aside when it is over
-// schemas.InlineLimit and returns its name instead.
-func (l *Ledger) Stow(ctx context.Context, doc json.RawMessage) (json.RawMessage, string, error) {
+// schemas.InlineLimit and returns its name instead. It counts for the tenant.
+func (l *Ledger) Stow(ctx context.Context, tenant string, doc json.RawMessage) (json.RawMessage, string, error) {
 	if len(doc) <= schemas.InlineLimit {
 		return doc, "", nil
 	}
-	name, err := l.log.PutBlob(ctx, doc)
+	name, err := l.log.PutBlob(ctx, tenant, doc)
 	return nil, name, err
 }

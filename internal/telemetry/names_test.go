@@ -21,6 +21,7 @@ func TestDeployedNames(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
 	m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, nil })
+	m.TenantBytes(func() (map[string]int64, int64) { return map[string]int64{"t": 1}, 2 })
 	var registered []*prometheus.Desc
 	found := make(chan *prometheus.Desc)
 	go func() {

@@ -26,7 +26,7 @@ import (
 // Ledger is where attempts are written.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Adapter speaks one outward dialect.
@@ -212,7 +212,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 	switch {
 	case callErr == nil:
 		res.Status = reply.Answer.Status
-		if err := c.stow(ctx, &res, reply.Answer); err != nil {
+		if err := c.stow(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
 			return made{}, err
 		}
 	case errors.As(callErr, &failed):
@@ -245,7 +245,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 // stow puts an answer into its result. The body of a large one is kept apart, with the
 // whole answer around it, and is durable before a result says so: what has a result is
 // never asked for again.
-func (c *Caller) stow(ctx context.Context, res *schemas.Attempted, a schemas.Answer) error {
+func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
 	res.Answer = &a
 	if len(a.Body) <= schemas.InlineLimit {
 		return nil
@@ -257,7 +257,7 @@ func (c *Caller) stow(ctx context.Context, res *schemas.Attempted, a schemas.Ans
 	if err != nil {
 		return err
 	}
-	if _, res.AnswerBlob, err = c.ledger.Stow(ctx, doc); err != nil || res.AnswerBlob == "" {
+	if _, res.AnswerBlob, err = c.ledger.Stow(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
 		return err
 	}
 	return c.cfg.Barrier(ctx)

@@ -21,7 +21,7 @@ type Verdict struct {
 // Ledger is where the terminal event is written.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Stow(ctx context.Context, doc json.RawMessage) (inline json.RawMessage, name string, err error)
+	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
 // Metrics counts how actions end.
@@ -57,7 +57,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 		if err != nil {
 			return err
 		}
-		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, doc); err != nil {
+		if settled.Result, settled.ResultBlob, err = s.ledger.Stow(ctx, st.Tenant, doc); err != nil {
 			return err
 		}
 	}

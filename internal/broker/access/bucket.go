@@ -28,6 +28,7 @@ func Buckets() []Bucket {
 		{Name: schemas.CrowdBucket, Holds: "which tenants' work has consumers of its own", Live: schemas.LiveRoot + ".crowds.", Reads: []Role{Worker}, Writes: []Role{Worker}},
 		{Name: schemas.BudgetBucket, Holds: "what was used of budgets", Reads: all, Writes: []Role{Worker}, Purges: []Role{Worker}},
 		{Name: schemas.JanitorBucket, Holds: "how far the log was looked through for overdue actions", Reads: []Role{Worker}, Writes: []Role{Worker}},
+		{Name: schemas.UsageBucket, Holds: "how much each tenant has stored", Reads: []Role{Ingress, Worker}, Writes: []Role{Ingress, Worker}},
 		{Name: schemas.OperationBucket, Holds: "what operators pause and pin", Live: schemas.LiveRoot + ".operations.", Reads: all, Writes: []Role{Ingress}},
 		{Name: schemas.DestinationBucket, Holds: "which destinations are left alone, and what is used of their limits", Live: schemas.LiveRoot + ".destinations.", Reads: []Role{Worker, Egress}, Writes: []Role{Worker}},
 		// Whoever reads evidence must not have the key: with it contents can be guessed.

@@ -279,7 +279,7 @@ func (l *Log) Purge(stream string, below uint64) {
 func (l *Log) Accepting() error { return nil }
 
 // PutBlob stores data under its hash.
-func (l *Log) PutBlob(ctx context.Context, data []byte) (string, error) {
+func (l *Log) PutBlob(ctx context.Context, _ string, data []byte) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 	}

@@ -233,7 +233,7 @@ func TestBlobs(t *testing.T) {
 	t.Parallel()
 	log := newLog()
 	data := []byte("hello")
-	name, err := log.PutBlob(t.Context(), data)
+	name, err := log.PutBlob(t.Context(), "t", data)
 	require.NoError(t, err)
 	data[0] = 'j'
 	got, err := log.GetBlob(t.Context(), name)
