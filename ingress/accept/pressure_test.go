@@ -73,7 +73,27 @@ func TestPressure(t *testing.T) {
 		q.err = nil
 		require.Empty(t, refusal(p, "b"))
 	})
-	require.Empty(t, refusal(accept.NewPressure(&queue{all: 1 << 40}, accept.PressureConfig{}), "a"), "nothing is bounded")
+	require.NoError(t, accept.NewPressure(nil, accept.PressureConfig{}).Refusal("a", schemas.KindHTTP), "nothing is bounded")
 	require.NoError(t, (*accept.Pressure)(nil).Refusal("a", schemas.KindHTTP))
 	(*accept.Pressure)(nil).Took("a")
+}
+
+// TestStoredShare: a tenant over its share of the log begins nothing, and hears of what it has and may have.
+func TestStoredShare(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) accept.Stored {
+		return map[string]accept.Stored{
+			"over": {Bytes: 3 << 20, Limit: 3 << 20, Frees: now.Add(time.Hour)}, "below": {Bytes: 1, Limit: 2}, "free": {Bytes: 1 << 40},
+		}[tenant]
+	}})
+	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindRule} {
+		var refused *problem.Error
+		require.ErrorAs(t, p.Refusal("over", kind), &refused)
+		require.Equal(t, schemas.RateLimited, refused.Code)
+		require.Equal(t, time.Hour, refused.RetryAfter)
+		require.Contains(t, refused.Detail, "has 3.0 MiB on the log and may have 3.0 MiB")
+		require.NoError(t, p.Refusal("below", kind))
+		require.NoError(t, p.Refusal("free", kind))
+	}
 }
