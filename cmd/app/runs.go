@@ -22,6 +22,7 @@ func (a *App) runs(adapter *agent.Adapter, caller *call.Caller, recorder *settle
 		HTTP: calls, Plans: planned, Draining: a.draining,
 		Remote: runs.NewRemote(a.ledger, caller, recorder, call.Answers{Blobs: a.ledger}, runs.RemoteConfig{
 			Agents: a.agent, Adapter: adapter, Metrics: a.metrics, Draining: a.draining,
+			TenantShare: a.cfg.TenantShare(),
 		}),
 	})
 }

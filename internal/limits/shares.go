@@ -12,11 +12,14 @@ import (
 // tenant may always use up to Share of it. It is a value and safe for concurrent use.
 type Division struct{ Capacity, Share int64 }
 
-// Percent is the Division of a capacity in which each tenant has that percentage, 1 to 100, and at
-// least one unit.
+// Percent is the Division of a capacity in which each tenant has that percentage, 1 to 100. A capacity
+// too small for a share of one unit is not divided.
 func Percent(capacity int64, percent int) Division {
-	share := max(capacity/100*int64(percent)+capacity%100*int64(percent)/100, 1)
-	return Division{Capacity: capacity, Share: min(share, capacity)}
+	share := capacity/100*int64(percent) + capacity%100*int64(percent)/100
+	if share == 0 {
+		share = capacity
+	}
+	return Division{Capacity: capacity, Share: share}
 }
 
 // Entitles reports whether a tenant that uses held keeps to its share with n more. A single use that
@@ -41,7 +44,7 @@ type Shares struct {
 	arrived uint64
 }
 
-// waiter is one call of Acquire that waits.
+// waiter is one call of Join, until it leaves.
 type waiter struct {
 	n       int64
 	arrived uint64
@@ -53,6 +56,14 @@ func NewShares(d Division) *Shares {
 	return &Shares{Division: d, held: map[string]int64{}, waiting: map[string][]*waiter{}}
 }
 
+// Resize changes the capacity and the share. What is held over the new capacity stays held.
+func (s *Shares) Resize(d Division) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Division = d
+	s.grant()
+}
+
 // Acquire waits until the tenant may use n more, or ctx has ended: then it returns the cause of
 // that. An n over the capacity counts as the whole capacity. Release gives it back; it must be called, and does
 // nothing when called again.
@@ -60,35 +71,41 @@ func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release f
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	n = min(n, s.Capacity)
-	w := &waiter{n: n, granted: make(chan struct{})}
-	s.mu.Lock()
-	s.arrived++
-	w.arrived = s.arrived
-	s.waiting[tenant] = append(s.waiting[tenant], w)
-	s.grant()
-	s.mu.Unlock()
+	granted, leave := s.Join(tenant, n)
 	select {
-	case <-w.granted:
+	case <-granted:
+		return leave, nil
 	case <-ctx.Done():
-		if !s.leave(tenant, w) {
-			return nil, context.Cause(ctx)
-		}
+		leave()
+		return nil, context.Cause(ctx)
 	}
-	return sync.OnceFunc(func() { s.release(tenant, n) }), nil
 }
 
-// leave removes a waiter whose context has ended; it reports whether that came too late.
-func (s *Shares) leave(tenant string, w *waiter) (granted bool) {
+// Join is Acquire for those who wait for more than a context. Granted is closed when the tenant may use n more.
+// Leave gives that back, or ends the wait for it; it must be called, and does nothing when called again.
+func (s *Shares) Join(tenant string, n int64) (granted <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.Index(s.waiting[tenant], w)
-	if i < 0 {
-		return true
+	s.arrived++
+	w := &waiter{n: max(min(n, s.Capacity), 1), arrived: s.arrived, granted: make(chan struct{})}
+	s.waiting[tenant] = append(s.waiting[tenant], w)
+	s.grant()
+	return w.granted, sync.OnceFunc(func() { s.leave(tenant, w) })
+}
+
+// leave ends a wait, or what it was granted.
+func (s *Shares) leave(tenant string, w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.waiting[tenant], w); i >= 0 {
+		s.setWaiting(tenant, slices.Delete(s.waiting[tenant], i, i+1))
+	} else {
+		s.used -= w.n
+		if s.held[tenant] -= w.n; s.held[tenant] == 0 {
+			delete(s.held, tenant)
+		}
 	}
-	s.setWaiting(tenant, slices.Delete(s.waiting[tenant], i, i+1))
-	s.grant() // a large one that left may have kept others waiting
-	return false
+	s.grant()
 }
 
 // Held is what the tenant holds.
@@ -96,16 +113,6 @@ func (s *Shares) Held(tenant string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[tenant]
-}
-
-func (s *Shares) release(tenant string, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used -= n
-	if s.held[tenant] -= n; s.held[tenant] == 0 {
-		delete(s.held, tenant)
-	}
-	s.grant()
 }
 
 // grant serves every waiter that may be served. The caller holds mu.

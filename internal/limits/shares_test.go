@@ -172,9 +172,28 @@ func TestNothingIsLostOrGivenTwice(t *testing.T) {
 	release()
 }
 
+func TestResize(t *testing.T) {
+	t.Parallel()
+	s := limits.NewShares(limits.Percent(1, 25))
+	_, leave := s.Join("a", 1)
+	granted, _ := s.Join("a", 1)
+	s.Resize(limits.Percent(8, 25))
+	<-granted
+	s.Resize(limits.Percent(1, 25))
+	granted, _ = s.Join("b", 1)
+	leave()
+	require.EqualValues(t, 1, s.Held("a"), "what is over the new capacity stays held")
+	select {
+	case <-granted:
+		t.Fatal("more than the new capacity is held")
+	default:
+	}
+}
+
 func TestPercent(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, limits.Division{Capacity: 10 << 30, Share: 10 << 28}, limits.Percent(10<<30, 25))
-	require.Equal(t, limits.Division{Capacity: 3, Share: 1}, limits.Percent(3, 25))
+	require.Equal(t, limits.Division{Capacity: 4, Share: 1}, limits.Percent(4, 25))
+	require.Equal(t, limits.Division{Capacity: 3, Share: 3}, limits.Percent(3, 25), "too little to be divided")
 	require.Equal(t, limits.Division{Capacity: 7, Share: 7}, limits.Percent(7, 100))
 }

@@ -3,6 +3,7 @@ package runs
 import (
 	"sync"
 
+	"weir/internal/limits"
 	"weir/schemas"
 )
 
@@ -55,23 +56,20 @@ func (d *desks) refresh() {
 	}
 }
 
-// desk counts the runs that are with an agent, and knows whether it is well. It is
-// no semaphore of a library's: the limit is that of the configuration in force, and
-// whoever waits listens to more than a context.
+// desk counts the runs that are with an agent, and knows whether it is well.
 type desk struct {
 	url, taskType string
 	breaker       *breaker
 	metrics       Metrics
+	places        *limits.Shares // among the runs that are with the agent
 
 	mu      sync.Mutex
 	retired bool // another desk speaks for the task type, or none
-	used    int
 	waiting int
-	left    chan struct{} // closed, and replaced, whenever a run leaves
 }
 
 func newDesk(taskType, url string, m Metrics) *desk {
-	d := &desk{url: url, taskType: taskType, metrics: m, left: make(chan struct{})}
+	d := &desk{url: url, taskType: taskType, metrics: m, places: limits.NewShares(limits.Division{})}
 	d.breaker = newBreaker(d.tell)
 	return d
 }
@@ -94,28 +92,16 @@ func (d *desk) retire() {
 	d.retired = true
 }
 
-// try takes a place if one is free.
-func (d *desk) try(limit int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.used >= limit {
-		return false
-	}
-	d.used++
-	if d.metrics != nil {
-		d.metrics.AgentRuns(d.taskType, 1)
-	}
-	return true
+// join takes a place for a run of a tenant, or waits for one until it leaves; as limits.Shares has it.
+func (d *desk) join(tenant string, all limits.Division) (granted <-chan struct{}, leave func()) {
+	d.places.Resize(all)
+	return d.places.Join(tenant, 1)
 }
 
-func (d *desk) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.used--
-	close(d.left)
-	d.left = make(chan struct{})
+// count says that a run has come to the agent, or has left it.
+func (d *desk) count(change int) {
 	if d.metrics != nil {
-		d.metrics.AgentRuns(d.taskType, -1)
+		d.metrics.AgentRuns(d.taskType, change)
 	}
 }
 
@@ -132,11 +118,4 @@ func (d *desk) queue() (leave func(), ok bool) {
 		defer d.mu.Unlock()
 		d.waiting--
 	}, true
-}
-
-// change is closed when a run leaves.
-func (d *desk) change() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.left
 }

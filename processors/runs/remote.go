@@ -48,6 +48,9 @@ type RemoteConfig struct {
 	Metrics Metrics // nil: nobody counts
 	// Draining is closed when no more is to be begun; nil never is.
 	Draining <-chan struct{}
+	// TenantShare is the percentage of an agent's concurrency that one tenant leaves to
+	// the next; see limits.Percent. Default 100: it leaves nothing.
+	TenantShare int
 }
 
 // Remote performs the runs of agents elsewhere. It is safe for concurrent use.
@@ -62,6 +65,7 @@ type Remote struct {
 
 // NewRemote returns a performer of remote runs.
 func NewRemote(l Ledger, c Caller, r Recorder, a Answers, cfg RemoteConfig) *Remote {
+	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
 		desks: desks{find: cfg.Agents, metrics: cfg.Metrics},
@@ -110,21 +114,22 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 		if !found {
 			return asked{}, errGone
 		}
-		if err := m.enter(ctx, d, st, a.Concurrency, stop); err != nil {
+		leave, err := m.enter(ctx, d, st, a.Concurrency, stop)
+		if err != nil {
 			return asked{}, err
 		}
 		r, moved, err := m.ask(ctx, d, st, run, stop)
+		leave()
 		if !moved {
 			return r, err
 		}
 	}
 }
 
-// ask makes the call at a desk where the run has a place, which it leaves. The
+// ask makes the call at a desk where the run has a place. The
 // agent may have moved while the run waited, or while policy was asked about its
 // old place: then there is nothing to be said of this one.
 func (m *Remote) ask(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, stop call.Stop) (r asked, moved bool, err error) {
-	defer d.leave()
 	a, now, _ := m.desks.of(run.TaskType)
 	if now != d {
 		return r, true, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -32,12 +33,28 @@ var errGone = errors.New("no agent serves the task type")
 
 // enter takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
-func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, limit int, stop call.Stop) error {
+func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
 	if err := d.well(); err != nil {
-		return err
+		return nil, err
 	}
-	if d.try(limit) {
+	granted, release := d.join(st.Tenant, limits.Percent(int64(concurrency), m.cfg.TenantShare))
+	if err := m.place(ctx, d, granted, st, stop); err != nil {
+		release()
+		return nil, err
+	}
+	d.count(1)
+	return func() {
+		release()
+		d.count(-1)
+	}, nil
+}
+
+// place waits until a place is granted.
+func (m *Remote) place(ctx context.Context, d *desk, granted <-chan struct{}, st *ledger.State, stop call.Stop) error {
+	select {
+	case <-granted:
 		return nil
+	default:
 	}
 	leave, ok := d.queue()
 	if !ok {
@@ -47,15 +64,12 @@ func (m *Remote) enter(ctx context.Context, d *desk, st *ledger.State, limit int
 	patience := time.NewTimer(call.Within(st, inline))
 	defer patience.Stop()
 	for {
-		change := d.change()
 		if canceled, over := call.Over(st, stop, time.Now()); over {
 			return &closed{canceled}
 		}
-		if d.try(limit) {
-			return nil
-		}
 		select {
-		case <-change:
+		case <-granted:
+			return nil
 		case <-stop.Done():
 		case <-patience.C:
 			return rest(st, stop)
