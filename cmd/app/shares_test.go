@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/agent"
 )
 
 // twoTenants are the callers of two tenants.
@@ -78,4 +80,29 @@ func TestOneTenantDoesNotFillTheLog(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, b.Stop(context.WithoutCancel(t.Context()))) })
 	status, text, _ = caller{b, first.token}.call(t, target.URL, size)
 	require.Equal(t, http.StatusTooManyRequests, status, text)
+}
+
+// TestOneTenantDoesNotTakeEveryPlaceAtAnAgent: while a tenant's runs are with an agent and never end, another tenant's
+// run finds a place.
+func TestOneTenantDoesNotTakeEveryPlaceAtAnAgent(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	held := agent.Act{Hold: hold}
+	double := agent.New(t, agent.Config{Script: []agent.Act{held, held, held, {}}})
+	a := newApp(t, withTokens+fmt.Sprintf("agents: {%s: {url: %q, concurrency: 4}}\n", agent.TaskType, double.URL()))
+	t.Cleanup(func() { close(hold) }) // before the app is stopped
+	first, second := a.admin(t).twoTenants(t)
+	run := func(who caller, id string, header ...string) (int, string) {
+		status, text, _ := who.do(t, http.MethodPost, "/agents/run/sync", fmt.Sprintf(`{"request_id":%q,"task_type":%q}`, id, agent.TaskType), header...)
+		return status, text
+	}
+	for i := range 6 {
+		status, text := run(first, fmt.Sprint("r", i), "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, status, text)
+	}
+	double.WaitRun(3)
+	status, text := run(second, "r")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, text, `"status":"ok"`)
+	require.Equal(t, 4, double.Hits())
 }
