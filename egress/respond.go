@@ -15,6 +15,7 @@ import (
 	"weir/egress/stream"
 	"weir/egress/tasks"
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/wire"
 	"weir/schemas"
@@ -150,10 +151,7 @@ func render(ctx context.Context, ref schemas.Ref, s *schemas.Settled, doc json.R
 
 // result is the stored document of an end.
 func (e *Room) result(ctx context.Context, s *schemas.Settled) (json.RawMessage, error) {
-	if s.ResultBlob == "" {
-		return s.Result, nil
-	}
-	doc, err := e.log.GetBlob(ctx, s.ResultBlob)
+	doc, err := ledger.Result(ctx, s, func(ctx context.Context, name string) (json.RawMessage, error) { return e.log.GetBlob(ctx, name) })
 	if errors.Is(err, fault.ErrNotFound) {
 		return nil, fault.ErrGone // the action is there, its result was dropped
 	}

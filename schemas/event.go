@@ -206,6 +206,9 @@ type Settled struct {
 	Message    string          `json:"message,omitempty"` // safe to show to the owner
 	Result     json.RawMessage `json:"result,omitempty"`
 	ResultBlob string          `json:"result_blob,omitempty"`
+	// AnswerBlob names the answer that Result has as its member answer and does not repeat, where
+	// the answer is large: it is that of the attempt. See ledger.Result.
+	AnswerBlob string `json:"answer_blob,omitempty"`
 	Attempts   int             `json:"attempts"`
 }
 

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"weir/internal/broker"
+	"weir/internal/limits"
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/internal/secrets"
@@ -54,6 +56,7 @@ func (a *App) openProcessors(context.Context) error {
 		// The attempt's own timeout bounds the answer; nothing shorter is hidden here.
 		HeaderTimeout: a.cfg.Policy.Timeout, BodyTimeout: a.cfg.Policy.Timeout,
 		MaxBodyBytes: int64(a.cfg.Limits.Response), MaxHeaderBytes: int64(a.cfg.Limits.ResponseHeaders),
+		Quota: a.answerQuota(),
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
 	recorder, store := a.recorder, a.secrets
@@ -89,6 +92,23 @@ func (a *App) openProcessors(context.Context) error {
 	a.resting.Store(pipeline)
 	a.work = workRoom{pipeline: pipeline, worker: worker, runs: ran, start: a.startWork}
 	return nil
+}
+
+// leastAnswer is what an answer may have whose tenant has used up its share of the log: what was accepted
+// can still finish.
+const leastAnswer = 64 << 10
+
+// answerQuota bounds the answers of a tenant: each by what is left of its share of the log, and all that
+// are large by the memory that is shared.
+func (a *App) answerQuota() func(tenant string) outbound.Quota {
+	memory := limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
+	return func(tenant string) outbound.Quota {
+		q := outbound.Quota{Bytes: math.MaxInt64, Reserve: func(ctx context.Context, n int64) (func(), error) { return memory.Acquire(ctx, tenant, n) }}
+		if r := a.broker.TenantRoom(tenant); r.Divided {
+			q.Bytes = max(r.Left(), leastAnswer)
+		}
+		return q
+	}
 }
 
 // crowdAfter is when a tenant's work is kept apart: never where there is one tenant alone.

@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
+	"weir/schemas"
 )
 
 // twoTenants are the callers of two tenants.
@@ -105,4 +108,80 @@ func TestOneTenantDoesNotTakeEveryPlaceAtAnAgent(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `"status":"ok"`)
 	require.Equal(t, 4, double.Hits())
+}
+
+// TestLargeAnswersAreStoredOnce and count for their tenant: once its share is used up, what was accepted still
+// finishes, a large answer does not pass, and another tenant's does.
+func TestLargeAnswersAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	large := strings.Repeat("0123456789abcdef", size/16)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.Path+large)
+	}))
+	t.Cleanup(target.Close)
+	a := newApp(t, "auth: {mode: tokens}\nlog: {durability: process, max_bytes: 32MiB}\n")
+	admin := a.admin(t)
+	first, second := admin.twoTenants(t)
+	get := func(who caller, path string) (int, string, string) {
+		status, text, h := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+path))
+		return status, text, h.Get("Weir-Action-Id")
+	}
+	status, text, _ := get(second, "/a")
+	require.Equal(t, http.StatusOK, status, text)
+	for i := range 6 {
+		status, text, id := get(first, fmt.Sprint("/", i))
+		require.Equal(t, http.StatusOK, status, text)
+		require.Contains(t, text, large)
+		_, text, _ = first.do(t, http.MethodGet, "/v1/actions/"+id, "")
+		require.Contains(t, text, fmt.Sprint("/", i, large), "it is shown later, too")
+	}
+	stored, err := strconv.ParseFloat(admin.metric(t, `weir_tenant_stored_bytes{tenant="first"}`), 64)
+	require.NoError(t, err)
+	require.Less(t, stored, 1.1*6*size)
+
+	for i := range 3 { // the second of these has the last of the share
+		status, text, _ = get(first, fmt.Sprint("/more/", i))
+	}
+	require.Equal(t, http.StatusBadGateway, status, text)
+	require.Contains(t, text, string(schemas.UpstreamTooLarge))
+	status, text, _ = get(second, "/b")
+	require.Equal(t, http.StatusOK, status, text)
+}
+
+// TestMemoryOfLargeAnswers: answers of one tenant that come in slowly hold memory; those beyond it are not read, and
+// another tenant's large answer comes through.
+func TestMemoryOfLargeAnswers(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20 // four of them fill the 16 MiB, of which one tenant may have three
+	begun, hold := make(chan struct{}, 8), make(chan struct{})
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		half := []byte(strings.Repeat("x", size/2))
+		_, _ = w.Write(half)
+		if r.URL.Path == "/slow" {
+			begun <- struct{}{}
+			<-hold
+		}
+		_, _ = w.Write(half)
+	}))
+	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
+		assert.NoError(t, c.(*net.TCPConn).SetWriteBuffer(1<<16)) //nolint:forcetypeassert // it is one
+		return ctx
+	}
+	target.Start()
+	t.Cleanup(target.Close)
+	a := newApp(t, withTokens+"limits: {answers: 16MiB}\npolicy: {timeout: 100s}\n")
+	first, second := a.admin(t).twoTenants(t)
+	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
+	for range 6 {
+		status, text, _ := first.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/slow"), "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, status, text)
+	}
+	for range 3 {
+		<-begun
+	}
+	status, text, _ := second.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/fast"))
+	require.Equal(t, http.StatusOK, status, text[:min(len(text), 200)])
+	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
 }

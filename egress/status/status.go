@@ -101,7 +101,7 @@ func (s *Status) settled(ctx context.Context, st *ledger.State, v *schemas.Actio
 		v.Message = schemas.UnknownText
 		v.ResolveURL = stream.ResolveURL(st.ID)
 	}
-	doc, err := s.actions.Blob(ctx, end.Result, end.ResultBlob)
+	doc, err := ledger.Result(ctx, end, func(ctx context.Context, name string) (json.RawMessage, error) { return s.actions.Blob(ctx, nil, name) })
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (it *Item) settled() *schemas.EventViewSettled {
 		p.ResolveURL = ResolveURL(it.Ref.ID)
 	}
 	switch {
-	case s.ResultBlob != "":
+	case s.ResultBlob != "", s.AnswerBlob != "":
 		p.ResultURL = ActionURL(it.Ref.ID)
 	case it.result != nil:
 		p.Result = it.result(it.Ref, s)

@@ -4,10 +4,12 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -270,6 +272,26 @@ func (l *Ledger) Blob(ctx context.Context, inline json.RawMessage, name string) 
 		return inline, nil
 	}
 	return l.log.GetBlob(ctx, name)
+}
+
+// Result is the whole document of an end; get reads what is kept aside.
+func Result(ctx context.Context, s *schemas.Settled, get func(ctx context.Context, name string) (json.RawMessage, error)) (doc json.RawMessage, err error) {
+	doc = s.Result
+	if s.ResultBlob != "" {
+		doc, err = get(ctx, s.ResultBlob)
+	}
+	if err != nil || s.AnswerBlob == "" {
+		return doc, err
+	}
+	answer, err := get(ctx, s.AnswerBlob)
+	if err != nil {
+		return nil, err
+	}
+	rest := doc[1:] // of an object that Encode made, without the member
+	if !bytes.Equal(rest, []byte("}")) {
+		rest = append([]byte(","), rest...)
+	}
+	return slices.Concat([]byte(`{"answer":`), answer, rest), nil
 }
 
 // Stow keeps a document inline, or puts it aside when it is over

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,6 +32,36 @@ type Conn struct {
 	addrs  []netip.Addr // all of the answer that led here; see Recheck
 	wire   *wire
 	spent  atomic.Bool
+	quota  Quota
+
+	mu      sync.Mutex
+	release func() // of what was reserved for the answer; nil: nothing was
+}
+
+// Bound has the answer go by the quota of a tenant. It comes before Do and Stream; Release after the answer is
+// not needed any more.
+func (c *Conn) Bound(tenant string) {
+	if c.client.cfg.Quota != nil {
+		c.quota = c.client.cfg.Quota(tenant)
+	}
+}
+
+// Release gives back what was reserved for the answer. It may be called more than once.
+func (c *Conn) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.release != nil {
+		c.release()
+		c.release = nil
+	}
+}
+
+// bodyLimit is the limit of an answer, or what the quota leaves of it.
+func (c *Conn) bodyLimit(limit int64) int64 {
+	if c.quota.Reserve == nil {
+		return limit
+	}
+	return min(limit, c.quota.Bytes)
 }
 
 // Open resolves the permit's host once, has every address of the answer

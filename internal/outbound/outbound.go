@@ -48,6 +48,18 @@ type Config struct {
 	MaxHeaderFields int   // in a response; default 256
 	MaxHeaderBytes  int64 // of a response, interim ones included; default 64 KiB
 	MaxBodyBytes    int64 // of a response, decoded; default 8 MiB
+
+	// Quota is what a tenant's answers may take now; nil: what the limits above say. See Conn.Bound.
+	Quota func(tenant string) Quota
+}
+
+// Quota bounds one tenant's answers beside the limits of a client.
+type Quota struct {
+	// Bytes is the most that one answer's body may have, decoded.
+	Bytes int64
+	// Reserve is called once for an answer of more than 256 KiB before more of it is read, with the
+	// most that it may have. It waits until there is memory for that or ctx has ended.
+	Reserve func(ctx context.Context, n int64) (release func(), err error)
 }
 
 func (c Config) withDefaults() Config {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -36,7 +37,7 @@ var (
 
 // body reads the answer's body to its end, decoded.
 func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err error) {
-	limit := x.client.cfg.MaxBodyBytes
+	limit := x.bodyLimit(x.client.cfg.MaxBodyBytes)
 	if resp.Request.Method != http.MethodHead && resp.ContentLength > wireLimit(limit) {
 		return nil, false, x.fail(schemas.UpstreamTooLarge, errBodyBytes)
 	}
@@ -51,12 +52,12 @@ func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err err
 	from := io.MultiReader(bytes.NewReader(first), raw)
 	switch codingOf(resp) {
 	case codingNone:
-		body, err = readTo(from, limit, resp.ContentLength)
+		body, err = x.readTo(from, limit, resp.ContentLength)
 	case codingGzip:
 		decoded = true
 		var unzip *gzip.Reader
 		if unzip, err = gzip.NewReader(from); err == nil {
-			body, err = readTo(unzip, limit, resp.ContentLength)
+			body, err = x.readTo(unzip, limit, -1)
 		}
 	default:
 		return nil, false, x.fail(schemas.UpstreamEncoding, errCoding)
@@ -66,6 +67,8 @@ func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err err
 		return body, decoded, nil
 	case errors.Is(err, errBodyBytes):
 		return nil, false, x.fail(schemas.UpstreamTooLarge, err)
+	case errors.Is(err, errNoMemory):
+		return nil, false, x.fail(schemas.UpstreamTimeout, err)
 	case raw.err != nil && !errors.Is(raw.err, io.EOF):
 		return nil, false, x.bodyFailure(raw.err)
 	default: // the message was whole; what it held was not
@@ -118,14 +121,28 @@ func (b *wireBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readTo reads to the end, or until there is more than limit. expected only
-// sizes the buffer, within reason: it is the upstream's claim.
-func readTo(from io.Reader, limit, expected int64) ([]byte, error) {
+// freeBytes is how much of an answer is read before memory is reserved for it.
+const freeBytes = 256 << 10
+
+// errNoMemory ends an answer for which no memory was free in time.
+var errNoMemory = errors.New("no memory for the response's body was free in time")
+
+// readTo reads to the end, or until there is more than limit. expected, the upstream's claim,
+// sizes the buffer within reason, and what is reserved.
+func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error) {
 	var buf bytes.Buffer
 	if expected > 0 {
 		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(from, limit+1))
+	n, err := buf.ReadFrom(io.LimitReader(from, min(limit, freeBytes)+1))
+	if err == nil && n > freeBytes {
+		if err = x.reserve(limit, expected); err != nil {
+			return nil, err
+		}
+		var more int64
+		more, err = buf.ReadFrom(io.LimitReader(from, limit+1-n))
+		n += more
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +150,24 @@ func readTo(from io.Reader, limit, expected int64) ([]byte, error) {
 		return nil, errBodyBytes
 	}
 	return buf.Bytes(), nil
+}
+
+// reserve waits for the memory of an answer that may have up to limit bytes.
+func (x *exchange) reserve(limit, expected int64) error {
+	if x.quota.Reserve == nil {
+		return nil
+	}
+	if expected > 0 {
+		limit = min(limit, expected)
+	}
+	release, err := x.quota.Reserve(x.ctx, limit)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoMemory, err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.release = release
+	return nil
 }
 
 // answer makes a Response of the parts.

@@ -53,7 +53,7 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if err != nil {
 		return nil, err
 	}
-	limit := orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes)
+	limit := c.bodyLimit(orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes))
 	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, limit: limit}}
 	coding := codingOf(x.resp)
 	switch coding {
@@ -112,7 +112,10 @@ func (s *Stream) stop(err error) error {
 // ReadAll reads what is left of the body, where that is no more than limit. Its
 // errors are those of Read; UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) {
-	body, err := readTo(s, limit, s.raw.declared())
+	body, err := s.x.readTo(s, limit, s.raw.declared())
+	if errors.Is(err, errNoMemory) {
+		return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
+	}
 	if err == errBodyBytes { //nolint:errorlint // that of readTo itself; Read's is a failed call
 		return nil, s.stop(s.x.fail(schemas.UpstreamTooLarge, err))
 	}

@@ -54,11 +54,22 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 	if err != nil {
 		return settle.Verdict{}, err
 	}
-	return e.Make(ctx, st, c, stop)
+	v, answered, err := e.perform(ctx, st, c, stop)
+	if res, ok := v.Result.(schemas.HTTPResult); ok && answered != nil && answered.Result.AnswerBlob != "" {
+		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob // a large answer is stored once
+		v.Result = res
+	}
+	return v, err
 }
 
-// Make is Perform for a call that an action of another kind holds.
+// Make is Perform for a call that an action of another kind holds. The result has the whole answer.
 func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error) {
+	v, _, err := e.perform(ctx, st, c, stop)
+	return v, err
+}
+
+// perform also returns the attempt whose answer the result has; nil where it has none.
+func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, answered *ledger.Try, err error) {
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Stop: stop,
 		Record: func(ctx context.Context, t ledger.Try) error {
@@ -71,21 +82,25 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 	}
 	r, err := e.caller.Run(ctx, t)
 	if err != nil {
-		return settle.Verdict{}, err
+		return v, nil, err
 	}
 	if !r.Again.IsZero() {
-		return settle.Verdict{}, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return v, nil, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
 	}
 	if r.Denied {
 		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision); err != nil {
-			return settle.Verdict{}, err
+			return v, nil, err
 		}
 	}
 	answer, err := e.answers.Answer(ctx, judged(r))
 	if err != nil {
-		return settle.Verdict{}, err
+		return v, nil, err
 	}
-	return e.judge(c, r, answer), nil
+	v = e.judge(c, r, answer)
+	if v.Result.(schemas.HTTPResult).Answer == nil { //nolint:forcetypeassert // judge makes nothing else
+		return v, nil, nil
+	}
+	return v, judged(r), nil
 }
 
 // judged is the try whose answer goes with the result: the last one, or, where retries are

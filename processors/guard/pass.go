@@ -59,6 +59,9 @@ func (p Pass) Leads(location string) string { return p.permit.Leads(location) }
 // Decision is what policy said.
 func (p Pass) Decision() schemas.Decision { return p.decision }
 
+// Tenant is whose call it is.
+func (p Pass) Tenant() string { return p.scope.Tenant }
+
 // Call is the call that was asked about, as the traffic rules leave it.
 func (p Pass) Call() schemas.HTTPCall { return p.call }
 

@@ -10,12 +10,13 @@ import (
 	"weir/schemas"
 )
 
-// Verdict is how an action ends. Result is the kind's own document.
+// Verdict is how an action ends. Result is the kind's own document; AnswerBlob see schemas.Settled.
 type Verdict struct {
-	Outcome schemas.Outcome
-	Code    schemas.Code
-	Message string
-	Result  any
+	Outcome    schemas.Outcome
+	Code       schemas.Code
+	Message    string
+	Result     any
+	AnswerBlob string
 }
 
 // Ledger is where the terminal event is written.
@@ -51,7 +52,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 	if st.Settled != nil {
 		return nil
 	}
-	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, Attempts: Attempts(st)}
+	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, AnswerBlob: v.AnswerBlob, Attempts: Attempts(st)}
 	if v.Result != nil {
 		doc, err := ledger.Encode(v.Result)
 		if err != nil {

@@ -78,7 +78,7 @@ func (c *checker) grounded(a *Action, s schemas.Settled) {
 			c.breach("I5", a.Tenant, a.ID, "it succeeded, and its last attempt has no answer on the log")
 		case shown != nil && (shown.Status != last.Status || last.Answer != nil && shown.Hash != last.Answer.Hash):
 			c.breach("I5", a.Tenant, a.ID, "its end shows another answer than its last attempt had")
-		case shown == nil && s.ResultBlob == "":
+		case shown == nil && s.ResultBlob == "" && s.AnswerBlob == "":
 			c.breach("I5", a.Tenant, a.ID, "it succeeded, and its end shows no answer")
 		}
 	case schemas.OutcomeFailed, schemas.OutcomeDenied, schemas.OutcomeCanceled, schemas.OutcomeExpired:

@@ -36,6 +36,7 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) 
 	if err != nil {
 		return nil, err
 	}
+	conn.Bound(p.Tenant())
 	return &Line{conn, p, conn.Begun()}, nil
 }
 
@@ -60,9 +61,10 @@ func (l *Line) Renew(p guard.Pass) error {
 // when they never will be.
 func (l *Line) Begun() <-chan struct{} { return l.begun }
 
-// Close ends the connection.
+// Close ends the connection and gives back the memory of its answer: it comes after the answer is stored.
 func (l *Line) Close() {
 	if l.Conn != nil {
 		l.Conn.Close()
+		l.Conn.Release()
 	}
 }
