@@ -314,7 +314,7 @@ func TestAReloadBetween(t *testing.T) {
 			o := order("small")
 			o.Further = []string{"plugins"}
 			e := h.run(o)
-			assert.Equal(t, []any{schemas.OutcomeDenied, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
+			assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
 			assert.Empty(t, h.asked())
 		})
 	})
