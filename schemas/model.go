@@ -9,7 +9,7 @@ const MaxModel = 256
 // of no others.
 const ModelEntryPrefix = "model:"
 
-// PassAll, alone in an upstream's pass, stands for every member.
+// PassAll stands for every member. It is alone in an upstream's pass.
 const PassAll = "*"
 
 // ModelEntry is the name of the policy entry that the calls of an upstream go by.

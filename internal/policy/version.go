@@ -31,7 +31,7 @@ type canonical struct {
 	Body      map[string]string `json:"body,omitempty"`
 	Shadow    bool              `json:"shadow,omitempty"`
 	Agent     bool              `json:"agent,omitempty"`
-	Pass      []string          `json:"pass,omitempty"`
+	Members   []string          `json:"members,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 }
 
@@ -47,7 +47,7 @@ func version(entries []*entry) string {
 			Name: e.name, Any: e.any, Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix,
 			Methods: e.methods.names(), Network: e.network,
 			Redirects: e.redirects, TTL: e.ttl, Limits: e.limits,
-			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent, Pass: e.pass,
+			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent, Members: e.pass,
 		}
 		for _, p := range e.cidrs {
 			c.CIDRs = append(c.CIDRs, p.String())
