@@ -21,7 +21,9 @@ import (
 type asked struct {
 	patron
 	order schemas.ChatOrder
-	req   accept.Request
+	// further are members that only some upstreams pass.
+	further []chat.Further
+	req     accept.Request
 	// behind is where its stream goes on, and cancels that it ends with its last reader.
 	behind  schemas.ChatPlace
 	cancels bool
@@ -55,7 +57,7 @@ func (in *Room) completion(c *gin.Context) (a asked, err error) {
 		return a, err
 	}
 	names := append([]string{a.order.Model}, a.order.Models...)
-	found := set.Candidates(names, a.may, a.enters, "")
+	found := models.Passing(set.Candidates(names, a.may, a.enters, ""), a.order.Further)
 	a.req = accept.Request{
 		Name: accept.NameOf(a.tenant, a.route(), "", key), Tenant: a.tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.until,
 		Payload: payload, Principal: a.principal, Entries: a.entries, Models: a.models, TraceParent: h.Get(schemas.HeaderTraceParent),
@@ -75,7 +77,7 @@ func (in *Room) readChat(c *gin.Context, a *asked) error {
 	if err != nil {
 		return err
 	}
-	if a.order, err = chat.Read(body); err != nil {
+	if a.order, a.further, err = chat.Read(body); err != nil {
 		return err
 	}
 	if a.task != nil {
@@ -102,14 +104,17 @@ func onDisconnect(fields []string) (cancels bool, err error) {
 }
 
 // refused is why a completion would not be begun just now, if nothing is there to be
-// joined: nobody serves its models, the token may use none of them, or a window is full, or
-// what others hold stands in the way.
+// joined: nobody serves its models, the token may use none of them, no upstream passes
+// what it says, or a window is full, or what others hold stands in the way.
 // What is spent for good is for the worker to say, who leaves evidence of it.
 func (in *Room) refused(c *gin.Context, set *models.Set, a asked, names []string, found []models.Candidate) error {
 	if len(set.Candidates(names, nil, nil, "")) == 0 {
 		return fault.New(schemas.ModelNotFound, "at /model: there is no such model here; GET /models shows those there are")
 	}
 	if len(found) == 0 {
+		if all := set.Candidates(names, a.may, a.enters, ""); len(all) > 0 {
+			return chat.Unpassed(a.further, all[0].Lacks(a.order.Further), all[0].Upstream.Key)
+		}
 		return fault.New(schemas.Forbidden, "at /model: the token may not use this model; GET /models shows those it may")
 	}
 	if in.cfg.Chat.Budgets == nil {

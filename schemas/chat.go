@@ -54,9 +54,11 @@ type ChatOrder struct {
 	// order, that are asked where it cannot answer. Neither is an address.
 	Model  string   `json:"model"`
 	Models []string `json:"models,omitempty"`
-	// Body is the request as it came, but for models: what Weir does not know in it
-	// goes on to the model as it is.
+	// Body is the request as it came, but for models.
 	Body json.RawMessage `json:"body"`
+	// Further are the members in it, and the types of tools, that only upstreams get
+	// which pass them all.
+	Further []string `json:"further,omitempty"`
 	// Stream: the caller reads the answer as it comes. Usage: it wants to read what
 	// was used at the end of that.
 	Stream bool `json:"stream,omitempty"`

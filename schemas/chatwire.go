@@ -28,9 +28,9 @@ type ChatRefused struct {
 	Metadata json.RawMessage `json:"metadata" jsonschema:"type=object"`
 }
 
-// ChatRequest is the body of POST /chat/completions as far as Weir reads it. What else is
-// in it goes on to the model as it is, but for what would choose where the request
-// goes, with which key, or who is called back.
+// ChatRequest is the body of POST /chat/completions as far as Weir reads it. Further
+// members of the protocol and those that the model's upstream passes go on as they are;
+// others are refused.
 type ChatRequest struct {
 	// Model is the name of a model, see GET /models.
 	Model string `json:"model" jsonschema:"minLength=1,maxLength=256"`

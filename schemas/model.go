@@ -9,6 +9,9 @@ const MaxModel = 256
 // of no others.
 const ModelEntryPrefix = "model:"
 
+// PassAll stands for every member. It is alone in an upstream's pass.
+const PassAll = "*"
+
 // ModelEntry is the name of the policy entry that the calls of an upstream go by.
 func ModelEntry(upstream string) string { return ModelEntryPrefix + upstream }
 
@@ -69,6 +72,11 @@ type ModelUpstream struct {
 	Weight int
 	// Usage: it is asked for the usage of a stream.
 	Usage bool
+	// Pass are the members of a request, and the types of tools, that it gets beyond those
+	// that every upstream gets; PassAll alone: all.
+	Pass []string
+	// Key is where the configuration describes it.
+	Key string
 }
 
 // ModelPrice is a price in billionths of a US dollar.

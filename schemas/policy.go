@@ -38,6 +38,9 @@ type EntryView struct {
 	// Agent: it is a remote agent's, whose runs go by it, or a model's upstream, whose
 	// completions do. No call that an action names itself goes by it.
 	Agent bool `json:"agent,omitempty"`
+	// Pass are the members of completions, and the types of tools, that a model's upstream
+	// gets beyond those that every one gets; "*" stands for all.
+	Pass []string `json:"pass,omitempty"`
 }
 
 // ExplainRequest is the body of POST /v1/policy/explain: a call that is not made.

@@ -12,31 +12,35 @@ import (
 	"weir/schemas"
 )
 
-// Read reads a body that strict.Check has passed. What Weir does not know stays in it,
-// but nothing that would choose where the request goes, with which key, or whom the
-// provider calls back: those are refused wherever they stand outside of the
-// conversation itself. Its errors are *fault.Error with VALIDATION_ERROR, or
+// Read reads a body that strict.Check has passed. Members that would choose where the
+// request goes, with which key, or whom the provider calls back are refused wherever they
+// stand outside of the conversation itself. Other members beyond completion.Known stay in
+// it and are returned: the order's Further are their names. Its errors are *fault.Error with VALIDATION_ERROR, or
 // INVALID_REQUEST for a body that is no object, and show no value of the body.
-func Read(body []byte) (schemas.ChatOrder, error) {
+func Read(body []byte) (schemas.ChatOrder, []Further, error) {
 	if strict.Kind(body) != '{' {
-		return schemas.ChatOrder{}, fault.New(schemas.InvalidRequest, "the body must be a JSON object")
+		return schemas.ChatOrder{}, nil, fault.New(schemas.InvalidRequest, "the body must be a JSON object")
 	}
 	doc, err := read(body)
+	looked := newSearch(body)
 	if err == nil {
-		err = search(body)
+		err = looked.value(top, false)
 	}
 	if err != nil {
-		return schemas.ChatOrder{}, err
+		return schemas.ChatOrder{}, nil, err
 	}
 	o := schemas.ChatOrder{Body: doc.rest}
 	for _, step := range []func(*schemas.ChatOrder, document) error{named, said, sized, streamed} {
 		if err := step(&o, doc); err != nil {
-			return schemas.ChatOrder{}, err
+			return schemas.ChatOrder{}, nil, err
 		}
 	}
 	size := completion.Prompt(o.Body)
 	o.Prompt, o.Images, o.Media = size.Bytes, size.Images, size.Media
-	return o, nil
+	for _, f := range looked.further {
+		o.Further = append(o.Further, f.Name)
+	}
+	return o, looked.further, nil
 }
 
 // maxPointer bounds how much of a pointer is shown: names come from the caller.

@@ -1,6 +1,10 @@
 package chat
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"weir/internal/completion"
+)
 
 // place is where in a body a value stands: it says what is looked at there.
 type place uint8
@@ -19,6 +23,8 @@ const (
 	// echoed: what a model has said beside its words, and is sent back to it. Only guarded
 	// names are refused, however deep.
 	echoed
+	// part: the content of a message, and its parts. No name is refused.
+	part
 	// talk: the conversation itself, or the form of an answer. Nothing is looked at: it
 	// may be about anything.
 	talk
@@ -36,23 +42,64 @@ const (
 	declared // a function, or an array of them
 	choice   // tool_choice
 	shape    // of an answer: a schema, and what is around it
+	speech   // the form of a spoken answer
 )
 
+// object is the closed set that the members of an object in this place are of; empty:
+// of none.
+func (p place) object() completion.Object {
+	switch p {
+	case top:
+		return completion.Body
+	case message:
+		return completion.Message
+	case call:
+		return completion.Call
+	case invoked:
+		return completion.Called
+	case tool, served:
+		return completion.Tool
+	case declared:
+		return completion.Function
+	case choice:
+		return completion.Choice
+	case speech:
+		return completion.Speech
+	case unknown, known, texts, labels, echoed, part, talk, messages, calls, tools, filter, shape:
+	}
+	return ""
+}
+
+// further reports whether a member of an object in this place goes only to upstreams that
+// pass it: it is none of the closed set, or names a stored object. folded is its name.
+func (p place) further(name, folded string) bool {
+	if o := p.object(); o != "" {
+		return !completion.Knows(o, name)
+	}
+	switch p {
+	case unknown, known, echoed, part:
+		return completion.Stored(folded)
+	default: // names of the caller's own, or texts
+		return false
+	}
+}
+
 // refuses reports whether a member of an object in this place may not be there; kind is
-// that of its value.
-func (p place) refuses(spelled string, kind jsontext.Kind) bool {
-	name := fold(spelled)
+// that of its value, and name its folded name.
+func (p place) refuses(spelled, name string, kind jsontext.Kind) bool {
 	switch {
+	case p == part:
+		return false
 	case p == echoed, p == labels && kind == '"':
-		return guarded(name)
+		return completion.Guarded(name)
 	case p == labels && kind != '{' && kind != '[':
 		return false
 	case p == filter && name == "key", name == "gateway" && kind == '{':
 		return false // it tells labels apart; it has options of its own, which are looked at
-	case p == top && chooses(name):
+	case p == top && completion.Chooses(name):
 		return true
 	default:
-		return guarded(name) || reserved(name) || p != texts && address(spelled)
+		return completion.Guarded(name) || completion.Reserved(name) || p != texts && address(spelled)
 	}
 }
 
@@ -71,7 +118,9 @@ func (p place) member(name string) place {
 		return ofShape(name)
 	case labels:
 		return texts
-	case texts, echoed, talk:
+	case part:
+		return ofPart(name)
+	case texts, echoed, talk, speech:
 		return p
 	case unknown, known, messages, calls, tools:
 	}
@@ -92,9 +141,9 @@ func (p place) item() place {
 		return tool
 	case labels:
 		return texts
-	case top, message, call, invoked, tool, served, choice, shape:
+	case top, message, call, invoked, tool, served, choice, shape, speech:
 		return unknown
-	case unknown, known, texts, echoed, talk, filter, declared:
+	case unknown, known, texts, echoed, part, talk, filter, declared:
 	}
 	return p
 }
@@ -134,17 +183,15 @@ func ofTop(name string) place {
 		return talk
 	case "system", "instructions", "chat_template_kwargs", "search_parameters":
 		return texts
-	case memberModel, memberModels, memberStream, memberOptions, memberN, memberBestOf, memberMax, memberMaxAnswer, memberMaxOutput,
-		"temperature", "top_p", "top_k", "top_a", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty",
-		"seed", "logprobs", "top_logprobs", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "store",
-		"service_tier", "parallel_tool_calls", "reasoning_effort", "reasoning", "verbosity", "modalities", "audio",
-		"web_search_options", "provider", "transforms", "plugins", "usage", "thinking", "chat_template",
-		"stop", "stop_sequences", "suffix", "grammar", "regex", "ebnf", "guided_regex", "guided_choice", "guided_grammar",
-		"bad_words", "banned_strings", "preserved_tokens", "dry_sequence_breakers":
+	case "audio":
+		return speech
+	case "provider", "plugins", "suffix", "chat_template", "banned_strings", "preserved_tokens":
 		return known
-	default:
-		return unknown.member(name)
 	}
+	if completion.Knows(completion.Body, name) {
+		return known
+	}
+	return unknown.member(name)
 }
 
 // ofShape is the place of a member of response_format, and of what stands for it.

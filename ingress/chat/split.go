@@ -32,7 +32,7 @@ func read(body []byte) (document, error) {
 			return doc, err
 		}
 		name := tok.String()
-		is := member(fold(name))
+		is := member(completion.Fold(name))
 		if is != "" && is != name {
 			return doc, refuse(string(dec.StackPointer()), "names are read as they are spelled; this one is '"+is+"'")
 		}

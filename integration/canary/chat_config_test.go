@@ -75,18 +75,19 @@ func streamEnds() []asked {
 func refusals() []int { return []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 503, 529} }
 
 // modelsText is the models' part of the configuration, and that of the budgets. All but
-// one get the same secrets.
+// one get the same secrets, and all but one every member: a canary is in each.
 func modelsText() string {
 	const headers = `headers: {Authorization: "Bearer ${secret:MODEL}", X-Beside: "Basic ${secret:BESIDE}"}`
 	upstream := func(url, model string) string {
-		return fmt.Sprintf("url: %q, network: public, model: %q, %s", url, model, headers)
+		return fmt.Sprintf("url: %q, network: public, pass: \"*\", model: %q, %s", url, model, headers)
 	}
 	models := map[string]string{
 		"short":    `alias: any/fine`,
 		"pair":     "upstreams: [{name: first, " + upstream("http://llm.example/v1", "status-503") + "}, {name: second, " + upstream("http://llm.example/v1", "fine") + "}]",
 		"pairless": "upstreams: [{name: third, weight: 1, " + upstream("http://llm.example/v1", "refuses-500") + "}, {name: fourth, weight: 2, " + upstream("http://llm.example/v1", "refuses-429") + "}]",
-		"keyless":  `url: "http://llm.example/v1", network: public, headers: {Authorization: "Bearer ${secret:NOT_THERE}"}`,
+		"keyless":  `url: "http://llm.example/v1", network: public, pass: "*", headers: {Authorization: "Bearer ${secret:NOT_THERE}"}`,
 		"unpriced": upstream("http://llm.example/v1", "fine"),
+		"closed":   `url: "http://llm.example/v1", network: public`,
 	}
 	for _, pattern := range []string{"any/*", "slow/*", "cut/*", "spent/*", "window/*", "named/*"} {
 		models[pattern] = upstream("http://llm.example/v1", "*")

@@ -23,7 +23,8 @@ func (h *house) chatDoor() {
 		"message": `{"model":"any/fine","messages":["%s"]}`, "role": `{"model":"any/fine","messages":[{"role":{"%s":1}}]}`, "model": `{"model":"a b %s","messages":[{"role":"user","content":"c"}]}`,
 		"models": `{"model":"any/fine","models":["%s/../x"],"messages":[{"role":"user","content":"c"}]}`, "n": `{"model":"any/fine","n":"%s","messages":[{"role":"user","content":"c"}]}`,
 		"options": `{"model":"any/fine","stream_options":{"include_usage":"%s"},"messages":[{"role":"user","content":"c"}]}`, "pointer": `{"model":"any/fine","messages":[{"role":"user","content":"c"}],"%s":{"%s":{"api_key":"%s"}}}`,
-		"address": `{"model":"any/fine","messages":[{"role":"user","content":"c"}],"%s":"http://%s.example/%s"}`,
+		"not passed": `{"model":"closed","messages":[{"role":"user","content":"c"}],"%s":{"%s":1},"tools":[{"type":"%s"}]}`,
+		"address":    `{"model":"any/fine","messages":[{"role":"user","content":"c"}],"%s":"http://%s.example/%s"}`,
 	} {
 		ask(h.owner, strings.ReplaceAll(body, "%s", g.plant("chat "+class)))
 	}

@@ -36,9 +36,10 @@ func (r *inboundRow) modelKnows() bool {
 	return r.Surface == chatSurface && what == "sse_injection"
 }
 
-// models is the part of the configuration that names the provider.
+// models is the part of the configuration that names the provider. It passes every
+// member: the rows are about those that are refused all the same.
 func (g *gateway) models() string {
-	return fmt.Sprintf("models:\n  allowed-model: {url: %q, headers: {Authorization: \"Bearer %s\"}}\n", g.upstream.URL+modelPath, modelKey)
+	return fmt.Sprintf("models:\n  allowed-model: {url: %q, headers: {Authorization: \"Bearer %s\"}, pass: \"*\"}\n", g.upstream.URL+modelPath, modelKey)
 }
 
 // complete is the provider: it says what would end a stream, or forge an event of it,

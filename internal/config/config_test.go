@@ -117,6 +117,7 @@ models:
     url: https://api.openai.com/v1/
     headers: {Authorization: "Bearer ${secret:OPENAI_API_KEY}"}
     model: "*"
+    pass: [plugins, file_id]
     network: private
     cidrs: [10.2.0.0/16]
     usage: false
@@ -128,7 +129,7 @@ models:
   llama:
     upstreams:
       - {name: near, url: "http://localhost:11434/v1", weight: 3}
-      - {name: far, url: "https://llm.example.com", weight: 1, model: meta/llama, usage: false, headers: {X-Api-Key: "${secret:FAR}"}}
+      - {name: far, url: "https://llm.example.com", weight: 1, model: meta/llama, usage: false, pass: "*", headers: {X-Api-Key: "${secret:FAR}"}}
       - {name: last, url: "https://10.3.0.1", network: private, cidrs: [10.3.0.0/16]}
 budgets:
   team: {per: [token, model], models: [openai/*, llama], tenants: [acme], window: 24h, requests: 100, tokens: 2000000, usd: 12.5}
@@ -188,7 +189,7 @@ func TestEveryKey(t *testing.T) {
 		Models: map[string]config.Model{
 			"fast": {Alias: "openai/gpt-4o-mini", Usage: true, Timeouts: patience},
 			"openai/*": {
-				URL: "https://api.openai.com/v1/", Headers: map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, Model: "*",
+				URL: "https://api.openai.com/v1/", Headers: map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, Model: "*", Pass: config.Pass{"plugins", "file_id"},
 				Network: "private", CIDRs: []string{"10.2.0.0/16"},
 				Price:   &config.Price{Input: 150_000_000, Output: 600_000_000, Cached: 75_000_000, Request: 1_000_000},
 				Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
@@ -196,7 +197,7 @@ func TestEveryKey(t *testing.T) {
 			},
 			"llama": {Usage: true, Timeouts: patience, Upstreams: []config.Upstream{
 				{Name: "near", URL: "http://localhost:11434/v1", Network: "loopback", Weight: 3, Usage: true},
-				{Name: "far", URL: "https://llm.example.com", Network: "public", Weight: 1, Model: "meta/llama", Headers: map[string]string{"X-Api-Key": "${secret:FAR}"}},
+				{Name: "far", URL: "https://llm.example.com", Network: "public", Weight: 1, Model: "meta/llama", Pass: config.Pass{"*"}, Headers: map[string]string{"X-Api-Key": "${secret:FAR}"}},
 				{Name: "last", URL: "https://10.3.0.1", Network: "private", CIDRs: []string{"10.3.0.0/16"}, Usage: true},
 			}},
 		},
@@ -208,7 +209,7 @@ func TestEveryKey(t *testing.T) {
 		RedactHeaders: []string{"X-Session", "x-other"},
 		Telemetry:     config.Telemetry{LogLevel: "debug", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://127.0.0.1:4318"}},
 	}, c)
-	require.Len(t, c.Warnings(), 1)
+	require.Len(t, c.Warnings(), 3)
 	require.Equal(t, []string{"https://api.github.com/", "http://10.1.2.3:81/x", "localhost", ".example.com"}, c.Policy.Targets())
 	require.Equal(t, append(c.Policy.Targets(), "https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
 		"http://localhost:11434/v1/chat/completions", "https://llm.example.com/chat/completions", "https://10.3.0.1/chat/completions",

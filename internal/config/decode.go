@@ -210,6 +210,10 @@ func (r *reader) list(path string, n ast.Node, v reflect.Value) {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		return
 	}
+	if text, ok := n.(*ast.StringNode); ok && v.Type() == reflect.TypeFor[Pass]() {
+		v.Set(reflect.ValueOf(Pass{text.Value}))
+		return
+	}
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		r.wrong(path, "is %s; write a list: [a, b], or one \"- \" a line", describe(n))

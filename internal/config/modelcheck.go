@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/completion"
 	"weir/internal/models"
 	"weir/internal/policy"
 	"weir/internal/policy/placeholder"
@@ -55,7 +56,7 @@ func (r *reader) checkAlias(key string, all map[string]Model, m Model) {
 		r.wrong(join(key, "alias"), "is not the name of a model; patterns have no aliases")
 		return
 	}
-	for _, beside := range []string{"url", "headers", "model", "network", "cidrs", "usage", "upstreams", "price", "context", "max_output", "image_tokens", "timeouts"} {
+	for _, beside := range []string{"url", "headers", "model", "network", "cidrs", "usage", "pass", "upstreams", "price", "context", "max_output", "image_tokens", "timeouts"} {
 		inner := join(key, beside)
 		// A configuration that is printed says of an alias what is so without a word.
 		silent := beside == "usage" && m.Usage || beside == "timeouts" && m.Timeouts == newModel().Timeouts
@@ -134,7 +135,7 @@ func (r *reader) checkUpstreams(c *Config, key, name string, m Model, owner map[
 		r.wrong(join(key, "upstreams"), "are %d; write at most %d", len(m.Upstreams), maxUpstreams)
 		return
 	}
-	for _, beside := range []string{"url", "headers", "model", "network", "cidrs"} {
+	for _, beside := range []string{"url", "headers", "model", "network", "cidrs", "pass"} {
 		if inner := join(key, beside); r.given.has(inner) {
 			r.wrong(inner, "is written beside upstreams; write it with each of them")
 		}
@@ -143,7 +144,7 @@ func (r *reader) checkUpstreams(c *Config, key, name string, m Model, owner map[
 		r.wrong(join(key, "usage"), "is written beside upstreams; write it with each of them")
 	}
 	for i, u := range m.Upstreams {
-		at := join(key, "upstreams") + "[" + strconv.Itoa(i) + "]"
+		at := upstreamKey(key, i)
 		r.checkUpstream(c, at, join(at, "name"), name, u, owner)
 	}
 }
@@ -169,6 +170,7 @@ func (r *reader) checkUpstream(c *Config, key, named, model string, u Upstream, 
 		between(r, at, u.Weight, 1, maxWeight)
 	}
 	r.checkSent(join(key, "model"), model, u.Model)
+	r.checkPass(c, join(key, "pass"), u.Pass)
 	if r.checkModelURL(join(key, "url"), u.URL) && r.checkModelHeaders(join(key, "headers"), u.Headers) {
 		for at, what := range verdicts(u.entry()) {
 			switch at {
@@ -193,6 +195,30 @@ func (r *reader) checkSent(key, model, sent string) {
 		r.wrong(key, "is not the name of a model; write letters, digits and . _ : @ + - in parts with a slash between, one * at most")
 	case strings.Contains(sent, "*") && !strings.HasSuffix(model, "*"):
 		r.wrong(key, "holds a *, and the model is no pattern")
+	}
+}
+
+// checkPass judges the members that an upstream gets beyond those that all get.
+func (r *reader) checkPass(c *Config, key string, pass Pass) {
+	for i, name := range pass {
+		at := key + "[" + strconv.Itoa(i) + "]"
+		if !r.given.has(at) { // written without a list
+			at = key
+		}
+		switch {
+		case name == schemas.PassAll && len(pass) > 1:
+			r.wrong(at, "is * beside names; write pass: \"*\" for every member, or only the names")
+		case name == schemas.PassAll:
+			c.warnings = append(c.warnings, key+": is *: callers choose providers, accounts, other models and stored objects at this upstream, and all tenants share its account; name the members that they need")
+		case slices.Contains(pass[:i], name):
+			r.wrong(at, "names %s a second time; remove it", name)
+		case !completion.ValidMember(name):
+			r.wrong(at, "is not the name of a member; write at most %d letters, digits and _ - . : $, such as plugins", completion.MaxMember)
+		case completion.Refused(name):
+			r.wrong(at, "names a member that is always refused: it would choose where a request goes, with which key, or who is called back; remove it")
+		case completion.Stored(completion.Fold(name)):
+			c.warnings = append(c.warnings, at+": "+name+" names objects that are stored in the provider's account, which all tenants of this upstream share: each can use those of the others")
+		}
 	}
 }
 

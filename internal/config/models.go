@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,10 @@ type Model struct {
 	CIDRs []string `yaml:"cidrs,omitempty"`
 	// Whether it is asked for the usage of a stream: true or false. Default true.
 	Usage bool `yaml:"usage"`
+	// Members of a request, and types of tools, that it gets beyond those that every
+	// upstream gets, such as [plugins, web_search]; docs/chat.md lists those. "*" stands for
+	// all: callers then choose providers, accounts and stored objects there. Default none.
+	Pass Pass `yaml:"pass,omitempty"`
 	// Several upstreams, in the order in which they are asked, in place of url and
 	// the keys that belong to it.
 	Upstreams []Upstream `yaml:"upstreams,omitempty"`
@@ -71,7 +76,14 @@ type Upstream struct {
 	Weight int `yaml:"weight,omitempty"`
 	// Whether it is asked for the usage of a stream: true or false. Default true.
 	Usage bool `yaml:"usage"`
+	// Members of a request, and types of tools, that it gets beyond those that every
+	// upstream gets, such as [plugins, web_search]; docs/chat.md lists those. "*" stands for
+	// all: callers then choose providers, accounts and stored objects there. Default none.
+	Pass Pass `yaml:"pass,omitempty"`
 }
+
+// Pass are names of members of a request. One name may be written without a list.
+type Pass []string
 
 // Price is what a model costs, in US dollars.
 type Price struct {
@@ -105,7 +117,7 @@ func newUpstream() Upstream { return Upstream{Usage: true} }
 // only is what the model says of its one upstream; its name is made from the model's.
 func (m Model) only(name string) Upstream {
 	return Upstream{
-		Name: upstreamName(name), URL: m.URL, Headers: m.Headers, Model: m.Model, Network: m.Network, CIDRs: m.CIDRs, Usage: m.Usage,
+		Name: upstreamName(name), URL: m.URL, Headers: m.Headers, Model: m.Model, Network: m.Network, CIDRs: m.CIDRs, Usage: m.Usage, Pass: m.Pass,
 	}
 }
 
@@ -121,6 +133,11 @@ func (m Model) upstreams(name string) []Upstream {
 	}
 }
 
+// upstreamKey is where the n-th upstream of the model at a key stands.
+func upstreamKey(key string, n int) string {
+	return join(key, "upstreams") + "[" + strconv.Itoa(n) + "]"
+}
+
 // upstreamName makes the name of a model or pattern one that a policy entry can have.
 func upstreamName(model string) string {
 	return strings.NewReplacer("/", ":", "*", "any", "@", "-", "+", "-").Replace(model)
@@ -132,7 +149,7 @@ func (u Upstream) base() string { return strings.TrimSuffix(u.URL, "/") }
 func (u Upstream) entry() policy.Entry {
 	return policy.Entry{
 		Name: schemas.ModelEntry(u.Name), Agent: true, URLPrefix: u.base() + schemas.RouteChat, Methods: []string{"POST"},
-		Network: u.Network, CIDRs: u.CIDRs, Headers: u.Headers,
+		Network: u.Network, CIDRs: u.CIDRs, Headers: u.Headers, Pass: u.Pass,
 	}
 }
 
@@ -149,8 +166,15 @@ func (c Config) ChatModels() []schemas.Model {
 			Name: name, Price: m.Price.perThousand(), Context: m.Context, MaxOutput: m.MaxOutput, ImageTokens: m.ImageTokens,
 			Connect: m.Timeouts.Connect, FirstByte: m.Timeouts.FirstByte, Idle: m.Timeouts.Idle,
 		}
-		for _, u := range m.upstreams(name) {
-			s.Upstreams = append(s.Upstreams, schemas.ModelUpstream{Name: u.Name, URL: u.base(), Model: u.Model, Weight: u.Weight, Usage: u.Usage})
+		key := join("models", name)
+		for i, u := range m.upstreams(name) {
+			at := key
+			if len(m.Upstreams) > 0 {
+				at = upstreamKey(key, i)
+			}
+			s.Upstreams = append(s.Upstreams, schemas.ModelUpstream{
+				Name: u.Name, URL: u.base(), Model: u.Model, Weight: u.Weight, Usage: u.Usage, Pass: u.Pass, Key: at,
+			})
 		}
 		list = append(list, s)
 	}

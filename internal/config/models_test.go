@@ -58,6 +58,16 @@ func TestBadModels(t *testing.T) {
 		{"models:\n  m: {url: http://h,\n    model: '*'}", at + "model: holds a *, and the model is no pattern"},
 		{"models:\n  m/*: {url: http://h, model: '**'}", `weir.yaml:2: models."m/*".model: ` + sent},
 		{"models:\n  m: {url: http://h,\n    usage: sometimes}", at + "usage: is neither true nor false"},
+		{"models:\n  m: {url: http://h,\n    pass: ''}", at + "pass: is not the name of a member; write at most 100 letters, digits and _ - . : $, such as plugins"},
+		{"models:\n  m: {url: http://h, pass: [a,\n    b c]}", at + "pass[1]: is not the name of a member"},
+		{"models:\n  m: {url: http://h, pass: [a, b,\n    a]}", at + "pass[2]: names a a second time; remove it"},
+		{"models:\n  m: {url: http://h, pass: [plugins,\n    apiBase]}", at + "pass[1]: names a member that is always refused: it would choose where a request goes, with which key, or who is called back; remove it"},
+		{"models:\n  m: {url: http://h, pass: [\n    engine]}", at + "pass[0]: names a member that is always refused"},
+		{"models:\n  m: {url: http://h, pass: [plugins,\n    '*']}", at + "pass[1]: is * beside names; write pass: \"*\" for every member, or only the names"},
+		{"models:\n  m: {url: http://h,\n    pass: {a: b}}", at + "pass: is a mapping; write a list: [a, b], or one \"- \" a line"},
+		{"models:\n  m: {url: http://h,\n    pass: 5}", at + "pass: is a whole number; write a list: [a, b]"},
+		{"models:\n  m: {upstreams: [{name: a, url: http://h}],\n    pass: [a]}", at + "pass: is written beside upstreams; write it with each of them"},
+		{"models:\n  k: {url: http://h}\n  m: {alias: k, \n    pass: [a]}", "weir.yaml:4: models.m.pass: is written beside alias, which stands alone; remove one of the two"},
 		{"models:\n  m: {url: http://h,\n    weight: 3}", at + "weight: unknown key"},
 
 		{"models:\n  m: {url: http://h,\n    price: {input: 1}}", at + "price.output: is missing; write what a million tokens cost, 0 if nothing"},
@@ -127,14 +137,14 @@ func TestModels(t *testing.T) {
 		{
 			Name: "llama", Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute,
 			Upstreams: []schemas.ModelUpstream{
-				{Name: "near", URL: "http://localhost:11434/v1", Weight: 3, Usage: true},
-				{Name: "far", URL: "https://llm.example.com", Model: "meta/llama", Weight: 1},
-				{Name: "last", URL: "https://10.3.0.1", Usage: true},
+				{Name: "near", URL: "http://localhost:11434/v1", Weight: 3, Usage: true, Key: "models.llama.upstreams[0]"},
+				{Name: "far", URL: "https://llm.example.com", Model: "meta/llama", Weight: 1, Pass: []string{"*"}, Key: "models.llama.upstreams[1]"},
+				{Name: "last", URL: "https://10.3.0.1", Usage: true, Key: "models.llama.upstreams[2]"},
 			},
 		},
 		{
 			Name: "openai/*", Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second, Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
-			Upstreams: []schemas.ModelUpstream{{Name: "openai:any", URL: "https://api.openai.com/v1", Model: "*"}},
+			Upstreams: []schemas.ModelUpstream{{Name: "openai:any", URL: "https://api.openai.com/v1", Model: "*", Pass: []string{"plugins", "file_id"}, Key: `models."openai/*"`}},
 			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, Request: 1_000_000},
 		},
 	}, c.ChatModels())
@@ -163,7 +173,7 @@ func TestModels(t *testing.T) {
 	require.Empty(t, config.Defaults().ChatModels())
 
 	short := parse(t, `models: {"*": {url: https://openrouter.ai/api/v1, headers: {Authorization: "Bearer ${secret:OPENROUTER_API_KEY}"}}}`)
-	require.Equal(t, []schemas.ModelUpstream{{Name: "any", URL: "https://openrouter.ai/api/v1", Usage: true}}, short.ChatModels()[0].Upstreams)
+	require.Equal(t, []schemas.ModelUpstream{{Name: "any", URL: "https://openrouter.ai/api/v1", Usage: true, Key: `models."*"`}}, short.ChatModels()[0].Upstreams)
 	require.Empty(t, short.Warnings())
 	odd := parse(t, `models: {"a/b+c@d": {url: "https://h"}}`)
 	require.Equal(t, "a:b-c-d", odd.ChatModels()[0].Upstreams[0].Name)
@@ -186,6 +196,9 @@ func TestDoubtsAboutModels(t *testing.T) {
 		"{url: 'http://127.0.0.1:8092/v1'}":                                                                    {itself},
 		"{url: 'http://10.1.2.3'}":                                                                             {"models.m.url: names an address that network: public does not reach: every completion of it will be denied with DENY_ADDRESS; write network: private and cidrs: [10.1.2.3/32], or a wider range"},
 		"{upstreams: [{name: a, url: 'https://h'}, {name: b, url: 'http://h', headers: {X-Api-Key: canary}}]}": {strings.Replace(plain, "m.url", "m.upstreams[1].url", 1)},
+		"{url: 'https://h', pass: [plugins]}":                                                                  nil,
+		"{url: 'https://h', pass: fileIds}":                                                                    {"models.m.pass: fileIds names objects that are stored in the provider's account, which all tenants of this upstream share: each can use those of the others"},
+		"{url: 'https://h', pass: '*'}":                                                                        {"models.m.pass: is *: callers choose providers, accounts, other models and stored objects at this upstream, and all tenants share its account; name the members that they need"},
 		"{url: 'https://h', timeouts: {first_byte: 20m}}":                                                      {"models.m.timeouts.first_byte: is longer than deadline.chat, 15m, which comes first"},
 	} {
 		require.Equal(t, want, parse(t, "models: {m: "+text+"}").Warnings(), text)

@@ -44,6 +44,20 @@ func (s *Set) Candidates(names []string, may func(name string) bool, entry func(
 	return list
 }
 
+// Lacks are the members among those that its upstream does not pass.
+func (c Candidate) Lacks(members []string) []string {
+	pass := c.Upstream.Pass
+	if len(pass) == 1 && pass[0] == schemas.PassAll {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(members), func(name string) bool { return slices.Contains(pass, name) })
+}
+
+// Passing are the candidates whose upstreams pass all the members.
+func Passing(list []Candidate, members []string) []Candidate {
+	return slices.DeleteFunc(list, func(c Candidate) bool { return len(c.Lacks(members)) > 0 })
+}
+
 // sent is the name that an upstream knows a model by.
 func sent(m *schemas.Model, up schemas.ModelUpstream, name string) string {
 	if up.Model == "" {

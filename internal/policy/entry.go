@@ -23,6 +23,7 @@ type entry struct {
 	shadow    bool       // rehearsed, and permits nothing
 	item      bool       // made of an allowed host; no key selects it
 	agent     bool       // a remote agent's or a model's, in a table of their own
+	pass      []string   // of a model's, in order; see Entry
 	any       bool       // every host on 80 and 443
 	scheme    string     // empty: either
 	host      string     // exact, or a suffix with its leading dot
@@ -89,7 +90,7 @@ func (e *entry) coversHost(host string) bool {
 // key; the caller adds the entry.
 func compileEntry(in Entry) (*entry, error) {
 	e := &entry{
-		name: in.Name, agent: in.Agent, redirects: in.Redirects, limits: in.Limits,
+		name: in.Name, agent: in.Agent, pass: slices.Sorted(slices.Values(in.Pass)), redirects: in.Redirects, limits: in.Limits,
 		headers: maps.Clone(in.Headers), query: maps.Clone(in.Query), body: maps.Clone(in.Body),
 	}
 	err := errors.Join(

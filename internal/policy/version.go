@@ -31,6 +31,7 @@ type canonical struct {
 	Body      map[string]string `json:"body,omitempty"`
 	Shadow    bool              `json:"shadow,omitempty"`
 	Agent     bool              `json:"agent,omitempty"`
+	Members   []string          `json:"members,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 }
 
@@ -46,7 +47,7 @@ func version(entries []*entry) string {
 			Name: e.name, Any: e.any, Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix,
 			Methods: e.methods.names(), Network: e.network,
 			Redirects: e.redirects, TTL: e.ttl, Limits: e.limits,
-			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent,
+			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent, Members: e.pass,
 		}
 		for _, p := range e.cidrs {
 			c.CIDRs = append(c.CIDRs, p.String())

@@ -47,7 +47,7 @@ func (p *Policy) EntryNames() []string {
 func (e *entry) view() schemas.EntryView {
 	v := schemas.EntryView{
 		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
-		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent,
+		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent, Pass: e.pass,
 		Headers: names(e.headers), Query: names(e.query), Body: names(e.body),
 	}
 	if v.Methods == nil {

@@ -51,6 +51,8 @@ func (w *work) exhausted(set *models.Set, last *outcome) ending {
 		return w.failed(last)
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
+	case len(w.served(set)) > 0:
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model passes all members of the request any more")
 	default:
 		return w.unknown(set)
 	}

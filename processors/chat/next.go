@@ -16,9 +16,15 @@ import (
 // names are the models that were asked for, in order.
 func (w *work) names() []string { return append([]string{w.order.Model}, w.order.Models...) }
 
-// candidates are the places that may be asked, in order. Where the token may use no
-// entry of theirs they are those of all entries: policy says no to each of them then.
+// candidates are the places that may be asked, in order: those that pass all that the
+// request says. Where the token may use no entry of theirs they are those of all entries:
+// policy says no to each of them then.
 func (w *work) candidates(set *models.Set) []models.Candidate {
+	return models.Passing(w.served(set), w.order.Further)
+}
+
+// served are the places that serve the models, whatever they pass.
+func (w *work) served(set *models.Set) []models.Candidate {
 	a := &w.st.Action
 	may := func(name string) bool { return models.May(a.Models, name) }
 	if len(a.Entries) == 0 {

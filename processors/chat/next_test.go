@@ -159,6 +159,14 @@ func TestInterruptions(t *testing.T) {
 	}
 }
 
+// passing is a model whose upstreams pass members.
+func passing(m schemas.Model, names ...string) schemas.Model {
+	for i := range m.Upstreams {
+		m.Upstreams[i].Pass = names
+	}
+	return m
+}
+
 // TestCandidates: what was asked for is asked in its order, at one place under several
 // names too, and no more often than there are steps.
 func TestCandidates(t *testing.T) {
@@ -187,6 +195,11 @@ func TestCandidates(t *testing.T) {
 			order: schemas.ChatOrder{Model: "small"}, models: []schemas.Model{modelOf("small", "a", "b")},
 			change: func(a *schemas.Action) { a.Entries = []string{"other", "model:b"} }, want: []string{"b real-b"},
 		},
+		"those that pass what it says": {
+			order:  schemas.ChatOrder{Model: "small", Models: []string{"large"}, Further: []string{"plugins", "preset"}},
+			models: []schemas.Model{modelOf("small", "a", "b"), passing(modelOf("large", "c"), "preset", "plugins", "x"), passing(modelOf("other", "d"), "*")},
+			want:   []string{"c real-c"},
+		},
 		"one place, two names": {
 			order: schemas.ChatOrder{Model: "vendor/x", Models: []string{"vendor/y"}}, models: []schemas.Model{pattern}, want: []string{"v x", "v y"},
 		},
@@ -207,7 +220,7 @@ func TestCandidates(t *testing.T) {
 					}
 				}
 				o := order(tt.order.Model)
-				o.Models = tt.order.Models
+				o.Models, o.Further = tt.order.Models, tt.order.Further
 				if tt.change == nil {
 					tt.change = func(*schemas.Action) {}
 				}
@@ -292,6 +305,17 @@ func TestAReloadBetween(t *testing.T) {
 			e := h.run(order("small"))
 			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 			assert.Equal(t, []string{"a", "c"}, h.asked())
+		})
+	})
+	t.Run("none passes what it says any more", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a", "b"))
+			o := order("small")
+			o.Further = []string{"plugins"}
+			e := h.run(o)
+			assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
+			assert.Empty(t, h.asked())
 		})
 	})
 	t.Run("all go", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 // The statuses of errors, as the protocol's clients know them.
 const (
+	statusInvalid   = 400
 	statusPayment   = 402
 	statusForbidden = 403
 	statusNotFound  = 404

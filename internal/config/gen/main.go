@@ -18,6 +18,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"weir/internal/completion"
 	"weir/internal/config"
 	"weir/internal/policy"
 	"weir/schemas"
@@ -99,6 +100,9 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 			{Type: "number", Minimum: "0", Examples: []any{2.5}},
 			{Type: "string", Pattern: `^[0-9]{1,9}(\.[0-9]{1,9})?$`},
 		}}
+	case reflect.TypeFor[config.Pass]():
+		names := &jsonschema.Schema{Type: "string", MinLength: new(uint64(1)), MaxLength: new(uint64(completion.MaxMember))}
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "array", Items: names, UniqueItems: true}, names}}
 	default:
 		return nil
 	}

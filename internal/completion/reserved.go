@@ -1,14 +1,14 @@
-package chat
+package completion
 
 import (
 	"strings"
 	"unicode"
 )
 
-// fold is a name as a reader may take it that does not care for case and for the
+// Fold is a name as a reader may take it that does not care for case and for the
 // characters between words: its letters and digits. It folds the two letters outside
 // of ASCII that belong to letters of it.
-func fold(name string) string {
+func Fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
@@ -27,9 +27,10 @@ func fold(name string) string {
 
 // The names below are folded.
 
-// guarded reports whether a name is one of a key, of the address of an API, or of a
-// callback: they are refused also where a caller may use names of its own.
-func guarded(name string) bool {
+// Guarded reports whether a folded name is one of a key, of the address of an API, or of
+// a callback. Requests with such a member are refused, also where callers use names of
+// their own.
+func Guarded(name string) bool {
 	for i := range len(name) {
 		if guardedAt(name[i:]) {
 			return true
@@ -72,9 +73,9 @@ func guardedAt(rest string) bool {
 
 func starts(s, prefix string) bool { return strings.HasPrefix(s, prefix) }
 
-// reserved reports whether a name that is not guarded is still one by which somebody
-// behind Weir could be told where to send the request, with which key, or whom to call.
-func reserved(name string) bool {
+// Reserved reports whether a folded name that is not guarded is still one by which a
+// provider could be told where to send the request, with which key, or whom to call.
+func Reserved(name string) bool {
 	switch name {
 	case "allowfallbacks", "disablefallbacks", "emailaddress": // they only look like it
 		return false
@@ -87,9 +88,9 @@ func reserved(name string) bool {
 		strings.Contains(name, "fallback") || ends(name)
 }
 
-// chooses reports whether a name of the body itself chooses among a provider's own;
-// deeper down it is a word like others.
-func chooses(name string) bool {
+// Chooses reports whether a folded name of the body itself chooses among a provider's
+// own; deeper down it is a word like others.
+func Chooses(name string) bool {
 	return name == "engine" || name == "deployment" || name == "organization"
 }
 

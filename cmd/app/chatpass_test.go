@@ -1,0 +1,153 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/llm"
+	"weir/schemas"
+)
+
+// steering are members by which a tenant would choose a provider, an account, another
+// model, a stored object or a tool that the provider performs: what stands in the
+// request, the name that opens it, and the pointer of the refusal.
+func steering() []struct{ member, name, at string } {
+	list := []struct{ member, name, at string }{
+		{`"documents":[{"url":"https://example.org"}]`, "documents", "/documents"},
+		{`"search_parameters":{"sources":[{"type":"rss","links":["https://example.org"]}]}`, "search_parameters", "/search_parameters"},
+		{`"provider":{"order":["a"],"data_collection":"allow"}`, "provider", "/provider"},
+		{`"tools":[{"type":"web_search"}]`, "web_search", "/tools/0"},
+		{`"tools":[{"type":"function","function":{"name":"f"}},{"vector_store_ids":["vs"],"type":"file_search"}]`, "file_search", "/tools/1"},
+		{`"tools":[{"type":"function","function":{"name":"f","run_at":"x"}}]`, "run_at", "/tools/0/function/run_at"},
+		{`"audio":{"format":"wav","voice":{"id":"voice_1"}}`, "id", "/audio/voice/id"},
+		{`"prediction":{"type":"content","content":[{"type":"file","file":{"file_id":"file-1"}}]}`, "file_id", "/prediction/content/0/file/file_id"},
+		{`"web_search_options":{"user_location":{"threadId":"t"}}`, "threadId", "/web_search_options/user_location/threadId"},
+	}
+	for _, name := range []string{
+		"preset", "plugins", "model_override", "backup_models", "guardrails", "account_id", "previous_response_id", "route", "thread_id",
+		"file_ids", "cached_content", "container", "conversation", "lora", "Tools", "providerOptions", "x-anything",
+	} {
+		list = append(list, struct{ member, name, at string }{`"` + name + `":["x"]`, name, "/" + name})
+	}
+	return list
+}
+
+func completionWith(model, member string) string {
+	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],%s}`, model, member)
+}
+
+// modelConfig is the configuration of one model of a provider, in a node with tokens.
+func modelConfig(s *llm.Server, pass string) string {
+	return withTokens + fmt.Sprintf("models:\n  m/*: {url: %q, model: real%s}\n", s.URL(), pass)
+}
+
+// TestMembersBeyondTheSetAreRefused: what chooses a provider or a model is refused by its
+// name before anything is stored or sent, for every tenant.
+func TestMembersBeyondTheSetAreRefused(t *testing.T) {
+	t.Parallel()
+	s := llm.New(t, llm.Config{})
+	admin := newApp(t, modelConfig(s, "")).admin(t)
+	other, _ := admin.grant(t, `{"name":"o","tenant":"other","scopes":["actions:write","actions:read"]}`)
+	for _, who := range []caller{admin, other} {
+		for _, c := range steering() {
+			status, body, _ := who.do(t, http.MethodPost, schemas.RouteChat, completionWith("m/x", c.member))
+			assert.Equal(t, http.StatusBadRequest, status, "%s: %s", c.member, body)
+			assert.Contains(t, body, string(schemas.ValidationError), c.member)
+			assert.Contains(t, body, fmt.Sprintf(`at %s: no upstream of this model passes %s; leave it out, or have the operator write models.\"m/*\".pass: [%s]`, c.at, c.name, c.name))
+		}
+		_, body, _ := who.do(t, http.MethodGet, "/v1/actions?kind=chat", "")
+		assert.Contains(t, body, `"items":[]`, "nothing is stored")
+	}
+	assert.Zero(t, s.Hits(), "and nothing is sent")
+}
+
+// TestPassOpensMembers: a member that an upstream passes reaches it as it came, and what
+// chooses where the call goes reaches nobody.
+func TestPassOpensMembers(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, c := range steering() {
+		names = append(names, c.name)
+	}
+	quoted, err := json.Marshal(names)
+	require.NoError(t, err)
+	for _, pass := range []string{string(quoted), `"*"`} {
+		s := llm.New(t, llm.Config{})
+		a := newApp(t, modelConfig(s, ", pass: "+pass))
+		admin := a.admin(t)
+		for i, c := range steering() {
+			status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m/x", c.member))
+			require.Equal(t, http.StatusOK, status, "%s: %s", c.member, body)
+			require.Contains(t, string(s.Ledger()[i].Body), c.member)
+		}
+		hits := s.Hits()
+		for _, member := range []string{`"api_base":"x"`, `"plugins":[{"api_key":"x"}]`, `"engine":"x"`, `"tools":[{"type":"web_search","server_url":"x"}]`, `"preset":{"a":"https://h"}`} {
+			status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m/x", member))
+			assert.Equal(t, http.StatusBadRequest, status, "%s: %s", member, body)
+		}
+		assert.Equal(t, hits, s.Hits())
+		_, body, _ := admin.do(t, http.MethodGet, "/v1/policy", "")
+		var view schemas.PolicyView
+		require.NoError(t, json.Unmarshal([]byte(body), &view))
+		shown := view.Entries[len(view.Entries)-1]
+		assert.Equal(t, "model:m:any", shown.Name)
+		assert.NotEmpty(t, shown.Pass)
+		warned := strings.Join(a.warnings(a.cfg), "\n") + strings.Join(a.cfg.Warnings(), "\n")
+		assert.Contains(t, warned, `models."m/*".pass`)
+	}
+}
+
+// TestFallbackSkipsUpstreamsThatDoNotPass: a request goes only to upstreams that pass all
+// its members, whatever their order.
+func TestFallbackSkipsUpstreamsThatDoNotPass(t *testing.T) {
+	t.Parallel()
+	first, second := llm.New(t, llm.Config{}), llm.New(t, llm.Config{Default: llm.Act{Fault: llm.Status(http.StatusServiceUnavailable)}})
+	admin := newApp(t, withTokens+fmt.Sprintf("models:\n  m:\n    upstreams:\n      - {name: first, url: %q}\n      - {name: second, url: %q, pass: [plugins, provider]}\n", first.URL(), second.URL())).admin(t)
+	status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m", `"plugins":[]`))
+	assert.Equal(t, http.StatusBadGateway, status, body)
+	assert.Equal(t, []int{0, 1}, []int{first.Hits(), second.Hits()}, "the one that fails has no other behind it")
+	status, body, _ = admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m", `"plugins":[],"preset":"x"`))
+	assert.Equal(t, http.StatusBadRequest, status, body)
+	assert.Contains(t, body, "models.m.upstreams[0].pass: [plugins, preset]")
+	status, body, _ = admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m", `"top_k":1`))
+	assert.Equal(t, http.StatusOK, status, body)
+	assert.Equal(t, 1, first.Hits())
+}
+
+// TestMembersOfClients: what the usual clients send passes, the turn after an answer too.
+func TestMembersOfClients(t *testing.T) {
+	t.Parallel()
+	s := llm.New(t, llm.Config{})
+	admin := newApp(t, modelConfig(s, "")).admin(t)
+	for client, body := range map[string]string{
+		"openai": `"audio":{"format":"wav","voice":"alloy"},"frequency_penalty":0,"logit_bias":{"1":-1},"logprobs":true,"max_completion_tokens":9,"metadata":{"file_id":"f"},
+			"modalities":["text"],"moderation":{"model":"omni"},"n":1,"parallel_tool_calls":true,"prediction":{"type":"content","content":"x"},"presence_penalty":0,"prompt_cache_key":"k",
+			"prompt_cache_options":{"mode":"implicit"},"prompt_cache_retention":"24h","reasoning_effort":"low","response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,
+			"schema":{"type":"object","properties":{"file_id":{}}}}},"safety_identifier":"s","seed":1,"service_tier":"auto","stop":["x"],"store":true,"stream_options":{"include_usage":true},
+			"temperature":1,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}},
+			"tools":[{"type":"function","function":{"name":"f","description":"d","strict":true,"parameters":{"properties":{"thread_id":{}}}}},{"type":"custom","custom":{"name":"c","format":{"type":"text"}}}],
+			"top_logprobs":1,"top_p":1,"user":"u","verbosity":"low","web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"country":"NO"}}}`,
+		"second turn": `"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}},{"type":"image_url","image_url":{"url":"https://example.org/a.png"}},
+			{"type":"input_audio","input_audio":{"data":"AA==","format":"wav"}},{"type":"file","file":{"filename":"f","file_data":"data:application/pdf;base64,AA=="}}]},
+			{"role":"assistant","content":null,"refusal":null,"annotations":[{"type":"url_citation","url_citation":{"url":"https://h"}}],"audio":{"id":"audio_1"},"parsed":{"file_id":1},
+			"reasoning":"r","reasoning_content":"r","reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}],"thinking_blocks":[{"type":"thinking","signature":"s"}],
+			"provider_specific_fields":{"refusal":null},"tool_calls":[{"id":"c","type":"function","index":0,"function":{"name":"f","arguments":"{}","parsed_arguments":{"file_id":2}}}]},
+			{"role":"tool","tool_call_id":"c","name":"f","content":[{"type":"text","text":"ok"}]}]`,
+		"servers": `"top_k":1,"min_p":0.1,"top_a":0.1,"repetition_penalty":1,"reasoning":{"effort":"low"},"thinking":{"type":"enabled","budget_tokens":9},"chat_template_kwargs":{"enable_thinking":false},
+			"include_reasoning":true,"transforms":["middle-out"],"usage":{"include":true},"cache_control":{"type":"ephemeral"},"stop_token_ids":[1],"guided_json":{"properties":{"file_id":{}}},"best_of":1`,
+		"older": `"functions":[{"name":"f","parameters":{}}],"function_call":{"name":"f"},"max_tokens":9`,
+	} {
+		text := completionWith("m/x", body)
+		if strings.HasPrefix(body, `"messages"`) {
+			text = `{"model":"m/x",` + body + `}`
+		}
+		status, answer, _ := admin.do(t, http.MethodPost, schemas.RouteChat, text)
+		assert.Equal(t, http.StatusOK, status, "%s: %s", client, answer)
+	}
+}
