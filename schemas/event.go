@@ -209,7 +209,7 @@ type Settled struct {
 	// AnswerBlob names the answer that Result has as its member answer and does not repeat, where
 	// the answer is large: it is that of the attempt. See ledger.Result.
 	AnswerBlob string `json:"answer_blob,omitempty"`
-	Attempts   int             `json:"attempts"`
+	Attempts   int    `json:"attempts"`
 }
 
 // Superseded names the action that a repeat of this one's request has begun. The worker that

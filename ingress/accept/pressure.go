@@ -23,7 +23,7 @@ type PressureConfig struct {
 	Queued, QueuedPerTenant uint64
 	// Stored is what a tenant has on the log; nil: nothing bounds it.
 	Stored func(tenant string) Stored
-	Now                     func() time.Time // default time.Now
+	Now    func() time.Time // default time.Now
 }
 
 const (

@@ -260,7 +260,9 @@ func (p *port) Remove(ctx context.Context, name string, seq uint64) error {
 	return err
 }
 
-func (p *port) PutBlob(context.Context, string, []byte) (string, error) { panic("nothing here is large") }
+func (p *port) PutBlob(context.Context, string, []byte) (string, error) {
+	panic("nothing here is large")
+}
 
 func (p *port) GetBlob(context.Context, string) ([]byte, error) { panic("nothing here is large") }
 

@@ -48,7 +48,7 @@ type usage struct {
 
 	division limits.Division // of limit; nothing is divided where Share is not less
 	slot     time.Duration   // how long the records of one slot take to age out together
-	copies   int64         // of each record; all of them count
+	copies   int64           // of each record; all of them count
 	instance string
 
 	sharing sync.Mutex
@@ -62,8 +62,8 @@ type usage struct {
 type tenantBytes struct {
 	own    agedBytes            // written by this process
 	others map[string]agedBytes // by the instance that wrote them
-	total  int64             // of all of them
-	dirty  bool              // own has changed since it was stored
+	total  int64                // of all of them
+	dirty  bool                 // own has changed since it was stored
 }
 
 // agedBytes are bytes by the slot of time in which they age out.
