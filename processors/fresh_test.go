@@ -173,7 +173,7 @@ func (s *site) records(t *testing.T) []schemas.Evidence {
 func up(change func(*policy.Entry)) policy.Entry {
 	e := policy.Entry{
 		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST"}, Redirects: 2,
-		Headers: map[string]string{"X-Key": "${secret:ONE}"},
+		Headers: map[string]string{"X-Key": "${secret:ONE}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
 	}
 	if change != nil {
 		change(&e)

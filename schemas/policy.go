@@ -33,6 +33,10 @@ type EntryView struct {
 	Headers                []string `json:"headers,omitempty"`
 	Query                  []string `json:"query,omitempty"`
 	Body                   []string `json:"body,omitempty"`
+	// CallerHeaders and CallerParams are what callers may set beside these, beyond what they may
+	// set at every entry; "*" stands for all.
+	CallerHeaders []string `json:"caller_headers,omitempty"`
+	CallerParams  []string `json:"caller_params,omitempty"`
 	// Mode is enforce, or shadow: decided and recorded, and permits nothing.
 	Mode string `json:"mode"`
 	// Agent: it is a remote agent's, whose runs go by it, or a model's upstream, whose

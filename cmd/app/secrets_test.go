@@ -64,6 +64,7 @@ policy:
       network: loopback
       headers: {Authorization: "Bearer ${secret:TOKEN}"}
       query: {key: "${secret:TOKEN}"}
+      caller_params: [q]
       body: {token: "${secret:TOKEN}"}
 `, filepath.Join(dir, "data"), file, identity, target.URL), nil, nil)
 	require.NoError(t, err)

@@ -103,6 +103,11 @@ func (r *reader) checkPolicy(c *Config) {
 		if _, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}}); err != nil {
 			r.verdict(key, err)
 		}
+		for name, list := range map[string][]string{"caller_headers": e.CallerHeaders, "caller_params": e.CallerParams} {
+			if slices.Contains(list, "*") {
+				c.warnings = append(c.warnings, join(key, name)+": is *: callers can set whatever says as whom or for whom a call with this entry's credentials is made; name what they need")
+			}
+		}
 	}
 	for i, host := range c.Policy.AllowedHosts {
 		key := "policy.allowed_hosts[" + strconv.Itoa(i) + "]"

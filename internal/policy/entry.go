@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -41,7 +40,11 @@ type entry struct {
 	owned     []string // the names of headers, folded
 	params    []string // the names of query, folded
 	members   []string // the names of body
-	// credential: callers send none of their own. It holds for what adds one, and for
+	// injects: the worker adds something to the calls, beside the trace.
+	injects bool
+	// callerHeaders, folded, and callerParams are patterns of what callers may set all the same.
+	callerHeaders, callerParams []string
+	// credential: callers send none of their own. It holds for what adds anything, and for
 	// agents and models.
 	credential bool
 	limits     Limits
@@ -103,6 +106,11 @@ func compileEntry(in Entry) (*entry, error) {
 		e.setMode(in.Mode),
 		checkLimits(in.Limits),
 	)
+	e.injects = len(e.params)+len(e.members) > 0
+	for name, value := range e.headers {
+		e.injects = e.injects || !IsTrace(name, value)
+	}
+	err = errors.Join(err, e.setCaller(in.CallerHeaders, in.CallerParams))
 	if in.Redirects < 0 || in.Redirects > MaxRedirects {
 		err = errors.Join(err, fmt.Errorf("redirects: %d is not in 0 to %d", in.Redirects, MaxRedirects))
 	}
@@ -114,19 +122,8 @@ func compileEntry(in Entry) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.credential = e.agent || slices.ContainsFunc([]map[string]string{e.headers, e.query, e.body}, credentials)
+	e.credential = e.agent || e.injects
 	return e, nil
-}
-
-// credentials reports whether what is added has a secret in it, or a name that says
-// that its value gives access.
-func credentials(added map[string]string) bool {
-	for name, value := range added {
-		if strings.Contains(value, "${secret:") || redact.Credential(name) {
-			return true
-		}
-	}
-	return false
 }
 
 func checkName(name string, agent bool) error {

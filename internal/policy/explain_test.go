@@ -19,6 +19,7 @@ func orders() policy.Config {
 			{
 				Name: "orders", URLPrefix: "https://shop.test/api", Headers: map[string]string{"X-Key": "${secret:SHOP}"},
 				Query: map[string]string{"key": "s3cret"}, Body: map[string]string{"pin": "s3cret"}, Methods: []string{"GET", "POST"},
+				CallerHeaders: []string{"X-A"}, CallerParams: []string{"a"},
 			},
 			{Name: "stock", URLPrefix: "https://stock.test:8443/"},
 			{Name: "local", URLPrefix: "http://127.0.0.1:7000/", Network: "loopback"},
@@ -73,6 +74,8 @@ func TestRemedies(t *testing.T) {
 		"send a JSON object as the body, such as {}":                                         {Key: "orders", Method: "POST", URL: "https://shop.test/api"},
 		"send one":                  {Key: "orders", Method: "POST", URL: "https://shop.test/api", HasBody: true, Body: json.RawMessage(`[]`)},
 		"leave out the header Host": header("Host", "x"),
+		`leave out the header Sudo, or add Sudo to caller_headers of entry orders`:                                header("Sudo", "root"),
+		`leave out the parameter "su do", or add "su do" to caller_params of entry orders`:                        {Key: "orders", URL: "https://shop.test/api?a=1&su%20do=s3cret"},
 		"leave out the header Cookie; the operator sets it in headers of entry orders":                            header("Cookie", "s3cret"),
 		"leave out the header x-key; entry orders sets it":                                                        header("x-key", "s3cret"),
 		"leave out the header Idempotency-Key and set idempotency_key":                                            header("Idempotency-Key", "s3cret"),
@@ -236,7 +239,7 @@ func TestView(t *testing.T) {
 	require.Len(t, v.Entries, 9)
 	require.Equal(t, schemas.EntryView{
 		Name: "orders", URLPrefix: "https://shop.test/api", Methods: []string{"GET", "POST"}, Network: "public", Mode: "enforce",
-		Headers: []string{"X-Key"}, Query: []string{"key"}, Body: []string{"pin"},
+		Headers: []string{"X-Key"}, Query: []string{"key"}, Body: []string{"pin"}, CallerHeaders: []string{"x-a"}, CallerParams: []string{"a"},
 	}, v.Entries[0])
 	require.Equal(t, schemas.EntryView{
 		Name: "lan", URLPrefix: "http://10.1.2.3/", Methods: []string{"GET"}, Network: "private", CIDRs: []string{"10.2.0.0/16"}, Mode: "enforce",

@@ -47,6 +47,7 @@ const (
 	flawPathLookAlike
 	flawPath
 	flawQueryOwned
+	flawQueryCaller
 	flawHeaderCount
 	flawHeaderName
 	flawHeaderValue
@@ -60,6 +61,7 @@ const (
 	flawHeaderIdempotency
 	flawHeaderOwned
 	flawHeaderPart
+	flawHeaderCaller
 	flawHeaderRedacted
 	flawIdempotencyKey
 	flawBodySize
@@ -175,6 +177,8 @@ func (f flaw) describeMatch() (Check, string) {
 		return CheckPath, "the path is not at or below the entry's; use one under its url_prefix, which is matched in whole segments and by case"
 	case flawQueryOwned:
 		return CheckURL, "the entry adds a parameter of the query that is there already; leave it out"
+	case flawQueryCaller:
+		return CheckURL, "the entry adds credentials or other values, and the query has a parameter that it does not leave to callers; leave the parameter out, or have the operator name it in caller_params of the entry"
 	default:
 		return f.describeRequest()
 	}
@@ -208,6 +212,8 @@ func (f flaw) describeRequest() (Check, string) {
 		return CheckHeader, "the entry sets this header itself; leave it out"
 	case flawHeaderPart:
 		return CheckHeader, "an entry that adds something to its calls gives whole answers only; leave out Range and If-Range"
+	case flawHeaderCaller:
+		return CheckHeader, "the entry adds credentials or other values, and does not leave this header to callers; leave the header out, or have the operator name it in caller_headers of the entry"
 	case flawHeaderRedacted:
 		return CheckHeader, "a header's value is REDACTED, as views show a hidden value; send the value itself"
 	case flawIdempotencyKey:

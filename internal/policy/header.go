@@ -69,7 +69,7 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	case headerRouting:
 		return flawHeaderRouting
 	case headerCredential:
-		if e.credential || !OwnCredential(h.Name) {
+		if !OwnCredential(h.Name) || e.credential && !e.namesCredential(string(name)) {
 			return flawHeaderCredential
 		}
 	case headerMetadata:
@@ -83,8 +83,11 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	}
 	// A target that echoes what it got would hand it out piece by piece, each
 	// too small to be known for a part of a secret.
-	if e.adds() && (string(name) == "range" || string(name) == "if-range") {
+	if e.injects && (string(name) == "range" || string(name) == "if-range") && !matchAny(e.callerHeaders, string(name)) {
 		return flawHeaderPart
+	}
+	if e.injects && !e.agent && !e.callerHeader(string(name)) {
+		return flawHeaderCaller
 	}
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
 		return flawHeaderTemplate

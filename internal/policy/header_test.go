@@ -15,6 +15,7 @@ func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := compile(t, policy.Config{Entries: []policy.Entry{{
 		Name: "a", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Tenant": "t", "Authorization": "Bearer ${secret:T}"},
+		CallerHeaders: []string{"x*", "Proxyless", "Override", "Tea", "Contents"},
 	}}})
 	decide := func(hs ...schemas.Header) schemas.Code {
 		return p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://a.test/", Headers: hs}).Code
@@ -60,13 +61,16 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, schemas.DenyHeader, decide(many...))
 }
 
-// Callers' own credentials pass where the entry adds none, whatever else it adds.
+// Callers' own credentials pass where the entry adds nothing, or names them.
 func TestOwnCredentials(t *testing.T) {
 	t.Parallel()
 	p := compile(t, policy.Config{
 		Entries: []policy.Entry{
 			{Name: "bare", URLPrefix: "https://a.test/"},
-			{Name: "plain", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Team": "weir", "Traceparent": "${trace}"}, Query: map[string]string{"v": "1"}},
+			{Name: "traced", URLPrefix: "https://a.test/", Headers: map[string]string{"Traceparent": "${trace}"}},
+			{Name: "named", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Team": "weir"}, CallerHeaders: []string{"Authorization", "x-api-key", "Cookie"}},
+			{Name: "all", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Team": "weir"}, CallerHeaders: []string{"*"}},
+			{Name: "plain", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Team": "weir"}},
 			{Name: "header", URLPrefix: "https://a.test/", Headers: map[string]string{"X-Team": "${secret:A}"}},
 			{Name: "literal", URLPrefix: "https://a.test/", Headers: map[string]string{"Authorization": "Basic YTpi"}},
 			{Name: "query", URLPrefix: "https://a.test/", Query: map[string]string{"k": "${secret:A}"}},
@@ -74,7 +78,7 @@ func TestOwnCredentials(t *testing.T) {
 		},
 		AllowedHosts: []string{"b.test"},
 	})
-	for key, ok := range map[string]bool{"bare": true, "plain": true, "": true, "header": false, "literal": false, "query": false, "body": false} {
+	for key, ok := range map[string]bool{"bare": true, "traced": true, "named": true, "": true, "all": false, "plain": false, "header": false, "literal": false, "query": false, "body": false} {
 		url := "https://a.test/"
 		if key == "" {
 			url = "https://b.test/"

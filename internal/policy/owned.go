@@ -34,19 +34,7 @@ func checkQuery(e *entry, query string) flaw {
 // fill name where brackets make lists.
 func (e *entry) ownsParam(raw string) bool {
 	var buf [maxAddedName]byte
-	name := buf[:0]
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '+':
-			name = append(name, ' ')
-		case '%':
-			name = append(name, hexValue(raw[i+1])<<4|hexValue(raw[i+2]))
-			i += 2
-		default:
-			name = append(name, raw[i])
-		}
-	}
-	name = foldParam(name)
+	name := foldParam(paramName(buf[:0], raw))
 	if e.hasParam(name) {
 		return true
 	}
@@ -61,12 +49,25 @@ func (e *entry) ownsParam(raw string) bool {
 	return e.hasParam(name)
 }
 
+// paramName appends a name of a query without its escapes, which are well-formed.
+func paramName(name []byte, raw string) []byte {
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '+':
+			name = append(name, ' ')
+		case '%':
+			name = append(name, hexValue(raw[i+1])<<4|hexValue(raw[i+2]))
+			i += 2
+		default:
+			name = append(name, raw[i])
+		}
+	}
+	return name
+}
+
 func (e *entry) hasParam(name []byte) bool {
 	return slices.ContainsFunc(e.params, func(own string) bool { return strings.EqualFold(own, string(name)) })
 }
-
-// adds reports whether the worker adds something to the entry's calls.
-func (e *entry) adds() bool { return len(e.owned)+len(e.params)+len(e.members) > 0 }
 
 // foldParam changes a decoded name into what the least careful reader sees:
 // nothing from a NUL on, no spaces before, and an underscore for a dot or a space.

@@ -17,7 +17,7 @@ func adding(tb testing.TB) *policy.Policy {
 	return compile(tb, policy.Config{Entries: []policy.Entry{{
 		Name: "a", URLPrefix: "https://a.test/", Methods: []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"},
 		Query: map[string]string{"api_key": "${secret:KEY}", "filter[own]": "x"}, Body: map[string]string{"token": "${secret:T}", "User Id": "7"},
-		Redirects: 1,
+		Redirects: 1, CallerParams: []string{"*"},
 	}, {Name: "plain", URLPrefix: "https://a.test/", Methods: []string{"GET", "POST"}}}})
 }
 

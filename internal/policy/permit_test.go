@@ -89,7 +89,7 @@ func TestPermitCarriesTheEntry(t *testing.T) {
 func TestHop(t *testing.T) {
 	t.Parallel()
 	p := compile(t, policy.Config{Entries: []policy.Entry{
-		{Name: "a", URLPrefix: "https://a.test/v1/", Redirects: 2, Methods: []string{"GET", "HEAD", "POST"}, Headers: map[string]string{"X": "y"}},
+		{Name: "a", URLPrefix: "https://a.test/v1/", Redirects: 2, Methods: []string{"GET", "HEAD", "POST"}, Headers: map[string]string{"X": "y"}, CallerParams: []string{"*"}},
 		{Name: "none", URLPrefix: "https://a.test/v1/"},
 		{Name: "open", URLPrefix: "*", Redirects: 1},
 	}})

@@ -89,6 +89,14 @@ type Entry struct {
 	// POST, PUT or PATCH needs a JSON object to hold the members.
 	Query map[string]string `json:"query,omitempty" yaml:"query,omitempty"`
 	Body  map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
+	// CallerHeaders and CallerParams are what callers may set at an entry with Headers, Query or
+	// Body, beyond Accept*, Content-Type, Content-Language, If-*, Prefer, User-Agent,
+	// X-Request-Id, Traceparent, Tracestate, *-Version, *-Beta and X-Stainless-*: names, or
+	// the beginning or end of one with a *; "*" alone is all that no caller is refused anyway.
+	// Of Authorization, X-Api-Key and Cookie the whole name is needed. Default none: other headers,
+	// and every parameter in the query of a call, are refused.
+	CallerHeaders []string `json:"caller_headers,omitempty" yaml:"caller_headers,omitempty"`
+	CallerParams  []string `json:"caller_params,omitempty" yaml:"caller_params,omitempty"`
 	// Limits bound the calls that are made under the entry, by all workers together. A call
 	// over them waits.
 	Limits Limits `json:"limits,omitzero" yaml:"limits,omitempty"`
@@ -163,9 +171,12 @@ type Request struct {
 	Only []string
 	// Agent: the call goes by the entry of a remote agent, which Key names, and by
 	// no other. For every other request those entries do not exist.
-	Agent  bool
-	Method string // any case; empty is refused: the surfaces own the default
-	URL    string
+	Agent bool
+	// Internal: Weir itself has written the query and the headers, as git's protocol has them. They may
+	// stand beside what an entry adds.
+	Internal bool
+	Method   string // any case; empty is refused: the surfaces own the default
+	URL      string
 	// DropFragment leaves a fragment after a path or query off the wire instead
 	// of refusing it. A '#' right behind the host is refused all the same.
 	DropFragment bool

@@ -212,8 +212,8 @@ func (m *remedy) header(f flaw) string {
 		return "leave out the header " + name + "; the operator sets it in headers of " + m.entry.label()
 	case f == flawHeaderOwned:
 		return "leave out the header " + name + "; " + m.entry.label() + " sets it"
-	case f == flawHeaderPart:
-		return "leave out the header " + name
+	case f == flawHeaderCaller, f == flawHeaderPart:
+		return "leave out the header " + name + ", or add " + name + " to caller_headers of " + m.entry.label()
 	case f == flawHeaderIdempotency:
 		return "leave out the header " + name + " and set idempotency_key"
 	case f == flawHeaderRepeated:

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,6 +25,9 @@ func (m *remedy) url(f flaw) string {
 		return "begin the url with https:// or http://"
 	case flawQueryOwned:
 		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.query), ", ")
+	case flawQueryCaller:
+		name := strconv.Quote(string(paramName(nil, foreignParam(m.entry, m.q.url.query))))
+		return "leave out the parameter " + name + ", or add " + name + " to caller_params of " + m.entry.label()
 	default:
 	}
 	return advice(f)

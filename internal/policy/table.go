@@ -150,6 +150,9 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 // entry says: what it adds itself, what the caller may not set, and the address.
 func (p *Policy) admits(e *entry, q *question, r *Request) flaw {
 	f := checkQuery(e, q.url.query)
+	if f == flawNone && !r.Internal {
+		f = checkCallerQuery(e, q.url.query)
+	}
 	if f == flawNone {
 		f = checkHeaders(e, r.Headers)
 	}

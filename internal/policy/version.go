@@ -11,7 +11,7 @@ import (
 
 // generation names the rules of this package. A change of what a policy means
 // changes it, and with it the version of every policy.
-const generation = "weir-policy-2"
+const generation = "weir-policy-3"
 
 // canonical is an entry with its defaults filled in and its sets sorted.
 type canonical struct {
@@ -29,6 +29,7 @@ type canonical struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 	Query     map[string]string `json:"query,omitempty"`
 	Body      map[string]string `json:"body,omitempty"`
+	Caller    [2][]string       `json:"caller"`
 	Shadow    bool              `json:"shadow,omitempty"`
 	Agent     bool              `json:"agent,omitempty"`
 	Members   []string          `json:"members,omitempty"`
@@ -47,7 +48,7 @@ func version(entries []*entry) string {
 			Name: e.name, Any: e.any, Scheme: e.scheme, Host: e.host, Port: e.port, Path: e.prefix,
 			Methods: e.methods.names(), Network: e.network,
 			Redirects: e.redirects, TTL: e.ttl, Limits: e.limits,
-			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent, Members: e.pass,
+			Headers: e.headers, Query: e.query, Body: e.body, Shadow: e.shadow, Agent: e.agent, Members: e.pass, Caller: [2][]string{e.callerHeaders, e.callerParams},
 		}
 		for _, p := range e.cidrs {
 			c.CIDRs = append(c.CIDRs, p.String())

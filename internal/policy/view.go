@@ -49,6 +49,7 @@ func (e *entry) view() schemas.EntryView {
 		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
 		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent, Pass: e.pass,
 		Headers: names(e.headers), Query: names(e.query), Body: names(e.body),
+		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams,
 	}
 	if v.Methods == nil {
 		v.Methods = []string{}

@@ -94,7 +94,8 @@ func asking(st *ledger.State, taskID string) asker {
 
 func (a asker) scope() guard.Scope {
 	return guard.Scope{
-		Tenant: a.action.Tenant, Only: a.entries,
+		Internal: true,
+		Tenant:   a.action.Tenant, Only: a.entries,
 		Facts: traffic.Facts{Kind: a.kind, Principal: a.principal, TaskID: a.taskID, ActionID: a.action.ID},
 	}
 }

@@ -24,6 +24,8 @@ type Scope struct {
 	// Agent: the call is one that Weir makes to a remote agent. It goes by the
 	// agents' entries, which no other call can use.
 	Agent bool
+	// Internal: see policy.Request.
+	Internal bool
 }
 
 // Guard decides by the rules and the policy in force at the moment of the
@@ -132,7 +134,7 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 // Request is a call in policy's words.
 func Request(call schemas.HTTPCall, s Scope) policy.Request {
 	return policy.Request{
-		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent,
+		Key: call.AllowlistKey, KeyRequired: s.KeyRequired, Only: s.Only, Agent: s.Agent, Internal: s.Internal,
 		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
 		// A plan's URL keeps its fragment for the report; it never goes out.
 		DropFragment: s.KeyRequired,

@@ -15,13 +15,13 @@ import (
 )
 
 const shop = `"policy":{"entries":[{"name":"shop","url_prefix":"https://shop.test/api/","methods":["GET","POST"],` +
-	`"secret":{"header":"X-Shop-Token","format":"{value}"},"upstream_idempotency":{"ttl_s":60}}],"allowed_hosts":["localhost"],"self_ports":[4222],"self_hosts":["me.test"]}`
+	`"secret":{"header":"X-Shop-Token","format":"{value}"},"caller_params":["*"],"upstream_idempotency":{"ttl_s":60}}],"allowed_hosts":["localhost"],"self_ports":[4222],"self_hosts":["me.test"]}`
 
 // A case may try a shadow entry, and what the worker adds to query and body.
 func TestEntriesOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const policy = `"policy":{"entries":[` +
-		`{"name":"adds","url_prefix":"https://shop.test/","methods":["POST"],"query":{"key":"${secret:K}"},"body":{"pin":"${secret:P}"}},` +
+		`{"name":"adds","url_prefix":"https://shop.test/","methods":["POST"],"query":{"key":"${secret:K}"},"body":{"pin":"${secret:P}"},"caller_params":["a"]},` +
 		`{"name":"later","url_prefix":"https://shop.test/","mode":"shadow"}]}`
 	of := func(id, request, expected, code string) string {
 		return fmt.Sprintf(`{"id":%q,%s,"request":{"method":"POST",%s},"resolver":{"shop.test":[["93.184.216.34"]]},"expected":%q,"code":%q}`,

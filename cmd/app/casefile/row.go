@@ -37,17 +37,19 @@ type rowPolicy struct {
 }
 
 type rowEntry struct {
-	Name        string            `json:"name"`
-	URLPrefix   string            `json:"url_prefix"`
-	Methods     []string          `json:"methods"`
-	Network     string            `json:"network"`
-	CIDRs       []string          `json:"cidrs"`
-	Redirects   int               `json:"redirects"`
-	Headers     map[string]string `json:"headers"`
-	Query       map[string]string `json:"query"`
-	Body        map[string]string `json:"body"`
-	Mode        string            `json:"mode"`
-	Idempotency *struct {
+	Name          string            `json:"name"`
+	URLPrefix     string            `json:"url_prefix"`
+	Methods       []string          `json:"methods"`
+	Network       string            `json:"network"`
+	CIDRs         []string          `json:"cidrs"`
+	Redirects     int               `json:"redirects"`
+	Headers       map[string]string `json:"headers"`
+	Query         map[string]string `json:"query"`
+	Body          map[string]string `json:"body"`
+	CallerHeaders []string          `json:"caller_headers"`
+	CallerParams  []string          `json:"caller_params"`
+	Mode          string            `json:"mode"`
+	Idempotency   *struct {
 		TTLSeconds float64 `json:"ttl_s"`
 		TTL        string  `json:"ttl"` // as in the configuration, such as "24h"
 	} `json:"upstream_idempotency"`
@@ -104,6 +106,7 @@ func (p rowPolicy) compile() (*policy.Policy, error) {
 			Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods,
 			Network: e.Network, CIDRs: e.CIDRs, Redirects: e.Redirects,
 			Headers: e.Headers, Query: e.Query, Body: e.Body, Mode: e.Mode,
+			CallerHeaders: e.CallerHeaders, CallerParams: e.CallerParams,
 		}
 		if e.Idempotency != nil {
 			ttl := time.Duration(e.Idempotency.TTLSeconds * float64(time.Second))

@@ -72,9 +72,9 @@ func (h *house) send(t *testing.T, p guard.Pass) (schemas.Answer, string, error)
 func full(base string) policy.Entry {
 	return policy.Entry{
 		Name: "up", URLPrefix: base + "/", Methods: []string{"GET", "POST", "HEAD"}, Network: policy.NetworkLoopback, Redirects: 2,
-		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}", "X-Plain": "plain"},
-		Query:   map[string]string{"api_key": "${secret:QUERY}", "v": "1"},
-		Body:    map[string]string{"key": "${secret:BODY}", "a b": "pre-${secret:PART}-post"},
+		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}", "X-Plain": "plain"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
+		Query: map[string]string{"api_key": "${secret:QUERY}", "v": "1"},
+		Body:  map[string]string{"key": "${secret:BODY}", "a b": "pre-${secret:PART}-post"},
 	}
 }
 

@@ -35,7 +35,7 @@ func newBench(t *testing.T, base string) *bench {
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: "up", URLPrefix: base + "/", Methods: []string{"GET", "POST", "HEAD"}, Network: policy.NetworkLoopback, Redirects: 1,
-		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
+		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
 	}}})
 	require.NoError(t, err)
 	client := outbound.New(outbound.Config{})

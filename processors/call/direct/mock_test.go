@@ -47,7 +47,7 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, err
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: "up", URLPrefix: "https://up.example/", Methods: []string{"GET", "POST", "HEAD"},
-		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
+		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
 	}}})
 	require.NoError(t, err)
 	var book rulebook.Book
@@ -155,7 +155,7 @@ func guardWith(t *testing.T, base string, rules guard.Rules) *guard.Guard {
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: "up", URLPrefix: base + "/", Methods: []string{"GET"}, Network: policy.NetworkLoopback,
-		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
+		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
 	}}})
 	require.NoError(t, err)
 	return guard.New(func() *policy.Policy { return p }, rules)

@@ -183,6 +183,8 @@ export interface PolicyEntry {
   headers?: string[];
   query?: string[];
   body?: string[];
+  caller_headers?: string[];
+  caller_params?: string[];
   mode: string;
   agent?: boolean;
 }

@@ -41,6 +41,7 @@ function Entries({ p }: { p: Policy }) {
               <th scope="col">Methods</th>
               <th scope="col">Network</th>
               <th scope="col">Adds</th>
+              <th scope="col">Callers may set</th>
             </tr>
           </thead>
           <tbody>
@@ -53,6 +54,7 @@ function Entries({ p }: { p: Policy }) {
                 <td>{e.methods.join(" ")}</td>
                 <td>{e.network}</td>
                 <td>{[...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])].join(", ") || <span class="dim">–</span>}</td>
+                <td>{[...(e.caller_headers ?? []), ...(e.caller_params ?? [])].join(", ") || <span class="dim">–</span>}</td>
               </tr>
             ))}
           </tbody>

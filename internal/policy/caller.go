@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What an entry adds is sent in the operator's name, and targets have any number of headers and
+// parameters that say as whom or for whom the rest is meant. A list of those can never be
+// complete. So beside what an entry adds, callers set only what is known to be harmless, and
+// what the entry names in caller_headers and caller_params.
+
+// callerHeader reports whether callers may set a header at an entry that adds something. The name is folded.
+func (e *entry) callerHeader(name string) bool {
+	switch name {
+	case "accept", "git-protocol", "content-type", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate":
+		return true
+	}
+	return begins(name, "accept-", "if-", "x-stainless-") || ends(name, "-version", "-beta") || matchAny(e.callerHeaders, name)
+}
+
+// namesCredential reports whether the operator lets callers send a credential of their own beside what the entry
+// adds: its name must stand in caller_headers, a pattern is not enough.
+func (e *entry) namesCredential(name string) bool { return slices.Contains(e.callerHeaders, name) }
+
+// checkCallerQuery refuses a query with a parameter that the entry does not leave to callers.
+func checkCallerQuery(e *entry, query string) flaw {
+	if e.injects && !e.agent && foreignParam(e, query) != "" {
+		return flawQueryCaller
+	}
+	return flawNone
+}
+
+// foreignParam is the first parameter, with its escapes, that callers may not set at an entry that adds something.
+func foreignParam(e *entry, query string) string {
+	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+		raw, _, _ := strings.Cut(pair, "=")
+		var buf [maxAddedName]byte
+		if raw != "" && !matchAny(e.callerParams, string(paramName(buf[:0], raw))) {
+			return raw
+		}
+	}
+	return ""
+}
+
+// matchAny reports whether a name fits one of the patterns, which have at most one *, at either end.
+func matchAny(patterns []string, name string) bool {
+	for _, p := range patterns {
+		head, fromStart := strings.CutSuffix(p, "*")
+		tail, toEnd := strings.CutPrefix(p, "*")
+		if p == name || fromStart && strings.HasPrefix(name, head) || toEnd && strings.HasSuffix(name, tail) {
+			return true
+		}
+	}
+	return false
+}
+
+// setCaller takes what callers may set beside what the entry adds.
+func (e *entry) setCaller(headers, params []string) error {
+	return errors.Join(
+		e.setPatterns("caller_headers", headers, &e.callerHeaders, checkCallerHeader),
+		e.setPatterns("caller_params", params, &e.callerParams, checkCallerParam),
+	)
+}
+
+func (e *entry) setPatterns(key string, list []string, to *[]string, check func(e *entry, pattern, name string) (string, error)) error {
+	if len(list) > 0 && !e.injects {
+		return errors.New(key + ": the entry adds nothing, so that callers may set anything that is not refused everywhere; leave it out")
+	}
+	for _, pattern := range list {
+		name := strings.TrimSuffix(strings.TrimPrefix(pattern, "*"), "*")
+		if strings.Contains(name, "*") || name == "" && pattern != "*" || strings.HasPrefix(pattern, "*") && strings.HasSuffix(pattern, "*") && pattern != "*" {
+			return fmt.Errorf("%s: %q is not a name, or the beginning or end of one with a *", key, pattern)
+		}
+		folded, err := check(e, pattern, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		if slices.Contains(*to, folded) {
+			return fmt.Errorf("%s: %s is there twice", key, pattern)
+		}
+		*to = append(*to, folded)
+	}
+	slices.Sort(*to)
+	return nil
+}
+
+func checkCallerHeader(e *entry, pattern, name string) (string, error) {
+	if name != "" && !headerToken(name) {
+		return "", fmt.Errorf("%q is not a header name", pattern)
+	}
+	folded := string(foldName(nil, name))
+	if name == pattern {
+		switch kind := classify([]byte(folded)); {
+		case kind == headerCredential && !OwnCredential(name), kind == headerFraming, kind == headerRouting, kind == headerMetadata, kind == headerIdempotency:
+			return "", fmt.Errorf("%s is refused to every caller; remove it", pattern)
+		case slices.Contains(e.owned, folded):
+			return "", fmt.Errorf("%s is set by the entry itself; remove it", pattern)
+		}
+	}
+	return strings.Replace(pattern, name, folded, 1), nil
+}
+
+func checkCallerParam(e *entry, pattern, name string) (string, error) {
+	switch {
+	case pattern == "*":
+	case !addedName(name, "-._~$:@[]"):
+		return "", fmt.Errorf("%q is not a parameter name; use letters, digits and -._~$:@[]", pattern)
+	case name == pattern && e.ownsParam(name):
+		return "", fmt.Errorf("%s is set by the entry itself; remove it", pattern)
+	}
+	return pattern, nil
+}

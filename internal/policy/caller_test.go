@@ -1,0 +1,90 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+	"weir/schemas"
+)
+
+// TestCallersBesideWhatAnEntryAdds: headers and parameters that choose as whom or for whom a call is made do not go out
+// beside what an entry adds, unless it names them; every other entry lets them pass.
+func TestCallersBesideWhatAnEntryAdds(t *testing.T) {
+	t.Parallel()
+	added := map[string]string{"X-Auth": "hunter2"}
+	p := compile(t, policy.Config{Entries: []policy.Entry{
+		{Name: "closed", URLPrefix: "https://a.test/", Headers: added},
+		{Name: "query", URLPrefix: "https://a.test/", Query: map[string]string{"key": "1"}},
+		{Name: "body", URLPrefix: "https://a.test/", Body: map[string]string{"key": "1"}},
+		{Name: "named", URLPrefix: "https://a.test/", Headers: added, CallerHeaders: []string{"Sudo", "X-Ms-*", "*-Project", "X-Roles"}, CallerParams: []string{"page", "filter[*", "*_by"}},
+		{Name: "all", URLPrefix: "https://a.test/", Headers: added, CallerHeaders: []string{"*"}, CallerParams: []string{"*"}},
+		{Name: "bare", URLPrefix: "https://a.test/"},
+	}})
+	decide := func(key, query, header string) policy.Decision {
+		r := policy.Request{Key: key, Method: "GET", URL: "https://a.test/" + query}
+		if header != "" {
+			r.Headers = []schemas.Header{{Name: header, Value: "1"}}
+		}
+		return p.Decide(r)
+	}
+	foreign := []string{
+		"Sudo", "Stripe-Account", "X-Goog-User-Project", "X-Ms-Copy-Source", "X-Consumer-Username", "X-Roles",
+		"Es-Security-Runas-User", "_method", "X-Anything", "X_Roles",
+	}
+	for _, name := range foreign {
+		for _, key := range []string{"closed", "query", "body"} {
+			require.Equal(t, schemas.DenyHeader, decide(key, "", name).Code, "%s: %s", key, name)
+		}
+		require.True(t, decide("all", "", name).Allowed, name)
+		require.True(t, decide("bare", "", name).Allowed, name)
+	}
+	for name, ok := range map[string]bool{"sudo": true, "X-MS-Copy-Source": true, "X-Goog-User-Project": true, "X_Roles": true, "X-Role": false, "Range": false} {
+		require.Equal(t, ok, decide("named", "", name).Allowed, name)
+	}
+	for _, name := range []string{
+		"Accept", "accept-language", "Content-Type", "Content-Language", "If-Match", "If-None-Match", "Prefer", "User-Agent", "X-Request-Id",
+		"traceparent", "TraceState", "Anthropic-Version", "OpenAI-Beta", "X-Stainless-Lang",
+	} {
+		require.True(t, decide("closed", "", name).Allowed, name)
+	}
+	for _, query := range []string{"?sudo=root", "?_method=DELETE", "?access_token=x", "?a=1", "?a", "?%61=1", "?;a"} {
+		for _, key := range []string{"closed", "query", "body"} {
+			require.Equal(t, schemas.DenyURLInvalid, decide(key, query, "").Code, "%s: %s", key, query)
+		}
+		require.True(t, decide("all", query, "").Allowed, query)
+		require.True(t, decide("bare", query, "").Allowed, query)
+	}
+	for query, ok := range map[string]bool{
+		"": true, "?": true, "?page=1&page=2": true, "?%70age=1": true, "?filter[a]=1&sort_by=x&": true,
+		"?Page=1": false, "?page[sudo]=1": false, "?page%00sudo=1": false, "?page=1;sudo=root": false, "?page=1&sudo=root": false, "?filter=1": false,
+	} {
+		require.Equal(t, ok, decide("named", query, "").Allowed, query)
+	}
+}
+
+func TestCallerKeysThatCannotBe(t *testing.T) {
+	t.Parallel()
+	added := map[string]string{"X-Own": "${secret:O}"}
+	query := map[string]string{"key": "${secret:O}"}
+	for want, e := range map[string]policy.Entry{
+		"caller_headers: the entry adds nothing":                   {CallerHeaders: []string{"X-A"}},
+		"caller_params: the entry adds nothing":                    {CallerParams: []string{"a"}},
+		"caller_headers: \"\" is not a name":                       {Headers: added, CallerHeaders: []string{""}},
+		"caller_headers: \"a*b\" is not a name":                    {Headers: added, CallerHeaders: []string{"a*b"}},
+		"caller_headers: \"*a*\" is not a name":                    {Headers: added, CallerHeaders: []string{"*a*"}},
+		"caller_headers: \"X A\" is not a header name":             {Headers: added, CallerHeaders: []string{"X A"}},
+		"caller_headers: Host is refused to every caller":          {Headers: added, CallerHeaders: []string{"Host"}},
+		"caller_headers: Private-Token is refused to every caller": {Headers: added, CallerHeaders: []string{"Private-Token"}},
+		"caller_headers: x-own is set by the entry itself":         {Headers: added, CallerHeaders: []string{"x-own"}},
+		"caller_headers: x_a is there twice":                       {Headers: added, CallerHeaders: []string{"X-A", "x_a"}},
+		"caller_params: \"a b\" is not a parameter name":           {Headers: added, CallerParams: []string{"a b"}},
+		"caller_params: key is set by the entry itself":            {Query: query, CallerParams: []string{"key"}},
+		"caller_params: page is there twice":                       {Query: query, CallerParams: []string{"page", "page"}},
+	} {
+		e.Name, e.URLPrefix = "a", "https://a.test/"
+		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+		require.ErrorContains(t, err, want)
+	}
+}
