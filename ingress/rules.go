@@ -170,9 +170,9 @@ func (in *Room) writeRules(c *gin.Context, who Identity, req schemas.AgentReques
 		in.fail(c, err)
 		return
 	}
-	id := accept.Derive("rul-", who.Tenant, schemas.RouteAgentAPI, req.RequestID, caller, fingerprint, in.cfg.PolicyVersion())
+	name := accept.Derive(accept.PrefixRules, schemas.IDRequest, who.Tenant, schemas.RouteAgentAPI, req.RequestID, caller, fingerprint, in.cfg.PolicyVersion())
 	in.submit(c, accept.Request{
-		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: who.Tenant, Kind: schemas.KindRule,
+		Name: name, Tenant: who.Tenant, Kind: schemas.KindRule,
 		Payload: payload, Principal: who.ID,
 	}, false)
 }
