@@ -12,7 +12,7 @@ import (
 // unsafeRunes are the characters that can make a terminal show something else than what it was
 // sent: C0 and C1 controls, characters that change the direction of a text, and characters that
 // cannot be seen. U+200C and U+200D are not among them: scripts and emoji need them.
-var unsafeRunes = &unicode.RangeTable{
+var unsafeRunes = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant
 	R16: []unicode.Range16{
 		{Lo: 0x0000, Hi: 0x001f, Stride: 1}, // C0
 		{Lo: 0x007f, Hi: 0x009f, Stride: 1}, // DEL, C1
