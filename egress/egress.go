@@ -85,9 +85,9 @@ type Config struct {
 	// Redactor knows the headers of a payload whose values are hidden; nil: those that are
 	// always hidden.
 	Redactor *redact.Redactor
-	// Policy is the policy in force, or what some entries of it show; nil: it is
-	// not served.
-	Policy func(only []string) schemas.PolicyView
+	// Policy is the policy in force, or what some entries of it show, to an operator or to
+	// others; nil: it is not served.
+	Policy func(only []string, operator bool) schemas.PolicyView
 	// Tokens lists a tenant's tokens, a page at a time: cursor is the Next of the
 	// page before, or empty. nil: they are not served.
 	Tokens func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)

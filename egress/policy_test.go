@@ -16,7 +16,7 @@ func TestPolicyRoute(t *testing.T) {
 	view := schemas.PolicyView{Version: "v", Entries: []schemas.EntryView{{Name: "one", Headers: []string{"authorization"}, Mode: "enforce"}}, AllowedHosts: []string{}}
 	var asked [][]string
 	h := build(t, func(c *egress.Config) {
-		c.Policy = func(only []string) schemas.PolicyView {
+		c.Policy = func(only []string, _ bool) schemas.PolicyView {
 			asked = append(asked, only)
 			return view
 		}

@@ -19,7 +19,7 @@ func Routes() gin.RoutesInfo {
 	(&Room{cfg: Config{
 		Rules: struct{ Rules }{}, Repos: struct{ Repos }{}, Budgets: struct{ Budgets }{}, Operations: func() schemas.OperationsView { return schemas.OperationsView{} }, Git: &git.Config{}, Index: &index.Index{},
 		Session: func(*http.Request) (schemas.ConsoleSession, error) { return schemas.ConsoleSession{}, nil },
-		Policy:  func([]string) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
+		Policy:  func([]string, bool) schemas.PolicyView { return schemas.PolicyView{} }, Models: func() *models.Set { return nil },
 		Tokens: func(context.Context, string, string, int) (schemas.Page[schemas.Token], error) {
 			return schemas.Page[schemas.Token]{}, nil
 		},

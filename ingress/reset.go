@@ -41,7 +41,7 @@ func (in *Room) resetRules(c *gin.Context) {
 	}
 	var name accept.Name
 	if key != "" {
-		name = accept.Name{ID: accept.Derive("rul-", who.Tenant, schemas.RouteRulesReset, key, caller(who)), Source: schemas.IDRequest}
+		name = accept.Derive(accept.PrefixRules, schemas.IDRequest, who.Tenant, schemas.RouteRulesReset, key, caller(who))
 	}
 	in.submit(c, accept.Request{Name: name, Tenant: who.Tenant, Kind: schemas.KindRule, Payload: payload, Principal: who.ID}, false)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -36,19 +37,13 @@ func ForTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
 
-// agentAPI serves the agent API. The body is read before anybody is asked who they
-// are: it may hold the token, and every answer repeats its request_id.
+// maxUnknown is how many bytes are read of a request of the agent API whose header does not say
+// who sent it.
+const maxUnknown = 64 << 10
+
+// agentAPI serves the agent API.
 func (in *Room) agentAPI(c *gin.Context) {
-	body, err := in.read(c.Writer, c.Request)
-	var req schemas.AgentRequest
-	if err == nil {
-		req, err = rules.Read(body)
-		c.Request = c.Request.WithContext(problem.WithAgent(c.Request.Context(), req.RequestID, req.Operation))
-	}
-	var who Identity
-	if err == nil {
-		who, err = in.agent(c, req)
-	}
+	req, who, err := in.askedBy(c)
 	if err == nil {
 		err = rules.Known(req.Operation)
 	}
@@ -71,46 +66,86 @@ func (in *Room) agentAPI(c *gin.Context) {
 	in.responder.ReadRules(c.Writer, c.Request, who.Tenant, req)
 }
 
-// agent asks who sent a request of the agent API.
-func (in *Room) agent(c *gin.Context, req schemas.AgentRequest) (Identity, error) {
+// askedBy reads a request of the agent API and finds out who sent it: by the header, before the
+// body is read, or else by the token in the body. Callers that are not known are not told what is
+// wrong with the body. Every answer repeats request_id and operation, so the body is read for
+// refused callers too, up to maxUnknown.
+func (in *Room) askedBy(c *gin.Context) (req schemas.AgentRequest, who Identity, err error) {
+	shown := len(c.Request.Header.Values("Authorization")) > 0
 	if in.cfg.NoAgentAPI {
-		return Identity{}, disallowed("the agent API is disabled on this node", schemas.DetailAPIDisabled)
+		err = disallowed("the agent API is disabled on this node", schemas.DetailAPIDisabled)
+	} else {
+		who, err = in.cfg.Authenticate(c.Request)
 	}
-	r, err := bearing(c.Request, req.AuthToken)
-	if err != nil {
-		return Identity{}, err
+	tenant, bound := c.Request.Context().Value(tenantKey{}).(string)
+	limit := in.cfg.MaxBody
+	if err != nil && !bound { // what another way brings, over which tokens come in bodies alone, is bounded there
+		limit = min(limit, maxUnknown)
 	}
-	who, err := in.cfg.Authenticate(r)
-	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized {
+	body, wrong := in.readUpTo(c.Writer, c.Request, limit, in.cfg.Limits)
+	if wrong == nil {
+		req, wrong = rules.Read(body)
+		c.Request = c.Request.WithContext(problem.WithAgent(c.Request.Context(), req.RequestID, req.Operation))
+	}
+	if !shown && unauthorized(err) {
+		who, err = in.byBody(c.Request, req.AuthToken, wrong)
+	}
+	switch {
+	case unauthorized(err):
 		// Whoever authenticates knows of the header alone, which not every way here has.
-		err = &fault.Error{Code: schemas.Unauthorized, Message: "send a token that is in force, as request.auth_token or in one header, Authorization: Bearer", Cause: err}
-	}
-	if err != nil {
-		return Identity{}, err
-	}
-	if tenant, bound := c.Request.Context().Value(tenantKey{}).(string); bound && tenant != who.Tenant {
-		return Identity{}, fault.New(schemas.Unauthorized, "the token belongs to another tenant than the subject that this was sent to")
+		return req, who, &fault.Error{Code: schemas.Unauthorized, Message: "send a token that is in force, as request.auth_token or in one header, Authorization: Bearer" + tooLong(wrong), Cause: err}
+	case err != nil:
+		return req, who, err
+	case bound && tenant != who.Tenant:
+		return req, who, fault.New(schemas.Unauthorized, "the token belongs to another tenant than the subject that this was sent to")
 	}
 	c.Set(keyTenant, who.Tenant)
-	return who, nil
+	if wrong != nil {
+		return req, who, wrong
+	}
+	return req, who, sameToken(c.Request.Header, req.AuthToken)
 }
 
-// bearing is a request as if its Authorization header had the token of its body.
-func bearing(r *http.Request, token string) (*http.Request, error) {
+// byBody finds the sender by the token in a body. Refusals of what HTTP says of the body, such as
+// its media type, come first.
+func (in *Room) byBody(r *http.Request, token string, wrong error) (Identity, error) {
+	public, _ := errors.AsType[*fault.Error](wrong)
+	if wrong != nil && (public == nil || public.Code != schemas.InvalidRequest && public.Code != schemas.PayloadTooLarge) {
+		return Identity{}, wrong
+	}
 	if token == "" {
-		return r, nil
+		return Identity{}, fault.New(schemas.Unauthorized, "there is no token")
 	}
-	if fields := r.Header.Values("Authorization"); len(fields) > 0 {
-		scheme, given, _ := strings.Cut(fields[0], " ")
-		if len(fields) > 1 || !strings.EqualFold(scheme, "Bearer") || strings.TrimLeft(given, " ") != token {
-			return nil, fault.New(schemas.Unauthorized, "auth_token is another one than the Authorization header's; send one of them")
-		}
-		return r, nil
+	r = r.WithContext(r.Context())
+	r.Header = r.Header.Clone()
+	r.Header.Set("Authorization", "Bearer "+token)
+	return in.cfg.Authenticate(r)
+}
+
+func unauthorized(err error) bool {
+	public, ok := errors.AsType[*fault.Error](err)
+	return ok && public.Code == schemas.Unauthorized
+}
+
+// tooLong completes the refusal of a request in whose body no token was looked for.
+func tooLong(wrong error) string {
+	if public, ok := errors.AsType[*fault.Error](wrong); ok && public.Code == schemas.PayloadTooLarge {
+		return "; a request over " + strconv.Itoa(maxUnknown) + " bytes needs it in the header"
 	}
-	out := r.WithContext(r.Context())
-	out.Header = r.Header.Clone()
-	out.Header.Set("Authorization", "Bearer "+token)
-	return out, nil
+	return ""
+}
+
+// sameToken refuses a request whose body and header have different tokens.
+func sameToken(h http.Header, token string) error {
+	fields := h.Values("Authorization")
+	if token == "" || len(fields) == 0 {
+		return nil
+	}
+	scheme, given, _ := strings.Cut(fields[0], " ")
+	if len(fields) > 1 || !strings.EqualFold(scheme, "Bearer") || strings.TrimLeft(given, " ") != token {
+		return fault.New(schemas.Unauthorized, "auth_token is another one than the Authorization header's; send one of them")
+	}
+	return nil
 }
 
 // may refuses an operation that somebody's token is not for. What one with some
@@ -170,9 +205,9 @@ func (in *Room) writeRules(c *gin.Context, who Identity, req schemas.AgentReques
 		in.fail(c, err)
 		return
 	}
-	id := accept.Derive("rul-", who.Tenant, schemas.RouteAgentAPI, req.RequestID, caller, fingerprint, in.cfg.PolicyVersion())
+	name := accept.Derive(accept.PrefixRules, schemas.IDRequest, who.Tenant, schemas.RouteAgentAPI, req.RequestID, caller, fingerprint, in.cfg.PolicyVersion())
 	in.submit(c, accept.Request{
-		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: who.Tenant, Kind: schemas.KindRule,
+		Name: name, Tenant: who.Tenant, Kind: schemas.KindRule,
 		Payload: payload, Principal: who.ID,
 	}, false)
 }

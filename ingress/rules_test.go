@@ -173,10 +173,15 @@ func TestRefusalsOfTheAgentAPI(t *testing.T) {
 		id, op       string
 	}{
 		"no JSON":                {"rules", `{`, 400, "INVALID_REQUEST", "", "", ""},
-		"no JSON, no token":      {"", `{`, 400, "INVALID_REQUEST", "", "", ""},
+		"no JSON, no token":      {"", `{`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "", ""},
+		"no JSON, a bad token":   {"x", `{`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "", ""},
+		"no operation, no token": {"", `{"request_id":"r","auth_token":"x"}`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", ""},
+		"no operation, its own":  {"", `{"request_id":"r","auth_token":"rules"}`, 400, "INVALID_REQUEST", "", "r", ""},
+		"a token that is none":   {"", `{"request_id":"r","operation":"ping","auth_token":7}`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "ping"},
 		"a name twice":           {"rules", `{"request_id":"r","operation":"ping","operation":"status"}`, 400, "INVALID_REQUEST", "", "", ""},
 		"no operation":           {"rules", `{"request_id":"r"}`, 400, "INVALID_REQUEST", "", "r", ""},
-		"no request":             {"", `{"type":"AGENT_API_REQUEST"}`, 400, "INVALID_REQUEST", "", "", ""},
+		"no request":             {"rules", `{"type":"AGENT_API_REQUEST"}`, 400, "INVALID_REQUEST", "", "", ""},
+		"no request, no token":   {"", `{"type":"AGENT_API_REQUEST"}`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "", ""},
 		"no token":               {"", api("r", "ping", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "ping"},
 		"a bad token":            {"x", api("r", "global.off", on), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "global.off"},
 		"before its arguments":   {"x", api("r", "global.off", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "global.off"},
@@ -236,7 +241,7 @@ func TestTheDoorOfTheAgentAPI(t *testing.T) {
 	w = setupPolicy(t, door{}, func(c *ingress.Config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) { panic("AGWCANARY-PANIC") }
 	})
-	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`))), 500, "INTERNAL_ERROR", "", "r", "ping")
+	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`))), 500, "INTERNAL_ERROR", "", "", "")
 	require.NotContains(t, w.logs.String(), "AGWCANARY")
 }
 
@@ -268,7 +273,7 @@ func TestADisabledAgentAPI(t *testing.T) {
 			refused(t, a, 403, "UNAUTHORIZED", "AGENT_API_DISABLED", "r", op)
 		}
 	}
-	refused(t, w.do(t, post("/v1/agent-api", `{}`)), 400, "INVALID_REQUEST", "", "", "")
+	refused(t, w.do(t, post("/v1/agent-api", `{}`)), 403, "UNAUTHORIZED", "AGENT_API_DISABLED", "", "")
 	require.Zero(t, w.records(t))
 }
 

@@ -21,10 +21,12 @@ type PolicyView struct {
 // EntryView is one entry of the allowlist. Of what the worker adds to a call it
 // has the names alone.
 type EntryView struct {
-	Name      string   `json:"name"`
-	URLPrefix string   `json:"url_prefix"`
+	Name string `json:"name"`
+	// URLPrefix, Network, CIDRs, Headers, Query and Body of an Agent entry are shown to an
+	// admin of the operator's tenant alone; others do not get these members.
+	URLPrefix string   `json:"url_prefix,omitempty"`
 	Methods   []string `json:"methods"`
-	Network   string   `json:"network"`
+	Network   string   `json:"network,omitempty"`
 	CIDRs     []string `json:"cidrs,omitempty"`
 	Redirects int      `json:"redirects"`
 	// UpstreamIdempotencyTTL is how long the target honours an Idempotency-Key,

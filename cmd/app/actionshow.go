@@ -64,7 +64,7 @@ func printAction(out io.Writer, v schemas.ActionView) {
 	defer table.Flush()
 	row := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, strings.Map(shownRune, text))
+			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(text))
 		}
 	}
 	at := func(t time.Time) string {
@@ -155,7 +155,7 @@ func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
 			flush()
 		}
 		ms := max(float64(e.Time.Sub(began))/float64(time.Millisecond), 0)
-		fmt.Fprintf(table, "+%s\t%s\t%s\n", took(&ms), e.Type, strings.Map(shownRune, cut(eventText(e), 160)))
+		fmt.Fprintf(table, "+%s\t%s\t%s\n", took(&ms), e.Type, oneLine(cut(eventText(e), 160)))
 	}
 	flush()
 }

@@ -74,7 +74,7 @@ func TestAgentsInForce(t *testing.T) {
 func TestReloadOfAgents(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, allowing(), false)
-	none := s.policyView(nil).Version
+	none := s.policyView(nil, true).Version
 	assert.False(t, s.serves("A"))
 
 	s.write(t, allowing()+twoAgents)
@@ -100,7 +100,7 @@ func TestReloadOfAgents(t *testing.T) {
 	assert.Contains(t, body, "agents.B.url")
 	assert.False(t, s.serves("C"), "a mistake changes nothing")
 	assert.True(t, s.serves("B"))
-	assert.Equal(t, done.Version, s.policyView(nil).Version)
+	assert.Equal(t, done.Version, s.policyView(nil, true).Version)
 
 	s.write(t, allowing()+strings.ReplaceAll(twoAgents, "  A:", "  C:"))
 	s.reloaded(t)

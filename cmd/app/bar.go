@@ -32,7 +32,7 @@ func (b *bar) add(n int) {
 	b.done += n
 	if b.shows && (time.Since(b.drawn) >= barEvery || b.done == b.total) {
 		b.drawn = time.Now()
-		fmt.Fprint(b.out, "\r"+barText(b.what, b.done, b.total)+"\x1b[K")
+		fmt.Fprint(unescaped(b.out), "\r"+barText(b.what, b.done, b.total)+"\x1b[K")
 	}
 }
 
@@ -66,7 +66,7 @@ func clocked(out io.Writer, what string) (say func(what string), end func()) {
 		begun, tick := time.Now(), time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			fmt.Fprintf(out, "\r%s, %s\x1b[K", what, time.Since(begun).Round(time.Second))
+			fmt.Fprintf(unescaped(out), "\r%s, %s\x1b[K", oneLine(what), time.Since(begun).Round(time.Second))
 			select {
 			case what = <-anew:
 			case <-tick.C:

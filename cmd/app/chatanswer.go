@@ -152,21 +152,17 @@ func (a *chatAnswer) part(raw []byte) error {
 	return nil
 }
 
-// print writes text as it is, but to a terminal nothing that would steer it.
+// print writes text, to a pipe or a file unescaped.
 func (a *chatAnswer) print(text string) error {
 	if text == "" || a.asJSON {
 		return nil
 	}
-	if terminal(a.env.Out) {
-		text = strings.Map(func(r rune) rune {
-			if r == '\n' || r == '\t' {
-				return r
-			}
-			return shownRune(r)
-		}, text)
+	out := a.env.Out
+	if !terminal(out) {
+		out = unescaped(out)
 	}
 	a.broken = !strings.HasSuffix(text, "\n")
-	_, err := io.WriteString(a.env.Out, text)
+	_, err := io.WriteString(out, text)
 	return err
 }
 
@@ -205,7 +201,7 @@ func (a *chatAnswer) end() error {
 		words = append(words, "action "+a.action)
 	}
 	if len(words) > 0 {
-		fmt.Fprintln(a.env.Err, printable(strings.Join(words, ", ")))
+		fmt.Fprintln(a.env.Err, strings.Join(words, ", "))
 	}
 	return nil
 }
@@ -215,9 +211,9 @@ func (a *chatAnswer) fail(said chatError) error {
 	if err := a.line(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.env.Err, "weir: %s\n", printable(said.Error()))
+	fmt.Fprintf(a.env.Err, "weir: %s\n", said.Error())
 	if a.action != "" {
-		fmt.Fprintln(a.env.Err, "action "+printable(a.action))
+		fmt.Fprintln(a.env.Err, "action "+a.action)
 	}
 	return quietError{}
 }

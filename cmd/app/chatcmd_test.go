@@ -170,7 +170,7 @@ func TestChatThatGoesWrong(t *testing.T) {
 		out  string
 		errs []string
 	}{
-		"an error in mid-stream": {llm.Act{Fault: llm.ErrorMid, Message: "over\x1b[2Jloaded", Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"weir: over\uFFFD[2Jloaded", "action a-1"}},
+		"an error in mid-stream": {llm.Act{Fault: llm.ErrorMid, Message: "over\x1b[2Jloaded", Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"weir: over\\u001b[2Jloaded", "action a-1"}},
 		"an error first":         {llm.Act{Fault: llm.ErrorFirst, Message: "too many"}, "", []string{"weir: too many"}},
 		"a text for an error":    {llm.Act{Fault: llm.ErrorText, Message: "went wrong"}, "Hello\n", []string{"weir: went wrong"}},
 		"no end":                 {llm.Act{Fault: llm.NoDone}, "Hello, world\n", []string{"the answer broke off"}},

@@ -187,7 +187,7 @@ func tokenHint(resp *http.Response, code schemas.Code) string {
 
 // terminal reports whether w shows its output to a person.
 func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := unescaped(w).(*os.File)
 	if !ok {
 		return false
 	}

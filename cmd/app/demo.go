@@ -27,7 +27,7 @@ client receives it. Every line that claims something has been checked.`,
 		Example: "  weir demo",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Run(cmd.Context(), startDemo, demo.Config{Out: env.Out, Color: terminal(env.Out) && env.lookup("NO_COLOR", "") == ""})
+			err := demo.Run(cmd.Context(), startDemo, demo.Config{Out: unescaped(env.Out), Color: terminal(env.Out) && env.lookup("NO_COLOR", "") == ""})
 			if err != nil {
 				return fmt.Errorf("demo: %w", err)
 			}

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/llm"
 	"weir/schemas"
 )
 
@@ -122,7 +125,7 @@ func TestPolicyView(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	var view schemas.PolicyView
 	require.NoError(t, json.Unmarshal([]byte(body), &view))
-	assert.Equal(t, s.policyView(nil), view)
+	assert.Equal(t, s.policyView(nil, true), view)
 	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
 	assert.NotContains(t, body, "Bearer")
 	assert.NotContains(t, body, "ORDERS")
@@ -163,5 +166,78 @@ func TestPolicyOfAToken(t *testing.T) {
 		var sandbox schemas.Sandbox
 		require.NoError(t, json.Unmarshal([]byte(body), &sandbox))
 		assert.Equal(t, want.hosts, sandbox.AllowedHosts, limit)
+	}
+}
+
+// TestOnlyOperatorsSeeWhereAgentsAndModelsAre has another tenant run agents and ask models that
+// answer and that cannot be reached: no document names an address of theirs, or a header that is
+// added to a call.
+func TestOnlyOperatorsSeeWhereAgentsAndModelsAre(t *testing.T) {
+	t.Parallel()
+	double, model := agent.New(t, agent.Config{}), llm.New(t, llm.Config{})
+	const nobody = "127.0.0.1:1" // nothing listens there
+	a := newApp(t, withTokens+fmt.Sprintf(`
+agents:
+  %s: {url: %q}
+  GONE: {url: "http://%s"}
+models:
+  good: {url: "http://%s/v1", headers: {X-Hidden: v}}
+  gone: {url: "http://%s"}
+policy:
+  allowlist:
+    - {name: orders, url_prefix: "https://orders.example/", headers: {X-Shown: v}}
+`, agent.TaskType, double.URL(), nobody, model.Addr(), nobody))
+	hidden := []string{strings.TrimPrefix(double.URL(), "http://"), model.Addr(), nobody, "X-Hidden", "x-hidden"}
+	user, _ := a.admin(t).grant(t, `{"name":"u","tenant":"acme","scopes":["actions:write","actions:read","evidence:read","rules:write","metrics:read","tasks:write"]}`)
+	foreign, _ := a.admin(t).grant(t, `{"name":"f","tenant":"acme","scopes":["admin"]}`)
+	reader, _ := a.admin(t).grant(t, `{"name":"r","scopes":["actions:read","actions:write"]}`)
+
+	paths := []string{
+		"/v1/policy", "/models", "/v1/models/good", "/v1/actions", "/v1/stats?by=entry", "/v1/evidence", "/v1/dead-letters", "/v1/rules", "/v1/budgets",
+		"/sandbox", "/openapi.json", "/readyz",
+	}
+	absent := func(what, text string) {
+		for _, h := range hidden {
+			assert.NotContains(t, text, h, what)
+		}
+	}
+	for i, body := range []string{
+		fmt.Sprintf(`{"request_id":"run-0","task_type":%q,"risk_tier":"NON_SENSITIVE"}`, agent.TaskType), `{"request_id":"run-1","task_type":"GONE","risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":300}}`,
+		`{"model":"good","messages":[{"role":"user","content":"Hi"}]}`, `{"model":"gone","messages":[{"role":"user","content":"Hi"}]}`,
+	} {
+		path := schemas.RouteRunSync
+		if i > 1 {
+			path = schemas.RouteChat
+		}
+		status, text, h := user.do(t, http.MethodPost, path, body)
+		absent(body, text)
+		assert.Equal(t, i%2 == 0, status == http.StatusOK && !strings.Contains(text, `"error"`), text)
+		id := h.Get("Weir-Action-Id")
+		require.NotEmpty(t, id, text)
+		paths = append(paths, "/v1/actions/"+id, "/v1/actions/"+id+"/payload", "/v1/actions/"+id+"/events")
+	}
+	for _, path := range paths {
+		status, text, _ := user.do(t, http.MethodGet, path, "", "Accept", "application/json")
+		if !strings.HasSuffix(path, "/payload") { // no completion's is shown
+			assert.Equal(t, http.StatusOK, status, "%s: %s", path, text)
+		}
+		absent(path, text)
+	}
+	for who, c := range map[string]caller{"an admin of another tenant": foreign, "a reader of the operator's": reader} {
+		_, text, _ := c.do(t, http.MethodGet, "/v1/policy", "")
+		absent(who, text)
+	}
+	for _, url := range []string{double.URL() + "/agents/run/sync", "https://orders.example/x"} {
+		_, text, _ := user.do(t, http.MethodPost, "/v1/policy/explain", fmt.Sprintf(`{"url":%q,"allowlist_key":"agent:GONE"}`, url))
+		assert.NotContains(t, text, nobody)
+		assert.NotContains(t, text, "X-Hidden")
+	}
+	_, text, _ := user.do(t, http.MethodGet, "/v1/policy", "")
+	for _, shown := range []string{`"agent:GONE"`, `"model:good"`, "https://orders.example/", "X-Shown"} {
+		assert.Contains(t, text, shown)
+	}
+	_, text, _ = a.admin(t).do(t, http.MethodGet, "/v1/policy", "")
+	for _, shown := range hidden[:4] {
+		assert.Contains(t, text, shown, "an operator sees all of it")
 	}
 }

@@ -108,7 +108,7 @@ func tellHealth(env *environment, r healthReport, ready, asJSON bool) error {
 			return err
 		}
 	case !r.Healthy:
-		fmt.Fprintf(env.Err, "weir: %s is not healthy: %s\n", r.URL, printable(r.Error))
+		fmt.Fprintf(env.Err, "weir: %s is not healthy: %s\n", r.URL, r.Error)
 	case ready:
 		fmt.Fprintln(env.Out, "ready")
 	default:

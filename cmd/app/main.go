@@ -34,9 +34,10 @@ type quietError struct{}
 func (quietError) Error() string { return "failed" }
 
 // Main runs the program and returns its exit code: 0, 1 for failure, 2 for a
-// mistake in usage. Data goes to Out, everything else to Err. It returns soon
-// after ctx ends.
+// mistake in usage. Data goes to Out, everything else to Err, both with unsafe characters escaped.
+// It returns soon after ctx ends.
 func Main(ctx context.Context, args, environ []string, s Streams) int {
+	s.Out, s.Err = printer{s.Out}, printer{s.Err}
 	root := newRoot(&environment{environ: environ, Streams: s}) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetIn(s.In)

@@ -67,7 +67,7 @@ func TestModelsInForce(t *testing.T) {
 func TestReloadOfModels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, allowing(), false)
-	none := s.policyView(nil).Version
+	none := s.policyView(nil, true).Version
 	assert.Empty(t, s.models().Views(nil, nil))
 
 	s.write(t, allowing()+twoModels)
@@ -101,7 +101,7 @@ func TestReloadOfModels(t *testing.T) {
 	assert.Contains(t, body, "models.far.url")
 	_, _, known := s.models().Find("more")
 	assert.False(t, known, "a mistake changes nothing")
-	assert.Equal(t, done.Version, s.policyView(nil).Version)
+	assert.Equal(t, done.Version, s.policyView(nil, true).Version)
 
 	s.write(t, allowing())
 	assert.Equal(t, none, s.reloaded(t).Version)

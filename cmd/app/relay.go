@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/app/envelope"
 	"weir/cmd/app/relay"
 	"weir/schemas"
 )
@@ -129,8 +131,8 @@ func (c *client) carry(lend bool) func(ctx context.Context, body []byte, tokened
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json")
-		if lend && !tokened {
-			req.Header.Set("Authorization", "Bearer "+c.token)
+		if token := c.tokenFor(body, lend && !tokened); token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
 		}
 		resp, err := c.http.Do(req)
 		if err != nil {
@@ -143,6 +145,19 @@ func (c *client) carry(lend bool) func(ctx context.Context, body []byte, tokened
 		}
 		return doc, err
 	}
+}
+
+// tokenFor is the token that a request is sent with: the client's own where it is lent, or else the
+// request's, which a long one must have in its header.
+func (c *client) tokenFor(body []byte, lent bool) string {
+	if lent {
+		return c.token
+	}
+	var token string
+	if json.Unmarshal(envelope.Find(body)["auth_token"], &token) != nil || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return token
 }
 
 // relayEnded adds to a final error what to do about it.

@@ -84,7 +84,7 @@ func TestRelayCommand(t *testing.T) {
 	agent.Ask(`{"request":{"request_id":"p","operation":"bridge.ping"}}`)
 	assert.Equal(t, exitOK, r.end())
 	assert.Equal(t, []string{
-		`POST|/v1/agent-api||{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status","auth_token":"its-own"}}`,
+		`POST|/v1/agent-api|Bearer its-own|{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status","auth_token":"its-own"}}`,
 		`POST|/v1/agent-api||{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status"}}`,
 		`POST|/v1/agent-api||{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status","auth_token":null}}`,
 	}, api.seen(), "the client's own token stays where it is")
@@ -118,7 +118,7 @@ func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	for _, line := range api.seen() {
 		tokens = append(tokens, strings.Split(line, "|")[2])
 	}
-	assert.Equal(t, []string{"", "Bearer own", "Bearer own", ""}, tokens)
+	assert.Equal(t, []string{"Bearer its-own", "Bearer own", "Bearer own", ""}, tokens)
 	assert.Empty(t, at.Ledger()[0].Token)
 	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 	require.Len(t, lines, 5, "%s", r.out.String())

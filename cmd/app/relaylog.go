@@ -57,7 +57,7 @@ func (l *relayLog) say(to io.Writer, line relayLine, text string) {
 		}
 		return
 	}
-	fmt.Fprintln(to, printable(text))
+	fmt.Fprintln(to, text)
 }
 
 // total says what was not served: nobody else would.

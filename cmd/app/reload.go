@@ -94,9 +94,9 @@ func (a *App) enforce(d dated, c config.Config, since time.Time) {
 
 // policyView is the policy in force, for whoever may look at it: all of it, or
 // only the entries that this one may use.
-func (a *App) policyView(only []string) schemas.PolicyView {
+func (a *App) policyView(only []string, operator bool) schemas.PolicyView {
 	d := a.policy.now.Load()
-	return d.policy.View(d.since, only)
+	return d.policy.View(d.since, only, operator)
 }
 
 // Explain says what the policy in force would say of a call.

@@ -103,7 +103,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	s := newSite(t, allowing(upstream), false)
-	before := s.policyView(nil)
+	before := s.policyView(nil, true)
 	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 
@@ -140,7 +140,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	s := newSite(t, allowing(upstream), false)
-	before := s.policyView(nil)
+	before := s.policyView(nil, true)
 	for name, tt := range map[string]struct {
 		policy string
 		told   []string
@@ -165,13 +165,13 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 			assert.Contains(t, s.said.String(), word, name)
 		}
 		assert.NotContains(t, body, filepath.Dir(s.file), name)
-		assert.Equal(t, before, s.policyView(nil), name)
+		assert.Equal(t, before, s.policyView(nil, true), name)
 	}
 	require.NoError(t, os.Remove(s.file))
 	status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
 	require.Equal(t, http.StatusUnprocessableEntity, status, body)
 	assert.NotContains(t, body, filepath.Dir(s.file))
-	assert.Equal(t, before, s.policyView(nil))
+	assert.Equal(t, before, s.policyView(nil, true))
 	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 	status, body, _ = s.ask(t, http.MethodPost, "/v1/policy/reload", `{"force":true}`)
@@ -193,14 +193,14 @@ func TestWhatWasWrittenStays(t *testing.T) {
 	s.write(t, allowing())
 	require.True(t, s.reloaded(t).Changed)
 
-	before := s.policyView(nil)
+	before := s.policyView(nil, true)
 	refused := func(told string) {
 		t.Helper()
 		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
 		require.Equal(t, http.StatusUnprocessableEntity, status, body)
 		assert.Contains(t, body, told)
 		assert.NotContains(t, body, filepath.Dir(s.file))
-		assert.Equal(t, before, s.policyView(nil))
+		assert.Equal(t, before, s.policyView(nil, true))
 		status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 		assert.Equal(t, http.StatusForbidden, status, body)
 	}
@@ -212,7 +212,7 @@ func TestWhatWasWrittenStays(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(s.file, []byte("{}\n"), 0o600))
 	assert.True(t, s.reloaded(t).Changed, "that is meant")
-	assert.NotEmpty(t, s.policyView(nil).AllowedHosts)
+	assert.NotEmpty(t, s.policyView(nil, true).AllowedHosts)
 }
 
 // TestReloadWarns as a start does.
@@ -244,7 +244,7 @@ func TestRefresh(t *testing.T) {
 	reloads(1, 0, "it is in force already")
 	s.write(t, allowing("http://127.0.0.1:1/"))
 	reloads(2, 0, "another way led to what is in force")
-	assert.Len(t, s.policyView(nil).Entries, 1)
+	assert.Len(t, s.policyView(nil, true).Entries, 1)
 
 	s.write(t, "policy: [\n")
 	reloads(2, 1, "a mistake")
@@ -306,7 +306,7 @@ func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
 			assert.Contains(t, body, `"code":"DENY_`)
 			assert.Equal(t, int32(1), hits.Load())
 			_, body, _ = s.ask(t, http.MethodGet, "/v1/evidence?kind=policy.decision&action_id="+h.Get("Weir-Action-Id"), "", "Accept", "application/json")
-			assert.Contains(t, body, s.policyView(nil).Version, "the record names the policy that denied")
+			assert.Contains(t, body, s.policyView(nil, true).Version, "the record names the policy that denied")
 		})
 	}
 }
@@ -314,7 +314,7 @@ func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
 // eventually waits until the policy in force has this many entries.
 func (s *site) eventually(t *testing.T, entries int, what string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(s.policyView(nil).Entries) == entries }, 10*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, func() bool { return len(s.policyView(nil, true).Entries) == entries }, 10*time.Second, 5*time.Millisecond, what)
 }
 
 // TestFileIsWatched: a change takes effect in whichever way it was made.
@@ -326,7 +326,7 @@ func TestFileIsWatched(t *testing.T) {
 
 	s.write(t, "policy: [\n")
 	require.Eventually(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") }, 10*time.Second, 5*time.Millisecond)
-	assert.Len(t, s.policyView(nil).Entries, 2, "a mistake changes nothing")
+	assert.Len(t, s.policyView(nil, true).Entries, 2, "a mistake changes nothing")
 
 	other := s.file + ".new"
 	require.NoError(t, os.WriteFile(other, []byte(base+allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/", "http://127.0.0.1:3/")), 0o600))
@@ -345,7 +345,7 @@ func TestChangeWhileItStarts(t *testing.T) {
 	s.write(t, allowing("http://127.0.0.1:1/"))
 	s.late = func() { s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/")) }
 	s.start(t, true)
-	assert.Len(t, s.policyView(nil).Entries, 2)
+	assert.Len(t, s.policyView(nil, true).Entries, 2)
 }
 
 // TestLinkIsWatched: Kubernetes exchanges the link to the folder that the file's

@@ -75,18 +75,9 @@ func (f *clientFlags) asking(env *environment, do func(c *client) error) error {
 	case f.asJSON:
 		fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
 	default:
-		fmt.Fprintf(env.Err, "weir: %s\n", printable(err.Error()))
+		fmt.Fprintf(env.Err, "weir: %v\n", err)
 	}
 	return quietError{}
-}
-
-// printable keeps what a server sent from steering the terminal.
-func printable(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.Map(shownRune, lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // writeFlags are those of the subcommands that change something.

@@ -126,7 +126,7 @@ func TestRulesRetryOnceOnMismatch(t *testing.T) {
 	code, out, errs = s.run(t, "", "disable", "slow")
 	assert.Equal(t, exitFailed, code)
 	assert.Empty(t, out)
-	assert.Contains(t, errs, "weir: no\uFFFD[2J (ETAG_MISMATCH)\nsomebody else has changed the rules")
+	assert.Contains(t, errs, "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules")
 
 	s = script(t, "rules.disable ETAG_MISMATCH|")
 	code, _, errs = s.run(t, "", "disable", "slow", "--if-match", "etag-0-x", "--json")
@@ -268,7 +268,7 @@ func TestRulesShown(t *testing.T) {
 	assert.Equal(t, "all rules are off: `weir rules on` lets them take effect\netag-9-z\n", errs)
 	for _, want := range []string{
 		"slow  delay     enabled", "5ms", "m     mock      disabled", `503 {"a":"<b>"}`, "agent=A request=r", "expired",
-		"set x-a, remove response x-b", "until 2999-01-01 00:00Z", "http://b.example/$1", "http://\uFFFD[2J/",
+		"set x-a, remove response x-b", "until 2999-01-01 00:00Z", "http://b.example/$1", "http://\\u001b[2J/",
 	} {
 		assert.Contains(t, out, want)
 	}
@@ -278,7 +278,7 @@ func TestRulesShown(t *testing.T) {
 	code, out, errs = s.run(t, "", "list", "--json")
 	assert.Equal(t, exitOK, code, errs)
 	assert.JSONEq(t, rules, out)
-	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\uFFFD; `weir rules list`"} {
+	for group, next := range map[string]string{"": "weir rules create --help", "g\x1b": "in group g\\u001b; `weir rules list`"} {
 		none := script(t, `rules.list {"rules":[],"rules_etag":"etag-0-z"}`, `status {"global_active":true,"rule_count":0,"rules_etag":"etag-0-z"}`)
 		code, out, told := none.run(t, "", "list", "--group", group)
 		assert.Equal(t, exitOK, code, told)
@@ -340,7 +340,7 @@ func TestRulesProblems(t *testing.T) {
 		code, out, errs := command(t, args...)
 		assert.Equal(t, exitFailed, code)
 		assert.Empty(t, out)
-		assert.Equal(t, "weir: not \uFFFD[2Jyet (IN_FLIGHT)\n", errs)
+		assert.Equal(t, "weir: not \\u001b[2Jyet (IN_FLIGHT)\n", errs)
 		code, out, errs = command(t, append(args, "--json")...)
 		assert.Equal(t, exitFailed, code)
 		assert.Empty(t, out)

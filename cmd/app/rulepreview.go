@@ -96,7 +96,7 @@ func (f *previewFlags) tell(env *environment, raw json.RawMessage) error {
 	if f.asJSON {
 		fmt.Fprintf(env.Out, "%s\n", raw)
 	} else {
-		fmt.Fprint(env.Out, printable(previewed(p)))
+		fmt.Fprint(env.Out, previewed(p))
 	}
 	if p.Result == schemas.PreviewDenied {
 		return quietError{}

@@ -82,7 +82,7 @@ func (f *recordFlags) record(cmd *cobra.Command, env *environment, c *client, ac
 		if err != nil {
 			return err
 		}
-		if err := f.say(env, done, fmt.Sprintf("rule %s answers %s %s", r.ID, r.Match.Method, printable(r.Match.URLPattern))); err != nil {
+		if err := f.say(env, done, fmt.Sprintf("rule %s answers %s %s", r.ID, r.Match.Method, r.Match.URLPattern)); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (f *recordFlags) record(cmd *cobra.Command, env *environment, c *client, ac
 func unrecorded(env *environment, rec schemas.Recording) error {
 	out := 0
 	for _, s := range rec.Skipped {
-		fmt.Fprintf(env.Err, "weir: step %d is not recorded: %s\n", s.Step, printable(s.Reason))
+		fmt.Fprintf(env.Err, "weir: step %d is not recorded: %s\n", s.Step, s.Reason)
 		if s.Rule == "" {
 			out++
 		}
@@ -135,7 +135,7 @@ func (f *recordFlags) put(ctx context.Context, w *ruleWriter, r schemas.Rule) (w
 		return written{}, err
 	}
 	if f.group != "" && old.Group != f.group {
-		return written{}, fmt.Errorf("rule %s is in group %s and stays there; record without --group, or with that one", r.ID, printable(old.Group))
+		return written{}, fmt.Errorf("rule %s is in group %s and stays there; record without --group, or with that one", r.ID, old.Group)
 	}
 	if !w.pinned {
 		w.etag = etag

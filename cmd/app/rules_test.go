@@ -1,10 +1,12 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -456,4 +458,68 @@ func TestPreviewAnswer(t *testing.T) {
 	got, err := previewAnswer(traffic.Answer{Status: 204})
 	require.NoError(t, err)
 	assert.Nil(t, got.Body)
+}
+
+// TestTheAgentAPIAuthenticatesFirst: callers without a token in force are told nothing of what is
+// wrong with a body, and a long one is not waited for. With a token of either tenant, in header or
+// body, the same bodies are read.
+func TestTheAgentAPIAuthenticatesFirst(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withTokens)
+	const request = `{"name":"a","tenant":%q,"scopes":["rules:write"]}`
+	acme, _ := a.admin(t).grant(t, fmt.Sprintf(request, "acme"))
+	other, made := a.admin(t).grant(t, fmt.Sprintf(request, "other"))
+	a.admin(t).revoke(t, made.ID)
+	long := `{"request_id":"r","operation":"rules.create","auth_token":"TOKEN","args":{"if_match":"ETAG","rule":{"id":"a","type":"mock","match":{"url_pattern":"http://x/*"},"action":{"body":"` + strings.Repeat("x", 100<<10) + `"}}}}`
+	for name, tt := range map[string]struct{ body, known string }{
+		"no JSON":           {`{"auth_token":"TOKEN"`, ""},
+		"no request":        {`{"type":"AGENT_API_REQUEST"}`, ""},
+		"a list":            {`[]`, ""},
+		"a name twice":      {`{"request_id":"r","operation":"ping","operation":"ping","auth_token":"TOKEN"}`, ""},
+		"no operation":      {`{"request_id":"r","auth_token":"TOKEN"}`, "at /operation"},
+		"a bad request_id":  {`{"request_id":7,"operation":"ping","auth_token":"TOKEN"}`, "at /request_id"},
+		"another type":      {`{"type":"OTHER","request":{"request_id":"r","operation":"ping","auth_token":"TOKEN"}}`, "at /type"},
+		"another spelling":  {`{"Request_ID":"r","operation":"ping","auth_token":"TOKEN"}`, "/Request_ID"},
+		"arguments: a list": {`{"request_id":"r","operation":"ping","args":[],"auth_token":"TOKEN"}`, "at /args"},
+	} {
+		for _, token := range []string{"weir1_x", other.token, acme.token} {
+			header, inBody := http.StatusUnauthorized, http.StatusUnauthorized
+			if token == acme.token {
+				header = http.StatusBadRequest
+				if tt.known != "" {
+					inBody = http.StatusBadRequest
+				}
+			}
+			body := strings.ReplaceAll(tt.body, "TOKEN", token)
+			for status, headers := range map[int][]string{header: {"Authorization", "Bearer " + token}, -inBody: nil} {
+				got, text, _ := a.ask(t, http.MethodPost, schemas.RouteAgentAPI, body, headers...)
+				assert.Equal(t, max(status, -status), got, "%s: %s", name, text)
+				if got != http.StatusUnauthorized {
+					assert.Contains(t, text, tt.known, name)
+					continue
+				}
+				assert.Contains(t, text, "send a token that is in force", name)
+				for _, word := range []string{"at /", "JSON", "request_id must", "characters"} {
+					assert.NotContains(t, text, word, name)
+				}
+			}
+		}
+	}
+	status, text, _ := a.ask(t, http.MethodPost, schemas.RouteAgentAPI, strings.ReplaceAll(long, "TOKEN", acme.token))
+	assert.Equal(t, http.StatusUnauthorized, status)
+	assert.Contains(t, text, "over 65536 bytes needs it in the header")
+	_, text, _ = acme.do(t, http.MethodPost, schemas.RouteAgentAPI, strings.ReplaceAll(long, "TOKEN", acme.token))
+	assert.Contains(t, text, "ETAG_MISMATCH", "with the token in the header it is read")
+
+	for _, header := range []string{"", "Authorization: Bearer weir1_x\r\n"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL(), "http://"))
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n%s\r\n{", schemas.RouteAgentAPI, header)
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, "it is answered while the body still does not come")
+		assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, conn.Close())
+	}
 }

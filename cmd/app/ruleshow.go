@@ -64,7 +64,7 @@ func newRulesList(env *environment) *cobra.Command {
 // noRules says that there are none, and what to do.
 func noRules(group string) string {
 	if group != "" {
-		return "there are no rules in group " + printable(group) + "; `weir rules list` shows those of all groups"
+		return "there are no rules in group " + group + "; `weir rules list` shows those of all groups"
 	}
 	return "there are no rules yet; `weir rules create --help` shows how to make one"
 }
@@ -144,7 +144,7 @@ func printRules(out io.Writer, rules []schemas.Rule, now time.Time) error {
 			cut(actionText(r), 60), scopeText(r.Scope),
 		}
 		for i := range cells {
-			cells[i] = strings.Map(shownRune, cells[i])
+			cells[i] = oneLine(cells[i])
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}

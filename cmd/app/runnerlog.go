@@ -32,9 +32,9 @@ func (l *runnerLog) tell(n runner.Notice) {
 		b.WriteString(n.TaskID + "  ")
 	}
 	b.WriteString(said(n))
-	fmt.Fprintln(l.env.Out, printable(b.String()))
+	fmt.Fprintln(l.env.Out, b.String())
 	for _, line := range n.Tail {
-		fmt.Fprintln(l.env.Out, "  | "+printable(line))
+		fmt.Fprintln(l.env.Out, "  | "+line)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/tmaxmax/go-sse"
@@ -126,16 +125,8 @@ func showEvent(env *environment, f *clientFlags, e sse.Event) error {
 			line.WriteString("  " + cut(string(brief), 160))
 		}
 	}
-	_, err := fmt.Fprintln(env.Out, strings.Map(shownRune, line.String()))
+	_, err := fmt.Fprintln(env.Out, oneLine(line.String()))
 	return err
-}
-
-// shownRune keeps what a stream holds from steering the terminal.
-func shownRune(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return unicode.ReplacementChar
 }
 
 // cut shortens a text to n characters.

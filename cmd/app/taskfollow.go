@@ -38,7 +38,7 @@ func (f *clientFlags) followTask(ctx context.Context, env *environment, c *clien
 			_, err := fmt.Fprintln(env.Out, e.Data)
 			return err
 		}
-		_, err := fmt.Fprintln(env.Out, printable(updateLine(last)))
+		_, err := fmt.Fprintln(env.Out, updateLine(last))
 		return err
 	})
 	if err == nil && ctx.Err() == nil && last.Status != schemas.TaskStatusCompleted {

@@ -85,7 +85,7 @@ func printTasks(env *environment, all []schemas.TaskView, asJSON bool) error {
 	fmt.Fprintln(table, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION")
 	for _, t := range all {
 		first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", t.ID, standing(t), t.Repo, t.Pushes, t.Created.Local().Format(time.DateTime), printable(cut(first, 60)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", t.ID, standing(t), t.Repo, t.Pushes, t.Created.Local().Format(time.DateTime), oneLine(cut(first, 60)))
 	}
 	return table.Flush()
 }
@@ -126,7 +126,7 @@ func printTask(out io.Writer, t schemas.TaskView) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, printable(strings.ReplaceAll(value, "\n", "\n\t")))
+			fmt.Fprintf(table, "%s\t%s\n", name, strings.ReplaceAll(escaped(value, "\n"), "\n", "\n\t"))
 		}
 	}
 	when := func(at time.Time) string {

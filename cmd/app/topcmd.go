@@ -86,12 +86,13 @@ func (c *client) top(ctx context.Context, env *environment, f *topFlags) error {
 		_, err := fmt.Fprint(env.Out, text)
 		return err
 	}
-	fmt.Fprint(env.Out, screenOn)
-	defer fmt.Fprint(env.Out, screenOff)
+	screen := unescaped(env.Out)
+	fmt.Fprint(screen, screenOn)
+	defer fmt.Fprint(screen, screenOff)
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
 	for {
-		fmt.Fprint(env.Out, screenTop+strings.ReplaceAll(text, "\n", lineEnd)+screenEnd)
+		fmt.Fprint(screen, screenTop+strings.ReplaceAll(escaped(text, "\n\t"), "\n", lineEnd)+screenEnd)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

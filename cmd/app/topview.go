@@ -69,7 +69,7 @@ func groups(b *strings.Builder, what string, all []schemas.StatsGroup) {
 	table := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(table, "%s\tENDED\tRATE\tP50\tP99\tENDS\n", what)
 	for _, g := range all[:min(len(all), mostRows)] {
-		fmt.Fprintf(table, "%s\t%d\t%.4g/s\t%s\t%s\t%s\n", strings.Map(shownRune, orDash(g.Name)), g.Settled, g.Rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))
+		fmt.Fprintf(table, "%s\t%d\t%.4g/s\t%s\t%s\t%s\n", oneLine(orDash(g.Name)), g.Settled, g.Rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))
 	}
 	_ = table.Flush() // to a buffer: cannot fail
 }

@@ -168,7 +168,8 @@ type Accepted struct {
 //   - QUEUE_FULL, RATE_LIMITED: too many actions wait, of all tenants or of this one. There was
 //     nothing to join, and nothing was stored.
 //   - UNAVAILABLE: whether it was stored is unknown; Accepted holds the ref.
-//   - INVALID_REQUEST: it would begin when its deadline has passed. Nothing was stored.
+//   - INVALID_REQUEST: it would begin when its deadline has passed, or its caller named it by an id
+//     that only Weir makes. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	if span := traceparent.From(ctx); span != "" {
@@ -244,6 +245,9 @@ func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) 
 
 // action fills in what the caller did not say.
 func (a *Acceptor) action(r Request) (schemas.Action, error) {
+	if r.reserved() {
+		return schemas.Action{}, fault.New(schemas.InvalidRequest, "at /request_id: ids that begin with "+r.ID[:4]+" are made by Weir alone; use another id")
+	}
 	fingerprint, err := strict.Fingerprint(r.Payload)
 	if err != nil {
 		return schemas.Action{}, err

@@ -3,6 +3,7 @@ package accept
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"weir/internal/fault"
@@ -14,6 +15,21 @@ import (
 type Name struct {
 	ID     string
 	Source schemas.IDSource
+	// derived: Derive has made the id.
+	derived bool
+}
+
+// The prefixes of the ids that Derive makes. Accept refuses them in an id of a caller, who could
+// otherwise take the id of a later request.
+const (
+	PrefixKey     = "idk-" // of an Idempotency-Key
+	PrefixRules   = "rul-" // of a write of traffic rules
+	PrefixRedrive = "rdr-" // of a dead letter that is redriven
+)
+
+// reserved reports whether a caller gave an id that only Derive may make.
+func (n Name) reserved() bool {
+	return !n.derived && slices.ContainsFunc([]string{PrefixKey, PrefixRules, PrefixRedrive}, func(p string) bool { return strings.HasPrefix(n.ID, p) })
 }
 
 // NameOf decides which of the two names a caller may give counts. requestID
@@ -23,7 +39,7 @@ type Name struct {
 func NameOf(tenant, route, requestID, key string) Name {
 	switch {
 	case key != "":
-		return Name{ID: Derive("idk-", tenant, route, key), Source: schemas.IDKey}
+		return Derive(PrefixKey, schemas.IDKey, tenant, route, key)
 	case requestID != "":
 		return Name{ID: requestID, Source: schemas.IDRequest}
 	default:
@@ -32,14 +48,14 @@ func NameOf(tenant, route, requestID, key string) Name {
 }
 
 // Derive makes an id of parts; the same parts make the same id. A part cannot
-// run into the next.
-func Derive(prefix string, parts ...string) string {
+// run into the next. The prefix is one of those above.
+func Derive(prefix string, source schemas.IDSource, parts ...string) Name {
 	h := sha256.New()
 	for _, p := range parts {
 		sum := sha256.Sum256([]byte(p))
 		_, _ = h.Write(sum[:]) // never fails
 	}
-	return prefix + hex.EncodeToString(h.Sum(nil))
+	return Name{ID: prefix + hex.EncodeToString(h.Sum(nil)), Source: source, derived: true}
 }
 
 // maxKey is the longest Idempotency-Key, quotes aside.

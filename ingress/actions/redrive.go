@@ -94,7 +94,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 		return accept.Accepted{}, unreadable(err)
 	}
 	req := accept.Request{
-		Name:   accept.Name{ID: accept.Derive("rdr-", tenant, strconv.FormatUint(sequence, 10)), Source: schemas.IDGenerated},
+		Name:   accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, tenant, strconv.FormatUint(sequence, 10)),
 		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
 		Terms: accept.Terms{OrderingKey: st.Action.OrderingKey, Priority: st.Action.Priority},

@@ -25,8 +25,8 @@ const (
 
 // Read reads a body that strict.Check has passed: the envelope, or the request
 // alone. Members that it does not know are ignored, but for those that are one of
-// its own in another spelling. What it could read of request_id and operation
-// stands in the request beside an error, too. Its errors are *fault.Error with
+// its own in another spelling. What it could read of request_id, operation
+// and auth_token stands in the request beside an error, too. Its errors are *fault.Error with
 // INVALID_REQUEST, show no value of the body, and name places in the request, be it in
 // an envelope or not.
 func Read(body []byte) (schemas.AgentRequest, error) {
@@ -40,6 +40,8 @@ func Read(body []byte) (schemas.AgentRequest, error) {
 	}
 	m := membersOf(raw)
 	req.RequestID, req.Operation = repeated(m["request_id"], maxRequestID), repeated(m["operation"], maxRequestID)
+	token, isText := strict.String(m["auth_token"])
+	req.AuthToken = token
 	if err == nil {
 		err = strict.Spelling("", raw, schemas.AgentRequest{})
 	}
@@ -52,11 +54,8 @@ func Read(body []byte) (schemas.AgentRequest, error) {
 	if op, ok := strict.String(m["operation"]); !ok || op == "" || len(op) > maxOperation {
 		return req, refuse("/operation", "must be the name of an operation, such as "+schemas.OpStatus)
 	}
-	if token := m["auth_token"]; !strict.Absent(token) {
-		var ok bool
-		if req.AuthToken, ok = strict.String(token); !ok {
-			return req, refuse("/auth_token", "must be a string")
-		}
+	if !isText && !strict.Absent(m["auth_token"]) {
+		return req, refuse("/auth_token", "must be a string")
 	}
 	args := m["args"]
 	if strict.Absent(args) {

@@ -153,11 +153,12 @@ func TestVersionOfAgents(t *testing.T) {
 	}
 }
 
-// Whoever may look sees agents, marked as such and without what they are sent.
+// Whoever may look sees agents, marked as such and without what they are sent. Where they are, and
+// what is added, operators see.
 func TestAgentsInTheView(t *testing.T) {
 	t.Parallel()
 	p := compile(t, fleet())
-	v := p.View(time.Time{}, nil)
+	v := p.View(time.Time{}, nil, true)
 	names := func(v schemas.PolicyView) (all []string) {
 		for _, e := range v.Entries {
 			all = append(all, e.Name)
@@ -173,8 +174,12 @@ func TestAgentsInTheView(t *testing.T) {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "s3cret")
-	require.Equal(t, []string{"agent:B"}, names(p.View(time.Time{}, []string{"agent:B"})))
-	require.Equal(t, []string{"shop"}, names(p.View(time.Time{}, []string{"shop"})))
+	require.Equal(t, []string{"agent:B"}, names(p.View(time.Time{}, []string{"agent:B"}, true)))
+	require.Equal(t, []string{"shop"}, names(p.View(time.Time{}, []string{"shop"}, true)))
+
+	others := p.View(time.Time{}, nil, false)
+	require.Equal(t, schemas.EntryView{Name: "agent:B", Methods: []string{"POST"}, Mode: "enforce", Agent: true}, others.Entries[3])
+	require.Equal(t, v.Entries[:2], others.Entries[:2], "other entries are for every caller")
 }
 
 // What explains an ordinary call knows of no agent, in verdicts and in remedies.

@@ -232,7 +232,7 @@ func TestView(t *testing.T) {
 	}, policy.Entry{Name: "v6", URLPrefix: "HTTP://[2A00::0001]:80", Methods: []string{"TRACE"}})
 	p := compile(t, c)
 	since := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
-	v := p.View(since, nil)
+	v := p.View(since, nil, true)
 	require.Equal(t, p.Version(), v.Version)
 	require.Equal(t, since, v.Since)
 	require.Equal(t, []string{"wiki.test"}, v.AllowedHosts)
@@ -256,13 +256,13 @@ func TestView(t *testing.T) {
 	require.NotContains(t, string(text), "SHOP")
 	require.NotContains(t, string(text), "null")
 
-	some := p.View(since, []string{"stock", "nobody", "host:wiki.test"})
+	some := p.View(since, []string{"stock", "nobody", "host:wiki.test"}, true)
 	require.Equal(t, []schemas.EntryView{v.Entries[1]}, some.Entries)
 	require.Empty(t, some.AllowedHosts)
 	require.NotNil(t, some.AllowedHosts)
 
 	var none *policy.Policy
-	text, err = json.Marshal(none.View(since, nil))
+	text, err = json.Marshal(none.View(since, nil, true))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"version":"","since":"2026-07-01T00:00:00Z","entries":[],"allowed_hosts":[]}`, string(text))
 }

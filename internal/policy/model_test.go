@@ -57,7 +57,7 @@ func TestModelsHaveEntriesOfTheirOwn(t *testing.T) {
 	require.Equal(t, "entries of models serve completions alone; ask the model for one, or use an entry whose name does not begin with model:", named.Reason)
 	require.Equal(t, named, p.Decide(policy.Request{Key: "model:none", Method: "POST", URL: far}), "whether there is such a model or not")
 
-	text, err := json.Marshal(p.View(time.Time{}, nil))
+	text, err := json.Marshal(p.View(time.Time{}, nil, true))
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"model:far"`)
 	require.NotContains(t, string(text), "s3cret")

@@ -11,8 +11,9 @@ import (
 // View is the policy as it may be shown: the named entries in order, shadow ones
 // too, those of agents behind them, and the allowed hosts. Of what the worker adds it has the names alone.
 // Only are the entries that whoever looks may use, and then all there is to see;
-// empty: everything.
-func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
+// empty: everything. For anyone but an operator the entries of agents and models say neither where
+// these are nor what is added to a call.
+func (p *Policy) View(since time.Time, only []string, operator bool) schemas.PolicyView {
 	v := schemas.PolicyView{Version: p.Version(), Since: since, Entries: []schemas.EntryView{}, AllowedHosts: p.AllowedHosts()}
 	if len(only) > 0 {
 		v.AllowedHosts = []string{}
@@ -23,7 +24,7 @@ func (p *Policy) View(since time.Time, only []string) schemas.PolicyView {
 	r := Request{Only: only}
 	for _, e := range slices.Concat(p.all, p.agents.entries) {
 		if !e.item && r.usable(e) {
-			v.Entries = append(v.Entries, e.view())
+			v.Entries = append(v.Entries, e.view(operator))
 		}
 	}
 	return v
@@ -44,7 +45,10 @@ func (p *Policy) EntryNames() []string {
 	return all
 }
 
-func (e *entry) view() schemas.EntryView {
+func (e *entry) view(operator bool) schemas.EntryView {
+	if e.agent && !operator {
+		return schemas.EntryView{Name: e.name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}
+	}
 	v := schemas.EntryView{
 		Name: e.name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.network,
 		Redirects: e.redirects, Mode: e.mode(), Agent: e.agent, Pass: e.pass,

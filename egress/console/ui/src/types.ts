@@ -176,9 +176,9 @@ export interface Preview {
 
 export interface PolicyEntry {
   name: string;
-  url_prefix: string;
+  url_prefix?: string; // absent, like network: only operators see that of agents and models
   methods: string[];
-  network: string;
+  network?: string;
   redirects: number;
   headers?: string[];
   query?: string[];

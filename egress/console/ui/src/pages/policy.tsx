@@ -50,7 +50,7 @@ function Entries({ p }: { p: Policy }) {
                 <td>
                   <strong>{e.name}</strong> {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word="agent" as="plain" />}
                 </td>
-                <td class="wide mono">{e.url_prefix}</td>
+                <td class="wide mono">{e.url_prefix ?? <span class="dim">shown to operators only</span>}</td>
                 <td>{e.methods.join(" ")}</td>
                 <td>{e.network}</td>
                 <td>{[...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])].join(", ") || <span class="dim">–</span>}</td>
