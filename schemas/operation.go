@@ -68,6 +68,8 @@ type DestinationView struct {
 	Until time.Time `json:"until,omitzero"`
 	// Failures are those in a row.
 	Failures int `json:"failures,omitempty"`
+	// Tenants are those that it asked, where it asked not all; absent: it is left alone by all.
+	Tenants []string `json:"tenants,omitempty"`
 }
 
 // The states of a DestinationView.

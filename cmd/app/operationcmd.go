@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -224,6 +225,9 @@ func printOperations(env *environment, v schemas.OperationsView) error {
 			schemas.DestinationOpen:   fmt.Sprintf("%d failures in a row", d.Failures),
 			schemas.DestinationTrying: "one call sees whether it is well again",
 		}[d.State]
+		if len(d.Tenants) > 0 {
+			why = "it asked " + strings.Join(d.Tenants, ", ") + " to leave it alone; other tenants call it"
+		}
 		if !d.Until.IsZero() {
 			until = d.Until.Local().Format(time.DateTime)
 		}

@@ -17,15 +17,15 @@ import (
 	"weir/internal/weirtest/llm"
 )
 
-// steering has one character of each sort that a terminal obeys or does not show, and others
+// unsafeText has one character of each sort that a terminal obeys or does not show, and others
 // that it shows.
-const steering = "a\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\U000e0041g é 語 👩\u200d💻"
+const unsafeText = "a\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\U000e0041g é 語 👩\u200d💻"
 
 // TestNoCommandPrintsUnsafeCharacters has a target answer with characters that steer a terminal,
 // and a rule hold them: every command shows them escaped, and JSON keeps its meaning.
 func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 	t.Parallel()
-	quoted := `"` + steering + `"` // as it is: nothing is escaped
+	quoted := `"` + unsafeText + `"` // as it is: nothing is escaped
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"said":`+quoted+`}`)
@@ -42,7 +42,7 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 	}{
 		{[]string{"exec", "GET", target.URL}, true},
 		{[]string{"exec", "GET", target.URL, "--json"}, true},
-		{[]string{"exec", "GET", target.URL, "-H", steering + ": x"}, false},
+		{[]string{"exec", "GET", target.URL, "-H", unsafeText + ": x"}, false},
 		{[]string{"tail", "actions", id, "--json"}, true},
 		{[]string{"tail", "actions", id}, false},
 		{[]string{"actions", "show", id}, false},
@@ -50,11 +50,11 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 		{[]string{"rules", "create", rule, "--json"}, true},
 		{[]string{"rules", "get", "r"}, true},
 		{[]string{"rules", "list", "--json"}, true},
-		{[]string{"rules", "list", "--group", steering}, true},
-		{[]string{steering}, false},
+		{[]string{"rules", "list", "--group", unsafeText}, true},
+		{[]string{unsafeText}, false},
 	} {
 		args := tt.args
-		if args[0] != steering {
+		if args[0] != unsafeText {
 			args = append(args, "--server", a.URL())
 		}
 		_, out, errs := command(t, args...)
@@ -79,10 +79,10 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 // TestABodyGoesToAPipeAsItIs: what a program reads is not escaped.
 func TestABodyGoesToAPipeAsItIs(t *testing.T) {
 	t.Parallel()
-	_, server := provider(t, llm.Config{Default: llm.Act{Texts: []string{steering}}})
+	_, server := provider(t, llm.Config{Default: llm.Act{Texts: []string{unsafeText}}})
 	code, out, errs := saying(t, "", "chat", "m", "Hi", server)
 	require.Equal(t, exitOK, code, errs)
-	assert.Equal(t, steering+"\n", out)
+	assert.Equal(t, unsafeText+"\n", out)
 	code, out, errs = saying(t, "", "chat", "m", "Hi", server, "--json")
 	require.Equal(t, exitOK, code, errs)
 	assert.Contains(t, out, `\u009b`)

@@ -80,7 +80,7 @@ func (b *Book) Enter(ctx context.Context, c Call) (*Turn, *Held, error) {
 			return nil, b.hold(held), nil
 		}
 	}
-	t := &Turn{book: b, place: p, pinned: pin == schemas.PinClosed}
+	t := &Turn{book: b, place: p, tenant: c.Ref.Tenant, pinned: pin == schemas.PinClosed}
 	if !c.Limits.none() {
 		g := b.gate(c.Entry, c.Limits)
 		seat := c.Limits.Concurrency > 0 && !c.Seated
@@ -120,7 +120,7 @@ func (b *Book) alone(p *place, ref schemas.Ref, now time.Time) *Held {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used = now
-	c, until := p.health.at(now)
+	c, until := p.health.at(ref.Tenant, now)
 	switch c {
 	case usual, due:
 		return nil
@@ -169,7 +169,7 @@ func (b *Book) lacking(g *gate, ref schemas.Ref, s *shortage, now time.Time) *He
 func (b *Book) probe(ctx context.Context, t *Turn, c *Call) (*Held, error) {
 	p := t.place
 	p.mu.Lock()
-	cond, _ := p.health.at(b.cfg.Now())
+	cond, _ := p.health.at(c.Ref.Tenant, b.cfg.Now())
 	p.mu.Unlock()
 	if cond == usual {
 		return nil, nil //nolint:nilnil // it is let through

@@ -2,12 +2,21 @@ package destination
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"weir/schemas"
 )
 
-const healthVersion = 1
+const (
+	healthVersion = 2
+	// wordOfOne is for how long all leave a destination alone that has asked two tenants to, but only
+	// one of them for so long.
+	wordOfOne = 30 * time.Second
+	// mostAsked is how many tenants are remembered that a destination has asked.
+	mostAsked = 64
+)
 
 // health is what is known of a destination: the value of its key. Times are milliseconds
 // of Unix time.
@@ -15,8 +24,10 @@ type health struct {
 	V           int    `json:"v"`
 	Entry       string `json:"entry"`
 	Destination string `json:"destination"`
-	// Asked is until when it asked to be left alone.
-	Asked int64 `json:"asked,omitempty"`
+	// Asked is until when it asked each tenant to leave it alone, and AskedAll until when all do:
+	// one tenant's requests may have brought it about, and must not hold up another's.
+	Asked    map[string]int64 `json:"asked,omitempty"`
+	AskedAll int64            `json:"asked_all,omitempty"`
 	// Failures are those in a row that workers told of.
 	Failures int `json:"failures,omitempty"`
 	// Open is until when it is left alone because it failed; 0: it is not. Behind it one
@@ -38,12 +49,12 @@ const (
 	due              // by whoever sees to it first
 )
 
-// at is the condition at one time, and when to look again.
-func (h *health) at(now time.Time) (condition, time.Time) {
+// at is the condition for a tenant at one time, and when to look again.
+func (h *health) at(tenant string, now time.Time) (condition, time.Time) {
 	ms := now.UnixMilli()
-	switch {
-	case h.Asked > ms:
-		return asked, time.UnixMilli(h.Asked)
+	switch until := max(h.AskedAll, h.Asked[tenant]); {
+	case until > ms:
+		return asked, time.UnixMilli(until)
 	case h.Open == 0:
 		return usual, time.Time{}
 	case h.Open > ms:
@@ -55,12 +66,28 @@ func (h *health) at(now time.Time) (condition, time.Time) {
 	}
 }
 
-// ask leaves the destination alone until a time. It reports whether that is news.
-func (h *health) ask(until time.Time) bool {
-	if h.Asked >= until.UnixMilli() {
+// ask has a tenant leave the destination alone until a time. Once two tenants were asked, all leave it
+// alone: for as long as two were asked for, and a little on the word of one. It reports whether
+// that is news.
+func (h *health) ask(tenant string, until, now time.Time) bool {
+	if h.Asked[tenant] >= until.UnixMilli() {
 		return false
 	}
-	h.Asked = until.UnixMilli()
+	inForce := make(map[string]int64, len(h.Asked)+1) // what others have read stays as it is
+	for name, ms := range h.Asked {
+		if ms > now.UnixMilli() {
+			inForce[name] = ms
+		}
+	}
+	if len(inForce) >= mostAsked {
+		return false
+	}
+	inForce[tenant] = until.UnixMilli()
+	h.Asked = inForce
+	if times := slices.Sorted(maps.Values(inForce)); len(times) > 1 {
+		longest, second := times[len(times)-1], times[len(times)-2]
+		h.AskedAll = max(h.AskedAll, second, min(longest, now.Add(wordOfOne).UnixMilli()))
+	}
 	return true
 }
 
@@ -88,7 +115,7 @@ func (h *health) well() bool {
 
 // try has a worker see whether the destination is well again; false: another does.
 func (h *health) try(worker string, now, until time.Time) bool {
-	if c, _ := h.at(now); c != due {
+	if c, _ := h.at("", now); c != due {
 		return false
 	}
 	h.Prober, h.ProbeEnds = worker, until.UnixMilli()
@@ -106,7 +133,14 @@ func (h *health) untried(worker string) bool {
 
 func (h *health) view(now time.Time) (v schemas.DestinationView, left bool) {
 	v = schemas.DestinationView{Entry: h.Entry, Destination: h.Destination, Failures: h.Failures}
-	c, until := h.at(now)
+	c, until := h.at("", now)
+	if c == usual {
+		for _, tenant := range slices.Sorted(maps.Keys(h.Asked)) {
+			if one, its := h.at(tenant, now); one == asked {
+				v.Tenants, until, c = append(v.Tenants, tenant), later(until, its), asked
+			}
+		}
+	}
 	switch v.Until = until.UTC(); c {
 	case asked:
 		v.State = schemas.DestinationAsked
@@ -121,6 +155,13 @@ func (h *health) view(now time.Time) (v schemas.DestinationView, left bool) {
 		v.Until = time.Time{}
 	}
 	return v, true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func decodeHealth(data []byte) (health, bool) {

@@ -35,6 +35,7 @@ func TestAskedToBeLeftAlone(t *testing.T) {
 		b.enters(t, own).Leave()
 		require.Equal(t, []schemas.DestinationView{{
 			Entry: "api", Destination: "https://api.example:443", State: schemas.DestinationAsked, Until: time.Now().Add(20 * time.Second).UTC(),
+			Tenants: []string{call("1").Ref.Tenant},
 		}}, b.Destinations())
 
 		late := join(t, "c", operations, shared, Config{}) // who comes later finds it stored
@@ -44,6 +45,50 @@ func TestAskedToBeLeftAlone(t *testing.T) {
 			n.enters(t, call("2")).Leave()
 			assert.Empty(t, n.Destinations())
 		}
+	})
+}
+
+// TestOneTenantIsAsked: a destination that asks one tenant to leave it alone is called for others. Once it
+// asked two, all leave it alone for as long as both do, and at most 30 s on the word of one.
+func TestOneTenantIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, operations := shelf.New(), shelf.New()
+		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
+		of := func(tenant string) Call {
+			c := call(tenant)
+			c.Ref.Tenant = tenant
+			return c
+		}
+		asked := func(n *node, tenant string, wish time.Duration) {
+			turn := n.enters(t, of(tenant))
+			turn.Asked(t.Context(), time.Now().Add(wish))
+			turn.Leave()
+		}
+		first, second := b.enters(t, of("second")), b.enters(t, of("third"))
+		asked(a, "first", 299*time.Second)
+		for _, n := range []*node{a, b} {
+			n.waits(t, of("first"), schemas.WaitDestination)
+			n.enters(t, of("other")).Leave()
+		}
+		first.Asked(t.Context(), time.Now().Add(time.Second))
+		first.Leave()
+		a.waits(t, of("other"), schemas.WaitDestination)
+		require.Empty(t, a.Destinations()[0].Tenants, "all leave it alone")
+		time.Sleep(30 * time.Second)
+		for _, n := range []*node{a, b} {
+			n.enters(t, of("other")).Leave()
+			n.enters(t, of("second")).Leave()
+			n.waits(t, of("first"), schemas.WaitDestination)
+		}
+		second.Asked(t.Context(), time.Now().Add(100*time.Second))
+		second.Leave()
+		time.Sleep(99 * time.Second)
+		a.waits(t, of("other"), schemas.WaitDestination)
+		time.Sleep(time.Second)
+		a.enters(t, of("other")).Leave()
+		time.Sleep(200 * time.Second)
+		a.enters(t, of("first")).Leave()
 	})
 }
 

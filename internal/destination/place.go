@@ -70,8 +70,8 @@ func (b *Book) forget() {
 	now := b.cfg.Now()
 	for id, p := range b.places {
 		p.mu.Lock()
-		c, _ := p.health.at(now)
-		idle := c == usual && p.health.Failures == 0 && p.run == 0 && len(p.asleep.line) == 0 && now.Sub(p.used) > time.Minute
+		c, _ := p.health.at("", now)
+		idle := c == usual && len(p.health.Asked) == 0 && p.health.Failures == 0 && p.run == 0 && len(p.asleep.line) == 0 && now.Sub(p.used) > time.Minute
 		p.mu.Unlock()
 		if idle {
 			delete(b.places, id)
@@ -112,11 +112,11 @@ func (b *Book) adopt(p *place, h health, revision uint64) {
 // turn is a change of state. The caller holds the place's lock.
 func (b *Book) turn(p *place, h health) {
 	now := b.cfg.Now()
-	before, _ := p.health.at(now)
+	before, _ := p.health.at("", now)
 	was := p.health
 	p.health = h
-	after, _ := h.at(now)
-	if before != after && (after == usual || after == due) || was.Asked > h.Asked || was.Open > h.Open {
+	after, _ := h.at("", now)
+	if before != after && (after == usual || after == due) || was.Open > h.Open {
 		close(p.changed)
 		p.changed = make(chan struct{})
 		b.wakers.wake(p.asleep.take(-1, now))

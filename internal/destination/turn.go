@@ -12,6 +12,7 @@ import (
 type Turn struct {
 	book   *Book // nil: nobody learns anything from the call
 	place  *place
+	tenant string
 	gate   *gate // where it has a seat
 	probe  bool
 	pinned bool // its destination is called whatever becomes of it
@@ -75,8 +76,8 @@ func (t *Turn) Failed(ctx context.Context) {
 	}
 }
 
-// Asked hears that the destination asked to be left alone until a time. That says nothing
-// of how it does otherwise. A wish that is too long counts as none.
+// Asked hears that the destination asked to be left alone until a time. It asked this call's tenant: others leave it
+// alone once two were asked. That says nothing of how it does otherwise. A wish that is too long counts as none.
 func (t *Turn) Asked(ctx context.Context, until time.Time) {
 	if t == nil || t.book == nil || t.pinned {
 		return
@@ -85,7 +86,7 @@ func (t *Turn) Asked(ctx context.Context, until time.Time) {
 	if wait <= 0 || wait > t.book.cfg.Longest {
 		return
 	}
-	changed, err := t.book.share(ctx, t.place, func(h *health, _ time.Time) bool { return h.ask(until) })
+	changed, err := t.book.share(ctx, t.place, func(h *health, now time.Time) bool { return h.ask(t.tenant, until, now) })
 	if err == nil && changed && wait > time.Second {
 		t.book.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "destination asked to be left alone", t.about()...)
 	}

@@ -18,7 +18,7 @@ import (
 func (b *bench) other(why string) {
 	b.t.Helper()
 	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
-		Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
+		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
 		Gives: time.Now().Add(time.Minute),
 	})
 	require.NoError(b.t, err)

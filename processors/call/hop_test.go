@@ -22,7 +22,7 @@ import (
 func (b *bench) somebody(l destination.Limits) *destination.Turn {
 	b.t.Helper()
 	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
-		Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
+		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
 		Limits: l, Gives: time.Now().Add(time.Minute), Booked: time.Now(), // whenever it comes
 	})
 	require.NoError(b.t, err)
