@@ -4,15 +4,20 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -144,6 +149,55 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions", "", "Host", "evil.test")
 	assert.Equal(t, http.StatusUnauthorized, status, "with tokens any host may be named")
 	assert.NotContains(t, body, "evil.test")
+}
+
+var update = flag.Bool("update", false, "write the routes that need no token into docs/security.md")
+
+// TestThePageListsTheOpenRoutes asks every route of a node with tokens without one. Those that do
+// not refuse that are in the table of docs/security.md, and no others.
+func TestThePageListsTheOpenRoutes(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withTokens)
+	engine, ok := a.http.rooms.(*gin.Engine)
+	require.True(t, ok)
+	open := map[string][]string{}
+	for _, r := range engine.Routes() {
+		path := regexp.MustCompile(`[:*][a-z]+`).ReplaceAllString(r.Path, "x")
+		body := ""
+		if r.Method == http.MethodPost {
+			body = "{}"
+		}
+		page := []string{schemas.HeaderConsole, "1"} // a page of the console asks
+		status, _, _ := a.ask(t, r.Method, path, body, page...)
+		if status == http.StatusUnauthorized || status == http.StatusForbidden {
+			continue
+		}
+		if with, _, _ := a.admin(t).do(t, r.Method, path, body, page...); with != status {
+			continue // without a token it is hidden
+		}
+		open[r.Path] = append(open[r.Path], r.Method)
+	}
+	require.NotEmpty(t, open)
+	lines := []string{"| route | methods |", "|---|---|"}
+	for _, path := range slices.Sorted(maps.Keys(open)) {
+		slices.Sort(open[path])
+		lines = append(lines, "| `"+path+"` | "+strings.Join(open[path], ", ")+" |")
+	}
+	table := strings.Join(lines, "\n") + "\n"
+	const page, end = "../../docs/security.md", "<!-- end of the open routes -->"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), "<!-- open routes: ")
+	require.True(t, ok)
+	command, rest, _ := strings.Cut(rest, "\n")
+	listed, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	if *update {
+		text := before + "<!-- open routes: " + command + "\n" + table + end + after
+		require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
+		return
+	}
+	assert.Equal(t, table, listed, "run this test with -update")
 }
 
 // TestEveryRefusalReadsTheSame: expired, revoked, unknown and malformed tokens
