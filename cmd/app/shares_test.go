@@ -166,7 +166,9 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 		_, _ = w.Write(half)
 	}))
 	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
-		assert.NoError(t, c.(*net.TCPConn).SetWriteBuffer(1<<16)) //nolint:forcetypeassert // it is one
+		tcp, ok := c.(*net.TCPConn)
+		assert.True(t, ok)
+		assert.NoError(t, tcp.SetWriteBuffer(1<<16))
 		return ctx
 	}
 	target.Start()

@@ -149,7 +149,7 @@ func TestNothingIsLostOrGivenTwice(t *testing.T) {
 	for i := range 16 {
 		all.Go(func() {
 			for j := range 200 {
-				n := rand.Int64N(4) + 1 //nolint:gosec // a test
+				n := rand.Int64N(4) + 1
 				ctx, cancel := context.WithCancel(t.Context())
 				if j%3 == 0 {
 					go cancel()

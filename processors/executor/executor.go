@@ -55,7 +55,7 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 		return settle.Verdict{}, err
 	}
 	v, answered, err := e.perform(ctx, st, c, stop)
-	if res, ok := v.Result.(schemas.HTTPResult); ok && answered != nil && answered.Result.AnswerBlob != "" {
+	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
 		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob // a large answer is stored once
 		v.Result = res
 	}
@@ -68,7 +68,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 	return v, err
 }
 
-// perform also returns the attempt whose answer the result has; nil where it has none.
+// perform also returns the attempt whose answer the result has, if it has one.
 func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, answered *ledger.Try, err error) {
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Stop: stop,
@@ -96,11 +96,7 @@ func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTP
 	if err != nil {
 		return v, nil, err
 	}
-	v = e.judge(c, r, answer)
-	if v.Result.(schemas.HTTPResult).Answer == nil { //nolint:forcetypeassert // judge makes nothing else
-		return v, nil, nil
-	}
-	return v, judged(r), nil
+	return e.judge(c, r, answer), judged(r), nil
 }
 
 // judged is the try whose answer goes with the result: the last one, or, where retries are
