@@ -120,6 +120,7 @@ const (
 	apiConsumerCreate  = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream + ".>"
 	apiDurableCreate   = "$JS.API.CONSUMER.DURABLE.CREATE." + schemas.EvidenceStream + ".*"
 	apiEphemeralCreate = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream
+	apiConsumerDelete  = "$JS.API.CONSUMER.DELETE." + schemas.EvidenceStream + ".*"
 
 	storedEvidence = schemas.EvidenceRoot + ".>"
 	liveEvidence   = schemas.LiveRoot + ".evidence.>"
@@ -134,7 +135,7 @@ const (
 func observerPermissions() *server.Permissions {
 	return &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{
-			apiStreamInfo, apiConsumerInfo, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate,
+			apiStreamInfo, apiConsumerInfo, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
 		}},
 		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, statuses, inbox}},
 	}

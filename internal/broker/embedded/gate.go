@@ -1,10 +1,13 @@
 package embedded
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,15 +16,27 @@ import (
 	"weir/schemas"
 )
 
-// gateTimeout bounds one request that the gate passes on.
-const gateTimeout = 5 * time.Second
+const (
+	// gateTimeout bounds one request that the gate passes on.
+	gateTimeout = 5 * time.Second
+	// mostConsumers is how many consumers observers may have together. The server keeps a file and
+	// some memory for each.
+	mostConsumers = 32
+	// mostMetadata is how many bytes the metadata of one may have, as JSON.
+	mostMetadata = 1 << 10
+	// consumerForgotten is when the server removes a durable consumer that is not used, unless its
+	// creator says otherwise.
+	consumerForgotten = 30 * 24 * time.Hour
+)
 
-// gate answers observers that ask for a consumer. It stands between the
+// gate answers observers that ask for a consumer, or remove one. It stands between the
 // accounts because no permission can look into a request: a consumer that
 // pushes to a subject of its creator's choice would write to the log.
 type gate struct {
 	outside *nats.Conn // in the observers' account
 	inside  *nats.Conn // in Weir's
+
+	creating sync.Mutex // so that two requests do not both take the last place
 }
 
 func openGate(s *Server) (_ *gate, err error) {
@@ -38,8 +53,10 @@ func openGate(s *Server) (_ *gate, err error) {
 	if g.outside, err = nats.Connect("", append(s.inside(s.access.gate), nats.Name("weir gate"))...); err != nil {
 		return nil, err
 	}
-	for _, subject := range []string{apiConsumerCreate, apiDurableCreate, apiEphemeralCreate} {
-		if _, err = g.outside.Subscribe(subject, g.create); err != nil {
+	for subject, answer := range map[string]nats.MsgHandler{
+		apiConsumerCreate: g.create, apiDurableCreate: g.create, apiEphemeralCreate: g.create, apiConsumerDelete: g.pass,
+	} {
+		if _, err = g.outside.Subscribe(subject, answer); err != nil {
 			return nil, err
 		}
 	}
@@ -75,6 +92,14 @@ func (g *gate) create(m *nats.Msg) {
 	if err == nil {
 		err = req.admissible(m.Subject)
 	}
+	if req.Config.Durable != "" && req.Config.InactiveThreshold == 0 { // others the server forgets in seconds
+		req.Config.InactiveThreshold = consumerForgotten
+	}
+	g.creating.Lock()
+	defer g.creating.Unlock()
+	if err == nil {
+		err = g.room(cmp.Or(req.Config.Durable, req.Config.Name))
+	}
 	if err != nil {
 		body, err := json.Marshal(refusal{
 			Type:  "io.nats.jetstream.api.v1.consumer_create_response",
@@ -89,9 +114,36 @@ func (g *gate) create(m *nats.Msg) {
 	if err != nil {
 		return // the observer's own time runs out, here and below
 	}
-	if answer, err := g.inside.Request(m.Subject, data, gateTimeout); err == nil {
+	m.Data = data
+	g.pass(m)
+}
+
+// pass has the server answer a request.
+func (g *gate) pass(m *nats.Msg) {
+	if answer, err := g.inside.Request(m.Subject, m.Data, gateTimeout); err == nil {
 		_ = m.Respond(answer.Data)
 	}
+}
+
+// room reports why there can be no more consumers. One that is there already may be changed.
+func (g *gate) room(name string) error {
+	answer, err := g.inside.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, gateTimeout)
+	if err != nil {
+		return errors.New("the consumers cannot be counted; try again")
+	}
+	var there struct {
+		Consumers []string `json:"consumers"`
+	}
+	if err := json.Unmarshal(answer.Data, &there); err != nil {
+		return errors.New("the consumers cannot be counted; try again")
+	}
+	if name != "" && slices.Contains(there.Consumers, name) {
+		return nil
+	}
+	if n := len(there.Consumers); n >= mostConsumers {
+		return fmt.Errorf("observers have %d consumers and may have %d; delete one that is not used", n, mostConsumers)
+	}
+	return nil
 }
 
 // admissible reports why an observer may not have the consumer it asks for.
@@ -104,6 +156,9 @@ func (r creation) admissible(subject string) error {
 		return errors.New("observers have pull consumers only")
 	case c.Durable == "" && c.Name == "" && subject != apiEphemeralCreate:
 		return errors.New("the consumer has no name")
+	}
+	if doc, err := json.Marshal(c.Metadata); err != nil || len(doc) > mostMetadata {
+		return fmt.Errorf("the metadata has %d bytes and may have %d; leave some out", len(doc), mostMetadata)
 	}
 	for _, f := range append(c.FilterSubjects, c.FilterSubject) {
 		if f != "" && !strings.HasPrefix(f, schemas.EvidenceRoot+".") {

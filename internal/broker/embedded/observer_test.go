@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,7 +200,7 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 		"$JS.API.STREAM.DELETE.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.DELETE.WEIR_EVIDENCE",
 		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.NAMES", "$JS.API.INFO",
 		"$JS.API.CONSUMER.CREATE.WEIR_LOG_0.x", "$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_0.http",
-		"$JS.API.CONSUMER.DELETE.WEIR_EVIDENCE.x", "$JS.ACK.WEIR_LOG_0.http.1.1.1.1.0", "$SYS.REQ.SERVER.PING",
+		"$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http", "$JS.ACK.WEIR_LOG_0.http.1.1.1.1.0", "$SYS.REQ.SERVER.PING",
 	} {
 		require.NoError(t, w.observer.Publish(subject, []byte("{}")))
 		require.NoError(t, w.observer.Flush())
@@ -262,6 +263,34 @@ func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
 	require.Contains(t, ask(create, `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","name":"x"}}`), `"created"`)
 	require.Contains(t, ask(apiEphemeralCreate, `{"stream_name":"WEIR_EVIDENCE","config":{}}`), `"created"`)
 	require.EqualValues(t, 1, w.logged(t))
+}
+
+// TestObserverConsumersAreBounded: observers have so many consumers and no more, with little metadata, can remove them
+// again, and one that is not used goes by itself.
+func TestObserverConsumersAreBounded(t *testing.T) {
+	t.Parallel()
+	w := watch(t)
+	js, err := jetstream.New(w.observer)
+	require.NoError(t, err)
+	create := func(name string, metadata string) error {
+		cfg := jetstream.ConsumerConfig{Durable: name}
+		if metadata != "" {
+			cfg.Metadata = map[string]string{"m": metadata}
+		}
+		_, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, cfg)
+		return err
+	}
+	for i := range mostConsumers {
+		require.NoError(t, create("c"+strconv.Itoa(i), ""))
+	}
+	require.ErrorContains(t, create("more", ""), "observers have 32 consumers and may have 32")
+	require.NoError(t, create("c0", strings.Repeat("x", 1000)), "one that is there may be changed")
+	require.ErrorContains(t, create("c0", strings.Repeat("x", 2000)), "the metadata has 2008 bytes and may have 1024")
+	require.NoError(t, js.DeleteConsumer(t.Context(), schemas.EvidenceStream, "c1"))
+	require.NoError(t, create("more", ""))
+	c, err := js.Consumer(t.Context(), schemas.EvidenceStream, "more")
+	require.NoError(t, err)
+	require.Equal(t, consumerForgotten, c.CachedInfo().Config.InactiveThreshold)
 }
 
 func TestNobodyEntersWithoutAPassword(t *testing.T) {
