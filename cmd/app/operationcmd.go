@@ -226,7 +226,7 @@ func printOperations(env *environment, v schemas.OperationsView) error {
 			schemas.DestinationTrying: "one call sees whether it is well again",
 		}[d.State]
 		if len(d.Tenants) > 0 {
-			why = "it asked " + strings.Join(d.Tenants, ", ") + " to leave it alone; other tenants call it"
+			why += ", by tenant " + strings.Join(d.Tenants, ", ")
 		}
 		if !d.Until.IsZero() {
 			until = d.Until.Local().Format(time.DateTime)

@@ -39,7 +39,7 @@ auth: {mode: tokens}
 telemetry: {log_level: debug, otlp: {endpoint: %[3]q}}
 policy:
   allowlist:
-    - {name: up, url_prefix: "%[2]s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:UP}"}}
+    - {name: up, url_prefix: "%[2]s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:UP}"}, caller_headers: ["*"], caller_params: ["*"]}
 agents:
   SUMMARY: {url: "%[2]s", mode: stream, token: "${secret:UP}"}
 %[4]s`, filepath.Join(dir, "data"), up.URL(), talker.collector.at, talker.text())

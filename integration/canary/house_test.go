@@ -161,18 +161,22 @@ policy:
       methods: [GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE]
       headers: {Authorization: "Bearer ${secret:HEADER}", X-Basic: "Basic ${secret:BASIC}"}
       query: {key_in_query: "${secret:QUERY}"}
+      caller_headers: ["*"]
+      caller_params: ["*"]
     - name: keyed
       url_prefix: http://keyed.example/
       methods: [POST]
       upstream_idempotency: {ttl: 1h}
       headers: {X-Other: "${secret:OTHER}"}
       body: {key_in_body: "${secret:BODY}"}
+      caller_headers: ["*"]
+      caller_params: ["*"]
     - {name: hop, url_prefix: "http://hop.example/", redirects: 2}
     - {name: good, url_prefix: "https://good.example/", methods: [GET, POST]}
     - {name: bad, url_prefix: "https://bad.example/"}
     - {name: refused, url_prefix: "http://refused.example/"}
     - {name: private, url_prefix: "http://private.example/"}
-    - {name: missing, url_prefix: "http://missing.example/", headers: {Authorization: "${secret:NOT_THERE}"}}
+    - {name: missing, url_prefix: "http://missing.example/", headers: {Authorization: "${secret:NOT_THERE}"}, caller_headers: ["*"], caller_params: ["*"]}
     - {name: narrow, url_prefix: "http://narrow.example/only/here", methods: [GET]}
     - {name: panics, url_prefix: "http://panics.example/"}
     - {name: mirror, url_prefix: "http://git.example/", methods: [GET, POST], headers: {Authorization: "Bearer ${secret:GIT}"}}
