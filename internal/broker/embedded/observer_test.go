@@ -272,7 +272,7 @@ func TestObserverConsumersAreBounded(t *testing.T) {
 	w := watch(t)
 	js, err := jetstream.New(w.observer)
 	require.NoError(t, err)
-	create := func(name string, metadata string) error {
+	create := func(name, metadata string) error {
 		cfg := jetstream.ConsumerConfig{Durable: name}
 		if metadata != "" {
 			cfg.Metadata = map[string]string{"m": metadata}
