@@ -196,7 +196,7 @@ type Limits struct {
 	// The same of one tenant, refused with 429. Default 5000000.
 	QueuedPerTenant int `yaml:"queued_per_tenant"`
 	// Percentage of what all tenants share that one tenant may always use, 1 to 100: of
-	// log.max_bytes, git.processes and answers. Of the log it gets no more once another tenant
+	// log.max_bytes, answers and the concurrency of an agent. Of the log it gets no more once another tenant
 	// has something there; of the others it may use more, but leaves that much free for the
 	// next tenant. 100 divides nothing. In open mode there is one tenant. Default 25.
 	TenantShare int `yaml:"tenant_share"`
