@@ -56,6 +56,7 @@ func (s *site) provisionedAgain(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"stream WEIR_EVIDENCE": "changed: keeps records for 2160h0m0s and not for 48h0m0s",
 		"stream WEIR_DEAD":     "changed: keeps records for 2160h0m0s and not for 48h0m0s",
+		"bucket WEIR_USAGE":    "changed: keeps records for 2160h0m0s and not for 336h0m0s",
 	}, changed)
 	s.provision(t) // as it was
 }
