@@ -52,6 +52,7 @@ type order struct {
 	class   schemas.Class // empty: the kind has none
 	id      string        // the caller's own; may be empty
 	payload any
+	kept    any  // what is stored in the place of the payload; nil: the payload
 	denied  bool // policy has refused it already
 }
 
@@ -85,8 +86,15 @@ func (in *Room) write(route string, translate func(who Identity, body []byte) (o
 			in.fail(c, err)
 			return
 		}
+		kept := payload
+		if o.kept != nil {
+			if kept, err = ledger.Encode(o.kept); err != nil {
+				in.fail(c, err)
+				return
+			}
+		}
 		in.submit(c, accept.Request{
-			Name: accept.NameOf(who.Tenant, route, o.id, key), Tenant: who.Tenant, Kind: o.kind, Class: o.class, Payload: payload,
+			Name: accept.NameOf(who.Tenant, route, o.id, key), Tenant: who.Tenant, Kind: o.kind, Class: o.class, Payload: kept, Whole: payload,
 			Principal: who.ID, Entries: who.Entries, Terms: terms,
 		}, o.denied)
 	}
@@ -100,7 +108,11 @@ func (in *Room) execute(who Identity, body []byte) (order, error) {
 	if err != nil {
 		return order{}, err
 	}
-	return order{kind: schemas.KindHTTP, class: req.Class, id: req.ID, payload: req.Call, denied: req.Denied()}, nil
+	o := order{kind: schemas.KindHTTP, class: req.Class, id: req.ID, payload: req.Call, denied: req.Denied()}
+	if o.denied {
+		o.kept = req.Kept()
+	}
+	return o, nil
 }
 
 func (*Room) plan(who Identity, body []byte) (order, error) {

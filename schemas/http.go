@@ -49,6 +49,17 @@ type HTTPCall struct {
 	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
 	// Postcondition is kept as the caller gave it.
 	Postcondition json.RawMessage `json:"postcondition,omitempty"`
+	// Denied is set where policy denied the call when it was accepted: its action is settled so, and
+	// nothing else is kept of the call but method, URL and key.
+	Denied *DeniedCall `json:"denied,omitempty"`
+}
+
+// DeniedCall is what is kept of a denied call beside where it would have gone.
+type DeniedCall struct {
+	Decision Decision `json:"decision"`
+	// BodySHA256 is the hex SHA-256 of the body as it would have been sent, BodyBytes its size.
+	BodySHA256 string `json:"body_sha256,omitempty"`
+	BodyBytes  int    `json:"body_bytes,omitempty"`
 }
 
 // Answer is a complete response as it is kept and shown: redacted, headers

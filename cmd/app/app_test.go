@@ -116,7 +116,7 @@ func TestRedrive(t *testing.T) {
 func TestFullLogRefusesBeforeAccepting(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, "log: {durability: process, max_bytes: 16MiB}\nlimits: {body: 2MiB}\n")
-	big := fmt.Sprintf(`{"method":"POST","url":"http://nobody.example/","body":%q}`, strings.Repeat("x", 200<<10))
+	big := fmt.Sprintf(`{"method":"POST","url":"http://127.0.0.1:1/","body":%q}`, strings.Repeat("x", 200<<10))
 	for i := range 2000 {
 		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", big, "Prefer", "respond-async", "Idempotency-Key", fmt.Sprintf("k-%d", i))
 		if status != http.StatusServiceUnavailable {

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -186,4 +188,32 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 	status, text, _ := second.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/fast"))
 	require.Equal(t, http.StatusOK, status, text[:min(len(text), 200)])
 	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
+}
+
+// TestADeniedCallIsNotKept: of a call that policy denies the log has method, URL and a digest. A repeat joins it all the
+// same, and another body under its id is another request.
+func TestADeniedCallIsNotKept(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "auth: {mode: tokens}\nlog: {durability: process, max_bytes: 64MiB}\n")
+	admin := a.admin(t)
+	first, _ := admin.twoTenants(t)
+	ask := func(body string) (int, string, http.Header) {
+		return first.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"request_id":"d","method":"POST","url":"https://denied.example/x","headers":{"X-Secret":"hush"},"body":%q}`, body))
+	}
+	body := strings.Repeat("0123456789abcdef", 900<<10/16)
+	status, text, h := ask(body)
+	require.Equal(t, http.StatusForbidden, status, text)
+	_, again, _ := ask(body)
+	require.Equal(t, text, again)
+	status, text, _ = ask("other")
+	require.Equal(t, http.StatusConflict, status, text)
+	_, text, _ = first.do(t, http.MethodGet, "/v1/actions/"+h.Get("Weir-Action-Id")+"/payload", "")
+	sum := sha256.Sum256([]byte(strconv.Quote(body)))
+	require.Contains(t, text, `"body_sha256":"`+hex.EncodeToString(sum[:])+`","body_bytes":`+strconv.Itoa(len(body)+2))
+	require.Contains(t, text, `"method":"POST","url":"https://denied.example/x"`)
+	require.NotContains(t, text, "hush")
+	require.Less(t, len(text), 2000)
+	stored, err := strconv.ParseFloat(admin.metric(t, `weir_tenant_stored_bytes{tenant="first"}`), 64)
+	require.NoError(t, err)
+	require.Less(t, stored, 10000.0)
 }

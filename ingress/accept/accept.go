@@ -115,6 +115,9 @@ type Request struct {
 	Terms
 	// Payload is the kind's document, as it will lie on the log.
 	Payload json.RawMessage
+	// Whole is the document before something was left out of Payload, by which a repeat is
+	// recognised; nil: Payload.
+	Whole json.RawMessage
 	// Principal is the id of the token that asks; empty in open mode.
 	Principal string
 	// Entries are the only entries of the policy that it may use; empty: all.
@@ -248,7 +251,11 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	if r.reserved() {
 		return schemas.Action{}, fault.New(schemas.InvalidRequest, "at /request_id: ids that begin with "+r.ID[:4]+" are made by Weir alone; use another id")
 	}
-	fingerprint, err := strict.Fingerprint(r.Payload)
+	whole := r.Whole
+	if whole == nil {
+		whole = r.Payload
+	}
+	fingerprint, err := strict.Fingerprint(whole)
 	if err != nil {
 		return schemas.Action{}, err
 	}

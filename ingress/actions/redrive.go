@@ -129,6 +129,9 @@ func (r *Redriver) anew(req *accept.Request) error {
 		if err := json.Unmarshal(req.Payload, &call); err != nil {
 			return &fault.Parked{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
 		}
+		if call.Denied != nil {
+			return fault.New(schemas.Conflict, "the call was denied, and its body and headers are not kept; send it again")
+		}
 		req.Class = r.classify(call, grant.Asker{Tenant: req.Tenant, Kind: req.Kind, Principal: req.Principal, Entries: req.Entries})
 	case schemas.KindRun:
 		var run schemas.Run

@@ -4,6 +4,8 @@ package executor
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	stdjson "encoding/json"
 	"errors"
 	"time"
@@ -51,6 +53,20 @@ type Request struct {
 // Denied reports whether policy refused the call. It is to be stored all the
 // same, so that the denial leaves evidence.
 func (r Request) Denied() bool { return !r.Decision.Allowed }
+
+// Kept is what is stored of the call: all of it, unless policy denies it. A tenant with traffic rules may have one
+// for this action alone, whose id is not known yet: then the worker decides about the whole call.
+func (r Request) Kept() schemas.HTTPCall {
+	if !r.Denied() || r.Decision.Traffic != nil {
+		return r.Call
+	}
+	d := &schemas.DeniedCall{Decision: r.Decision, BodyBytes: len(r.Call.Body)}
+	if d.BodyBytes > 0 {
+		sum := sha256.Sum256(r.Call.Body)
+		d.BodySHA256 = hex.EncodeToString(sum[:])
+	}
+	return schemas.HTTPCall{Method: r.Call.Method, URL: r.Call.URL, AllowlistKey: r.Call.AllowlistKey, Denied: d}
+}
 
 // document is either form of a body: the primitive's envelope, or the bare
 // arguments. Members are raw, so that each is refused by its own name.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/jsonschema"
@@ -70,6 +71,10 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 
 // perform also returns the attempt whose answer the result has, if it has one.
 func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, answered *ledger.Try, err error) {
+	if c.Denied != nil {
+		v, err = e.denied(ctx, st, c, stop)
+		return v, nil, err
+	}
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Stop: stop,
 		Record: func(ctx context.Context, t ledger.Try) error {
@@ -97,6 +102,19 @@ func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTP
 		return v, nil, err
 	}
 	return e.judge(c, r, answer), judged(r), nil
+}
+
+// denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not
+// whole any more.
+func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error) {
+	r := call.Result{Decision: c.Denied.Decision}
+	var over bool
+	if r.Canceled, over = call.Over(st, stop, time.Now()); over {
+		r.Expired = !r.Canceled
+		return e.judge(c, r, nil), nil
+	}
+	r.Denied = true
+	return e.judge(c, r, nil), settle.Deny(ctx, e.recorder, st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision)
 }
 
 // judged is the try whose answer goes with the result: the last one, or, where retries are

@@ -29,7 +29,8 @@ func (r *rules) set(t *testing.T, entries ...policy.Entry) {
 func entry(name string) policy.Entry {
 	return policy.Entry{
 		Name: name, URLPrefix: "https://up.example/", Methods: []string{"GET", "POST"}, Redirects: 2,
-		Headers: map[string]string{"X-Key": "${secret:" + strings.ToUpper(name) + "}"},
+		Headers:       map[string]string{"X-Key": "${secret:" + strings.ToUpper(name) + "}"},
+		CallerHeaders: []string{"X-Own", "X-A"},
 	}
 }
 

@@ -31,7 +31,7 @@ func under(t *testing.T, entries ...policy.Entry) (*rules, *rulebook.Book, *guar
 // denial that is theirs alone bears their code and names them.
 func TestRulesBeforePolicy(t *testing.T) {
 	t.Parallel()
-	v1 := policy.Entry{Name: "api", URLPrefix: "https://api.example.com/v1/", Methods: []string{"GET"}, Headers: map[string]string{"X-Key": "k"}}
+	v1 := policy.Entry{Name: "api", URLPrefix: "https://api.example.com/v1/", Methods: []string{"GET"}, Headers: map[string]string{"X-Key": "k"}, CallerHeaders: []string{"X-Trace"}, CallerParams: []string{"a", "b"}}
 	v2 := policy.Entry{Name: "two", URLPrefix: "https://two.example.com:8443/", Methods: []string{"GET"}}
 	const all, here = "https://api.example.com/*", "https://api.example.com/v1/x?b=2&a=1"
 	for name, tt := range map[string]struct {
@@ -173,7 +173,8 @@ func TestReshaped(t *testing.T) {
 	} {
 		_, b, g := under(t, entry("one"))
 		b.Put(t, same)
-		p, _ := g.Check(get(""), guard.Scope{})
+		p, d := g.Check(get(""), guard.Scope{})
+		require.True(t, p.Valid(), "%s: %s", name, d.Reason)
 		replaced := p.Replaced()
 		require.False(t, g.Reshaped(p), name)
 		select {
@@ -301,7 +302,7 @@ func TestNoAddressOfAnAgent(t *testing.T) {
 // with rules that are not for the call pays for the mark that says so.
 func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
 	e := entry("one")
-	e.Headers = nil
+	e.Headers, e.CallerHeaders = nil, nil
 	r, b, g := under(t, e)
 	call, scope := get("one"), guard.Scope{Tenant: "t"}
 	check := func() { _, _ = g.Check(call, scope) }
