@@ -20,8 +20,12 @@ import (
 
 // newApp starts a whole Weir on a directory of its own. Extra lines are added to
 // its configuration.
+// newApp is a running node. Unless the text has a policy, its callers may call this machine.
 func newApp(t *testing.T, extra string) *App {
 	t.Helper()
+	if !strings.Contains(extra, "policy:") {
+		extra += "policy: {allowed_hosts: [localhost, 127.0.0.1]}\n"
+	}
 	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\n%s", t.TempDir(), extra)
 	cfg, err := config.Parse("test", []byte(text), nil, nil)
 	require.NoError(t, err)

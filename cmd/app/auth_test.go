@@ -389,6 +389,7 @@ func TestEntriesOfAToken(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	a := newApp(t, withTokens+fmt.Sprintf(`policy:
+  allowed_hosts: [127.0.0.1]
   allowlist:
     - {name: orders, url_prefix: "%[1]s/orders/", network: loopback}
     - {name: stock, url_prefix: "%[1]s/stock/", network: loopback}

@@ -23,10 +23,36 @@ func explain(p *policy.Policy, call schemas.HTTPCall, only []string) schemas.Exp
 	return p.Explain(guard.Request(call, guard.Scope{Only: only}))
 }
 
+// policyFlags say whose policy a command is about: the local configuration's, or a running Weir's.
+type policyFlags struct {
+	clientFlags
+	config string
+}
+
+func (f *policyFlags) register(cmd *cobra.Command, env *environment) {
+	f.clientFlags.register(cmd, env)
+	cmd.Flags().Lookup("server").DefValue = "" // without it, no server is asked
+	cmd.Flags().Lookup("server").Usage = "ask the Weir at this URL instead of the local configuration"
+	cmd.Flags().StringVar(&f.config, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	cmd.MarkFlagsMutuallyExclusive("config", "server")
+}
+
+// local is the policy that the local configuration describes.
+func (f *policyFlags) local(env *environment) (*policy.Policy, error) {
+	cfg, err := config.Load(f.config, env.environ, nil)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	p, err := cfg.Compile()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
+}
+
 // explainFlags are what `weir policy explain` takes.
 type explainFlags struct {
-	clientFlags
-	config     string
+	policyFlags
 	headers    []string
 	data       string
 	key        string
@@ -57,7 +83,10 @@ Exit 1 if the call is denied.`,
 			if cmd.Flags().Changed("server") {
 				x, err = f.ask(cmd.Context(), env, req)
 			} else {
-				x, err = f.local(env, req)
+				var p *policy.Policy
+				if p, err = f.local(env); err == nil {
+					x = explain(p, executor.Asked(req), nil)
+				}
 			}
 			if err != nil {
 				return err
@@ -66,11 +95,7 @@ Exit 1 if the call is denied.`,
 		},
 	}
 	f.register(cmd, env)
-	cmd.Flags().Lookup("server").DefValue = "" // without it, no server is asked
-	cmd.Flags().Lookup("server").Usage = "ask the Weir at this URL instead of the local configuration"
-	cmd.Flags().StringVar(&f.config, "config", "", "the configuration file (default ./weir.yaml if there is one)")
 	f.callFlags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("config", "server")
 	return cmd
 }
 
@@ -100,19 +125,6 @@ func (f *explainFlags) request(env *environment, method, target string) (schemas
 	var err error
 	req.Body, err = document(env, "body", f.data)
 	return req, err
-}
-
-// local asks the policy that the local configuration describes.
-func (f *explainFlags) local(env *environment, req schemas.ExplainRequest) (schemas.Explanation, error) {
-	cfg, err := config.Load(f.config, env.environ, nil)
-	if err != nil {
-		return schemas.Explanation{}, usageError{err}
-	}
-	p, err := cfg.Compile()
-	if err != nil {
-		return schemas.Explanation{}, usageError{err}
-	}
-	return explain(p, executor.Asked(req), nil), nil
 }
 
 // ask asks a running Weir.

@@ -15,7 +15,7 @@ import (
 )
 
 // patient calls last for as long as a test may keep its gate shut.
-const patient = "policy: {timeout: 100s}\n"
+const patient = "policy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n"
 
 // tally is an upstream that holds its calls until its gate is open, and keeps their order.
 type tally struct {

@@ -20,15 +20,16 @@ func newNATS(env *environment) *cobra.Command {
 		Long: `Set up a NATS cluster for Weir in which each role may do what it has to and nothing
 else. init writes the servers' configuration and everybody's credentials, provision
 makes the streams, queues and buckets on the servers, and tenant adds accounts for a
-tenant's own programs. Each may be repeated: what was given out or made is kept.`,
+tenant's own programs. Each may be repeated: what was given out or made is kept.
+consumers lists and deletes the consumers that observers made on an embedded server.`,
 		Example: `  weir nats init ./nats --server n1=nats-1:4222 --server n2=nats-2:4222 --server n3=nats-3:4222
   nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
   weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats tenant acme --dir ./nats`,
-		Args: exactly(0, "one of init, provision, tenant"),
+		Args: exactly(0, "one of init, provision, tenant, consumers"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNATSInit(env), newNATSProvision(env), newNATSTenant(env))
+	cmd.AddCommand(newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
 	return cmd
 }
 

@@ -3,11 +3,17 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/broker/embedded"
+	"weir/schemas"
 )
 
 func runNATS(t *testing.T, args ...string) (code int, out, errs string) {
@@ -81,4 +87,40 @@ func TestNATSUsage(t *testing.T) {
 		require.Contains(t, errs, c.says, c.args)
 		require.Empty(t, out, c.args)
 	}
+}
+
+func TestNATSConsumers(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
+	credentials := embedded.CredentialsFile(a.cfg.Data)
+	raw, err := os.ReadFile(credentials)
+	require.NoError(t, err)
+	var c embedded.Credentials
+	require.NoError(t, json.Unmarshal(raw, &c))
+	conn, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	for _, name := range []string{"b", "a"} {
+		_, err = js.CreateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: name, FilterSubject: "weir.evidence.*.*." + name + ".>"})
+		require.NoError(t, err)
+	}
+
+	code, out, errs := runNATS(t, "consumers", "ls", "--credentials", credentials)
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, `(?s)^NAME .*\na +true .* weir\.evidence\.\*\.\*\.a\.>\nb +true `, out)
+	code, out, errs = runNATS(t, "consumers", "rm", "a", "--credentials", credentials)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "deleted a\n", out)
+	code, _, errs = runNATS(t, "consumers", "rm", "a", "--credentials", credentials)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "a: there is no consumer of this name")
+	code, out, errs = runNATS(t, "consumers", "ls", "--json", "--credentials", credentials)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, 1, strings.Count(out, "\n"))
+	require.Contains(t, out, `{"name":"b","durable":true,`)
+	code, _, errs = runNATS(t, "consumers", "ls", "--credentials", filepath.Join(t.TempDir(), "nowhere"))
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "is Weir running with --nats-listen?")
 }

@@ -16,10 +16,10 @@ import (
 func newPolicy(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "policy", Short: "try a policy without sending anything, or have a changed one take effect",
-		Args: exactly(0, "a command: explain, test or reload"),
+		Args: exactly(0, "a command: show, explain, test or reload"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
+	cmd.AddCommand(newPolicyShow(env), newPolicyExplain(env), newPolicyTest(env), newPolicyReload(env))
 	return cmd
 }
 

@@ -75,7 +75,7 @@ func waitingApp(t *testing.T, role Role, extra string) (a *App, end func() error
 		}
 		stopped = true
 		cancel()
-		require.ErrorIs(t, <-started, context.Canceled)
+		require.Error(t, <-started) // that it was canceled, or that its last try failed
 		return a.Stop(context.WithoutCancel(t.Context()))
 	}
 	t.Cleanup(func() { assert.NoError(t, end()) })

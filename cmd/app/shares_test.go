@@ -175,7 +175,7 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 	}
 	target.Start()
 	t.Cleanup(target.Close)
-	a := newApp(t, withTokens+"limits: {answers: 16MiB}\npolicy: {timeout: 100s}\n")
+	a := newApp(t, withTokens+"limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
 	first, second := a.admin(t).twoTenants(t)
 	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
 	for range 6 {

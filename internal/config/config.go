@@ -302,8 +302,8 @@ type Policy struct {
 	// Time for one outbound attempt, 100ms to 10m. Default 30s.
 	Timeout time.Duration `yaml:"timeout"`
 	// Hosts that need no entry: host, host:port, .example.com (its subdomains)
-	// or scheme://host. Default localhost, 127.0.0.1 and ::1; an empty list
-	// grants none. HTTP_EXECUTOR_ALLOWED_HOSTS overrides it.
+	// or scheme://host. Default none; in open mode without entries localhost,
+	// 127.0.0.1 and ::1. HTTP_EXECUTOR_ALLOWED_HOSTS overrides it.
 	AllowedHosts []string `yaml:"allowed_hosts"`
 	// The entries, in the order in which they are tried. Default none. A later
 	// entry of the same name replaces the earlier one.

@@ -308,9 +308,16 @@ func TestSourcesInOrder(t *testing.T) {
 	}
 }
 
+// TestAllowedHostsWhenNobodySays: this machine may be called in open mode, until there is an entry.
 func TestAllowedHostsWhenNobodySays(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"localhost", "127.0.0.1", "::1"}, parse(t, "").Policy.AllowedHosts)
+	for _, text := range []string{
+		"auth: {mode: tokens}", "listen: 0.0.0.0:8092", "policy: {allowed_hosts: []}",
+		"policy: {allowlist: [{name: a, url_prefix: 'https://a.example/'}]}",
+	} {
+		require.Empty(t, parse(t, text).Policy.AllowedHosts, text)
+	}
 	c := parse(t, "", "HTTP_EXECUTOR_ALLOWED_HOSTS=")
 	require.Empty(t, c.Policy.AllowedHosts)
 	p, err := c.Compile()
@@ -346,7 +353,7 @@ func TestEveryVariable(t *testing.T) {
 		Rules:         config.Rules{Limit: 96},
 		Tasks:         config.Tasks{Lease: 11 * time.Second},
 		Git:           config.Git{Dir: "/g", Program: "gitt", MaxPack: 1 << 10, MaxRepo: 2 << 20, Timeout: 12 * time.Second, Memory: 65 << 20, Processes: 13},
-		Policy:        config.Policy{Timeout: time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
+		Policy:        config.Policy{Timeout: time.Second},
 		Secrets:       config.Secrets{Dir: "/s", AgeFile: "/a", AgeIdentity: "/i"},
 		RedactHeaders: []string{"a", "b"},
 		Telemetry:     config.Telemetry{LogLevel: "warn", LogFormat: "text", OTLP: config.OTLP{Endpoint: "http://c:4318"}},

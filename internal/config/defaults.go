@@ -28,7 +28,7 @@ func Defaults() Config {
 		Rules:     Rules{AgentAPI: true, Limit: schemas.MaxRules},
 		Tasks:     Tasks{Lease: 2 * time.Minute},
 		Git:       Git{Program: "git", MaxPack: 1 << 30, MaxRepo: 10 << 30, Timeout: 10 * time.Minute, Memory: 2 << 30, Processes: 32},
-		Policy:    Policy{Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"}},
+		Policy:    Policy{Timeout: 30 * time.Second},
 		Telemetry: Telemetry{LogLevel: "info", LogFormat: "json"},
 	}
 	derive(&c, origins{})
@@ -57,6 +57,12 @@ func derive(c *Config, given origins) {
 		c.Deadline.Task = max(min(taskDeadline, c.LongestAction()), leastTask)
 	}
 	deriveAuth(c, given)
+	if !given.has("policy.allowed_hosts") {
+		c.Policy.AllowedHosts = nil
+		if c.Open() && len(c.Policy.Allowlist) == 0 { // a first try needs no policy, and only this machine reaches the node
+			c.Policy.AllowedHosts = []string{"localhost", "127.0.0.1", "::1"}
+		}
+	}
 	deriveAgents(c)
 	deriveModels(c)
 	deriveBudgets(c)

@@ -34,6 +34,7 @@ const (
 	flawHostNumeric
 	flawHost
 	flawHostNone
+	flawHostLoopback
 	flawPort
 	flawPortAny
 	flawMethodUnknown
@@ -151,6 +152,8 @@ func (f flaw) describeMatch() (Check, string) {
 		return CheckHost, "the host is not the entry's; use the host of its url_prefix, or an entry for this one"
 	case flawHostNone:
 		return CheckHost, "no entry and no allowed host covers this host; ask the operator to add one"
+	case flawHostLoopback:
+		return CheckHost, "the host is the machine that Weir runs on, and no entry covers it; ask the operator to add an entry for it with network: loopback"
 	case flawPort:
 		return CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own"
 	case flawPortAny:

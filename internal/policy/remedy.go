@@ -109,7 +109,7 @@ func (m *remedy) match(f flaw) string {
 	switch f {
 	case flawHostDot:
 		return "write the host in lower case without the trailing dot: " + u.host
-	case flawHostNone:
+	case flawHostNone, flawHostLoopback:
 		return m.grant()
 	default:
 		if e == nil {
@@ -189,7 +189,7 @@ func (p *Policy) network(t *target) string {
 	e := &entry{network: NetworkPublic}
 	word := NetworkPublic
 	switch {
-	case loopbackName(t.host), p.ranges.isLoopback(t.addr):
+	case p.loopback(t):
 		e.network, word = NetworkLoopback, NetworkLoopback
 	case t.addr.IsValid() && !p.ranges.isPublic(t.addr):
 		e.network, e.cidrs = NetworkPrivate, []netip.Prefix{netip.PrefixFrom(t.addr, t.addr.BitLen())}
@@ -200,6 +200,9 @@ func (p *Policy) network(t *target) string {
 	}
 	return word
 }
+
+// loopback reports whether a target is on this machine, as far as its name or address says so.
+func (p *Policy) loopback(t *target) bool { return loopbackName(t.host) || p.ranges.isLoopback(t.addr) }
 
 func single(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 

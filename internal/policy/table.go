@@ -140,6 +140,9 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 	if nearest == flawHost {
 		nearest = flawHostNone
 	}
+	if nearest == flawHostNone && !limited && p.loopback(&q.url.target) {
+		nearest = flawHostLoopback
+	}
 	if furthest <= CheckHost {
 		near = nil // it is nobody's request
 	}

@@ -113,6 +113,7 @@ const (
 	apiInfo         = "$JS.API.INFO"
 	apiStreamInfo   = "$JS.API.STREAM.INFO." + schemas.EvidenceStream
 	apiConsumerInfo = "$JS.API.CONSUMER.INFO." + schemas.EvidenceStream + ".*"
+	apiConsumerList = "$JS.API.CONSUMER.LIST." + schemas.EvidenceStream
 	apiConsumerNext = "$JS.API.CONSUMER.MSG.NEXT." + schemas.EvidenceStream + ".*"
 	ackEvidence     = "$JS.ACK." + schemas.EvidenceStream + ".>"
 
@@ -135,7 +136,7 @@ const (
 func observerPermissions() *server.Permissions {
 	return &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{
-			apiStreamInfo, apiConsumerInfo, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
+			apiStreamInfo, apiConsumerInfo, apiConsumerList, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
 		}},
 		Subscribe: &server.SubjectPermission{Allow: []string{storedEvidence, liveEvidence, statuses, inbox}},
 	}
@@ -179,7 +180,7 @@ func shareRecords(own, observers *server.Account) error {
 	// Nobody may ask for the account's info. That it is imported keeps the
 	// server from giving this account an API of its own, which would refuse
 	// every request before the gate could answer it.
-	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, ackEvidence} {
+	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, ackEvidence} {
 		errs = append(errs, own.AddServiceExport(subject, to), observers.AddServiceImport(own, subject, subject))
 	}
 	// One request for messages is answered by many.
