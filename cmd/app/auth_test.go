@@ -498,3 +498,21 @@ func TestFirstAdminIsMadeOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensDoNotReachThisMachine: with tokens, the ports of this machine are targets only by an entry, and a caller
+// that is refused learns which.
+func TestTokensDoNotReachThisMachine(t *testing.T) {
+	t.Parallel()
+	upstream := okUpstream(t)
+	call := fmt.Sprintf(`{"method":"GET","url":"%s/admin"}`, upstream)
+	admin := newApp(t, withTokens+"policy: {timeout: 10s}\n").admin(t)
+	status, body, _ := admin.do(t, http.MethodPost, "/v1/execute", call)
+	require.Equal(t, http.StatusForbidden, status, body)
+	require.Contains(t, body, `"code":"DENY_HOST"`)
+	require.Contains(t, body, "ask the operator to add an entry for it with network: loopback")
+	_, body, _ = admin.do(t, http.MethodPost, "/v1/policy/explain", call)
+	require.Contains(t, body, "add an entry with url_prefix "+upstream+"/ and network loopback")
+	admin = newApp(t, withTokens+fmt.Sprintf("policy: {allowlist: [{name: own, url_prefix: \"%s/\", network: loopback}]}\n", upstream)).admin(t)
+	status, body, _ = admin.do(t, http.MethodPost, "/v1/execute", call)
+	require.Equal(t, http.StatusOK, status, body)
+}
