@@ -189,7 +189,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.metrics.QueueLag(a.broker.Lag)
 	}
 	if a.role != RoleEgress {
-		a.metrics.TenantBytes(a.broker.StoredByTenant)
+		a.metrics.TenantBytes(a.storedByTenant)
 	}
 	a.startHTTP()
 	if a.role.takes() {

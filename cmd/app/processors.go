@@ -94,18 +94,21 @@ func (a *App) openProcessors(context.Context) error {
 	return nil
 }
 
-// leastAnswer is what an answer may have whose tenant has used up its share of the log: what was accepted
-// can still finish.
-const leastAnswer = 64 << 10
-
-// answerQuota bounds the answers of a tenant: each by what is left of its share of the log, and all that
+// answerQuota bounds the answers of a tenant: by what is left of its share of the log, and all that
 // are large by the memory that is shared.
 func (a *App) answerQuota() func(tenant string) outbound.Quota {
 	memory := limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	return func(tenant string) outbound.Quota {
-		q := outbound.Quota{Bytes: math.MaxInt64, Reserve: func(ctx context.Context, n int64) (func(), error) { return memory.Acquire(ctx, tenant, n) }}
+		q := outbound.Quota{Bytes: math.MaxInt64, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
+			release, err := memory.Acquire(ctx, tenant, n)
+			if err != nil {
+				return 0, nil, err
+			}
+			granted, stored := a.broker.ReserveAnswer(tenant, n) // now: others of its answers may have been stored meanwhile
+			return granted, func() { stored(); release() }, nil
+		}}
 		if r := a.broker.TenantRoom(tenant); r.Divided {
-			q.Bytes = max(r.Left(), leastAnswer)
+			q.Bytes = max(r.Left(), broker.LeastAnswer)
 		}
 		return q
 	}

@@ -136,6 +136,17 @@ func (a *App) storedBy(tenant string) accept.Stored {
 	return accept.Stored{Bytes: r.Used, Limit: r.Limit, Frees: r.Frees}
 }
 
+// storedByTenant is what each tenant has on the log, for metrics.
+func (a *App) storedByTenant() map[string]telemetry.StoredBytes {
+	all := map[string]telemetry.StoredBytes{}
+	for tenant, r := range a.broker.StoredByTenant() {
+		if r.Divided {
+			all[tenant] = telemetry.StoredBytes{Used: r.Used, Limit: r.Limit}
+		}
+	}
+	return all
+}
+
 // stopWork tells the worker of an action that is under way that it is to stop.
 func (a *App) stopWork(ref schemas.Ref) {
 	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {

@@ -128,8 +128,8 @@ func (p *Pressure) stored(tenant string) error {
 	}
 	return &problem.Error{
 		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
-			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; records are dropped after log.history, "+
-				"and an operator can raise limits.tenant_share or log.max_bytes", mebi(s.Bytes), mebi(s.Limit))},
+			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
+				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Bytes), mebi(s.Limit))},
 		RetryAfter: max(s.Frees.Sub(p.cfg.Now()), pressureRetry),
 	}
 }

@@ -55,9 +55,10 @@ type Request struct {
 func (r Request) Denied() bool { return !r.Decision.Allowed }
 
 // Kept is what is stored of the call: all of it, unless policy denies it. A tenant with traffic rules may have one
-// for this action alone, whose id is not known yet: then the worker decides about the whole call.
+// for this action alone, whose id is not known yet, and rules that cannot be read deny for as long as that lasts: then
+// the worker decides about the whole call.
 func (r Request) Kept() schemas.HTTPCall {
-	if !r.Denied() || r.Decision.Traffic != nil {
+	if !r.Denied() || r.Decision.Traffic != nil || r.Decision.Code == schemas.DenyRule {
 		return r.Call
 	}
 	d := &schemas.DeniedCall{Decision: r.Decision, BodyBytes: len(r.Call.Body)}

@@ -70,7 +70,7 @@ func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (strin
 	if err != nil {
 		return "", err
 	}
-	b.usage.add(tenant, len(data), blobAge(b.cfg.History))
+	b.usage.add(tenant, int64(len(data)), ageBlob)
 	return name, nil
 }
 

@@ -23,7 +23,7 @@ func TestWhatATenantHasStored(t *testing.T) {
 	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.TailAccepted), Data: make([]byte, 1000)})
 	require.NoError(t, err)
 	used := n.TenantRoom("acme.inc").Used
-	require.InDelta(t, 1200, used, 100)
+	require.InDelta(t, 1200+Pending, used, 100)
 	_, err = n.PutBlob(t.Context(), "acme.inc", make([]byte, 5000))
 	require.NoError(t, err)
 	_, err = n.PutBlob(t.Context(), "b", make([]byte, 5000))
@@ -32,7 +32,10 @@ func TestWhatATenantHasStored(t *testing.T) {
 	require.Zero(t, n.TenantRoom("b").Used, "it lay there already")
 	_, err = n.PutBlob(t.Context(), "b", []byte("another"))
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<18, n.TenantRoom("acme.inc").Limit, "there is another")
+	require.EqualValues(t, 3<<18-n.TenantRoom("b").Used, n.TenantRoom("acme.inc").Limit, "one share stays free beside what another has")
+	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.TailSettled), Data: make([]byte, 1000)})
+	require.NoError(t, err)
+	require.InDelta(t, 2*1200+5300, n.TenantRoom("acme.inc").Used, 300, "the action has ended")
 
 	require.Zero(t, other.TenantRoom("acme.inc").Used)
 	for range 2 { // a count that is stored again is not added again
@@ -44,13 +47,48 @@ func TestWhatATenantHasStored(t *testing.T) {
 	}
 
 	for _, u := range []*usage{&n.usage, &other.usage} {
-		u.expire(time.Now().Add(n.cfg.History + 2*u.slot))
+		u.expire(time.Now().Add(n.cfg.History * 10 / 8))
 		require.InDelta(t, 5300, u.room("acme.inc").Used, 300, "the body is kept for longer")
-		u.expire(time.Now().Add(blobAge(n.cfg.History) + 2*u.slot))
+		u.expire(time.Now().Add(blobAge(n.cfg.History) * 10 / 8))
 		require.Zero(t, u.room("acme.inc").Used)
 	}
 	require.NoError(t, n.shareUsage(t.Context()))
-	tenants, share := other.StoredByTenant()
-	require.Empty(t, tenants)
-	require.EqualValues(t, 1<<18, share)
+	require.Empty(t, other.StoredByTenant())
+}
+
+// TestAnotherHistory: what was counted under one log.history ages out under the one that is in force.
+func TestAnotherHistory(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	for _, history := range []time.Duration{24 * time.Hour, 7 * 24 * time.Hour, time.Hour} {
+		b, err := Open(t.Context(), Config{Server: server, Layout: layout, History: history, MaxBytes: 1 << 20, TenantShare: 25})
+		require.NoError(t, err)
+		if history == 24*time.Hour {
+			_, err = b.PutBlob(t.Context(), "acme", make([]byte, 5000))
+			require.NoError(t, err)
+		}
+		require.InDelta(t, 5000, b.TenantRoom("acme").Used, 300, history)
+		b.Close(t.Context())
+		b.usage.expire(time.Now().Add(blobAge(history) + blobAge(24*time.Hour)/usageParts)) // the part in which it was counted
+		require.Zero(t, b.TenantRoom("acme").Used, history)
+	}
+}
+
+// TestReservedAnswers: answers that are received at a time get what the tenant has room for, all together.
+func TestReservedAnswers(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1 << 20, TenantShare: 25})
+	first, done := n.ReserveAnswer("a", 500<<10)
+	require.EqualValues(t, 500<<10, first)
+	second, _ := n.ReserveAnswer("a", 500<<10)
+	require.EqualValues(t, 3<<18-500<<10, second, "all but one share is used")
+	third, _ := n.ReserveAnswer("a", 500<<10)
+	require.EqualValues(t, LeastAnswer, third)
+	other, _ := n.ReserveAnswer("b", 500<<10)
+	require.EqualValues(t, 1<<18, other, "the share of another")
+	require.True(t, n.TenantRoom("a").Over())
+	done()
+	require.False(t, n.TenantRoom("a").Over())
 }

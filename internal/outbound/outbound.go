@@ -58,8 +58,9 @@ type Quota struct {
 	// Bytes is the most that one answer's body may have, decoded.
 	Bytes int64
 	// Reserve is called once for an answer of more than 256 KiB before more of it is read, with the
-	// most that it may have. It waits until there is memory for that or ctx has ended.
-	Reserve func(ctx context.Context, n int64) (release func(), err error)
+	// most that it may have. It waits until there is memory for that or ctx has ended, and returns what
+	// the answer may have then, at most n.
+	Reserve func(ctx context.Context, n int64) (granted int64, release func(), err error)
 }
 
 func (c Config) withDefaults() Config {

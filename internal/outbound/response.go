@@ -136,7 +136,7 @@ func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(from, min(limit, freeBytes)+1))
 	if err == nil && n > freeBytes {
-		if err = x.reserve(limit, expected); err != nil {
+		if limit, err = x.reserve(limit, expected); err != nil {
 			return nil, err
 		}
 		var more int64
@@ -152,22 +152,22 @@ func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error)
 	return buf.Bytes(), nil
 }
 
-// reserve waits for the memory of an answer that may have up to limit bytes.
-func (x *exchange) reserve(limit, expected int64) error {
+// reserve waits for the memory of an answer that may have up to limit bytes, and returns how many it may have.
+func (x *exchange) reserve(limit, expected int64) (int64, error) {
 	if x.quota.Reserve == nil {
-		return nil
+		return limit, nil
 	}
 	if expected > 0 {
 		limit = min(limit, expected)
 	}
-	release, err := x.quota.Reserve(x.ctx, limit)
+	granted, release, err := x.quota.Reserve(x.ctx, limit)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoMemory, err)
+		return 0, fmt.Errorf("%w: %w", errNoMemory, err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.release = release
-	return nil
+	return granted, nil
 }
 
 // answer makes a Response of the parts.

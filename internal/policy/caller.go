@@ -27,30 +27,33 @@ func (e *entry) namesCredential(name string) bool { return slices.Contains(e.cal
 
 // checkCallerQuery refuses a query with a parameter that the entry does not leave to callers.
 func checkCallerQuery(e *entry, query string) flaw {
-	if e.injects && !e.agent && foreignParam(e, query) != "" {
-		return flawQueryCaller
+	if e.injects {
+		if _, foreign := foreignParam(e, query); foreign {
+			return flawQueryCaller
+		}
 	}
 	return flawNone
 }
 
 // foreignParam is the first parameter, with its escapes, that callers may not set at an entry that adds something.
-func foreignParam(e *entry, query string) string {
+func foreignParam(e *entry, query string) (name string, found bool) {
 	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
 		raw, _, _ := strings.Cut(pair, "=")
 		var buf [maxAddedName]byte
-		if raw != "" && !matchAny(e.callerParams, string(paramName(buf[:0], raw))) {
-			return raw
+		if !matchAny(e.callerParams, string(paramName(buf[:0], raw))) {
+			return raw, true
 		}
 	}
-	return ""
+	return "", false
 }
 
-// matchAny reports whether a name fits one of the patterns, which have at most one *, at either end.
+// matchAny reports whether a name fits one of the patterns, which have at most one *, at either end. Some readers of a
+// parameter take the part before a NUL or a bracket for its name, so that its end says nothing.
 func matchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		head, fromStart := strings.CutSuffix(p, "*")
 		tail, toEnd := strings.CutPrefix(p, "*")
-		if p == name || fromStart && strings.HasPrefix(name, head) || toEnd && strings.HasSuffix(name, tail) {
+		if p == name || fromStart && strings.HasPrefix(name, head) || toEnd && strings.HasSuffix(name, tail) && !strings.ContainsAny(name, "[\x00") {
 			return true
 		}
 	}

@@ -59,6 +59,7 @@ func TestCallersBesideWhatAnEntryAdds(t *testing.T) {
 	for query, ok := range map[string]bool{
 		"": true, "?": true, "?page=1&page=2": true, "?%70age=1": true, "?filter[a]=1&sort_by=x&": true,
 		"?Page=1": false, "?page[sudo]=1": false, "?page%00sudo=1": false, "?page=1;sudo=root": false, "?page=1&sudo=root": false, "?filter=1": false,
+		"?sudo%00_by=1": false, "?sudo[]_by=1": false, "?=root": false,
 	} {
 		require.Equal(t, ok, decide("named", query, "").Allowed, query)
 	}
@@ -86,5 +87,18 @@ func TestCallerKeysThatCannotBe(t *testing.T) {
 		e.Name, e.URLPrefix = "a", "https://a.test/"
 		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestOfWhichEntryADenialSpeaks: entries for other hosts say nothing about a call.
+func TestOfWhichEntryADenialSpeaks(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{Entries: []policy.Entry{
+		{Name: "http", URLPrefix: "http://a.test/"}, {Name: "https", URLPrefix: "https://b.test/"},
+	}})
+	for url, want := range map[string]schemas.Code{
+		"https://c.test/": schemas.DenyHost, "http://c.test/": schemas.DenyHost, "https://a.test/": schemas.DenyScheme, "http://b.test/": schemas.DenyScheme,
+	} {
+		require.Equal(t, want, p.Decide(policy.Request{Method: "GET", URL: url}).Code, url)
 	}
 }

@@ -86,7 +86,7 @@ func checkHeader(e *entry, h schemas.Header) flaw {
 	if e.injects && (string(name) == "range" || string(name) == "if-range") && !matchAny(e.callerHeaders, string(name)) {
 		return flawHeaderPart
 	}
-	if e.injects && !e.agent && !e.callerHeader(string(name)) {
+	if e.injects && !e.callerHeader(string(name)) {
 		return flawHeaderCaller
 	}
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {

@@ -26,7 +26,8 @@ func (m *remedy) url(f flaw) string {
 	case flawQueryOwned:
 		return "leave out the parameters that " + m.entry.label() + " adds: " + strings.Join(names(m.entry.query), ", ")
 	case flawQueryCaller:
-		name := strconv.Quote(string(paramName(nil, foreignParam(m.entry, m.q.url.query))))
+		raw, _ := foreignParam(m.entry, m.q.url.query)
+		name := strconv.Quote(string(paramName(nil, raw)))
 		return "leave out the parameter " + name + ", or add " + name + " to caller_params of " + m.entry.label()
 	default:
 	}

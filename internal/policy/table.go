@@ -111,7 +111,7 @@ func (p *Policy) selected(t *table, r *Request) (*entry, flaw) {
 
 // choose gives the first entry that fits. One that fits but for the address,
 // which is known for literals, gives way to a later one that fits entirely.
-// Where none fits, the flaw is that of the entry that came furthest.
+// Where none fits, the flaw is that of the entry that came furthest, among those that cover the host.
 func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 	var near *entry
 	nearest, furthest := flawHostNone, CheckKey
@@ -130,15 +130,12 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, flaw) {
 			}
 			continue
 		}
-		if f == nearest {
-			continue // most entries fail alike
+		if f == nearest || f == flawHost || f == flawScheme && q.url.hostForm == flawNone && !e.coversHost(q.url.host) {
+			continue // most entries fail alike, or are for another host
 		}
 		if check := f.check(); check > furthest {
 			near, nearest, furthest = e, f, check
 		}
-	}
-	if nearest == flawHost {
-		nearest = flawHostNone
 	}
 	if nearest == flawHostNone && !limited && p.loopback(&q.url.target) {
 		nearest = flawHostLoopback

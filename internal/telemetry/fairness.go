@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -33,29 +34,32 @@ const storedTenants = 20
 
 // tenantBytes is the collector of what tenants have on the log. It asks at a scrape.
 type tenantBytes struct {
-	stored, share *prometheus.Desc
-	read          func() (tenants map[string]int64, share int64)
+	stored, limit *prometheus.Desc
+	read          func() map[string]StoredBytes
 }
 
-// TenantBytes has weir_tenant_stored_bytes{tenant} and weir_tenant_share_bytes read at each scrape, for the
+// StoredBytes is what a tenant has on the log and what it may have now, in bytes.
+type StoredBytes struct{ Used, Limit int64 }
+
+// TenantBytes has weir_tenant_stored_bytes{tenant} and weir_tenant_limit_bytes{tenant} read at each scrape, for the
 // 20 tenants that have most. It is called once.
-func (m *Metrics) TenantBytes(read func() (tenants map[string]int64, share int64)) {
+func (m *Metrics) TenantBytes(read func() map[string]StoredBytes) {
 	m.registry.MustRegister(&tenantBytes{
 		stored: prometheus.NewDesc("weir_tenant_stored_bytes", "Bytes on the log of the tenants that have most.", []string{"tenant"}, nil),
-		share:  prometheus.NewDesc("weir_tenant_share_bytes", "Bytes that one tenant may always have on the log.", nil, nil),
+		limit:  prometheus.NewDesc("weir_tenant_limit_bytes", "Bytes that these tenants may have now, beyond their share while there is room.", []string{"tenant"}, nil),
 		read:   read,
 	})
 }
 
 // Describe implements prometheus.Collector.
-func (t *tenantBytes) Describe(to chan<- *prometheus.Desc) { to <- t.stored; to <- t.share }
+func (t *tenantBytes) Describe(to chan<- *prometheus.Desc) { to <- t.stored; to <- t.limit }
 
 // Collect implements prometheus.Collector.
 func (t *tenantBytes) Collect(to chan<- prometheus.Metric) {
-	tenants, share := t.read()
-	to <- prometheus.MustNewConstMetric(t.share, prometheus.GaugeValue, float64(share))
-	most := slices.SortedFunc(maps.Keys(tenants), func(a, b string) int { return int(tenants[b] - tenants[a]) })
+	tenants := t.read()
+	most := slices.SortedFunc(maps.Keys(tenants), func(a, b string) int { return cmp.Compare(tenants[b].Used, tenants[a].Used) })
 	for _, name := range most[:min(len(most), storedTenants)] {
-		to <- prometheus.MustNewConstMetric(t.stored, prometheus.GaugeValue, float64(tenants[name]), name)
+		to <- prometheus.MustNewConstMetric(t.stored, prometheus.GaugeValue, float64(tenants[name].Used), name)
+		to <- prometheus.MustNewConstMetric(t.limit, prometheus.GaugeValue, float64(tenants[name].Limit), name)
 	}
 }

@@ -298,6 +298,24 @@ func TestNoAddressOfAnAgent(t *testing.T) {
 	assert.Empty(t, d.Traffic.Target)
 }
 
+// TestRulesDoNotSteerAgentsAndModels: beside what the operator adds to calls to agents and models, rules set no header and no
+// parameter that callers could not.
+func TestRulesDoNotSteerAgentsAndModels(t *testing.T) {
+	t.Parallel()
+	const at = "https://up.example/v1/chat/completions"
+	for _, key := range []string{schemas.AgentEntry("T"), schemas.ModelEntryPrefix + "m"} {
+		_, b, g := under(t, policy.Entry{Name: key, URLPrefix: at, Methods: []string{"POST"}, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:KEY}"}})
+		check := func(r schemas.Rule) schemas.Code {
+			b.Put(t, r)
+			_, d := g.Check(schemas.HTTPCall{Method: "POST", URL: at, AllowlistKey: key}, guard.Scope{KeyRequired: true, Agent: true})
+			return d.Code
+		}
+		assert.Empty(t, check(rulebook.SetHeader("h", "*", "X-Request-Id", "1")))
+		assert.Equal(t, schemas.DenyRule, check(rulebook.SetHeader("h", "*", "OpenAI-Organization", "org-x")), key)
+		assert.Equal(t, schemas.DenyRule, check(rulebook.Redirect("r", at, at+"?account=x")), key)
+	}
+}
+
 // TestCostOfCheck: a tenant without rules pays nothing for those of others, and one
 // with rules that are not for the call pays for the mark that says so.
 func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process

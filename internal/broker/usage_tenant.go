@@ -1,0 +1,323 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"weir/internal/broker/access"
+	"weir/schemas"
+)
+
+const (
+	// usageParts is into how many parts the time is cut for which records are kept: the bytes of one part are
+	// forgotten together, once all of them have aged out.
+	usageParts = 8
+	// Pending is what an action counts for its tenant beside its records until it has ended: about what
+	// its answer adds where the tenant is over its share by then, see LeastAnswer. Otherwise a tenant could have any
+	// number of small actions accepted that fill the log when they are performed.
+	Pending = 2 * LeastAnswer
+	// LeastAnswer is the answer that a call may have whose tenant is over its share: what was accepted still
+	// finishes. An answer of this size stands in two records.
+	LeastAnswer = 8 << 10
+)
+
+// age is how long a record is kept.
+type age int
+
+const (
+	ageLog      age = iota // log.history
+	ageBlob                // see blobAge
+	ageEvidence            // the history of the evidence
+	ages
+)
+
+// counted are bytes by their age, and by when they were written: in Unix seconds, rounded up. They name no
+// time of expiry, so that another log.history changes what is stored of them already.
+type counted [ages]map[int64]int64
+
+// add counts bytes that were written now.
+func (c *counted) add(n int64, a age, kept time.Duration) {
+	part := max(int64(kept/usageParts/time.Second), 1)
+	if c[a] == nil {
+		c[a] = map[int64]int64{}
+	}
+	c[a][(time.Now().Unix()/part+1)*part] += n
+}
+
+// sum is how many bytes there are.
+func (c *counted) sum() (n int64) {
+	for _, parts := range c {
+		for _, bytes := range parts {
+			n += bytes
+		}
+	}
+	return n
+}
+
+// expire drops what has aged out and returns how much that is.
+func (c *counted) expire(now time.Time, kept [ages]time.Duration) (n int64) {
+	for a, parts := range c {
+		for written, bytes := range parts {
+			if time.Unix(written, 0).Add(kept[a]).After(now) {
+				continue
+			}
+			n += bytes
+			delete(parts, written)
+		}
+	}
+	return n
+}
+
+// frees is when the next of it ages out, or the given time if that comes before.
+func (c *counted) frees(next int64, kept [ages]time.Duration) int64 {
+	for a, parts := range c {
+		for written := range parts {
+			next = min(next, written+int64(kept[a]/time.Second))
+		}
+	}
+	return next
+}
+
+func (c *counted) empty() bool { return len(c[ageLog])+len(c[ageBlob])+len(c[ageEvidence]) == 0 }
+
+// tenantBytes is what lies on the log for one tenant.
+type tenantBytes struct {
+	own      counted             // written by this process
+	others   map[string]*counted // by the instance that wrote them
+	total    int64               // of all of them
+	reserved int64               // for answers that this process receives
+	dirty    bool                // own has changed since it was stored
+}
+
+// tenant is the tenant's count, made where there is none. The caller holds mu.
+func (u *usage) tenant(name string) *tenantBytes {
+	s := u.tenants[name]
+	if s == nil {
+		s = &tenantBytes{others: map[string]*counted{}}
+		u.tenants[name] = s
+	}
+	return s
+}
+
+// count adds to what a tenant has stored; n may be negative.
+func (u *usage) count(tenant string, n int64, a age) {
+	if !u.divided() || tenant == "" {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.tenant(tenant)
+	s.own.add(n, a, u.kept[a])
+	s.dirty = true
+	u.change(s, n)
+}
+
+// change adds to a tenant's total. The caller holds mu.
+func (u *usage) change(s *tenantBytes, n int64) {
+	s.total += n
+	u.stored += n
+}
+
+// room is what a tenant has and may have. It may always have its share, and beyond it what leaves one share
+// free, so that the next tenant finds its own.
+func (u *usage) room(tenant string) TenantRoom {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.roomOf(u.tenants[tenant])
+}
+
+// roomOf is room of a count, which may be nil. The caller holds mu.
+func (u *usage) roomOf(s *tenantBytes) TenantRoom {
+	r := TenantRoom{Divided: u.divided()}
+	if s != nil {
+		r.Used = max(s.total+s.reserved, 0)
+	}
+	r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
+	if s != nil && r.Over() {
+		next := s.own.frees(math.MaxInt64, u.kept)
+		for _, c := range s.others {
+			next = c.frees(next, u.kept)
+		}
+		r.Frees = time.Unix(next, 0)
+	}
+	return r
+}
+
+// TenantRoom is how much one tenant has on the log, in bytes, and how much it may have. Without
+// Divided nothing but the log's own limit bounds it.
+type TenantRoom struct {
+	Used, Limit int64
+	Divided     bool
+	Frees       time.Time // when the oldest of it ages out, for a tenant that is Over
+}
+
+// Left is how much more it may store.
+func (r TenantRoom) Left() int64 { return max(r.Limit-r.Used, 0) }
+
+// Over reports whether the tenant has used up its share.
+func (r TenantRoom) Over() bool { return r.Divided && r.Used >= r.Limit }
+
+// TenantRoom is that of a tenant. It is exact to some seconds of other nodes' writes.
+func (b *Broker) TenantRoom(tenant string) TenantRoom { return b.usage.room(tenant) }
+
+// ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many as the tenant
+// has room for, and at least LeastAnswer. The answer may have the granted bytes; release must be called after it was
+// stored, once.
+func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release func()) {
+	u := &b.usage
+	if !u.divided() {
+		return n, func() {}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.tenant(tenant)
+	n = min(n, max(u.roomOf(s).Left(), LeastAnswer))
+	s.reserved += n
+	u.stored += n
+	return n, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		s.reserved -= n
+		u.stored -= n
+	}
+}
+
+// StoredByTenant is what each tenant has on the log and may have.
+func (b *Broker) StoredByTenant() map[string]TenantRoom {
+	u := &b.usage
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	tenants := make(map[string]TenantRoom, len(u.tenants))
+	for name, s := range u.tenants {
+		tenants[name] = u.roomOf(s)
+	}
+	return tenants
+}
+
+// expire forgets what has aged out.
+func (u *usage) expire(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for name, s := range u.tenants {
+		u.change(s, -s.own.expire(now, u.kept))
+		for instance, c := range s.others {
+			u.change(s, -c.expire(now, u.kept))
+			if c.empty() {
+				delete(s.others, instance)
+			}
+		}
+		if s.own.empty() && len(s.others) == 0 && s.reserved == 0 && !s.dirty {
+			delete(u.tenants, name)
+		}
+	}
+}
+
+// wrote counts what was stored under a subject.
+func (b *Broker) wrote(subject string, n int) {
+	tenant, a := tenantOf(subject)
+	b.usage.add(tenant, int64(n), a)
+	switch {
+	case a != ageLog:
+	case strings.HasSuffix(subject, "."+string(schemas.TailAccepted)):
+		b.usage.count(tenant, Pending, a)
+	case strings.HasSuffix(subject, "."+string(schemas.TailSettled)):
+		b.usage.count(tenant, -Pending, a)
+	}
+}
+
+// tenantOf is whose a message of the log or a record of evidence is, and how long it is kept; empty: it
+// is no tenant's.
+func tenantOf(subject string) (tenant string, a age) {
+	switch {
+	case strings.HasPrefix(subject, schemas.LogRoot+"."):
+		tenant = tenantToken(subject)
+	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
+		tenant, _, _ = strings.Cut(subject[len(schemas.EvidenceRoot)+1:], ".")
+		a = ageEvidence
+	}
+	name, err := schemas.UnescapeToken(tenant)
+	if err != nil {
+		return "", a
+	}
+	return name, a
+}
+
+// shareUsage stores what this process has counted since it last did, and reads what others have.
+func (b *Broker) shareUsage(ctx context.Context) error {
+	if !b.usage.divided() || !access.Reads(b.cfg.Role, schemas.UsageBucket) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	b.usage.sharing.Lock()
+	defer b.usage.sharing.Unlock()
+	bucket := b.bucket(schemas.UsageBucket, "")
+	return errors.Join(b.usage.publish(ctx, bucket), b.usage.follow(ctx, bucket))
+}
+
+// publish stores the counts that have changed.
+func (u *usage) publish(ctx context.Context, to *Bucket) error {
+	u.mu.Lock()
+	changed := map[string][]byte{}
+	for name, s := range u.tenants {
+		if s.dirty {
+			changed[name], _ = json.Marshal(s.own) //nolint:errchkjson // a map of numbers
+			s.dirty = false
+		}
+	}
+	u.mu.Unlock()
+	for name, doc := range changed {
+		if _, err := to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc); err != nil {
+			u.mu.Lock()
+			for name := range changed {
+				u.tenant(name).dirty = true
+			}
+			u.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// usagePage is how many counts are read at once.
+const usagePage = 1000
+
+// follow reads the counts that other processes have stored since the last call.
+func (u *usage) follow(ctx context.Context, from *Bucket) error {
+	for {
+		records, err := from.Read(ctx, u.read, usagePage)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			u.read = r.Seq
+			u.learn(r)
+		}
+		if len(records) < usagePage {
+			return nil
+		}
+	}
+}
+
+// learn takes over what another process has counted. What cannot be read is no count.
+func (u *usage) learn(r schemas.Record) {
+	token, instance, _ := strings.Cut(r.Subject, ".")
+	tenant, err := schemas.UnescapeToken(token)
+	c := &counted{}
+	if err != nil || instance == u.instance || json.Unmarshal(r.Data, c) != nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c.expire(time.Now(), u.kept)
+	s := u.tenant(tenant)
+	if before := s.others[instance]; before != nil {
+		u.change(s, -before.sum())
+	}
+	u.change(s, c.sum())
+	s.others[instance] = c
+}
