@@ -113,6 +113,12 @@ func TestRedrive(t *testing.T) {
 	assert.GreaterOrEqual(t, status, http.StatusNotFound, body)
 	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", `{"sequence":999}`)
 	assert.Equal(t, http.StatusNotFound, status, body)
+	// Of a denied call there is no body that could be sent again.
+	status, body, _ = a.ask(t, http.MethodPost, "/v1/execute", `{"type":"Http","request_id":"denied","args":{"method":"GET","url":"https://denied.example/"}}`)
+	require.Equal(t, http.StatusForbidden, status, body)
+	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", park("denied"))
+	assert.Equal(t, http.StatusConflict, status, body)
+	assert.Contains(t, body, "the call was denied")
 }
 
 // TestFullLogRefusesBeforeAccepting fills a small log: new actions are refused
