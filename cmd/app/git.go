@@ -80,7 +80,7 @@ func (a *App) openProgram(ctx context.Context) error {
 	}
 	program, err := git.Open(ctx, git.Config{
 		Dir: dir, Program: g.Program, Timeout: g.Timeout, MaxPack: int64(g.MaxPack), MaxRepo: int64(g.MaxRepo),
-		Memory: int64(g.Memory), Processes: g.Processes, Logger: a.log,
+		Memory: int64(g.Memory), Processes: g.Processes, TenantShare: a.cfg.TenantShare(), Logger: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("git: %w", err)
@@ -182,7 +182,7 @@ func (n noGit) Here(string) error { return n.asked() }
 
 func (n noGit) Create(context.Context, string, string) (string, error) { return "", n.away() }
 
-func (n noGit) Import(context.Context, string, string, string, func(schemas.RepoProgress)) (string, error) {
+func (n noGit) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
 	return "", n.away()
 }
 

@@ -17,7 +17,9 @@ import (
 // Push is one update of one ref.
 type Push struct {
 	// ID names it, for Quiet.
-	ID       string
+	ID string
+	// Tenant is whose turn it takes.
+	Tenant   string
 	Commands gitwire.Commands // one command, for a branch
 	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone
 	// Force lets the update drop what the ref was at.
@@ -39,7 +41,7 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	if err != nil {
 		return gitwire.Report{}, err
 	}
-	t, err := g.taking(ctx, r)
+	t, err := g.taking(ctx, p.Tenant)
 	if err != nil {
 		return gitwire.Report{}, err
 	}

@@ -25,7 +25,7 @@ func (w *work) local(ctx context.Context) (ending, error) {
 	p := w.open(ctx, false) // git itself looks at the commits
 	during, stop := w.watched(ctx)
 	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
-		ID: w.st.ID, Commands: w.commands(), Pack: p, Force: w.order.Force, Progress: w.progress,
+		ID: w.st.ID, Tenant: w.st.Tenant, Commands: w.commands(), Pack: p, Force: w.order.Force, Progress: w.progress,
 	})
 	whole, cause := p.released(), p.failure()
 	stop()
