@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"weir/internal/limits"
 )
 
 // Config of Open. All but Dir have defaults.
@@ -36,8 +38,8 @@ type Config struct {
 	// Processes is how many fetches, pushes and imports run at a time; more wait. Default 32. Half of it is
 	// for fetches, half for pushes and imports, a quarter of that at most for imports.
 	Processes int
-	// TenantShare is the percentage of each of these that one tenant leaves to the next; see limits.Percent.
-	// Default 100: it leaves nothing.
+	// TenantShare is the percentage of each of these, and of the 16 times MaxPack that packs which come in may hold on the
+	// disk, that one tenant leaves to the next; see limits.Percent. Default 100: it leaves nothing.
 	TenantShare int
 	Logger      *slog.Logger
 
@@ -103,9 +105,10 @@ type Git struct {
 	version  version
 	lock     *os.File // of the directory
 
-	turns  turns
-	due    chan string // repositories with too many packs
-	claims stripes     // over the making of branches
+	turns   turns
+	spooled *limits.Shares // bytes on the disk of packs that come in
+	due     chan string    // repositories with too many packs
+	claims  stripes        // over the making of branches
 
 	mu      sync.Mutex
 	closed  bool
@@ -126,6 +129,7 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	g := &Git{
 		cfg:     cfg,
 		turns:   newTurns(cfg.Processes, cfg.TenantShare),
+		spooled: newSpooled(cfg),
 		due:     make(chan string, 64),
 		cancels: map[int]context.CancelCauseFunc{},
 	}

@@ -21,7 +21,7 @@ type Push struct {
 	// Tenant is whose turn it takes.
 	Tenant   string
 	Commands gitwire.Commands // one command, for a branch
-	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone
+	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone. Git runs while it is read: see Spool
 	// Force lets the update drop what the ref was at.
 	Force bool
 	// Progress takes what git has to say while it works. It is not called after ReceivePack has returned.
