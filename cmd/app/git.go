@@ -198,6 +198,8 @@ func (n noGit) Fate(context.Context, string, string, string, string) (git.Fate, 
 	return git.Fate{}, n.away()
 }
 
+func (n noGit) Spool(string, string) (*git.Spool, error) { return nil, n.away() }
+
 func (n noGit) ReceivePack(context.Context, string, git.Push) (gitwire.Report, error) {
 	return gitwire.Report{}, n.away()
 }
