@@ -34,7 +34,7 @@ func (d *Door) Admit(w http.ResponseWriter, r *http.Request, named string) (who 
 	if who, err = d.enter(r, named); err != nil {
 		return who, nil, nil, err
 	}
-	limits := githttp.Limits{Bytes: d.MaxPack + commandRoom, Idle: d.Idle, Total: d.Timeout}
+	limits := githttp.Limits{Bytes: d.MaxPack + commandRoom, Total: d.Timeout}
 	if r.ContentLength > limits.Bytes {
 		return who, nil, nil, fault.New(schemas.GitPackTooLarge, "the push is larger than this node takes; push fewer commits at a time, or smaller files")
 	}

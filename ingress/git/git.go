@@ -38,9 +38,8 @@ type Config struct {
 	// MaxPack is the most that one push may bring, in bytes, as it is sent and as it is
 	// decoded; default 1 GiB.
 	MaxPack int64
-	// Timeout bounds how long a push may take to come; default 10 min. Idle is how long
-	// it may pause; default 30 s.
-	Timeout, Idle time.Duration
+	// Timeout bounds how long a push may take to come; default 10 min.
+	Timeout time.Duration
 }
 
 // WithDefaults fills in what was left out.
@@ -59,9 +58,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
-	}
-	if c.Idle <= 0 {
-		c.Idle = 30 * time.Second
 	}
 	return c
 }
