@@ -138,6 +138,7 @@ func (a *App) gitDoor() *ingressgit.Config {
 	r := &a.repositories
 	return &ingressgit.Config{
 		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
+		Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }
 

@@ -35,6 +35,10 @@ type Config struct {
 	Hold func(g task.Grant) (release func())
 	// Pushes is how many one task may have on their way at a time; default 4.
 	Pushes int
+	// Slots is how many pushes of all tenants may be on their way to this node at a time, and TenantShare the percentage
+	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: where nothing is divided,
+	// more wait for a worker.
+	Slots, TenantShare int
 	// MaxPack is the most that one push may bring, in bytes, as it is sent and as it is
 	// decoded; default 1 GiB.
 	MaxPack int64
@@ -52,6 +56,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Pushes <= 0 {
 		c.Pushes = 4
+	}
+	if c.TenantShare <= 0 {
+		c.TenantShare = 100
 	}
 	if c.MaxPack <= 0 {
 		c.MaxPack = 1 << 30
