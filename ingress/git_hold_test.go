@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,24 +133,39 @@ type readers struct{ n int }
 
 func (r *readers) Read([]byte) (int, error) { r.n++; return 0, io.EOF }
 
+// standing is a push whose client sends nothing.
+type standing struct {
+	client *io.PipeWriter
+	end    chan int // its status
+}
+
+func (w *gitWorld) stand(h *holds, token string) *standing {
+	body, client := io.Pipe()
+	s := &standing{client, make(chan int, 1)}
+	r := httptest.NewRequest(http.MethodPost, receive, body)
+	r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+	r.Header.Set("Authorization", "Bearer "+token)
+	go func() {
+		rec := httptest.NewRecorder()
+		w.engine.ServeHTTP(rec, r)
+		s.end <- rec.Code
+	}()
+	<-h.begun
+	return s
+}
+
+func (s *standing) leave() (status int) {
+	_ = s.client.CloseWithError(io.ErrUnexpectedEOF)
+	return <-s.end
+}
+
 // One task cannot fill the node with pushes that stand still.
 func TestPushesOfOneTask(t *testing.T) {
 	t.Parallel()
 	w, h := heldWorld(t)
-	var clients []*io.PipeWriter
-	ends := make(chan int, 4)
+	var clients []*standing
 	for range 4 {
-		body, client := io.Pipe()
-		clients = append(clients, client)
-		r := httptest.NewRequest(http.MethodPost, receive, body)
-		r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-		r.Header.Set("Authorization", "Bearer task")
-		go func() {
-			rec := httptest.NewRecorder()
-			w.engine.ServeHTTP(rec, r)
-			ends <- rec.Code
-		}()
-		<-h.begun
+		clients = append(clients, w.stand(h, "task"))
 	}
 	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
 	rec := w.push(receive, "task", good, "User-Agent", "git/2.39.5")
@@ -159,9 +175,39 @@ func TestPushesOfOneTask(t *testing.T) {
 	require.EqualValues(t, 4, h.ever.Load(), "it keeps no lease")
 	require.Zero(t, w.records(t))
 	for _, client := range clients {
-		_ = client.CloseWithError(io.ErrUnexpectedEOF)
-		require.Equal(t, http.StatusBadRequest, <-ends)
+		require.Equal(t, http.StatusBadRequest, client.leave())
 	}
 	require.Equal(t, http.StatusOK, w.push(receive, "task", good).Code)
 	require.Zero(t, h.now.Load())
+}
+
+// One tenant cannot take every worker with pushes that stand still, however many tasks it has.
+func TestPushesOfOneTenant(t *testing.T) {
+	t.Parallel()
+	tasks := func(_ context.Context, token string) (task.Grant, error) { // tenant and task
+		tenant, id, _ := strings.Cut(token, ".")
+		return task.Grant{Tenant: tenant, TaskID: id, Repo: "own", Branch: "work"}, nil
+	}
+	w, h := heldWorld(t, func(c *git.Config) { c.Grant, c.Repos, c.Slots, c.TenantShare = tasks, proxied{}, 8, 25 })
+	var clients []*standing
+	for i := range 6 {
+		clients = append(clients, w.stand(h, "acme."+strconv.Itoa(i)))
+	}
+	rec := w.push(receive, "acme.7", "0000", "User-Agent", "git/2.39.5")
+	require.Equal(t, http.StatusTooManyRequests, rec.Code)
+	require.Equal(t, "this tenant has 6 pushes on their way to this node, which takes 8 of all tenants (workers.slots) and of one tenant always 2 "+
+		"(limits.tenant_share); push again when one of them has ended (RATE_LIMITED)\n", rec.Body.String())
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	clients = append(clients, w.stand(h, "globex.1"), w.stand(h, "globex.2"))
+	require.Equal(t, http.StatusTooManyRequests, w.push(receive, "globex.3", "0000").Code)
+	for _, client := range clients {
+		require.Equal(t, http.StatusBadRequest, client.leave())
+	}
+	require.Equal(t, http.StatusOK, w.push(receive, "acme.7", "0000").Code)
+
+	w, h = heldWorld(t, func(c *git.Config) { c.Grant, c.Repos, c.Slots, c.TenantShare = tasks, proxied{}, 2, 25 })
+	clients = []*standing{w.stand(h, "acme.1"), w.stand(h, "acme.2"), w.stand(h, "acme.3")}
+	for _, client := range clients { // too few to be divided: they wait for a worker
+		require.Equal(t, http.StatusBadRequest, client.leave())
+	}
 }

@@ -241,12 +241,20 @@ func TestGitIsNotServed(t *testing.T) {
 func TestASlowPush(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
+		piece int // bytes
 		pause time.Duration
 		want  string
 	}{
-		"goes on": {25 * time.Second, "PACK"},
-		"stops":   {31 * time.Second, "P"},
+		"goes on": {32 << 10, 25 * time.Second, "PACK"},
+		"stops":   {32 << 10, 31 * time.Second, "P"},
+		"drips":   {1, 25 * time.Second, "PA"},
 	} {
+		pieces := func(text string) (all string) {
+			for _, c := range text {
+				all += strings.Repeat(string(c), tc.piece)
+			}
+			return all
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -261,9 +269,9 @@ func TestASlowPush(t *testing.T) {
 					defer close(done)
 					head := pushOf("", clientCaps, command(oidA, oidB, "refs/heads/work"))
 					_, _ = io.WriteString(client, "POST "+receive+" HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer task\r\n"+
-						"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: "+strconv.Itoa(len(head)+4)+"\r\n\r\n"+head)
+						"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: "+strconv.Itoa(len(head)+4*tc.piece)+"\r\n\r\n"+head)
 					for _, c := range "PACK" {
-						if _, err := io.WriteString(client, string(c)); err != nil {
+						if _, err := io.WriteString(client, pieces(string(c))); err != nil {
 							return
 						}
 						time.Sleep(tc.pause)
@@ -275,7 +283,7 @@ func TestASlowPush(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 				require.NoError(t, client.Close())
 				<-done
-				require.Equal(t, tc.want, string(w.pusher.pack))
+				require.Equal(t, pieces(tc.want), string(w.pusher.pack))
 				require.Equal(t, tc.want != "PACK", errors.Is(w.pusher.err, os.ErrDeadlineExceeded))
 				close(l)
 				require.NoError(t, srv.Close())

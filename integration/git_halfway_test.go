@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,11 @@ func TestGitPushThatEndsHalfway(t *testing.T) {
 
 			leave := w.pushHalf(t, task, body)
 			repos := filepath.Join(dir, "git", "repos")
-			until(t, "git to have begun", func() bool { return len(quarantined(t, repos)) > 0 })
+			until(t, "the push to have begun", func() bool {
+				_, text := w.request(t, http.MethodGet, "/v1/actions?kind=push", "")
+				return strings.Contains(text, `"status":"started"`)
+			})
+			assert.Empty(t, quarantined(t, repos), "git is asked once the pack is here")
 			w = end(t, dir, w, leave)
 
 			var audits []schemas.PushAudit
@@ -61,7 +66,8 @@ func TestGitPushThatEndsHalfway(t *testing.T) {
 			push := []string{"push", "-q", w.gitURL("shop"), "HEAD:" + task.Branch}
 			g.do(t, "repo", push...)
 			assert.Equal(t, head, w.task(t, task.ID).Head)
-			assert.Empty(t, quarantined(t, repos), "and what was left of the other is swept")
+			assert.Empty(t, quarantined(t, repos))
+			assert.Empty(t, matches(t, dir, "git/tmp/*"), "and nothing is left of the other")
 			for _, repo := range matches(t, repos, "*.git") {
 				gitkit.Git(t, repo, "fsck", "--strict", "--no-dangling")
 			}

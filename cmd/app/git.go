@@ -80,7 +80,7 @@ func (a *App) openProgram(ctx context.Context) error {
 	}
 	program, err := git.Open(ctx, git.Config{
 		Dir: dir, Program: g.Program, Timeout: g.Timeout, MaxPack: int64(g.MaxPack), MaxRepo: int64(g.MaxRepo),
-		Memory: int64(g.Memory), Processes: g.Processes, Logger: a.log,
+		Memory: int64(g.Memory), Processes: g.Processes, TenantShare: a.cfg.TenantShare(), Logger: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("git: %w", err)
@@ -138,6 +138,7 @@ func (a *App) gitDoor() *ingressgit.Config {
 	r := &a.repositories
 	return &ingressgit.Config{
 		Grant: a.desk.Grant, Hold: a.desk.Hold, Repos: r.table, Hosted: r.program, Hands: r.hands, MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout,
+		Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }
 
@@ -182,7 +183,7 @@ func (n noGit) Here(string) error { return n.asked() }
 
 func (n noGit) Create(context.Context, string, string) (string, error) { return "", n.away() }
 
-func (n noGit) Import(context.Context, string, string, string, func(schemas.RepoProgress)) (string, error) {
+func (n noGit) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
 	return "", n.away()
 }
 
@@ -197,6 +198,8 @@ func (n noGit) Remove(context.Context, string) error { return n.away() }
 func (n noGit) Fate(context.Context, string, string, string, string) (git.Fate, error) {
 	return git.Fate{}, n.away()
 }
+
+func (n noGit) Spool(string, string) (*git.Spool, error) { return nil, n.away() }
 
 func (n noGit) ReceivePack(context.Context, string, git.Push) (gitwire.Report, error) {
 	return gitwire.Report{}, n.away()

@@ -162,7 +162,7 @@ func (d *Door) request(w http.ResponseWriter, r *http.Request, v2 bool) (in []by
 	if r.ContentLength > d.cfg.MaxRequest {
 		return nil, false, githttp.Refusal(gitwire.ErrTooLarge, "the request of the fetch")
 	}
-	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: d.cfg.MaxRequest, Idle: d.cfg.Idle, Total: d.cfg.Timeout})
+	body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: d.cfg.MaxRequest, Total: d.cfg.Timeout})
 	if err != nil {
 		return nil, false, err
 	}

@@ -40,9 +40,8 @@ type Config struct {
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// MaxRequest is the largest request of a fetch in bytes, decoded; default 8 MiB.
 	MaxRequest int64
-	// Timeout bounds one request and its answer; default 10 min. Idle is how long the
-	// request may pause; default 30 s.
-	Timeout, Idle time.Duration
+	// Timeout bounds one request and its answer; default 10 min.
+	Timeout time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -60,9 +59,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
-	}
-	if c.Idle <= 0 {
-		c.Idle = 30 * time.Second
 	}
 	return c
 }

@@ -46,16 +46,16 @@ func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant,
 	}
 }
 
-// view is what Grant.Reads says, as git is told it.
+// view is what Grant.Reads says, as git is told it, and whose turn it is.
 func view(repo schemas.Repo, g task.Grant) git.View {
 	if g.TaskID == "" {
-		return git.View{All: true}
+		return git.View{All: true, Tenant: g.Tenant}
 	}
 	own, base := schemas.RefOf(g.Branch), schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch))
 	if own == base {
-		return git.View{Refs: []string{own}}
+		return git.View{Refs: []string{own}, Tenant: g.Tenant}
 	}
-	return git.View{Refs: []string{own, base}}
+	return git.View{Refs: []string{own, base}, Tenant: g.Tenant}
 }
 
 // gaveUp reports whether git ended by itself because of what it was asked, and its last

@@ -45,8 +45,8 @@ func TestHostedShowsWhatTheGrantReads(t *testing.T) {
 		g    task.Grant
 		want internal.View
 	}{
-		"a reader":            {task.Grant{Tenant: "acme"}, internal.View{All: true}},
-		"a task":              {task.Grant{TaskID: "t", Branch: "work"}, internal.View{Refs: []string{"refs/heads/work", "refs/heads/main"}}},
+		"a reader":            {task.Grant{Tenant: "acme"}, internal.View{All: true, Tenant: "acme"}},
+		"a task":              {task.Grant{Tenant: "acme", TaskID: "t", Branch: "work"}, internal.View{Refs: []string{"refs/heads/work", "refs/heads/main"}, Tenant: "acme"}},
 		"with another base":   {task.Grant{TaskID: "t", Branch: "work", Base: "dev"}, internal.View{Refs: []string{"refs/heads/work", "refs/heads/dev"}}},
 		"at its base's place": {task.Grant{TaskID: "t", Branch: "main"}, internal.View{Refs: []string{"refs/heads/main"}}},
 	} {

@@ -2,11 +2,13 @@ package git
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"weir/internal/fault"
 	"weir/internal/git"
 	"weir/internal/githttp"
+	"weir/internal/limits"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -15,13 +17,18 @@ import (
 type Door struct {
 	Config
 
-	crowd *githttp.Crowd
+	crowd  *githttp.Crowd
+	places *limits.Shares // of pushes on their way; nil: not divided
 }
 
 // New returns a door.
 func New(cfg Config) *Door {
 	cfg = cfg.WithDefaults()
-	return &Door{Config: cfg, crowd: githttp.NewCrowd("pushes", cfg.Pushes)}
+	d := &Door{Config: cfg, crowd: githttp.NewCrowd("pushes", cfg.Pushes)}
+	if places := limits.Percent(int64(cfg.Slots), cfg.TenantShare); places.Share < places.Capacity {
+		d.places = limits.NewShares(places)
+	}
+	return d
 }
 
 // commandRoom is for the commands of a push, beside its pack.
@@ -34,19 +41,36 @@ func (d *Door) Admit(w http.ResponseWriter, r *http.Request, named string) (who 
 	if who, err = d.enter(r, named); err != nil {
 		return who, nil, nil, err
 	}
-	limits := githttp.Limits{Bytes: d.MaxPack + commandRoom, Idle: d.Idle, Total: d.Timeout}
-	if r.ContentLength > limits.Bytes {
+	bounds := githttp.Limits{Bytes: d.MaxPack + commandRoom, Total: d.Timeout}
+	if r.ContentLength > bounds.Bytes {
 		return who, nil, nil, fault.New(schemas.GitPackTooLarge, "the push is larger than this node takes; push fewer commits at a time, or smaller files")
 	}
-	if body, err = githttp.NewBody(w, r, limits); err != nil {
+	if body, err = githttp.NewBody(w, r, bounds); err != nil {
 		return who, nil, nil, err
 	}
-	left, err := d.crowd.Enter(who)
+	left, err := d.count(who)
 	if err != nil {
 		return who, nil, nil, err
 	}
 	release := d.Hold(who)
 	return who, body, func() { release(); left() }, nil
+}
+
+// count counts a push as one on its way until it leaves. A tenant's slow pushes, each of which holds a worker's slot, leave
+// a share of the slots free.
+func (d *Door) count(who task.Grant) (leave func(), err error) {
+	left, err := d.crowd.Enter(who)
+	if err != nil || d.places == nil {
+		return left, err
+	}
+	release, ok := d.places.Try(who.Tenant, 1)
+	if !ok {
+		left()
+		return nil, fault.New(schemas.RateLimited, fmt.Sprintf(
+			"this tenant has %d pushes on their way to this node, which takes %d of all tenants (workers.slots) and of one tenant always %d (limits.tenant_share); push again when one of them has ended",
+			d.places.Held(who.Tenant), d.places.Capacity, d.places.Share))
+	}
+	return func() { release(); left() }, nil
 }
 
 func (d *Door) enter(r *http.Request, named string) (task.Grant, error) {

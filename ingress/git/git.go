@@ -35,12 +35,15 @@ type Config struct {
 	Hold func(g task.Grant) (release func())
 	// Pushes is how many one task may have on their way at a time; default 4.
 	Pushes int
+	// Slots is how many pushes of all tenants may be on their way to this node at a time, and TenantShare the percentage
+	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: where nothing is divided,
+	// more wait for a worker.
+	Slots, TenantShare int
 	// MaxPack is the most that one push may bring, in bytes, as it is sent and as it is
 	// decoded; default 1 GiB.
 	MaxPack int64
-	// Timeout bounds how long a push may take to come; default 10 min. Idle is how long
-	// it may pause; default 30 s.
-	Timeout, Idle time.Duration
+	// Timeout bounds how long a push may take to come; default 10 min.
+	Timeout time.Duration
 }
 
 // WithDefaults fills in what was left out.
@@ -54,14 +57,14 @@ func (c Config) WithDefaults() Config {
 	if c.Pushes <= 0 {
 		c.Pushes = 4
 	}
+	if c.TenantShare <= 0 {
+		c.TenantShare = 100
+	}
 	if c.MaxPack <= 0 {
 		c.MaxPack = 1 << 30
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
-	}
-	if c.Idle <= 0 {
-		c.Idle = 30 * time.Second
 	}
 	return c
 }

@@ -43,6 +43,5 @@ func TestDefaults(t *testing.T) {
 	c := git.Config{}.WithDefaults()
 	require.EqualValues(t, 1<<30, c.MaxPack)
 	require.Equal(t, 10*time.Minute, c.Timeout)
-	require.Equal(t, 30*time.Second, c.Idle)
 	require.Equal(t, time.Second, git.Config{Timeout: time.Second}.WithDefaults().Timeout)
 }

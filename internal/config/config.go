@@ -196,7 +196,8 @@ type Limits struct {
 	// The same of one tenant, refused with 429. Default 5000000.
 	QueuedPerTenant int `yaml:"queued_per_tenant"`
 	// Percentage of what all tenants share that one tenant may always use, 1 to 100: of
-	// log.max_bytes, answers and the concurrency of an agent. Of the log it gets no more once another tenant
+	// log.max_bytes, answers, the concurrency of an agent, git.processes, the packs of pushes on
+	// disk (16 times git.max_pack), and workers.slots for pushes. Of the log it gets no more once another tenant
 	// has something there; of the others it may use more, but leaves that much free for the
 	// next tenant. 100 divides nothing. In open mode there is one tenant. Default 25.
 	TenantShare int `yaml:"tenant_share"`
@@ -283,7 +284,10 @@ type Git struct {
 	// more than what is used; where the system cannot limit that there is no
 	// limit. Default 2GiB.
 	Memory Size `yaml:"memory"`
-	// Fetches, pushes and imports at a time, 1 to 10000; more wait. Default 32.
+	// Fetches, pushes and imports at a time, 1 to 10000; more wait. Half are for
+	// fetches, half for pushes and imports, and a quarter of that at most for imports.
+	// Tenants share each by limits.tenant_share; fewer than 4 are not divided. A push
+	// counts once its pack has arrived. Default 32.
 	Processes int `yaml:"processes"`
 }
 

@@ -104,7 +104,7 @@ func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol 
 	if protocol == 2 {
 		j.env = append(j.env, "GIT_PROTOCOL=version=2")
 	}
-	t, err := g.sending(ctx, r)
+	t, err := g.sending(ctx, v.Tenant)
 	return t, j, err
 }
 

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"weir/internal/limits"
 )
 
 // Config of Open. All but Dir have defaults.
@@ -34,10 +36,12 @@ type Config struct {
 	// push has two or three of them. Where the system has no such limit there is none.
 	Memory int64
 	// Processes is how many fetches, pushes and imports run at a time; more wait. Default 32. Half of it is
-	// for what brings objects: a client that sends slowly is in no fetch's way. Of one repository
-	// a quarter of it run, and at least two of either.
+	// for fetches, half for pushes and imports, a quarter of that at most for imports.
 	Processes int
-	Logger    *slog.Logger
+	// TenantShare is the percentage of each of these, and of the 16 times MaxPack that packs which come in may hold on the
+	// disk, that one tenant leaves to the next; see limits.Percent. Default 100: it leaves nothing.
+	TenantShare int
+	Logger      *slog.Logger
 
 	// packs is how many a repository may have before they are made fewer.
 	packs int
@@ -63,6 +67,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Processes <= 0 {
 		c.Processes = 32
+	}
+	if c.TenantShare <= 0 {
+		c.TenantShare = 100
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -98,9 +105,10 @@ type Git struct {
 	version  version
 	lock     *os.File // of the directory
 
-	reads, writes, small *turns
-	due                  chan string // repositories with too many packs
-	claims               stripes     // over the making of branches
+	turns   turns
+	spooled *limits.Shares // bytes on the disk of packs that come in
+	due     chan string    // repositories with too many packs
+	claims  stripes        // over the making of branches
 
 	mu      sync.Mutex
 	closed  bool
@@ -120,9 +128,8 @@ func Open(ctx context.Context, cfg Config) (*Git, error) {
 	cfg.Dir = dir
 	g := &Git{
 		cfg:     cfg,
-		reads:   newTurns(max(cfg.Processes-cfg.Processes/2, 1), max(cfg.Processes/4, 2)),
-		writes:  newTurns(max(cfg.Processes/2, 1), max(cfg.Processes/4, 2)),
-		small:   newTurns(smallProcesses, smallProcesses),
+		turns:   newTurns(cfg.Processes, cfg.TenantShare),
+		spooled: newSpooled(cfg),
 		due:     make(chan string, 64),
 		cancels: map[int]context.CancelCauseFunc{},
 	}

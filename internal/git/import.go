@@ -21,15 +21,18 @@ import (
 // may have. Then nothing is left of it. tell hears how far it is, many times a second, and never after
 // this has returned; git waits for it. nil: nobody does.
 //
+// An import takes a turn of the tenant's, one of the few for imports, and ends when its server sends less than 1 KiB/s
+// for 2 min.
+//
 // Git's children have the URL among their arguments, where users of this machine may see it: it should be good for this import alone.
-func (g *Git) Import(ctx context.Context, id, from, branch string, tell func(schemas.RepoProgress)) (defaultBranch string, err error) {
+func (g *Git) Import(ctx context.Context, tenant, id, from, branch string, tell func(schemas.RepoProgress)) (defaultBranch string, err error) {
 	if err := checkURL(from); err != nil {
 		return "", err
 	}
 	if branch != "" && !validBranch(branch) {
 		return "", ErrNoRef
 	}
-	t, err := g.taking(ctx, "")
+	t, err := g.copying(ctx, tenant)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +65,9 @@ func importing() []setting {
 		{"protocol.http.allow", "always"},
 		{"http.followRedirects", "false"},
 		{"http.proxy", ""},
-		{"http.lowSpeedLimit", "1"},
+		// A server sends no more than a line a second while it counts the objects of a large repository, for a
+		// minute and more.
+		{"http.lowSpeedLimit", "1024"},
 		{"http.lowSpeedTime", "120"},
 		{"fetch.fsckObjects", "true"},
 		{"fetch.recurseSubmodules", "false"},

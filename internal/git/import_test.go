@@ -23,7 +23,7 @@ func TestImport(t *testing.T) {
 
 	g := open(t, Config{})
 	var told []schemas.RepoProgress
-	branch, err := g.Import(t.Context(), "copy", s.URL+"/r1", "", func(p schemas.RepoProgress) { told = append(told, p) })
+	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "", func(p schemas.RepoProgress) { told = append(told, p) })
 	require.NoError(t, err)
 	require.Equal(t, "work", branch)
 	require.NotEmpty(t, told)
@@ -42,7 +42,7 @@ func TestImport(t *testing.T) {
 	_, err = g.Branch(t.Context(), "copy", "mine", "work", "t1")
 	require.NoError(t, err)
 	s.Close()
-	branch, err = g.Import(t.Context(), "copy", s.URL+"/r1", "", nil)
+	branch, err = g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "", nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch)
 	own := serve(t, g)
@@ -60,7 +60,7 @@ func TestImportOfADetachedHead(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(string(r), "HEAD"), []byte(commits[2]+"\n"), 0o600))
 	g := open(t, Config{})
-	branch, err := g.Import(t.Context(), "copy", s.URL+"/r1", "", nil)
+	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "", nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch)
 }
@@ -74,10 +74,10 @@ func TestImportThatFails(t *testing.T) {
 		"", "file:///etc", "/etc", "ext::id", "https://127.0.0.1/x", "http://localhost/x", "http://example.invalid/x",
 		"http://user@127.0.0.1:1/x", "http://127.0.0.1:1/x y", "http://127.0.0.1:1/x?y", "http://[::1]:1/x", "-uid",
 	} {
-		_, err := g.Import(t.Context(), "x", bad, "", nil)
+		_, err := g.Import(t.Context(), "acme", "x", bad, "", nil)
 		require.ErrorContains(t, err, "own addresses", bad)
 	}
-	_, err := g.Import(t.Context(), "x", s.URL+"/nobody", "", nil)
+	_, err := g.Import(t.Context(), "acme", "x", s.URL+"/nobody", "", nil)
 	var failed *ExitError
 	require.ErrorAs(t, err, &failed)
 	require.NotEmpty(t, failed.Text)
@@ -86,7 +86,7 @@ func TestImportThatFails(t *testing.T) {
 	require.NoError(t, err)
 	must(t, string(r), "update-ref", "-d", "refs/heads/work")
 	must(t, string(r), "update-ref", "-d", "refs/heads/main")
-	_, err = g.Import(t.Context(), "x", s.URL+"/r1", "", nil)
+	_, err = g.Import(t.Context(), "acme", "x", s.URL+"/r1", "", nil)
 	require.ErrorIs(t, err, ErrNoRef)
 	_, err = g.Head(t.Context(), "x", "main")
 	require.ErrorIs(t, err, ErrNoRepo)
@@ -103,7 +103,7 @@ func TestImportOfBadObjects(t *testing.T) {
 	// Past git's own checks, as a hostile upstream would have it.
 	must(t, work, "-c", "receive.fsckObjects=false", "push", "-q", string(r), bad+":refs/heads/bad")
 	g := open(t, Config{})
-	_, err = g.Import(t.Context(), "x", s.URL+"/r1", "", nil)
+	_, err = g.Import(t.Context(), "acme", "x", s.URL+"/r1", "", nil)
 	var failed *ExitError
 	require.ErrorAs(t, err, &failed)
 	_, err = g.Head(t.Context(), "x", "main")
@@ -121,7 +121,7 @@ func TestImportThatIsTooLarge(t *testing.T) {
 	commit(t, dir, "noise", string(noise))
 	must(t, dir, "push", "-q", "origin", "work")
 	g := open(t, Config{MaxRepo: 1 << 20})
-	_, err := g.Import(t.Context(), "x", s.URL+"/r1", "", nil)
+	_, err := g.Import(t.Context(), "acme", "x", s.URL+"/r1", "", nil)
 	require.ErrorIs(t, err, ErrFull)
 }
 
@@ -130,19 +130,19 @@ func TestImportWithABranch(t *testing.T) {
 	from := open(t, Config{})
 	s, commits := filled(t, from)
 	g := open(t, Config{})
-	branch, err := g.Import(t.Context(), "copy", s.URL+"/r1", "work", nil)
+	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", "work", nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch)
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
 	dir := clone(t, serve(t, g), "copy")
 	require.Equal(t, "work", must(t, dir, "branch", "--show-current"), "HEAD is what was asked for")
 	for _, bad := range []string{"gone", "a..b", "-x", "work/x"} {
-		_, err = g.Import(t.Context(), "x", s.URL+"/r1", bad, nil)
+		_, err = g.Import(t.Context(), "acme", "x", s.URL+"/r1", bad, nil)
 		require.ErrorIs(t, err, ErrNoRef, bad)
 		_, err = g.Head(t.Context(), "x", "main")
 		require.ErrorIs(t, err, ErrNoRepo, "nothing is left of it")
 	}
-	branch, err = g.Import(t.Context(), "x", s.URL+"/r1", "work", nil)
+	branch, err = g.Import(t.Context(), "acme", "x", s.URL+"/r1", "work", nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "and the next one can be right")
 }

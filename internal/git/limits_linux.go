@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type limits struct {
+type bounds struct {
 	memory, file, seconds int64
 }
 
@@ -15,7 +15,7 @@ type limits struct {
 const openFiles = 1024
 
 // limit limits a process, and the children that it starts from then on.
-func limit(pid int, l limits) error {
+func limit(pid int, l bounds) error {
 	for _, one := range []struct {
 		what int
 		n    int64

@@ -75,7 +75,7 @@ func (g *Git) tidy(ctx context.Context, id string, failed map[string]int) {
 // refs to one file. It drops no object, reachable or not, so that it may run beside pushes and fetches: who
 // has an old pack open reads on, who misses one looks again.
 func (g *Git) repack(ctx context.Context, r repository) error {
-	t, err := g.sending(ctx, r)
+	t, err := g.sending(ctx, "")
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (g *Git) start(ctx context.Context, j job) (*process, error) {
 	}
 	// Git reads before it starts a child, and nothing has been written yet: the
 	// children have the limits too.
-	if err := limit(cmd.Process.Pid, limits{
+	if err := limit(cmd.Process.Pid, bounds{
 		memory: g.cfg.Memory, file: cmp.Or(j.file, smallFile), seconds: int64(g.cfg.Timeout/time.Second) + 1,
 	}); err != nil {
 		killGroup(cmd)

@@ -17,9 +17,11 @@ import (
 // Push is one update of one ref.
 type Push struct {
 	// ID names it, for Quiet.
-	ID       string
+	ID string
+	// Tenant is whose turn it takes.
+	Tenant   string
 	Commands gitwire.Commands // one command, for a branch
-	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone
+	Pack     io.Reader        // to its end, already bounded; it must end when the client is gone. Git runs while it is read: see Spool
 	// Force lets the update drop what the ref was at.
 	Force bool
 	// Progress takes what git has to say while it works. It is not called after ReceivePack has returned.
@@ -39,7 +41,7 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	if err != nil {
 		return gitwire.Report{}, err
 	}
-	t, err := g.taking(ctx, r)
+	t, err := g.taking(ctx, p.Tenant)
 	if err != nil {
 		return gitwire.Report{}, err
 	}

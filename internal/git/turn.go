@@ -3,8 +3,9 @@ package git
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"weir/internal/limits"
 )
 
 const (
@@ -22,116 +23,63 @@ type turn struct {
 	end    func()
 }
 
-// sending waits for a turn of one that gives out what a repository has.
-func (g *Git) sending(ctx context.Context, r repository) (turn, error) {
-	return g.wait(ctx, g.reads, r, g.cfg.Timeout)
+// turns are how many of each sort run at a time. One tenant's repositories have no bound of their own beside
+// its share: what one task has on its way is bounded before it comes here (see githttp.Crowd), and a push waits
+// for its turn only once its pack is here.
+type turns struct {
+	reads  *limits.Shares // what gives out what a repository has
+	writes *limits.Shares // what brings objects
+	// imports is a part of writes: an import lasts as long as its server likes to send.
+	imports *limits.Shares
+	small   *limits.Shares // what only looks something up: short, and not divided
 }
 
-// taking waits for a turn of one that brings objects. These are apart from all others, because one lasts as long as
-// somebody elsewhere likes to send. Without a repository, it is for one that is not there yet.
-func (g *Git) taking(ctx context.Context, r repository) (turn, error) {
-	return g.wait(ctx, g.writes, r, g.cfg.Timeout)
+func newTurns(processes, tenantShare int) turns {
+	writes := max(processes/2, 1)
+	divided := func(n int) *limits.Shares { return limits.NewShares(limits.Percent(int64(n), tenantShare)) }
+	return turns{
+		reads: divided(max(processes-writes, 1)), writes: divided(writes), imports: divided(max(writes/4, 1)),
+		small: limits.NewShares(limits.Percent(smallProcesses, 100)),
+	}
+}
+
+// sending waits for a turn of one that gives out what a repository has.
+func (g *Git) sending(ctx context.Context, tenant string) (turn, error) {
+	return g.wait(ctx, tenant, g.cfg.Timeout, g.turns.reads)
+}
+
+// taking waits for a turn of a push.
+func (g *Git) taking(ctx context.Context, tenant string) (turn, error) {
+	return g.wait(ctx, tenant, g.cfg.Timeout, g.turns.writes)
+}
+
+// copying waits for a turn of an import.
+func (g *Git) copying(ctx context.Context, tenant string) (turn, error) {
+	return g.wait(ctx, tenant, g.cfg.Timeout, g.turns.imports, g.turns.writes)
 }
 
 // lookUp waits for a turn of a small command.
 func (g *Git) lookUp(ctx context.Context) (turn, error) {
-	return g.wait(ctx, g.small, "", min(g.cfg.Timeout, smallTimeout))
+	return g.wait(ctx, "", min(g.cfg.Timeout, smallTimeout), g.turns.small)
 }
 
-func (g *Git) wait(ctx context.Context, all *turns, r repository, timeout time.Duration) (turn, error) {
+// wait takes one of each, in their order.
+func (g *Git) wait(ctx context.Context, tenant string, timeout time.Duration, each ...*limits.Shares) (turn, error) {
 	ctx, cancel, end, err := g.live(ctx)
 	if err != nil {
 		return turn{}, err
 	}
 	waiting, late := context.WithTimeoutCause(ctx, timeout, ErrBusy)
-	give, err := all.take(waiting, r)
-	late()
-	if err != nil {
-		end()
-		return turn{}, fmt.Errorf("waiting to run git: %w", err)
+	defer late()
+	for _, s := range each {
+		release, err := s.Acquire(waiting, tenant, 1)
+		if err != nil {
+			end()
+			return turn{}, fmt.Errorf("waiting to run git: %w", err)
+		}
+		after := end
+		end = func() { release(); after() }
 	}
 	bounded, stop := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
-	return turn{ctx: bounded, cancel: cancel, end: func() {
-		stop()
-		give()
-		end()
-	}}, nil
-}
-
-// turns are so many at a time, and of one repository not more than some of them: the others find one.
-type turns struct {
-	all  chan struct{}
-	each int
-
-	mu sync.Mutex
-	of map[repository]*queue
-}
-
-// queue is who has a turn for a repository, or waits for one.
-type queue struct {
-	places chan struct{}
-	users  int
-}
-
-func newTurns(all, each int) *turns {
-	return &turns{all: make(chan struct{}, all), each: each, of: map[repository]*queue{}}
-}
-
-// take waits for a turn: who waits for others of the same repository is not in the way of the rest.
-func (s *turns) take(ctx context.Context, r repository) (give func(), err error) {
-	places, leave := s.queue(r)
-	if err := place(ctx, places); err != nil {
-		leave()
-		return nil, err
-	}
-	if err := place(ctx, s.all); err != nil {
-		free(places)
-		leave()
-		return nil, err
-	}
-	return func() {
-		free(s.all)
-		free(places)
-		leave()
-	}, nil
-}
-
-// queue is that of a repository, for as long as somebody is in it. Nothing has none.
-func (s *turns) queue(r repository) (places chan struct{}, leave func()) {
-	if r == "" {
-		return nil, func() {}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.of[r]
-	if q == nil {
-		q = &queue{places: make(chan struct{}, s.each)}
-		s.of[r] = q
-	}
-	q.users++
-	return q.places, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if q.users--; q.users == 0 {
-			delete(s.of, r)
-		}
-	}
-}
-
-func place(ctx context.Context, places chan struct{}) error {
-	if err := context.Cause(ctx); err != nil || places == nil {
-		return err
-	}
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func free(places chan struct{}) {
-	if places != nil {
-		<-places
-	}
+	return turn{ctx: bounded, cancel: cancel, end: func() { stop(); end() }}, nil
 }

@@ -6,13 +6,12 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"weir/schemas"
+	"weir/internal/limits"
 )
 
 func TestTurns(t *testing.T) {
@@ -54,78 +53,47 @@ func TestPushThatTakesTooLong(t *testing.T) {
 	clean(t, g, "r1")
 }
 
-// Clients that begin a push and send no more are in the way of those who push to the same repository, and
-// of nobody else.
-func TestPushesThatStandStill(t *testing.T) {
+// TestTurnsOfTenants: a tenant leaves a share of the turns to the next, of imports as of the others, and whoever waits
+// for the turn of an import is in no push's way.
+func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
-	g := open(t, Config{Processes: 8}) // four pushes, two of one repository
-	from := begin(t, g, "work")
-	_, err := g.Create(t.Context(), "r2", "main")
-	require.NoError(t, err)
-	other, err := g.Branch(t.Context(), "r2", "work", "main", "t1")
-	require.NoError(t, err)
-	const n = 8
-	var clients []*io.PipeWriter
-	done := make(chan error, n)
-	for i := range n {
-		r, w := io.Pipe()
-		clients = append(clients, w)
-		go func() {
-			_, err := g.ReceivePack(t.Context(), "r1", pushOf("p"+strconv.Itoa(i), "work", from, oidOf('1'), r))
-			done <- err
-		}()
+	g := open(t, Config{Processes: 32, TenantShare: 25})
+	for all, want := range map[*limits.Shares]int64{g.turns.reads: 16, g.turns.writes: 16, g.turns.imports: 4} {
+		require.Equal(t, limits.Percent(want, 25), all.Division)
 	}
-	require.Eventually(t, func() bool { return len(g.writes.all) == 2 }, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return len(childrenOf(g.cfg.Dir)) >= 2 }, 10*time.Second, time.Millisecond)
-	for _, id := range []string{"r1", "r2"} {
-		for _, service := range []string{schemas.GitUploadPack, schemas.GitReceivePack} {
-			var out bytes.Buffer
-			require.NoError(t, g.Advertise(t.Context(), id, service, 0, View{All: true}, &out))
-			require.Contains(t, out.String(), "refs/heads/work")
-		}
+	var held []turn
+	take := func(wait func(context.Context, string) (turn, error), tenant string) {
+		turn, err := wait(t.Context(), tenant)
+		require.NoError(t, err)
+		held = append(held, turn)
 	}
-	clone(t, serve(t, g), "r1", "-b", "work")
-	rep, err := g.ReceivePack(t.Context(), "r2", pushOf("q", "work", other, other, bytes.NewReader(packOf(t, clone(t, serve(t, g), "r2"), "HEAD"))))
-	require.NoError(t, err)
-	require.Equal(t, "ok", rep.Unpack)
-	require.Len(t, g.writes.all, 2, "no more of r1 have begun")
-	for _, w := range clients {
-		_ = w.CloseWithError(errGone)
+	for range 3 {
+		take(g.copying, "a")
 	}
-	for range clients {
-		require.ErrorIs(t, <-done, errGone)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waits := make(chan error, 1)
+	go func() {
+		_, err := g.copying(ctx, "a")
+		waits <- err
+	}()
+	take(g.copying, "b")
+	for range 8 { // all but a share are in use
+		take(g.taking, "a")
 	}
-	require.Empty(t, g.writes.of, "nobody waits for a repository")
-	require.Empty(t, g.writes.all)
+	for range 3 {
+		take(g.taking, "b")
+	}
+	cancel(errGone)
+	require.ErrorIs(t, <-waits, errGone)
+	require.EqualValues(t, 3, g.turns.imports.Held("a"))
+	require.EqualValues(t, 11, g.turns.writes.Held("a"))
+	require.EqualValues(t, 4, g.turns.writes.Held("b"))
+	for _, turn := range held {
+		turn.end()
+	}
+	for _, all := range []*limits.Shares{g.turns.writes, g.turns.imports} {
+		require.Zero(t, all.Held("a")+all.Held("b"))
+	}
 }
 
 func oidOf(c byte) string { return string(bytes.Repeat([]byte{c}, 40)) }
-
-func TestWhoGivesUpWaitingIsInNobodysWay(t *testing.T) {
-	t.Parallel()
-	s := newTurns(2, 1)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	first, err := s.take(ctx, "a")
-	require.NoError(t, err)
-	waits := make(chan error, 1)
-	go func() {
-		_, err := s.take(ctx, "a")
-		waits <- err
-	}()
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.of["a"].users == 2 }, 10*time.Second, time.Millisecond)
-	second, err := s.take(ctx, "b")
-	require.NoError(t, err, "who waits for another repository's has taken nothing")
-	third := make(chan error, 1)
-	go func() {
-		_, err := s.take(ctx, "c")
-		third <- err
-	}()
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.of) == 3 }, 10*time.Second, time.Millisecond)
-	cancel(errGone)
-	require.ErrorIs(t, <-waits, errGone)
-	require.ErrorIs(t, <-third, errGone)
-	first()
-	second()
-	require.Empty(t, s.of)
-	require.Empty(t, s.all)
-}

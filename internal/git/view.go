@@ -16,6 +16,8 @@ import (
 type View struct {
 	All  bool
 	Refs []string
+	// Tenant is whose turn a fetch takes.
+	Tenant string
 }
 
 // shown are the refs of a view that may be one.

@@ -21,13 +21,21 @@ import (
 type Limits struct {
 	// Bytes is the most that may come, encoded and decoded.
 	Bytes int64
-	// Idle is how long it may pause, and Total how long it may take to come.
-	Idle, Total time.Duration
+	// Total is how long it may take to come.
+	Total time.Duration
 }
+
+// A body must bring leastBytes within leastTime: 1 KiB/s. Only the time counts in which the client is waited for,
+// so that whoever takes the body may be slow. The last bytes have as long.
+const (
+	leastBytes = 30 << 10
+	leastTime  = 30 * time.Second
+)
 
 // Body is the body of a request of git's, decoded. It belongs to one goroutine at a
 // time. Its errors are io.EOF, gitwire.ErrTooLarge, gitwire.ErrMalformed where it does
-// not decode, os.ErrDeadlineExceeded, and whatever the connection fails with.
+// not decode, os.ErrDeadlineExceeded where it comes too slowly, and whatever the connection
+// fails with.
 type Body struct {
 	raw     wire
 	coded   bool
@@ -39,7 +47,7 @@ type Body struct {
 // NewBody returns the body of a request, of which nothing was read. Only gzip is decoded.
 func NewBody(w http.ResponseWriter, r *http.Request, limits Limits) (*Body, error) {
 	b := &Body{left: limits.Bytes, raw: wire{
-		src: r.Body, conn: http.NewResponseController(w), left: limits.Bytes, idle: limits.Idle, end: time.Now().Add(limits.Total),
+		src: r.Body, conn: http.NewResponseController(w), left: limits.Bytes, end: time.Now().Add(limits.Total),
 	}}
 	if r.Body == nil { // only of requests that no server has read
 		b.raw.src = http.NoBody
@@ -107,13 +115,16 @@ type wire struct {
 	src   io.Reader
 	conn  *http.ResponseController
 	left  int64
-	idle  time.Duration
 	end   time.Time
 	whole atomic.Bool
+
+	waited time.Duration // for the next leastBytes
+	came   int64         // of them
 }
 
 func (c *wire) Read(p []byte) (int, error) {
-	until := time.Now().Add(c.idle)
+	start := time.Now()
+	until := start.Add(leastTime - c.waited)
 	if until.After(c.end) {
 		until = c.end
 	}
@@ -122,6 +133,10 @@ func (c *wire) Read(p []byte) (int, error) {
 		return 0, gitwire.ErrTooLarge
 	}
 	n, err := c.src.Read(p[:min(int64(len(p)), c.left+1)])
+	c.waited += time.Since(start)
+	if c.came += int64(n); c.came >= leastBytes {
+		c.waited, c.came = 0, 0
+	}
 	if errors.Is(err, io.EOF) {
 		c.whole.Store(true)
 		_ = c.conn.SetReadDeadline(time.Time{}) // it would end the wait for the answer

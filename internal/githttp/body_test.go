@@ -37,7 +37,7 @@ func bodyOf(t *testing.T, raw string, limit int64, coding ...string) (*githttp.B
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(raw))
 	r.Header["Content-Encoding"] = coding
-	return githttp.NewBody(httptest.NewRecorder(), r, githttp.Limits{Bytes: limit, Idle: time.Minute, Total: time.Minute})
+	return githttp.NewBody(httptest.NewRecorder(), r, githttp.Limits{Bytes: limit, Total: time.Minute})
 }
 
 func TestBody(t *testing.T) {
@@ -114,7 +114,7 @@ func FuzzBody(f *testing.F) {
 		if coded {
 			r.Header.Set("Content-Encoding", "gzip")
 		}
-		body, err := githttp.NewBody(httptest.NewRecorder(), r, githttp.Limits{Bytes: int64(limit), Idle: time.Minute, Total: time.Minute})
+		body, err := githttp.NewBody(httptest.NewRecorder(), r, githttp.Limits{Bytes: int64(limit), Total: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,67 +163,85 @@ func exchange(t *testing.T, handler http.HandlerFunc, send func(client net.Conn)
 	return string(data), resp.Close
 }
 
-const sent = "POST / HTTP/1.1\r\nHost: weir\r\nContent-Length: 5\r\n\r\n"
-
-// reading answers with how long a body took, and how it ended.
-func reading(limits githttp.Limits) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		// What every request with a body is given first, see the engine.
-		_ = http.NewResponseController(w).SetReadDeadline(start.Add(20 * time.Second))
-		body, _ := githttp.NewBody(w, r, limits)
-		got, err := io.ReadAll(body)
-		took := time.Since(start)
-		select {
-		case <-time.After(time.Hour): // the deadline of the body ends no wait
-		case <-r.Context().Done():
-			took = 0
+// sending sends a body of so many bytes in pieces, each after a pause.
+func sending(size, piece int, pause time.Duration) func(net.Conn) {
+	return func(client net.Conn) {
+		_, _ = fmt.Fprintf(client, "POST / HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n", size)
+		for ; size > 0; size -= piece {
+			time.Sleep(pause)
+			if _, err := io.WriteString(client, strings.Repeat("x", min(piece, size))); err != nil {
+				return // it is read no more
+			}
 		}
-		_, _ = fmt.Fprintf(w, "%s %s %t", got, took, errors.Is(err, os.ErrDeadlineExceeded))
 	}
 }
 
 func TestABodyThatGoesOnMayTakeLong(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		got, _ := exchange(t, reading(githttp.Limits{Bytes: 9, Idle: 30 * time.Second, Total: 10 * time.Minute}), func(client net.Conn) {
-			_, _ = io.WriteString(client, sent)
-			for _, c := range "abcde" {
-				time.Sleep(29 * time.Second)
-				_, _ = io.WriteString(client, string(c))
-			}
-		})
-		require.Equal(t, "abcde 2m25s false", got)
-	})
-}
-
-func TestABodyThatPausesEnds(t *testing.T) {
-	t.Parallel()
 	for name, tc := range map[string]struct {
-		limits githttp.Limits
-		want   string
+		send func(net.Conn)
+		rest time.Duration // between what is read of it
+		want string
 	}{
-		"a pause":    {githttp.Limits{Bytes: 9, Idle: 28 * time.Second, Total: 10 * time.Minute}, " 28s true"},
-		"altogether": {githttp.Limits{Bytes: 9, Idle: 30 * time.Second, Total: time.Minute}, "ab 1m0s true"},
+		"a client at the least rate": {sending(150<<10, 30<<10, 29*time.Second), 0, "153600 2m25s false"},
+		"a slow reader":              {sending(8, 1, 0), time.Minute, "8 8m0s false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
 					start := time.Now()
-					body, _ := githttp.NewBody(w, r, tc.limits)
-					got, err := io.ReadAll(body)
-					w.Header().Set("Connection", "close")
-					_, _ = fmt.Fprintf(w, "%s %s %t", got, time.Since(start), code(t, githttp.Refusal(err, "it")) == schemas.RequestTimeout)
-				}, func(client net.Conn) {
-					_, _ = io.WriteString(client, sent)
-					for _, c := range "abcde" {
-						time.Sleep(29 * time.Second)
-						if _, err := io.WriteString(client, string(c)); err != nil {
-							return
-						}
+					// What every request with a body is given first, see the engine.
+					_ = http.NewResponseController(w).SetReadDeadline(start.Add(20 * time.Second))
+					body, _ := githttp.NewBody(w, r, githttp.Limits{Bytes: 1 << 20, Total: 10 * time.Minute})
+					size, err := io.CopyBuffer(struct{ io.Writer }{resting(tc.rest)}, struct{ io.Reader }{body}, make([]byte, 1<<10))
+					took := time.Since(start)
+					select {
+					case <-time.After(time.Hour): // the deadline of the body ends no wait
+					case <-r.Context().Done():
+						took = 0
 					}
-				})
+					_, _ = fmt.Fprintf(w, "%d %s %t", size, took, err != nil)
+				}, tc.send)
+				require.Equal(t, tc.want, got)
+			})
+		})
+	}
+}
+
+// resting takes its time for each write.
+type resting time.Duration
+
+func (r resting) Write(p []byte) (int, error) {
+	time.Sleep(time.Duration(r))
+	return len(p), nil
+}
+
+func TestABodyThatIsTooSlowEnds(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		send  func(net.Conn)
+		total time.Duration
+		want  string
+	}{
+		"a pause":           {sending(90<<10, 60<<10, 31*time.Second), 10 * time.Minute, "0 30s true"},
+		"drop by drop":      {sending(90<<10, 1000, 1100*time.Millisecond), 10 * time.Minute, "27000 30s true"},
+		"all of it":         {sending(90<<10, 30<<10, 25*time.Second), time.Minute, "61440 1m0s true"},
+		"one that is small": {sending(9, 1, 7*time.Second), 10 * time.Minute, "4 30s true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
+					start := time.Now()
+					body, _ := githttp.NewBody(w, r, githttp.Limits{Bytes: 1 << 20, Total: tc.total})
+					size, err := io.Copy(io.Discard, body)
+					w.Header().Set("Connection", "close")
+					if err != nil {
+						require.Equal(t, schemas.RequestTimeout, code(t, githttp.Refusal(err, "it")))
+					}
+					_, _ = fmt.Fprintf(w, "%d %s %t", size, time.Since(start), errors.Is(err, os.ErrDeadlineExceeded))
+				}, tc.send)
 				require.Equal(t, tc.want, got)
 			})
 		})

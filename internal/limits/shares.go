@@ -81,22 +81,46 @@ func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release f
 	}
 }
 
+// Try is Acquire for those who do not wait: ok is false where Acquire would.
+func (s *Shares) Try(tenant string, n int64) (release func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.join(tenant, n)
+	select {
+	case <-w.granted:
+		return sync.OnceFunc(func() { s.leave(tenant, w) }), true
+	default:
+		s.drop(tenant, w)
+		return nil, false
+	}
+}
+
 // Join is Acquire for those who wait for more than a context. Granted is closed when the tenant may use n more.
 // Leave gives that back, or ends the wait for it; it must be called, and does nothing when called again.
 func (s *Shares) Join(tenant string, n int64) (granted <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w := s.join(tenant, n)
+	return w.granted, sync.OnceFunc(func() { s.leave(tenant, w) })
+}
+
+// join adds a waiter, and serves it if it can be. The caller holds mu.
+func (s *Shares) join(tenant string, n int64) *waiter {
 	s.arrived++
 	w := &waiter{n: max(min(n, s.Capacity), 1), arrived: s.arrived, granted: make(chan struct{})}
 	s.waiting[tenant] = append(s.waiting[tenant], w)
 	s.grant()
-	return w.granted, sync.OnceFunc(func() { s.leave(tenant, w) })
+	return w
 }
 
-// leave ends a wait, or what it was granted.
 func (s *Shares) leave(tenant string, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.drop(tenant, w)
+}
+
+// drop ends a wait, or what it was granted. The caller holds mu.
+func (s *Shares) drop(tenant string, w *waiter) {
 	if i := slices.Index(s.waiting[tenant], w); i >= 0 {
 		s.setWaiting(tenant, slices.Delete(s.waiting[tenant], i, i+1))
 	} else {

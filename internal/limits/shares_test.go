@@ -131,6 +131,35 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestTryDoesNotWait(t *testing.T) {
+	t.Parallel()
+	s := limits.NewShares(limits.Percent(8, 25))
+	var held []func()
+	for range 6 {
+		release, ok := s.Try("a", 1)
+		require.True(t, ok)
+		held = append(held, release)
+	}
+	_, ok := s.Try("a", 1)
+	require.False(t, ok, "it leaves a share free")
+	other, ok := s.Try("b", 2)
+	require.True(t, ok, "and another tenant has it")
+	granted, leave := s.Join("c", 1)
+	defer leave()
+	_, ok = s.Try("d", 1)
+	require.False(t, ok, "nor does it pass those who wait")
+	other()
+	other()
+	<-granted
+	held[0]()
+	require.EqualValues(t, 5, s.Held("a"))
+	require.Zero(t, s.Held("b"))
+	require.Zero(t, s.Held("d"))
+	again, ok := s.Try("d", 1)
+	require.True(t, ok)
+	again()
+}
+
 // TestNothingIsLostOrGivenTwice: tenants that take, wait, give up and give back at random never hold
 // more than there is, and all of it is free in the end.
 func TestNothingIsLostOrGivenTwice(t *testing.T) {

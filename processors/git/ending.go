@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/processors/settle"
@@ -77,6 +78,8 @@ func (w *work) kept(cause error) ending {
 		return failed(schemas.GitIncomplete, "the pack is broken"+still+"; push again")
 	case errors.Is(cause, errSlip):
 		return failed(schemas.GitIncomplete, cause.Error()+still)
+	case errors.Is(cause, hosted.ErrNoRoom), errors.Is(cause, hosted.ErrSpool):
+		return refused(cause)
 	case errors.Is(cause, errLook):
 		return failed(schemas.Unavailable, "the task could not be looked at"+still+"; push again")
 	default: // the client's end, or the connection's

@@ -24,7 +24,7 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t := &teller{log: r.cfg.Log, st: st.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
-	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.id, p.url, st.order.DefaultBranch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
+	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, st.order.DefaultBranch, func(p schemas.RepoProgress) { t.tell(ctx, p) })
 	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
 		return "", fmt.Errorf("%w: %w", errImport, cause)
 	}

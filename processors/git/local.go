@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -20,13 +21,23 @@ func (w *work) commands() gitwire.Commands {
 	}
 }
 
-// local has this node's git take the push.
+// local has this node's git take the push. Git is asked for once the pack has arrived, so that no turn waits for a
+// client. The pack's end goes to git last: a task that ends before that has pushed nothing.
 func (w *work) local(ctx context.Context) (ending, error) {
-	p := w.open(ctx, false) // git itself looks at the commits
+	spool, err := w.cfg.Hosted.Spool(w.repo.ID, w.st.Tenant)
+	if err != nil {
+		return refused(err), nil
+	}
+	defer spool.Close()
+	p := w.open(ctx, false, spool) // git itself looks at the commits
 	during, stop := w.watched(ctx)
-	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
-		ID: w.st.ID, Commands: w.commands(), Pack: p, Force: w.order.Force, Progress: w.progress,
-	})
+	var rep gitwire.Report
+	if err = p.arrive(); err == nil {
+		rep, err = w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
+			ID: w.st.ID, Tenant: w.st.Tenant, Commands: w.commands(), Pack: io.MultiReader(spool.Reader(), p),
+			Force: w.order.Force, Progress: w.progress,
+		})
+	}
 	whole, cause := p.released(), p.failure()
 	stop()
 	switch {
@@ -34,20 +45,30 @@ func (w *work) local(ctx context.Context) (ending, error) {
 		return w.reported(rep), nil
 	case ctx.Err() != nil:
 		return ending{}, ctx.Err() // whoever takes it up next asks the ref
-	case !whole && cause != nil:
-		return w.kept(cause), nil
-	case errors.Is(err, hosted.ErrFull):
-		return rejected("the repository is as large as it may be"), nil
-	case errors.Is(err, hosted.ErrNoRoom):
-		return rejected(hosted.ErrNoRoom.Error() + "; push again when its operator has made some"), nil
-	case errors.Is(err, hosted.ErrBusy):
-		return rejected("too many fetches and pushes are running; push again in a moment"), nil
-	case errors.Is(err, hosted.ErrNoRepo):
-		return rejected("the repository's directory is not on this node; push to the node that has it, or bring it back"), nil
-	case !whole:
-		return rejected("git could not take the push; push again"), nil
-	default:
+	case whole:
 		return w.fate(ctx)
+	case cause != nil:
+		return w.kept(cause), nil
+	default:
+		return refused(err), nil
+	}
+}
+
+// refused is the end of a push of which git has not seen all.
+func refused(err error) ending {
+	switch {
+	case errors.Is(err, hosted.ErrFull):
+		return rejected("the repository is as large as it may be")
+	case errors.Is(err, hosted.ErrNoRoom):
+		return rejected(hosted.ErrNoRoom.Error() + "; push again when its operator has made some")
+	case errors.Is(err, hosted.ErrSpool):
+		return rejected(err.Error() + "; push again in a moment")
+	case errors.Is(err, hosted.ErrBusy):
+		return rejected("too many fetches and pushes are running; push again in a moment")
+	case errors.Is(err, hosted.ErrNoRepo):
+		return rejected("the repository's directory is not on this node; push to the node that has it, or bring it back")
+	default:
+		return rejected("git could not take the push; push again")
 	}
 }
 

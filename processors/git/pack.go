@@ -21,15 +21,16 @@ var errDone = errors.New("the push is over")
 
 // pack is a client's pack on its way. It is read on a goroutine of its own, because a
 // client may say nothing for long: whoever takes the pack can be let go at any time. It
-// is an io.ReadCloser for that one.
+// is an io.ReadCloser for that one: of all of it or, where it is spooled, of its end.
 type pack struct {
 	*io.PipeReader
 
-	in   *gitwire.PackReader
-	out  *io.PipeWriter
-	last func() error
-	line *gitwire.Lineage // of its commits, once all of it was read; nil: nobody asks
-	size atomic.Int64
+	in    *gitwire.PackReader
+	out   *io.PipeWriter
+	spool io.Writer // takes the pack but for its end; nil: whoever reads the pack takes it as it comes
+	last  func() error
+	line  *gitwire.Lineage // of its commits, once all of it was read; nil: nobody asks
+	size  atomic.Int64
 
 	mu    sync.Mutex
 	whole bool
@@ -71,7 +72,7 @@ func (p *pack) run() {
 		p.size.Add(int64(n))
 		switch {
 		case errors.Is(err, io.EOF) && err == io.EOF: //nolint:errorlint // the clean end, and no other
-			if p.release() {
+			if p.called() && p.release() {
 				_, _ = p.out.Write(buf[:held])
 				_ = p.out.Close()
 			}
@@ -82,11 +83,42 @@ func (p *pack) run() {
 		case held <= heldBack:
 			continue
 		}
-		if _, err := p.out.Write(buf[:held-heldBack]); err != nil {
-			return // nobody reads on
+		if err := p.pass(buf[:held-heldBack]); err != nil {
+			return
 		}
 		held = copy(buf, buf[held-heldBack:held])
 	}
+}
+
+// pass hands on what is not the end.
+func (p *pack) pass(b []byte) error {
+	if p.spool == nil {
+		_, err := p.out.Write(b) // fails where nobody reads on
+		return err
+	}
+	_, err := p.spool.Write(b)
+	if err != nil {
+		p.abort(err)
+	}
+	return err
+}
+
+// called waits, of a spooled pack, for the call of arrive and then for the first read of the end. It reports false
+// where they do not come any more. A write of nothing to the pipe waits for one read.
+func (p *pack) called() bool {
+	if p.spool == nil {
+		return true
+	}
+	_, arrived := p.out.Write(nil)
+	_, read := p.out.Write(nil)
+	return arrived == nil && read == nil
+}
+
+// arrive waits until a spooled pack is there and right, but for its end, which is then read from the pack. The
+// error is what has kept it from that.
+func (p *pack) arrive() error {
+	_, err := p.Read(nil)
+	return err
 }
 
 // release reports whether the pack's end may go out.

@@ -39,6 +39,7 @@ type Table interface {
 
 // Receiver has git take pushes to the repositories on this node; see internal/git.
 type Receiver interface {
+	Spool(id, tenant string) (*hosted.Spool, error)
 	ReceivePack(ctx context.Context, id string, p hosted.Push) (gitwire.Report, error)
 	Fate(ctx context.Context, id, push, branch, oid string) (hosted.Fate, error)
 }

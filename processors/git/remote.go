@@ -93,7 +93,7 @@ func (l *load) pack() (gitcall.Load, error) {
 	if !l.take() {
 		return gitcall.Load{}, errGone
 	}
-	p := l.open(l.ctx, !l.order.Force) // what an upstream lets be dropped is its own affair
+	p := l.open(l.ctx, !l.order.Force, nil) // what an upstream lets be dropped is its own affair
 	_, l.stop = l.watched(l.ctx)
 	var b bytes.Buffer
 	n, err := io.CopyN(&b, p, prime)

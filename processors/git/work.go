@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"io"
 
 	"weir/internal/fault"
 	"weir/internal/handoff"
@@ -72,8 +73,9 @@ func (w *work) letGo() {
 	w.done()
 }
 
-// open begins to read the pack. Builds: it is to be seen to build on what it is to replace.
-func (w *work) open(ctx context.Context, builds bool) *pack {
+// open begins to read the pack, and to write it to spool unless that is nil. Builds: it is to be seen to build on
+// what it is to replace.
+func (w *work) open(ctx context.Context, builds bool, spool io.Writer) *pack {
 	side := afterBoth(w.done)
 	w.done = side
 	w.pack = receive(w.hand.Body, w.cfg.Limits, builds, func() error {
@@ -85,6 +87,7 @@ func (w *work) open(ctx context.Context, builds bool) *pack {
 		}
 		return w.lives(ctx)
 	})
+	w.pack.spool = spool
 	w.pack.send(side)
 	return w.pack
 }

@@ -1,0 +1,125 @@
+package git
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"weir/internal/limits"
+)
+
+const (
+	// spoolMemory is how much of a pack is kept in memory, in bytes; a larger one is in a file.
+	spoolMemory = 64 << 10
+	// spoolChunk is how much of the disk a pack takes at a time.
+	spoolChunk = 16 << 20
+	// spoolPacks is how many packs of Config.MaxPack the files of all may hold together.
+	spoolPacks = 16
+)
+
+// ErrSpool: the packs that come in hold as much of the disk as they may.
+var ErrSpool = errors.New("packs that come in hold as much of this node's disk as they may")
+
+// Spool keeps a pack while it comes in, so that its push takes a turn only when all of it is here. A small
+// one is in memory, a larger one in a file that is gone with the process. Write and Close may run at once.
+type Spool struct {
+	git    *Git
+	tenant string
+
+	mu     sync.Mutex
+	closed bool
+	memory bytes.Buffer
+	file   *os.File // once the memory was too small; it has no name any more
+	size   int64    // of the file
+	room   int64    // what was taken for it
+	give   []func()
+}
+
+// Spool returns an empty Spool for a push of a tenant's. ErrNoRepo where the repository is not on this node.
+func (g *Git) Spool(id, tenant string) (*Spool, error) {
+	if err := g.Here(id); err != nil {
+		return nil, err
+	}
+	return &Spool{git: g, tenant: tenant}, nil
+}
+
+// Write appends to the pack. ErrNoRoom where the disk is full, ErrSpool where the tenant may have no more of it.
+func (s *Spool) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return 0, os.ErrClosed
+	case s.file != nil:
+		return s.append(p)
+	case s.memory.Len()+len(p) <= spoolMemory:
+		return s.memory.Write(p)
+	}
+	f, err := os.CreateTemp(s.git.tmpDir(), "push-")
+	if err != nil {
+		return 0, roomless(err)
+	}
+	s.file = f
+	if err := os.Remove(f.Name()); err != nil {
+		return 0, err
+	}
+	if _, err := s.append(s.memory.Bytes()); err != nil {
+		return 0, err
+	}
+	s.memory = bytes.Buffer{}
+	return s.append(p)
+}
+
+// append writes to the file. The caller holds mu.
+func (s *Spool) append(p []byte) (int, error) {
+	for s.size+int64(len(p)) > s.room {
+		n := min(spoolChunk, s.git.cfg.MaxPack)
+		release, ok := s.git.spooled.Try(s.tenant, n)
+		if !ok {
+			return 0, s.git.spoolFull(s.tenant)
+		}
+		s.give = append(s.give, release)
+		s.room += n
+	}
+	n, err := s.file.Write(p)
+	s.size += int64(n)
+	return n, roomless(err)
+}
+
+func newSpooled(c Config) *limits.Shares {
+	return limits.NewShares(limits.Percent(spoolPacks*c.MaxPack, c.TenantShare))
+}
+
+func (g *Git) spoolFull(tenant string) error {
+	mebi := func(n int64) float64 { return float64(n) / (1 << 20) }
+	d := g.spooled.Division
+	return fmt.Errorf("%w: %.1f MiB (%d times git.max_pack), of which one tenant may always have %.1f MiB (limits.tenant_share); this tenant's hold %.1f MiB",
+		ErrSpool, mebi(d.Capacity), spoolPacks, mebi(d.Share), mebi(g.spooled.Held(tenant)))
+}
+
+// Reader reads the pack from its beginning. Nothing is written any more.
+func (s *Spool) Reader() io.Reader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return bytes.NewReader(s.memory.Bytes())
+	}
+	return io.NewSectionReader(s.file, 0, s.size)
+}
+
+// Close gives up the pack. What is written behind it fails.
+func (s *Spool) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	for _, give := range s.give {
+		give()
+	}
+	s.give = nil
+}

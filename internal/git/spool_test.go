@@ -1,0 +1,80 @@
+//go:build linux
+
+package git
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func newSpool(t *testing.T, g *Git, tenant string) *Spool {
+	t.Helper()
+	s, err := g.Spool("r1", tenant)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestSpool(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	_, err := g.Spool("r1", "a")
+	require.ErrorIs(t, err, ErrNoRepo)
+	begin(t, g, "work")
+	for _, size := range []int{0, 1, spoolMemory, spoolMemory + 1, 3<<20 + 7} {
+		want := make([]byte, size)
+		_, _ = noisy{}.Read(want)
+		s := newSpool(t, g, "a")
+		n, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{bytes.NewReader(want)}, make([]byte, 10_000))
+		require.NoError(t, err)
+		require.EqualValues(t, size, n)
+		left, err := os.ReadDir(g.tmpDir())
+		require.NoError(t, err)
+		require.Empty(t, left, "its file has no name")
+		require.Equal(t, size > spoolMemory, g.spooled.Held("a") > 0)
+		got, err := io.ReadAll(s.Reader())
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got), "%d", size)
+		s.Close()
+		s.Close()
+		_, err = s.Write([]byte("x"))
+		require.ErrorIs(t, err, os.ErrClosed)
+		require.Zero(t, g.spooled.Held("a"))
+	}
+}
+
+// TestSpoolsOfTenants: what packs hold on the disk is bounded, and one tenant's leave a share of it to the next.
+func TestSpoolsOfTenants(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{MaxPack: 1 << 20, TenantShare: 25})
+	begin(t, g, "work")
+	pack := make([]byte, 1<<20)
+	var all []*Spool
+	for range 12 {
+		all = append(all, newSpool(t, g, "a"))
+		_, err := all[len(all)-1].Write(pack)
+		require.NoError(t, err)
+	}
+	small := newSpool(t, g, "a")
+	_, err := small.Write(pack[:spoolMemory])
+	require.NoError(t, err, "what is small is not on the disk")
+	_, err = small.Write(pack[:1])
+	require.ErrorIs(t, err, ErrSpool)
+	for _, part := range []string{"16.0 MiB (16 times git.max_pack)", "one tenant may always have 4.0 MiB (limits.tenant_share)", "this tenant's hold 12.0 MiB"} {
+		require.ErrorContains(t, err, part)
+	}
+	for range 4 {
+		_, err = newSpool(t, g, "b").Write(pack)
+		require.NoError(t, err)
+	}
+	all[0].Close()
+	_, err = newSpool(t, g, "b").Write([]byte(strings.Repeat("x", spoolMemory+1)))
+	require.ErrorIs(t, err, ErrSpool, "another tenant's first push finds a share free")
+	_, err = newSpool(t, g, "c").Write(pack)
+	require.NoError(t, err)
+}
