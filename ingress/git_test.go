@@ -249,11 +249,12 @@ func TestASlowPush(t *testing.T) {
 		"stops":   {32 << 10, 31 * time.Second, "P"},
 		"drips":   {1, 25 * time.Second, "PA"},
 	} {
-		pieces := func(text string) (all string) {
+		pieces := func(text string) string {
+			var all strings.Builder
 			for _, c := range text {
-				all += strings.Repeat(string(c), tc.piece)
+				all.WriteString(strings.Repeat(string(c), tc.piece))
 			}
-			return all
+			return all.String()
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

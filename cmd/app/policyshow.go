@@ -68,8 +68,12 @@ func printPolicy(out io.Writer, v schemas.PolicyView) error {
 			what  string
 			names []string
 		}{
-			{&adds, "headers", e.Headers}, {&adds, "query", e.Query}, {&adds, "body", e.Body},
-			{&callers, "headers", e.CallerHeaders}, {&callers, "params", e.CallerParams}, {&callers, "members", e.Pass},
+			{&adds, "headers", e.Headers},
+			{&adds, "query", e.Query},
+			{&adds, "body", e.Body},
+			{&callers, "headers", e.CallerHeaders},
+			{&callers, "params", e.CallerParams},
+			{&callers, "members", e.Pass},
 		} {
 			if len(part.names) > 0 {
 				*part.to = append(*part.to, part.what+": "+strings.Join(part.names, ", "))

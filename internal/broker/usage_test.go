@@ -32,7 +32,7 @@ func TestWhatATenantHasStored(t *testing.T) {
 	require.Zero(t, n.TenantRoom("b").Used, "it lay there already")
 	_, err = n.PutBlob(t.Context(), "b", []byte("another"))
 	require.NoError(t, err)
-	require.EqualValues(t, 3<<18-n.TenantRoom("b").Used, n.TenantRoom("acme.inc").Limit, "one share stays free beside what another has")
+	require.Equal(t, 3<<18-n.TenantRoom("b").Used, n.TenantRoom("acme.inc").Limit, "one share stays free beside what another has")
 	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.TailSettled), Data: make([]byte, 1000)})
 	require.NoError(t, err)
 	require.InDelta(t, 2*1200+5300, n.TenantRoom("acme.inc").Used, 300, "the action has ended")

@@ -20,7 +20,7 @@ const (
 	spoolPacks = 16
 )
 
-// ErrSpool: the packs that come in hold as much of the disk as they may.
+// ErrSpool says that the packs that come in hold as much of the disk as they may.
 var ErrSpool = errors.New("packs that come in hold as much of this node's disk as they may")
 
 // Spool keeps a pack while it comes in, so that its push takes a turn only when all of it is here. A small
@@ -63,7 +63,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 		return 0, roomless(err)
 	}
 	s.file = f
-	if err := os.Remove(f.Name()); err != nil {
+	if err := os.Remove(f.Name()); err != nil { //nolint:gosec // a name of CreateTemp
 		return 0, err
 	}
 	if _, err := s.append(s.memory.Bytes()); err != nil {

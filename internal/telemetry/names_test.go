@@ -21,7 +21,9 @@ func TestDeployedNames(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
 	m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, nil })
-	m.TenantBytes(func() map[string]telemetry.StoredBytes { return map[string]telemetry.StoredBytes{"t": {Used: 1, Limit: 2}} })
+	m.TenantBytes(func() map[string]telemetry.StoredBytes {
+		return map[string]telemetry.StoredBytes{"t": {Used: 1, Limit: 2}}
+	})
 	var registered []*prometheus.Desc
 	found := make(chan *prometheus.Desc)
 	go func() {

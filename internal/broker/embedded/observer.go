@@ -22,7 +22,7 @@ type Observer struct {
 	stream jetstream.Stream
 }
 
-// ErrNoConsumer: there is no consumer of that name.
+// ErrNoConsumer says that there is no consumer of that name.
 var ErrNoConsumer = errors.New("there is no consumer of this name")
 
 // Consumer is one that an observer made on the stream of the evidence.
@@ -40,7 +40,7 @@ type Consumer struct {
 
 // Observe connects with the credentials of a file that a server wrote, see CredentialsFile.
 func Observe(ctx context.Context, file string) (*Observer, error) {
-	raw, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
