@@ -66,7 +66,7 @@ func (a *App) openProcessors(context.Context) error {
 		Destinations: a.destinations,
 	})
 	answers := call.Answers{Blobs: a.ledger}
-	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)
+	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder)
 	ran := a.runs(agentAdapter(a.cfg, client, store), caller, recorder, calls, planned)
 	performers := a.coding(caller, answers)
 	performers[schemas.KindHTTP], performers[schemas.KindPlan], performers[schemas.KindRun] = calls, planned, ran

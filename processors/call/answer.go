@@ -16,7 +16,33 @@ type Blobs interface {
 }
 
 // Answers reads the answers of attempts.
-type Answers struct{ Blobs Blobs }
+type Answers struct {
+	Blobs Blobs
+	// Reserve waits until there is memory for what is stored under the names; nil: nothing is reserved.
+	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
+}
+
+// Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil.
+func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error) {
+	release = func() {}
+	if a.Reserve != nil && t != nil && t.Result != nil && t.Result.AnswerBlob != "" {
+		if release, err = a.Reserve(ctx, tenant, t.Result.AnswerBlob); err != nil {
+			return nil, func() {}, missing(err)
+		}
+	}
+	if answer, err = a.Answer(ctx, t); err != nil {
+		release()
+	}
+	return answer, release, err
+}
+
+// missing is err, or that an answer is gone that an attempt names.
+func missing(err error) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
+	}
+	return err
+}
 
 // Answer is the answer that an attempt brought, wherever it is kept; nil where
 // it brought none.
@@ -28,11 +54,8 @@ func (a Answers) Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, er
 		return t.Result.Answer, nil
 	}
 	doc, err := a.Blobs.Blob(ctx, nil, t.Result.AnswerBlob)
-	if errors.Is(err, fault.ErrNotFound) {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
-	}
 	if err != nil {
-		return nil, err
+		return nil, missing(err)
 	}
 	var answer schemas.Answer
 	if err := json.Unmarshal(doc, &answer); err != nil {
