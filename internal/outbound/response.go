@@ -135,7 +135,7 @@ func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error)
 		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(from, min(limit, freeBytes)+1))
-	if err == nil && n > freeBytes {
+	if err == nil && n > freeBytes && n <= limit {
 		if err = x.reserve(limit, expected); err != nil {
 			return nil, err
 		}
