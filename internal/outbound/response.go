@@ -139,6 +139,7 @@ func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error)
 		if err = x.reserve(limit, expected); err != nil {
 			return nil, err
 		}
+		buf.Grow(int(min(limit, max(expected, 0))) + bytes.MinRead) // or as much as there is already
 		var more int64
 		more, err = buf.ReadFrom(io.LimitReader(from, limit+1-n))
 		n += more

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -22,11 +23,22 @@ type Answers struct {
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 }
 
-// Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil.
+// patience is how long an action waits for memory in its worker's slot at a stretch.
+const patience = 10 * time.Second
+
+// Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil. Where
+// there is none for a while the error is *fault.Later.
 func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error) {
 	release = func() {}
 	if a.Reserve != nil && t != nil && t.Result != nil && t.Result.AnswerBlob != "" {
-		if release, err = a.Reserve(ctx, tenant, t.Result.AnswerBlob); err != nil {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		release, err = a.Reserve(limited, tenant, t.Result.AnswerBlob)
+		switch {
+		case err == nil:
+		case limited.Err() != nil && ctx.Err() == nil:
+			return nil, func() {}, &fault.Later{Cause: err}
+		default:
 			return nil, func() {}, missing(err)
 		}
 	}
