@@ -95,13 +95,14 @@ func (s *chatStream) opening(ctx context.Context, it *stream.Item) error {
 }
 
 func (s *chatStream) refusal(ctx context.Context, end *schemas.Settled) (*chat.RefusalError, error) {
-	doc, err := s.room.result(ctx, end)
+	doc, release, err := s.room.result(ctx, s.ref.Tenant, end)
 	if errors.Is(err, fault.ErrGone) {
 		return chat.Lost(end), nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	_, refusal := chat.Read(end, doc)
 	return refusal, nil
 }

@@ -118,6 +118,9 @@ type Config struct {
 	ChatHold time.Duration
 	// Git serves what git reads; nil: it is not served.
 	Git *git.Config
+	// Reserve waits until there is memory for a tenant to load, render and answer with what is stored under the
+	// names, of which some may be empty. It ends with ctx. nil: nothing is reserved.
+	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Allow lets a request see what the node says about itself: /metrics, with
@@ -168,6 +171,9 @@ func (c Config) withDefaults() Config {
 	if c.ChatHold <= 0 {
 		c.ChatHold = 10 * time.Second
 	}
+	if c.Reserve == nil {
+		c.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
+	}
 	if c.Allow == nil {
 		c.Allow = func(*http.Request, string) error { return nil }
 	}
@@ -201,7 +207,7 @@ func New(log Log, actions status.Actions, feed *stream.Feed, cfg Config) (*Room,
 		events:  stream.NewEvents(feed, cfg.HTTP),
 		service: &Service{cfg: cfg, draining: feed.Draining()},
 		places:  &places{most: cfg.TaskStreams, of: map[schemas.Ref]int{}},
-		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult, Redactor: cfg.Redactor}),
+		status:  status.New(actions, feed, status.Config{Layout: cfg.Layout, Result: publicResult, Reserve: cfg.Reserve, Redactor: cfg.Redactor}),
 		records: evidence.New(log, cfg.Live, feed, cfg.HTTP, feed.Draining()),
 	}, nil
 }

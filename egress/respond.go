@@ -105,11 +105,16 @@ func accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt s
 
 // settled renders an end in the dialect of its kind.
 func (e *Room) settled(w http.ResponseWriter, r *http.Request, ref schemas.Ref, s *schemas.Settled) {
-	doc, err := e.result(r.Context(), s)
+	doc, release, err := e.result(r.Context(), ref.Tenant, s)
 	if err != nil {
+		if r.Context().Err() != nil {
+			wire.Drop(r.Context())
+			return
+		}
 		refuse(w, r, ref, err)
 		return
 	}
+	defer release()
 	switch ref.Kind {
 	case schemas.KindPush:
 		git.Push(w, r, s, doc)
@@ -149,13 +154,19 @@ func render(ctx context.Context, ref schemas.Ref, s *schemas.Settled, doc json.R
 	}
 }
 
-// result is the stored document of an end.
-func (e *Room) result(ctx context.Context, s *schemas.Settled) (json.RawMessage, error) {
-	doc, err := ledger.Result(ctx, s, func(ctx context.Context, name string) (json.RawMessage, error) { return e.log.GetBlob(ctx, name) })
-	if errors.Is(err, fault.ErrNotFound) {
-		return nil, fault.ErrGone // the action is there, its result was dropped
+// result is the stored document of an end. Memory is reserved for a large one until release.
+func (e *Room) result(ctx context.Context, tenant string, s *schemas.Settled) (doc json.RawMessage, release func(), err error) {
+	release, err = e.cfg.Reserve(ctx, tenant, s.ResultBlob, s.AnswerBlob)
+	if err == nil {
+		doc, err = ledger.Result(ctx, s, func(ctx context.Context, name string) (json.RawMessage, error) { return e.log.GetBlob(ctx, name) })
+		if err != nil {
+			release()
+		}
 	}
-	return doc, err
+	if errors.Is(err, fault.ErrNotFound) {
+		err = fault.ErrGone // the action is there, its result was dropped
+	}
+	return doc, release, err
 }
 
 // Result is the public form of an end's document, for the events and the

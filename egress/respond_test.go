@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/egress"
 	"weir/schemas"
 )
 
@@ -85,6 +89,78 @@ func TestRespondReadsALargeResultFromItsStore(t *testing.T) {
 	require.NotContains(t, events.Body.String(), blob)
 	require.Contains(t, events.Body.String(), `"result_url":"/v1/actions/big"`)
 	require.Contains(t, h.get("/v1/actions/big").Body.String(), `"body":"xxx`)
+}
+
+// writer hears of the first byte of an answer.
+type writer struct {
+	*httptest.ResponseRecorder
+	wrote func()
+}
+
+func (w writer) Write(p []byte) (int, error) {
+	w.wrote()
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestMemoryIsReservedForALargeResult, in the name of its tenant, until it is written; the wait for it ends with the client.
+func TestMemoryIsReservedForALargeResult(t *testing.T) {
+	t.Parallel()
+	var held, reserved atomic.Int64
+	full := make(chan struct{})
+	h := build(t, func(cfg *egress.Config) {
+		cfg.Reserve = func(ctx context.Context, tenant string, blobs ...string) (func(), error) {
+			if tenant == "full" {
+				close(full)
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			if blobs = slices.DeleteFunc(blobs, func(name string) bool { return name == "" }); len(blobs) == 0 {
+				return func() {}, nil
+			}
+			assert.Equal(t, "acme", tenant)
+			assert.Len(t, blobs, 1)
+			reserved.Add(1)
+			held.Add(1)
+			return func() { held.Add(-1) }, nil
+		}
+	})
+	_, blob, err := h.led.Stow(t.Context(), "acme", json.RawMessage(`{"status":200,"headers":[],"body":"`+strings.Repeat("x", schemas.InlineLimit)+`"}`))
+	require.NoError(t, err)
+	for _, ref := range []schemas.Ref{httpRef("big"), {Tenant: "full", Kind: schemas.KindHTTP, ID: "big"}} {
+		h.settle(h.claim(ref), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage("{}"), AnswerBlob: blob, Attempts: 1})
+	}
+	h.settle(h.claim(httpRef("small")), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage("{}"), Attempts: 1})
+	answers := map[string]func(w http.ResponseWriter, r *http.Request, id string){
+		"status": func(w http.ResponseWriter, r *http.Request, _ string) { h.engine.ServeHTTP(w, r) },
+		"respond": func(w http.ResponseWriter, r *http.Request, id string) {
+			h.room.Respond(w, r, httpRef(id), receipt(id, true), -1)
+		},
+	}
+	for name, answer := range answers {
+		for id, want := range map[string]int64{"small": 0, "big": 1} {
+			reserved.Store(0)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/actions/"+id, http.NoBody)
+			r.Header.Set("Authorization", "Bearer acme")
+			w := writer{httptest.NewRecorder(), func() { assert.Equal(t, want, held.Load(), "%s %s: while it is written", name, id) }}
+			answer(w, r, id)
+			require.Equal(t, http.StatusOK, w.Code, "%s %s", name, id)
+			require.Equal(t, want, reserved.Load(), "%s %s", name, id)
+			require.Zero(t, held.Load(), "%s %s", name, id)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/actions/big", http.NoBody)
+		r.Header.Set("Authorization", "Bearer full")
+		w := httptest.NewRecorder()
+		h.engine.ServeHTTP(w, r)
+		assert.NotContains(t, w.Body.String(), "xxx")
+	}()
+	<-full
+	leave()
+	<-over
 }
 
 func TestRespondWhenTheTimeIsUp(t *testing.T) {

@@ -47,14 +47,16 @@ type runStream struct {
 func (s *runStream) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 	var doc json.RawMessage
 	if end := it.Event.Settled; end != nil {
+		var release func()
 		var err error
-		doc, err = s.room.result(ctx, end)
+		doc, release, err = s.room.result(ctx, it.Ref.Tenant, end)
 		if errors.Is(err, fault.ErrGone) {
 			return s.framed(it.Seq, s.words.Lost()), nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		defer release()
 	}
 	return s.framed(it.Seq, s.words.Event(it.Event, doc)), nil
 }

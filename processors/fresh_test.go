@@ -113,7 +113,7 @@ func (s *site) serve(t *testing.T, a call.Adapter) {
 		Admit: admit.New(l, admit.Config{Worker: "w", Alone: true}),
 		Performers: map[schemas.Kind]processors.Performer{
 			schemas.KindHTTP: executor.New(caller, recorder, call.Answers{Blobs: l}),
-			schemas.KindPlan: plans.New(caller, recorder, call.Answers{Blobs: l}),
+			schemas.KindPlan: plans.New(caller, recorder),
 		},
 		Caller: caller, Evidence: recorder, Settle: settle.New(l, barrier, metrics),
 		Park: park.New(publisher{s.log}, metrics, slog.New(slog.DiscardHandler)), Barrier: barrier,

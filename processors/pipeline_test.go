@@ -218,7 +218,7 @@ func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
 		Admit: admit.New(l, admit.Config{Worker: name, Alone: true}),
 		Performers: map[schemas.Kind]processors.Performer{
 			schemas.KindHTTP: executor.New(caller, recorder, call.Answers{Blobs: l}),
-			schemas.KindPlan: plans.New(caller, recorder, call.Answers{Blobs: l}),
+			schemas.KindPlan: plans.New(caller, recorder),
 		},
 		Caller: caller, Evidence: recorder,
 		Settle: settle.New(l, barrier, metrics),

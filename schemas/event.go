@@ -159,6 +159,8 @@ type Attempted struct {
 	Sent     bool          `json:"sent"`
 	Status   int           `json:"status,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
+	// NoMemory: Weir had no memory for the answer in time. That says nothing of the target.
+	NoMemory bool `json:"no_memory,omitempty"`
 	// Answer is the response, redacted, kept so that the action can be
 	// finished from its log after a crash. AnswerBlob names it when it is large.
 	Answer     *Answer `json:"answer,omitempty"`

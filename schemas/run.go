@@ -126,6 +126,8 @@ type RunResult struct {
 	Outputs json.RawMessage `json:"outputs,omitempty"`
 	// HTTP is what came of the call of HTTP_EXECUTE.
 	HTTP *HTTPResult `json:"http,omitempty"`
+	// Answer is that of HTTP where it is large and kept aside; see Settled.AnswerBlob.
+	Answer *Answer `json:"answer,omitempty"`
 	RunExtras
 	Error *RunError `json:"error,omitempty"`
 }

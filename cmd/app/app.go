@@ -24,6 +24,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/destination"
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/internal/rules"
 	"weir/internal/secrets"
 	"weir/internal/telemetry"
@@ -106,6 +107,8 @@ type App struct {
 
 	acceptLoss bool // of records that a damaged log lacks
 
+	memory *limits.Shares // of large answers; see reserve
+
 	server   *embedded.Server
 	broker   *broker.Broker
 	ledger   *ledger.Ledger
@@ -124,6 +127,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 	a := &App{cfg: opts.Config, role: opts.Role, kinds: opts.Kinds, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
 	a.network, a.sync, a.newAdmin, a.acceptLoss = opts.Network, opts.Sync, opts.NewAdmin, opts.AcceptLoss
 	a.janitor = opts.Janitor
+	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	a.reload = reloading{load: opts.Load, file: opts.File, notices: opts.Notices}
 	a.log = a.metrics.NewLogger(opts.Log, opts.Config.Telemetry.LogLevel, opts.Config.Telemetry.LogFormat)
 	defer func() {

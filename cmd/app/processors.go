@@ -10,7 +10,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"weir/internal/broker"
-	"weir/internal/limits"
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/internal/secrets"
@@ -65,8 +64,8 @@ func (a *App) openProcessors(context.Context) error {
 		Worker: a.worker, Barrier: a.broker.Barrier, Timeout: a.cfg.Policy.Timeout, Metrics: a.metrics, Draining: a.draining, Span: a.traces.CallParent,
 		Destinations: a.destinations,
 	})
-	answers := call.Answers{Blobs: a.ledger}
-	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder, answers)
+	answers := call.Answers{Blobs: a.ledger, Reserve: a.reserve}
+	calls, planned := executor.New(caller, recorder, answers), plans.New(caller, recorder)
 	ran := a.runs(agentAdapter(a.cfg, client, store), caller, recorder, calls, planned)
 	performers := a.coding(caller, answers)
 	performers[schemas.KindHTTP], performers[schemas.KindPlan], performers[schemas.KindRun] = calls, planned, ran
@@ -97,10 +96,9 @@ func (a *App) openProcessors(context.Context) error {
 // answerQuota bounds the answers of a tenant: by what is left of its share of the log, and all that
 // are large by the memory that is shared.
 func (a *App) answerQuota() func(tenant string) outbound.Quota {
-	memory := limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
 	return func(tenant string) outbound.Quota {
 		q := outbound.Quota{Bytes: math.MaxInt64, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
-			release, err := memory.Acquire(ctx, tenant, n)
+			release, err := a.memory.Acquire(ctx, tenant, n)
 			if err != nil {
 				return 0, nil, err
 			}
@@ -112,6 +110,25 @@ func (a *App) answerQuota() func(tenant string) outbound.Quota {
 		}
 		return q
 	}
+}
+
+// reserve waits until there is memory for a tenant to load what is stored under the names. An empty name is nothing.
+func (a *App) reserve(ctx context.Context, tenant string, blobs ...string) (release func(), err error) {
+	size := int64(0)
+	for _, name := range blobs {
+		if name == "" {
+			continue
+		}
+		n, err := a.broker.BlobSize(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		size += n
+	}
+	if size == 0 {
+		return func() {}, nil
+	}
+	return a.memory.Acquire(ctx, tenant, size)
 }
 
 // crowdAfter is when a tenant's work is kept apart: never where there is one tenant alone.

@@ -47,7 +47,7 @@ func (a *App) openEgress(context.Context) error {
 	if a.role.shows() {
 		about.Index = a.openIndex(feed)
 	}
-	about.Session = a.consoleSession
+	about.Session, about.Reserve = a.consoleSession, a.reserve
 	room, err := egress.New(a.broker, a.ledger, feed, about)
 	a.egress = egressRoom{feed: feed, room: room}
 	return err

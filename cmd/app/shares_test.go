@@ -112,14 +112,14 @@ func TestOneTenantDoesNotTakeEveryPlaceAtAnAgent(t *testing.T) {
 	require.Equal(t, 4, double.Hits())
 }
 
-// TestLargeAnswersAreStoredOnce and count for their tenant: once its share is used up, what was accepted still
-// finishes, a large answer does not pass, and another tenant's does.
+// TestLargeAnswersAreStoredOnce: those of calls, of runs, and of calls with a schema. They count for their tenant: once its
+// share is used up, what was accepted still finishes, a large answer does not pass, and another tenant's does.
 func TestLargeAnswersAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	large := strings.Repeat("0123456789abcdef", size/16)
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.Path+large)
+		_, _ = io.WriteString(w, `"`+r.URL.Path+large+`"`)
 	}))
 	t.Cleanup(target.Close)
 	a := newApp(t, "auth: {mode: tokens}\nlog: {durability: process, max_bytes: 32MiB}\n")
@@ -131,9 +131,22 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 	}
 	status, text, _ := get(second, "/a")
 	require.Equal(t, http.StatusOK, status, text)
+	made := func(i int) (int, string, string) {
+		call := fmt.Sprintf(`{"method":"GET","url":%q,"response_schema":{"type":"string"}}`, fmt.Sprint(target.URL, "/", i))
+		switch i {
+		case 0:
+			status, text, h := first.do(t, http.MethodPost, "/v1/execute", call)
+			return status, text, h.Get("Weir-Action-Id")
+		case 1, 2:
+			status, text, h := first.do(t, http.MethodPost, "/agents/run/sync", fmt.Sprintf(`{"request_id":"r%d","task_type":"HTTP_EXECUTE","inputs":%s}`, i, call))
+			return status, text, h.Get("Weir-Action-Id")
+		default:
+			return get(first, fmt.Sprint("/", i))
+		}
+	}
 	for i := range 6 {
-		status, text, id := get(first, fmt.Sprint("/", i))
-		require.Equal(t, http.StatusOK, status, text)
+		status, text, id := made(i)
+		require.Equal(t, http.StatusOK, status, text[:min(len(text), 1000)])
 		require.Contains(t, text, large)
 		_, text, _ = first.do(t, http.MethodGet, "/v1/actions/"+id, "")
 		require.Contains(t, text, fmt.Sprint("/", i, large), "it is shown later, too")
@@ -156,7 +169,7 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 // another tenant's large answer comes through.
 func TestMemoryOfLargeAnswers(t *testing.T) {
 	t.Parallel()
-	const size = 4 << 20 // four of them fill the 16 MiB, of which one tenant may have three
+	const size = 4<<20 - 4<<10 // four of them, with their headers, fill the 16 MiB, of which one tenant may have three
 	begun, hold := make(chan struct{}, 8), make(chan struct{})
 	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(size))

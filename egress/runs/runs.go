@@ -75,6 +75,9 @@ func told(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (e end, err 
 			return end{}, err
 		}
 	}
+	if res.HTTP != nil && res.Answer != nil {
+		res.HTTP.Answer = res.Answer
+	}
 	e.ok, e.extras = s.Outcome == schemas.OutcomeSucceeded, said(res.RunExtras)
 	switch {
 	case !e.ok:

@@ -29,11 +29,13 @@ type Durable interface {
 	Durable(ctx context.Context, stream string, seq uint64) error
 }
 
-// Config shapes the status of actions. Layout and Result are required.
+// Config shapes the status of actions. All but Redactor are required.
 type Config struct {
 	Layout schemas.Layout
 	// Result gives the form in which a kind shows its result document.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+	// Reserve waits until there is memory for a tenant to load and show what is stored under the names.
+	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// Redactor knows the headers of a payload whose values are hidden.
 	Redactor *redact.Redactor
 }
@@ -52,18 +54,36 @@ func New(actions Actions, durable Durable, cfg Config) *Status {
 
 // Serve answers GET /v1/actions/{id} for an action of tenant.
 func (s *Status) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	view, err := s.view(r.Context(), tenant, id)
+	st, err := s.find(r.Context(), tenant, id)
+	if err == nil {
+		err = s.show(w, r, st)
+	}
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		problem.Write(w, r, fault.New(schemas.NotFound, "there is no such action"))
 	case err != nil:
 		problem.Write(w, r, err)
-	default:
-		stream.WriteJSON(w, r, http.StatusOK, view)
 	}
 }
 
-func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionView, error) {
+// show answers with an action. The memory of a large result is reserved until it is written.
+func (s *Status) show(w http.ResponseWriter, r *http.Request, st *ledger.State) error {
+	if end := st.Settled; end != nil {
+		release, err := s.cfg.Reserve(r.Context(), st.Tenant, end.ResultBlob, end.AnswerBlob)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	view, err := s.view(r.Context(), st)
+	if err == nil {
+		stream.WriteJSON(w, r, http.StatusOK, view)
+	}
+	return err
+}
+
+// find is an action that may be shown.
+func (s *Status) find(ctx context.Context, tenant, id string) (*ledger.State, error) {
 	if !schemas.ValidActionID(id) {
 		return nil, fault.ErrNotFound
 	}
@@ -72,9 +92,10 @@ func (s *Status) view(ctx context.Context, tenant, id string) (*schemas.ActionVi
 		return nil, err
 	}
 	partition := schemas.LogStream(s.cfg.Layout.Partition(tenant, id))
-	if err := s.durable.Durable(ctx, partition, st.Seq); err != nil {
-		return nil, err
-	}
+	return st, s.durable.Durable(ctx, partition, st.Seq)
+}
+
+func (s *Status) view(ctx context.Context, st *ledger.State) (*schemas.ActionView, error) {
 	v := &schemas.ActionView{
 		ID: st.ID, Kind: st.Kind, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
 		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, OrderingKey: st.Action.OrderingKey, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes, SupersededBy: st.SupersededBy,

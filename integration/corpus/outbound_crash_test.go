@@ -258,7 +258,7 @@ func (w *site) worker(t *testing.T, r *outboundRow, authority *upstream.Authorit
 		Admit: admit.New(l, admit.Config{Worker: name, Alone: true}),
 		Performers: map[schemas.Kind]processors.Performer{
 			schemas.KindHTTP: executor.New(caller, recorder, answers),
-			schemas.KindPlan: plans.New(caller, recorder, answers),
+			schemas.KindPlan: plans.New(caller, recorder),
 		},
 		Caller: caller, Evidence: recorder, Settle: settle.New(l, w.barrier, metrics),
 		Park: park.New(sinkhole{}, metrics, slog.New(slog.DiscardHandler)), Barrier: w.barrier,

@@ -87,7 +87,7 @@ func (n *node) build() {
 	n.pipeline = processors.NewPipeline(w.mutant.lines(l), n.port, n.name, processors.Stages{
 		Admit: admit.New(l, admit.Config{Worker: n.name, Alone: w.program.alone, AckWait: ackWait, Now: n.now}),
 		Performers: map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: executor.New(caller, recorder, answers), schemas.KindPlan: plans.New(caller, recorder, answers),
+			schemas.KindHTTP: executor.New(caller, recorder, answers), schemas.KindPlan: plans.New(caller, recorder),
 		},
 		Caller: caller, Evidence: recorder, Settle: settle.New(l, n.port.Barrier, deaf{}),
 		Park: park.New(publisher, deaf{}, slog.New(slog.DiscardHandler)), Barrier: n.port.Barrier,

@@ -77,16 +77,9 @@ func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (strin
 // GetBlob returns what PutBlob stored, or fault.ErrNotFound. A body that does
 // not have the hash it is named by is an error, not an answer.
 func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
-	meta, err := b.Last(ctx, blobStream, blobSubject(name))
+	info, err := b.blobInfo(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	var info jetstream.ObjectInfo
-	if err := json.Unmarshal(meta.Data, &info); err != nil {
-		return nil, fmt.Errorf("%w: a stored body's description cannot be read", fault.ErrUnavailable)
-	}
-	if info.Deleted {
-		return nil, fault.ErrNotFound
 	}
 	chunks, err := b.Range(ctx, blobStream, blobChunks+info.NUID, 0, int(info.Chunks))
 	if err != nil {
@@ -100,6 +93,26 @@ func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a stored body is not what was stored", fault.ErrUnavailable)
 	}
 	return data, nil
+}
+
+// BlobSize is the length of what GetBlob returns.
+func (b *Broker) BlobSize(ctx context.Context, name string) (int64, error) {
+	info, err := b.blobInfo(ctx, name)
+	return int64(info.Size), err //nolint:gosec // it is that of a slice
+}
+
+func (b *Broker) blobInfo(ctx context.Context, name string) (info jetstream.ObjectInfo, err error) {
+	meta, err := b.Last(ctx, blobStream, blobSubject(name))
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(meta.Data, &info); err != nil {
+		return info, fmt.Errorf("%w: a stored body's description cannot be read", fault.ErrUnavailable)
+	}
+	if info.Deleted {
+		return info, fault.ErrNotFound
+	}
+	return info, nil
 }
 
 func blobSubject(name string) string {

@@ -179,6 +179,9 @@ func TestBlobs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, after, "a repeat stores nothing")
 		got, err := n.GetBlob(t.Context(), name)
+		size, sizeErr := n.BlobSize(t.Context(), name)
+		require.NoError(t, sizeErr)
+		require.EqualValues(t, len(got), size)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(data, got), "%d bytes", len(got))
 	}

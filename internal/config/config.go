@@ -201,8 +201,8 @@ type Limits struct {
 	// has something there; of the others it may use more, but leaves that much free for the
 	// next tenant. 100 divides nothing. In open mode there is one tenant. Default 25.
 	TenantShare int `yaml:"tenant_share"`
-	// Bytes of large answers that are read and stored at a time on this node, 16MiB to
-	// 1TiB; more are read later, their targets wait. Default 64MiB.
+	// Bytes of large answers that are read, stored and shown at a time on this node, 16MiB to
+	// 1TiB; the others wait. Default 64MiB.
 	Answers Size `yaml:"answers"`
 	// Connections open at a time, 16 to 1000000; more are closed at once.
 	// Default 16384, and never more than three quarters of the open files that

@@ -98,6 +98,7 @@ type Book struct {
 
 	mu     sync.Mutex
 	places map[placeID]*place
+	forgot time.Time        // when places were forgotten last
 	gates  map[string]*gate // by entry
 
 	wakers wakers

@@ -11,8 +11,8 @@ import (
 
 const (
 	healthVersion = 2
-	// wordOfOne is for how long all leave a destination alone that has asked two tenants to, but only
-	// one of them for so long.
+	// wordOfOne is how long all leave a destination alone that has asked two tenants to, but only
+	// one of them for so long. It begins when the destination asked that one.
 	wordOfOne = 30 * time.Second
 	// mostAsked is how many tenants are remembered that a destination has asked.
 	mostAsked = 64
@@ -28,6 +28,8 @@ type health struct {
 	// one tenant's requests may have brought it about, and must not hold up another's.
 	Asked    map[string]int64 `json:"asked,omitempty"`
 	AskedAll int64            `json:"asked_all,omitempty"`
+	// Heard is when the tenant was first asked whose wish lasts longest.
+	Heard int64 `json:"heard,omitempty"`
 	// Failures are those in a row that workers told of.
 	Failures int `json:"failures,omitempty"`
 	// Open is until when it is left alone because it failed; 0: it is not. Behind it one
@@ -66,27 +68,41 @@ func (h *health) at(tenant string, now time.Time) (condition, time.Time) {
 	}
 }
 
-// ask has a tenant leave the destination alone until a time. Once two tenants were asked, all leave it
-// alone: for as long as two were asked for, and a little on the word of one. It reports whether
-// that is news.
-func (h *health) ask(tenant string, until, now time.Time) bool {
-	if h.Asked[tenant] >= until.UnixMilli() {
-		return false
-	}
-	inForce := make(map[string]int64, len(h.Asked)+1) // what others have read stays as it is
-	for name, ms := range h.Asked {
-		if ms > now.UnixMilli() {
-			inForce[name] = ms
+// inForce are the wishes that have not ended, in a map of their own.
+func (h *health) inForce(now time.Time) map[string]int64 {
+	wishes := make(map[string]int64, len(h.Asked)+1)
+	for tenant, until := range h.Asked {
+		if until > now.UnixMilli() {
+			wishes[tenant] = until
 		}
 	}
-	if len(inForce) >= mostAsked {
+	return wishes
+}
+
+// ask has a tenant leave the destination alone until a time. Once two tenants were asked, all leave it
+// alone: for as long as two were asked for, and on the word of one until wordOfOne after it was first heard.
+// It reports whether that is news.
+func (h *health) ask(tenant string, until, now time.Time) bool {
+	ms := until.UnixMilli()
+	if h.Asked[tenant] >= ms {
 		return false
 	}
-	inForce[tenant] = until.UnixMilli()
-	h.Asked = inForce
-	if times := slices.Sorted(maps.Values(inForce)); len(times) > 1 {
-		longest, second := times[len(times)-1], times[len(times)-2]
-		h.AskedAll = max(h.AskedAll, second, min(longest, now.Add(wordOfOne).UnixMilli()))
+	wishes := h.inForce(now)
+	if _, listed := wishes[tenant]; !listed && len(wishes) >= mostAsked {
+		return false
+	}
+	longest := int64(0)
+	for _, other := range wishes {
+		longest = max(longest, other)
+	}
+	if longest == 0 || wishes[tenant] < longest && ms > longest { // a tenant that extends the longest wish does not renew it
+		h.Heard = now.UnixMilli()
+	}
+	wishes[tenant] = ms
+	h.Asked = wishes
+	if times := slices.Sorted(maps.Values(wishes)); len(times) > 1 {
+		first, second := times[len(times)-1], times[len(times)-2]
+		h.AskedAll = max(h.AskedAll, second, min(first, h.Heard+wordOfOne.Milliseconds()))
 	}
 	return true
 }

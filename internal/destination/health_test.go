@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,6 +90,97 @@ func TestOneTenantIsAsked(t *testing.T) {
 		a.enters(t, of("other")).Leave()
 		time.Sleep(200 * time.Second)
 		a.enters(t, of("first")).Leave()
+	})
+}
+
+// TestTheWordOfOneEnds: a tenant that was asked to wait long, and another that is asked to again and again for a
+// moment, do not hold up a third for longer than 30 s in all.
+func TestTheWordOfOneEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := join(t, "a", shelf.New(), nil, Config{})
+		of := func(tenant string) Call {
+			c := call(tenant)
+			c.Ref.Tenant = tenant
+			return c
+		}
+		asked := func(turn *Turn, wish time.Duration) {
+			turn.Asked(t.Context(), time.Now().Add(wish))
+			turn.Leave()
+		}
+		again := n.enters(t, of("first")) // under way when the tenant is asked
+		asked(n.enters(t, of("first")), 200*time.Second)
+		asked(n.enters(t, of("second")), time.Second)
+		time.Sleep(20 * time.Second)
+		n.waits(t, of("third"), schemas.WaitDestination)
+		asked(again, 280*time.Second)
+		time.Sleep(11 * time.Second)
+		for range 8 {
+			asked(n.enters(t, of("second")), time.Second)
+			n.waits(t, of("third"), schemas.WaitDestination) // two were asked
+			time.Sleep(time.Second)
+			n.enters(t, of("third")).Leave()
+			time.Sleep(30 * time.Second)
+		}
+		n.waits(t, of("first"), schemas.WaitDestination)
+	})
+}
+
+// TestManyTenantsAreAsked: those that are remembered can be asked for longer, and others when there is room again.
+func TestManyTenantsAreAsked(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var h health
+	for i := range mostAsked {
+		require.True(t, h.ask(strconv.Itoa(i), now.Add(time.Minute), now))
+	}
+	require.False(t, h.ask("other", now.Add(time.Minute), now))
+	require.True(t, h.ask("5", now.Add(2*time.Minute), now))
+	_, until := h.at("5", now)
+	require.Equal(t, now.Add(2*time.Minute), until)
+	require.True(t, h.ask("other", now.Add(2*time.Minute), now.Add(time.Minute)))
+}
+
+// TestPlacesAreForgotten, whatever their destinations had answered, once that does not matter any more.
+func TestPlacesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := join(t, "a", shelf.New(), nil, Config{})
+		to := func(name string) Call {
+			c := call("1")
+			c.Destination = name
+			return c
+		}
+		for i := range mostPlaces {
+			turn := n.enters(t, to(strconv.Itoa(i)))
+			switch i % 3 {
+			case 0:
+				turn.Asked(t.Context(), time.Now().Add(5*time.Minute))
+			case 1:
+				turn.Failed(t.Context())
+			}
+			turn.Leave()
+		}
+		known := func(name string) int {
+			n.enters(t, to(name)).Leave()
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.places)
+		}
+		require.Equal(t, mostPlaces+1, known("after 0 min"))
+		time.Sleep(2 * time.Minute)
+		require.InDelta(t, mostPlaces*2/3, known("after 2 min"), 3, "wishes are in force, and failures count")
+		time.Sleep(4 * time.Minute)
+		for i := range mostPlaces/3 + 10 {
+			known(strconv.Itoa(-i))
+		}
+		time.Sleep(time.Second)
+		require.InDelta(t, mostPlaces*2/3, known("after 6 min"), 20, "failures count")
+		time.Sleep(11 * time.Minute)
+		for i := range mostPlaces {
+			known("x" + strconv.Itoa(i))
+		}
+		require.LessOrEqual(t, known("after 17 min"), mostPlaces+2)
 	})
 }
 

@@ -34,6 +34,10 @@ const (
 	gatePrefix  = "of."
 	// mostPlaces is how many destinations are remembered of which nothing is known.
 	mostPlaces = 4096
+	// A destination that nothing holds back is forgotten when it was not called for unused, and one that has failed
+	// when it was not called for longUnused.
+	unused     = time.Minute
+	longUnused = 10 * time.Minute
 	// storeWithin bounds one write: the call that it is for waits for it.
 	storeWithin = 2 * time.Second
 	// shareTries is how often a write is tried when others write at the same time.
@@ -61,22 +65,34 @@ func (b *Book) place(entry, destination string) *place {
 	return p
 }
 
-// forget makes room for a destination: one of which nothing is known is as good as new.
+// forget makes room for a destination, at most once a second: one of which nothing is known is as good as new.
 // The caller holds the lock.
 func (b *Book) forget() {
-	if len(b.places) < mostPlaces {
+	now := b.cfg.Now()
+	if len(b.places) < mostPlaces || now.Sub(b.forgot) < time.Second {
 		return
 	}
-	now := b.cfg.Now()
+	b.forgot = now
 	for id, p := range b.places {
-		p.mu.Lock()
-		c, _ := p.health.at("", now)
-		idle := c == usual && len(p.health.Asked) == 0 && p.health.Failures == 0 && p.run == 0 && len(p.asleep.line) == 0 && now.Sub(p.used) > time.Minute
-		p.mu.Unlock()
-		if idle {
+		if p.idle(now) {
 			delete(b.places, id)
 		}
 	}
+}
+
+// idle reports whether the place may be forgotten.
+func (p *place) idle(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, _ := p.health.at("", now)
+	if c != usual && c != due || len(p.health.inForce(now)) > 0 || len(p.asleep.line) > 0 {
+		return false
+	}
+	keep := unused
+	if c == due || p.health.Failures > 0 || p.run > 0 {
+		keep = longUnused
+	}
+	return now.Sub(p.used) > keep
 }
 
 // learn takes over what another worker, or this one, has told.

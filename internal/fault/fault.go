@@ -52,7 +52,9 @@ type Call struct {
 	Sent bool
 	// Status is the status line's, where one came before the failure.
 	Status int
-	Cause  error
+	// NoMemory: Weir had no memory for the answer in time. That says nothing of the target.
+	NoMemory bool
+	Cause    error
 }
 
 func (c *Call) Error() string { return string(c.Code) }

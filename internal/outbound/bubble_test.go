@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +22,9 @@ import (
 
 // piped is a client in a bubble whose every connection is a pipe: the other
 // end reads a request's head, says its words, and waits for the end.
-func piped(words string) *outbound.Client {
+func piped(words string, change ...func(*outbound.Config)) *outbound.Client {
 	n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers("93.184.216.34")})
-	return outbound.New(outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
+	cfg := outbound.Config{Resolver: n, Dial: func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() {
 			defer far.Close()
@@ -34,7 +36,11 @@ func piped(words string) *outbound.Client {
 			_, _ = io.Copy(io.Discard, r)
 		}()
 		return near, nil
-	}})
+	}}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return outbound.New(cfg)
 }
 
 const halfBody = ok200 + "Content-Length: 9\r\n\r\nhalf"
@@ -77,6 +83,50 @@ func TestPhasesAreBounded(t *testing.T) {
 				var phase *outbound.PhaseError
 				require.ErrorAs(t, err, &phase)
 				assert.Equal(t, c.phase, phase.Phase)
+			})
+		})
+	}
+}
+
+// TestNoMemory: an answer that waits for memory until its time is up is a timeout that says so.
+func TestNoMemory(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "GET", api)
+	large := strings.Repeat("x", 300<<10)
+	for name, read := range map[string]func(context.Context, *outbound.Conn) error{
+		"whole": func(ctx context.Context, c *outbound.Conn) error {
+			_, err := c.Do(ctx, outbound.Request{})
+			return err
+		},
+		"stream": func(ctx context.Context, c *outbound.Conn) error {
+			s, err := c.Stream(ctx, outbound.Request{}, outbound.StreamLimits{})
+			if err == nil {
+				_, err = s.ReadAll(1 << 20)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := piped(ok200+"Content-Length: "+strconv.Itoa(len(large))+"\r\n\r\n"+large, func(cfg *outbound.Config) {
+					cfg.Quota = func(string) outbound.Quota {
+						return outbound.Quota{Bytes: 1 << 20, Reserve: func(ctx context.Context, n int64) (func(), error) {
+							assert.EqualValues(t, len(large), n)
+							<-ctx.Done()
+							return nil, ctx.Err()
+						}}
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				conn, err := c.Open(ctx, permit)
+				require.NoError(t, err)
+				defer conn.Close()
+				conn.Bound("a")
+				failed := failure(t, read(ctx, conn), schemas.UpstreamTimeout, true)
+				assert.True(t, failed.NoMemory)
+				assert.Equal(t, 200, failed.Status)
 			})
 		})
 	}

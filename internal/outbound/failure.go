@@ -78,5 +78,5 @@ func (x *exchange) fail(code schemas.Code, cause error) *fault.Call {
 	} else if errors.Is(own, errLeft) {
 		code = schemas.Canceled
 	}
-	return &fault.Call{Code: code, Sent: sent, Status: x.status, Cause: &PhaseError{x.phase, cause}}
+	return &fault.Call{Code: code, Sent: sent, Status: x.status, NoMemory: errors.Is(cause, errNoMemory), Cause: &PhaseError{x.phase, cause}}
 }

@@ -135,10 +135,11 @@ func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error)
 		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(from, min(limit, freeBytes)+1))
-	if err == nil && n > freeBytes {
+	if err == nil && n > freeBytes && n <= limit {
 		if limit, err = x.reserve(limit, expected); err != nil {
 			return nil, err
 		}
+		buf.Grow(int(min(limit, max(expected, 0))) + bytes.MinRead) // or as much as there is already
 		var more int64
 		more, err = buf.ReadFrom(io.LimitReader(from, limit+1-n))
 		n += more

@@ -111,8 +111,11 @@ func (s *Stream) stop(err error) error {
 
 // ReadAll reads what is left of the body, where that is no more than limit. Its
 // errors are those of Read; UPSTREAM_TOO_LARGE also for more than limit.
-func (s *Stream) ReadAll(limit int64) ([]byte, error) {
-	body, err := s.x.readTo(s, limit, s.raw.declared())
+func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
+
+// ReadAllBy is ReadAll by a reader that passes on what it reads from the stream.
+func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
+	body, err := s.x.readTo(r, limit, s.raw.declared())
 	if errors.Is(err, errNoMemory) {
 		return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -16,7 +17,44 @@ type Blobs interface {
 }
 
 // Answers reads the answers of attempts.
-type Answers struct{ Blobs Blobs }
+type Answers struct {
+	Blobs Blobs
+	// Reserve waits until there is memory for what is stored under the names; nil: nothing is reserved.
+	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
+}
+
+// patience is how long an action waits for memory in its worker's slot at a stretch.
+const patience = 10 * time.Second
+
+// Reserved is Answer with the memory of a large answer reserved for a tenant until release, which is never nil. Where
+// there is none for a while the error is *fault.Later.
+func (a Answers) Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error) {
+	release = func() {}
+	if a.Reserve != nil && t != nil && t.Result != nil && t.Result.AnswerBlob != "" {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		release, err = a.Reserve(limited, tenant, t.Result.AnswerBlob)
+		switch {
+		case err == nil:
+		case limited.Err() != nil && ctx.Err() == nil:
+			return nil, func() {}, &fault.Later{Cause: err}
+		default:
+			return nil, func() {}, missing(err)
+		}
+	}
+	if answer, err = a.Answer(ctx, t); err != nil {
+		release()
+	}
+	return answer, release, err
+}
+
+// missing is err, or that an answer is gone that an attempt names.
+func missing(err error) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
+	}
+	return err
+}
 
 // Answer is the answer that an attempt brought, wherever it is kept; nil where
 // it brought none.
@@ -28,11 +66,8 @@ func (a Answers) Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, er
 		return t.Result.Answer, nil
 	}
 	doc, err := a.Blobs.Blob(ctx, nil, t.Result.AnswerBlob)
-	if errors.Is(err, fault.ErrNotFound) {
-		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the stored answer is missing", Cause: err}
-	}
 	if err != nil {
-		return nil, err
+		return nil, missing(err)
 	}
 	var answer schemas.Answer
 	if err := json.Unmarshal(doc, &answer); err != nil {

@@ -246,6 +246,7 @@ var (
 	refused = end{openErr: &fault.Call{Code: schemas.UpstreamConnect}}
 	reset   = end{sendErr: &fault.Call{Code: schemas.UpstreamReset, Sent: true}}
 	slow    = end{sendErr: &fault.Call{Code: schemas.UpstreamTimeout, Sent: true}}
+	unread  = end{sendErr: &fault.Call{Code: schemas.UpstreamTimeout, Sent: true, Status: 200, NoMemory: true}, during: func() { time.Sleep(time.Minute) }}
 	unsent  = end{sendErr: &fault.Call{Code: schemas.UpstreamReset}}
 	huge    = end{sendErr: &fault.Call{Code: schemas.UpstreamTooLarge, Sent: true, Status: 200}}
 	cutOff  = end{sendErr: &fault.Call{Code: schemas.UpstreamTruncated, Sent: true, Status: 200}}

@@ -216,7 +216,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 			return made{}, err
 		}
 	case errors.As(callErr, &failed):
-		res.Code, res.Sent, res.Status = failed.Code, failed.Sent, failed.Status
+		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
 	default:
 		// An adapter that breaks its contract is taken at its worst.
 		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}

@@ -86,6 +86,8 @@ func (c *Caller) learn(ctx context.Context, t *Task, turn *destination.Turn, try
 	switch until, asks := c.asked(t, res); {
 	case asks:
 		turn.Asked(ctx, until)
+	case res.NoMemory:
+		// The target was not read to the end: that says nothing of it.
 	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
 		// Whoever called has given it less time than there is: that says nothing.
 	case Faulty(res):
@@ -125,6 +127,9 @@ const (
 // Faulty reports whether an attempt ended in a way that speaks of its target, not of what
 // it was asked for.
 func Faulty(res *schemas.Attempted) bool {
+	if res.NoMemory {
+		return false
+	}
 	switch res.Code {
 	case "":
 		return res.Status >= 500

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,7 +90,7 @@ func TestFailuresInARow(t *testing.T) {
 		count bool
 	}{
 		"500": {end{status: 500}, true}, "refused": {refused, true}, "reset": {reset, true},
-		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false},
+		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false}, "no memory": {unread, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,6 +120,22 @@ func TestFailuresInARow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestACallWithoutMemory is no success, either: failures before and after it are in a row.
+func TestACallWithoutMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		script := append(slices.Repeat([]end{reset}, 99), unread, reset)
+		b := newBench(t, benchConfig{method: "POST", script: script})
+		for range script {
+			b.other("")
+			b.anew(t)
+			_, err := b.caller.Run(t.Context(), b.task)
+			require.NoError(t, err)
+		}
+		b.other(schemas.WaitDestination)
+	})
 }
 
 // TestLimitsOfAnEntry: a call over them is not failed; it rests until its turn, which is

@@ -27,9 +27,9 @@ type Recorder interface {
 	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
-// Answers reads answers, wherever they are kept.
+// Answers reads answers, wherever they are kept. The memory of a large one is reserved until release.
 type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
+	Reserved(ctx context.Context, tenant string, t *ledger.Try) (answer *schemas.Answer, release func(), err error)
 }
 
 // Executor performs kind http. It is safe for concurrent use.
@@ -55,25 +55,14 @@ func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop
 	if err != nil {
 		return settle.Verdict{}, err
 	}
-	v, answered, err := e.perform(ctx, st, c, stop)
-	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
-		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob // a large answer is stored once
-		v.Result = res
-	}
-	return v, err
+	return e.Make(ctx, st, c, stop)
 }
 
-// Make is Perform for a call that an action of another kind holds. The result has the whole answer.
-func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Verdict, error) {
-	v, _, err := e.perform(ctx, st, c, stop)
-	return v, err
-}
-
-// perform also returns the attempt whose answer the result has, if it has one.
-func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, answered *ledger.Try, err error) {
+// Make is Perform for a call that an action of another kind holds. A large answer is not in the result, but where
+// the verdict's AnswerBlob says: it is stored once.
+func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Verdict, err error) {
 	if c.Denied != nil {
-		v, err = e.denied(ctx, st, c, stop)
-		return v, nil, err
+		return e.denied(ctx, st, c, stop)
 	}
 	t := &call.Task{
 		State: st, Call: c, JudgeStatus: true, Stop: stop,
@@ -87,21 +76,36 @@ func (e *Executor) perform(ctx context.Context, st *ledger.State, c schemas.HTTP
 	}
 	r, err := e.caller.Run(ctx, t)
 	if err != nil {
-		return v, nil, err
+		return v, err
 	}
 	if !r.Again.IsZero() {
-		return v, nil, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
+		return v, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
 	}
 	if r.Denied {
 		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, plans.Fingerprint(c.Method, c.URL), r.Decision); err != nil {
-			return v, nil, err
+			return v, err
 		}
 	}
-	answer, err := e.answers.Answer(ctx, judged(r))
+	answered := judged(r)
+	answer, release, err := e.answer(ctx, st.Tenant, c, answered)
 	if err != nil {
-		return v, nil, err
+		return v, err
 	}
-	return e.judge(c, r, answer), judged(r), nil
+	defer release()
+	v = e.judge(c, r, answer)
+	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
+		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob
+		v.Result = res
+	}
+	return v, nil
+}
+
+// answer is what a try was answered. The body of a large answer is read only where a schema or a postcondition asks for it.
+func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Try) (a *schemas.Answer, release func(), err error) {
+	if t != nil && t.Result != nil && c.ResponseSchema == nil && c.Postcondition == nil {
+		return t.Result.Answer, func() {}, nil
+	}
+	return e.answers.Reserved(ctx, tenant, t)
 }
 
 // denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not

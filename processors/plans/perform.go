@@ -22,21 +22,15 @@ type Recorder interface {
 	Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
-// Answers reads answers, wherever they are kept.
-type Answers interface {
-	Answer(ctx context.Context, t *ledger.Try) (*schemas.Answer, error)
-}
-
 // Plans performs kind plan. It is safe for concurrent use.
 type Plans struct {
 	caller   Caller
 	recorder Recorder
-	answers  Answers
 }
 
 // New returns a performer of plans.
-func New(c Caller, r Recorder, a Answers) *Plans {
-	return &Plans{caller: c, recorder: r, answers: a}
+func New(c Caller, r Recorder) *Plans {
+	return &Plans{caller: c, recorder: r}
 }
 
 // Eager says that Perform may begin early: before an attempt is on the log, its target
@@ -122,10 +116,7 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	case !r.Again.IsZero():
 		return step, &call.Rest{Until: r.Again, For: schemas.WaitDelay}
 	case r.Answered:
-		a, err := p.answers.Answer(ctx, r.Last)
-		if err != nil {
-			return step, err
-		}
+		a := r.Last.Result.Answer // without its body where that is large
 		step.Hash, step.Snippet = a.Hash, a.Snippet
 		end.applied++
 		return step, nil

@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	"weir/internal/fault"
 	double "weir/internal/weirtest/agent"
 	"weir/processors/call"
+	"weir/processors/call/agent"
+	"weir/processors/runs"
 	"weir/schemas"
 )
 
@@ -311,6 +314,29 @@ func TestAProbeThatIsNotMade(t *testing.T) {
 	}
 	assert.Equal(t, schemas.OutcomeSucceeded, r.run("6").Outcome)
 	assert.False(t, r.metrics.isOpen())
+}
+
+// broken is a Caller that panics.
+type broken struct{}
+
+func (broken) Run(context.Context, *call.Task) (call.Result, error) { panic("broken") }
+
+// TestARunThatPanics leaves its place.
+func TestARunThatPanics(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	m := runs.NewRemote(r.ledger, broken{}, nil, nil, runs.RemoteConfig{
+		Agents: func(string) (schemas.Agent, bool) {
+			return schemas.Agent{URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1}, true
+		},
+		Metrics: r.metrics, Adapter: agent.New(nil, nil, agent.Config{}),
+	})
+	for _, id := range []string{"1", "2"} {
+		st := r.claim(id, schemas.Run{}, time.Minute)
+		require.PanicsWithValue(t, "broken", func() {
+			_, _ = m.Perform(t.Context(), st, schemas.Run{RunOrder: schemas.RunOrder{TaskType: double.TaskType}}, still{})
+		})
+	}
 }
 
 // TestAProbeThatADrainStops is not made, either.

@@ -83,7 +83,7 @@ func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
 			Adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: 3 * time.Second}),
 		})
 		return runs.New(r.ledger, runs.Config{
-			HTTP: executor.New(caller, recorder, answers), Plans: plans.New(caller, recorder, answers), Draining: draining,
+			HTTP: executor.New(caller, recorder, answers), Plans: plans.New(caller, recorder), Draining: draining,
 			Remote: r.remote,
 		})
 	}

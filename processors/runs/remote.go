@@ -114,16 +114,20 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 		if !found {
 			return asked{}, errGone
 		}
-		leave, err := m.enter(ctx, d, st, a.Concurrency, stop)
-		if err != nil {
-			return asked{}, err
-		}
-		r, moved, err := m.ask(ctx, d, st, run, stop)
-		leave()
-		if !moved {
+		if r, moved, err := m.visit(ctx, d, st, run, a.Concurrency, stop); !moved {
 			return r, err
 		}
 	}
+}
+
+// visit takes a place at a desk, makes the call there, and leaves.
+func (m *Remote) visit(ctx context.Context, d *desk, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
+	leave, err := m.enter(ctx, d, st, concurrency, stop)
+	if err != nil {
+		return r, false, err
+	}
+	defer leave()
+	return m.ask(ctx, d, st, run, stop)
 }
 
 // ask makes the call at a desk where the run has a place. The

@@ -54,10 +54,10 @@ func (t *turn) answering(status int) {
 
 // learn hears how the call came out. That the run's own time was up is no fault of
 // the agent's, and an attempt of an earlier turn says nothing of it now, nor does
-// one that a traffic rule answered.
+// one that a traffic rule answered, or for whose answer there was no memory.
 func (t *turn) learn(r call.Result) {
 	switch {
-	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired || r.Last.Mocked():
+	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired || r.Last.Mocked() || r.Last.Result.NoMemory:
 	case faulty(r.Last.Result):
 		t.breaker.failure(t.probe)
 		t.probe = false

@@ -20,6 +20,7 @@ import (
 
 // slow is a stream of which each part takes its time, and which stays open behind them.
 type slow struct {
+	page
 	parts  []string
 	every  time.Duration
 	ends   bool          // it does not stay open
@@ -155,6 +156,7 @@ func TestGraceGoesByBytes(t *testing.T) {
 
 // endless gives one event again and again.
 type endless struct {
+	page
 	event string
 	left  int
 	at    int

@@ -25,6 +25,8 @@ import (
 // stream is an answer's body as it comes; see outbound.Stream.
 type stream interface {
 	io.Reader
+	// ReadAllBy reads what is left by a reader over this one, where that is no more than limit.
+	ReadAllBy(r io.Reader, limit int64) ([]byte, error)
 	Close()
 }
 
@@ -113,11 +115,11 @@ func (l *listener) peek() (byte, error) {
 	}
 }
 
-// readAll reads what is left, where that is no more than limit.
+// readAll reads what is left, where that is no more than limit, with memory reserved for it.
 func (l *listener) readAll(limit int64) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(l, limit+1))
-	if err == nil && int64(len(raw)) > limit {
-		err = l.failure(schemas.UpstreamTooLarge, errMuch)
+	raw, err := l.stream.ReadAllBy(l, limit)
+	if errors.Is(err, errMuch) {
+		err = l.failure(schemas.UpstreamTooLarge, err)
 	}
 	return raw, err
 }

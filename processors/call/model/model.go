@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"weir/internal/fault"
@@ -201,6 +202,15 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 
 // page is a body that is all there.
 type page struct{ *bytes.Reader }
+
+// ReadAllBy reads what is left; errMuch: that is more than limit.
+func (page) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(raw)) > limit {
+		err = errMuch
+	}
+	return raw, err
+}
 
 // Close does nothing.
 func (page) Close() {}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,19 +43,25 @@ type line struct {
 	url     string
 }
 
-func newLine(t *testing.T, base string) *line {
+func newLine(t *testing.T, base string, change ...func(*outbound.Config, *model.Config)) *line {
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: schemas.ModelEntry("up"), URLPrefix: base + schemas.RouteChat, Methods: []string{"POST"},
 		Network: policy.NetworkLoopback, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:KEY}"},
 	}}})
 	require.NoError(t, err)
-	client := outbound.New(outbound.Config{})
+	limits, all := outbound.Config{}, model.Config{Event: 64 << 10, Stream: 256 << 10}
+	for _, c := range change {
+		c(&limits, &all)
+	}
+	client := outbound.New(limits)
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return secret, name == "WEIR_SECRET_KEY" }})
 	l := &line{
 		patient: func(grace time.Duration) *model.Adapter {
-			return model.New(client, store, model.Config{Event: 64 << 10, Stream: 256 << 10, Grace: grace})
+			own := all
+			own.Grace = grace
+			return model.New(client, store, own)
 		},
 		guard: guard.New(func() *policy.Policy { return p }, nil), url: base,
 	}
@@ -143,6 +153,37 @@ func (l *line) talk(ctx context.Context, t *testing.T, body string, talk model.T
 		assert.NotContains(t, all, secret[n:n+8], "no part of the secret comes back")
 	}
 	return h
+}
+
+// TestMemoryOfALargeCompletion is reserved while it is read, and until the call is closed; a small one needs none.
+func TestMemoryOfALargeCompletion(t *testing.T) {
+	t.Parallel()
+	for size, reserved := range map[int]int{200 << 10: 0, 400 << 10: 1} {
+		content := strings.Repeat("x", size)
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}]}`, content)
+		}))
+		t.Cleanup(up.Close)
+		var asked, released atomic.Int64
+		l := newLine(t, up.URL, func(o *outbound.Config, m *model.Config) {
+			m.Event, m.Stream = 1<<20, 1<<20
+			o.Quota = func(string) outbound.Quota {
+				return outbound.Quota{Bytes: 1 << 20, Reserve: func(context.Context, int64) (func(), error) {
+					asked.Add(1)
+					return func() { released.Add(1) }, nil
+				}}
+			}
+		})
+		ex, err := l.adapter.For(model.Talk{ID: id}).Open(t.Context(), l.pass(t, request("m", false)))
+		require.NoError(t, err)
+		reply, err := ex.Do(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, string(reply.Answer.Body), content)
+		require.EqualValues(t, reserved, asked.Load())
+		require.Zero(t, released.Load(), "it is not stored yet")
+		ex.Close()
+		require.EqualValues(t, reserved, released.Load())
+	}
 }
 
 func request(name string, stream bool) string {
