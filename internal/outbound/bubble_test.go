@@ -111,10 +111,10 @@ func TestNoMemory(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := piped(ok200+"Content-Length: "+strconv.Itoa(len(large))+"\r\n\r\n"+large, func(cfg *outbound.Config) {
 					cfg.Quota = func(string) outbound.Quota {
-						return outbound.Quota{Bytes: 1 << 20, Reserve: func(ctx context.Context, n int64) (func(), error) {
+						return outbound.Quota{Bytes: 1 << 20, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
 							assert.EqualValues(t, len(large), n)
 							<-ctx.Done()
-							return nil, ctx.Err()
+							return 0, nil, ctx.Err()
 						}}
 					}
 				})
@@ -255,4 +255,30 @@ func untaken(t *testing.T, take <-chan struct{}) *outbound.Client {
 		}()
 		return near, nil
 	}})
+}
+
+// TestGranted: an answer may have what is granted to it, whatever its limit was when the connection was made.
+func TestGranted(t *testing.T) {
+	t.Parallel()
+	permit := public(t, "GET", api)
+	large := strings.Repeat("x", 300<<10)
+	for granted, fits := range map[int64]bool{8 << 10: false, int64(len(large)): true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := piped(ok200+"Content-Length: "+strconv.Itoa(len(large))+"\r\n\r\n"+large, func(cfg *outbound.Config) {
+				cfg.Quota = func(string) outbound.Quota {
+					return outbound.Quota{Bytes: 1 << 20, Reserve: func(context.Context, int64) (int64, func(), error) { return granted, func() {}, nil }}
+				}
+			})
+			conn, err := c.Open(t.Context(), permit)
+			require.NoError(t, err)
+			defer conn.Close()
+			conn.Bound("a")
+			_, err = conn.Do(t.Context(), outbound.Request{})
+			if fits {
+				require.NoError(t, err)
+			} else {
+				failure(t, err, schemas.UpstreamTooLarge, true)
+			}
+		})
+	}
 }

@@ -168,9 +168,9 @@ func TestMemoryOfALargeCompletion(t *testing.T) {
 		l := newLine(t, up.URL, func(o *outbound.Config, m *model.Config) {
 			m.Event, m.Stream = 1<<20, 1<<20
 			o.Quota = func(string) outbound.Quota {
-				return outbound.Quota{Bytes: 1 << 20, Reserve: func(context.Context, int64) (func(), error) {
+				return outbound.Quota{Bytes: 1 << 20, Reserve: func(_ context.Context, n int64) (int64, func(), error) {
 					asked.Add(1)
-					return func() { released.Add(1) }, nil
+					return n, func() { released.Add(1) }, nil
 				}}
 			}
 		})
