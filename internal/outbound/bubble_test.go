@@ -277,7 +277,7 @@ func TestGranted(t *testing.T) {
 			if fits {
 				require.NoError(t, err)
 			} else {
-				failure(t, err, schemas.UpstreamTooLarge, true)
+				assert.Equal(t, 200, failure(t, err, schemas.UpstreamTooLarge, true).Status)
 			}
 		})
 	}
