@@ -193,7 +193,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.metrics.QueueLag(a.broker.Lag)
 	}
 	if a.role != RoleEgress {
-		a.metrics.TenantBytes(a.storedByTenant)
+		a.metrics.TenantBytes(a.broker.StoredByTenant)
 	}
 	a.startHTTP()
 	if a.role.takes() {

@@ -170,7 +170,7 @@ func showOutcome(env *environment, f *execFlags, resp *http.Response) error {
 			fmt.Fprintf(env.Err, " (%s)", doc.Error.Code)
 		}
 		fmt.Fprintln(env.Err)
-		if doc.Error.Reason != "" {
+		if !strings.Contains(doc.Error.Message, doc.Error.Reason) {
 			fmt.Fprintln(env.Err, doc.Error.Reason)
 		}
 		if hint := tokenHint(resp, schemas.Code(doc.Error.Code)); hint != "" {

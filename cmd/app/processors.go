@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
@@ -97,7 +96,8 @@ func (a *App) openProcessors(context.Context) error {
 // are large by the memory that is shared.
 func (a *App) answerQuota() func(tenant string) outbound.Quota {
 	return func(tenant string) outbound.Quota {
-		q := outbound.Quota{Bytes: math.MaxInt64, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
+		bytes := max(a.broker.TenantRoom(tenant).Left(), broker.LeastAnswer)
+		return outbound.Quota{Bytes: bytes, Reserve: func(ctx context.Context, n int64) (int64, func(), error) {
 			release, err := a.memory.Acquire(ctx, tenant, n)
 			if err != nil {
 				return 0, nil, err
@@ -105,10 +105,6 @@ func (a *App) answerQuota() func(tenant string) outbound.Quota {
 			granted, stored := a.broker.ReserveAnswer(tenant, n) // now: others of its answers may have been stored meanwhile
 			return granted, func() { stored(); release() }, nil
 		}}
-		if r := a.broker.TenantRoom(tenant); r.Divided {
-			q.Bytes = max(r.Left(), broker.LeastAnswer)
-		}
-		return q
 	}
 }
 

@@ -106,7 +106,7 @@ func (a *App) newIngress() *ingress.Room {
 			Deadlines: a.deadlines(),
 			Pressure: accept.NewPressure(a.broker, accept.PressureConfig{
 				Queued: uint64(max(a.cfg.Limits.Queued, 0)), QueuedPerTenant: uint64(max(a.cfg.Limits.QueuedPerTenant, 0)),
-				Stored: a.storedBy,
+				Stored: a.broker.TenantRoom,
 			}),
 		},
 		Checker:       checker(),
@@ -125,26 +125,6 @@ func (a *App) newIngress() *ingress.Room {
 		MaxBody: int64(a.cfg.Limits.Body),
 		Metrics: a.metrics, Logger: a.log,
 	})
-}
-
-// storedBy is what a tenant has on the log.
-func (a *App) storedBy(tenant string) accept.Stored {
-	r := a.broker.TenantRoom(tenant)
-	if !r.Divided {
-		return accept.Stored{}
-	}
-	return accept.Stored{Bytes: r.Used, Limit: r.Limit, Frees: r.Frees}
-}
-
-// storedByTenant is what each tenant has on the log, for metrics.
-func (a *App) storedByTenant() map[string]telemetry.StoredBytes {
-	all := map[string]telemetry.StoredBytes{}
-	for tenant, r := range a.broker.StoredByTenant() {
-		if r.Divided {
-			all[tenant] = telemetry.StoredBytes{Used: r.Used, Limit: r.Limit}
-		}
-	}
-	return all
 }
 
 // stopWork tells the worker of an action that is under way that it is to stop.

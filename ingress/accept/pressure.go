@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/limits"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -22,7 +23,7 @@ type PressureConfig struct {
 	// one tenant's; 0: any number.
 	Queued, QueuedPerTenant uint64
 	// Stored is what a tenant has on the log; nil: nothing bounds it.
-	Stored func(tenant string) Stored
+	Stored func(tenant string) limits.Room
 	Now    func() time.Time // default time.Now
 }
 
@@ -61,13 +62,6 @@ type gauge struct {
 }
 
 func (g *gauge) now() uint64 { return g.count + g.since }
-
-// Stored is what a tenant has on the log, in bytes, and the most that it may have; a limit of 0 is
-// none. At Frees the oldest of it ages out.
-type Stored struct {
-	Bytes, Limit int64
-	Frees        time.Time
-}
 
 // NewPressure returns a Pressure over a queue.
 func NewPressure(q Queue, cfg PressureConfig) *Pressure {
@@ -123,13 +117,13 @@ func (p *Pressure) stored(tenant string) error {
 		return nil
 	}
 	s := p.cfg.Stored(tenant)
-	if s.Limit == 0 || s.Bytes < s.Limit {
+	if !s.Over() {
 		return nil
 	}
 	return &problem.Error{
 		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
 			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
-				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Bytes), mebi(s.Limit))},
+				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Used), mebi(s.Limit))},
 		RetryAfter: max(s.Frees.Sub(p.cfg.Now()), pressureRetry),
 	}
 }

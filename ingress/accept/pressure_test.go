@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/accept"
+	"weir/internal/limits"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -82,9 +83,9 @@ func TestPressure(t *testing.T) {
 func TestStoredShare(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) accept.Stored {
-		return map[string]accept.Stored{
-			"over": {Bytes: 3 << 20, Limit: 3 << 20, Frees: now.Add(time.Hour)}, "below": {Bytes: 1, Limit: 2}, "free": {Bytes: 1 << 40},
+	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) limits.Room {
+		return map[string]limits.Room{
+			"over": {Used: 3 << 20, Limit: 3 << 20, Frees: now.Add(time.Hour)}, "below": {Used: 1, Limit: 2}, "free": {Used: 1 << 40},
 		}[tenant]
 	}})
 	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindRule} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/broker/access"
+	"weir/internal/limits"
 	"weir/schemas"
 )
 
@@ -124,15 +125,17 @@ func (u *usage) change(s *tenantBytes, n int64) {
 
 // room is what a tenant has and may have. It may always have its share, and beyond it what leaves one share
 // free, so that the next tenant finds its own.
-func (u *usage) room(tenant string) TenantRoom {
+func (u *usage) room(tenant string) limits.Room {
+	if !u.divided() {
+		return limits.Room{}
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.roomOf(u.tenants[tenant])
 }
 
 // roomOf is room of a count, which may be nil. The caller holds mu.
-func (u *usage) roomOf(s *tenantBytes) TenantRoom {
-	r := TenantRoom{Divided: u.divided()}
+func (u *usage) roomOf(s *tenantBytes) (r limits.Room) {
 	if s != nil {
 		r.Used = max(s.total+s.reserved, 0)
 	}
@@ -147,22 +150,9 @@ func (u *usage) roomOf(s *tenantBytes) TenantRoom {
 	return r
 }
 
-// TenantRoom is how much one tenant has on the log, in bytes, and how much it may have. Without
-// Divided nothing but the log's own limit bounds it.
-type TenantRoom struct {
-	Used, Limit int64
-	Divided     bool
-	Frees       time.Time // when the oldest of it ages out, for a tenant that is Over
-}
-
-// Left is how much more it may store.
-func (r TenantRoom) Left() int64 { return max(r.Limit-r.Used, 0) }
-
-// Over reports whether the tenant has used up its share.
-func (r TenantRoom) Over() bool { return r.Divided && r.Used >= r.Limit }
-
-// TenantRoom is that of a tenant. It is exact to some seconds of other nodes' writes.
-func (b *Broker) TenantRoom(tenant string) TenantRoom { return b.usage.room(tenant) }
+// TenantRoom is what a tenant has on the log and may have, in bytes, exact to some seconds of other nodes' writes. It
+// has no limit but the log's own where the log is not divided.
+func (b *Broker) TenantRoom(tenant string) limits.Room { return b.usage.room(tenant) }
 
 // ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many as the tenant
 // has room for, and at least LeastAnswer. The answer may have the granted bytes; release must be called after it was
@@ -186,12 +176,12 @@ func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release f
 	}
 }
 
-// StoredByTenant is what each tenant has on the log and may have.
-func (b *Broker) StoredByTenant() map[string]TenantRoom {
+// StoredByTenant is the TenantRoom of each tenant that has anything on a divided log.
+func (b *Broker) StoredByTenant() map[string]limits.Room {
 	u := &b.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	tenants := make(map[string]TenantRoom, len(u.tenants))
+	tenants := make(map[string]limits.Room, len(u.tenants))
 	for name, s := range u.tenants {
 		tenants[name] = u.roomOf(s)
 	}

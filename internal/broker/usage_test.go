@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/limits"
 	"weir/schemas"
 )
 
@@ -17,7 +18,7 @@ func TestWhatATenantHasStored(t *testing.T) {
 	other, err := Open(t.Context(), Config{Server: n.cfg.Server, Layout: n.cfg.Layout, MaxBytes: 1 << 20, TenantShare: 25})
 	require.NoError(t, err)
 	t.Cleanup(func() { other.Close(t.Context()) })
-	require.Equal(t, TenantRoom{Limit: 3 << 18, Divided: true}, n.TenantRoom("acme.inc"), "a tenant that is alone may have all but a share")
+	require.Equal(t, limits.Room{Limit: 3 << 18}, n.TenantRoom("acme.inc"), "a tenant that is alone may have all but a share")
 
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
 	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.TailAccepted), Data: make([]byte, 1000)})

@@ -4,8 +4,10 @@ package limits
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Division is how a capacity is divided between tenants, in any unit: bytes, slots, processes. Each
@@ -25,6 +27,25 @@ func Percent(capacity int64, percent int) Division {
 // Entitles reports whether a tenant that uses held keeps to its share with n more. A single use that
 // is larger than the share does: it could never begin otherwise.
 func (d Division) Entitles(held, n int64) bool { return held == 0 || held+n <= d.Share }
+
+// Room is what a tenant has of a capacity that is not given back on demand, such as stored bytes, and what it may have
+// now. A Limit of 0 means that nothing bounds it.
+type Room struct {
+	Used, Limit int64
+	// Frees is when some of it is free again, for a tenant that is Over.
+	Frees time.Time
+}
+
+// Left is how much more the tenant may have.
+func (r Room) Left() int64 {
+	if r.Limit == 0 {
+		return math.MaxInt64
+	}
+	return max(r.Limit-r.Used, 0)
+}
+
+// Over reports whether the tenant has all that it may have.
+func (r Room) Over() bool { return r.Left() == 0 }
 
 // Shares is a semaphore whose capacity is divided between tenants:
 //

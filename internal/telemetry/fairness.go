@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/internal/limits"
 )
 
 // crowdSeries describe the work that is kept apart because one tenant has too much of it.
@@ -35,15 +37,12 @@ const storedTenants = 20
 // tenantBytes is the collector of what tenants have on the log. It asks at a scrape.
 type tenantBytes struct {
 	stored, limit *prometheus.Desc
-	read          func() map[string]StoredBytes
+	read          func() map[string]limits.Room
 }
-
-// StoredBytes is what a tenant has on the log and what it may have now, in bytes.
-type StoredBytes struct{ Used, Limit int64 }
 
 // TenantBytes has weir_tenant_stored_bytes{tenant} and weir_tenant_limit_bytes{tenant} read at each scrape, for the
 // 20 tenants that have most. It is called once.
-func (m *Metrics) TenantBytes(read func() map[string]StoredBytes) {
+func (m *Metrics) TenantBytes(read func() map[string]limits.Room) {
 	m.registry.MustRegister(&tenantBytes{
 		stored: prometheus.NewDesc("weir_tenant_stored_bytes", "Bytes on the log of the tenants that have most.", []string{"tenant"}, nil),
 		limit:  prometheus.NewDesc("weir_tenant_limit_bytes", "Bytes that these tenants may have now, beyond their share while there is room.", []string{"tenant"}, nil),

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/limits"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -21,8 +22,8 @@ func TestDeployedNames(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
 	m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, nil })
-	m.TenantBytes(func() map[string]telemetry.StoredBytes {
-		return map[string]telemetry.StoredBytes{"t": {Used: 1, Limit: 2}}
+	m.TenantBytes(func() map[string]limits.Room {
+		return map[string]limits.Room{"t": {Used: 1, Limit: 2}}
 	})
 	var registered []*prometheus.Desc
 	found := make(chan *prometheus.Desc)
