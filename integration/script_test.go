@@ -1,3 +1,5 @@
+//go:build e2e
+
 package integration_test
 
 import (
@@ -111,7 +113,7 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { r.w.kill() })
 }
 
-func program(ts *testscript.TestScript) *weir {
+func started(ts *testscript.TestScript) *weir {
 	v, _ := programs.Load(ts.MkAbs("."))
 	r, ok := v.(*running)
 	if !ok {
@@ -120,10 +122,10 @@ func program(ts *testscript.TestScript) *weir {
 	return r.w
 }
 
-func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) { program(ts).kill() }
+func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) { started(ts).kill() }
 
 func cmdDrain(ts *testscript.TestScript, _ bool, _ []string) {
-	w := program(ts)
+	w := started(ts)
 	ts.Check(w.terminate())
 	fmt.Fprint(ts.Stderr(), w.stderr())
 }
@@ -152,11 +154,11 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("unknown flag %s", rest[0])
 		}
 	}
-	resp, text, err := program(ts).try(contextOf(ts), args[0], args[1], body, header...)
+	resp, text, err := started(ts).try(contextOf(ts), args[0], args[1], body, header...)
 	ts.Check(err)
 	for end := time.Now().Add(time.Minute); !strings.Contains(text, until) && time.Now().Before(end); {
 		<-time.After(20 * time.Millisecond)
-		resp, text, err = program(ts).try(contextOf(ts), args[0], args[1], body, header...)
+		resp, text, err = started(ts).try(contextOf(ts), args[0], args[1], body, header...)
 		ts.Check(err)
 	}
 	fmt.Fprintf(ts.Stdout(), "HTTP %d\n", resp.StatusCode)
@@ -191,7 +193,7 @@ func cmdSSE(ts *testscript.TestScript, _ bool, args []string) {
 			method, body = http.MethodPost, ts.ReadFile(rest[1])
 		}
 	}
-	req, err := http.NewRequestWithContext(contextOf(ts), method, program(ts).URL+args[0], strings.NewReader(body))
+	req, err := http.NewRequestWithContext(contextOf(ts), method, started(ts).URL+args[0], strings.NewReader(body))
 	ts.Check(err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")

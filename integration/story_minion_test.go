@@ -1,3 +1,5 @@
+//go:build e2e
+
 package integration_test
 
 import (
@@ -9,12 +11,17 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"weir/internal/weirtest/program"
 )
 
 // runs is a testing.M for testscript, which puts the commands into the scripts' PATH.
 type runs struct{ *testing.M }
 
-func (r runs) Run() int { return run(r.M) }
+func (r runs) Run() int {
+	binary = program.Path(program.Weir)
+	return r.M.Run()
+}
 
 // minion is how the shell scripts of stories speak HTTP, so that they need no other
 // client on the machine:

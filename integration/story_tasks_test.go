@@ -1,3 +1,5 @@
+//go:build e2e
+
 package integration_test
 
 import (
@@ -18,7 +20,7 @@ func cmdAsked(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ctx, cancel := context.WithCancel(contextOf(ts))
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, program(ts).URL+"/v1/tasks/"+args[0]+"/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, started(ts).URL+"/v1/tasks/"+args[0]+"/events", nil)
 	ts.Check(err)
 	resp, err := http.DefaultClient.Do(req)
 	ts.Check(err)
@@ -38,7 +40,7 @@ func cmdClone(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: clone TOKENFILE REPO DIR BRANCH")
 	}
 	token := strings.TrimSpace(ts.ReadFile(args[0]))
-	at := strings.Replace(program(ts).URL, "http://", "http://anybody:"+token+"@", 1)
+	at := strings.Replace(started(ts).URL, "http://", "http://anybody:"+token+"@", 1)
 	cmd := exec.CommandContext(contextOf(ts), "git", "clone", "-q", "-b", args[3], at+"/git/"+args[1]+".git", ts.MkAbs(args[2]))
 	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.MkAbs("."), "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
 	out, err := cmd.CombinedOutput()

@@ -1,3 +1,5 @@
+//go:build nightly
+
 // Package bench_test measures Weir against a floor: a minimal program that makes the same
 // durable writes over the same embedded server, and the same call. Direct calls, the floor
 // and Weir are measured in one run, in turns, because a machine is never twice the same.

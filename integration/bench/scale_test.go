@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench_test
 
 import (
@@ -6,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/program"
 )
 
 var (
@@ -29,8 +29,7 @@ var (
 // and each event read once, which is asserted; times are not. -full measures and prints
 // tables.
 func TestScale(t *testing.T) { //nolint:paralleltest // it measures
-	servers, err := cluster.BuildServer(t.TempDir())
-	require.NoError(t, err)
+	servers := program.Path(program.NATS)
 	if !*full {
 		tryScale(t, servers)
 		return

@@ -1,3 +1,5 @@
+//go:build e2e
+
 // Package canary_test plants texts that nobody else has in every place of every
 // surface, drives the whole program through all it can do, and looks for them
 // wherever they must not be. What a sink may hold is written down in

@@ -1,3 +1,5 @@
+//go:build e2e
+
 // Package console_test looks at the console as people do: in a browser.
 package console_test
 
@@ -11,22 +13,15 @@ import (
 
 // binary is the program under test, and shared the browser of all tests.
 var (
-	binary string
+	binary = program.Path(program.Weir)
 	shared *browser
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-console-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		binary, err = program.Build(dir)
-	}
-	if err == nil {
-		shared, err = startBrowser()
-	}
-	if err != nil {
+	var err error
+	if shared, err = startBrowser(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

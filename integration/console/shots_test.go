@@ -1,4 +1,4 @@
-//go:build shots
+//go:build e2e && shots
 
 package console_test
 

@@ -1,3 +1,5 @@
+//go:build e2e
+
 // Package corpus_test holds the whole program against the corpora of hostile
 // input: what a caller, DNS and an upstream can do to what leaves, and what a
 // caller can do to what comes in.

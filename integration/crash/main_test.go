@@ -1,18 +1,17 @@
+//go:build e2e
+
 // Package crash_test kills the built program at every step of an action's life, starts it
 // again, and holds what it left behind against its invariants.
 package crash_test
 
 import (
 	"flag"
-	"fmt"
-	"os"
-	"testing"
 
 	"weir/internal/weirtest/program"
 )
 
-// binary is the program with its failpoints, built once.
-var binary string
+// binary is the program with its failpoints.
+var binary = program.Path(program.Failpoints)
 
 var (
 	rounds  = flag.Int("crash.rounds", 0, "how often the whole matrix runs with both durabilities; 0 is a selection: each point once with each class")
@@ -21,22 +20,3 @@ var (
 	at      = flag.Int("crash.concurrency", 8, "how many data directories are at work at a time")
 	only    = flag.String("crash.only", "", "run the points alone whose title holds this")
 )
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-crash-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if binary, err = program.Build(dir, "-tags", "failpoints"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}

@@ -1,3 +1,5 @@
+//go:build nightly
+
 // Package disk_test runs the program on data directories that are full, slow, broken,
 // damaged, or not for it.
 package disk_test
@@ -8,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -19,34 +20,7 @@ import (
 	"weir/internal/weirtest/program"
 )
 
-// binaryEnv names the program for a test that runs in a process of its own.
-const binaryEnv = "WEIR_TEST_BINARY"
-
-var binary string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	if binary = os.Getenv(binaryEnv); binary != "" {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "weir-disk-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		// Another user is to run it too.
-		if err = os.Chmod(dir, 0o755); err == nil {
-			binary, err = program.Build(dir)
-		}
-	}
-	if err == nil {
-		err = os.Setenv(binaryEnv, binary)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+var binary = program.Path(program.Weir)
 
 // world is an upstream and a configuration that lets calls to it through.
 type world struct {

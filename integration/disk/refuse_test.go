@@ -1,3 +1,5 @@
+//go:build nightly
+
 package disk_test
 
 import (
@@ -97,7 +99,11 @@ func TestRefusedDirectories(t *testing.T) {
 			}
 			lives := name == "in use" // by one that writes its marks
 			before := listing(t, data, lives)
-			_, err = program.StartAs(binary, tc.as, data, "--config", readableBy(t, config))
+			runs := binary
+			if tc.as != nil {
+				runs = copied(t, open)
+			}
+			_, err = program.StartAs(runs, tc.as, data, "--config", readableBy(t, config))
 			var ended *program.Ended
 			require.ErrorAs(t, err, &ended)
 			require.Equal(t, 1, ended.Code)
@@ -108,6 +114,16 @@ func TestRefusedDirectories(t *testing.T) {
 			require.Equal(t, before, listing(t, data, lives))
 		})
 	}
+}
+
+// copied is the program in a folder that another user reaches.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(binary)
+	require.NoError(t, err)
+	path := filepath.Join(dir, program.Weir)
+	require.NoError(t, os.WriteFile(path, data, 0o755))
+	return path
 }
 
 // dropped is a process of a user without rights, where this user may make one.

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package faults_test
 
 import (
@@ -58,10 +60,8 @@ func (w watches) newRig(t *testing.T) *rig {
 	dir := t.TempDir()
 	args, err := clock.Overlay(dir)
 	require.NoError(t, err)
-	weir, err := program.Build(dir, append(args, "-tags", "failpoints")...)
-	require.NoError(t, err)
-	server, err := cluster.BuildServer(dir, args...)
-	require.NoError(t, err)
+	require.NoError(t, program.Build(dir, program.Failpoints, args...))
+	require.NoError(t, program.Build(dir, program.NATS, args...))
 	environ := func(name string) []string {
 		c, err := clock.New(filepath.Join(dir, name+".clock"))
 		require.NoError(t, err)
@@ -69,8 +69,8 @@ func (w watches) newRig(t *testing.T) *rig {
 		return c.Environ()
 	}
 	return newRig(t, kit{
-		weir: weir, environ: environ,
-		cluster: cluster.Config{Binary: server, Environ: func(i int) []string { return environ(fmt.Sprint("n", i)) }},
+		weir: filepath.Join(dir, program.Failpoints), environ: environ,
+		cluster: cluster.Config{Binary: filepath.Join(dir, program.NATS), Environ: func(i int) []string { return environ(fmt.Sprint("n", i)) }},
 	})
 }
 

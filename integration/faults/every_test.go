@@ -1,3 +1,5 @@
+//go:build nightly
+
 package faults_test
 
 // every are the faults. Rows of the matrix that are not here are held by other tests; see

@@ -1,10 +1,11 @@
+//go:build nightly
+
 // Package faults_test breaks a cluster in every way that is known, under load, and holds
 // what is left against Weir's invariants: three real NATS servers, real processes of Weir,
 // and links between all of them that can be cut, held and slowed.
 package faults_test
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -14,12 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/program"
 )
 
-// The programs, built once.
-var weirBinary, natsBinary string
+var weirBinary, natsBinary = program.Path(program.Failpoints), program.Path(program.NATS)
 
 var (
 	all   = flag.Bool("faults.all", false, "every fault, and as often as it takes; else a selection, once")
@@ -30,11 +29,8 @@ var (
 	older = flag.String("faults.older", "", "a commit of this repository, or a program built from one, which F37 changes to and back; empty: no other version")
 )
 
-// What a test that runs in a process of its own has from the one that started it.
-const (
-	programsEnv = "FAULTS_PROGRAMS"
-	tableEnv    = "FAULTS_TABLE"
-)
+// tableEnv names the file of the table, for a test that runs in a process of its own.
+const tableEnv = "FAULTS_TABLE"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -42,14 +38,13 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if dir := os.Getenv(programsEnv); dir != "" {
-		weirBinary, natsBinary = filepath.Join(dir, "weir"), filepath.Join(dir, "nats-server")
+	if os.Getenv(tableEnv) != "" {
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "weir-faults-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = build(dir)
+		err = os.Setenv(tableEnv, filepath.Join(dir, "table"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,17 +60,6 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return code
-}
-
-// build makes the programs, and tells the processes that tests start where they are.
-func build(dir string) (err error) {
-	if weirBinary, err = program.Build(dir, "-tags", "failpoints"); err != nil {
-		return err
-	}
-	if natsBinary, err = cluster.BuildServer(dir); err != nil {
-		return err
-	}
-	return cmp.Or(os.Setenv(programsEnv, dir), os.Setenv(tableEnv, filepath.Join(dir, "table")))
 }
 
 // chosen reports whether a fault is to be played.

@@ -1,3 +1,5 @@
+//go:build e2e
+
 // Package nats_test runs real NATS servers with the files that `weir nats init` writes,
 // and sees that each role can do its work there and nothing else.
 package nats_test
@@ -6,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -26,27 +27,7 @@ import (
 )
 
 // The programs, built once.
-var natsBinary, weirBinary string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-nats-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if natsBinary, err = cluster.BuildServer(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if weirBinary, err = program.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+var natsBinary, weirBinary = program.Path(program.NATS), program.Path(program.Weir)
 
 var layout = schemas.Layout{Partitions: 2, Lanes: 4}
 

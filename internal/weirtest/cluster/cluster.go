@@ -29,7 +29,7 @@ const Size = 3
 
 // Config says what the servers are like.
 type Config struct {
-	// Binary is the server; see BuildServer. Dir is where all of them keep what they have.
+	// Binary is the server; program.NATS. Dir is where all of them keep what they have.
 	Binary, Dir string
 	// Sync is how often a server syncs: a duration, or "always", which is the default.
 	Sync string

@@ -10,22 +10,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// BuildServer makes the NATS server of the module in a folder and returns its path.
-func BuildServer(dir string, args ...string) (string, error) {
-	path := filepath.Join(dir, "nats-server")
-	build := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "github.com/nats-io/nats-server/v2")...) //nolint:gosec,noctx // a test names it
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building nats-server: %w: %s", err, out)
-	}
-	return path, nil
-}
 
 // Server is one NATS server, a process of its own.
 type Server struct {

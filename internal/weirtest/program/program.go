@@ -22,14 +22,59 @@ const startTimeout = 60 * time.Second
 
 var readyLine = regexp.MustCompile(`ready on (http://\S+)`)
 
-// Build makes the program in a folder and returns its path.
-func Build(dir string, args ...string) (string, error) {
-	path := filepath.Join(dir, "weir")
-	build := exec.Command("go", append(append([]string{"build", "-o", path}, args...), "weir/cmd/weir")...) //nolint:gosec,noctx // a test names it
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building weir: %w: %s", err, out)
+// The programs that tests run from outside.
+const (
+	Weir       = "weir"
+	Failpoints = "weir-failpoints" // Weir, built with -tags failpoints
+	NATS       = "nats-server"     // the server of the module
+)
+
+// Path is where a program lies: beside the weir that WEIR_BIN names, as `make e2e` sets it, or
+// else in .tmp/e2e of the module, where it is built first. It is called from TestMain, before
+// there are processes: it sets WEIR_BIN, so that what a test starts finds the same programs.
+// It panics where there is no program and none can be built.
+func Path(name string) string {
+	if weir := os.Getenv("WEIR_BIN"); weir != "" {
+		path, err := filepath.Abs(filepath.Join(filepath.Dir(weir), name))
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("WEIR_BIN is %s, and %s is not beside it; run `make programs`: %v", weir, name, err))
+		}
+		return path
 	}
-	return path, nil
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output() //nolint:noctx // it ends
+	if err != nil {
+		panic(fmt.Sprintf("where is the module: %v", err))
+	}
+	dir := filepath.Join(strings.TrimSpace(string(root)), ".tmp", "e2e")
+	for _, name := range []string{Weir, Failpoints, NATS} {
+		if err := Build(dir, name); err != nil {
+			panic(err)
+		}
+	}
+	if err := os.Setenv("WEIR_BIN", filepath.Join(dir, Weir)); err != nil {
+		panic(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// Build makes a program in a folder, with more arguments for `go build`.
+func Build(dir, name string, args ...string) error {
+	args = append([]string{"build", "-o", filepath.Join(dir, name)}, args...)
+	switch name {
+	case Failpoints:
+		args = append(args, "-tags", "failpoints", "weir/cmd/weir")
+	case NATS:
+		args = append(args, "github.com/nats-io/nats-server/v2")
+	default:
+		args = append(args, "weir/cmd/weir")
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a test names it
+		return fmt.Errorf("building %s: %w: %s", name, err, out)
+	}
+	return nil
 }
 
 // Program is a running `weir serve`.
