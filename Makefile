@@ -2,36 +2,42 @@
 GO    ?= go
 BIN   := $(CURDIR)/.tmp/bin
 LINT  := $(BIN)/golangci-lint
-TEST  := $(GO) test -race -shuffle=on -timeout 30m
+TAGS  := e2e,nightly
 CLIENTS := integration/clients/node_modules/.package-lock.json
 BROWSER := integration/console/node_modules/.package-lock.json
 PAGES   := egress/console/ui/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## build ./weir
 	$(GO) build -trimpath -o weir ./cmd/weir
 
 .PHONY: test
-test: $(CLIENTS) browser ## run every test with the race detector
-	$(TEST) ./...
+test: ## run the units, and a story for each surface, with the race detector
+	@git version >/dev/null || { echo "git is missing, and the tests of git need 2.31 or newer: install it with your package manager" >&2; exit 1; }
+	.ci/test test -race -vet=off -shuffle=on -timeout 15m -- ./...
 
-$(BIN)/gotestsum: tools/go.mod tools/go.sum
-	cd tools && $(GO) build -o $@ gotest.tools/gotestsum
+# The programs that the tests run from outside. RACE=-race builds them, and the tests, with
+# the race detector.
+PROGRAMS := $(CURDIR)/.tmp/e2e$(RACE)
+.PHONY: programs
+programs: ## build the programs that e2e runs
+	$(GO) build $(RACE) -o $(PROGRAMS)/weir ./cmd/weir
+	$(GO) build $(RACE) -tags failpoints -o $(PROGRAMS)/weir-failpoints ./cmd/weir
+	$(GO) build -o $(PROGRAMS)/nats-server github.com/nats-io/nats-server/v2
 
-# A test that fails is run once more, and reported as flaky if it passes then: mend it next.
-.PHONY: test-ci
-test-ci: $(CLIENTS) browser $(BIN)/gotestsum ## run every test as CI does
-	@rm -f .tmp/flaky
-	$(BIN)/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report=.tmp/flaky --packages=./... -- -race -shuffle=on -timeout 30m
-	@if [ -s .tmp/flaky ]; then sed 's/^/FLAKY: /' .tmp/flaky; fi
+.PHONY: e2e
+e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
+	@$(MAKE) --no-print-directory -k clients browser || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
+	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -shuffle=on -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
 
-.PHONY: short
-short: $(CLIENTS) browser ## run the quick tests
-	$(GO) test -short ./...
+.PHONY: nightly
+nightly: ## what takes hours: e2e with the race detector, long crashes, disks, power cuts, faults, soak, fuzz, bench
+	$(MAKE) e2e RACE=-race
+	$(MAKE) crash sim disks powercut faults soak fuzz bench
 
 # Streams are also read with the client that browsers' programs use.
 .PHONY: clients
@@ -43,17 +49,20 @@ browser: $(BROWSER) ## install Chromium, and what drives it in tests
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
-		{ echo "Chromium is missing: the console is tested in it; install it with your package manager" >&2; exit 1; }
+		{ echo "Chromium is missing: weir/integration/console needs it; install it with your package manager" >&2; exit 1; }
 
 # npm ci refuses a lock file that does not name a package for each platform, and a registry
 # need not have them all: the bundler has a package for each.
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
+$(PAGES): NEEDS_NPM := the pages of the console are built with it
+$(CLIENTS): NEEDS_NPM := TestOpenAIClient, TestOpenAIClientErrors, TestOpenAIClientAborts and TestEventSource need it
+$(BROWSER): NEEDS_NPM := weir/integration/console needs it
 
 $(CLIENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
-		{ echo "npm is missing: the console is built, and some tests are run, with npm packages; install Node.js 20.19 or later, with npm" >&2; exit 1; }
+		{ echo "npm is missing: $(NEEDS_NPM); install Node.js 20.19 or later, with npm" >&2; exit 1; }
 	cd $* && npm $(NPM_INSTALL) --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -63,7 +72,7 @@ console: $(PAGES) ## build the console's pages
 
 .PHONY: console-shots
 console-shots: browser ## take the pictures of docs/console
-	$(GO) test -tags shots ./integration/console -run TestShots -count 1
+	$(GO) test -tags e2e,shots ./integration/console -run TestShots -count 1
 
 .PHONY: demo
 demo: ## run the tour
@@ -71,23 +80,23 @@ demo: ## run the tour
 
 .PHONY: bench
 bench: ## run the benchmarks and the end-to-end comparison with the floor
-	$(GO) test -run '^$$' -bench . -benchmem ./...
-	$(GO) test ./integration/bench -run 'TestCompare|TestStart' -count 1 -timeout 2h -v -full
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
+	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestStart' -count 1 -timeout 2h -v -full
 
 .PHONY: backlog
 backlog: ## queue and drain a million actions, with each durability
-	$(GO) test ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
+	$(GO) test -tags nightly ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
 
 QUEUED ?= 1000000
 .PHONY: bench-scale
 bench-scale: ## measure the roles over three NATS servers, with QUEUED actions queued (default 1000000)
-	$(GO) test ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full -queued $(QUEUED)
+	$(GO) test -tags nightly ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full -queued $(QUEUED)
 
 ROUNDS ?= 10
 .PHONY: crash
 crash: ## kill the program at every step, ROUNDS times (default 10)
 	$(GO) test ./internal/failpoint -tags failpoints -count 1
-	$(GO) test ./integration/crash -count 1 -v -timeout 60m -crash.rounds=$(ROUNDS) -crash.streams=250
+	$(GO) test -tags e2e ./integration/crash -count 1 -v -timeout 60m -crash.rounds=$(ROUNDS) -crash.streams=250
 
 .PHONY: sim
 sim: ## simulate crashes, pauses and lost words for ten minutes
@@ -95,9 +104,13 @@ sim: ## simulate crashes, pauses and lost words for ten minutes
 
 .PHONY: powercut
 powercut: ## cut the power 60 times under load (as root)
-	$(GO) test ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
+	$(GO) test -tags nightly ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
 
-FAULTS := $(GO) test ./integration/faults -count 1 -v
+.PHONY: disks
+disks: ## run on disks that are full, slow, broken or damaged (as root)
+	$(GO) test -tags nightly ./integration/disk -count 1 -v
+
+FAULTS := $(GO) test -tags nightly ./integration/faults -count 1 -v
 OLDER  ?= 7530eec
 .PHONY: faults
 faults: ## break a cluster in every known way, change it from OLDER and back, under load (disks as root)
@@ -130,7 +143,7 @@ FUZZTIME ?= 10s
 fuzz: ## run each fuzz target for FUZZTIME (default 10s)
 	@$(GO) list ./... | while read -r pkg; do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg || exit 1; \
+			echo "$$pkg $$f"; $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg || exit 1; \
 		done; \
 	done
 
@@ -158,4 +171,4 @@ tidy: ## fail if go.mod is not tidy
 	$(GO) mod tidy -diff
 
 .PHONY: verify
-verify: tidy drift lint test ## everything that CI runs
+verify: tidy drift lint deploy-check test e2e ## everything that CI runs

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -154,11 +155,12 @@ func settledChat(t *testing.T, w *weir, id string) (schemas.Settled, []schemas.E
 	return *last.Settled, events
 }
 
+const needsNPM = "this test asks with an npm package that is not installed: run `make clients`"
+
 // npm runs the openai package and returns the lines that it printed.
 func npm(t *testing.T, base string, asked any) []npmLine {
 	t.Helper()
-	require.DirExists(t, filepath.Join("clients", "node_modules", "openai"),
-		"this test asks with an npm package that is not installed: run `make clients` (it needs Node.js 20 or later, with npm)")
+	program.Needs(t, filepath.Join("clients", "node_modules", "openai"), needsNPM)
 	text, err := json.Marshal(asked)
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "node", "chat.mjs", base, string(text))

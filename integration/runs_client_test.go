@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -32,8 +33,7 @@ type told struct {
 func follow(t *testing.T, args ...string) <-chan told {
 	t.Helper()
 	dir := "clients"
-	require.DirExists(t, filepath.Join(dir, "node_modules", "eventsource"),
-		"this test reads streams with an npm package that is not installed: run `make clients` (it needs Node.js 20 or later, with npm)")
+	program.Needs(t, filepath.Join(dir, "node_modules", "eventsource"), needsNPM)
 	cmd := exec.CommandContext(t.Context(), "node", append([]string{"follow.mjs"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -37,6 +37,9 @@ type answer struct {
 // do is one operation on a page; see drive.mjs.
 type do map[string]any
 
+// errMissing is a machine that cannot run these tests.
+var errMissing = errors.New("these tests drive a browser")
+
 // chromium is where the distribution has the browser.
 func chromium() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -44,7 +47,7 @@ func chromium() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("these tests need a browser: run `make browser`, or install Chromium")
+	return "", fmt.Errorf("%w: run `make browser`, or install Chromium", errMissing)
 }
 
 func startBrowser() (*browser, error) {
@@ -53,7 +56,7 @@ func startBrowser() (*browser, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join("node_modules", "playwright-core")); err != nil {
-		return nil, errors.New("these tests drive a browser with npm packages that are not installed: run `make browser` (it needs Node.js 20 or later, with npm)")
+		return nil, fmt.Errorf("%w with npm packages that are not installed: run `make browser`", errMissing)
 	}
 	b := &browser{waiting: map[int]chan answer{0: make(chan answer, 1)}}
 	b.cmd = exec.Command("node", "drive.mjs", path)

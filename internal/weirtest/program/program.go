@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -75,6 +76,19 @@ func Build(dir, name string, args ...string) error {
 		return fmt.Errorf("building %s: %w: %s", name, err, out)
 	}
 	return nil
+}
+
+// Needs skips a test whose tool is not there, and fails it in CI. A tool is a path that
+// `make e2e` makes; to get it is said by how.
+func Needs(tb testing.TB, path, how string) {
+	tb.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		tb.Fatal(how)
+	}
+	tb.Skip(how)
 }
 
 // Program is a running `weir serve`.
