@@ -174,7 +174,9 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 		half := []byte(strings.Repeat("x", size/2))
-		_, _ = w.Write(half)
+		if _, err := w.Write(half); err != nil {
+			return // the attempt has ended without reading it
+		}
 		if r.URL.Path == "/slow" {
 			begun <- struct{}{}
 			<-hold
