@@ -28,7 +28,7 @@ func TestChatOfADeadWorker(t *testing.T) {
 			resp, text := w.request(t, http.MethodPost, schemas.RouteChat, chatBody("sim/plain", false, ""), "Prefer", "respond-async", "Idempotency-Key", "k")
 			require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
 			r := provider.WaitRequest(1)
-			w.kill()
+			w.Kill()
 			<-r.Closed()
 			close(hold)
 
@@ -50,7 +50,7 @@ func TestChatOfADeadWorker(t *testing.T) {
 			got := readChat(t, first.Body, func(s chatStream) bool { return s.text == "One two" })
 			require.Equal(t, "One two", got.text)
 			id := first.Header.Get(schemas.HeaderGeneration)
-			w.kill()
+			w.Kill()
 
 			w = serveChat(t, dir, config, "--durability", durability)
 			again := openChat(t.Context(), t, w.URL, body, "Idempotency-Key", "k")
@@ -89,7 +89,7 @@ func TestChatOfADeadNode(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
 	provider.WaitRequest(2)
 	w := serveChat(t, t.TempDir(), config)
-	dead.kill()
+	dead.Kill()
 	killed := time.Now()
 
 	again := openChat(t.Context(), t, w.URL, body, "Idempotency-Key", "begun")

@@ -37,12 +37,12 @@ func chatConfig(tb testing.TB, provider *llm.Server, more string) string {
 // serveChat starts the program with the secret of the provider.
 func serveChat(tb testing.TB, dir, config string, args ...string) *weir {
 	tb.Helper()
-	w, err := tryServeEnv(dir, []string{"WEIR_SECRET_PROVIDER=" + providerKey}, append([]string{"--config", config}, args...)...)
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_PROVIDER=" + providerKey}}, dir, append([]string{"--config", config}, args...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
-		w.kill()
+		w.Kill()
 		if tb.Failed() {
-			tb.Logf("weir's stderr:\n%s", w.stderr())
+			tb.Logf("weir's stderr:\n%s", w.Said())
 		}
 	})
 	return w

@@ -131,7 +131,7 @@ func TestProviderKeyStaysHere(t *testing.T) {
 	_, evidence := w.request(t, http.MethodGet, "/v1/evidence?limit=1000", "", "Accept", "application/json")
 	require.Contains(t, evidence, schemas.EvidenceChat)
 	all.WriteString(evidence)
-	all.WriteString(w.stderr())
+	all.WriteString(w.Said())
 	require.NotContains(t, all.String(), providerKey)
 	require.NotContains(t, all.String(), "QUdXQ0FOQVJZLXByb3ZpZGVyLWtleS0yZjYx", "in base64")
 	require.Positive(t, provider.Hits())

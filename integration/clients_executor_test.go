@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -78,9 +79,9 @@ func plannersPolicy(t *testing.T, up string) string {
 func TestPlannersCredentials(t *testing.T) {
 	t.Parallel()
 	up, seen := plannersTarget(t)
-	w, err := tryServeEnv(t.TempDir(), []string{"WEIR_SECRET_PLANNER=AGWCANARY-injected"}, "--durability", "process", "--config", plannersPolicy(t, up.URL))
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_PLANNER=AGWCANARY-injected"}}, t.TempDir(), "--durability", "process", "--config", plannersPolicy(t, up.URL))
 	require.NoError(t, err)
-	t.Cleanup(w.kill)
+	t.Cleanup(w.Kill)
 	const headers = `{"Authorization":"Bearer AGWCANARY-own-bearer","X-Api-Key":"AGWCANARY-own-key","Cookie":"sid=AGWCANARY-own-session","Accept":"application/json"}`
 	const hidden = `{"authorization":"REDACTED","key":"REDACTED","cookie":"REDACTED"}`
 
@@ -106,7 +107,7 @@ func TestPlannersCredentials(t *testing.T) {
 	require.Contains(t, body, `"authorization":"REDACTED"`)
 	_, explained := w.request(t, http.MethodPost, "/v1/policy/explain", `{"allowlist_key":"keyed","url":"`+up.URL+`/echo","headers":`+headers+`}`)
 	_, recorded := w.request(t, http.MethodPost, "/v1/rules/record", `{"action_id":"own-1"}`)
-	require.NotContains(t, body+explained+recorded+w.stderr(), "AGWCANARY")
+	require.NotContains(t, body+explained+recorded+w.Said(), "AGWCANARY")
 
 	for _, tt := range []struct{ key, header string }{
 		{"keyed", `"Authorization":"Bearer AGWCANARY-x"`},
@@ -284,9 +285,9 @@ func steady(t *testing.T, body string) string {
 func TestPolicyTestJudgesAsExecuteDoes(t *testing.T) {
 	t.Parallel()
 	up, _ := plannersTarget(t)
-	w, err := tryServeEnv(t.TempDir(), []string{"WEIR_SECRET_PLANNER=AGWCANARY-injected"}, "--durability", "process", "--config", plannersPolicy(t, up.URL))
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_PLANNER=AGWCANARY-injected"}}, t.TempDir(), "--durability", "process", "--config", plannersPolicy(t, up.URL))
 	require.NoError(t, err)
-	t.Cleanup(w.kill)
+	t.Cleanup(w.Kill)
 	policy := fmt.Sprintf(`{"entries":[{"name":"up","url_prefix":"%[1]s/","methods":["GET","POST","DELETE"],"network":"loopback"},`+
 		`{"name":"keyed","url_prefix":"%[1]s/","methods":["GET"],"network":"loopback","query":{"v":"${secret:PLANNER}"}}],"allowed_hosts":["localhost","127.0.0.1","::1"]}`, up.URL)
 	ok, at := `"method":"GET","url":"`+up.URL+`/answer/200"`, `"method":"POST","url":"`+up.URL+`/answer/200"`

@@ -79,7 +79,7 @@ func TestUnknownMembers(t *testing.T) {
 			"x_" + rapid.StringMatching(`[a-zA-Z0-9_.:/ -]{0,20}`).Draw(r, "name"): unknownValue(3).Draw(r, "value"),
 		})
 	})
-	require.NotContains(t, w.stderr(), canaryWord)
+	require.NotContains(t, w.Said(), canaryWord)
 }
 
 // canaryWord is in every unknown member.

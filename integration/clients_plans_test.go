@@ -66,7 +66,7 @@ func TestControllersPlans(t *testing.T) {
 	require.Equal(t, first, again, "what is left out does not make another plan")
 	require.Empty(t, seen)
 	_, payload := w.request(t, http.MethodGet, "/v1/actions/controller-1/payload", "")
-	require.NotContains(t, payload+w.stderr(), "LEFT-OUT")
+	require.NotContains(t, payload+w.Said(), "LEFT-OUT")
 
 	for name, tt := range map[string]struct {
 		old, with string

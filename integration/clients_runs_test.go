@@ -203,8 +203,8 @@ func TestClientsOfRuns(t *testing.T) {
 				want = `{"type":"final","task_type":"LIT",` + want[1:]
 			}
 			require.JSONEq(t, want, text)
-			require.NotContains(t, w.stderr(), "statins")
-			require.NotContains(t, w.stderr(), "corpus")
+			require.NotContains(t, w.Said(), "statins")
+			require.NotContains(t, w.Said(), "corpus")
 			_, text = w.request(t, http.MethodGet, "/v1/evidence?action_id="+run.RequestID, "")
 			require.Equal(t, len(tt.asked), strings.Count(text, `"kind":"http.attempt","entry":"agent:LIT"`), "each call leaves evidence")
 		})
@@ -224,7 +224,7 @@ func TestAJobIsRetried(t *testing.T) {
 	_, text := w.request(t, http.MethodPost, schemas.RouteRunSync, workerRun)
 	down := decode[schemas.RunResponse](t, text)
 	require.Equal(t, string(schemas.AgentUnavailable), down.Error.Code, text)
-	w.kill()
+	w.Kill()
 	w = serve(t, dir, "--config", config, "--durability", "process")
 
 	hold := make(chan struct{})

@@ -36,8 +36,8 @@ func TestDrainLeavesNothingUnknown(t *testing.T) {
 	w.beginDrain(t)
 	upstream.open()
 	assert.Contains(t, <-answered, `"status":200`)
-	<-w.exited
-	require.NoError(t, w.err)
+	_, err := w.Wait(t.Context())
+	require.NoError(t, err)
 
 	w = serve(t, dir, "--config", config)
 	events := allEvents(t, w, "slow")
@@ -51,7 +51,7 @@ func TestDrainLeavesNothingUnknown(t *testing.T) {
 // listener closes first, and a new connection is refused.
 func (w *weir) beginDrain(tb testing.TB) {
 	tb.Helper()
-	require.NoError(tb, w.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(tb, w.Signal(syscall.SIGTERM))
 	for {
 		if _, _, err := w.try(tb.Context(), http.MethodGet, "/healthz", "", "Connection", "close"); err != nil {
 			return
@@ -76,8 +76,8 @@ func TestDrainBeginsNothingNew(t *testing.T) {
 	<-upstream.arrived
 	w.beginDrain(t)
 	upstream.open()
-	<-w.exited
-	require.NoError(t, w.err)
+	_, err := w.Wait(t.Context())
+	require.NoError(t, err)
 	assert.Equal(t, 1, upstream.count(http.MethodPost, "/0"))
 	assert.Zero(t, upstream.count(http.MethodPost, "/2"), "nothing new is begun")
 

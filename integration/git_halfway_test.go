@@ -32,7 +32,7 @@ func TestGitPushThatEndsHalfway(t *testing.T) {
 		},
 		"weir is killed": func(t *testing.T, dir string, w *weir, leave func()) *weir {
 			t.Helper()
-			w.kill()
+			w.Kill()
 			leave()
 			return serve(t, dir)
 		},

@@ -222,17 +222,17 @@ func TestGitLargePush(t *testing.T) {
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(data)
 	g.do(t, "repo", "config", "core.compression", "0")
 	head := g.commit(t, "large", data)
-	before := memoryPeak(t, w.cmd.Process.Pid)
+	before := memoryPeak(t, w.PID())
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	assert.Equal(t, head, w.task(t, task.ID).Head)
-	assert.Less(t, memoryPeak(t, w.cmd.Process.Pid)-before, int64(64<<20), "the pack is nowhere in memory")
+	assert.Less(t, memoryPeak(t, w.PID())-before, int64(64<<20), "the pack is nowhere in memory")
 	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
 	require.Len(t, audits, 1)
 	assert.Greater(t, audits[0].Bytes, int64(size))
 	reader := newClientGit(t, task.Token)
 	reader.do(t, ".", "clone", "-q", "--no-checkout", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, head, reader.do(t, "copy", "rev-parse", "HEAD"))
-	assert.Less(t, memoryPeak(t, w.cmd.Process.Pid)-before, int64(64<<20), "nor is one that is fetched")
+	assert.Less(t, memoryPeak(t, w.PID())-before, int64(64<<20), "nor is one that is fetched")
 }
 
 // TestGitConcurrentPushes: tasks push to the branches of one repository at once.

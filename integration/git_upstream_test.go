@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -47,12 +48,12 @@ policy:
       headers: {Authorization: "Basic ${secret:FORGE}"}
 `, f.URL)), 0o600))
 	secret := base64.StdEncoding.EncodeToString([]byte("weir:" + forgePassword))
-	w, err := tryServeEnv(t.TempDir(), []string{"WEIR_SECRET_FORGE=" + secret}, "--config", config)
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_FORGE=" + secret}}, t.TempDir(), "--config", config)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		w.kill()
-		assert.NotContains(t, w.stderr(), secret)
-		assert.NotContains(t, w.stderr(), forgePassword)
+		w.Kill()
+		assert.NotContains(t, w.Said(), secret)
+		assert.NotContains(t, w.Said(), forgePassword)
 	})
 	f.w = w
 	return f

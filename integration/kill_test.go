@@ -126,7 +126,7 @@ func TestKillInFlight(t *testing.T) {
 			for range actions { // each action has its first call under way
 				<-upstream.arrived
 			}
-			w.kill()
+			w.Kill()
 			upstream.open()
 
 			w = serve(t, dir, "--config", config, "--durability", durability)

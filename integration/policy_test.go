@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,7 @@ import (
 
 // policyFile writes a configuration whose entry "up" lets everything through to
 // one upstream on this machine.
-func policyFile(tb testing.TB, upstream string) string {
+func policyFile(tb testing.TB, upstream string, more ...string) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "weir.yaml")
 	text := fmt.Sprintf(`policy:
@@ -23,7 +24,7 @@ func policyFile(tb testing.TB, upstream string) string {
       url_prefix: %s/
       methods: [GET, HEAD, POST, PUT, PATCH, DELETE]
       network: loopback
-`, upstream)
+`, upstream) + strings.Join(more, "")
 	require.NoError(tb, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -38,20 +38,20 @@ func TestHangupReloads(t *testing.T) {
 		_, body := w.request(t, http.MethodGet, "/metrics", "")
 		return strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n))
 	}
-	require.NoError(t, w.cmd.Process.Signal(syscall.SIGHUP))
-	require.Eventually(t, func() bool { return reloads("ok", 1) }, startTimeout, 10*time.Millisecond, "a signal alone is enough")
+	require.NoError(t, w.Signal(syscall.SIGHUP))
+	poll.Until(t, func() bool { return reloads("ok", 1) }, "a signal alone is enough")
 
 	write("POST")
-	require.NoError(t, w.cmd.Process.Signal(syscall.SIGHUP))
-	require.Eventually(t, func() bool { return view().Entries[0].Methods[0] == "POST" }, startTimeout, 10*time.Millisecond)
+	require.NoError(t, w.Signal(syscall.SIGHUP))
+	poll.Until(t, func() bool { return view().Entries[0].Methods[0] == "POST" })
 	resp, body := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL()+"/"))
 	require.Equal(t, http.StatusForbidden, resp.StatusCode, body)
 	require.Zero(t, target.Hits())
 
 	before := view()
 	write("FETCH")
-	require.NoError(t, w.cmd.Process.Signal(syscall.SIGHUP))
-	require.Eventually(t, func() bool { return strings.Contains(w.stderr(), "policy.allowlist[0].methods") }, startTimeout, 10*time.Millisecond)
+	require.NoError(t, w.Signal(syscall.SIGHUP))
+	poll.Until(t, func() bool { return strings.Contains(w.Said(), "policy.allowlist[0].methods") })
 	require.Equal(t, before, view())
-	require.NoError(t, w.terminate())
+	w.drain(t)
 }

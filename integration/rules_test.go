@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -195,8 +196,8 @@ func TestRuleWritesOutliveKill(t *testing.T) {
 		})
 	}
 	for kill := range int64(8) {
-		require.Eventually(t, func() bool { return done.Load() >= 4+6*kill }, 2*time.Minute, time.Millisecond)
-		current.Load().kill()
+		poll.Until(t, func() bool { return done.Load() >= 4+6*kill })
+		current.Load().Kill()
 		current.Store(serve(t, dir, "--durability", "process"))
 	}
 	group.Wait()
@@ -250,7 +251,7 @@ func TestOffLetsGoOfWhatWaits(t *testing.T) {
 			resp, body := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":"%s/x"}`, upstream.URL), "Prefer", "respond-async")
 			require.Equal(t, http.StatusAccepted, resp.StatusCode, body)
 			id := resp.Header.Get("Weir-Action-Id")
-			require.Eventually(t, func() bool {
+			poll.Until(t, func() bool {
 				_, body := w.request(t, http.MethodGet, "/v1/actions/"+id+"/events", "", "Accept", "application/json")
 				for _, e := range decode[schemas.Page[schemas.EventView]](t, body).Items {
 					if e.Type == schemas.EventWaiting {
@@ -258,7 +259,7 @@ func TestOffLetsGoOfWhatWaits(t *testing.T) {
 					}
 				}
 				return false
-			}, 10*time.Second, time.Millisecond)
+			})
 			etag := w.operate(t, schemas.OpStatus, nil).Etag
 			off := time.Now()
 			w.operate(t, schemas.OpGlobalOff, map[string]any{"if_match": etag})

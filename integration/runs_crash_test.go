@@ -26,7 +26,7 @@ func TestRunOfADeadWorker(t *testing.T) {
 			w := serve(t, dir, "--config", config, "--durability", durability)
 			order := runBody("orphan", agent.TaskType, `{}`)
 			seen := progressOf(t, w, order, 4)
-			w.kill()
+			w.Kill()
 			<-double.WaitRun(1).Closed()
 			close(hold)
 

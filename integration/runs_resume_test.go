@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -90,15 +91,15 @@ func together(t *testing.T, n int, config string) []*weir {
 	var starts sync.WaitGroup
 	for i := range n {
 		dir := t.TempDir()
-		starts.Go(func() { nodes[i], errs[i] = tryServeEnv(dir, nil, "--config", config) })
+		starts.Go(func() { nodes[i], errs[i] = tryServe(program.How{}, dir, "--config", config) })
 	}
 	starts.Wait()
 	for _, w := range nodes {
 		if w != nil {
 			t.Cleanup(func() {
-				w.kill()
+				w.Kill()
 				if t.Failed() {
-					t.Logf("weir's stderr:\n%s", w.stderr())
+					t.Logf("weir's stderr:\n%s", w.Said())
 				}
 			})
 		}
@@ -221,7 +222,7 @@ func (v *viewer) pieces(ctx context.Context) ([]frame, error) {
 // its action, an end or not.
 func (v *viewer) lastSeen(t *testing.T) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var seen strings.Builder
 	for i, w := range v.nodes {

@@ -18,6 +18,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/program"
 )
 
 // TestStories runs script/*.txtar: what a user does with the built program, at
@@ -94,12 +95,12 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	} else if _, err := os.Stat(filepath.Join(dir, "weir.yaml")); err == nil {
 		args = append([]string{"--config", filepath.Join(dir, "weir.yaml")}, args...)
 	}
-	w, err := tryServeIn(cwd, filepath.Join(dir, "data"), []string{
+	w, err := tryServe(program.How{Dir: cwd, Environ: []string{
 		"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY"), "WEIR_SECRET_STORY_PROVIDER=" + ts.Getenv("WEIR_SECRET_STORY_PROVIDER"),
-	}, args...)
+	}}, filepath.Join(dir, "data"), args...)
 	if neg {
 		if err == nil {
-			w.kill()
+			w.Kill()
 			ts.Fatalf("weir started")
 		}
 		fmt.Fprintln(ts.Stderr(), err)
@@ -110,7 +111,7 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("WEIR_NATS", w.NATS)
 	r := &running{w: w}
 	programs.Store(dir, r)
-	ts.Defer(func() { r.w.kill() })
+	ts.Defer(func() { r.w.Kill() })
 }
 
 func started(ts *testscript.TestScript) *weir {
@@ -122,12 +123,12 @@ func started(ts *testscript.TestScript) *weir {
 	return r.w
 }
 
-func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) { started(ts).kill() }
+func cmdCrash(ts *testscript.TestScript, _ bool, _ []string) { started(ts).Kill() }
 
 func cmdDrain(ts *testscript.TestScript, _ bool, _ []string) {
 	w := started(ts)
-	ts.Check(w.terminate())
-	fmt.Fprint(ts.Stderr(), w.stderr())
+	ts.Check(w.Terminate(contextOf(ts)))
+	fmt.Fprint(ts.Stderr(), w.Said())
 }
 
 func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {

@@ -42,7 +42,7 @@ func BenchmarkIdleStreams(b *testing.B) {
 		for _, c := range conns {
 			require.NoError(b, c.Close())
 		}
-		w.kill()
+		w.Kill()
 	}
 }
 
@@ -67,7 +67,7 @@ func openStream(b *testing.B, w *weir, id string) net.Conn {
 // resident is the memory of a program, in MiB.
 func resident(b *testing.B, w *weir) float64 {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.PID()))
 	require.NoError(b, err)
 	_, rest, ok := strings.Cut(string(text), "VmRSS:")
 	require.True(b, ok)

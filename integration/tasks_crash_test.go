@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -49,11 +50,11 @@ type taskStory struct {
 func (s *taskStory) restart(t *testing.T) {
 	t.Helper()
 	if s.w != nil {
-		s.w.kill()
+		s.w.Kill()
 	}
-	w, err := tryServeEnv(s.dir, []string{"WEIR_LOG_DURABILITY=" + s.durability})
+	w, err := tryServe(program.How{Environ: []string{"WEIR_LOG_DURABILITY=" + s.durability}}, s.dir)
 	require.NoError(t, err)
-	t.Cleanup(w.kill)
+	t.Cleanup(w.Kill)
 	s.w = w
 }
 

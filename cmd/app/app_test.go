@@ -121,27 +121,6 @@ func TestRedrive(t *testing.T) {
 	assert.Contains(t, body, "the call was denied")
 }
 
-// TestFullLogRefusesBeforeAccepting fills a small log: new actions are refused
-// with 503 and nothing of them is stored.
-func TestFullLogRefusesBeforeAccepting(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, "log: {durability: process, max_bytes: 16MiB}\nlimits: {body: 2MiB}\n")
-	big := fmt.Sprintf(`{"method":"POST","url":"http://127.0.0.1:1/","body":%q}`, strings.Repeat("x", 200<<10))
-	for i := range 2000 {
-		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", big, "Prefer", "respond-async", "Idempotency-Key", fmt.Sprintf("k-%d", i))
-		if status != http.StatusServiceUnavailable {
-			continue
-		}
-		assert.Contains(t, body, string(schemas.LogFull))
-		assert.NotEmpty(t, h.Get("Retry-After"))
-		assert.Empty(t, h.Get("Weir-Action-Id"))
-		status, body, _ = a.ask(t, http.MethodGet, "/readyz", "")
-		assert.Equal(t, http.StatusOK, status, body) // reads and operators are served
-		return
-	}
-	t.Fatal("the log never became full")
-}
-
 // TestMetricsStartAtZero: a reason that never occurred has a series all the same.
 func TestMetricsStartAtZero(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/token"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -211,10 +212,10 @@ func TestEveryRefusalReadsTheSame(t *testing.T) {
 		schemas.TokenRequest{Name: "e", Scopes: []string{schemas.ScopeAdmin}, ExpiresIn: "1h"})
 	require.NoError(t, err)
 	expired := caller{a, made.Secret}
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, list, _ := admin.do(t, http.MethodGet, "/v1/tokens", "")
 		return strings.Contains(list, made.ID)
-	}, 10*time.Second, 5*time.Millisecond, "this node has heard of it")
+	}, "this node has heard of it")
 	revoked, gone := admin.grant(t, `{"name":"r","scopes":["admin"]}`)
 	admin.revoke(t, gone.ID)
 	for _, r := range []struct{ method, path, body string }{{"GET", "/v1/actions", ""}, {"POST", "/v1/execute", `{}`}, {"POST", "/v1/plans", `{}`}} {
@@ -351,10 +352,10 @@ func TestRevocation(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, status)
 	_, err = io.Copy(io.Discard, stream)
 	require.NoError(t, err, "the stream is over")
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, err := there.Verify([]string{"Bearer " + agent.token})
 		return err != nil
-	}, 10*time.Second, 5*time.Millisecond)
+	})
 }
 
 // second is another node on the same log.
@@ -470,7 +471,7 @@ func TestFirstAdminIsMadeOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- serve(ctx, Options{Config: cfg, Log: &log}, &out) }()
-		require.Eventually(t, func() bool { return strings.Contains(out.String(), "ready on") }, 30*time.Second, 5*time.Millisecond)
+		poll.Until(t, func() bool { return strings.Contains(out.String(), "ready on") })
 		data, err := os.ReadFile(cfg.AdminTokenFile())
 		require.NoError(t, err)
 		if text == "" {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
 )
 
 // patient calls last for as long as a test may keep its gate shut.
@@ -90,14 +92,14 @@ func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 		u.queue(t, crowd, fmt.Sprintf("/crowd/%d", i))
 	}
 	u.queue(t, other, "/other")
-	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "1" }, time.Minute, 20*time.Millisecond)
+	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "1" })
 	close(u.gate)
-	require.Eventually(t, func() bool { return len(u.order()) == many+1 }, time.Minute, 20*time.Millisecond)
+	poll.Until(t, func() bool { return len(u.order()) == many+1 })
 	hits := u.order()
 	require.Less(t, slices.Index(hits, "/other"), many/2)
 	slices.Sort(hits)
 	require.Len(t, slices.Compact(hits), many+1, "each is called once")
-	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "0" }, time.Minute, 50*time.Millisecond, "it is handed back")
+	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "0" }, "it is handed back")
 }
 
 // TestDelayedStart: an action that is put off is not begun before its time, and then is.
@@ -115,10 +117,10 @@ func TestDelayedStart(t *testing.T) {
 		_, text, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
 		return text
 	}
-	require.Eventually(t, func() bool { return strings.Contains(show(), `"for":"delay"`) }, time.Minute, 10*time.Millisecond)
+	poll.Until(t, func() bool { return strings.Contains(show(), `"for":"delay"`) })
 	require.Contains(t, show(), `"not_before":"`)
 	require.Empty(t, u.order())
-	require.Eventually(t, func() bool { return strings.Contains(show(), `"status":"succeeded"`) }, time.Minute, 10*time.Millisecond)
+	poll.Until(t, func() bool { return strings.Contains(show(), `"status":"succeeded"`) })
 	require.Equal(t, []string{"/later"}, u.order())
 	require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
 }
@@ -147,18 +149,18 @@ func TestOrderingKey(t *testing.T) {
 		}
 	}
 	other := ask("/other", "another")
-	require.Eventually(t, func() bool { return strings.Contains(show(other), `"started"`) && len(u.order()) == 2 }, time.Minute, 10*time.Millisecond, "nobody is before it")
+	poll.Until(t, func() bool { return strings.Contains(show(other), `"started"`) && len(u.order()) == 2 }, "nobody is before it")
 	for _, id := range ids[1:] {
-		require.Eventually(t, func() bool { return strings.Contains(show(id), `"waiting":{"for":"order"}`) }, time.Minute, 10*time.Millisecond)
+		poll.Until(t, func() bool { return strings.Contains(show(id), `"waiting":{"for":"order"}`) })
 	}
 	require.Contains(t, show(ids[0]), `"ordering_key":"k"`)
 	status, text, _ := a.ask(t, http.MethodPost, "/v1/actions/"+ids[4]+"/cancel", "")
 	require.Equal(t, http.StatusAccepted, status, text)
-	require.Eventually(t, func() bool { return strings.Contains(show(ids[4]), `"status":"canceled"`) }, time.Minute, 10*time.Millisecond)
+	poll.Until(t, func() bool { return strings.Contains(show(ids[4]), `"status":"canceled"`) })
 	close(u.gate)
 	for i, id := range ids {
 		if i != 4 {
-			require.Eventually(t, func() bool { return strings.Contains(show(id), `"status":"succeeded"`) }, time.Minute, 10*time.Millisecond)
+			poll.Until(t, func() bool { return strings.Contains(show(id), `"status":"succeeded"`) })
 		}
 	}
 	require.Equal(t, want, slices.DeleteFunc(u.order(), func(path string) bool { return path == "/other" }))
@@ -176,7 +178,7 @@ func TestPriority(t *testing.T) {
 	for i := range many {
 		u.queue(t, crowd, fmt.Sprintf("/crowd/%d", i))
 	}
-	require.Eventually(t, func() bool { return admin.metric(t, "weir_crowds") == "1" }, time.Minute, 20*time.Millisecond)
+	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "1" })
 	for i := range 10 {
 		u.queue(t, other, fmt.Sprintf("/normal/%d", i))
 	}
@@ -185,7 +187,7 @@ func TestPriority(t *testing.T) {
 	}
 	u.queue(t, crowd, "/crowd/high", "Weir-Priority", "high")
 	close(u.gate)
-	require.Eventually(t, func() bool { return len(u.order()) == many+21 }, time.Minute, 20*time.Millisecond)
+	poll.Until(t, func() bool { return len(u.order()) == many+21 })
 	place := map[string]int{}
 	for i, path := range u.order() {
 		place[path] = i
@@ -220,7 +222,7 @@ func TestQueueThatIsTooLong(t *testing.T) {
 				return a.ask(t, http.MethodPost, "/v1/execute", body, "Prefer", "respond-async")
 			}
 			taken, refused := 0, http.Header(nil)
-			require.Eventually(t, func() bool {
+			poll.Until(t, func() bool {
 				status, text, h := ask(fmt.Sprintf("a%d", taken))
 				if status == http.StatusAccepted {
 					taken++
@@ -230,7 +232,7 @@ func TestQueueThatIsTooLong(t *testing.T) {
 				require.Contains(t, text, tc.code)
 				refused = h
 				return taken >= 20 // what is accepted while the log counts is counted twice, until it counts again in a second
-			}, time.Minute, time.Millisecond)
+			})
 			require.Equal(t, "5", refused.Get("Retry-After"))
 			status, text, _ := a.ask(t, http.MethodGet, fmt.Sprintf("/v1/actions/a%d", taken), "")
 			require.Equal(t, http.StatusNotFound, status, text)
@@ -238,8 +240,8 @@ func TestQueueThatIsTooLong(t *testing.T) {
 			require.Equal(t, http.StatusAccepted, status, "one that exists is joined: "+text)
 			require.Contains(t, text, `"duplicate":true`)
 			close(u.gate)
-			require.Eventually(t, func() bool { status, _, _ := ask("again"); return status == http.StatusAccepted }, time.Minute, 50*time.Millisecond)
-			require.Eventually(t, func() bool { return len(u.order()) == taken+1 }, time.Minute, 20*time.Millisecond)
+			poll.Until(t, func() bool { status, _, _ := ask("again"); return status == http.StatusAccepted })
+			poll.Until(t, func() bool { return len(u.order()) == taken+1 })
 		})
 	}
 }

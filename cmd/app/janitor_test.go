@@ -16,6 +16,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/poll"
 	"weir/processors/janitor"
 	"weir/schemas"
 )
@@ -37,10 +38,10 @@ func TestWhoseMessageIsLostExpires(t *testing.T) {
 	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, `"outcome":"expired"`)
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, metrics, _ := a.ask(t, http.MethodGet, "/metrics", "")
 		return strings.Contains(metrics, `weir_actions_overdue_total{kind="http"} `) && !strings.Contains(metrics, `weir_actions_overdue_total{kind="http"} 0`)
-	}, 20*time.Second, 10*time.Millisecond)
+	})
 }
 
 // strand leaves an action on a log that no worker is told of any more.

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/relay"
 )
 
@@ -146,7 +146,7 @@ func TestRelayEndsWithAReason(t *testing.T) {
 	at.Wait("s1", 1)
 	second := relayed(t, environ, "--url", at.URL(), "--session", "s1")
 	at.Wait("s1", 2)
-	require.Eventually(t, func() bool { return strings.Contains(first.err.String(), "has taken this session over") }, 20*time.Second, 5*time.Millisecond)
+	poll.Until(t, func() bool { return strings.Contains(first.err.String(), "has taken this session over") })
 	assert.Equal(t, exitFailed, first.end())
 	assert.Equal(t, exitOK, second.end())
 }

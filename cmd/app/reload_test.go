@@ -13,13 +13,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -314,7 +314,7 @@ func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
 // eventually waits until the policy in force has this many entries.
 func (s *site) eventually(t *testing.T, entries int, what string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(s.policyView(nil, true).Entries) == entries }, 10*time.Second, 5*time.Millisecond, what)
+	poll.Until(t, func() bool { return len(s.policyView(nil, true).Entries) == entries }, what)
 }
 
 // TestFileIsWatched: a change takes effect in whichever way it was made.
@@ -325,7 +325,7 @@ func TestFileIsWatched(t *testing.T) {
 	s.eventually(t, 2, "written in place")
 
 	s.write(t, "policy: [\n")
-	require.Eventually(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") }, 10*time.Second, 5*time.Millisecond)
+	poll.Until(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") })
 	assert.Len(t, s.policyView(nil, true).Entries, 2, "a mistake changes nothing")
 
 	other := s.file + ".new"

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/stream"
+	"weir/internal/weirtest/poll"
 	"weir/internal/wire"
 )
 
@@ -81,5 +82,5 @@ func TestAStreamOutlivesItsRoute(t *testing.T) {
 	}
 	require.NoError(t, lines.Err())
 	<-released
-	require.Eventually(t, func() bool { return watching.Load() == 0 && n.feed.Watching() == 0 }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { return watching.Load() == 0 && n.feed.Watching() == 0 })
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
 )
 
 // deciles are the parts that a backlog is queued and worked off in.
@@ -57,7 +59,7 @@ func TestBacklog(t *testing.T) { //nolint:paralleltest // it measures
 			done = append(done, part{rate: float64(n/deciles) / at.Sub(begun).Seconds(), resident: p.resident()})
 			begun = at
 		}
-		require.Eventually(t, func() bool { return settled(t, p) == n }, patience, 50*time.Millisecond, "each action ends")
+		poll.Until(t, func() bool { return settled(t, p) == n }, "each action ends")
 		require.EqualValues(t, n, up.hits.Load(), "each action is performed once")
 		p.terminate(t)
 		if *full {

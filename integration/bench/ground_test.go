@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 )
 
 // site says what a ground is like.
@@ -100,13 +101,13 @@ func dismiss(t *testing.T, all []*process) {
 // settledBy waits until workers say that they have ended so many actions, and no more.
 func settledBy(t *testing.T, crew []*process, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		sum := 0
 		for _, p := range crew {
 			sum += settled(t, p)
 		}
 		return sum >= want
-	}, patience, 50*time.Millisecond, "each action ends")
+	}, "each action ends")
 	sum := 0
 	for _, p := range crew {
 		sum += settled(t, p)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -66,7 +67,7 @@ func (g *ground) calls(t *testing.T, callers int, worker *process) sample {
 	s, err := closed(t.Context(), g.asks(l, true), callers, sized(limit{span: *span}, limit{calls: 4}))
 	require.NoError(t, err)
 	l.once(t, s.done)
-	require.Eventually(t, func() bool { return settled(t, worker) == before+s.done }, patience, 20*time.Millisecond, "each ends once")
+	poll.Until(t, func() bool { return settled(t, worker) == before+s.done }, "each ends once")
 	return s
 }
 

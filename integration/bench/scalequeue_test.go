@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -69,7 +70,7 @@ func (g *ground) workOff(t *testing.T, l *lot, n int, name string) (crew []*proc
 	t.Helper()
 	before := l.waiting.Load()
 	crew = g.crew(t, drainers, drainSlots)
-	require.Eventually(t, func() bool { return l.waiting.Load() > before }, patience, 10*time.Millisecond, "they work")
+	poll.Until(t, func() bool { return l.waiting.Load() > before }, "they work")
 	m := l.mark(n/deciles, deciles)
 	begun := time.Now()
 	l.open()

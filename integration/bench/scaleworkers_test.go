@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"weir/internal/weirtest/poll"
 )
 
 // shift is how fast so many workers have worked off what was queued before they came.
@@ -49,7 +49,7 @@ func (g *ground) shift(t *testing.T, n int) shift {
 	l := g.target.lot(load, *takes)
 	g.put(t, l, load)
 	crew := g.crew(t, n, sized(*slots, 2))
-	require.Eventually(t, func() bool { return l.waiting.Load() == int64(atOnce) }, patience, 10*time.Millisecond, "every slot works")
+	poll.Until(t, func() bool { return l.waiting.Load() == int64(atOnce) }, "every slot works")
 	m := l.mark(load/fifths, fifths)
 	stop := g.meter(crew...)
 	begun := time.Now()

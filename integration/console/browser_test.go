@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
 )
 
 // browser is a Chromium that drive.mjs drives. Tests share it, and have pages of their own.
@@ -202,10 +204,10 @@ func (p *page) copied(button string) (text string) {
 	defer clipboard.Unlock()
 	p.evaluate(nil, `() => navigator.clipboard.writeText("")`, nil)
 	p.click("button", button)
-	require.Eventually(p.t, func() bool {
+	poll.Until(p.t, func() bool {
 		p.get(&text, do{"op": "clipboard"})
 		return text != ""
-	}, patience, often)
+	})
 	return text
 }
 

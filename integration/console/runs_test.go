@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -76,10 +77,10 @@ func TestARunIsWatched(t *testing.T) {
 	p.do(do{"op": "reload"})
 	p.css(`.piece >> text=no. 0 <img`)
 	p.hidden(true) // and then it holds no connection
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, text, _ := n.ask(n.admin, http.MethodGet, "/metrics", "")
 		return strings.Contains(text, "\nweir_sse_streams 0\n")
-	}, patience, often)
+	})
 	give(t, step)
 	p.hidden(false)
 	p.css(`.piece >> text=no. 1 <img`)

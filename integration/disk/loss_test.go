@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -98,7 +98,7 @@ func TestNothingWasLost(t *testing.T) {
 // covered waits until the marks tell of every record of so many actions.
 func covered(t *testing.T, data string, actions int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		raw, err := os.ReadFile(filepath.Join(data, "weir.marks"))
 		var m struct {
 			Streams map[string]struct {
@@ -106,5 +106,5 @@ func covered(t *testing.T, data string, actions int) {
 			} `json:"streams"`
 		}
 		return err == nil && json.Unmarshal(raw, &m) == nil && m.Streams["WEIR_LOG_0"].Last >= 5*actions && m.Streams["WEIR_EVIDENCE"].Last >= actions
-	}, 30*time.Second, 50*time.Millisecond)
+	})
 }

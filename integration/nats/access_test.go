@@ -21,6 +21,7 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -127,11 +128,11 @@ func (s *site) rolesWork(t *testing.T) {
 	last, err := egress.Newest(ctx, schemas.LogStream(layout.Partition("acme", "a")), layout.Subject(ref("a"), schemas.TailSettled))
 	require.NoError(t, err)
 	require.Equal(t, seq, last.Seq)
-	require.Eventually(t, func() bool { // the copy that is read may be behind
+	poll.Until(t, func() bool { // the copy that is read may be behind
 		records, err := egress.Range(ctx, schemas.EvidenceStream, "weir.evidence.acme.>", 0, 10)
 		require.NoError(t, err)
 		return len(records) > 0
-	}, time.Minute, 20*time.Millisecond)
+	})
 	_, _, err = egress.Bounds(ctx, schemas.DeadStream)
 	require.NoError(t, err)
 
@@ -257,10 +258,10 @@ func (s *site) tenantsAreApart(t *testing.T) {
 			require.NoError(t, m.DoubleAck(ctx))
 			last = string(m.Data())
 		}
-		require.Eventually(t, func() bool {
+		poll.Until(t, func() bool {
 			info, err := c.Info(ctx)
 			return err == nil && info.NumPending == 0 && info.NumAckPending == 0
-		}, 20*time.Second, 10*time.Millisecond)
+		})
 	}
 	require.Empty(t, deniedAcme)
 	require.Empty(t, deniedOther)
@@ -354,12 +355,12 @@ func (s *site) tenantIsRemoved(t *testing.T) {
 	}
 	option, err := nats.NkeyOptionFromSeed(creds)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // each server reads by itself
+	poll.Until(t, func() bool { // each server reads by itself
 		nc, err := nats.Connect(s.url, option, nats.RootCAs(natsconf.CAFile(s.dir)), nats.NoReconnect())
 		if err == nil {
 			nc.Close()
 		}
 		return errors.Is(err, nats.ErrAuthorization)
-	}, time.Minute, 50*time.Millisecond)
+	})
 	require.NoError(t, other.Flush())
 }

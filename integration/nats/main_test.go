@@ -22,6 +22,7 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -100,14 +101,14 @@ func (s *site) config(r access.Role) broker.Config {
 func (s *site) provision(t *testing.T, tenants ...string) []broker.Thing {
 	t.Helper()
 	var did []broker.Thing
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		var err error
 		did, err = broker.Provision(t.Context(), s.config(access.Provisioner), tenants)
 		if err != nil {
 			t.Log(err)
 		}
 		return err == nil
-	}, 3*time.Minute, 100*time.Millisecond)
+	})
 	return did
 }
 

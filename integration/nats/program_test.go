@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -46,7 +47,7 @@ func (s *site) firstAdmin(t *testing.T) {
 	for _, r := range []access.Role{access.Ingress, access.Worker, access.Egress} {
 		p := launch(t, r, s.file(t, r, target, "mode: tokens"))
 		// It is said in one line, which may come a little later than the word that it is ready.
-		require.Eventually(t, func() bool { return strings.Contains(p.Said(), none) }, time.Minute, 10*time.Millisecond, r)
+		poll.Until(t, func() bool { return strings.Contains(p.Said(), none) }, r)
 		require.Contains(t, p.Said(), "that has auth.admin_token_file", r)
 		p.Kill()
 	}
@@ -170,21 +171,21 @@ func (s *site) programs(t *testing.T) {
 			resp.Body.Close()
 		}
 	}()
-	require.Eventually(t, func() bool { return status("early") == "accepted" }, 10*time.Second, 20*time.Millisecond)
+	poll.Until(t, func() bool { return status("early") == "accepted" })
 	code, text := ask(t, http.MethodPost, ingress.URL+"/v1/actions/early/cancel", "")
 	require.Less(t, code, 300, text)
 	require.Contains(t, text, `"cancel_requested":true`)
 
 	worker := s.node(t, access.Worker, target.URL+"/")
-	require.Eventually(t, func() bool { return status("early") == "canceled" }, 20*time.Second, 50*time.Millisecond)
+	poll.Until(t, func() bool { return status("early") == "canceled" })
 	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/execute", call("whole", "/"))
 	require.Equal(t, http.StatusOK, code, text)
 	require.Contains(t, text, "answered")
 	require.Equal(t, "succeeded", status("whole"))
-	require.Eventually(t, func() bool { // the copy that is read may be behind
+	poll.Until(t, func() bool { // the copy that is read may be behind
 		_, text := ask(t, http.MethodGet, egress.URL+"/v1/evidence?action_id=whole", "")
 		return strings.Contains(text, `"action_id":"whole"`)
-	}, time.Minute, 50*time.Millisecond)
+	})
 
 	done := make(chan string, 1)
 	go func() {
@@ -197,7 +198,7 @@ func (s *site) programs(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		done <- string(body)
 	}()
-	require.Eventually(t, func() bool { return status("late") == "started" }, 20*time.Second, 50*time.Millisecond)
+	poll.Until(t, func() bool { return status("late") == "started" })
 	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/actions/late/cancel", "")
 	require.Less(t, code, 300, text)
 	require.Contains(t, <-done, `"CANCELED"`)

@@ -19,6 +19,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -127,7 +128,7 @@ func (c *crowd) pressUntilCut(t *testing.T, a *app.App, p *platter, after time.D
 		c.press(ctx, a.URL(), clients, true)
 	}()
 	<-time.After(after)
-	require.Eventually(t, func() bool { return len(c.ids()) > before }, time.Minute, time.Millisecond, "nobody was told anything")
+	poll.Until(t, func() bool { return len(c.ids()) > before }, "nobody was told anything")
 	left := p.cut()
 	<-a.Failed()                        // the next sync fails, and the node stops
 	<-time.After(20 * time.Millisecond) // a lie needs a moment to be told

@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -146,5 +147,5 @@ func (h *house) ask(method, url, body string) (status int, text string, header h
 // eventually waits until it is so.
 func (h *house) eventually(so func() bool, what string) {
 	h.t.Helper()
-	require.Eventually(h.t, so, time.Minute, 50*time.Millisecond, what)
+	poll.Until(h.t, so, what)
 }

@@ -17,6 +17,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -135,11 +136,11 @@ func TestCloseEndsWaits(t *testing.T) {
 		_, err := n.Append(context.Background(), schemas.Append{Subject: "silent"})
 		done <- err
 	}()
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		n.acks.mu.Lock()
 		defer n.acks.mu.Unlock()
 		return len(n.acks.calls) == 1
-	}, 20*time.Second, time.Millisecond)
+	})
 	n.Close(t.Context())
 	require.ErrorIs(t, <-done, fault.ErrUnavailable)
 	require.Empty(t, n.acks.calls)
@@ -196,10 +197,10 @@ func TestBrokerLimit(t *testing.T) {
 	require.Equal(t, newest, last, "nothing of the refused claim is stored")
 	n.put(t, event(strconv.FormatUint(stored-2, 10), "settled", newest))
 
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, err := n.Append(t.Context(), claim("again", "x"))
 		return err == nil
-	}, time.Minute, 50*time.Millisecond)
+	})
 }
 
 func TestRefusals(t *testing.T) {

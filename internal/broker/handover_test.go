@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/broker/embedded"
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -111,17 +112,17 @@ func TestOthersDoNotWaitBehindACrowd(t *testing.T) {
 	_, out := n.subscribe(t, SubscriberConfig{Slots: 8, CrowdAfter: after})
 	h := newHandled()
 	go h.run(out)
-	require.Eventually(t, func() bool { return h.of("b") == 1 }, time.Minute, 5*time.Millisecond)
+	poll.Until(t, func() bool { return h.of("b") == 1 })
 	require.Less(t, h.before("b", "first"), many/4, "b's first action waits for a part of a's at most")
 	close(h.hurry)
-	require.Eventually(t, func() bool { return h.of("a") == many }, 2*time.Minute, 20*time.Millisecond, "nothing is lost")
+	poll.Until(t, func() bool { return h.of("a") == many }, "nothing is lost")
 	require.NotZero(t, n.metrics.read(func(c *counts) int { return c.passed }))
 
 	// It is handed back, and the queue is the tenant's way again.
-	require.Eventually(t, func() bool { return len(n.crowds(t)) == 0 }, time.Minute, 50*time.Millisecond)
-	require.Eventually(t, func() bool { return n.metrics.read(func(c *counts) int { return c.crowds }) == 0 }, time.Minute, 20*time.Millisecond)
+	poll.Until(t, func() bool { return len(n.crowds(t)) == 0 })
+	poll.Until(t, func() bool { return n.metrics.read(func(c *counts) int { return c.crowds }) == 0 })
 	n.put(t, accepted("a", "later"))
-	require.Eventually(t, func() bool { return h.of("a") == many+1 }, time.Minute, 5*time.Millisecond)
+	poll.Until(t, func() bool { return h.of("a") == many+1 })
 	n.settled(t)
 }
 
@@ -173,8 +174,8 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 			h := newHandled()
 			close(h.hurry)
 			go h.run(out)
-			require.Eventually(t, func() bool { return h.of("a") == 1000 && h.of("b") == 1 }, time.Minute, 10*time.Millisecond)
-			require.Eventually(t, func() bool { return len(n.crowds(t)) == 0 }, time.Minute, 50*time.Millisecond)
+			poll.Until(t, func() bool { return h.of("a") == 1000 && h.of("b") == 1 })
+			poll.Until(t, func() bool { return len(n.crowds(t)) == 0 })
 			n.settled(t)
 		})
 	}
@@ -197,7 +198,7 @@ func TestTwoNodesHandOverAtOnce(t *testing.T) {
 	_, out2 := n.subscribe(t, SubscriberConfig{Slots: 8, CrowdAfter: 64})
 	go h.run(out1)
 	go h.run(out2)
-	require.Eventually(t, func() bool { return len(n.crowds(t)) == schemas.CrowdSlots }, time.Minute, 10*time.Millisecond, "there are as many as there may be")
+	poll.Until(t, func() bool { return len(n.crowds(t)) == schemas.CrowdSlots }, "there are as many as there may be")
 	seen := map[string]bool{}
 	for _, c := range n.crowds(t) {
 		require.False(t, seen[c.Tenant], "one crowd a tenant")
@@ -206,7 +207,7 @@ func TestTwoNodesHandOverAtOnce(t *testing.T) {
 	close(h.hurry)
 	require.NoError(t, first.Close())
 	for _, tenant := range tenants {
-		require.Eventually(t, func() bool { return h.of(tenant) == each }, 2*time.Minute, 20*time.Millisecond, tenant)
+		poll.Until(t, func() bool { return h.of(tenant) == each }, tenant)
 	}
-	require.Eventually(t, func() bool { return len(n.crowds(t)) == 0 }, time.Minute, 50*time.Millisecond)
+	poll.Until(t, func() bool { return len(n.crowds(t)) == 0 })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -53,7 +54,7 @@ func TestHighPriorityGoesFirst(t *testing.T) {
 		require.NoError(t, err)
 	}
 	crew := s.crewOf(schemas.LogStream(0), string(schemas.KindHTTP))
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		crew.mu.Lock()
 		defer crew.mu.Unlock()
 		waiting := 0
@@ -61,7 +62,7 @@ func TestHighPriorityGoesFirst(t *testing.T) {
 			waiting += len(f.backlog)
 		}
 		return waiting == 21
-	}, time.Minute, 5*time.Millisecond)
+	})
 	first.Ack()
 	var order strings.Builder
 	for range 21 {

@@ -3,11 +3,11 @@ package broker
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -24,7 +24,7 @@ func TestLag(t *testing.T) {
 	require.Zero(t, of(schemas.KindHTTP))
 	n.put(t, claim("a", "x"))
 	n.put(t, claim("b", "x"))
-	require.Eventually(t, func() bool { return of(schemas.KindHTTP) == 2 }, 20*time.Second, 5*time.Millisecond)
+	poll.Until(t, func() bool { return of(schemas.KindHTTP) == 2 })
 	require.Zero(t, of(schemas.KindChat))
 
 	_, out := n.subscribe(t, SubscriberConfig{})
@@ -32,7 +32,7 @@ func TestLag(t *testing.T) {
 	require.Equal(t, uint64(2), of(schemas.KindHTTP), "they are with a worker")
 	first.Ack()
 	second.Ack()
-	require.Eventually(t, func() bool { return of(schemas.KindHTTP) == 0 }, 10*time.Second, 5*time.Millisecond)
+	poll.Until(t, func() bool { return of(schemas.KindHTTP) == 0 })
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/broker/embedded"
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -88,7 +89,7 @@ func TestLiveSaysWhatItLost(t *testing.T) {
 	n.mu.Unlock()
 	n.fill(t, 50)
 	<-begun
-	require.Eventually(t, func() bool { dropped, err := live.Dropped(); return err == nil && dropped > 0 }, 20*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { dropped, err := live.Dropped(); return err == nil && dropped > 0 })
 	close(goOn)
 	<-lost
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -32,7 +33,7 @@ func TestPlaceOfAQuietQueueKeepsUp(t *testing.T) {
 		for range others { // no work of this queue
 			last = n.put(t, event(round, "x", last))
 		}
-		require.Eventually(t, func() bool { return n.place(t) == last }, time.Minute, 10*time.Millisecond)
+		poll.Until(t, func() bool { return n.place(t) == last })
 	}
 	give("d")
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
@@ -58,7 +59,7 @@ func TestPlaceStaysBeforeWhatIsLeft(t *testing.T) {
 	require.EqualValues(t, 2, deliveries, "the server has not forgotten that it gave it out")
 	again.Ack()
 	n.settled(t)
-	require.Eventually(t, func() bool { return n.place(t) == last }, time.Minute, 10*time.Millisecond)
+	poll.Until(t, func() bool { return n.place(t) == last })
 }
 
 // place is the last record that the queue of new actions has seen, as a start would find it.

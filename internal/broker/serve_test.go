@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -112,10 +113,10 @@ func TestServeIsBounded(t *testing.T) {
 	for range serveSlots {
 		require.Equal(t, "slow", string((<-answers).Data))
 	}
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		m, err := nc.Request(schemas.AgentAPISubject("t"), []byte("again"), 5*time.Second)
 		return err == nil && string(m.Data) == "again"
-	}, 10*time.Second, time.Millisecond)
+	})
 }
 
 // TestServeStops: what runs is answered, what comes is not taken.
@@ -148,10 +149,10 @@ func TestServeStops(t *testing.T) {
 		close(stopped)
 	}()
 	// Nobody listens any more, while the first still runs.
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, err := nc.Request(schemas.AgentAPISubject("t"), nil, 100*time.Millisecond)
 		return err != nil && strings.Contains(err.Error(), nats.ErrNoResponders.Error())
-	}, 10*time.Second, 5*time.Millisecond)
+	})
 	select {
 	case <-stopped:
 		t.Fatal("it did not wait")

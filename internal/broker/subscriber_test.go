@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -61,7 +62,7 @@ func (n *node) consumer(t *testing.T) *jetstream.ConsumerInfo {
 
 func (n *node) settled(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return n.pending(t) == 0 }, 20*time.Second, 10*time.Millisecond)
+	poll.Until(t, func() bool { return n.pending(t) == 0 })
 }
 
 // only is the subscriber's one topic.
@@ -202,7 +203,7 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	_, slow := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 10})
 	n.fill(t, 5)
 	first := next(t, slow)
-	require.Eventually(t, func() bool { return n.given(t) == 5 }, 20*time.Second, 10*time.Millisecond)
+	poll.Until(t, func() bool { return n.given(t) == 5 })
 	// Somebody else would be given whatever times out.
 	_, other := n.subscribe(t, SubscriberConfig{})
 	select {
@@ -423,13 +424,13 @@ func TestSilentPullIsAskedAnew(t *testing.T) {
 	f := s.only()
 	// As if all that was asked for had been lost on the way. The pull is alive in
 	// truth, and its next heartbeat may undo the pretence: so again and again.
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		f.crew.mu.Lock()
 		f.asked = f.capacity()
 		f.heard = time.Now().Add(-time.Hour)
 		f.crew.mu.Unlock()
 		return n.metrics.get(&n.metrics.missed) > 0
-	}, 20*time.Second, 10*time.Millisecond)
+	})
 	n.put(t, claim("b", "y"))
 	next(t, out).Ack()
 }

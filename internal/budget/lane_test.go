@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -44,11 +44,11 @@ func TestManyAreWrittenAtOnce(t *testing.T) {
 	}
 	l := b.enter(b.seats(order("a"))[0].key)
 	defer b.leave(l)
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.waiting) == many
-	}, 10*time.Second, time.Millisecond)
+	})
 	close(release)
 	all.Wait()
 	require.Equal(t, many/2, granted)

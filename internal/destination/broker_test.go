@@ -11,6 +11,7 @@ import (
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/destination"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -64,18 +65,18 @@ func TestWorkersShareABroker(t *testing.T) {
 	assert.True(t, waits(one, schemas.WaitCapacity)())
 	assert.True(t, waits(two, schemas.WaitCapacity)())
 	first.Leave()
-	require.Eventually(t, waits(two, ""), 20*time.Second, time.Millisecond)
+	poll.Until(t, waits(two, ""))
 	second.Asked(t.Context(), time.Now().Add(4*time.Minute))
 	second.Leave()
-	require.Eventually(t, waits(one, schemas.WaitDestination), 20*time.Second, time.Millisecond)
+	poll.Until(t, waits(one, schemas.WaitDestination))
 	assert.Equal(t, c.Destination, one.Destinations()[0].Destination)
 
 	_, err = two.Order(t.Context(), schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Tenant: "acme"}, Reason: "tests"})
 	require.NoError(t, err)
-	require.Eventually(t, waits(one, schemas.WaitPaused), 20*time.Second, time.Millisecond)
+	poll.Until(t, waits(one, schemas.WaitPaused))
 	_, err = one.Lift(t.Context(), schemas.OperationPause, schemas.Target{Tenant: "acme"})
 	require.NoError(t, err)
-	require.Eventually(t, waits(two, schemas.WaitDestination), 20*time.Second, time.Millisecond)
+	poll.Until(t, waits(two, schemas.WaitDestination))
 	late := worker(t, server, "late")
 	assert.True(t, waits(late, schemas.WaitDestination)())
 	assert.Empty(t, late.Operations())

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
 )
 
 // halfPush starts a push and returns when git has half of its pack.
@@ -88,7 +90,7 @@ func TestStoppedChildrenEndToo(t *testing.T) {
 	defer cancel(nil)
 	w, done := halfPush(ctx, t, g)
 	var procs []string
-	require.Eventually(t, func() bool { procs = childrenOf(g.cfg.Dir); return len(procs) > 1 }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { procs = childrenOf(g.cfg.Dir); return len(procs) > 1 })
 	signalAll(t, procs, syscall.SIGSTOP)
 	cancel(errGone)
 	_ = w.CloseWithError(errGone)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/poll"
 )
 
 func TestVersions(t *testing.T) {
@@ -153,7 +155,7 @@ func TestProcessesOfAPushHoldItsMark(t *testing.T) {
 	g := open(t, Config{})
 	w, done := halfPush(t.Context(), t, g)
 	var procs []string
-	require.Eventually(t, func() bool { procs = childrenOf(g.cfg.Dir); return len(procs) > 1 }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { procs = childrenOf(g.cfg.Dir); return len(procs) > 1 })
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	for _, p := range procs {
@@ -201,7 +203,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 		require.NoError(t, err)
 		_, err = in.Write(pack[:row.bytes])
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(childrenOf(g.cfg.Dir)) > 0 || row.either }, 10*time.Second, time.Millisecond, name)
+		poll.Until(t, func() bool { return len(childrenOf(g.cfg.Dir)) > 0 || row.either }, name)
 		require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 		_ = cmd.Wait()
 		_ = in.Close()
@@ -210,7 +212,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 		require.NoError(t, err, name)
 		g = again
 		require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
-		require.Eventually(t, func() bool { return len(childrenOf(g.cfg.Dir)) == 0 }, 10*time.Second, time.Millisecond, name)
+		poll.Until(t, func() bool { return len(childrenOf(g.cfg.Dir)) == 0 }, name)
 		now := head(t, g, "r1", "work")
 		if !row.either || now != oid {
 			require.Equal(t, first, now, name)
@@ -241,7 +243,7 @@ func TestPacksAreJoined(t *testing.T) {
 		last = commit(t, dir, strconv.Itoa(i), strings.Repeat(strconv.Itoa(i), 100))
 		must(t, dir, "push", "-q", "origin", "work")
 	}
-	require.Eventually(t, func() bool { return r.packs() < 5 }, 20*time.Second, 10*time.Millisecond)
+	poll.Until(t, func() bool { return r.packs() < 5 })
 	require.Equal(t, last, head(t, g, "r1", "work"))
 	g.Close()
 	require.FileExists(t, filepath.Join(string(r), "packed-refs"))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/outbound"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -106,7 +107,7 @@ func TestBrokenBody(t *testing.T) {
 			require.ErrorIs(t, err, errOwn)
 			<-c.stream.closed
 			// The call may be over before the server has taken the connection up.
-			require.Eventually(t, func() bool { return s.Accepted() == 1 }, 20*time.Second, time.Millisecond)
+			poll.Until(t, func() bool { return s.Accepted() == 1 })
 			s.WaitIdle()
 			assert.Zero(t, s.Hits(), "half a request is none")
 		})

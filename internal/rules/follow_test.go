@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -219,7 +220,7 @@ func TestStormOfWrites(t *testing.T) {
 	for i := range 200 {
 		last = here.put(t, "t", doc(rule("r"+strconv.Itoa(i))), last.Revision)
 	}
-	require.Eventually(t, func() bool { return there.force(t, "t") == last.Etag }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { return there.force(t, "t") == last.Etag })
 	cancel()
 	readers.Wait()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -36,10 +37,10 @@ func TestOneTenantDelaysNoOther(t *testing.T) {
 		}
 		quick = here.put(t, "quick", doc(many(i)...), quick.Revision)
 	}
-	require.Eventually(t, func() bool { return there.force(t, "quick") == quick.Etag }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { return there.force(t, "quick") == quick.Etag })
 	require.Empty(t, there.force(t, "slow"))
 	close(goOn)
-	require.Eventually(t, func() bool { return there.force(t, "slow") == last.Etag }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { return there.force(t, "slow") == last.Etag })
 	require.Len(t, begun, 1, "those in between are not opened")
 }
 
@@ -101,10 +102,10 @@ func restored(t *testing.T, cfg Config) (s *shelf, k *Keeper, was map[string]Sna
 		require.Equal(t, three.Etag, k.force(t, tenant))
 	}
 	k.hurry()
-	require.Eventually(t, func() (whole bool) {
+	poll.Until(t, func() (whole bool) {
 		s.set(func(s *shelf) { whole = s.read == s.last })
 		return whole && k.idle() // what is heard late would ask the backup
-	}, 10*time.Second, time.Millisecond)
+	})
 	s.set(func(s *shelf) { s.records, s.last = backup, last })
 	return s, k, was
 }
@@ -251,5 +252,5 @@ func TestHeardOutOfOrder(t *testing.T) {
 	two := other.put(t, "t", doc(rule("b")), one.Revision)
 	require.Less(t, two.Revision, gone.Seq)
 	close(goOn)
-	require.Eventually(t, func() bool { return k.force(t, "t") == two.Etag }, 10*time.Second, time.Millisecond)
+	poll.Until(t, func() bool { return k.force(t, "t") == two.Etag })
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/weirtest/poll"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -110,7 +111,7 @@ func TestCaps(t *testing.T) {
 	require.True(t, closed(from("127.0.0.3")), "the fourth of all")
 	require.Equal(t, wire.ReasonTotal, <-refused)
 	require.NoError(t, first.Close())
-	require.Eventually(t, func() bool { return served(from("127.0.0.1")) }, 10*time.Second, 10*time.Millisecond, "a place is free again")
+	poll.Until(t, func() bool { return served(from("127.0.0.1")) }, "a place is free again")
 }
 
 func TestPeersOfIPv6AreNetworks(t *testing.T) {

@@ -15,12 +15,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/cmd/app/relay"
+	"weir/internal/weirtest/poll"
 	double "weir/internal/weirtest/relay"
 )
 
@@ -186,10 +186,10 @@ func TestSlots(t *testing.T) {
 	assert.Len(t, a.asked(), 2)
 	// An answer is out before its slot is free.
 	tries := 3
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		tries++
 		return bytes.Contains(agent.Ask(fmt.Sprintf(`{"request":{"request_id":"r%d","operation":"status"}}`, tries)), []byte(`"ok":true`))
-	}, 20*time.Second, time.Millisecond)
+	})
 	assert.Len(t, a.asked(), 3)
 }
 

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/cmd/app/runner"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -233,7 +234,7 @@ func requireNobodyIn(t *testing.T, dir string) {
 		return len(there) == 0
 	}
 	// What is killed leaves its pipes before it leaves its directory.
-	require.Eventually(t, nobody, 20*time.Second, 10*time.Millisecond, "still works in %s: %v", dir, &there)
+	poll.Until(t, nobody, "still works in %s: %v", dir, &there)
 }
 
 // TestLostTaskIsEnded: a command whose task is another's, or canceled, is given the

@@ -20,6 +20,7 @@ import (
 	"weir/internal/broker"
 	"weir/internal/fault"
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -119,10 +120,10 @@ func TestExternalServer(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	at.leadTo(t, serve(t, &server.Options{StoreDir: dir}))
 	<-lost
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, err := b.Append(t.Context(), m)
 		return errors.Is(err, fault.ErrFenced) // its record is still there
-	}, 20*time.Second, 50*time.Millisecond)
+	})
 	last, err := b.Last(t.Context(), stream, m.Guard)
 	require.NoError(t, err)
 	require.Equal(t, seq, last.Seq)
@@ -169,11 +170,11 @@ func three(t *testing.T) []*server.Server {
 			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: portOf(t, u)},
 		})
 	}
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		return slices.ContainsFunc(nodes, func(s *server.Server) bool {
 			return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(nodes)
 		})
-	}, 60*time.Second, 50*time.Millisecond)
+	})
 	return nodes
 }
 
@@ -208,9 +209,9 @@ func TestReplicatedLog(t *testing.T) {
 			_, err = b.Next(t.Context(), stream, m.Guard, first.Seq+1)
 			require.ErrorIs(t, err, fault.ErrNotFound)
 		}
-		require.Eventually(t, func() bool { // a replica may be behind
+		poll.Until(t, func() bool { // a replica may be behind
 			all, err := brokers[0].Range(t.Context(), stream, m.Guard, 0, 10)
 			return err == nil && len(all) == 1 && int64(all[0].Seq) == won.Load()
-		}, 20*time.Second, 10*time.Millisecond)
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -51,7 +52,7 @@ func (j journal) write(t *testing.T, many, size int) (last uint64) {
 // marked waits until the marks on the disk have reached a record.
 func (j journal) marked(t *testing.T, last uint64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return marksIn(t, j.cfg.Dir).Streams[logStream].Last >= last }, 20*marksEvery, marksEvery/20)
+	poll.Until(t, func() bool { return marksIn(t, j.cfg.Dir).Streams[logStream].Last >= last })
 }
 
 func marksIn(t *testing.T, dir string) (m marks) {
@@ -69,10 +70,10 @@ func marksIn(t *testing.T, dir string) (m marks) {
 func (j journal) crashed(t *testing.T) (dir string) {
 	t.Helper()
 	purged := filepath.Join(filepath.Dir((&dataDir{path: j.cfg.Dir}).msgsDir(logStream)), "__msgs__")
-	require.Eventually(t, func() bool { // a copy is not of one moment
+	poll.Until(t, func() bool { // a copy is not of one moment
 		_, err := os.Stat(purged)
 		return os.IsNotExist(err)
-	}, 20*marksEvery, marksEvery/20)
+	})
 	for {
 		dir = t.TempDir()
 		err := os.CopyFS(dir, os.DirFS(j.cfg.Dir))

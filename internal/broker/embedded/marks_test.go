@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -124,9 +125,9 @@ func TestOpenedTwice(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})
 	last := j.write(t, 3, 10)
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		return j.Opened() == nil && marksIn(t, j.cfg.Dir).Streams[logStream].Last >= last
-	}, 20*marksEvery, marksEvery/20)
+	})
 }
 
 // TestAStreamMadeAnew has lost what the one before it held, while the server ran or not.

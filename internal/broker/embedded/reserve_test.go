@@ -7,13 +7,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
 // reservedBy waits until a sequence is reserved.
 func (j journal) reservedBy(t *testing.T, seq uint64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return j.Reserved(logStream, seq) }, 20*marksEvery, marksEvery/20)
+	poll.Until(t, func() bool { return j.Reserved(logStream, seq) })
 }
 
 // TestNoSequenceTwice: what was stored behind the last sync may be gone after a power cut, and

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -136,10 +136,10 @@ func TestTokensOfAServerThatRestarts(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrUnavailable, "not an empty store")
 	door.leadTo(t, serve(t, &server.Options{StoreDir: dir}))
 	<-lost
-	require.Eventually(t, func() bool {
+	poll.Until(t, func() bool {
 		_, err := k.Put(t.Context(), "a", []byte("2"), 0)
 		return errors.Is(err, fault.ErrFenced)
-	}, 20*time.Second, 20*time.Millisecond)
+	})
 	_, err = k.Read(t.Context(), 0, 10) // behind what it listens to
 	require.NoError(t, err)
 	next, err := k.Put(t.Context(), "a", []byte("2"), rev)

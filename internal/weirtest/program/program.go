@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +22,10 @@ import (
 // startTimeout bounds how long a process may take to get ready. Its disk may be slow.
 const startTimeout = 60 * time.Second
 
-var readyLine = regexp.MustCompile(`ready on (http://\S+)`)
+var (
+	readyLine = regexp.MustCompile(`ready on (http://\S+)`)
+	natsLine  = regexp.MustCompile(`nats on (nats://\S+)`)
+)
 
 // The programs that tests run from outside.
 const (
@@ -93,8 +97,8 @@ func Needs(tb testing.TB, path, how string) {
 
 // Program is a running `weir serve`.
 type Program struct {
-	// URL is where it serves.
-	URL string
+	// URL is where it serves; NATS is where its embedded server listens, if it does.
+	URL, NATS string
 
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -121,7 +125,9 @@ type How struct {
 	Command string
 	// Args come behind --listen on a free port, and Environ is added to the environment.
 	Args, Environ []string
-	As            *syscall.SysProcAttr
+	// Dir is where it runs; default the program's folder.
+	Dir string
+	As  *syscall.SysProcAttr
 }
 
 // Run runs a command that serves and returns when it is ready. A start that ended is an
@@ -130,8 +136,8 @@ func Run(binary string, how How) (*Program, error) {
 	p := &Program{exited: make(chan struct{})}
 	p.cmd = exec.Command(binary, append([]string{cmp.Or(how.Command, "serve"), "--listen", "127.0.0.1:0"}, how.Args...)...) //nolint:gosec,noctx // a test names it
 	p.cmd.SysProcAttr = how.As
-	p.cmd.Env = append(os.Environ(), how.Environ...)
-	p.cmd.Dir = filepath.Dir(binary)
+	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "WEIR_BIN=") }), how.Environ...)
+	p.cmd.Dir = cmp.Or(how.Dir, filepath.Dir(binary))
 	p.cmd.Stderr = p
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -144,7 +150,10 @@ func Run(binary string, how How) (*Program, error) {
 	go func() {
 		defer close(p.exited)
 		for scan := bufio.NewScanner(stdout); scan.Scan(); {
-			if m := readyLine.FindStringSubmatch(scan.Text()); m != nil {
+			if m := natsLine.FindStringSubmatch(scan.Text()); m != nil {
+				p.NATS = m[1]
+			}
+			if m := readyLine.FindStringSubmatch(scan.Text()); m != nil && len(ready) == 0 {
 				ready <- m[1]
 			}
 		}
