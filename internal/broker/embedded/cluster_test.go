@@ -178,11 +178,22 @@ func three(t *testing.T) []*server.Server {
 	return nodes
 }
 
-// On a cluster a guard is checked before the record is agreed on: the refusals
-// differ, and what they promise must not.
-func TestReplicatedLog(t *testing.T) {
+// TestReplicated runs on one cluster what a cluster does differently from a server alone.
+func TestReplicated(t *testing.T) {
 	t.Parallel()
 	nodes := three(t)
+	for name, test := range map[string]func(*testing.T, []*server.Server){"log": replicatedLog, "key": replicatedKey, "tokens": replicatedTokens} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, nodes)
+		})
+	}
+}
+
+// replicatedLog: on a cluster a guard is checked before the record is agreed on: the refusals
+// differ, and what they promise must not.
+func replicatedLog(t *testing.T, nodes []*server.Server) {
+	t.Helper()
 	brokers := []*broker.Broker{dial(t, nodes[0].ClientURL(), 3), dial(t, nodes[1].ClientURL(), 3)}
 
 	for round := range 20 {

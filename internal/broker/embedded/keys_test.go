@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -18,11 +19,9 @@ import (
 	"weir/schemas"
 )
 
-// TestReplicatedKey: nodes that start at once, each on a replica of its own,
-// have one key.
-func TestReplicatedKey(t *testing.T) {
-	t.Parallel()
-	nodes := three(t)
+// replicatedKey: nodes that start at once, each on a replica of its own, have one key.
+func replicatedKey(t *testing.T, nodes []*server.Server) {
+	t.Helper()
 	keys, errs := make([]string, len(nodes)), make([]error, len(nodes))
 	brokers := make([]*broker.Broker, len(nodes))
 	for i, s := range nodes {

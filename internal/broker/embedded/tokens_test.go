@@ -17,11 +17,10 @@ import (
 	"weir/schemas"
 )
 
-// TestReplicatedTokens: what one node has stored is what another reads next,
+// replicatedTokens: what one node has stored is what another reads next,
 // whichever replica each is connected to, and it hears of it besides.
-func TestReplicatedTokens(t *testing.T) {
-	t.Parallel()
-	nodes := three(t)
+func replicatedTokens(t *testing.T, nodes []*server.Server) {
+	t.Helper()
 	here, there := dial(t, nodes[0].ClientURL(), 3).Tokens(), dial(t, nodes[1].ClientURL(), 3).Tokens()
 	heard := make(chan schemas.Record, 100)
 	stop, err := there.Watch(func(r schemas.Record) { heard <- r }, nil)
