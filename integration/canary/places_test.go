@@ -4,280 +4,260 @@ package canary_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/schemas"
 	published "weir/schemas/json"
 )
 
-// place is where a text can stand in the body of a request. Places are read out
-// of the published schemas, so that a member that is added is a place too.
+// place is where a body can hold a text, as the published schemas say: a member that is
+// added to a schema is a place too.
 type place struct {
-	path []string // the members and items on the way; "*" is a member of any name
-	// name says that the text is the name of a member and not a value.
-	name bool
-	// bounded places have an alphabet or a list of their own: no canary fits,
-	// and one must be refused.
-	bounded bool
+	path    []string // the way there; "*" is a member of any name, whose name is the text
+	bounded bool     // it has an alphabet or a type that no canary has: it must be refused
 }
 
-func (p place) String() string {
-	s := strings.Join(p.path, ".")
-	if p.name {
-		s += " (name)"
-	}
-	return s
+func (p place) String() string { return strings.Join(p.path, ".") }
+
+type node struct {
+	Ref        string           `json:"$ref"`
+	Defs       map[string]*node `json:"$defs"`
+	AnyOf      []*node          `json:"anyOf"`
+	Properties map[string]*node `json:"properties"`
+	Additional json.RawMessage  `json:"additionalProperties"`
+	Items      *node            `json:"items"`
+	Type       any              `json:"type"`
+	Enum       []any            `json:"enum"`
+	Pattern    string           `json:"pattern"`
 }
 
-// schemaNode is what the walk reads of a JSON Schema.
-type schemaNode struct {
-	Ref        string                 `json:"$ref"`
-	Defs       map[string]*schemaNode `json:"$defs"`
-	AnyOf      []*schemaNode          `json:"anyOf"`
-	Properties map[string]*schemaNode `json:"properties"`
-	Additional json.RawMessage        `json:"additionalProperties"`
-	Items      *schemaNode            `json:"items"`
-	Type       any                    `json:"type"`
-	Enum       []any                  `json:"enum"`
-	Pattern    string                 `json:"pattern"`
-}
-
-// UnmarshalJSON reads true, which stands for anything, as the empty schema.
-func (n *schemaNode) UnmarshalJSON(data []byte) error {
+// UnmarshalJSON reads true, which allows anything, as the empty schema.
+func (n *node) UnmarshalJSON(data []byte) error {
+	type plain node
 	if string(data) == "true" {
 		return nil
 	}
-	type plain schemaNode
 	return json.Unmarshal(data, (*plain)(n))
 }
 
-// placesOf are the places of one body, by the name of its schema. A body that
-// has several forms has the places of each.
-func placesOf(tb testing.TB, name string) map[string][]place {
-	tb.Helper()
-	raw, err := published.Files.ReadFile(name + ".json")
-	require.NoError(tb, err)
-	var root schemaNode
-	require.NoError(tb, json.Unmarshal(raw, &root))
+// placesOf are the places of each form of a body, by the name of its schema.
+func placesOf(t *testing.T, name string) map[string][]place {
+	t.Helper()
+	raw, err := published.Files.ReadFile(name)
+	require.NoError(t, err)
+	root := decode[node](t, string(raw))
 	all := map[string][]place{}
-	refs := []string{root.Ref}
-	if len(root.AnyOf) > 0 {
-		refs = refs[:0]
-		for _, form := range root.AnyOf {
-			refs = append(refs, form.Ref)
+	for _, form := range append(root.AnyOf, &root) {
+		if ref := strings.TrimPrefix(form.Ref, "#/$defs/"); ref != "" {
+			all[ref] = walk(root.Defs, nil, root.Defs[ref])
+			require.NotEmpty(t, all[ref], ref)
 		}
-	}
-	for _, ref := range refs {
-		form := strings.TrimPrefix(ref, "#/$defs/")
-		w := walker{defs: root.Defs}
-		w.walk(nil, root.Defs[form])
-		require.NotEmpty(tb, w.found, "%s has no place for a text", form)
-		all[form] = w.found
 	}
 	return all
 }
 
-type walker struct {
-	defs  map[string]*schemaNode
-	found []place
-}
-
-func (w *walker) walk(path []string, n *schemaNode) {
+func walk(defs map[string]*node, path []string, n *node) (found []place) {
 	if n.Ref != "" {
-		n = w.defs[strings.TrimPrefix(n.Ref, "#/$defs/")]
+		n = defs[strings.TrimPrefix(n.Ref, "#/$defs/")]
 	}
-	below := func(name string) []string { return append(slices.Clone(path), name) }
-	if len(n.Properties) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
-			w.walk(below(name), n.Properties[name])
-		}
-		w.found = append(w.found, place{path: below("*"), name: true, bounded: string(n.Additional) == "false"})
-		return
+	below := func(names ...string) []string { return append(slices.Clone(path), names...) }
+	is := func(kind string) bool {
+		list, _ := n.Type.([]any)
+		return n.Type == kind || slices.Contains(list, any(kind))
 	}
 	switch {
-	case n.is("object"):
-		// Members of any name: each name is a place, and each value.
-		value := &schemaNode{}
-		if len(n.Additional) > 0 && n.Additional[0] == '{' {
-			_ = json.Unmarshal(n.Additional, value) // it was part of a document that was read
+	case len(n.Properties) > 0:
+		for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
+			found = append(found, walk(defs, below(name), n.Properties[name])...)
 		}
-		w.found = append(w.found, place{path: below("*"), name: true})
-		w.walk(below("x-member"), value)
-	case n.is("array"):
-		w.walk(below("0"), n.Items)
-	case n.Type == nil && len(n.Enum) == 0:
-		// Any JSON: a text, and one in the depth of an object, and a name there.
-		w.found = append(w.found, place{path: slices.Clone(path)},
-			place{path: append(slices.Clone(path), "deep", "0", "deeper")},
-			place{path: append(slices.Clone(path), "deep", "0", "*"), name: true})
+		return append(found, place{below("*"), string(n.Additional) == "false"})
+	case is("object"):
+		value := &node{}
+		if len(n.Additional) > 0 && n.Additional[0] == '{' {
+			_ = json.Unmarshal(n.Additional, value) // a part of a document that was read
+		}
+		return append(walk(defs, below("x-member"), value), place{path: below("*")})
+	case is("array"):
+		return walk(defs, below("0"), n.Items)
+	case n.Type == nil && len(n.Enum) == 0: // any JSON
+		return []place{{path: below()}, {path: below("deep", "0", "deeper")}, {path: below("deep", "0", "*")}}
 	default:
-		// A place for a number or a flag gets a text as well, and must refuse it.
-		w.found = append(w.found, place{path: slices.Clone(path), bounded: !n.is("string") || len(n.Enum) > 0 || n.Pattern != ""})
+		return []place{{below(), !is("string") || len(n.Enum) > 0 || n.Pattern != ""}}
 	}
 }
 
-func (n *schemaNode) is(kind string) bool {
-	switch t := n.Type.(type) {
-	case string:
-		return t == kind
-	case []any:
-		return slices.Contains(t, any(kind))
-	default:
-		return false
-	}
+// put is a copy of a document with the text in the place.
+func (p place) put(doc object, text string) object {
+	raw, _ := json.Marshal(doc) //nolint:errchkjson // a test's own document
+	var copied any
+	_ = json.Unmarshal(raw, &copied) // it was just written
+	made, _ := set(copied, p.path, text).(object)
+	return made
 }
 
-// put sets the place in a copy of a document. What stands in its way is made
-// into what the way needs.
-func (p place) put(doc map[string]any, text string) map[string]any {
-	doc, _ = clone(doc).(map[string]any)
-	value := any(text)
-	last := p.path[len(p.path)-1]
-	if p.name {
-		last, value = text, "value"
-	}
-	doc, _ = set(doc, append(slices.Clone(p.path[:len(p.path)-1]), last), value).(map[string]any)
-	return doc
-}
-
-func set(at any, path []string, value any) any {
-	if len(path) == 0 {
-		return value
-	}
-	if path[0] == "0" {
+func set(at any, path []string, text string) any {
+	switch {
+	case len(path) == 0:
+		return text
+	case path[0] == "0":
 		list, _ := at.([]any)
 		if len(list) == 0 {
 			list = []any{nil}
 		}
-		list[0] = set(list[0], path[1:], value)
+		list[0] = set(list[0], path[1:], text)
 		return list
 	}
-	m, ok := at.(map[string]any)
+	m, ok := at.(object)
 	if !ok {
-		m = map[string]any{}
+		m = object{}
 	}
-	m[path[0]] = set(m[path[0]], path[1:], value)
+	if path[0] == "*" {
+		m[text] = "value"
+	} else {
+		m[path[0]] = set(m[path[0]], path[1:], text)
+	}
 	return m
 }
 
-func clone(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, inner := range v {
-			m[k] = clone(inner)
-		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i, inner := range v {
-			list[i] = clone(inner)
-		}
-		return list
-	default:
-		return v
+// places sends one request for each place of each schema of a request, with a canary there.
+func (w *world) places() {
+	args := object{"method": "POST", "url": w.plain.URL() + "/ok", "headers": object{"X-Plain": "v"}, "body": object{"a": 1}}
+	rule := object{"if_match": "none", "rule": object{}}
+	unknown := w.unknown()
+	routes := map[string]struct {
+		path string
+		base object
+	}{
+		"ExecuteRequest":   {"/v1/execute", object{"type": "Http", "args": args}},
+		"ExecuteBare":      {"/v1/execute", args},
+		"PlanRequest":      {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{object{"effect_ref": "e", "target_state": object{"url": w.plain.URL() + "/ok", "method": "POST", "allowlist_key": "plain"}}}}}},
+		"ResolveRequest":   {"/v1/actions/" + unknown + "/resolve", object{"effect": "applied"}},
+		"RedriveRequest":   {"/v1/dead-letters/redrive", object{"sequence": 999999}},
+		"ReloadRequest":    {"/v1/policy/reload", object{"all": false}},
+		"ExplainRequest":   {"/v1/policy/explain", object{"url": w.plain.URL() + "/ok", "method": "GET"}},
+		"AgentEnvelope":    {schemas.RouteAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": rule}}},
+		"AgentRequest":     {schemas.RouteAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": rule}},
+		"PreviewRequest":   {"/v1/rules/preview", object{"url": w.plain.URL() + "/ok", "method": "GET"}},
+		"RecordRequest":    {"/v1/rules/record", object{"action_id": "none"}},
+		"RepoRequest":      {schemas.RouteRepos, object{"name": "of-the-places"}},
+		"TaskRequest":      {schemas.RouteTasks, object{"repo": beacon, "description": "d", "pool": schemas.PoolNone}},
+		"LeaseRequest":     {schemas.RouteTaskLease, object{"pool": "nobodys"}},
+		"AnswerRequest":    {schemas.RouteTasks + "/" + w.task("asking", nil).view.ID + "/answer", object{"answer": "a"}},
+		"OperationRequest": {schemas.RouteOperationsResume, object{"entry": "plain"}},
+		"TokenRequest":     {"/v1/tokens", object{"name": "n", "scopes": []any{"actions:read"}}},
+		"RunRequest":       {schemas.RouteRunStream, object{"task_type": "RUN.ECHO", "risk_tier": schemas.RiskPHI, "inputs": object{}}},
+		"ChatRequest":      {schemas.ChatBases()[0] + schemas.RouteChat, object{"model": "any/fine", "messages": []any{object{"role": "user", "content": "c"}}}},
+		"CompleteRequest":  {schemas.RouteAgentComplete, object{"description": "d"}},
+		"FailRequest":      {schemas.RouteAgentFail, object{"description": "d"}},
+		"InquiryRequest":   {schemas.RouteAgentInquiry, object{"inquiry": "q"}},
 	}
+	files, err := published.Files.ReadDir(".")
+	require.NoError(w.t, err)
+	sent, refused := 0, 0
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".request.json") {
+			continue
+		}
+		for form, places := range placesOf(w.t, f.Name()) {
+			to, ok := routes[form]
+			assert.True(w.t, ok, "no test sends a %s", form)
+			for _, p := range places {
+				sent++
+				text := w.g.plant(form + " " + p.String())
+				switch p.path[len(p.path)-1] {
+				case "request_id", "tenant", "branch", "pool", "default_branch":
+					text += " b" // no identifier has a space
+				}
+				as := w.owner
+				if strings.HasPrefix(to.path, schemas.RouteAgentComplete) || strings.HasPrefix(to.path, schemas.RouteAgentFail) || strings.HasPrefix(to.path, schemas.RouteAgentInquiry) {
+					if p.String() == "inquiry" {
+						continue // its answer is waited for: tasks sends one
+					}
+					as = w.task(form, nil).person
+				}
+				doc := to.base
+				if form == "RunRequest" {
+					doc = with(doc, object{"request_id": fmt.Sprintf("%splace.%d", sensitiveRun, sent)})
+				}
+				status, body := as.ask(http.MethodPost, to.path, w.json(p.put(doc, text)))
+				assert.Equal(w.t, p.String() == "auth_token" || p.String() == "request.auth_token", status == http.StatusUnauthorized, "%s %s: %s", form, p, body)
+				if p.bounded {
+					refused++
+					assert.GreaterOrEqual(w.t, status, http.StatusBadRequest, "%s %s: %s", form, p, body)
+				}
+				if as != w.owner {
+					w.owner.saw(as)
+				}
+			}
+		}
+	}
+	assert.Greater(w.t, sent, 150)
+	assert.Greater(w.t, refused, 20)
 }
 
-// parameter is a text that a request has outside of its body.
-type parameter struct{ method, path, in, name string }
-
-// parameters are those that the published API names.
-func parameters(tb testing.TB, document []byte) []parameter {
-	tb.Helper()
-	type param struct {
-		Ref  string `json:"$ref"`
-		In   string `json:"in"`
-		Name string `json:"name"`
-	}
+// parameters sends one request for each parameter that the published API names, with a
+// canary in it, behind its path and in its query.
+func (w *world) parameters() {
+	type parameter struct{ Ref, In, Name string }
 	var api struct {
-		Paths      map[string]map[string]json.RawMessage `json:"paths"`
-		Components struct {
-			Parameters map[string]param `json:"parameters"`
-		} `json:"components"`
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Parameters map[string]parameter }
 	}
-	require.NoError(tb, json.Unmarshal(document, &api))
-	resolve := func(raw json.RawMessage, into *[]param) {
-		var list []param
-		require.NoError(tb, json.Unmarshal(raw, &list))
-		for _, p := range list {
-			if p.Ref != "" {
-				p = api.Components.Parameters[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
-			}
-			*into = append(*into, p)
-		}
-	}
-	var all []parameter
-	for _, path := range slices.Sorted(maps.Keys(api.Paths)) {
-		item := api.Paths[path]
-		var shared []param
-		if raw, ok := item["parameters"]; ok {
-			resolve(raw, &shared)
-		}
-		for _, method := range slices.Sorted(maps.Keys(item)) {
-			if method == "parameters" {
+	_, text := w.nobody.ask(http.MethodGet, "/openapi.json", "")
+	require.NoError(w.t, json.Unmarshal([]byte(strings.ReplaceAll(text, `"$ref"`, `"ref"`)), &api))
+	refs, sent := regexp.MustCompile(`#/components/parameters/`), 0
+	for path, item := range api.Paths {
+		var shared []parameter
+		_ = json.Unmarshal(item["parameters"], &shared) // there may be none
+		for method, raw := range item {
+			var op struct{ Parameters []parameter }
+			if method == "parameters" || json.Unmarshal(raw, &op) != nil {
 				continue
 			}
-			var op struct {
-				Parameters json.RawMessage `json:"parameters"`
+			method, body := strings.ToUpper(method), ""
+			if method == http.MethodPost {
+				body = w.json(object{"method": "GET", "url": w.plain.URL() + "/ok"})
 			}
-			require.NoError(tb, json.Unmarshal(item[method], &op))
-			own := slices.Clone(shared)
-			if len(op.Parameters) > 0 {
-				resolve(op.Parameters, &own)
-			}
-			for _, p := range own {
-				require.NotEmpty(tb, p.Name, "%s %s", method, path)
-				all = append(all, parameter{strings.ToUpper(method), path, p.In, p.Name})
+			for _, p := range append(op.Parameters, shared...) {
+				if p.Ref != "" {
+					p = api.Components.Parameters[refs.ReplaceAllString(p.Ref, "")]
+				}
+				sent++
+				text := w.g.plant("parameter " + p.In + " " + p.Name)
+				to, header := strings.NewReplacer("{id}", beacon, "{name}", beacon).Replace(path), []string(nil)
+				switch p.In {
+				case "path":
+					to = strings.NewReplacer("{id}", text, "{name}", text).Replace(path)
+				case "query":
+					to += "?" + url.Values{p.Name: {text}}.Encode()
+				case "header":
+					header = []string{p.Name, text}
+				}
+				for _, to := range []string{to, to + "/" + text, to + "?" + text + "=" + text} {
+					w.owner.ask(method, to, body, header...)
+				}
 			}
 		}
 	}
-	return all
+	assert.Greater(w.t, sent, 20)
 }
 
-// TestPlacesAreEnumerated holds the walk to what is known to be there.
-func TestPlacesAreEnumerated(t *testing.T) {
-	t.Parallel()
-	names := func(form string, places []place) []string {
-		var all []string
-		for _, p := range places {
-			all = append(all, form+" "+p.String())
-		}
-		return all
-	}
-	var all []string
-	for _, schema := range bodies(t) {
-		for form, places := range placesOf(t, schema) {
-			all = append(all, names(form, places)...)
-		}
-	}
-	for _, want := range []string{
-		"ExecuteRequest args.url", "ExecuteRequest args.headers.* (name)", "ExecuteRequest args.headers.x-member",
-		"ExecuteRequest args.body", "ExecuteRequest args.body.deep.0.* (name)", "ExecuteRequest args.timeout_ms",
-		"ExecuteRequest idempotency_key", "ExecuteRequest postcondition.deep.0.deeper", "ExecuteRequest * (name)", "ExecuteBare request_id",
-		"PlanRequest artifact:proposed.plan.decisions.0.target_state.* (name)", "PlanRequest artifact:proposed.plan.plan_id",
-		"PlanRequest state:env.snapshot.x-member.deep.0.deeper", "ResolveRequest note", "TokenRequest entries.0", "ExplainRequest url",
-		"RedriveRequest sequence",
-	} {
-		require.Contains(t, all, want)
-	}
+// with is a document with more members.
+func with(doc, more object) object {
+	doc = maps.Clone(doc)
+	maps.Copy(doc, more)
+	return doc
 }
 
-// bodies are the schemas of what callers send.
-func bodies(tb testing.TB) []string {
-	tb.Helper()
-	files, err := published.Files.ReadDir(".")
-	require.NoError(tb, err)
-	var names []string
-	for _, f := range files {
-		if name, ok := strings.CutSuffix(f.Name(), ".request.json"); ok {
-			names = append(names, name+".request")
-		}
-	}
-	require.GreaterOrEqual(tb, len(names), 6)
-	return names
-}
+// saw adds the answers to another, who acted for the owner, to the owner's.
+func (p *person) saw(other *person) { _, _ = p.seen.Write(other.seen.Bytes()) }

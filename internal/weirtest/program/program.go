@@ -100,8 +100,8 @@ type Program struct {
 	exited chan struct{}
 	err    error
 
-	mu  sync.Mutex
-	log strings.Builder
+	mu       sync.Mutex
+	log, out strings.Builder
 }
 
 // Start runs `weir serve` on a data directory, on a free port, and returns when it is
@@ -144,6 +144,7 @@ func Run(binary string, how How) (*Program, error) {
 	go func() {
 		defer close(p.exited)
 		for scan := bufio.NewScanner(stdout); scan.Scan(); {
+			p.print(scan.Text())
 			if m := readyLine.FindStringSubmatch(scan.Text()); m != nil {
 				ready <- m[1]
 			}
@@ -184,6 +185,19 @@ func (p *Program) Said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
+}
+
+func (p *Program) print(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out.WriteString(line + "\n")
+}
+
+// Printed is what the process has written on its standard output.
+func (p *Program) Printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
 }
 
 // PID is the process's.
