@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -66,20 +67,17 @@ func TestEncoders(t *testing.T) {
 func TestScrubberFindsWhatTheScanFinds(t *testing.T) {
 	t.Parallel()
 	all := encodings()
-	var undone []string
-	for form, e := range all {
-		if e.scrubbed {
-			undone = append(undone, form)
-		}
-	}
-	slices.Sort(undone)
+	// The others are parts of the secret, its hashes, or compressed, and that is undone before.
+	undone := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(form string) bool {
+		return slices.Contains([]string{"Go", "over lines", "its beginning", "its end", "md5", "sha1"}, form) || strings.HasPrefix(form, "gzip") || strings.HasPrefix(form, "sha256")
+	})
 	escapes := []string{"plain", "URL", "HTML", "JSON"}
 	rapid.Check(t, func(rt *rapid.T) {
 		g := &garden{}
 		secret := g.secret(rapid.StringMatching("[a-z]{1,12}").Draw(rt, "class"))
-		echo := all[rapid.SampledFrom(undone).Draw(rt, "inner")].of(secret)
+		echo := all[rapid.SampledFrom(undone).Draw(rt, "inner")](secret)
 		if outer := rapid.SampledFrom(escapes).Draw(rt, "outer"); strings.IndexByte(echo, 0) < 0 {
-			echo = all[outer].of(echo)
+			echo = all[outer](echo)
 		}
 		text := rapid.StringMatching("[ -~]{0,20}").Draw(rt, "before") + " " + echo + " " + rapid.StringMatching("[ -~]{0,20}").Draw(rt, "after")
 		found, err := scan(g.list(), []sink{{name: "echo", data: []byte(text)}})

@@ -63,9 +63,9 @@ func (w *world) work(class string) (once []string, stream string, again []string
 	}
 	again = []string{
 		w.begin("plain", "/v1/execute", object{"method": "GET", "url": at + w.g.plant(class+" query of a GET")}),
-		w.begin("llm", schemas.RouteChat, w.chat("any/held", false)),
+		w.beginText("llm", schemas.RouteChat, w.chat("held", false)),
 	}
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.p.URL+schemas.RouteChat, strings.NewReader(w.json(w.chat("any/held", true))))
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.p.URL+schemas.RouteChat, strings.NewReader(w.chat("held", true)))
 	require.NoError(w.t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+w.owner.token)
@@ -136,14 +136,14 @@ func (w *world) reached() {
 		reload += p.Said()
 	}
 	for who, c := range map[string]struct{ text, classes string }{
-		"an upstream": {wire.String(), "header|query|body|basic|other|sent key|sent value|sent item|sent deep key|sent query|sent parameter|sent idempotency key|sent header name|sent header|echoed body|echoed header|upstream key|keyed body|over tls|mail|" +
-			"hop query|plan path|plan key|plan value|plan header|plan parameter|plan idempotency key|rule redirect path|rule redirect query|rule wildcard|rule header|run query|run body|killed query|killed body|aborted body|ExecuteRequest args.body.deep.0.*|ExecuteBare headers.x-member"},
+		"an upstream": {wire.String(), "header|query|body|basic|other|sent key|sent value|sent item|sent deep key|sent query|sent parameter|sent idempotency key|sent header name|sent header|echoed body|echoed header|upstream key|keyed body|over tls|sent mail|" +
+			"hop query|plan path|plan header|plan parameter|plan value|plan body key|plan body|rule path|rule query|rule wildcard|rule header|run query|run body|killed query|killed body|aborted body|ExecuteRequest args.body.deep.0.*|ExecuteBare headers.x-member"},
 		"an agent":       {agents.String(), "agent|run user|run workflow|run input key|run input|killed input|aborted input|RunRequest inputs.x-member.deep.0.deeper"},
-		"a model":        {models.String(), "model|beside|chat system|chat name|chat text part|chat image query|chat file|chat argument|chat tool's answer|chat tool description|chat enum|chat format title|chat stop|chat user|chat metadata key|chat unknown value"},
+		"a model":        {models.String(), "model|beside|chat system|chat name|chat text part|chat image query|chat file|chat argument|chat tool answer|chat tool description|chat enum|chat format title|chat stop|chat user|chat metadata key|chat unknown value"},
 		"the git server": {objects, "push upstream content|push upstream file|push upstream author|push upstream message"},
 		"the owner": {w.owner.seen.String(), "ok key|ok value|ok deep value|ok header name|ok header value|ok location|ok etag|echoed body|text body|bare body|zipped|plan effect|plan id|rule mock key|rule mock value|rule mock header|rule marked answer|" +
-			"agent RUN.FULL output|agent RUN.FULL progress|agent RUN.FULL data over lines|agent RUN.JSON deep|agent RUN.FAILED error message|agent RUN.FAILED details|agent RUN.CUT before the cut|agent RUN.HELD while held|" +
-			"model text|model message|model full content|model full refusal|model full detail|model full argument|model full inner|model full id|model full token|model refuses-400 message|" +
+			"agent RUN.FULL output|agent RUN.FULL progress|agent RUN.FULL data over lines|agent RUN.JSON grounding|agent RUN.FAILED error message|agent RUN.FAILED details|agent RUN.CUT before the cut|agent while held|" +
+			"model text|model message|model full content|model full refusal|model full detail|model full argument|model full inner|model full id|model full token|model refuses-400 message|model refuses-400 raw|" +
 			"task completed description|task failed metadata|task inquiry|task answer|task result|task failure|said by the git server|why the git server refuses|token name"},
 		"the operator": {reload, "wrong configuration"},
 	} {
@@ -152,7 +152,7 @@ func (w *world) reached() {
 			assert.True(w.t, w.g.reached(class, text), "%s did not receive the %s", who, class)
 		}
 	}
-	for _, class := range []string{"model refuses-401 message", "model refuses-403 message"} { // of Weir's own account with the provider
+	for _, class := range []string{"model refuses-401 message"} { // of Weir's own account with the provider
 		assert.False(w.t, w.g.reached(class, strings.ToLower(w.owner.seen.String())), class)
 	}
 	assert.True(w.t, w.spans.keyed.Load(), "the collector did not receive its credential")

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -133,7 +131,9 @@ func set(at any, path []string, text string) any {
 func (w *world) places() {
 	args := object{"method": "POST", "url": w.plain.URL() + "/ok", "headers": object{"X-Plain": "v"}, "body": object{"a": 1}}
 	rule := object{"if_match": "none", "rule": object{}}
-	unknown := w.unknown()
+	resp, answer := w.owner.send(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/close", "body": 1}))
+	contains(w.t, answer, string(schemas.OutcomeUnknownCode), "an unknown outcome")
+	unknown := resp.Header.Get("Weir-Action-Id")
 	routes := map[string]struct {
 		path string
 		base object
@@ -203,53 +203,6 @@ func (w *world) places() {
 	}
 	assert.Greater(w.t, sent, 150)
 	assert.Greater(w.t, refused, 20)
-}
-
-// parameters sends one request for each parameter that the published API names, with a
-// canary in it, behind its path and in its query.
-func (w *world) parameters() {
-	type parameter struct{ Ref, In, Name string }
-	var api struct {
-		Paths      map[string]map[string]json.RawMessage
-		Components struct{ Parameters map[string]parameter }
-	}
-	_, text := w.nobody.ask(http.MethodGet, "/openapi.json", "")
-	require.NoError(w.t, json.Unmarshal([]byte(strings.ReplaceAll(text, `"$ref"`, `"ref"`)), &api))
-	refs, sent := regexp.MustCompile(`#/components/parameters/`), 0
-	for path, item := range api.Paths {
-		var shared []parameter
-		_ = json.Unmarshal(item["parameters"], &shared) // there may be none
-		for method, raw := range item {
-			var op struct{ Parameters []parameter }
-			if method == "parameters" || json.Unmarshal(raw, &op) != nil {
-				continue
-			}
-			method, body := strings.ToUpper(method), ""
-			if method == http.MethodPost {
-				body = w.json(object{"method": "GET", "url": w.plain.URL() + "/ok"})
-			}
-			for _, p := range append(op.Parameters, shared...) {
-				if p.Ref != "" {
-					p = api.Components.Parameters[refs.ReplaceAllString(p.Ref, "")]
-				}
-				sent++
-				text := w.g.plant("parameter " + p.In + " " + p.Name)
-				to, header := strings.NewReplacer("{id}", beacon, "{name}", beacon).Replace(path), []string(nil)
-				switch p.In {
-				case "path":
-					to = strings.NewReplacer("{id}", text, "{name}", text).Replace(path)
-				case "query":
-					to += "?" + url.Values{p.Name: {text}}.Encode()
-				case "header":
-					header = []string{p.Name, text}
-				}
-				for _, to := range []string{to, to + "/" + text, to + "?" + text + "=" + text} {
-					w.owner.ask(method, to, body, header...)
-				}
-			}
-		}
-	}
-	assert.Greater(w.t, sent, 20)
 }
 
 // with is a document with more members.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/assert"
@@ -46,18 +47,16 @@ func jsonText(v any) string {
 	return string(raw)
 }
 
-// answerRun answers a run as its task type says, with canaries of that type.
+// answer is a canned answer of testdata: its status, its media type and its body.
+func (w *world) answer(name string, names map[string]string) (status int, media, body string) {
+	head, body, _ := strings.Cut(w.expand(name+" ", w.section("answers.txtar", name), names), "\n")
+	_, err := fmt.Sscan(head, &status)
+	assert.NoError(w.t, err)
+	return status, head[4:], body
+}
+
+// answerRun answers a run as its task type says.
 func (w *world) answerRun(x *agent.Exchange) {
-	of := func(place string) string { return w.g.plant("agent " + x.Run.TaskType + " " + place) }
-	end := object{
-		"type": "final", "request_id": x.Run.RequestID, "task_type": x.Run.TaskType, "status": "ok", "outputs": object{of("output key"): of("output"), "deep": []any{object{of("deep key"): of("deep")}}},
-		"artifacts": []any{of("artifact")}, "provenance": object{of("provenance key"): of("provenance")}, "usage": object{"duration_ms": 1, of("usage key"): of("usage")}, "warnings": []any{of("warning")}, of("unknown"): of("unknown value"),
-	}
-	failed := with(end, object{"status": "error", "error": object{"code": of("error code"), "message": of("error message"), "details": object{of("details key"): of("details")}}})
-	document := func(status int, doc object) {
-		x.Begin(status, "application/json; profile="+of("media type"))
-		x.Write(jsonText(doc))
-	}
 	switch x.Run.TaskType {
 	case "RUN.ECHO":
 		var headers bytes.Buffer
@@ -65,39 +64,20 @@ func (w *world) answerRun(x *agent.Exchange) {
 		secret := x.Header.Get("Authorization")
 		told := object{"headers": headers.String(), "authorization": secret, "coded": base64.StdEncoding.EncodeToString([]byte(secret)), "body": string(x.Body)}
 		x.Stream()
-		x.Event("progress", jsonText(told))
-		x.Event("token "+secret, jsonText(object{"type": strings.Repeat("n", 100) + secret}))
+		x.Event("token "+secret, jsonText(told))
+		x.Event("progress", jsonText(object{"type": strings.Repeat("n", 100) + secret}))
 		x.Event("complete", jsonText(object{"request_id": x.Run.RequestID, "status": "ok", "outputs": told, "warnings": []any{secret}}))
-	case "RUN.FULL":
-		x.Begin(http.StatusOK, "text/event-stream; name="+of("stream type"))
-		x.Write(": " + of("comment") + "\nretry: " + of("retry") + "\n\n")
-		x.Event(of("event name"), jsonText(object{of("progress key"): of("progress"), "type": of("progress type"), "request_id": of("progress id")}))
-		x.Event("progress", of("progress that is text"))
-		x.Write("id: " + of("event id") + "\n" + of("field") + ": " + of("field value") + "\nevent: progress\ndata: {\"a\":\ndata:\"" + of("data over lines") + "\"}\n\n")
-		x.Event("complete", jsonText(end))
-	case "RUN.JSON":
-		document(http.StatusOK, end)
-	case "RUN.FAILED":
-		document(http.StatusOK, failed)
-	case "RUN.REFUSED":
-		document(http.StatusUnprocessableEntity, failed)
-	case "RUN.ERROR":
-		x.Stream()
-		x.Event("error", of("text of an error"))
-	case "RUN.GARBAGE":
-		x.Stream()
-		x.Write("<html>" + of("garbage") + "\xff\x00\n\n")
-	case "RUN.CUT":
-		x.Stream()
-		x.Event("progress", jsonText(object{"text": of("before the cut")}))
-		x.Write("event: complete\ndata: {\"" + of("half an end"))
 	case "RUN.HELD":
 		x.Stream()
-		x.Event("progress", jsonText(object{"text": of("while held")}))
+		x.Event("progress", jsonText(object{"text": w.g.plant("agent while held")}))
 		w.held["agent"] <- struct{}{}
 		x.Await()
-	default: // RUN.LOST
+	case "RUN.LOST":
 		x.Die()
+	default:
+		status, media, body := w.answer("agent "+x.Run.TaskType, map[string]string{"request_id": x.Run.RequestID})
+		x.Begin(status, media)
+		x.Write(body)
 	}
 }
 
@@ -139,7 +119,10 @@ func (w *world) runs() {
 				return object{"type": "Http", "idempotency_key": of("idempotency key"), "args": state()}
 			})
 			do(schemas.TaskHTTPPlan, "", func() object {
-				return w.plan(with(state(), object{"idempotency_key": of("plan key")}), object{"url": "http://" + w.g.word("denied host of a run") + ".example/", "allowlist_key": "plain"})
+				return object{"state:env.snapshot": object{"snapshot_id": of("snapshot")}, "artifact:proposed.plan": object{"plan_id": of("plan id"), "decisions": []any{
+					object{"effect_ref": of("effect"), "idempotency_key": of("decision key"), "target_state": with(state(), object{"idempotency_key": of("plan key")})},
+					object{"effect_ref": of("effect"), "target_state": object{"url": "http://" + w.g.word("denied host of a run") + ".example/", "allowlist_key": "plain"}},
+				}}}
 			})
 		})
 	}
@@ -154,53 +137,22 @@ func (w *world) runs() {
 // provider says canaries, one in every place, echoes its keys, or fails.
 func (w *world) provider() llm.Config {
 	of := func(place string) string { return w.g.plant("model " + place) }
-	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{}, Default: llm.Act{
+	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{"tells": {Answer: tells}, "held": {Answer: w.holdsChat}}, Default: llm.Act{
 		Texts: []string{of("text"), " ", of("more text")}, Reasoning: []string{of("reasoning")}, Message: of("message"),
 		Header: map[string]string{"Openai-Organization": of("organization"), "Set-Cookie": of("cookie"), "Retry-After": of("Retry-After"), "X-Request-Id": of("request id"), of("header name"): "v"},
 	}}
-	for name, says := range map[string]func(x *llm.Exchange){"full": w.fullCompletion, "tells": tells, "held": w.holdsChat} {
-		cfg.Models[name] = llm.Act{Answer: says}
-	}
-	for _, status := range []int{400, 401, 403, 429, 500} {
-		name := fmt.Sprintf("refuses-%d", status)
+	for _, name := range []string{"full", "refuses-400", "refuses-401", "refuses-429", "refuses-500"} {
 		cfg.Models[name] = llm.Act{Answer: func(x *llm.Exchange) {
-			x.Begin(status, "application/json")
-			x.Write(jsonText(object{"error": object{
-				"message": of(name + " message"), "type": w.g.word("model error type"), "param": of("error param"), "code": status, of("error key"): of("error value"),
-				"metadata": object{"raw": of("raw error"), of("metadata key"): of("metadata")},
-			}, of("key beside an error"): of("value beside an error")}))
+			section := "model " + name
+			if name == "full" && x.Asked.Stream {
+				section += " stream"
+			}
+			status, media, body := w.answer(section, nil)
+			x.Begin(status, media)
+			x.Write(body)
 		}}
 	}
 	return cfg
-}
-
-// fullCompletion has a canary wherever the protocol and HTTP let one stand.
-func (w *world) fullCompletion(x *llm.Exchange) {
-	of, word := func(place string) string { return w.g.plant("model full " + place) }, func(place string) string { return w.g.word("model full " + place) }
-	message := object{
-		"role": word("role"), "content": of("content"), "refusal": of("refusal"), "reasoning": of("reasoning"), "reasoning_details": []any{object{"type": word("detail type"), "text": of("detail"), "signature": of("signature")}},
-		"tool_calls":  []any{object{"index": 0, "id": word("call id"), "type": word("call type"), "function": object{"name": word("function name"), "arguments": jsonText(object{of("argument name"): of("argument")})}}},
-		"annotations": []any{object{"url_citation": object{"url": "http://cited.example/" + of("citation")}}}, "audio": object{"data": of("audio"), "transcript": of("transcript")}, of("key"): object{of("inner key"): of("inner")},
-	}
-	doc := func(kind string, choices ...any) object {
-		return object{
-			"id": word("id"), "object": kind, "created": 1, "model": word("own name"), "system_fingerprint": word("fingerprint"), "provider": of("provider"), of("top key"): of("top value"), "choices": choices,
-			"usage": object{"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16, of("usage key"): of("usage value"), "prompt_tokens_details": object{of("prompt detail"): 1}},
-		}
-	}
-	choice := func(how string, part, finish any) object {
-		return object{"index": 0, how: part, "finish_reason": finish, "native_finish_reason": word("native reason"), "logprobs": object{"content": []any{object{"token": of("token"), "logprob": -1}}}, of("choice key"): of("choice value")}
-	}
-	if !x.Asked.Stream {
-		x.Begin(http.StatusOK, "application/json; profile="+of("media type"))
-		x.Write(jsonText(doc("chat.completion", choice("message", message, word("finish")))))
-		return
-	}
-	x.Begin(http.StatusOK, "text/event-stream; name="+of("stream type"))
-	x.Write(": " + of("comment") + "\nid: " + of("event id") + "\n" + of("field") + ": " + of("field value") + "\n\nevent: " + of("event name") + "\ndata: " + of("named data") + "\n\n")
-	x.Data(jsonText(doc("chat.completion.chunk", choice("delta", message, nil))))
-	x.Data(jsonText(doc(word("kind of a chunk"), choice("delta", object{"content": of("more content")}, word("finish")))))
-	x.Done()
 }
 
 // tells repeats all that it was sent, the keys too, in every place and in several encodings.
@@ -238,29 +190,15 @@ func (w *world) holdsChat(x *llm.Exchange) {
 }
 
 // chat is a conversation with a canary in everything that a request can have.
-func (w *world) chat(model string, stream bool) object {
-	of := func(place string) string { return w.g.plant("chat " + place) }
-	return object{
-		"model": model, "stream": stream, "max_tokens": 20000, "temperature": 0.20, "messages": []any{
-			object{"role": "system", "content": of("system"), "name": of("name")},
-			object{"role": "user", "content": []any{
-				object{"type": "text", "text": of("text part")},
-				object{"type": "image_url", "image_url": object{"url": "http://images.example/" + of("image path") + "?" + of("image query")}},
-				object{"type": "file", "file": object{"filename": of("filename"), "file_data": of("file")}},
-			}},
-			object{"role": "assistant", "content": nil, "refusal": of("refusal"), "tool_calls": []any{object{"id": of("call id"), "type": "function", "function": object{"name": of("called"), "arguments": jsonText(object{of("argument name"): of("argument")})}}}},
-			object{"role": "tool", "tool_call_id": of("tool call id"), "content": of("tool's answer")},
-		},
-		"tools":           []any{object{"type": "function", "function": object{"name": of("tool"), "description": of("tool description"), "parameters": object{"properties": object{of("parameter"): object{"enum": []any{of("enum")}}}}}}},
-		"response_format": object{"type": "json_schema", "json_schema": object{"name": of("format"), "schema": object{"title": of("format title")}}}, "stop": []any{of("stop")}, "user": of("user"),
-		"metadata": object{of("metadata key") + "-z": of("metadata")}, of("unknown member") + "-z": object{of("unknown inner") + "-z": of("unknown value")},
-	}
+func (w *world) chat(model string, stream bool) string {
+	_, doc, _ := strings.Cut(w.section("answers.txtar", "chat"), "\n")
+	return w.expand("chat ", doc, map[string]string{"model": model, "stream": strconv.FormatBool(stream)})
 }
 
 // chats are completions of every model, whole and as streams.
 func (w *world) chats() {
 	models := []string{
-		"any/fine", "any/full", "any/tells", "any/refuses-400", "any/refuses-401", "any/refuses-403", "any/refuses-429", "any/refuses-500", "wire", "forged", "gone", "keyless", "unknown/model", "spent/fine", "spent/fine",
+		"any/fine", "any/full", "any/tells", "any/refuses-400", "any/refuses-401", "any/refuses-429", "any/refuses-500", "wire", "forged", "gone", "keyless", "unknown/model", "spent/fine", "spent/fine",
 		"any/" + w.g.word("model's name"),
 	}
 	for _, f := range llm.Faults() {
@@ -273,7 +211,7 @@ func (w *world) chats() {
 		all = append(all, func() {
 			for i, stream := range []bool{false, true} {
 				base := schemas.ChatBases()[(len(model)+i)%len(schemas.ChatBases())]
-				_, text := w.owner.ask(http.MethodPost, base+schemas.RouteChat, w.json(w.chat(model, stream)), "Idempotency-Key", w.g.plant("chat key"), "User-Agent", w.g.plant("chat user agent"), "X-Title", w.g.plant("chat title"))
+				_, text := w.owner.ask(http.MethodPost, base+schemas.RouteChat, w.chat(model, stream), "Idempotency-Key", w.g.plant("chat key"), "User-Agent", w.g.plant("chat user agent"), "X-Title", w.g.plant("chat title"))
 				if model == "any/tells" || model == "any/echo-key" {
 					contains(w.t, text, "REDACTED", model)
 				}
@@ -284,8 +222,8 @@ func (w *world) chats() {
 	for _, path := range []string{schemas.RouteModels, schemas.RouteModels + "/any/" + w.g.word("model in a path"), schemas.RouteBudgets + "?limit=1000"} {
 		w.owner.ask(http.MethodGet, path, "")
 	}
-	w.owner.ask(http.MethodPost, schemas.RouteChat, w.json(w.chat("any/fine", false)), "Idempotency-Key", "shared-chat")
-	id := w.begin("llm", schemas.RouteChat, w.chat("any/held", false))
+	w.owner.ask(http.MethodPost, schemas.RouteChat, w.chat("any/fine", false), "Idempotency-Key", "shared-chat")
+	id := w.beginText("llm", schemas.RouteChat, w.chat("held", false))
 	w.owner.ask(http.MethodPost, "/v1/actions/"+id+"/cancel", "")
 	w.settled(id)
 	w.owner.ask(http.MethodGet, "/v1/actions/"+id, "")
@@ -295,12 +233,6 @@ func (w *world) chats() {
 type held struct {
 	*person
 	view schemas.TaskView
-}
-
-func (w *world) repository(name string) {
-	w.t.Helper()
-	status, text := w.owner.ask(http.MethodPost, schemas.RouteRepos, w.json(object{"name": name}))
-	require.Equal(w.t, http.StatusCreated, status, text)
 }
 
 // task files a task with canaries, and waits until its branch is made.
@@ -338,11 +270,6 @@ func (w *world) tasks() {
 	all = append(all, func() { w.settled(w.task("task expired", object{"deadline": "3s"}).view.ID) })
 	parallel(all...)
 	w.owner.ask(http.MethodGet, schemas.RouteTasks, "")
-	for _, more := range []object{
-		{"branch": "a b " + w.g.plant("bad branch")}, {"base_ref": w.g.plant("bad base")}, {"repo": w.g.word("bad repository")}, {"deadline": w.g.plant("bad deadline")}, {"metadata": object{w.g.plant("bad metadata"): 1}},
-	} {
-		w.owner.ask(post, schemas.RouteTasks, w.json(with(object{"repo": beacon, "description": w.g.plant("bad task")}, more)))
-	}
 }
 
 // ends is a task with a question, an answer, a push and a completion, and its end.
@@ -362,7 +289,7 @@ func (w *world) ends(end string, finish func(held)) {
 	w.owner.ask(post, schemas.RouteTasks+"/"+h.view.ID+"/answer", w.json(object{"answer": w.g.plant("task answer")}))
 	<-asked
 	contains(w.t, h.push(w.grown("task push", h.view.Base)), "unpack ok", "a push")
-	h.ask(post, schemas.ChatBases()[1]+schemas.RouteChat, w.json(w.chat("any/fine", true)))
+	h.ask(post, schemas.ChatBases()[1]+schemas.RouteChat, w.chat("any/fine", true))
 	finish(h)
 	w.settled(h.view.ID)
 	h.push(w.grown("late push", h.view.Base))
@@ -486,12 +413,6 @@ func (w *world) upstreamRepos() {
 	for name, doc := range map[string]object{"imported": {"import_url": at}, "proxied": {"upstream_url": at, "allowlist_key": "mirror"}} {
 		status, text := w.owner.ask(http.MethodPost, schemas.RouteRepos, w.json(with(doc, object{"name": name})))
 		assert.Equal(w.t, http.StatusCreated, status, text)
-	}
-	for i, u := range []string{w.git.URL + "/empty.git", w.git.URL + "/" + w.g.plant("path of a git server") + ".git", w.plain.URL() + "/text", w.plain.URL() + "/moved", "http://u:" + w.g.plant("password in a git url") + "@127.0.0.1/x.git", "http://" + w.g.word("git host") + ".onion/x.git"} {
-		for _, how := range []string{"import_url", "upstream_url"} {
-			status, text := w.owner.ask(http.MethodPost, schemas.RouteRepos, w.json(object{"name": fmt.Sprintf("bad-%s-%d", how[:6], i), how: u}))
-			assert.GreaterOrEqual(w.t, status, http.StatusBadRequest, text)
-		}
 	}
 	for branch, says := range map[string]string{"upstream": "ok refs/heads/", "up/refused": "ng refs/heads/"} {
 		h := w.task("task "+branch, object{"repo": "proxied", "branch": branch})

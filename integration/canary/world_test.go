@@ -193,7 +193,8 @@ policy:
     - {name: mirror, url_prefix: "<git>/", network: loopback, methods: [GET, POST], headers: {Authorization: "Basic ${secret:GIT}"}}
 agents:
 <agents>models:
-  any/*: {url: "<llm>", model: "*", <model>}
+  any/*: {url: "<llm>", model: "*", timeouts: {first_byte: 1s, idle: 1s}, <model>}
+  held: {url: "<llm>", model: held, <model>}
   spent/*: {url: "<llm>", model: "*", <model>}
   wire: {url: "<plain>/wire", model: fine, <model>}
   forged: {url: "<forged>", model: fine, <model>}
@@ -217,7 +218,7 @@ func (w *world) config() string {
 	return strings.NewReplacer(
 		"<dir>", w.dir, "<spans>", w.spans.url, "<plain>", w.plain.URL(), "<keyed>", w.keyed.URL(), "<tls>", w.tls.URL(), "<forged>", w.forged.URL(), "<gone>", w.gone, "<git>", w.git.URL,
 		"<agents>", agents, "<llm>", w.llm.URL(), "<beacon>", beacon,
-		"<model>", `network: loopback, pass: "*", price: {input: 1, output: 2}, timeouts: {first_byte: 1s, idle: 1s}, headers: {Authorization: "Bearer ${secret:MODEL}", X-Beside: "Basic ${secret:BESIDE}"}`,
+		"<model>", `network: loopback, pass: "*", price: {input: 1, output: 2}, headers: {Authorization: "Bearer ${secret:MODEL}", X-Beside: "Basic ${secret:BESIDE}"}`,
 	).Replace(configuration)
 }
 
@@ -315,9 +316,14 @@ func (w *world) settled(id string) {
 }
 
 // begin sends a request whose service holds it, and returns the action's id once it does.
-func (w *world) begin(service, path string, body object, header ...string) string {
+func (w *world) begin(service, path string, body object) string {
 	w.t.Helper()
-	resp, text := w.owner.send(http.MethodPost, path, w.json(body), append(header, "Prefer", "respond-async")...)
+	return w.beginText(service, path, w.json(body))
+}
+
+func (w *world) beginText(service, path, body string) string {
+	w.t.Helper()
+	resp, text := w.owner.send(http.MethodPost, path, body, "Prefer", "respond-async")
 	require.Equal(w.t, http.StatusAccepted, resp.StatusCode, text)
 	w.wait(service)
 	return decode[schemas.Receipt](w.t, text).ID
