@@ -24,7 +24,7 @@ func (w *world) drive() {
 	w.make(schemas.RouteRepos, object{"name": beacon})
 	w.make("/v1/execute", object{"type": "Http", "request_id": beacon, "args": object{"method": "GET", "url": w.plain.URL() + "/ok"}})
 	w.task("marked", object{"request_id": beacon + ".task"})
-	parallel(w.places, w.calls, w.malformed, w.tokens, w.reload, func() { w.requests("at once", 16) }, func() { w.requests("rules", 1) })
+	parallel(w.places, w.calls, w.tokens, w.reload, func() { w.requests("at once", 16) }, func() { w.requests("rules", 1) })
 	parallel(w.runs, w.tasks, w.pushes, w.upstreamRepos, w.chats)
 	w.console()
 	w.requests("for others", 4)
@@ -200,24 +200,7 @@ func (w *world) calls() {
 		}
 	}
 	w.owner.ask(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/ok", "body": w.g.plant("body under a shared key")}), "Idempotency-Key", "shared")
-	id := w.begin("plain", "/v1/execute", object{"method": "GET", "url": w.plain.URL() + "/held?q=" + w.g.plant("canceled query")})
-	w.owner.ask(http.MethodPost, "/v1/actions/"+id+"/cancel", "")
-	w.settled(id)
-}
-
-// malformed are requests that are refused before they are any.
-func (w *world) malformed() {
-	for _, text := range []string{
-		"GET /%s HTTP/9.9\r\n\r\n", "%s / HTTP/1.1\r\nHost: a\r\n\r\n", "%s\r\n\r\n", "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", "GET http://%s/ HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT %s:443 HTTP/1.1\r\nHost: a\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: a\r\n%s name: v\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", "POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: %s\r\n\r\n", "GET /%s\x01 HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01%s",
-		"POST /v1/execute HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n%s", "POST /v1/execute HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{%s",
-		"GET /" + strings.Repeat("%s", 1000) + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX-Long: " + strings.Repeat("%s", 2000) + "\r\n\r\n",
-	} {
-		w.owner.raw(strings.ReplaceAll(text, "%s", w.g.plant("wire")))
-	}
-	large := w.json(object{"method": "POST", "url": w.plain.URL() + "/ok", "body": strings.Repeat(w.g.plant("too large"), 20000)})
-	w.owner.ask(http.MethodPost, "/v1/execute", large)
-	w.owner.ask(http.MethodPost, "/v1/plans", strings.Repeat(`{"`+w.g.plant("too deep")+`":`, 200)+"1"+strings.Repeat("}", 200))
+	w.cancel(w.begin("plain", "/v1/execute", w.json(object{"method": "GET", "url": w.plain.URL() + "/held?q=" + w.g.plant("canceled query")})))
 }
 
 // tokens are made, limited, used up and revoked.

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/schemas"
 	published "weir/schemas/json"
 )
 
@@ -129,37 +128,11 @@ func set(at any, path []string, text string) any {
 
 // places sends one request for each place of each schema of a request, with a canary there.
 func (w *world) places() {
-	args := object{"method": "POST", "url": w.plain.URL() + "/ok", "headers": object{"X-Plain": "v"}, "body": object{"a": 1}}
-	rule := object{"if_match": "none", "rule": object{}}
-	resp, answer := w.owner.send(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/close", "body": 1}))
-	contains(w.t, answer, string(schemas.OutcomeUnknownCode), "an unknown outcome")
-	unknown := resp.Header.Get("Weir-Action-Id")
-	routes := map[string]struct {
-		path string
-		base object
-	}{
-		"ExecuteRequest":   {"/v1/execute", object{"type": "Http", "args": args}},
-		"ExecuteBare":      {"/v1/execute", args},
-		"PlanRequest":      {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{object{"effect_ref": "e", "target_state": object{"url": w.plain.URL() + "/ok", "method": "POST", "allowlist_key": "plain"}}}}}},
-		"ResolveRequest":   {"/v1/actions/" + unknown + "/resolve", object{"effect": "applied"}},
-		"RedriveRequest":   {"/v1/dead-letters/redrive", object{"sequence": 999999}},
-		"ReloadRequest":    {"/v1/policy/reload", object{"all": false}},
-		"ExplainRequest":   {"/v1/policy/explain", object{"url": w.plain.URL() + "/ok", "method": "GET"}},
-		"AgentEnvelope":    {schemas.RouteAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": rule}}},
-		"AgentRequest":     {schemas.RouteAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": rule}},
-		"PreviewRequest":   {"/v1/rules/preview", object{"url": w.plain.URL() + "/ok", "method": "GET"}},
-		"RecordRequest":    {"/v1/rules/record", object{"action_id": "none"}},
-		"RepoRequest":      {schemas.RouteRepos, object{"name": "of-the-places"}},
-		"TaskRequest":      {schemas.RouteTasks, object{"repo": beacon, "description": "d", "pool": schemas.PoolNone}},
-		"LeaseRequest":     {schemas.RouteTaskLease, object{"pool": "nobodys"}},
-		"AnswerRequest":    {schemas.RouteTasks + "/" + w.task("asking", nil).view.ID + "/answer", object{"answer": "a"}},
-		"OperationRequest": {schemas.RouteOperationsResume, object{"entry": "plain"}},
-		"TokenRequest":     {"/v1/tokens", object{"name": "n", "scopes": []any{"actions:read"}}},
-		"RunRequest":       {schemas.RouteRunStream, object{"task_type": "RUN.ECHO", "risk_tier": schemas.RiskPHI, "inputs": object{}}},
-		"ChatRequest":      {schemas.ChatBases()[0] + schemas.RouteChat, object{"model": "any/fine", "messages": []any{object{"role": "user", "content": "c"}}}},
-		"CompleteRequest":  {schemas.RouteAgentComplete, object{"description": "d"}},
-		"FailRequest":      {schemas.RouteAgentFail, object{"description": "d"}},
-		"InquiryRequest":   {schemas.RouteAgentInquiry, object{"inquiry": "q"}},
+	resp, _ := w.owner.send(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/close", "body": 1}))
+	bodies := map[string][]string{}
+	for line := range strings.Lines(w.section("requests.txtar", "bodies")) {
+		m := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		bodies[m[0]] = m
 	}
 	files, err := published.Files.ReadDir(".")
 	require.NoError(w.t, err)
@@ -169,31 +142,29 @@ func (w *world) places() {
 			continue
 		}
 		for form, places := range placesOf(w.t, f.Name()) {
-			to, ok := routes[form]
-			assert.True(w.t, ok, "no test sends a %s", form)
+			if !assert.Contains(w.t, bodies, form, "no test sends it") {
+				continue
+			}
 			for _, p := range places {
+				if p.String() == "inquiry" {
+					continue // its answer is waited for; see ends
+				}
 				sent++
+				names := map[string]string{"plain": w.plain.URL(), "beacon": beacon, "unknown": resp.Header.Get("Weir-Action-Id"), "sensitive": fmt.Sprintf("%splace.%d", sensitiveRun, sent)}
+				path, base := w.expand("", bodies[form][1], names), decode[object](w.t, w.expand("", bodies[form][2], names))
 				text := w.g.plant(form + " " + p.String())
-				switch p.path[len(p.path)-1] {
-				case "request_id", "tenant", "branch", "pool", "default_branch":
+				if slices.Contains([]string{"request_id", "tenant", "branch", "pool", "default_branch"}, p.path[len(p.path)-1]) {
 					text += " b" // no identifier has a space
 				}
 				as := w.owner
-				if strings.HasPrefix(to.path, schemas.RouteAgentComplete) || strings.HasPrefix(to.path, schemas.RouteAgentFail) || strings.HasPrefix(to.path, schemas.RouteAgentInquiry) {
-					if p.String() == "inquiry" {
-						continue // its answer is waited for: tasks sends one
-					}
+				if strings.HasPrefix(path, "/agent/") {
 					as = w.task(form, nil).person
 				}
-				doc := to.base
-				if form == "RunRequest" {
-					doc = with(doc, object{"request_id": fmt.Sprintf("%splace.%d", sensitiveRun, sent)})
-				}
-				status, body := as.ask(http.MethodPost, to.path, w.json(p.put(doc, text)))
-				assert.Equal(w.t, p.String() == "auth_token" || p.String() == "request.auth_token", status == http.StatusUnauthorized, "%s %s: %s", form, p, body)
+				status, answer := as.ask(http.MethodPost, path, w.json(p.put(base, text)))
+				assert.Equal(w.t, p.path[len(p.path)-1] == "auth_token", status == http.StatusUnauthorized, "%s %s: %s", form, p, answer)
 				if p.bounded {
 					refused++
-					assert.GreaterOrEqual(w.t, status, http.StatusBadRequest, "%s %s: %s", form, p, body)
+					assert.GreaterOrEqual(w.t, status, http.StatusBadRequest, "%s %s: %s", form, p, answer)
 				}
 				if as != w.owner {
 					w.owner.saw(as)

@@ -80,46 +80,8 @@ func without(document []byte, members []string) json.RawMessage {
 	return json.RawMessage(jsonText(m))
 }
 
-// sealedText is a text that the evidence of a sensitive run may have: a keyed hash, a code, a
-// method or a word of a closed set.
-var sealedText = regexp.MustCompile(`^(hmac-sha256:[0-9a-f]{64}|[A-Z][A-Z_]{2,40}|once|keyed|safe|idempotent|applied|succeeded|partial|failed|)$`)
-
-// checkSealed returns what a record of a sensitive run has beside numbers and such texts: it
-// finds content that no canary is in.
-func checkSealed(e schemas.Evidence) (bad []string) {
-	var look func(member string, v any)
-	look = func(member string, v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			for name, inner := range v {
-				look(name, inner)
-				if !regexp.MustCompile(`^([a-z_]{1,24}|hmac-sha256:[0-9a-f]{64})$`).MatchString(name) {
-					bad = append(bad, "a name")
-				}
-			}
-		case []any:
-			for _, inner := range v {
-				look(member, inner)
-			}
-		case string:
-			if !sealedText.MatchString(v) && member != "worker" && (v != e.Entry || member != "allowlist" && member != "entry") {
-				bad = append(bad, "a text as "+member)
-			}
-		}
-	}
-	var payload any
-	if json.Unmarshal(e.Payload, &payload) != nil {
-		return []string{"no JSON"}
-	}
-	look("", payload)
-	if e.Shadow != nil && e.Shadow.Reason != "" || e.Traffic != nil && !sealedText.MatchString(e.Traffic.Target) {
-		bad = append(bad, "a reason or a target")
-	}
-	return bad
-}
-
-// evidence is that of the owner, without its content. Sensitive runs must have left records
-// of the main kinds, which are sealed.
+// evidence is that of the owner, without its content. Records of every kind must be there,
+// and of sensitive runs those of the main kinds.
 func (w *world) evidence() []byte {
 	w.t.Helper()
 	var all bytes.Buffer
@@ -127,12 +89,11 @@ func (w *world) evidence() []byte {
 	pages(w, "/v1/evidence?limit=500", func(r json.RawMessage) {
 		all.Write(beyond(r))
 		e := decode[schemas.Evidence](w.t, string(r))
-		if !strings.HasPrefix(e.ActionID, sensitiveRun) {
+		if strings.HasPrefix(e.ActionID, sensitiveRun) {
+			sealed[e.Kind]++
+		} else {
 			open[e.Kind]++
-			return
 		}
-		sealed[e.Kind]++
-		assert.Empty(w.t, checkSealed(e), "%s", r)
 	})
 	for _, kind := range []string{schemas.EvidenceAttempt, schemas.EvidenceConnector, schemas.EvidenceDecision} {
 		assert.Positive(w.t, sealed[kind], "no sensitive run left evidence of the kind %s", kind)

@@ -3,16 +3,12 @@
 package canary_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,16 +24,10 @@ import (
 // sensitiveRun begins the ids of runs of a sensitive tier: their evidence holds no content.
 const sensitiveRun = "sensitive."
 
-// runEnds are the task types of agents, and what the answer to a run of each has.
-func runEnds() map[string]string {
-	return map[string]string{
-		"RUN.ECHO": `"status":"ok"`, "RUN.FULL": `"status":"ok"`, "RUN.JSON": `"status":"ok"`, "RUN.WIRE": `"status":"ok"`,
-		"RUN.FAILED": `"status":"error"`, "RUN.REFUSED": `"status":"error"`, "RUN.ERROR": string(schemas.TaskFailed), "RUN.CUT": string(schemas.TaskFailed), "RUN.GARBAGE": string(schemas.TaskFailed),
-		"RUN.LOST": string(schemas.OutcomeUnknownCode), "RUN.HELD": string(schemas.DeadlineExceeded), "RUN.FORGED": string(schemas.AgentUnavailable), "RUN.MISSING": string(schemas.SecretUnavailable),
-	}
+// taskTypes are those of agents.
+func taskTypes() []string {
+	return strings.Fields("RUN.ECHO RUN.FULL RUN.JSON RUN.WIRE RUN.FAILED RUN.REFUSED RUN.ERROR RUN.CUT RUN.GARBAGE RUN.LOST RUN.HELD RUN.FORGED RUN.MISSING")
 }
-
-func taskTypes() []string { return slices.Sorted(maps.Keys(runEnds())) }
 
 func jsonText(v any) string {
 	raw, err := json.Marshal(v)
@@ -47,9 +37,13 @@ func jsonText(v any) string {
 	return string(raw)
 }
 
-// answer is a canned answer of testdata: its status, its media type and its body.
-func (w *world) answer(name string, names map[string]string) (status int, media, body string) {
-	head, body, _ := strings.Cut(w.expand(name+" ", w.section("answers.txtar", name), names), "\n")
+// answer is a canned answer of testdata to a request with a body and some headers: its status,
+// its media type and its body.
+func (w *world) answer(name, id string, asked []byte, header http.Header) (status int, media, body string) {
+	bearer, basic := strings.TrimPrefix(header.Get("Authorization"), "Bearer "), strings.TrimPrefix(header.Get("X-Beside"), "Basic ")
+	head, body, _ := strings.Cut(w.expand(name+" ", w.section("answers.txtar", name), map[string]string{
+		"request_id": id, "key": bearer, "beside": basic, "coded": base64.StdEncoding.EncodeToString([]byte("k=" + bearer + " " + basic)), "body": strings.Trim(jsonText(string(asked)), `"`),
+	}), "\n")
 	_, err := fmt.Sscan(head, &status)
 	assert.NoError(w.t, err)
 	return status, head[4:], body
@@ -58,15 +52,6 @@ func (w *world) answer(name string, names map[string]string) (status int, media,
 // answerRun answers a run as its task type says.
 func (w *world) answerRun(x *agent.Exchange) {
 	switch x.Run.TaskType {
-	case "RUN.ECHO":
-		var headers bytes.Buffer
-		_ = x.Header.Write(&headers) // to memory: cannot fail
-		secret := x.Header.Get("Authorization")
-		told := object{"headers": headers.String(), "authorization": secret, "coded": base64.StdEncoding.EncodeToString([]byte(secret)), "body": string(x.Body)}
-		x.Stream()
-		x.Event("token "+secret, jsonText(told))
-		x.Event("progress", jsonText(object{"type": strings.Repeat("n", 100) + secret}))
-		x.Event("complete", jsonText(object{"request_id": x.Run.RequestID, "status": "ok", "outputs": told, "warnings": []any{secret}}))
 	case "RUN.HELD":
 		x.Stream()
 		x.Event("progress", jsonText(object{"text": w.g.plant("agent while held")}))
@@ -75,109 +60,71 @@ func (w *world) answerRun(x *agent.Exchange) {
 	case "RUN.LOST":
 		x.Die()
 	default:
-		status, media, body := w.answer("agent "+x.Run.TaskType, map[string]string{"request_id": x.Run.RequestID})
+		status, media, body := w.answer("agent "+x.Run.TaskType, x.Run.RequestID, x.Body, x.Header)
 		x.Begin(status, media)
 		x.Write(body)
 	}
 }
 
 // run is a run of a task, sensitive or not, with canaries in its members.
-func (w *world) run(task string, sensitive bool, inputs object) object {
-	of, id := func(place string) string { return w.g.plant("run " + place) }, "run."+random(4)
-	tier := schemas.RiskNonSensitive
+func (w *world) run(task string, sensitive bool, inputs string) string {
+	id, tier := "run."+random(4), schemas.RiskNonSensitive
 	if sensitive {
 		id, tier = sensitiveRun+id, schemas.RiskPHI
 	}
-	return object{"request_id": id, "task_type": task, "risk_tier": tier, "user_id": of("user"), "workflow_id": of("workflow"), "inputs": inputs}
+	run := fmt.Sprintf(`{"request_id":%q,"task_type":%q,"risk_tier":%q,"user_id":"<~user>","workflow_id":"<~workflow>","inputs":%s}`, id, task, tier, inputs)
+	return w.expand("run ", run, map[string]string{"plain": w.plain.URL()})
 }
 
 // runs are runs of every task type, in both tiers and on both routes, to every end.
 func (w *world) runs() {
 	var all []func()
-	of := func(place string) string { return w.g.plant("run " + place) }
-	do := func(task, want string, inputs func() object) {
-		for _, sensitive := range []bool{true, false} {
-			for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
-				run := w.run(task, sensitive, inputs())
-				if task == "RUN.HELD" {
-					run["budgets"] = object{"timeout_ms": 1200}
-				}
-				_, answer := w.owner.ask(http.MethodPost, route, w.json(run))
-				contains(w.t, answer, want, task+" "+route)
-			}
-		}
-	}
-	for task, want := range runEnds() {
-		all = append(all, func() { do(task, want, func() object { return object{of("input key"): of("input")} }) })
-	}
-	for target, want := range map[string]string{"/ok": `"status":"ok"`, "/refused": `"status":"error"`, "/close": `"status":"error"`, "/echo": `"status":"ok"`} {
-		state := func() object {
-			return object{"method": "POST", "url": w.plain.URL() + target + "?q=" + of("query"), "allowlist_key": "plain", "headers": object{of("header name"): of("header")}, "body": object{of("body key"): of("body")}}
-		}
+	for line := range strings.Lines(w.section("requests.txtar", "runs")) {
+		m := strings.SplitN(strings.TrimSpace(line), " ", 3)
 		all = append(all, func() {
-			do(schemas.TaskHTTPExecute, want, func() object {
-				return object{"type": "Http", "idempotency_key": of("idempotency key"), "args": state()}
-			})
-			do(schemas.TaskHTTPPlan, "", func() object {
-				return object{"state:env.snapshot": object{"snapshot_id": of("snapshot")}, "artifact:proposed.plan": object{"plan_id": of("plan id"), "decisions": []any{
-					object{"effect_ref": of("effect"), "idempotency_key": of("decision key"), "target_state": with(state(), object{"idempotency_key": of("plan key")})},
-					object{"effect_ref": of("effect"), "target_state": object{"url": "http://" + w.g.word("denied host of a run") + ".example/", "allowlist_key": "plain"}},
-				}}}
-			})
+			for _, sensitive := range []bool{true, false} {
+				for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
+					run := w.run(m[0], sensitive, m[2])
+					if m[0] == "RUN.HELD" {
+						run = strings.Replace(run, "{", `{"budgets":{"timeout_ms":1200},`, 1)
+					}
+					_, answer := w.owner.ask(http.MethodPost, route, run)
+					contains(w.t, answer, strings.TrimPrefix(m[1], "-"), m[0]+" "+route)
+				}
+			}
 		})
 	}
-	all = append(all, func() { do(schemas.TaskEcho, `"status":"ok"`, func() object { return object{"steps": 2} }) })
 	parallel(all...)
-	id := w.begin("agent", schemas.RouteRunSync, w.run("RUN.HELD", true, object{}))
+	w.cancel(w.begin("agent", schemas.RouteRunSync, w.run("RUN.HELD", true, "{}")))
+}
+
+// cancel stops an action that is under way.
+func (w *world) cancel(id string) {
 	w.owner.ask(http.MethodPost, "/v1/actions/"+id+"/cancel", "")
 	w.settled(id)
+	w.owner.ask(http.MethodGet, "/v1/actions/"+id, "")
 	w.owner.ask(http.MethodGet, "/v1/actions/"+id+"/events", "", "Accept", "text/event-stream")
 }
 
 // provider says canaries, one in every place, echoes its keys, or fails.
 func (w *world) provider() llm.Config {
 	of := func(place string) string { return w.g.plant("model " + place) }
-	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{"tells": {Answer: tells}, "held": {Answer: w.holdsChat}}, Default: llm.Act{
+	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{"held": {Answer: w.holdsChat}}, Default: llm.Act{
 		Texts: []string{of("text"), " ", of("more text")}, Reasoning: []string{of("reasoning")}, Message: of("message"),
 		Header: map[string]string{"Openai-Organization": of("organization"), "Set-Cookie": of("cookie"), "Retry-After": of("Retry-After"), "X-Request-Id": of("request id"), of("header name"): "v"},
 	}}
-	for _, name := range []string{"full", "refuses-400", "refuses-401", "refuses-429", "refuses-500"} {
+	for _, name := range []string{"full", "tells", "refuses-400", "refuses-401", "refuses-429", "refuses-500"} {
 		cfg.Models[name] = llm.Act{Answer: func(x *llm.Exchange) {
 			section := "model " + name
-			if name == "full" && x.Asked.Stream {
+			if x.Asked.Stream && !strings.HasPrefix(name, "refuses") {
 				section += " stream"
 			}
-			status, media, body := w.answer(section, nil)
+			status, media, body := w.answer(section, "", x.Body, x.Header)
 			x.Begin(status, media)
 			x.Write(body)
 		}}
 	}
 	return cfg
-}
-
-// tells repeats all that it was sent, the keys too, in every place and in several encodings.
-func tells(x *llm.Exchange) {
-	var headers bytes.Buffer
-	_ = x.Header.Write(&headers) // to memory: cannot fail
-	key, beside := strings.TrimPrefix(x.Header.Get("Authorization"), "Bearer "), strings.TrimPrefix(x.Header.Get("X-Beside"), "Basic ")
-	all := headers.String() + string(x.Body) + base64.StdEncoding.EncodeToString([]byte("k="+key)) + url.QueryEscape(key+"&"+beside) + `{"k":"` + key + `"}`
-	part := object{"role": "assistant", "content": all, "refusal": key, "reasoning": beside, key: all, "tool_calls": []any{object{"index": 0, "id": key, "function": object{"name": key, "arguments": all}}}}
-	if !x.Asked.Stream {
-		x.Begin(http.StatusOK, "application/json; profile="+url.QueryEscape(key))
-		x.Write(jsonText(object{"id": key, "model": key, "object": "chat.completion", "choices": []any{object{"index": 0, "message": part, "finish_reason": key}}}))
-		return
-	}
-	x.Begin(http.StatusOK, "text/event-stream; name="+url.QueryEscape(key))
-	x.Write(": " + key + "\nid: " + key + "\n" + key + ": " + key + "\n\nevent: " + key + "\ndata: " + key + "\n\n")
-	chunk := func(delta object, finish any) {
-		x.Data(jsonText(object{"id": key, "object": "chat.completion.chunk", "choices": []any{object{"index": 0, "delta": delta, "finish_reason": finish}}}))
-	}
-	chunk(part, nil)
-	for at := 0; at < len(all); at += 3 {
-		chunk(object{"content": all[at:min(at+3, len(all))]}, nil)
-	}
-	chunk(object{}, "stop")
-	x.Done()
 }
 
 func (w *world) holdsChat(x *llm.Exchange) {
@@ -223,10 +170,7 @@ func (w *world) chats() {
 		w.owner.ask(http.MethodGet, path, "")
 	}
 	w.owner.ask(http.MethodPost, schemas.RouteChat, w.chat("any/fine", false), "Idempotency-Key", "shared-chat")
-	id := w.beginText("llm", schemas.RouteChat, w.chat("held", false))
-	w.owner.ask(http.MethodPost, "/v1/actions/"+id+"/cancel", "")
-	w.settled(id)
-	w.owner.ask(http.MethodGet, "/v1/actions/"+id, "")
+	w.cancel(w.begin("llm", schemas.RouteChat, w.chat("held", false)))
 }
 
 // held is a task, and the agent that has its token.
@@ -328,47 +272,28 @@ func (h held) pushBody(body []byte) string {
 	return text
 }
 
-// pushes are refused and fail; and fetches.
+// pushes are refused, by Weir and by git.
 func (w *world) pushes() {
-	g, z := w.g, strings.Repeat("b", 40)
-	for class, of := range map[string]func(base string) (gitkit.Update, []byte){
-		"denied ref": func(base string) (gitkit.Update, []byte) {
-			return gitkit.Update{New: base, Ref: "refs/heads/" + g.plant("denied ref")}, nil
+	for class, of := range map[string]func(h held) (gitkit.Update, []byte){
+		"denied ref": func(h held) (gitkit.Update, []byte) {
+			return gitkit.Update{New: h.view.Base, Ref: "refs/heads/" + w.g.plant("denied ref")}, nil
 		},
-		"control ref": func(base string) (gitkit.Update, []byte) {
-			return gitkit.Update{New: base, Ref: "refs/heads/\x01" + g.plant("control ref")}, nil
+		"no pack": func(h held) (gitkit.Update, []byte) {
+			return gitkit.Update{New: h.view.Base, Ref: schemas.RefOf(h.view.Branch)}, []byte(w.g.plant("no pack"))
 		},
-		"no pack": func(base string) (gitkit.Update, []byte) { return gitkit.Update{New: base}, []byte(g.plant("no pack")) },
-		"large": func(string) (gitkit.Update, []byte) {
-			return gitkit.Update{New: z}, []byte(strings.Repeat(g.plant("large push"), 80000))
-		},
-		"damaged": func(base string) (gitkit.Update, []byte) {
-			p := w.grown("damaged push", base)
-			return gitkit.Update{New: p.tip}, append(p.pack, g.plant("more than a pack")...)
-		},
-		"not forward": func(string) (gitkit.Update, []byte) {
+		"not forward": func(h held) (gitkit.Update, []byte) {
 			p := w.grown("push that is not forward", "")
-			return gitkit.Update{New: p.tip}, p.pack
-		},
-		"bad commit": func(base string) (gitkit.Update, []byte) {
-			tree := gitkit.TreeOf(gitkit.Entry{Mode: "40000", Name: ".git", ID: gitkit.TreeOf().ID()})
-			c := gitkit.Object{Type: gitkit.Commit, Data: []byte("tree " + tree.ID() + "\nparent " + base + "\nauthor " + g.plant("bad author") + "\n\n" + g.plant("bad message") + "\n")}
-			return gitkit.Update{New: c.ID()}, gitkit.Pack(c, tree, gitkit.TreeOf())
+			return gitkit.Update{New: p.tip, Ref: schemas.RefOf(h.view.Branch)}, p.pack
 		},
 	} {
 		h := w.task("push "+class, nil)
-		u, pack := of(h.view.Base)
+		u, pack := of(h)
 		u.Old = h.view.Base
-		if u.Ref == "" {
-			u.Ref = schemas.RefOf(h.view.Branch)
-		}
-		answer := h.pushBody(gitkit.PushBodyWith([]gitkit.Update{u}, append(gitkit.Capabilities(), "agent=git/"+g.plant("agent of git")), pack))
-		assert.NotContains(w.t, answer, "\x01ok refs", class)
+		answer := h.pushBody(gitkit.PushBodyWith([]gitkit.Update{u}, append(gitkit.Capabilities(), "agent=git/"+w.g.plant("agent of git")), pack))
+		assert.NotContains(w.t, answer, "ok refs", class)
+		w.fetches(h)
 		w.owner.saw(h.person)
 	}
-	h := w.task("fetch", nil)
-	w.fetches(h)
-	w.owner.saw(h.person)
 }
 
 // fetches are requests of a git client, good and bad.
@@ -385,9 +310,6 @@ func (w *world) fetches(h held) {
 	} {
 		h.ask(http.MethodPost, at+"/git-upload-pack", string(gitkit.FetchV2(args[0], args[1:]...)), "Content-Type", "application/x-git-upload-pack-request", "Git-Protocol", "version=2:"+of("protocol"))
 	}
-	for _, path := range []string{at + "/info/refs?service=" + of("service"), at + "/info/refs?service=git-upload-pack&x=" + of("query"), at + "/objects/" + of("file"), "/git/" + w.g.word("repository") + "/info/refs?service=git-upload-pack"} {
-		h.ask(http.MethodGet, path, "", "User-Agent", "git/2.39.5 "+of("client"))
-	}
 }
 
 // gitServer is a git server elsewhere that needs a password, and says canaries.
@@ -395,8 +317,7 @@ func (w *world) gitServer() (backend *gitkit.Backend, mirror string) {
 	backend = gitkit.NewBackend(w.t)
 	from, _ := gitkit.NewRepo(w.t)
 	_, mirror = backend.Add(w.t, "mirror.git", from)
-	_, closed := backend.Add(w.t, "empty.git", "")
-	require.NoError(w.t, os.RemoveAll(filepath.Join(closed, "HEAD")))
+	backend.Add(w.t, "empty.git", "")
 	for hook, script := range map[string]string{
 		"post-receive": "echo '" + w.g.plant("said by the git server") + "' >&2\n",
 		"update":       "case \"$1 $2\" in */refused\\ 0000*) ;; */refused\\ *) echo '" + w.g.plant("why the git server refuses") + "' >&2; exit 1;; esac\n",

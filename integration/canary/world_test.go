@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -152,63 +151,13 @@ func gitWrapper(t *testing.T, log string) string {
 	return fmt.Sprintf("#!/bin/sh\n{ for a in \"$@\"; do echo \"argument $a\"; done; %s; } >>%s\nexec %s \"$@\"\n", env, log, git)
 }
 
-// configuration has entries of every sort; each upstream gets secrets of its own.
-const configuration = `data: "<dir>/data"
-auth: {mode: tokens, rate: 100000/s}
-log: {durability: process}
-telemetry: {log_level: debug, otlp: {endpoint: "<spans>"}}
-limits: {body: 256KiB, chat: 256KiB, response: 64KiB, response_headers: 8KiB}
-nats: {listen: 127.0.0.1:0}
-deadline: {http: 20s, plan: 20s, chat: 20s}
-git: {program: "<dir>/git", max_pack: 1MiB}
-policy:
-  timeout: 5s
-  allowed_hosts: [.onion] # a resolver refuses these by itself
-  allowlist:
-    - name: plain
-      url_prefix: <plain>/
-      network: loopback
-      methods: [GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE]
-      headers: {Authorization: "Bearer ${secret:HEADER}", X-Basic: "Basic ${secret:BASIC}"}
-      query: {key_in_query: "${secret:QUERY}"}
-      caller_headers: ["*"]
-      caller_params: ["*"]
-    - name: keyed
-      url_prefix: <keyed>/keyed
-      network: loopback
-      methods: [POST]
-      upstream_idempotency: {ttl: 1h}
-      headers: {X-Other: "${secret:OTHER}"}
-      body: {key_in_body: "${secret:BODY}"}
-      caller_headers: ["*"]
-      caller_params: ["*"]
-    - {name: hop, url_prefix: "<keyed>/hop", network: loopback, redirects: 2}
-    - {name: narrow, url_prefix: "<keyed>/only/here", network: loopback, methods: [GET]}
-    - {name: missing, url_prefix: "<keyed>/missing", network: loopback, headers: {Authorization: "${secret:NOT_THERE}"}, caller_headers: ["*"]}
-    - {name: rehearsed, url_prefix: "<plain>/shadow", network: loopback, mode: shadow}
-    - {name: tls, url_prefix: "<tls>/", network: loopback, methods: [GET, POST]}
-    - {name: forged, url_prefix: "<forged>/", network: loopback}
-    - {name: gone, url_prefix: "<gone>/", network: loopback}
-    - {name: private, url_prefix: "http://10.1.2.3/"}
-    - {name: mirror, url_prefix: "<git>/", network: loopback, methods: [GET, POST], headers: {Authorization: "Basic ${secret:GIT}"}}
-agents:
-<agents>models:
-  any/*: {url: "<llm>", model: "*", timeouts: {first_byte: 1s, idle: 1s}, <model>}
-  held: {url: "<llm>", model: held, <model>}
-  spent/*: {url: "<llm>", model: "*", <model>}
-  wire: {url: "<plain>/wire", model: fine, <model>}
-  forged: {url: "<forged>", model: fine, <model>}
-  gone: {url: "<gone>", model: fine, <model>}
-  keyless: {url: "<llm>", network: loopback, headers: {Authorization: "Bearer ${secret:NOT_THERE}"}}
-budgets:
-  <beacon>: {per: [tenant, token], window: 24h, requests: 1000000, tokens: 1000000000}
-  spent: {models: ["spent/*"], requests: 1}
-`
-
+// config is the configuration of testdata with this world's addresses.
 func (w *world) config() string {
 	gone := upstream.New(w.t)
 	gone.Close()
 	w.gone = gone.URL()
+	text, err := os.ReadFile("testdata/weir.yaml")
+	require.NoError(w.t, err)
 	agents := ""
 	for _, task := range taskTypes() {
 		at := map[string]string{"RUN.WIRE": w.plain.URL() + "/wire", "RUN.FORGED": w.forged.URL()}[task]
@@ -219,7 +168,7 @@ func (w *world) config() string {
 		"<dir>", w.dir, "<spans>", w.spans.url, "<plain>", w.plain.URL(), "<keyed>", w.keyed.URL(), "<tls>", w.tls.URL(), "<forged>", w.forged.URL(), "<gone>", w.gone, "<git>", w.git.URL,
 		"<agents>", agents, "<llm>", w.llm.URL(), "<beacon>", beacon,
 		"<model>", `network: loopback, pass: "*", price: {input: 1, output: 2}, headers: {Authorization: "Bearer ${secret:MODEL}", X-Beside: "Basic ${secret:BESIDE}"}`,
-	).Replace(configuration)
+	).Replace(string(text))
 }
 
 // person sends requests with a token, and keeps every answer.
@@ -293,19 +242,6 @@ func (p *person) get(path string) string {
 	return text
 }
 
-// raw sends bytes as they are and reads until the connection ends.
-func (p *person) raw(text string) {
-	p.w.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.w.p.URL, "http://"))
-	require.NoError(p.w.t, err)
-	defer conn.Close()
-	_, _ = io.WriteString(conn, text) // the server may close before the end
-	if c, ok := conn.(*net.TCPConn); ok {
-		_ = c.CloseWrite()
-	}
-	_, _ = io.Copy(&p.seen, conn)
-}
-
 // settled waits for an action's end.
 func (w *world) settled(id string) {
 	w.t.Helper()
@@ -316,12 +252,7 @@ func (w *world) settled(id string) {
 }
 
 // begin sends a request whose service holds it, and returns the action's id once it does.
-func (w *world) begin(service, path string, body object) string {
-	w.t.Helper()
-	return w.beginText(service, path, w.json(body))
-}
-
-func (w *world) beginText(service, path, body string) string {
+func (w *world) begin(service, path, body string) string {
 	w.t.Helper()
 	resp, text := w.owner.send(http.MethodPost, path, body, "Prefer", "respond-async")
 	require.Equal(w.t, http.StatusAccepted, resp.StatusCode, text)
