@@ -25,7 +25,7 @@ func (w *world) drive() {
 	w.make("/v1/execute", object{"type": "Http", "request_id": beacon, "args": object{"method": "GET", "url": w.plain.URL() + "/ok"}})
 	w.task("marked", object{"request_id": beacon + ".task"})
 	parallel(w.places, w.calls, w.tokens, w.reload, func() { w.requests("at once", 16) }, func() { w.requests("rules", 1) })
-	parallel(w.runs, w.tasks, w.pushes, w.upstreamRepos, w.chats)
+	parallel(w.runs, w.tasks, w.upstreamRepos, w.chats)
 	w.console()
 	w.requests("for others", 4)
 }

@@ -1,7 +1,6 @@
 package canary_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,10 +55,10 @@ func TestEncoders(t *testing.T) {
 	leaks, err := scan(g.list(), e.sinks(t))
 	require.NoError(t, err)
 	require.Empty(t, leaks)
-	for line := range strings.Lines(e.lines.String()) {
+	for line := range strings.Lines(e.out["log"].String()) {
 		require.NoError(t, telemetry.CheckLine([]byte(strings.TrimSpace(line))))
 	}
-	require.Contains(t, e.spans.String(), "the-action", "spans came")
+	require.Contains(t, e.out["spans"].String(), "the-action", "spans came")
 }
 
 // TestScrubberFindsWhatTheScanFinds: a secret that a target echoes, in any form of the scan
@@ -185,33 +184,35 @@ func (p *planter) fails() error {
 	return err
 }
 
-// encoders write everything that a call leaves behind, and keep it.
+// encoders write everything that a call leaves behind.
 type encoders struct {
-	metrics                              *telemetry.Metrics
-	traces                               *telemetry.Traces
-	recorder                             *settle.Recorder
-	parker                               *park.Parker
-	lines, plain, spans                  capture.Buffer
-	evidence, letters, updates, refusals bytes.Buffer
-	loggers                              []*slog.Logger
+	metrics  *telemetry.Metrics
+	traces   *telemetry.Traces
+	recorder *settle.Recorder
+	parker   *park.Parker
+	loggers  []*slog.Logger
+	out      map[string]*capture.Buffer
 }
 
 func newEncoders(t *testing.T) *encoders {
 	t.Helper()
-	e := &encoders{metrics: telemetry.NewMetrics()}
+	e := &encoders{metrics: telemetry.NewMetrics(), out: map[string]*capture.Buffer{}}
+	for _, name := range []string{"log", "log as text", "spans", "evidence", "dead letters", "updates", "refusals"} {
+		e.out[name] = &capture.Buffer{}
+	}
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(&e.spans, r.Body) // what was lost is missed below
+		_, _ = io.Copy(e.out["spans"], r.Body) // what was lost is missed below
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	t.Cleanup(collector.Close)
-	e.loggers = []*slog.Logger{e.metrics.NewLogger(&e.lines, "debug", telemetry.FormatJSON), e.metrics.NewLogger(&e.plain, "debug", telemetry.FormatText)}
+	e.loggers = []*slog.Logger{e.metrics.NewLogger(e.out["log"], "debug", telemetry.FormatJSON), e.metrics.NewLogger(e.out["log as text"], "debug", telemetry.FormatText)}
 	var err error
 	e.traces, err = e.metrics.NewTraces(t.Context(), telemetry.TracesConfig{
 		Endpoint: collector.URL, Client: otlptracehttp.WithHTTPClient(collector.Client()), Idle: collector.CloseClientConnections, Logger: e.loggers[0],
 	})
 	require.NoError(t, err)
-	e.recorder = settle.NewRecorder(publisher{&e.evidence, nil}, nil, e.metrics)
-	e.parker = park.New(publisher{&e.letters, []string{"data"}}, e.metrics, e.loggers[0])
+	e.recorder = settle.NewRecorder(publisher{e.out["evidence"]}, nil, e.metrics)
+	e.parker = park.New(publisher{e.out["dead letters"]}, e.metrics, e.loggers[0])
 	return e
 }
 
@@ -220,23 +221,15 @@ func (e *encoders) sinks(t *testing.T) []sink {
 	require.NoError(t, e.traces.Close(context.WithoutCancel(t.Context())))
 	scraped := httptest.NewRecorder()
 	e.metrics.Handler().ServeHTTP(scraped, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
-	return []sink{
-		{name: "log", data: e.lines.Bytes()},
-		{name: "log as text", data: e.plain.Bytes()},
-		{name: "metrics", data: scraped.Body.Bytes()},
-		{name: "spans", data: e.spans.Bytes()},
-		{name: "evidence", data: e.evidence.Bytes()},
-		{name: "dead letters", data: e.letters.Bytes()},
-		{name: "updates", data: e.updates.Bytes()},
-		{name: "refusals", data: e.refusals.Bytes()},
+	sinks := []sink{{name: "metrics", data: scraped.Body.Bytes()}}
+	for name, b := range e.out {
+		sinks = append(sinks, sink{name: name, data: b.Bytes()})
 	}
+	return sinks
 }
 
-// publisher keeps subjects and documents, without the members that hold content by contract.
-type publisher struct {
-	to      *bytes.Buffer
-	content []string
-}
+// publisher keeps subjects and documents; of a dead letter without the message itself.
+type publisher struct{ to io.Writer }
 
 func (p publisher) Publish(subject string, messages ...*message.Message) error {
 	for _, m := range messages {
@@ -244,14 +237,8 @@ func (p publisher) Publish(subject string, messages ...*message.Message) error {
 		if err := json.Unmarshal(m.Payload, &doc); err != nil {
 			return err
 		}
-		for _, name := range p.content {
-			delete(doc, name)
-		}
-		raw, err := json.Marshal(doc)
-		fmt.Fprintf(p.to, "%s %v %s\n", subject, m.Metadata, raw)
-		if err != nil {
-			return err
-		}
+		delete(doc, "data")
+		fmt.Fprintf(p.to, "%s %v %s\n", subject, m.Metadata, doc)
 	}
 	return nil
 }
@@ -350,7 +337,7 @@ func (e *encoders) update(p *planter) {
 		ev.Type, ev.Task.Code, ev.Settled.Code = kind, schemas.Canceled, schemas.Canceled
 		if u, ok := task.Update("the-action", ev); ok {
 			raw, _ := json.Marshal(u) //nolint:errchkjson // strings and numbers
-			fmt.Fprintf(&e.updates, "%s %s\n", schemas.StatusSubject(schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: "the-action"}), raw)
+			fmt.Fprintf(e.out["updates"], "%s %s\n", schemas.StatusSubject(schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: "the-action"}), raw)
 		}
 	}
 }
@@ -365,7 +352,7 @@ func (e *encoders) refuse(p *planter) {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", strings.NewReader(p.text("body")))
 		r.Header.Set("User-Agent", rapid.SampledFrom([]string{"git/2.50", p.text("user agent")}).Draw(p.rt, "user agent"))
 		write(w, r, err)
-		_ = w.Header().Write(&e.refusals) // to memory: cannot fail
-		e.refusals.Write(w.Body.Bytes())
+		_ = w.Header().Write(e.out["refusals"]) // to memory: cannot fail
+		_, _ = e.out["refusals"].Write(w.Body.Bytes())
 	}
 }

@@ -3,6 +3,7 @@
 package canary_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -232,68 +233,36 @@ func (w *world) ends(end string, finish func(held)) {
 	w.owner.ask(http.MethodGet, schemas.RouteTasks+"/"+h.view.ID, "")
 	w.owner.ask(post, schemas.RouteTasks+"/"+h.view.ID+"/answer", w.json(object{"answer": w.g.plant("task answer")}))
 	<-asked
-	contains(w.t, h.push(w.grown("task push", h.view.Base)), "unpack ok", "a push")
+	w.fetches(h)
+	contains(w.t, h.push("denied push", "refs/heads/"+w.g.plant("denied ref"), nil), "GIT_REF_DENIED", "a push to another ref")
+	contains(w.t, h.push("broken push", "", []byte(w.g.plant("no pack"))), "GIT_INCOMPLETE", "a push without a pack")
+	contains(w.t, h.push("task push", "", nil), "unpack ok", "a push")
 	h.ask(post, schemas.ChatBases()[1]+schemas.RouteChat, w.chat("any/fine", true))
 	finish(h)
 	w.settled(h.view.ID)
-	h.push(w.grown("late push", h.view.Base))
+	h.push("late push", "", nil)
 	for _, path := range []string{schemas.RouteTasks + "/" + h.view.ID, schemas.RouteTasks + "/" + h.view.ID + "/events", "/v1/actions/" + h.view.ID} {
 		w.owner.ask(http.MethodGet, path, "", "Accept", "application/json")
 	}
 	w.owner.saw(h.person)
 }
 
-// pushed is a commit and its pack.
-type pushed struct {
-	pack []byte
-	tip  string
-}
-
-// grown has a canary in each text of a commit and of its tree.
-func (w *world) grown(class, parent string) pushed {
-	of := func(place string) string { return w.g.plant(class + " " + place) }
+// push pushes a commit with a canary in each text of it and of its tree to a ref, or to the
+// task's branch; or other bytes in the place of its pack.
+func (h held) push(class, ref string, pack []byte) string {
+	h.w.t.Helper()
+	of := func(place string) string { return h.w.g.plant(class + " " + place) }
 	blob := gitkit.BlobOf(of("content"))
 	tree := gitkit.TreeOf(gitkit.Entry{Mode: "100644", Name: of("file"), ID: blob.ID()})
-	head := "tree " + tree.ID() + "\n"
-	if parent != "" {
-		head += "parent " + parent + "\n"
+	commit := gitkit.Object{Type: gitkit.Commit, Data: fmt.Appendf(nil, "tree %s\nparent %s\nauthor %s <%s@example.com> 1700000000 +0000\ncommitter %s <x@example.com> 1700000000 +0000\n\n%s\n",
+		tree.ID(), h.view.Base, of("author"), of("mail"), of("committer"), of("message"))}
+	if pack == nil {
+		pack = gitkit.Pack(commit, tree, blob)
 	}
-	c := gitkit.Object{Type: gitkit.Commit, Data: []byte(head + "author " + of("author") + " <" + of("mail") + "@example.com> 1700000000 +0000\ncommitter " + of("committer") + " <x@example.com> 1700000000 +0000\n\n" + of("message") + "\n")}
-	return pushed{gitkit.Pack(c, tree, blob), c.ID()}
-}
-
-func (h held) push(p pushed) string {
-	return h.pushBody(gitkit.PushBody(gitkit.Update{Old: h.view.Base, New: p.tip, Ref: schemas.RefOf(h.view.Branch)}, p.pack))
-}
-
-func (h held) pushBody(body []byte) string {
-	h.w.t.Helper()
-	_, text := h.ask(http.MethodPost, "/git/"+h.view.Repo+".git/git-receive-pack", string(body), "Content-Type", "application/x-git-receive-pack-request", "User-Agent", "git/"+h.w.g.plant("user agent of git"))
+	update := gitkit.Update{Old: h.view.Base, New: commit.ID(), Ref: cmp.Or(ref, schemas.RefOf(h.view.Branch))}
+	body := gitkit.PushBodyWith([]gitkit.Update{update}, append(gitkit.Capabilities(), "agent=git/"+of("agent")), pack)
+	_, text := h.ask(http.MethodPost, "/git/"+h.view.Repo+".git/git-receive-pack", string(body), "Content-Type", "application/x-git-receive-pack-request", "User-Agent", "git/"+of("user agent"))
 	return text
-}
-
-// pushes are refused, by Weir and by git.
-func (w *world) pushes() {
-	for class, of := range map[string]func(h held) (gitkit.Update, []byte){
-		"denied ref": func(h held) (gitkit.Update, []byte) {
-			return gitkit.Update{New: h.view.Base, Ref: "refs/heads/" + w.g.plant("denied ref")}, nil
-		},
-		"no pack": func(h held) (gitkit.Update, []byte) {
-			return gitkit.Update{New: h.view.Base, Ref: schemas.RefOf(h.view.Branch)}, []byte(w.g.plant("no pack"))
-		},
-		"not forward": func(h held) (gitkit.Update, []byte) {
-			p := w.grown("push that is not forward", "")
-			return gitkit.Update{New: p.tip, Ref: schemas.RefOf(h.view.Branch)}, p.pack
-		},
-	} {
-		h := w.task("push "+class, nil)
-		u, pack := of(h)
-		u.Old = h.view.Base
-		answer := h.pushBody(gitkit.PushBodyWith([]gitkit.Update{u}, append(gitkit.Capabilities(), "agent=git/"+w.g.plant("agent of git")), pack))
-		assert.NotContains(w.t, answer, "ok refs", class)
-		w.fetches(h)
-		w.owner.saw(h.person)
-	}
 }
 
 // fetches are requests of a git client, good and bad.
@@ -338,8 +307,8 @@ func (w *world) upstreamRepos() {
 	for branch, says := range map[string]string{"upstream": "ok refs/heads/", "up/refused": "ng refs/heads/"} {
 		h := w.task("task "+branch, object{"repo": "proxied", "branch": branch})
 		h.ask(http.MethodGet, schemas.RouteAgentTask, "")
-		contains(w.t, h.push(w.grown("push "+branch, h.view.Base)), says, branch)
 		w.fetches(h)
+		contains(w.t, h.push("push "+branch, "", nil), says, branch)
 		w.owner.saw(h.person)
 	}
 }

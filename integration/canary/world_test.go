@@ -33,6 +33,14 @@ import (
 	"weir/schemas"
 )
 
+// The programs under test.
+var weirBinary, natsBinary string
+
+func TestMain(m *testing.M) {
+	weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
+	os.Exit(m.Run())
+}
+
 // world is a Weir in a process of its own, the services that it calls, and all of its output.
 type world struct {
 	t    *testing.T
