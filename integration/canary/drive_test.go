@@ -24,7 +24,7 @@ func (w *world) drive() {
 	w.make(schemas.RouteRepos, object{"name": beacon})
 	w.make("/v1/execute", object{"type": "Http", "request_id": beacon, "args": object{"method": "GET", "url": w.plain.URL() + "/ok"}})
 	w.task("marked", object{"request_id": beacon + ".task"})
-	parallel(w.places, w.calls, w.tokens, w.reload, func() { w.requests("at once", 16) }, func() { w.requests("rules", 1) })
+	parallel(w.calls, w.tokens, w.reload, func() { w.requests("at once", 16) }, func() { w.requests("rules", 1) }, func() { w.requests("bodies", 4) })
 	parallel(w.runs, w.tasks, w.upstreamRepos, w.chats)
 	w.console()
 	w.requests("for others", 4)
@@ -77,6 +77,8 @@ func (w *world) requests(section string, at int) {
 	names := map[string]string{
 		"plain": w.plain.URL(), "keyed": w.keyed.URL(), "tls": w.tls.URL(), "forged": w.forged.URL(), "gone": w.gone, "git": w.git.URL, "beacon": beacon,
 	}
+	resp, _ := w.owner.send(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/close", "body": 1}))
+	names["unknown"] = resp.Header.Get("Weir-Action-Id")
 	ids := []string{beacon, beacon + ".task"}
 	if section == "for others" {
 		for _, kind := range schemas.Kinds() {
@@ -175,10 +177,7 @@ func (w *world) full(class string, status int) upstream.Behaviour {
 // echoAll answers with all of the request, in the body and in headers.
 func echoAll(status int) upstream.Behaviour {
 	return upstream.Answer(func(x *upstream.Exchange) {
-		fields := ""
-		for _, name := range []string{"Authorization", "X-Basic", "X-Other", "X-Mine"} {
-			fields += name + ": " + x.Request.Header(name) + " "
-		}
+		fields := fmt.Sprint(x.Request.Header("Authorization"), " ", x.Request.Header("X-Basic"), " ", x.Request.Header("X-Other"), " ", x.Request.Header("X-Mine"))
 		text := x.Request.Method + " " + x.Request.Target + "\n" + fields + "\n" + string(x.Request.Body) + "\n" + base64.StdEncoding.EncodeToString([]byte(fields))
 		x.Write(upstream.Message(x.Request.Method, status, text, upstream.Header("Content-Type", "text/plain"), upstream.Header("X-Echo", fields), upstream.Header("Set-Cookie", "s="+url.QueryEscape(fields))))
 	})

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,6 +36,7 @@ import (
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
+	published "weir/schemas/json"
 )
 
 // TestEncoders: whatever the members of a record and the text of an error say, nothing of it
@@ -87,6 +90,43 @@ func TestScrubberFindsWhatTheScanFinds(t *testing.T) {
 		require.NoError(rt, err)
 		require.Empty(rt, left, "%q became %q", text, scrubbed)
 	})
+}
+
+// TestEveryMemberIsSent: TestNothingLeaks sends each member that the published schemas of
+// requests have.
+func TestEveryMemberIsSent(t *testing.T) {
+	t.Parallel()
+	sent, err := os.ReadFile("testdata/requests.txtar")
+	require.NoError(t, err)
+	chat, err := os.ReadFile("testdata/answers.txtar")
+	require.NoError(t, err)
+	files, err := fs.Glob(published.Files, "*.request.json")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 15)
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			properties, _ := v["properties"].(map[string]any)
+			for member := range properties {
+				require.Contains(t, string(sent)+string(chat), `"`+member+`":`, "%s: no request has it", name)
+			}
+			for _, inner := range v {
+				walk(name, inner)
+			}
+		case []any:
+			for _, inner := range v {
+				walk(name, inner)
+			}
+		}
+	}
+	for _, name := range files {
+		raw, err := published.Files.ReadFile(name)
+		require.NoError(t, err)
+		var schema any
+		require.NoError(t, json.Unmarshal(raw, &schema))
+		walk(name, schema)
+	}
 }
 
 // planter fills records with canaries.
@@ -247,16 +287,16 @@ func (publisher) Close() error { return nil }
 
 // log logs an error and a canary under every key that the log has, and under others.
 func (e *encoders) log(rt *rapid.T, p *planter) {
-	message := rapid.SampledFrom([]string{"call failed", p.text("message")}).Draw(rt, "message")
 	args := []any{"err_kind", p.fails(), p.text("key"), 1, "error", p.fails(), "action", filled[schemas.Action](p)}
 	for _, key := range []string{
 		"component", "code", "kind", "outcome", "status", "durability", "surface", "stream", "subject", "method", "route", "addr", "entry", "action_id", "request_id", "tenant", "worker", "task_type",
 		"attempt", "count", "duration_ms", "url", "body", "header",
 	} {
-		args = append(args, key, fmt.Sprintf("%s <b>", p.text(key))) // no id has a space
+		args = append(args, key, p.text(key)+" <b>") // no id has a space
 	}
 	for _, l := range e.loggers {
-		l.With(args[:2]...).Debug(message, args...)
+		l.With(args[:2]...).Debug("call failed", args...)
+		l.Log(rt.Context(), slog.LevelInfo, p.text("message")) //nolint:sloglint // a message that is content
 		l.WithGroup(p.text("group")).Error("in a group", args...)
 	}
 }
@@ -274,8 +314,8 @@ func (e *encoders) series(p *planter) {
 		for at := range args {
 			args[at] = reflect.New(m.Type().In(at)).Elem()
 			if args[at].Kind() == reflect.Struct {
-				for f := range args[at].NumField() { // names of models too
-					p.fill("a member", args[at].Field(f))
+				for _, f := range args[at].Fields() { // names of models too
+					p.fill("a member", f)
 				}
 				continue
 			}
@@ -335,6 +375,9 @@ func (e *encoders) update(p *planter) {
 	for _, kind := range []schemas.EventType{schemas.EventAccepted, schemas.EventCancel, schemas.EventSettled, schemas.EventSignal, schemas.EventStatus} {
 		ev := filled[schemas.Event](p)
 		ev.Type, ev.Task.Code, ev.Settled.Code = kind, schemas.Canceled, schemas.Canceled
+		if rapid.Bool().Draw(p.rt, "no report") {
+			ev.Task.Report = nil
+		}
 		if u, ok := task.Update("the-action", ev); ok {
 			raw, _ := json.Marshal(u) //nolint:errchkjson // strings and numbers
 			fmt.Fprintf(e.out["updates"], "%s %s\n", schemas.StatusSubject(schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: "the-action"}), raw)

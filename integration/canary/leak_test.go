@@ -47,7 +47,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	marks := map[string]string{"stored accounts of budgets": `"used":{"r":`} // they name nobody
 	for _, s := range sinks {                                                // each sink was read, and is searched
-		found := newSeeker([]canary{{text: cmp.Or(marks[s.name], beacon)}}, false).in(s.data)
+		found := newSeeker([]canary{{text: cmp.Or(marks[s.name], beacon)}}, false).find(s.data)
 		assert.NotEmpty(t, found, "the sink %q (%d bytes) has no beacon", s.name, len(s.data))
 	}
 }
@@ -130,21 +130,17 @@ func (w *world) reached() {
 	}
 	objects := gitkit.Git(w.t, w.mirror, "cat-file", "--batch-check=%(objectname)", "--batch-all-objects")
 	objects = gitkit.GitIn(w.t, w.mirror, []byte(objects+"\n"), "cat-file", "--batch")
-	reload := ""
-	for _, p := range append(w.past, w.p) {
-		reload += p.Said()
-	}
 	for who, c := range map[string]struct{ text, classes string }{
 		"an upstream": {wire.String(), "header|query|body|basic|other|sent key|sent value|sent item|sent deep key|sent query|sent parameter|sent idempotency key|sent header name|sent header|echoed body|echoed header|upstream key|keyed body|over tls|sent mail|" +
-			"hop query|plan path|plan header|plan parameter|plan value|plan body key|plan body|rule path|rule query|rule wildcard|rule header|run query|run body|killed query|killed body|aborted body|ExecuteRequest args.body.deep.0.*|ExecuteBare headers.x-member"},
-		"an agent":       {agents.String(), "agent|run user|run workflow|run input key|run input|killed input|aborted input|RunRequest inputs.x-member.deep.0.deeper"},
+			"hop query|plan path|plan header|plan parameter|plan value|plan body key|plan body|rule path|rule query|rule wildcard|rule header|run query|run body|killed query|killed body|aborted body|body query|body header|body name|body deep name|body deep"},
+		"an agent":       {agents.String(), "agent|run user|run workflow|run input key|run input|killed input|aborted input|run stage|run domain|run name|run value"},
 		"a model":        {models.String(), "model|beside|chat system|chat name|chat text part|chat image query|chat file|chat argument|chat tool answer|chat tool description|chat enum|chat format title|chat stop|chat user|chat metadata key|chat unknown value"},
 		"the git server": {objects, "push upstream content|push upstream file|push upstream author|push upstream message"},
 		"the owner": {w.owner.seen.String(), "ok key|ok value|ok deep value|ok header name|ok header value|ok location|ok etag|echoed body|text body|bare body|zipped|plan effect|plan id|rule mock key|rule mock value|rule mock header|rule marked answer|" +
 			"agent RUN.FULL output|agent RUN.FULL progress|agent RUN.FULL data over lines|agent RUN.JSON grounding|agent RUN.FAILED error message|agent RUN.FAILED details|agent RUN.CUT before the cut|agent while held|" +
 			"model text|model message|model full content|model full refusal|model full detail|model full argument|model full inner|model full id|model full token|model refuses-400 message|model refuses-400 raw|" +
 			"task completed description|task failed metadata|task inquiry|task answer|task result|task failure|said by the git server|why the git server refuses|token name"},
-		"the operator": {reload, "wrong configuration"},
+		"the operator": {w.past[0].Said(), "wrong configuration"},
 	} {
 		text := strings.ToLower(c.text)
 		for class := range strings.SplitSeq(c.classes, "|") {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,7 +137,6 @@ type leak struct{ sink, class, form string }
 func scan(canaries []canary, sinks []sink) ([]leak, error) {
 	all, secrets := newSeeker(canaries, false), newSeeker(canaries, true)
 	found := map[leak]bool{}
-	var leaks []leak
 	for _, s := range sinks {
 		if len(bytes.TrimSpace(s.data)) == 0 {
 			return nil, fmt.Errorf("the sink %q has no data", s.name)
@@ -146,55 +146,45 @@ func scan(canaries []canary, sinks []sink) ([]leak, error) {
 			k = secrets
 		}
 		for _, v := range views(s.data, 2) {
-			for _, n := range k.in(v) {
-				if l := (leak{s.name, n.class, n.form}); !found[l] {
-					found[l] = true
-					leaks = append(leaks, l)
-				}
+			for _, n := range k.find(v) {
+				found[leak{s.name, n.class, n.form}] = true
 			}
 		}
 	}
-	return leaks, nil
+	return slices.Collect(maps.Keys(found)), nil
 }
 
-// needle is one form of a canary. A folded one is compared without case.
-type needle struct {
-	class, form, text string
-	folded            bool
-}
+// needle is one form of a canary, in lower case: it is compared without case.
+type needle struct{ class, form, text string }
 
 // shortest is the least length of a needle: that of a canary's beginning.
 const shortest = 8
 
 // forms are a canary as it is, cut, encoded and hashed. Escapes are undone by views.
-func forms(c canary) []needle {
-	var all []needle
-	fold := func(form, text string) {
-		all = append(all, needle{c.class, form, strings.ToLower(text), true})
-	}
-	exact := func(form, text string) {
+func forms(c canary) (all []needle) {
+	add := func(form, text string) {
 		if len(text) >= shortest {
-			all = append(all, needle{c.class, form, text, false})
+			all = append(all, needle{c.class, form, string(bytes.ToLower([]byte(text)))})
 		}
 	}
-	fold("text", c.text)
-	all = append(all, needle{"some canary", "its beginning", strings.ToLower(c.text[:shortest]), true})
-	fold("its end", c.text[len(c.text)-shortest:])
-	fold("hex", hex.EncodeToString([]byte(c.text)))
+	add("text", c.text)
+	add("its end", c.text[len(c.text)-shortest:])
+	all = append(all, needle{"some canary", "its beginning", strings.ToLower(c.text[:shortest])})
+	add("hex", hex.EncodeToString([]byte(c.text)))
 	for _, text := range []string{c.text, strings.ToLower(c.text)} {
 		for shift := range 3 {
-			exact("base64", aligned(base64.StdEncoding, text, shift))
-			exact("base64url", aligned(base64.URLEncoding, text, shift))
+			add("base64", aligned(base64.StdEncoding, text, shift))
+			add("base64url", aligned(base64.URLEncoding, text, shift))
 		}
 	}
-	hashed := map[string][]byte{"": []byte(c.text), " of its JSON": []byte(`"` + c.text + `"`)}
-	for of, text := range hashed {
+	for of, text := range map[string][]byte{"text": []byte(c.text), "JSON": []byte(`"` + c.text + `"`)} {
 		m, s1, s256 := md5.Sum(text), sha1.Sum(text), sha256.Sum256(text)
 		for name, sum := range map[string][]byte{"md5": m[:], "sha1": s1[:], "sha256": s256[:]} {
-			fold(name+of, hex.EncodeToString(sum))
-			exact(name+of+" in base64", base64.RawStdEncoding.EncodeToString(sum))
-			exact(name+of+" in base64url", base64.RawURLEncoding.EncodeToString(sum))
-			exact(name+of+" in bytes", string(sum))
+			for form, text := range map[string]string{
+				"hex": hex.EncodeToString(sum), "base64": base64.RawStdEncoding.EncodeToString(sum), "base64url": base64.RawURLEncoding.EncodeToString(sum), "bytes": string(sum),
+			} {
+				add(name+" of its "+of+" in "+form, text)
+			}
 		}
 	}
 	return all
@@ -207,19 +197,15 @@ func aligned(e *base64.Encoding, text string, shift int) string {
 	return coded[[]int{0, 2, 3}[shift] : (shift+len(text))*8/6]
 }
 
-// seeker finds needles by their first eight bytes, so that its time does not grow with
-// their number.
-type seeker struct{ folded, exact heads }
-
-// heads are needles by their first eight bytes, and a filter of the first four.
-type heads struct {
+// seeker finds needles by their first eight bytes, and a filter of the first four, so that its
+// time does not grow with their number.
+type seeker struct {
 	needles map[[shortest]byte][]needle
 	filter  []uint64
 }
 
 func newSeeker(canaries []canary, secretsOnly bool) *seeker {
-	empty := func() heads { return heads{map[[shortest]byte][]needle{}, make([]uint64, 1<<18)} }
-	k, seen := &seeker{empty(), empty()}, map[string]bool{}
+	k, seen := &seeker{map[[shortest]byte][]needle{}, make([]uint64, 1<<18)}, map[string]bool{}
 	for _, c := range canaries {
 		if secretsOnly && !c.secret {
 			continue
@@ -229,32 +215,25 @@ func newSeeker(canaries []canary, secretsOnly bool) *seeker {
 				continue
 			}
 			seen[n.text] = true
-			in := k.exact
-			if n.folded {
-				in = k.folded
-			}
 			head := [shortest]byte([]byte(n.text))
-			in.needles[head] = append(in.needles[head], n)
-			bit := place4(head[:])
-			in.filter[bit/64] |= 1 << (bit % 64)
+			k.needles[head] = append(k.needles[head], n)
+			bit := hash4(head[:])
+			k.filter[bit/64] |= 1 << (bit % 64)
 		}
 	}
 	return k
 }
 
-// place4 is the place of four bytes in a filter.
-func place4(b []byte) uint32 { return binary.LittleEndian.Uint32(b) * 2654435761 >> 8 }
+// hash4 is the place of four bytes in a filter.
+func hash4(b []byte) uint32 { return binary.LittleEndian.Uint32(b) * 2654435761 >> 8 }
 
-func (k *seeker) in(data []byte) []needle {
-	return append(k.exact.find(data), k.folded.find(bytes.ToLower(data))...)
-}
-
-func (h heads) find(data []byte) (found []needle) {
+func (k *seeker) find(data []byte) (found []needle) {
+	data = bytes.ToLower(data)
 	for i := 0; i+shortest <= len(data); i++ {
-		if bit := place4(data[i:]); h.filter[bit/64]&(1<<(bit%64)) == 0 {
+		if bit := hash4(data[i:]); k.filter[bit/64]&(1<<(bit%64)) == 0 {
 			continue
 		}
-		for _, n := range h.needles[[shortest]byte(data[i:])] {
+		for _, n := range k.needles[[shortest]byte(data[i:])] {
 			if bytes.HasPrefix(data[i:], []byte(n.text)) {
 				found = append(found, n)
 			}
@@ -263,87 +242,62 @@ func (h heads) find(data []byte) (found []needle) {
 	return found
 }
 
-// views are the data as it is, then with its escapes undone one after the other, and the
+// views are the data as it is, then with one layer of escapes undone after the other, and the
 // content of each gzip stream in it.
 func views(data []byte, depth int) [][]byte {
 	all := [][]byte{data, squeezed(data)}
-	whole := data
-	for range 3 { // three escapes, in any order
-		before := len(all)
-		for _, undo := range []func([]byte) []byte{unescapeJSON, unescapeJSON, unescapePercent, unescapePercent, unescapeHTML} {
-			if next := undo(data); !bytes.Equal(next, data) {
-				data = next
-				all = append(all, next)
-			}
-		}
-		if len(all) == before {
-			break
-		}
-	}
-	all = append(all, squeezed(data))
 	if depth > 0 {
-		for _, inner := range inflated(whole) {
+		for _, inner := range inflated(data) {
 			all = append(all, views(inner, depth-1)...)
 		}
 	}
-	return all
+	for range 6 {
+		next := unescape(data)
+		if bytes.Equal(next, data) {
+			break
+		}
+		data = next
+		all = append(all, data)
+	}
+	return append(all, squeezed(data))
 }
 
 // squeezed leaves out line breaks, spaces and the zeros of UTF-16.
 func squeezed(b []byte) []byte {
 	return bytes.Map(func(r rune) rune {
-		switch r {
-		case ' ', '\t', '\r', '\n', 0, '\ufeff', '\u00ad', '\u200b':
+		if strings.ContainsRune(" \t\r\n\x00\ufeff\u00ad\u200b", r) {
 			return -1
 		}
 		return r
 	}, b)
 }
 
-func unescapeHTML(b []byte) []byte {
-	if !bytes.ContainsRune(b, '&') {
-		return b
-	}
-	return []byte(html.UnescapeString(string(b)))
-}
-
-func unescapePercent(b []byte) []byte {
+// unescape undoes one layer of the escapes of URLs, JSON, Go and HTML.
+func unescape(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {
-		if b[i] == '%' && i+2 < len(b) {
-			if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
-				out = append(out, byte(n))
-				i += 2
+		at, digits := i+1, 0
+		switch {
+		case b[i] == '%':
+			digits = 2
+		case b[i] == '\\' && at < len(b):
+			digits = map[byte]int{'u': 4, 'x': 2}[b[at]]
+			at++
+		}
+		if digits > 0 && at+digits <= len(b) {
+			if n, err := strconv.ParseUint(string(b[at:at+digits]), 16, 16); err == nil {
+				out = utf8.AppendRune(out, rune(n))
+				i = at + digits - 1
 				continue
 			}
+		}
+		if b[i] == '\\' && i+1 < len(b) && digits == 0 {
+			i++
 		}
 		out = append(out, b[i])
 	}
-	return out
-}
-
-func unescapeJSON(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] != '\\' || i+1 == len(b) {
-			out = append(out, b[i])
-			continue
-		}
-		i++
-		switch digits := map[byte]int{'u': 4, 'x': 2}[b[i]]; {
-		case digits > 0 && i+digits < len(b):
-			n, err := strconv.ParseUint(string(b[i+1:i+1+digits]), 16, 16)
-			if err != nil {
-				out = append(out, '\\', b[i])
-				continue
-			}
-			out = utf8.AppendRune(out, rune(n))
-			i += digits
-		case b[i] == 'n' || b[i] == 'r' || b[i] == 't':
-			out = append(out, '\n')
-		default:
-			out = append(out, b[i])
-		}
+	if bytes.IndexByte(out, '&') >= 0 {
+		return []byte(html.UnescapeString(string(out)))
 	}
 	return out
 }

@@ -4,6 +4,7 @@ package canary_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -137,19 +138,19 @@ func (w *world) running() []sink {
 // after are the sinks of a program that has ended.
 func (w *world) after() []sink {
 	w.t.Helper()
-	out, log := "", ""
+	var out, log strings.Builder
 	for _, p := range append(w.past, w.p) {
-		out += p.Printed()
-		log += p.Said()
+		out.WriteString(p.Printed())
+		log.WriteString(p.Said())
 	}
 	require.NoError(w.t, os.WriteFile(w.at("tmp/"+beacon), []byte(beacon), 0o600)) // the program leaves none
 	names, contents := files(w.t, w.at("data"))
 	tmpNames, tmpContents := files(w.t, w.at("tmp"))
 	_, index := files(w.t, w.at("data/index"))
 	return append(w.stored(),
-		sink{name: "standard error", data: []byte(log), owner: true},
-		sink{name: "standard error beside words for the operator", data: []byte(forOperator.ReplaceAllString(log, ""))},
-		sink{name: "standard output", data: []byte(out)},
+		sink{name: "standard error", data: []byte(log.String()), owner: true},
+		sink{name: "standard error beside words for the operator", data: []byte(forOperator.ReplaceAllString(log.String(), ""))},
+		sink{name: "standard output", data: []byte(out.String())},
 		sink{name: "spans", data: w.spans.got.Bytes()},
 		sink{name: "temporary files", data: append(tmpNames, tmpContents...)},
 		sink{name: "names of files", data: names},
@@ -238,8 +239,8 @@ func (w *world) stored() []sink {
 // bytes lie in their own bucket.
 func (w *world) sealKey(key []byte) {
 	require.Len(w.t, key, 32)
-	w.g.known("key of the evidence", fmt.Sprintf("%x", key))
-	w.g.known("key of the evidence", strings.Trim(strings.ReplaceAll(fmt.Sprint(key), " ", ","), "[]"))
+	w.g.known("key of the evidence", hex.EncodeToString(key))
+	w.g.known("key of the evidence", strings.Trim(strings.ReplaceAll(fmt.Sprintf("%d", key), " ", ","), "[]"))
 }
 
 // open has a NATS server serve the data of a program that has ended.
@@ -249,12 +250,14 @@ func (w *world) open(look func(jetstream.JetStream)) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(w.t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	var ports struct{ Nats []string }
+	var ports struct {
+		NATS []string `json:"nats"`
+	}
 	until(w.t, "the NATS server", func() bool {
 		raw, err := os.ReadFile(w.at(fmt.Sprintf("%s_%d.ports", filepath.Base(natsBinary), cmd.Process.Pid)))
-		return err == nil && json.Unmarshal(raw, &ports) == nil && len(ports.Nats) > 0
+		return err == nil && json.Unmarshal(raw, &ports) == nil && len(ports.NATS) > 0
 	})
-	nc, err := nats.Connect(ports.Nats[0], nats.Timeout(patience))
+	nc, err := nats.Connect(ports.NATS[0], nats.Timeout(patience))
 	require.NoError(w.t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -289,7 +292,7 @@ func collect(t *testing.T, g *garden) *collector {
 	c := &collector{}
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.take(t, r, g.secret("collector"))
+		c.take(r, g.secret("collector"))
 		w.Header().Set("X-Collector", g.plant("collector's header"))
 		switch asked.Add(1) % 4 {
 		case 1:
@@ -307,11 +310,10 @@ func collect(t *testing.T, g *garden) *collector {
 	return c
 }
 
-func (c *collector) take(t *testing.T, r *http.Request, key string) {
-	t.Helper()
+func (c *collector) take(r *http.Request, key string) {
 	data, err := io.ReadAll(r.Body)
 	var req tracing.ExportTraceServiceRequest
-	if err != nil || !assert.NoError(t, proto.Unmarshal(data, &req)) {
+	if err != nil || proto.Unmarshal(data, &req) != nil {
 		return // the program was killed
 	}
 	if r.Header.Get("X-Collector-Key") == key {

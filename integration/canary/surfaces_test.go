@@ -291,7 +291,7 @@ func (w *world) gitServer() (backend *gitkit.Backend, mirror string) {
 		"post-receive": "echo '" + w.g.plant("said by the git server") + "' >&2\n",
 		"update":       "case \"$1 $2\" in */refused\\ 0000*) ;; */refused\\ *) echo '" + w.g.plant("why the git server refuses") + "' >&2; exit 1;; esac\n",
 	} {
-		require.NoError(w.t, os.WriteFile(filepath.Join(mirror, "hooks", hook), []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // it is a program
+		require.NoError(w.t, os.WriteFile(filepath.Join(mirror, "hooks", hook), []byte("#!/bin/sh\n"+script), 0o700))
 	}
 	backend.Require(w.g.secret("git"))
 	return backend, mirror

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -93,7 +94,7 @@ func newWorld(t *testing.T, g *garden) *world {
 	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted.Certificates[0].Certificate[0]})
 	require.NoError(t, os.WriteFile(w.at("roots.pem"), root, 0o600))
 	require.NoError(t, os.WriteFile(w.at("weir.yaml"), []byte(w.config()), 0o600))
-	require.NoError(t, os.WriteFile(w.at("git"), []byte(gitWrapper(t, w.at("children"))), 0o700)) //nolint:gosec // it is a program
+	require.NoError(t, os.WriteFile(w.at("git"), []byte(gitWrapper(t, w.at("children"))), 0o700))
 	w.env = []string{
 		"TMPDIR=" + w.at("tmp"), "SSL_CERT_FILE=" + w.at("roots.pem"), "OTEL_EXPORTER_OTLP_HEADERS=x-collector-key=" + g.secret("collector"), "OTEL_BSP_SCHEDULE_DELAY=100",
 		"WEIR_SECRET_GIT=" + base64.StdEncoding.EncodeToString([]byte("weir:"+g.secret("git"))),
@@ -119,9 +120,8 @@ func (w *world) start() {
 		w.past = append(w.past, w.p)
 	}
 	w.p = p
-	var c struct{ URL, User, Password string }
-	require.NoError(w.t, json.Unmarshal(w.file("data/nats-credentials.json"), &c))
-	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(patience))
+	c := decode[map[string]string](w.t, string(w.file("data/nats-credentials.json")))
+	nc, err := nats.Connect(c["url"], nats.UserInfo(c["user"], c["password"]), nats.Timeout(patience))
 	require.NoError(w.t, err)
 	w.t.Cleanup(nc.Close)
 	for _, subject := range []string{schemas.StatusRoot + ".>", schemas.LiveRoot + ".evidence.>"} {
@@ -166,15 +166,15 @@ func (w *world) config() string {
 	w.gone = gone.URL()
 	text, err := os.ReadFile("testdata/weir.yaml")
 	require.NoError(w.t, err)
-	agents := ""
+	var agents strings.Builder
 	for _, task := range taskTypes() {
 		at := map[string]string{"RUN.WIRE": w.plain.URL() + "/wire", "RUN.FORGED": w.forged.URL()}[task]
 		secret := map[bool]string{true: "NOT_THERE", false: "AGENT"}[task == "RUN.MISSING"]
-		agents += fmt.Sprintf("  %s: {url: %q, network: loopback, token: \"${secret:%s}\"}\n", task, cmp.Or(at, w.agent.URL()), secret)
+		fmt.Fprintf(&agents, "  %s: {url: %q, network: loopback, token: \"${secret:%s}\"}\n", task, cmp.Or(at, w.agent.URL()), secret)
 	}
 	return strings.NewReplacer(
 		"<dir>", w.dir, "<spans>", w.spans.url, "<plain>", w.plain.URL(), "<keyed>", w.keyed.URL(), "<tls>", w.tls.URL(), "<forged>", w.forged.URL(), "<gone>", w.gone, "<git>", w.git.URL,
-		"<agents>", agents, "<llm>", w.llm.URL(), "<beacon>", beacon,
+		"<agents>", agents.String(), "<llm>", w.llm.URL(), "<beacon>", beacon,
 		"<model>", `network: loopback, pass: "*", price: {input: 1, output: 2}, headers: {Authorization: "Bearer ${secret:MODEL}", X-Beside: "Basic ${secret:BESIDE}"}`,
 	).Replace(string(text))
 }
@@ -323,3 +323,13 @@ func contains(t *testing.T, text, want, message string) {
 	t.Helper()
 	assert.True(t, strings.Contains(text, want), "%s: no %q in %.300s", message, want, text) //nolint:testifylint // the text is long
 }
+
+// with is a document with more members.
+func with(doc, more object) object {
+	doc = maps.Clone(doc)
+	maps.Copy(doc, more)
+	return doc
+}
+
+// saw adds the answers to another, who acted for the owner, to the owner's.
+func (p *person) saw(other *person) { _, _ = p.seen.Write(other.seen.Bytes()) }

@@ -38,7 +38,7 @@ func Path(name string) string {
 	if weir := os.Getenv("WEIR_BIN"); weir != "" {
 		path, err := filepath.Abs(filepath.Join(filepath.Dir(weir), name))
 		if err == nil {
-			_, err = os.Stat(path)
+			_, err = os.Stat(path) //nolint:gosec // the path is the operator's
 		}
 		if err != nil {
 			panic(fmt.Sprintf("WEIR_BIN is %s, and %s is not beside it; run `make programs`: %v", weir, name, err))
@@ -72,7 +72,7 @@ func Build(dir, name string, args ...string) error {
 	default:
 		args = append(args, "weir/cmd/weir")
 	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a test names it
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil { //nolint:noctx // it ends
 		return fmt.Errorf("building %s: %w: %s", name, err, out)
 	}
 	return nil
