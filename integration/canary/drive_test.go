@@ -75,7 +75,7 @@ var requestLine = regexp.MustCompile(`^(\S+) (\S+) (\S+) (\S+|"ok":\w+)((?: \[[^
 // requests sends those of a section, so many at a time.
 func (w *world) requests(section string, at int) {
 	names := map[string]string{
-		"plain": w.plain.URL(), "keyed": w.keyed.URL(), "tls": w.tls.URL(), "forged": w.forged.URL(), "gone": w.gone, "git": w.git.URL, "beacon": beacon,
+		"plain": w.plain.URL(), "keyed": w.keyed.URL(), "tls": w.tls.URL(), "forged": w.forged.URL(), "gone": w.gone, "git": w.git.URL, "beacon": beacon, "session": w.session,
 	}
 	resp, _ := w.owner.send(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/close", "body": 1}))
 	names["unknown"] = resp.Header.Get("Weir-Action-Id")
@@ -115,8 +115,11 @@ func (w *world) line(m []string) {
 	for _, h := range regexp.MustCompile(`\[([^:]+): ([^\]]*)\]`).FindAllStringSubmatch(m[5], -1) {
 		header = append(header, h[1], h[2])
 	}
-	for _, p := range map[string][]*person{"owner": {w.owner}, "nobody": {w.nobody}, "others": {w.stranger, w.nobody}}[m[1]] {
+	for _, p := range map[string][]*person{"owner": {w.owner}, "nobody": {w.nobody}, "browser": {{w: w}}, "others": {w.stranger, w.nobody}}[m[1]] {
 		_, text := p.ask(m[2], m[3], m[6], header...)
+		if m[1] == "browser" {
+			w.owner.saw(p)
+		}
 		if m[4] != "-" {
 			contains(w.t, text, m[4], m[2]+" "+m[3]+" "+m[6])
 		}
@@ -229,17 +232,12 @@ func (w *world) reload() {
 	require.NoError(w.t, os.WriteFile(w.at("weir.yaml"), right, 0o600))
 }
 
-// console reads as a browser that signed in with the owner's token.
+// console signs in with the owner's token, as a browser; its requests follow.
 func (w *world) console() {
-	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin", "Accept", "application/json"}
-	resp, text := w.owner.send(http.MethodPost, "/console/session", w.json(object{"token": w.owner.token}), own...)
+	resp, text := w.owner.send(http.MethodPost, "/console/session", w.json(object{"token": w.owner.token}), "Weir-Console", "1", "Sec-Fetch-Site", "same-origin")
 	require.Equal(w.t, http.StatusOK, resp.StatusCode, text)
 	session := resp.Cookies()[0]
 	w.g.known("a session", secretOf(session.Value))
-	browser := &person{w: w}
-	for _, path := range []string{"/console/session", "/v1/actions", "/v1/actions/" + beacon + "/payload", "/v1/evidence", schemas.RouteTasks} {
-		status, text := browser.ask(http.MethodGet, path, "", append([]string{"Cookie", session.Name + "=" + session.Value}, own...)...)
-		assert.Equal(w.t, http.StatusOK, status, text)
-	}
-	w.owner.saw(browser)
+	w.session = session.Name + "=" + session.Value
+	w.requests("console", 4)
 }

@@ -100,26 +100,21 @@ func TestEveryMemberIsSent(t *testing.T) {
 	require.NoError(t, err)
 	chat, err := os.ReadFile("testdata/answers.txtar")
 	require.NoError(t, err)
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		list, _ := v.([]any)
+		m, _ := v.(map[string]any)
+		properties, _ := m["properties"].(map[string]any)
+		for member := range properties {
+			require.Contains(t, string(sent)+string(chat), `"`+member+`":`, "%s: no request has it", name)
+		}
+		for _, inner := range slices.AppendSeq(list, maps.Values(m)) {
+			walk(name, inner)
+		}
+	}
 	files, err := fs.Glob(published.Files, "*.request.json")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 15)
-	var walk func(name string, v any)
-	walk = func(name string, v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			properties, _ := v["properties"].(map[string]any)
-			for member := range properties {
-				require.Contains(t, string(sent)+string(chat), `"`+member+`":`, "%s: no request has it", name)
-			}
-			for _, inner := range v {
-				walk(name, inner)
-			}
-		case []any:
-			for _, inner := range v {
-				walk(name, inner)
-			}
-		}
-	}
 	for _, name := range files {
 		raw, err := published.Files.ReadFile(name)
 		require.NoError(t, err)

@@ -57,6 +57,7 @@ type world struct {
 	git                       *gitkit.Backend
 	mirror                    string // the repository of git
 	gone                      string // refuses connections
+	session                   string // the cookie of the owner's session at the console
 	spans                     *collector
 	held                      map[string]chan struct{} // each request that a service holds sends one
 	updates                   capture.Buffer
