@@ -57,7 +57,7 @@ func (w *world) expand(class, text string, names map[string]string) string {
 	})
 }
 
-// section is one of a file of testdata.
+// section returns a section of a file in testdata.
 func (w *world) section(file, name string) string {
 	archive, err := txtar.ParseFile("testdata/" + file)
 	require.NoError(w.t, err)
@@ -72,7 +72,7 @@ func (w *world) section(file, name string) string {
 
 var requestLine = regexp.MustCompile(`^(\S+) (\S+) (\S+) (\S+|"ok":\w+)((?: \[[^\]]+\])*) ?(.*)$`)
 
-// requests sends those of a section, so many at a time.
+// requests sends the requests of a section, up to a number at the same time.
 func (w *world) requests(section string, at int) {
 	names := map[string]string{
 		"plain": w.plain.URL(), "keyed": w.keyed.URL(), "tls": w.tls.URL(), "forged": w.forged.URL(), "gone": w.gone, "git": w.git.URL, "beacon": beacon, "session": w.session,

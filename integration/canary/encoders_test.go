@@ -194,8 +194,8 @@ func (p *planter) text(class string) string {
 	return fmt.Sprintf(around, p.g.once(class))
 }
 
-// fails is an error whose causes hold canaries: those of the resolver, the dialer, a URL,
-// another program, wrapped as Weir wraps them.
+// fails returns an error whose causes hold canaries, as those of a resolver, a dialer or a
+// decoder do, wrapped as Weir wraps them.
 func (p *planter) fails() error {
 	text := p.text
 	err := rapid.SampledFrom([]error{

@@ -45,8 +45,9 @@ func TestNothingLeaks(t *testing.T) {
 	for _, p := range append(w.past, w.p) {
 		assert.Empty(t, checkLog(p), "lines of the log")
 	}
-	marks := map[string]string{"stored accounts of budgets": `"used":{"r":`} // they name nobody
-	for _, s := range sinks {                                                // each sink was read, and is searched
+	// Each sink was read, and is searched. Accounts of budgets hold no name.
+	marks := map[string]string{"stored accounts of budgets": `"used":{"r":`}
+	for _, s := range sinks {
 		found := newSeeker([]canary{{text: cmp.Or(marks[s.name], beacon)}}, false).find(s.data)
 		assert.NotEmpty(t, found, "the sink %q (%d bytes) has no beacon", s.name, len(s.data))
 	}
@@ -58,7 +59,7 @@ func (w *world) work(class string) (once []string, stream string, again []string
 	at := w.plain.URL() + "/held?q="
 	once = []string{
 		w.begin("plain", "/v1/execute", w.json(object{"method": "POST", "url": at + w.g.plant(class+" query"), "body": object{w.g.plant(class + " key"): w.g.plant(class + " body")}})),
-		w.begin("agent", schemas.RouteRunSync, w.run("RUN.HELD", true, w.json(object{w.g.plant(class + " input key"): w.g.plant(class + " input")}))),
+		w.begin("agent", schemas.RouteRunSync, w.run("RUN.HELD", schemas.RiskPHI, w.json(object{w.g.plant(class + " input key"): w.g.plant(class + " input")}))),
 	}
 	again = []string{
 		w.begin("plain", "/v1/execute", w.json(object{"method": "GET", "url": at + w.g.plant(class+" query of a GET")})),
@@ -95,8 +96,8 @@ func (w *world) crash() {
 	}
 }
 
-// ended proves that actions came to every outcome, and to the codes that have a path of
-// their own.
+// ended proves that actions ended with every outcome, and with the codes that have a code path
+// of their own.
 func (w *world) ended() {
 	outcomes, codes := map[string]int{}, map[schemas.Code]int{}
 	pages(w, "/v1/actions?limit=1000", func(a schemas.ActionEntry) {
@@ -115,8 +116,8 @@ func (w *world) ended() {
 	}
 }
 
-// reached proves that canaries and secrets came to those who must have them: what came
-// nowhere could not have leaked.
+// reached proves that canaries and secrets arrived at their destinations: a text that
+// arrives nowhere cannot leak.
 func (w *world) reached() {
 	var wire, models, agents strings.Builder
 	for _, r := range append(w.plain.Ledger(), append(w.keyed.Ledger(), w.tls.Ledger()...)...) {

@@ -157,7 +157,7 @@ func scan(canaries []canary, sinks []sink) ([]leak, error) {
 // needle is one form of a canary, in lower case: it is compared without case.
 type needle struct{ class, form, text string }
 
-// shortest is the least length of a needle: that of a canary's beginning.
+// shortest is the minimum length of a needle, and the length of the beginning of a canary.
 const shortest = 8
 
 // forms are a canary as it is, cut, encoded and hashed. Escapes are undone by views.

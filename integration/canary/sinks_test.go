@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -52,7 +51,7 @@ func content(kind string) []string {
 	}[kind]
 }
 
-// beyond is a record of evidence without its content; that of a sensitive run as it is.
+// beyond returns a record of evidence without its content. A record of a sensitive run stays whole.
 func beyond(record []byte) []byte {
 	var e struct {
 		schemas.Evidence
@@ -82,8 +81,8 @@ func without(document []byte, members []string) json.RawMessage {
 	return json.RawMessage(jsonText(m))
 }
 
-// evidence is that of the owner, without its content. Records of every kind must be there,
-// and of sensitive runs those of the main kinds.
+// evidence returns the owner's records without their content. There must be records of every
+// kind, and of the main kinds also from sensitive runs.
 func (w *world) evidence() []byte {
 	w.t.Helper()
 	var all bytes.Buffer
@@ -164,7 +163,7 @@ func files(tb require.TestingT, dir string) (names, contents []byte) {
 	return names, contents
 }
 
-// stored are the streams as they lie on the disk: names, subjects, headers, and every
+// stored returns the streams on the disk: names, subjects, headers, and every
 // document that is not the owner's own content.
 func (w *world) stored() []sink {
 	w.t.Helper()
@@ -234,7 +233,6 @@ func (w *world) sealKey(key []byte) {
 func (w *world) open(look func(jetstream.JetStream)) {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), natsBinary, "-js", "-sd", w.at("data"), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", w.dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(w.t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	var ports struct {

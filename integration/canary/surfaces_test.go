@@ -27,7 +27,7 @@ const sensitiveRun = "sensitive."
 
 // taskTypes are those of agents.
 func taskTypes() []string {
-	return strings.Fields("RUN.ECHO RUN.FULL RUN.JSON RUN.WIRE RUN.FAILED RUN.REFUSED RUN.ERROR RUN.CUT RUN.GARBAGE RUN.LOST RUN.HELD RUN.FORGED RUN.MISSING")
+	return strings.Fields("RUN.ECHO RUN.FULL RUN.JSON RUN.WIRE RUN.FAILED RUN.REFUSED RUN.ERROR RUN.CUT RUN.GARBAGE RUN.LOST RUN.HELD RUN.LATE RUN.FORGED RUN.MISSING")
 }
 
 func jsonText(v any) string {
@@ -53,10 +53,12 @@ func (w *world) answer(name, id string, asked []byte, header http.Header) (statu
 // answerRun answers a run as its task type says.
 func (w *world) answerRun(x *agent.Exchange) {
 	switch x.Run.TaskType {
-	case "RUN.HELD":
+	case "RUN.HELD", "RUN.LATE": // a test waits for the former
 		x.Stream()
 		x.Event("progress", jsonText(object{"text": w.g.plant("agent while held")}))
-		w.held["agent"] <- struct{}{}
+		if x.Run.TaskType == "RUN.HELD" {
+			w.held["agent"] <- struct{}{}
+		}
 		x.Await()
 	case "RUN.LOST":
 		x.Die()
@@ -67,36 +69,37 @@ func (w *world) answerRun(x *agent.Exchange) {
 	}
 }
 
-// run is a run of a task, sensitive or not, with canaries in its members.
-func (w *world) run(task string, sensitive bool, inputs string) string {
-	id, tier := "run."+random(4), schemas.RiskNonSensitive
-	if sensitive {
-		id, tier = sensitiveRun+id, schemas.RiskPHI
+// run is a run of a task in a tier, with canaries in its members. No tier counts as sensitive.
+func (w *world) run(task, tier, inputs string) string {
+	id := "run." + random(4)
+	if tier != schemas.RiskNonSensitive {
+		id = sensitiveRun + id
 	}
-	run := fmt.Sprintf(`{"request_id":%q,"task_type":%q,"risk_tier":%q,"user_id":"<~user>","workflow_id":"<~workflow>","inputs":%s}`, id, task, tier, inputs)
+	if tier != "" {
+		tier = `"risk_tier":"` + tier + `",`
+	}
+	run := fmt.Sprintf(`{"request_id":%q,"task_type":%q,%s"user_id":"<~user>","workflow_id":"<~workflow>","inputs":%s}`, id, task, tier, inputs)
 	return w.expand("run ", run, map[string]string{"plain": w.plain.URL()})
 }
 
-// runs are runs of every task type, in both tiers and on both routes, to every end.
+// runs are runs of every task type, in every tier and on both routes, to every end.
 func (w *world) runs() {
 	var all []func()
 	for line := range strings.Lines(w.section("requests.txtar", "runs")) {
-		m := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		m, first := strings.SplitN(strings.TrimSpace(line), " ", 3), len(all)
 		all = append(all, func() {
-			for _, sensitive := range []bool{true, false} {
-				for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
-					run := w.run(m[0], sensitive, m[2])
-					if m[0] == "RUN.HELD" {
-						run = strings.Replace(run, "{", `{"budgets":{"timeout_ms":1200},`, 1)
-					}
-					_, answer := w.owner.ask(http.MethodPost, route, run)
-					contains(w.t, answer, strings.TrimPrefix(m[1], "-"), m[0]+" "+route)
+			for i, tier := range append(schemas.RiskTiers(), "") {
+				run, route := w.run(m[0], tier, m[2]), []string{schemas.RouteRunSync, schemas.RouteRunStream}[(first+i)%2]
+				if m[0] == "RUN.LATE" {
+					run = strings.Replace(run, "{", `{"budgets":{"timeout_ms":1200},`, 1)
 				}
+				_, answer := w.owner.ask(http.MethodPost, route, run)
+				contains(w.t, answer, strings.TrimPrefix(m[1], "-"), m[0]+" "+route)
 			}
 		})
 	}
 	parallel(all...)
-	w.cancel(w.begin("agent", schemas.RouteRunSync, w.run("RUN.HELD", true, "{}")))
+	w.cancel(w.begin("agent", schemas.RouteRunSync, w.run("RUN.HELD", schemas.RiskPHI, "{}")))
 }
 
 // cancel stops an action that is under way.
@@ -107,7 +110,7 @@ func (w *world) cancel(id string) {
 	w.owner.ask(http.MethodGet, "/v1/actions/"+id+"/events", "", "Accept", "text/event-stream")
 }
 
-// provider says canaries, one in every place, echoes its keys, or fails.
+// provider answers with canaries in every place, echoes its keys, or fails.
 func (w *world) provider() llm.Config {
 	of := func(place string) string { return w.g.plant("model " + place) }
 	cfg := llm.Config{Key: w.g.secret("model"), Models: map[string]llm.Act{"held": {Answer: w.holdsChat}}, Default: llm.Act{
@@ -212,7 +215,7 @@ func (w *world) tasks() {
 	} {
 		all = append(all, func() { w.ends(end, finish) })
 	}
-	all = append(all, func() { w.settled(w.task("task expired", object{"deadline": "3s"}).view.ID) })
+	all = append(all, func() { w.settled(w.task("task expired", object{"deadline": "6s"}).view.ID) })
 	parallel(all...)
 	w.owner.ask(http.MethodGet, schemas.RouteTasks, "")
 }
@@ -281,7 +284,7 @@ func (w *world) fetches(h held) {
 	}
 }
 
-// gitServer is a git server elsewhere that needs a password, and says canaries.
+// gitServer is a git server that needs a password, and reports canaries.
 func (w *world) gitServer() (backend *gitkit.Backend, mirror string) {
 	backend = gitkit.NewBackend(w.t)
 	from, _ := gitkit.NewRepo(w.t)

@@ -34,13 +34,7 @@ import (
 	"weir/schemas"
 )
 
-// The programs under test.
-var weirBinary, natsBinary string
-
-func TestMain(m *testing.M) {
-	weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
-	os.Exit(m.Run())
-}
+var weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
 
 // world is a Weir in a process of its own, the services that it calls, and all of its output.
 type world struct {
@@ -111,7 +105,7 @@ func newWorld(t *testing.T, g *garden) *world {
 	return w
 }
 
-// start starts the program, or starts it again, and follows what it tells observers.
+// start starts the program, or starts it again, and receives what it publishes for observers.
 func (w *world) start() {
 	w.t.Helper()
 	p, err := program.Run(weirBinary, program.How{Args: []string{"--config", w.at("weir.yaml")}, Environ: w.env})
