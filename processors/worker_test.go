@@ -104,3 +104,51 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 		require.Equal(t, want, line.Level)
 	}
 }
+
+// delivered is again for a message that was delivered so often before.
+type delivered struct {
+	again
+	times uint64
+}
+
+func (d delivered) Record(*message.Message) (schemas.Record, uint64) { return d.rec, d.times }
+
+// panics panics with content of the call.
+type panics struct{ gated }
+
+func (panics) Perform(context.Context, *ledger.State, call.Stop) (settle.Verdict, error) {
+	panic("AGWCANARY-PANIC")
+}
+
+// TestAPanicIsLoggedWithoutItsValue: the log, the dead letter and the end of the action
+// do not hold what a handler panicked with.
+func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
+	pipeline := h.worker(t, "w")
+	pipeline.Performers = map[schemas.Kind]processors.Performer{schemas.KindHTTP: panics{}}
+	log := &capture.Buffer{}
+	mail := make(inbox)
+	w, err := processors.NewWorker(pipeline, mail, delivered{again{rec: rec}, 100}, processors.WorkerConfig{
+		Partitions: 1, Kinds: []schemas.Kind{schemas.KindHTTP}, DrainTimeout: time.Minute,
+		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.Start(t.Context()))
+	m := message.NewMessage("1", nil)
+	mail <- m
+	<-m.Acked()
+	require.NoError(t, w.Stop())
+	require.Contains(t, log.String(), "handler panicked")
+	require.NotContains(t, log.String(), "AGWCANARY")
+
+	dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.NotContains(t, string(dead[0].Data), "AGWCANARY")
+	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
+	require.NoError(t, err)
+	require.Equal(t, schemas.Poison, st.Settled.Code)
+	require.NotContains(t, string(st.Settled.Result)+st.Settled.Message, "AGWCANARY")
+}

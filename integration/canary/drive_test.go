@@ -3,252 +3,241 @@
 package canary_test
 
 import (
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
-	"sync"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
-// drive sends the program through all it can do, as the owner, with a canary in
-// every place on the way.
-func (h *house) drive() {
-	h.answers()
-	h.ownRepository()
-	parallel(
-		h.places, h.parameters, h.headers, h.urls, h.everything, h.failures, h.statusCodes, h.denials, h.plans,
-		h.canceled, h.panicked, h.door, h.repeats, h.streams, h.console, h.strangers, h.tokens, h.reloads, h.slow,
-	)
-	parallel(h.agents, h.agentPlaces, h.builtins, h.proved, h.runDoor, h.runsCut, h.rules)
-	parallel(h.taskEnds, h.pushes, h.proxied, h.taskDoor, h.gitDoor, h.pooled, h.contested)
-	parallel(h.completions, h.modelPlaces, h.modelNames, h.chatsCut, h.budgets, h.chatDoor, h.chatTasks, h.poisoned)
-	h.chatStrangers()
-	h.taskStrangers()
+// drive uses every surface as the owner, with canaries in its requests and in the answers.
+func (w *world) drive() {
+	w.make(schemas.RouteRepos, object{"name": beacon})
+	w.make("/v1/execute", object{"type": "Http", "request_id": beacon, "args": object{"method": "GET", "url": w.plain.URL() + "/ok"}})
+	w.task("marked", object{"request_id": beacon + ".task"})
+	parallel(w.calls, w.tokens, w.reload, func() { w.requests("at once", 16) }, func() { w.requests("rules", 1) }, func() { w.requests("bodies", 4) })
+	parallel(w.runs, w.tasks, w.upstreamRepos, w.chats)
+	w.console()
+	w.requests("for others", 4)
 }
 
-func parallel(parts ...func()) {
-	var group sync.WaitGroup
-	for _, part := range parts {
-		group.Go(part)
-	}
-	group.Wait()
+// make sends a request that must succeed, and returns the answer.
+func (w *world) make(path string, body object) string {
+	w.t.Helper()
+	status, text := w.owner.ask(http.MethodPost, path, w.json(body))
+	require.Less(w.t, status, http.StatusMultipleChoices, text)
+	return text
 }
 
-// jsonOf is a document as it is sent.
-func (h *house) jsonOf(v any) string {
-	h.t.Helper()
-	raw, err := json.Marshal(v)
-	require.NoError(h.t, err)
-	return string(raw)
-}
+var placeholder = regexp.MustCompile(`<([~^]?)([^<>]+)>`)
 
-type object = map[string]any
-
-// surface is a route that takes a body of a schema.
-type surface struct {
-	path string
-	base object
-}
-
-// surfaces say where the form of a body goes, and a body of it that passes.
-func (h *house) surfaces() map[string]surface {
-	args := object{"method": "POST", "url": "http://plain.example/ok", "headers": object{"X-Plain": "v"}, "body": object{"a": 1}}
-	decision := object{"effect_ref": "e", "target_state": object{"url": "http://plain.example/ok", "method": "POST", "allowlist_key": "plain"}}
-	return map[string]surface{
-		"ExecuteRequest":   {"/v1/execute", object{"type": "Http", "args": args}},
-		"ExecuteBare":      {"/v1/execute", args},
-		"PlanRequest":      {"/v1/plans", object{"state:env.snapshot": object{"snapshot_id": "s"}, "artifact:proposed.plan": object{"decisions": []any{decision}}}},
-		"ResolveRequest":   {"/v1/actions/" + h.unknownAction() + "/resolve", object{"effect": "applied"}},
-		"RedriveRequest":   {"/v1/dead-letters/redrive", object{"sequence": 999999}},
-		"ReloadRequest":    {"/v1/policy/reload", object{"all": false}},
-		"ExplainRequest":   {"/v1/policy/explain", object{"url": "http://plain.example/ok", "method": "GET"}},
-		"AgentEnvelope":    {routeAgentAPI, object{"type": schemas.AgentAPIType, "request": object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}}},
-		"AgentRequest":     {routeAgentAPI, object{"request_id": "r", "operation": schemas.OpRulesCreate, "args": object{"if_match": "none", "rule": object{}}}},
-		"PreviewRequest":   {"/v1/rules/preview", object{"url": "http://plain.example/ok", "method": "GET"}},
-		"RecordRequest":    {"/v1/rules/record", object{"action_id": "none"}},
-		"RepoRequest":      {schemas.RouteRepos, object{"name": "of-the-places"}},
-		"TaskRequest":      {schemas.RouteTasks, object{"repo": ownRepo, "description": "d", "pool": schemas.PoolNone}},
-		"LeaseRequest":     {schemas.RouteTaskLease, object{"pool": "nobodys"}},
-		"AnswerRequest":    {schemas.RouteTasks + "/" + h.asking() + "/answer", object{"answer": "a"}},
-		"OperationRequest": {schemas.RouteOperationsResume, object{"entry": "plain"}},
-		"TokenRequest":     {"/v1/tokens", object{"name": "n", "scopes": []any{"actions:read"}}},
-	}
-}
-
-// unknownAction is one whose outcome nobody knows, to be resolved.
-func (h *house) unknownAction() string {
-	h.t.Helper()
-	resp, body := h.owner.send(http.MethodPost, "/v1/execute", `{"method":"POST","url":"http://plain.example/close","body":1}`)
-	require.Contains(h.t, body, "OUTCOME_UNKNOWN")
-	return resp.Header.Get("Weir-Action-Id")
-}
-
-// places sends one request a place, with a canary there and nowhere else.
-func (h *house) places() {
-	surfaces, refusals := h.surfaces(), 0
-	for _, schema := range bodies(h.t) {
-		for form, places := range placesOf(h.t, schema) {
-			if wide, ok := map[string]func([]place){"RunRequest": h.runPlaces, "ChatRequest": h.chatPlaces}[form]; ok {
-				wide(places)
-				continue
+// expand replaces each placeholder of a text, of a class that begins with what is given.
+func (w *world) expand(class, text string, names map[string]string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		switch m := placeholder.FindStringSubmatch(found); m[1] {
+		case "~":
+			return w.g.plant(class + m[2])
+		case "^":
+			return w.g.word(class + m[2])
+		default:
+			if name, ok := names[m[2]]; ok {
+				return name
 			}
-			if route, ok := agentForms()[form]; ok {
-				refusals += h.agentFormPlaces(form, route, places)
-				continue
-			}
-			s, ok := surfaces[form]
-			if !assert.True(h.t, ok, "nothing drives %s", form) {
-				continue
-			}
-			for _, p := range places {
-				text := h.g.plant(form + " " + p.String())
-				if identifier(p) {
-					text += " b"
-				}
-				status, body := h.owner.shown(http.MethodPost, s.path, h.jsonOf(p.put(s.base, text)))
-				// A token has a place in the agent's request, and this is none.
-				assert.Equal(h.t, p.path[len(p.path)-1] == "auth_token", status == http.StatusUnauthorized, "%s %s: %d", form, p, status)
-				if p.bounded {
-					refusals++
-					assert.GreaterOrEqual(h.t, status, http.StatusBadRequest, "%s %s: %s", form, p, body)
-				}
-			}
+			return found
 		}
-	}
-	assert.Greater(h.t, refusals, 10)
-}
-
-// identifier says that a place's text is an identifier by contract, and is
-// planted as what is none.
-func identifier(p place) bool {
-	last := p.path[len(p.path)-1]
-	switch last {
-	case "request_id", "tenant", "branch", "pool", "default_branch":
-		return !p.name
-	default:
-		return false
-	}
-}
-
-// parameters sends one request a parameter of the published API.
-func (h *house) parameters() {
-	_, document := h.nobody.ask(http.MethodGet, "/openapi.json", "")
-	all := parameters(h.t, []byte(document))
-	assert.GreaterOrEqual(h.t, len(all), 20)
-	_, list := h.owner.ask(http.MethodPost, "/v1/execute", `{"type":"Http","request_id":"with-parameters","args":{"method":"GET","url":"http://plain.example/ok"}}`)
-	assert.NotContains(h.t, list, `"variant"`)
-	for _, p := range all {
-		text := h.g.plant(p.method + " " + p.path + " " + p.in + " " + p.name)
-		path, header := strings.NewReplacer("{id}", "with-parameters", "{name}", ownRepo).Replace(p.path), []string(nil)
-		switch p.in {
-		case "path":
-			path = strings.NewReplacer("{id}", text, "{name}", text).Replace(p.path)
-		case "query":
-			path += "?" + url.Values{p.name: {text}}.Encode()
-		case "header":
-			header = []string{p.name, text}
-		}
-		body := ""
-		if p.method == http.MethodPost {
-			body = `{"method":"GET","url":"http://plain.example/ok"}`
-		}
-		h.owner.ask(p.method, path, body, header...)
-		h.owner.ask(p.method, path+"/"+text, body, header...) // and on a path that is none
-		h.owner.ask(p.method, path+"?"+text+"="+text, body, header...)
-	}
-}
-
-// headers sends what clients and proxies send, each with a canary.
-func (h *house) headers() {
-	for _, name := range []string{
-		"Cookie", "X-Api-Key", "User-Agent", "Referer", "Origin", "Accept", "Accept-Language", "Accept-Encoding", "Content-Type", "Content-Encoding",
-		"Traceparent", "Tracestate", "Baggage", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Prefix", "Forwarded", "X-Real-Ip", "X-B3-Traceid",
-		"If-Match", "If-None-Match", "Range", "Prefer", schemas.HeaderOrderingKey, schemas.HeaderPriority, schemas.HeaderDelay, schemas.HeaderNotBefore, "Proxy-Authorization", "Last-Event-Id", "Idempotency-Key", "X-Original-Url", "X-Http-Method-Override",
-		"Cloudevents-Id", "Webhook-Id", "Weir-Action-Id", "Nats-Msg-Id",
-	} {
-		text := h.g.plant("request header " + name)
-		h.owner.ask(http.MethodGet, "/v1/actions", "", name, text)
-		h.owner.ask(http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://plain.example/ok"}`, name, text)
-	}
-	// By contract an X-Request-ID is an identifier; what is none is replaced.
-	h.owner.ask(http.MethodGet, "/v1/actions", "", "X-Request-ID", h.g.plant("request header X-Request-ID")+" b")
-	h.owner.ask(http.MethodGet, "/v1/actions", "", h.g.plant("request header name"), "v")
-	// Tokens that are none.
-	for _, class := range []string{"bearer", "basic", "no scheme", "form of a token"} {
-		text := h.g.plant("authorization " + class)
-		value := map[string]string{"bearer": "Bearer " + text, "basic": "Basic " + text, "no scheme": text, "form of a token": "Bearer weir1_" + text}[class]
-		h.nobody.ask(http.MethodGet, "/v1/actions", "", "Authorization", value)
-		h.nobody.ask(http.MethodGet, "/metrics", "", "Authorization", value)
-		h.nobody.ask(http.MethodGet, "/v1/actions?access_token="+text, "")
-	}
-}
-
-// urls are targets with a canary in each part of them.
-func (h *house) urls() {
-	for part, form := range map[string]string{
-		"path": "http://plain.example/ok/%s", "query": "http://plain.example/ok?q=%s", "parameter": "http://plain.example/ok?%s=1", "fragment": "http://plain.example/ok#%s",
-		"user": "http://%s@plain.example/ok", "password": "http://u:%s@plain.example/ok", "host": "http://%s/ok", "subdomain": "http://%s.open.example/ok",
-		"scheme": "%s://plain.example/ok", "port": "http://plain.example:%s/ok", "opaque": "mailto:%s", "escape": "http://plain.example/%%41%s%%zz", "whole": "%s", "params": "http://plain.example/ok;%s",
-	} {
-		text := h.g.plant("url " + part)
-		target := fmt.Sprintf(form, text)
-		call := h.jsonOf(object{"method": "GET", "url": target})
-		h.owner.ask(http.MethodPost, "/v1/execute", call)
-		h.owner.ask(http.MethodPost, "/v1/policy/explain", call)
-		lower := fmt.Sprintf(form, strings.ToLower(text)) // a host has no capitals
-		h.owner.ask(http.MethodPost, "/v1/execute", h.jsonOf(object{"method": "GET", "url": lower}))
-		h.owner.ask(http.MethodPost, "/v1/plans", h.plan(object{"url": lower, "allowlist_key": "plain", "params": object{h.g.plant("param name " + part): h.g.plant("param " + part)}}))
-	}
-}
-
-func (h *house) plan(state object) string {
-	return h.jsonOf(object{
-		"state:env.snapshot":     object{"snapshot_id": h.g.plant("snapshot id"), h.g.plant("snapshot key"): h.g.plant("snapshot value")},
-		"artifact:proposed.plan": object{"plan_id": h.g.plant("plan id"), "decisions": []any{object{"effect_ref": h.g.plant("effect ref"), "idempotency_key": h.g.plant("decision key"), "target_state": state}}},
 	})
 }
 
-// everything is one call that succeeds, with a canary in all of its places: what
-// is planted here must have reached the upstream, and what that answered the owner.
-func (h *house) everything() {
-	shapes := h.g.shapes()
-	body := object{
-		h.g.plant("sent key"): h.g.plant("sent value"), "list": []any{h.g.plant("sent item"), object{h.g.plant("sent deep key"): nil}},
-		"ssn": shapes["ssn"], "mrn": shapes["mrn"], "birth": shapes["birth"], "mail": shapes["mail"],
+// section returns a section of a file in testdata.
+func (w *world) section(file, name string) string {
+	archive, err := txtar.ParseFile("testdata/" + file)
+	require.NoError(w.t, err)
+	for _, f := range archive.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
 	}
-	call := object{
-		"type": "Http", "idempotency_key": h.g.plant("sent idempotency key"),
-		"args": object{
-			"method": "POST", "url": "http://plain.example/ok?q=" + h.g.plant("sent query") + "&" + h.g.plant("sent parameter") + "=1",
-			"headers":         object{h.g.plant("sent header name"): h.g.plant("sent header"), "X-Ssn": shapes["ssn"], "X-Mail": shapes["mail"]},
-			"body":            body,
-			"response_schema": object{"type": "object", "description": h.g.plant("schema text"), "$defs": object{h.g.plant("schema key"): true}},
-		},
-		"postcondition": []any{object{"type": "http_status", "equals": 200}},
+	w.t.Errorf("no section %q in %s", name, file)
+	return ""
+}
+
+var requestLine = regexp.MustCompile(`^(\S+) (\S+) (\S+) (\S+|"ok":\w+)((?: \[[^\]]+\])*) ?(.*)$`)
+
+// requests sends the requests of a section, up to a number at the same time.
+func (w *world) requests(section string, at int) {
+	names := map[string]string{
+		"plain": w.plain.URL(), "keyed": w.keyed.URL(), "tls": w.tls.URL(), "forged": w.forged.URL(), "gone": w.gone, "git": w.git.URL, "beacon": beacon, "session": w.session,
 	}
-	for _, path := range []string{"/v1/execute", "/v1/execute"} { // and again, under the key, as it is stored
-		status, text := h.owner.ask(http.MethodPost, path, h.jsonOf(call), "Idempotency-Key", h.g.text(h.t, "sent idempotency key"))
-		assert.Equal(h.t, http.StatusOK, status, text)
-		assert.Contains(h.t, text, h.g.text(h.t, "upstream ok value"))
-		assert.Contains(h.t, text, h.g.text(h.t, "upstream ok deep key"))
+	resp, _ := w.owner.send(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/close", "body": 1}))
+	names["unknown"] = resp.Header.Get("Weir-Action-Id")
+	ids := []string{beacon, beacon + ".task"}
+	if section == "for others" {
+		for _, kind := range schemas.Kinds() {
+			page := decode[schemas.Page[schemas.ActionEntry]](w.t, w.owner.get("/v1/actions?limit=1&kind="+string(kind)))
+			if assert.Len(w.t, page.Items, 1, "no action of the kind %s", kind) {
+				ids = append(ids, page.Items[0].ID)
+			}
+		}
 	}
-	for _, target := range []string{"http://plain.example/echo", "http://plain.example/echo/busy"} {
-		sent := h.g.plant("echoed body")
-		args := object{"method": "POST", "url": target + "?a=" + h.g.plant("echoed query"), "body": object{"echo": sent}}
-		_, text := h.owner.ask(http.MethodPost, "/v1/execute", h.jsonOf(args))
-		assert.Contains(h.t, text, sent, "the echo reached its owner")
+	turn := make(chan struct{}, at)
+	var all []func()
+	for line := range strings.Lines(w.section("requests.txtar", section)) {
+		m := requestLine.FindStringSubmatch(strings.TrimSpace(line))
+		require.NotNil(w.t, m, line)
+		for i, id := range ids {
+			if i > 0 && !strings.Contains(m[3], "<id>") {
+				break
+			}
+			line := strings.ReplaceAll(m[0], "<id>", id)
+			send := func() { w.line(requestLine.FindStringSubmatch(w.expand("", line, names))) }
+			if at == 1 {
+				names["etag"] = w.etag()
+				send()
+				continue
+			}
+			all = append(all, func() { turn <- struct{}{}; send(); <-turn })
+		}
 	}
-	h.owner.ask(http.MethodPost, "/v1/execute", h.jsonOf(object{"method": "GET", "url": "http://plain.example/shadow"}))
-	h.owner.ask(http.MethodPost, "/v1/execute", h.jsonOf(object{
-		"type": "Http", "idempotency_key": h.g.plant("upstream key"),
-		"args": object{"method": "POST", "url": "http://keyed.example/echo", "body": object{"b": h.g.plant("keyed body")}},
-	}))
-	_, text := h.owner.ask(http.MethodPost, "/v1/execute", h.jsonOf(object{"method": "POST", "url": "https://good.example/ok", "body": h.g.plant("over tls")}))
-	assert.Contains(h.t, text, h.g.text(h.t, "upstream tls ok value"))
+	parallel(all...)
+}
+
+func (w *world) line(m []string) {
+	var header []string
+	for _, h := range regexp.MustCompile(`\[([^:]+): ([^\]]*)\]`).FindAllStringSubmatch(m[5], -1) {
+		header = append(header, h[1], h[2])
+	}
+	for _, p := range map[string][]*person{"owner": {w.owner}, "nobody": {w.nobody}, "browser": {{w: w}}, "others": {w.stranger, w.nobody}}[m[1]] {
+		_, text := p.ask(m[2], m[3], m[6], header...)
+		if m[1] == "browser" {
+			w.owner.saw(p)
+		}
+		if m[4] != "-" {
+			contains(w.t, text, m[4], m[2]+" "+m[3]+" "+m[6])
+		}
+	}
+}
+
+func (w *world) etag() string {
+	_, text := w.owner.send(http.MethodPost, schemas.RouteAgentAPI, `{"request_id":"s","operation":"status","args":{}}`)
+	return decode[struct {
+		Data struct {
+			Etag string `json:"rules_etag"`
+		} `json:"data"`
+	}](w.t, text).Data.Etag
+}
+
+// upstreams sets what the upstreams answer.
+func (w *world) upstreams() {
+	g, ok := w.g, http.StatusOK
+	for path, b := range map[string]upstream.Behaviour{
+		"/ok": w.full("ok", ok), "/shadow": w.full("ok", ok), "/refused": w.full("refused", http.StatusUnprocessableEntity), "/never": w.full("never", http.StatusServiceUnavailable),
+		"/moved":     upstream.Redirect(http.StatusFound, "http://elsewhere.example/"+g.plant("location")+"?q="+g.plant("location query")),
+		"/reset":     upstream.ResetBeforeResponse(),
+		"/close":     upstream.CloseBeforeResponse(),
+		"/garbage":   upstream.Raw("SPEAKS " + g.plant("garbage") + "\r\n\r\n"),
+		"/badheader": upstream.Raw("HTTP/1.1 200 OK\r\n" + g.plant("malformed header") + "\r\n\r\n"),
+		"/short":     upstream.Raw("HTTP/1.1 200 " + g.plant("short reason") + "\r\nContent-Length: 9999\r\n\r\n" + g.plant("short body")),
+		"/chunks":    upstream.Raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz" + g.plant("bad chunk") + "\r\n"),
+		"/large":     upstream.Respond(ok, strings.Repeat(g.plant("large")+" ", 4000)),
+		"/headers":   upstream.Respond(ok, "", upstream.Header("X-Long", strings.Repeat(g.plant("long header")+" ", 400))),
+		"/coding":    upstream.Encoding(g.plant("coding"), g.plant("coded body")),
+		"/zip":       upstream.Encoding("gzip", g.plant("not zipped")),
+		"/zipped":    upstream.Gzip(g.plant("zipped")),
+		"/text":      upstream.Respond(ok, g.plant("text body"), upstream.Header("Content-Type", "text/plain; name="+g.plant("media type"))),
+		"/binary":    upstream.Respond(ok, "\xff\xfe"+encodings()["UTF-16, low first"](g.plant("utf16 body"))),
+		"/bare":      upstream.Respond(ok, g.plant("bare body")),
+		"/echo":      echoAll(ok), "/echo/busy": echoAll(http.StatusInternalServerError), "/echo/url": upstream.EchoURLEncoded(ok), "/echo/gzip": upstream.EchoGzip(ok), "/echo/chunked": upstream.EchoChunked(ok, 7),
+		"/held": upstream.Answer(func(x *upstream.Exchange) { w.held["plain"] <- struct{}{}; x.Await() }),
+	} {
+		w.plain.Handle(path, b)
+	}
+	for _, route := range []string{schemas.RouteRunStream, schemas.RouteRunSync, schemas.RouteChat} {
+		w.plain.Handle("/wire"+route, w.full("wire", ok))
+	}
+	w.tls.Handle("/ok", w.full("tls", ok))
+	w.keyed.Handle("/keyed", echoAll(ok))
+	w.keyed.Handle("/hop", upstream.Redirect(http.StatusFound, "/hop/"+g.plant("hop")+"?q="+g.plant("hop query")))
+}
+
+// full has a canary in every place of an answer.
+func (w *world) full(class string, status int) upstream.Behaviour {
+	body := w.expand(class+" ", `{"ok":true,"<~key>":"<~value>","deep":[{"<~deep key>":["<~deep value>",1.50]}]}`, nil)
+	head := fmt.Sprintf("HTTP/1.1 %d <~reason>\nContent-Type: application/json; profile=<~media type>\n<~header name>: <~header value>\nSet-Cookie: <~cookie name>=<~cookie>; Path=/<~cookie path>\n"+
+		"Location: /<~location>?q=<~location query>\nETag: \"<~etag>\"\nWWW-Authenticate: Basic realm=\"<~realm>\"\nServer: <~server>\nVia: 1.1 <~via>\nTrailer: X-Trailer\nTransfer-Encoding: chunked\n\n%x;ext=<~chunk extension>\n%s\n0\nX-Trailer: <~trailer>\n\n",
+		status, len(body), body)
+	return upstream.Raw(strings.ReplaceAll(w.expand(class+" ", head, nil), "\n", "\r\n"))
+}
+
+// echoAll answers with all of the request, in the body and in headers.
+func echoAll(status int) upstream.Behaviour {
+	return upstream.Answer(func(x *upstream.Exchange) {
+		fields := fmt.Sprint(x.Request.Header("Authorization"), " ", x.Request.Header("X-Basic"), " ", x.Request.Header("X-Other"), " ", x.Request.Header("X-Mine"))
+		text := x.Request.Method + " " + x.Request.Target + "\n" + fields + "\n" + string(x.Request.Body) + "\n" + base64.StdEncoding.EncodeToString([]byte(fields))
+		x.Write(upstream.Message(x.Request.Method, status, text, upstream.Header("Content-Type", "text/plain"), upstream.Header("X-Echo", fields), upstream.Header("Set-Cookie", "s="+url.QueryEscape(fields))))
+	})
+}
+
+// calls are a call with a canary in every place, its repeats, and one that is canceled.
+func (w *world) calls() {
+	key := w.g.plant("sent idempotency key")
+	call := w.expand("sent ", `{"type":"Http","idempotency_key":"<key>","args":{"method":"POST","url":"<plain>/ok?q=<~query>&<~parameter>=1","headers":{"<~header name>":"<~header>","X-Mail":"p@example.<^mail>"},
+		"body":{"<~key>":"<~value>","list":["<~item>",{"<~deep key>":null}]},"response_schema":{"type":"object","description":"<~schema text>","$defs":{"<~schema key>":true}}},
+		"postcondition":[{"type":"http_status","equals":200}]}`, map[string]string{"key": key, "plain": w.plain.URL()})
+	for status, body := range map[int]string{http.StatusOK: call, http.StatusUnprocessableEntity: strings.Replace(call, "/ok", "/ok/"+w.g.plant("other path"), 1)} {
+		for range 2 { // the second is answered by what is stored
+			if status != http.StatusOK {
+				w.owner.ask(http.MethodPost, "/v1/execute", call, "Idempotency-Key", key)
+			}
+			got, text := w.owner.ask(http.MethodPost, "/v1/execute", body, "Idempotency-Key", key)
+			assert.Equal(w.t, status, got, text)
+		}
+	}
+	w.owner.ask(http.MethodPost, "/v1/execute", w.json(object{"method": "POST", "url": w.plain.URL() + "/ok", "body": w.g.plant("body under a shared key")}), "Idempotency-Key", "shared")
+	w.cancel(w.begin("plain", "/v1/execute", w.json(object{"method": "GET", "url": w.plain.URL() + "/held?q=" + w.g.plant("canceled query")})))
+}
+
+// tokens are made, limited, used up and revoked.
+func (w *world) tokens() {
+	limited := w.made(w.owner, object{"name": w.g.plant("token name"), "scopes": []any{"actions:write"}, "entries": []any{"narrow"}, "models": []any{"spent/*"}})
+	rated := w.made(w.owner, object{"name": "rated", "scopes": []any{"actions:read"}, "rate": "1/h"})
+	limited.ask(http.MethodPost, "/v1/execute", w.json(object{"method": "GET", "url": w.plain.URL() + "/" + w.g.plant("call of another entry"), "allowlist_key": "plain"}))
+	limited.ask(http.MethodPost, schemas.RouteChat, w.chat(w.g.word("model of no token"), false))
+	for range 3 {
+		rated.ask(http.MethodPost, "/v1/policy/explain", w.json(object{"url": "http://127.0.0.1/" + w.g.plant("limited call")}))
+	}
+	w.owner.ask(http.MethodGet, "/v1/tokens", "")
+	w.owner.ask(http.MethodPost, "/v1/tokens/"+limited.id+"/revoke", "")
+	limited.ask(http.MethodGet, "/v1/actions", "")
+	w.owner.saw(limited)
+	w.owner.saw(rated)
+}
+
+// reload tries to put a configuration into force that is wrong.
+func (w *world) reload() {
+	right := w.file("weir.yaml")
+	for _, wrong := range []string{"policy: {%s: 1}", "listen: [%s", "policy: {allowlist: [{name: x, url_prefix: \"ftp://%s/\"}]}", "models: {x: {url: \"%s\"}}"} {
+		require.NoError(w.t, os.WriteFile(w.at("weir.yaml"), fmt.Appendf(nil, wrong, w.g.plant("wrong configuration")), 0o600))
+		status, text := w.admin.ask(http.MethodPost, "/v1/policy/reload", "")
+		assert.GreaterOrEqual(w.t, status, http.StatusBadRequest, text)
+	}
+	require.NoError(w.t, os.WriteFile(w.at("weir.yaml"), right, 0o600))
+}
+
+// console signs in with the owner's token, as a browser; its requests follow.
+func (w *world) console() {
+	resp, text := w.owner.send(http.MethodPost, "/console/session", w.json(object{"token": w.owner.token}), "Weir-Console", "1", "Sec-Fetch-Site", "same-origin")
+	require.Equal(w.t, http.StatusOK, resp.StatusCode, text)
+	session := resp.Cookies()[0]
+	w.g.known("a session", secretOf(session.Value))
+	w.session = session.Name + "=" + session.Value
+	w.requests("console", 4)
 }

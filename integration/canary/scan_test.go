@@ -1,172 +1,239 @@
-//go:build e2e
-
 package canary_test
 
 import (
 	"bytes"
 	"compress/gzip"
 	"crypto/md5"
+	"crypto/rand"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"html"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
+	"sync"
 	"unicode/utf8"
 )
 
-// sink is what came out in one place.
+// canary is a text that stands for content, in one place of the input.
+type canary struct {
+	class, text string
+	// secret: only the upstream may receive it. Its owner may not read it either.
+	secret bool
+}
+
+// garden holds the canaries of a test. It is safe for concurrent use.
+type garden struct {
+	mu  sync.Mutex
+	all []canary
+}
+
+// The beginnings of canaries. A beginning alone counts as a leak, so those of secrets differ.
+const (
+	contentMark = "AGWCANARY-"
+	secretMark  = "KEYCANARY-"
+)
+
+// plant makes a canary for a place in the input.
+func (g *garden) plant(class string) string {
+	return g.add(canary{class: class, text: contentMark + tidy(class) + "-" + random(8)})
+}
+
+// word is a canary of lower case that is a valid name of a model, a branch or a host.
+func (g *garden) word(class string) string {
+	return g.add(canary{class: class, text: strings.ToLower(contentMark) + random(8)})
+}
+
+// once is the canary of a class, which it plants on the first call.
+func (g *garden) once(class string) string {
+	if text := g.find(class, false); text != "" {
+		return text
+	}
+	return g.plant(class)
+}
+
+// secret is the secret of a class, which it makes on the first call.
+func (g *garden) secret(class string) string {
+	if text := g.find(class, true); text != "" {
+		return text
+	}
+	return g.add(canary{class: class, text: secretMark + tidy(class) + "-" + random(8), secret: true})
+}
+
+func (g *garden) find(class string, secret bool) string {
+	for _, c := range g.list() {
+		if c.class == class && c.secret == secret {
+			return c.text
+		}
+	}
+	return ""
+}
+
+// known adds an existing text as a secret.
+func (g *garden) known(class, text string) { g.add(canary{class: class, text: text, secret: true}) }
+
+func (g *garden) add(c canary) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = append(g.all, c)
+	return c.text
+}
+
+func (g *garden) list() []canary {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.all)
+}
+
+// reached reports whether a text in lower case holds a canary of a class.
+func (g *garden) reached(class, lower string) bool {
+	return slices.ContainsFunc(g.list(), func(c canary) bool {
+		return c.class == class && strings.Contains(lower, strings.ToLower(c.text))
+	})
+}
+
+// tidy keeps of a class what is valid in an id, a header's name and a host.
+func tidy(class string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, class), "-")
+}
+
+// random returns two letters for each byte. None is a digit of hex: evidence holds so many
+// hashes that one of them would match the end of a canary.
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails
+	var s strings.Builder
+	for _, c := range b {
+		s.WriteByte('g' + c>>4)
+		s.WriteByte('g' + c&15)
+	}
+	return s.String()
+}
+
+// sink is the output of one place.
 type sink struct {
 	name string
 	data []byte
-	// owner says that the one it was shown to may see all but secrets.
+	// owner: its reader may see all content but secrets.
 	owner bool
 }
 
-// leak is a canary where none may be.
+// leak is a canary in a sink that must not hold it. It names classes, not texts.
 type leak struct{ sink, class, form string }
 
-func (l leak) String() string { return l.sink + ": " + l.class + " as " + l.form }
-
-// nothingError is a sink that brought no data: nothing was looked at, and nothing
-// is proved.
-type nothingError struct{ sink string }
-
-func (e nothingError) Error() string { return "the sink " + e.sink + " brought no data" }
-
-// scan looks for every canary in every sink, in every form that it can have
-// taken. Each leak is told once.
+// scan searches every sink for every canary, in every form. A sink without data is an error:
+// it proves nothing.
 func scan(canaries []canary, sinks []sink) ([]leak, error) {
 	all, secrets := newSeeker(canaries, false), newSeeker(canaries, true)
 	found := map[leak]bool{}
 	for _, s := range sinks {
 		if len(bytes.TrimSpace(s.data)) == 0 {
-			return nil, nothingError{s.name}
+			return nil, fmt.Errorf("the sink %q has no data", s.name)
 		}
 		k := all
 		if s.owner {
 			k = secrets
 		}
 		for _, v := range views(s.data, 2) {
-			for _, n := range k.in(v) {
+			for _, n := range k.find(v) {
 				found[leak{s.name, n.class, n.form}] = true
 			}
 		}
 	}
-	leaks := make([]leak, 0, len(found))
-	for l := range found {
-		leaks = append(leaks, l)
-	}
-	sort.Slice(leaks, func(i, j int) bool { return leaks[i].String() < leaks[j].String() })
-	return leaks, nil
+	return slices.Collect(maps.Keys(found)), nil
 }
 
-// needle is one form of a canary. A folded one is compared without case.
-type needle struct {
-	class, form, text string
-	folded            bool
-}
+// needle is one form of a canary, in lower case: it is compared without case.
+type needle struct{ class, form, text string }
 
-// shortest is the length of a needle at least: that of a canary's beginning.
+// shortest is the minimum length of a needle, and the length of the beginning of a canary.
 const shortest = 8
 
-// forms are what a canary looks like once somebody has encoded, cut or hashed
-// it. What a text looks like once it was escaped is undone by views instead.
-func forms(c canary) []needle {
-	var all []needle
-	fold := func(form, text string) {
-		all = append(all, needle{c.class, form, strings.ToLower(text), true})
-	}
-	exact := func(form, text string) {
+// forms are a canary as it is, cut, encoded and hashed. Escapes are undone by views.
+func forms(c canary) (all []needle) {
+	add := func(form, text string) {
 		if len(text) >= shortest {
-			all = append(all, needle{c.class, form, text, false})
+			all = append(all, needle{c.class, form, string(bytes.ToLower([]byte(text)))})
 		}
 	}
-	fold("text", c.text)
-	// Canaries of one sort begin alike: whose it is, a beginning does not tell.
-	all = append(all, needle{"some canary", "its beginning", strings.ToLower(c.text[:shortest]), true})
-	fold("its end", c.text[len(c.text)-shortest:])
-	fold("hex", hex.EncodeToString([]byte(c.text)))
+	add("text", c.text)
+	add("its end", c.text[len(c.text)-shortest:])
+	all = append(all, needle{"some canary", "its beginning", strings.ToLower(c.text[:shortest])})
+	add("hex", hex.EncodeToString([]byte(c.text)))
 	for _, text := range []string{c.text, strings.ToLower(c.text)} {
 		for shift := range 3 {
-			exact("base64", aligned(base64.StdEncoding, text, shift))
-			exact("base64url", aligned(base64.URLEncoding, text, shift))
+			add("base64", aligned(base64.StdEncoding, text, shift))
+			add("base64url", aligned(base64.URLEncoding, text, shift))
 		}
 	}
-	for name, sum := range map[string][]byte{
-		"md5": digest(md5.Sum([]byte(c.text))), "sha1": digest20(sha1.Sum([]byte(c.text))), "sha256": digest32(sha256.Sum256([]byte(c.text))),
-		// What a JSON document that is nothing but the text hashes to.
-		"sha256 of its JSON": digest32(sha256.Sum256([]byte(`"` + c.text + `"`))),
-	} {
-		fold(name, hex.EncodeToString(sum))
-		exact(name+" in base64", base64.RawStdEncoding.EncodeToString(sum))
-		exact(name+" in base64url", base64.RawURLEncoding.EncodeToString(sum))
-		exact(name+" in bytes", string(sum))
+	for of, text := range map[string][]byte{"text": []byte(c.text), "JSON": []byte(`"` + c.text + `"`)} {
+		m, s1, s256 := md5.Sum(text), sha1.Sum(text), sha256.Sum256(text)
+		for name, sum := range map[string][]byte{"md5": m[:], "sha1": s1[:], "sha256": s256[:]} {
+			for form, text := range map[string]string{
+				"hex": hex.EncodeToString(sum), "base64": base64.RawStdEncoding.EncodeToString(sum), "base64url": base64.RawURLEncoding.EncodeToString(sum), "bytes": string(sum),
+			} {
+				add(name+" of its "+of+" in "+form, text)
+			}
+		}
 	}
 	return all
 }
 
-func digest(b [16]byte) []byte   { return b[:] }
-func digest20(b [20]byte) []byte { return b[:] }
-func digest32(b [32]byte) []byte { return b[:] }
-
-// aligned is the part of a text's base64 that does not depend on what stands
-// before it, shift bytes off a group of three, and behind it.
+// aligned is the part of a text's base64 that depends on neither neighbour, where the text
+// begins shift bytes into a group of three.
 func aligned(e *base64.Encoding, text string, shift int) string {
 	coded := e.WithPadding(base64.NoPadding).EncodeToString([]byte(strings.Repeat("\x00", shift) + text))
-	skip := []int{0, 2, 3}[shift]
-	whole := (shift + len(text)) * 8 / 6
-	return coded[skip:whole]
+	return coded[[]int{0, 2, 3}[shift] : (shift+len(text))*8/6]
 }
 
-// seeker finds needles by their first eight bytes, so that the time it takes
-// does not grow with their number.
+// seeker finds needles by their first eight bytes, and a filter of the first four, so that its
+// time does not grow with their number.
 type seeker struct {
-	folded, exact map[[shortest]byte][]needle
+	needles map[[shortest]byte][]needle
+	filter  []uint64
 }
 
 func newSeeker(canaries []canary, secretsOnly bool) *seeker {
-	k := &seeker{map[[shortest]byte][]needle{}, map[[shortest]byte][]needle{}}
-	seen := map[string]bool{}
+	k, seen := &seeker{map[[shortest]byte][]needle{}, make([]uint64, 1<<18)}, map[string]bool{}
 	for _, c := range canaries {
 		if secretsOnly && !c.secret {
 			continue
 		}
 		for _, n := range forms(c) {
-			if seen[n.text] { // the beginnings are one
+			if seen[n.text] { // many canaries have one beginning
 				continue
 			}
 			seen[n.text] = true
-			in := k.exact
-			if n.folded {
-				in = k.folded
-			}
 			head := [shortest]byte([]byte(n.text))
-			in[head] = append(in[head], n)
+			k.needles[head] = append(k.needles[head], n)
+			bit := hash4(head[:])
+			k.filter[bit/64] |= 1 << (bit % 64)
 		}
 	}
 	return k
 }
 
-func (k *seeker) in(data []byte) []needle {
-	return append(find(k.exact, data), find(k.folded, bytes.ToLower(data))...)
-}
+// hash4 is the place of four bytes in a filter.
+func hash4(b []byte) uint32 { return binary.LittleEndian.Uint32(b) * 2654435761 >> 8 }
 
-func find(needles map[[shortest]byte][]needle, data []byte) (found []needle) {
-	var first [1 << 16]bool
-	for head := range needles {
-		first[int(head[0])<<8|int(head[1])] = true
-	}
+func (k *seeker) find(data []byte) (found []needle) {
+	data = bytes.ToLower(data)
 	for i := 0; i+shortest <= len(data); i++ {
-		if !first[int(data[i])<<8|int(data[i+1])] {
+		if bit := hash4(data[i:]); k.filter[bit/64]&(1<<(bit%64)) == 0 {
 			continue
 		}
-		for _, n := range needles[[shortest]byte(data[i:])] {
+		for _, n := range k.needles[[shortest]byte(data[i:])] {
 			if bytes.HasPrefix(data[i:], []byte(n.text)) {
 				found = append(found, n)
 			}
@@ -175,92 +242,69 @@ func find(needles map[[shortest]byte][]needle, data []byte) (found []needle) {
 	return found
 }
 
-// views are data as it is, and with its escapes undone one after the other, and
-// whatever is compressed in it.
+// views are the data as it is, then with one layer of escapes undone after the other, and the
+// content of each gzip stream in it.
 func views(data []byte, depth int) [][]byte {
 	all := [][]byte{data, squeezed(data)}
-	add := func(undo func([]byte) []byte) {
-		if next := undo(data); !bytes.Equal(next, data) {
-			data = next
-			all = append(all, next)
-		}
-	}
-	add(unescapeJSON)
-	add(unescapeJSON) // JSON inside a string of JSON
-	add(unescapePercent)
-	add(unescapePercent)
-	add(unescapeJSON) // JSON inside a URL
-	add(func(b []byte) []byte { return []byte(html.UnescapeString(string(b))) })
-	add(squeezed)
 	if depth > 0 {
-		for _, inner := range inflated(all[0]) {
+		for _, inner := range inflated(data) {
 			all = append(all, views(inner, depth-1)...)
 		}
 	}
-	return all
+	for range 6 {
+		next := unescape(data)
+		if bytes.Equal(next, data) {
+			break
+		}
+		data = next
+		all = append(all, data)
+	}
+	return append(all, squeezed(data))
 }
 
-// squeezed leaves out what breaks lines, and the zeros of UTF-16.
+// squeezed leaves out line breaks, spaces and the zeros of UTF-16.
 func squeezed(b []byte) []byte {
 	return bytes.Map(func(r rune) rune {
-		switch r {
-		case ' ', '\t', '\r', '\n', 0, '\ufeff', '\u00ad', '\u200b':
+		if strings.ContainsRune(" \t\r\n\x00\ufeff\u00ad\u200b", r) {
 			return -1
 		}
 		return r
 	}, b)
 }
 
-func unescapePercent(b []byte) []byte {
+// unescape undoes one layer of the escapes of URLs, JSON, Go and HTML.
+func unescape(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {
-		if b[i] == '%' && i+2 < len(b) {
-			if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
-				out = append(out, byte(n))
-				i += 2
+		at, digits := i+1, 0
+		switch {
+		case b[i] == '%':
+			digits = 2
+		case b[i] == '\\' && at < len(b):
+			digits = map[byte]int{'u': 4, 'x': 2}[b[at]]
+			at++
+		}
+		if digits > 0 && at+digits <= len(b) {
+			if n, err := strconv.ParseUint(string(b[at:at+digits]), 16, 16); err == nil {
+				out = utf8.AppendRune(out, rune(n))
+				i = at + digits - 1
 				continue
 			}
 		}
+		if b[i] == '\\' && i+1 < len(b) && digits == 0 {
+			i++
+		}
 		out = append(out, b[i])
 	}
-	return out
-}
-
-func unescapeJSON(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] != '\\' || i+1 == len(b) {
-			out = append(out, b[i])
-			continue
-		}
-		i++
-		switch b[i] {
-		case 'u', 'x':
-			digits := 4
-			if b[i] == 'x' {
-				digits = 2
-			}
-			if i+digits < len(b) {
-				if n, err := strconv.ParseUint(string(b[i+1:i+1+digits]), 16, 16); err == nil {
-					out = utf8.AppendRune(out, rune(n))
-					i += digits
-					continue
-				}
-			}
-			out = append(out, '\\', b[i])
-		case 'n', 'r', 't':
-			out = append(out, '\n')
-		default:
-			out = append(out, b[i])
-		}
+	if bytes.IndexByte(out, '&') >= 0 {
+		return []byte(html.UnescapeString(string(out)))
 	}
 	return out
 }
 
-// maxInflated bounds what one compressed piece is taken to hold.
+// maxInflated bounds the content that is read of one gzip stream.
 const maxInflated = 4 << 20
 
-// inflated is what every piece of gzip in the data holds, as far as it can be read.
 func inflated(b []byte) (all [][]byte) {
 	for {
 		i := bytes.Index(b, []byte("\x1f\x8b\x08"))
@@ -268,33 +312,9 @@ func inflated(b []byte) (all [][]byte) {
 			return all
 		}
 		if r, err := gzip.NewReader(bytes.NewReader(b[i:])); err == nil {
-			text, _ := io.ReadAll(io.LimitReader(r, maxInflated)) // what it was cut off from still counts
+			text, _ := io.ReadAll(io.LimitReader(r, maxInflated)) // a truncated stream still counts
 			all = append(all, text)
 		}
 		b = b[i+3:]
 	}
-}
-
-// toUTF16 is a text in UTF-16, little or big end first.
-func toUTF16(s string, big bool) string {
-	var b strings.Builder
-	for _, u := range utf16.Encode([]rune(s)) {
-		if big {
-			b.WriteByte(byte(u >> 8))
-			b.WriteByte(byte(u))
-		} else {
-			b.WriteByte(byte(u))
-			b.WriteByte(byte(u >> 8))
-		}
-	}
-	return b.String()
-}
-
-// leakText words leaks for a failed test. It names classes, not texts.
-func leakText(leaks []leak) string {
-	var b strings.Builder
-	for _, l := range leaks {
-		fmt.Fprintf(&b, "\n  %s", l)
-	}
-	return b.String()
 }

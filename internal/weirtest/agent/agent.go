@@ -140,9 +140,6 @@ func (a *Agent) Close() {
 // URL is the agent's base, without a slash at the end.
 func (a *Agent) URL() string { return "http://" + a.addr }
 
-// Addr is its host and port.
-func (a *Agent) Addr() string { return a.addr }
-
 func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", a.health(HealthStatus, HealthBody, `{"status":"ok"}`))

@@ -13,9 +13,6 @@ type Line struct{ gone <-chan struct{} }
 // Of is the line of a request with this context.
 func Of(ctx context.Context) Line { return Line{ctx.Done()} }
 
-// Gone is closed when the caller has left or the double stops.
-func (l Line) Gone() <-chan struct{} { return l.gone }
-
 // Ended reports whether it is.
 func (l Line) Ended() bool {
 	select {

@@ -42,7 +42,7 @@ func Path(name string) string {
 	if weir := os.Getenv("WEIR_BIN"); weir != "" {
 		path, err := filepath.Abs(filepath.Join(filepath.Dir(weir), name))
 		if err == nil {
-			_, err = os.Stat(path)
+			_, err = os.Stat(path) //nolint:gosec // the path is the operator's
 		}
 		if err != nil {
 			panic(fmt.Sprintf("WEIR_BIN is %s, and %s is not beside it; run `make programs`: %v", weir, name, err))
@@ -76,7 +76,7 @@ func Build(dir, name string, args ...string) error {
 	default:
 		args = append(args, "weir/cmd/weir")
 	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil { //nolint:gosec,noctx // a test names it
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil { //nolint:noctx // it ends
 		return fmt.Errorf("building %s: %w: %s", name, err, out)
 	}
 	return nil
@@ -104,8 +104,8 @@ type Program struct {
 	exited chan struct{}
 	err    error
 
-	mu  sync.Mutex
-	log strings.Builder
+	mu       sync.Mutex
+	log, out strings.Builder
 }
 
 // Start runs `weir serve` on a data directory, on a free port, and returns when it is
@@ -150,6 +150,7 @@ func Run(binary string, how How) (*Program, error) {
 	go func() {
 		defer close(p.exited)
 		for scan := bufio.NewScanner(stdout); scan.Scan(); {
+			p.print(scan.Text())
 			if m := natsLine.FindStringSubmatch(scan.Text()); m != nil {
 				p.NATS = m[1]
 			}
@@ -193,6 +194,19 @@ func (p *Program) Said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log.String()
+}
+
+func (p *Program) print(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out.WriteString(line + "\n")
+}
+
+// Printed is what the process has written on its standard output.
+func (p *Program) Printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
 }
 
 // PID is the process's.
