@@ -22,12 +22,6 @@ func (c caller) twoTenants(t *testing.T) (first, second caller) {
 	return first, second
 }
 
-// call is a POST of a tenant's to a target, with a body of so many bytes.
-func (c caller) call(t *testing.T, url string, size int, header ...string) (status int, text string, h http.Header) {
-	t.Helper()
-	return c.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":%q,"body":%q}`, url, strings.Repeat("x", size)), header...)
-}
-
 // TestOneTenantDoesNotTakeEveryPlaceAtAnAgent: while a tenant's runs are with an agent and never end, another tenant's
 // run finds a place.
 func TestOneTenantDoesNotTakeEveryPlaceAtAnAgent(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 var shots = flag.String("console.shots", "../../docs/console", "write a picture of each page to this directory")
 
 // TestShots takes a picture of each page, light and dark, wide and on a phone.
-func TestShots(t *testing.T) {
+func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	step, words := make(chan struct{}), make(chan struct{})
 	reviewer := agent.New(t, agent.Config{TaskTypes: []string{"CODE_REVIEW"}, Script: []agent.Act{{Steps: 6, Step: step, Progress: review}}})
 	provider := llm.New(t, llm.Config{Default: llm.Act{Step: words, Reasoning: []string{"They ask what a weir is: a short answer, with one example."}, Texts: []string{
