@@ -69,6 +69,7 @@ func TestCrashRows(t *testing.T) {
 }
 
 func (r *crashRow) run(t *testing.T) {
+	t.Helper()
 	h := newHouse()
 	for _, e := range r.Policy.Entries {
 		entry := policy.Entry{Name: e.Name, URLPrefix: e.URLPrefix, Methods: e.Methods}
@@ -113,11 +114,11 @@ func (r *crashRow) arm(t *testing.T, h *house) {
 	at := func(event schemas.EventType) func(schemas.Append) error {
 		return func(m schemas.Append) error {
 			var ev schemas.Event
-			if json.Unmarshal(m.Data, &ev) != nil || ev.Type != event {
-				return nil
+			if json.Unmarshal(m.Data, &ev) == nil && ev.Type == event {
+				h.dead = true // the log's hooks hold the lock
+				return errDead
 			}
-			h.dead = true // the log's hooks hold the lock
-			return errDead
+			return nil
 		}
 	}
 	onTheWire := func(requests int) func() {
