@@ -45,7 +45,8 @@ type crashRow struct {
 }
 
 // TestCrashRows runs the rows of the outbound corpus in which the worker dies at a named
-// point. The next worker finds the action as the row says: repeated, ended, or unknown.
+// point, which none of the other suites of the corpus has. The next worker repeats the call if
+// that is safe, and otherwise ends the action with an unknown outcome.
 func TestCrashRows(t *testing.T) {
 	t.Parallel()
 	rows := 0
