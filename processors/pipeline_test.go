@@ -52,6 +52,9 @@ type house struct {
 
 	during func()                     // runs while the first request is out
 	refuse func(schemas.Append) error // what the log says to an append; nil: it takes all
+	stored func(schemas.Append) error // the same after it has stored the append
+
+	entries []policy.Entry // of the policy; nil: the entry "up"
 
 	book rulebook.Book // the traffic rules
 
@@ -83,6 +86,11 @@ func newHouse() *house {
 		After: func(m schemas.Append, _ uint64) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
+			if h.stored != nil {
+				if err := h.stored(m); err != nil {
+					return err
+				}
+			}
 			if h.left--; h.left < 0 && h.kept && h.left == -1 {
 				h.dead = true
 				return errDead
@@ -191,10 +199,14 @@ func (nowhere) Wake(context.Context, schemas.Ref, time.Time) error { return nil 
 // worker is a pipeline of its own, as a new process has it.
 func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
 	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "PUT", "POST"},
-		UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour},
-	}}})
+	entries := h.entries
+	if entries == nil {
+		entries = []policy.Entry{{
+			Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "PUT", "POST"},
+			UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour},
+		}}
+	}
+	p, err := policy.Compile(policy.Config{Entries: entries})
 	require.NoError(t, err)
 	barrier := func(context.Context) error {
 		h.mu.Lock()

@@ -3,11 +3,12 @@
 package corpus_test
 
 import (
-	"bytes"
-	"context"
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,66 +24,135 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/cmd/app"
-	"weir/internal/config"
-	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
-// gateway is a whole Weir that wants tokens, with an upstream of its own.
+// gateway is a Weir with an upstream, agents and a provider of its own.
 type gateway struct {
-	addr, dir string
-	upstream  *inboundUpstream
-	log       *capture.Buffer
-	client    *http.Client
-
-	mu     sync.Mutex
-	values map[string]string // of placeholders
-	stop   func() error
+	*weir
+	upstream      *inboundUpstream
+	caller        string // tokens: a caller's,
+	tasks, theirs string // and of people who file tasks, of two tenants
 }
 
-// inboundUpstream counts what comes for each row.
+// acme is the tenant of tasks. Other rows have a tenant each.
+const acme = "acme"
+
+// callerEntries are the entries that a caller of the corpus may use.
+var callerEntries = []string{"api", schemas.AgentEntry(corpusTask)}
+
+// newGateway starts a Weir. Extra lines are added to its configuration.
+func newGateway(t *testing.T, extra string) *gateway {
+	t.Helper()
+	g := &gateway{weir: newWeir(t.TempDir()), upstream: newInboundUpstream(t)}
+	g.begin(t, extra)
+	t.Cleanup(func() { assert.NoError(t, g.stop()) })
+	g.caller = g.token(t, schemas.TokenRequest{Tenant: "caller", Entries: callerEntries, Scopes: []string{schemas.ScopeActionsRead, schemas.ScopeActionsWrite}}).Secret
+	return g
+}
+
+func (g *gateway) begin(t *testing.T, extra string) {
+	t.Helper()
+	if !strings.Contains(extra, "log:") {
+		extra += "log: {durability: process}\n"
+	}
+	// The provider passes every member: the rows are about those that are refused all the same.
+	g.start(t, fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %[4]q}, %[5]s: {url: %[4]q, mode: sync}}\n"+
+		"models: {allowed-model: {url: \"%[6]s%[7]s\", headers: {Authorization: \"Bearer %[8]s\"}, pass: \"*\"}}\n"+
+		"policy:\n  timeout: 30s\n  allowlist:\n    - {name: api, url_prefix: \"%[6]s/\", methods: [GET, POST], network: loopback}\n"+
+		"    - {name: not-in-token-scope, url_prefix: \"%[6]s/b/\", network: loopback}\n",
+		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+agentPath, corpusTask, g.upstream.URL, modelPath, modelKey), app.Options{})
+}
+
+// repositories makes the repositories that tasks and git need.
+func (g *gateway) repositories(t *testing.T) {
+	t.Helper()
+	scopes := []string{schemas.ScopeTasksWrite, schemas.ScopeActionsRead, schemas.ScopeEvidenceRead}
+	g.tasks = g.token(t, schemas.TokenRequest{Tenant: acme, Scopes: scopes}).Secret
+	g.theirs = g.token(t, schemas.TokenRequest{Tenant: "other", Scopes: scopes}).Secret
+	for name, token := range map[string]string{ownRepo: g.tasks, otherRepo: g.tasks, theirRepo: g.theirs} {
+		g.must(t, token, http.MethodPost, schemas.RouteRepos, map[string]any{"name": name}, http.StatusCreated)
+	}
+}
+
+// act makes an action and returns its id.
+func (g *gateway) act(t *testing.T, token, path string, header ...string) string {
+	t.Helper()
+	h := g.ask(t, token, http.MethodPost, "/v1/execute", map[string]any{"method": "GET", "url": g.upstream.URL + path, "allowlist_key": "api"}, header...)
+	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, h.status, h.body)
+	id := h.header.Get("Weir-Action-Id")
+	require.NotEmpty(t, id)
+	return id
+}
+
+func (g *gateway) dial(t *testing.T) *net.TCPConn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(5*hang)))
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	return tcp
+}
+
+// send writes bytes on a connection of their own and reads the answer.
+func (g *gateway) send(t *testing.T, raw io.Reader, method string) answer {
+	t.Helper()
+	conn := g.dial(t)
+	go func() { _, _ = io.Copy(conn, raw) }() // ends with the connection
+	began := time.Now()
+	h := receive(t, conn, method)
+	h.took = time.Since(began)
+	require.NoError(t, conn.Close())
+	return h
+}
+
+// receive reads one answer. A connection that is announced to end must end.
+func receive(t *testing.T, conn net.Conn, method string) answer {
+	t.Helper()
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err != nil {
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "neither an answer nor an end")
+		return answer{closed: true}
+	}
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	if resp.Close {
+		_, err := io.Copy(io.Discard, r)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "announced to end, and did not")
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(data), closed: resp.Close}
+}
+
+// inboundUpstream is the other side of calls, agents and completions. It counts requests by
+// the row that they name.
 type inboundUpstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	hits    map[string]int
-	release chan struct{} // lets go of what hangs
+	release chan struct{} // ends requests that hang
 }
 
-// hostileText has what would end a field or an event of a stream that does not
-// encode it.
+const (
+	agentPath = "/agent"       // where the routes of the fixture's agents begin
+	modelPath = "/provider/v1" // where the provider's routes begin
+	modelKey  = "AGWCANARY-provider-key"
+)
+
+// hostileText has what would end a field or an event of a stream that does not encode it.
 const hostileText = "a\rb\nc\r\nd\u2028e\n\ndata: x\n\nevent: final\ndata: forged\n\nid: 1\n"
+
+// forged is what the provider says.
+const forged = hostileText + "\n\ndata: [DONE]\n\nevent: final\ndata: {\"type\":\"final\"}\n\n"
 
 func newInboundUpstream(t *testing.T) *inboundUpstream {
 	t.Helper()
 	u := &inboundUpstream{hits: map[string]int{}, release: make(chan struct{})}
-	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.mu.Lock()
-		u.hits[r.URL.Query().Get("row")]++
-		u.mu.Unlock()
-		if r.URL.Path == modelPath+schemas.RouteChat {
-			u.complete(w, r)
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, agentPath) {
-			u.serve(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		switch r.URL.Path {
-		case "/big":
-			_, _ = io.WriteString(w, `"`+strings.Repeat("x", 3<<20)+`"`)
-		case "/hostile":
-			_ = json.NewEncoder(w).Encode(map[string]string{"text": hostileText})
-		case "/hang":
-			select {
-			case <-u.release:
-			case <-r.Context().Done():
-			}
-			fallthrough
-		default:
-			_, _ = io.WriteString(w, `{"ok":true}`)
-		}
-	}))
+	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(func() {
 		close(u.release)
 		u.Close()
@@ -90,20 +160,40 @@ func newInboundUpstream(t *testing.T) *inboundUpstream {
 	return u
 }
 
-// agentPath is where the routes of the fixture's agents begin.
-const agentPath = "/agent"
-
-// serve is an agent that ends every run well.
-func (*inboundUpstream) serve(w http.ResponseWriter, r *http.Request) {
-	var asked struct {
-		RequestID string `json:"request_id"`
+func (u *inboundUpstream) serve(w http.ResponseWriter, r *http.Request) {
+	completion := r.URL.Path == modelPath+schemas.RouteChat
+	u.mu.Lock()
+	u.hits[r.URL.Query().Get("row")]++
+	if completion {
+		u.hits[modelPath]++
 	}
-	if json.NewDecoder(r.Body).Decode(&asked) != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
+	u.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"status":"ok","request_id":%q,"outputs":{"done":true}}`, asked.RequestID)
+	switch path := r.URL.Path; {
+	case completion:
+		complete(w, r)
+	case strings.HasPrefix(path, agentPath): // an agent whose runs all succeed
+		var run struct {
+			RequestID string `json:"request_id"`
+		}
+		if json.NewDecoder(r.Body).Decode(&run) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintf(w, `{"status":"ok","request_id":%q,"outputs":{"done":true}}`, run.RequestID)
+	case path == "/big":
+		_, _ = io.WriteString(w, `"`+strings.Repeat("x", 3<<20)+`"`)
+	case path == "/hostile":
+		_, _ = w.Write(encode(map[string]string{"text": hostileText}))
+	default:
+		if path == "/hang" {
+			select {
+			case <-u.release:
+			case <-r.Context().Done():
+			}
+		}
+		_, _ = io.WriteString(w, `{"ok":true}`)
+	}
 }
 
 func (u *inboundUpstream) count(row string) int {
@@ -112,230 +202,228 @@ func (u *inboundUpstream) count(row string) int {
 	return u.hits[row]
 }
 
-// newGateway starts a Weir on a directory; extra lines are added to its
-// configuration, and config.Parse has the last word on them.
-func newGateway(t *testing.T, dir, extra string) *gateway {
-	t.Helper()
-	g := &gateway{dir: dir, upstream: newInboundUpstream(t), log: new(capture.Buffer), values: map[string]string{}}
-	g.client = &http.Client{Timeout: inboundPatience, Transport: &http.Transport{
-		// Another peer than the one that attacks.
-		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext,
-		DisableKeepAlives: true,
-	}}
-	g.start(t, extra)
-	t.Cleanup(func() { assert.NoError(t, g.stop()) })
-	g.set("admin_token", strings.TrimSpace(g.read(t, "admin.token")))
-	g.set("task_token", g.token(t, schemas.TokenRequest{Entries: callerEntries}))
-	return g
+// complete is the provider: its text would end a stream, or forge an event of it, if it were
+// not encoded.
+func complete(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		Stream bool `json:"stream"`
+	}
+	data, _ := io.ReadAll(r.Body)
+	if r.Header.Get("Authorization") != "Bearer "+modelKey || json.Unmarshal(data, &req) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	usage := `"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}`
+	if !req.Stream {
+		fmt.Fprintf(w, `{"id":"c-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],%s}`, encode(forged), usage)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	const head = `data: {"id":"c-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":`
+	fmt.Fprintf(w, "event: final\n"+head+`{"role":"assistant","content":%s},"finish_reason":null}]}`+"\n\n", encode(forged))
+	fmt.Fprintf(w, head+`{},"finish_reason":"stop"}],%s}`+"\n\ndata: [DONE]\n\ndata: [DONE]\n\nevent: final\ndata: {}\n\n", usage)
 }
 
-// callerEntries are what a caller of the corpus may use.
-var callerEntries = []string{"api", schemas.AgentEntry(corpusTask)}
+// The repositories that rows about tasks and git name. Every row has a task of its own in the
+// first one.
+const (
+	ownRepo   = "corpus"
+	otherRepo = "beside" // of the same tenant
+	theirRepo = "theirs" // of another tenant
+)
 
-func (g *gateway) start(t *testing.T, extra string) {
-	t.Helper()
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nauth: {mode: tokens, admin_token_file: %q}\n%sagents: {REMOTE: {url: %[4]q}, %[5]s: {url: %[4]q, mode: sync}}\n%[6]s"+
-		"policy:\n  timeout: 30s\n  allowlist:\n    - {name: api, url_prefix: \"%[7]s/\", methods: [GET, POST], network: loopback}\n"+
-		"    - {name: not-in-token-scope, url_prefix: \"%[7]s/b/\", network: loopback}\n",
-		g.dir, filepath.Join(g.dir, "admin.token"), extra, g.upstream.URL+agentPath, corpusTask, g.models(), g.upstream.URL)
-	cfg, err := config.Parse("test", []byte(text), nil, nil)
-	require.NoError(t, err)
-	ctx := context.WithoutCancel(t.Context())
-	a, err := app.New(ctx, app.Options{Config: cfg, Log: g.log})
-	if err != nil && !cfg.Embedded() { // a cluster may need a moment more than it says
-		require.Eventually(t, func() bool {
-			a, err = app.New(ctx, app.Options{Config: cfg, Log: g.log})
-			return err == nil
-		}, 30*time.Second, 500*time.Millisecond)
+// value is what a placeholder stands for: made once for each row.
+func (c *call) value(name string) string {
+	if v, ok := c.values[name]; ok {
+		return v
 	}
-	require.NoError(t, err)
-	require.NoError(t, a.Start(ctx))
-	g.addr = strings.TrimPrefix(a.URL(), "http://")
-	g.stop = func() error { return a.Stop(ctx) }
-}
-
-func (g *gateway) read(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(g.dir, name))
-	require.NoError(t, err)
-	return string(data)
-}
-
-func (g *gateway) set(name, value string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.values[name] = value
-}
-
-func (g *gateway) get(name string) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.values[name]
-}
-
-// made numbers the tokens, so that each has a name.
-func (g *gateway) token(t *testing.T, req schemas.TokenRequest) string {
-	t.Helper()
-	if req.Tenant == "" {
-		req.Tenant = "acme"
+	v := ""
+	if c.onTask() {
+		v = c.taskValue(name)
 	}
-	req.Name = "corpus"
-	if req.Scopes == nil {
-		req.Scopes = []string{schemas.ScopeActionsRead, schemas.ScopeActionsWrite}
+	if v == "" {
+		v = c.plainValue(name)
 	}
-	h := g.ask(t, "admin_token", http.MethodPost, "/v1/tokens", req)
-	require.Equal(t, http.StatusCreated, h.status, h.body)
-	var made schemas.NewToken
-	require.NoError(t, json.Unmarshal([]byte(h.body), &made))
-	g.set("id of "+made.Secret, made.ID)
-	return made.Secret
-}
-
-// ask sends an ordinary request with the token of that name.
-func (g *gateway) ask(t *testing.T, token, method, path string, doc any, header ...string) heard {
-	t.Helper()
-	h, err := g.try(t, token, method, path, doc, header...)
-	require.NoError(t, err)
-	return h
-}
-
-func (g *gateway) try(t *testing.T, token, method, path string, doc any, header ...string) (heard, error) {
-	t.Helper()
-	var body io.Reader = http.NoBody
-	if doc != nil {
-		body = bytes.NewReader(mustEncode(t, doc))
-	}
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.addr+path, body)
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+g.get(token))
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := g.client.Do(req)
-	if err != nil {
-		return heard{}, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	return heard{status: resp.StatusCode, header: resp.Header, body: string(data)}, err
-}
-
-// act makes an action and returns its id.
-func (g *gateway) act(t *testing.T, token, path string, header ...string) string {
-	t.Helper()
-	doc := map[string]any{"method": "GET", "url": g.upstream.URL + path, "allowlist_key": "api"}
-	h := g.ask(t, token, http.MethodPost, "/v1/execute", doc, header...)
-	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, h.status, h.body)
-	id := h.header.Get("Weir-Action-Id")
-	require.NotEmpty(t, id)
-	return id
-}
-
-// last is the id of the newest event of an action.
-func (g *gateway) last(t *testing.T, token, id string) string {
-	t.Helper()
-	h := g.ask(t, token, http.MethodGet, "/v1/actions/"+id+"/events", nil, "Accept", "application/json")
-	require.Equal(t, http.StatusOK, h.status, h.body)
-	var page schemas.Page[schemas.EventView]
-	require.NoError(t, json.Unmarshal([]byte(h.body), &page))
-	require.NotEmpty(t, page.Items)
-	return strconv.FormatUint(page.Items[len(page.Items)-1].Seq, 10)
-}
-
-// value is what stands for a placeholder. A token that is no task's ends by being revoked.
-func (g *gateway) value(t *testing.T, r *inboundRow, name string) (string, bool) {
-	t.Helper()
-	if r.onTask() {
-		if v, ok := g.taskValue(t, r, name); ok {
-			return v, true
-		}
-	}
-	if own := g.get(name + " of " + r.ID); own != "" {
-		return own, true
-	}
-	if name == "task_token" && strings.HasPrefix(r.Path, "/agents/run/") { // whose request_id other rows have too
-		v := g.token(t, schemas.TokenRequest{Tenant: strings.ToLower(r.ID), Entries: callerEntries})
-		g.set(name+" of "+r.ID, v)
-		return v, true
-	}
-	if r.Surface == rulesSurface {
-		if v, ok := g.ruleValue(t, r, name); ok {
-			g.set(name+" of "+r.ID, v)
-			return v, true
-		}
-	}
-	if v := g.get(name); v != "" {
-		return v, true
-	}
-	var v string
-	switch name {
-	case "upstream":
-		v = g.upstream.URL
-	case "operator_token":
-		v = g.get("admin_token")
-	case "reader_token":
-		v = g.token(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeActionsRead}})
-	case "expired_token":
-		v = g.expired(t)
-	case "token_of_completed_task", "revoked_token":
-		v = g.token(t, schemas.TokenRequest{})
-		h := g.ask(t, "admin_token", http.MethodPost, "/v1/tokens/"+g.get("id of "+v)+"/revoke", nil)
-		require.Equal(t, http.StatusOK, h.status, h.body)
-	case "other_env_token":
-		v = newGateway(t, t.TempDir(), "log: {durability: process}\n").get("task_token")
-	case "action":
-		v = g.act(t, "task_token", "/v1/x?row="+r.ID)
-	case "action_of_other_task", "action_of_other_tenant":
-		g.set("foreign token", g.token(t, schemas.TokenRequest{Tenant: "other"}))
-		v = g.act(t, "foreign token", "/v1/x?row=other")
-	case "terminal_id":
-		action, _ := g.value(t, r, "action")
-		v = g.last(t, "task_token", action)
-	default:
-		return "", false
-	}
-	g.set(name, v)
-	return v, true
-}
-
-// expired makes a token that lasts for a second, and waits until it has.
-func (g *gateway) expired(t *testing.T) string {
-	t.Helper()
-	v := g.token(t, schemas.TokenRequest{ExpiresIn: "1s"})
-	g.set("soon expired", v)
-	require.Eventually(t, func() bool {
-		h, err := g.try(t, "soon expired", http.MethodGet, "/v1/actions", nil)
-		return err == nil && h.status == http.StatusUnauthorized
-	}, 10*time.Second, 100*time.Millisecond)
+	require.NotEmpty(c.t, v, "the harness has no value for the placeholder {%s}", name)
+	c.values[name] = v
 	return v
 }
 
-// secrets are all tokens that were handed out.
-func (g *gateway) secrets() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var all []string
-	for name, value := range g.values {
-		if strings.HasSuffix(name, "token") {
-			all = append(all, value)
-		}
+// tenant is the row's own, except for rows about tasks.
+func (c *call) tenant() string {
+	if c.onTask() {
+		return acme
 	}
-	return all
+	return strings.ToLower(c.ID) + "-" + string(c.via)
 }
 
-// metric is the value of one series.
-func (g *gateway) metric(t *testing.T, series string) float64 {
-	t.Helper()
-	h := g.ask(t, "admin_token", http.MethodGet, "/metrics", nil)
-	require.Equal(t, http.StatusOK, h.status)
-	for line := range strings.Lines(h.body) {
-		if rest, ok := strings.CutPrefix(line, series+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			require.NoError(t, err)
-			return v
-		}
+// tokens are the placeholders that stand for tokens, by what these may do. Without a tenant they
+// are of the row's.
+var tokens = map[string]schemas.TokenRequest{
+	"task_token":           {Entries: callerEntries, Scopes: []string{schemas.ScopeActionsRead, schemas.ScopeActionsWrite}},
+	"caller_token":         {Scopes: []string{schemas.ScopeActionsWrite}},
+	"reader_token":         {Scopes: []string{schemas.ScopeActionsRead}},
+	"readonly_token":       {Scopes: []string{schemas.ScopeActionsRead}},
+	"operator_token":       {Scopes: []string{schemas.ScopeAdmin}},
+	"writer_token":         {Scopes: []string{schemas.ScopeRulesWrite}},
+	"limited_writer_token": {Scopes: []string{schemas.ScopeRulesWrite}, Entries: []string{"api"}},
+	"pool_token":           {Scopes: []string{schemas.ScopeTasksWork}},
+	"neighbour_token":      {Scopes: []string{schemas.ScopeAdmin}}, // of a tenant beside the row's
+	"other_tenant_token":   {Scopes: []string{schemas.ScopeTasksWrite, schemas.ScopeActionsRead}, Tenant: "other"},
+	"foreign_token":        {Scopes: []string{schemas.ScopeActionsRead, schemas.ScopeActionsWrite}, Tenant: "other"},
+	"expired_token":        {Scopes: []string{schemas.ScopeActionsRead}, ExpiresIn: "1s"},
+	"revoked_token":        {Scopes: []string{schemas.ScopeActionsRead}},
+}
+
+// plainValue is a placeholder's of any row.
+func (c *call) plainValue(name string) string {
+	g := c.g
+	if name == "token_of_completed_task" { // a token that is no task's ends by being revoked
+		name = "revoked_token"
 	}
-	t.Fatalf("there is no %s", series)
-	return 0
+	if req, ok := tokens[name]; ok {
+		req.Tenant = cmp.Or(req.Tenant, c.tenant())
+		if name == "neighbour_token" {
+			req.Tenant = "not-" + c.tenant()
+		}
+		made := g.token(c.t, req)
+		switch name {
+		case "expired_token":
+			eventually(c.t, func() bool {
+				return g.ask(c.t, made.Secret, http.MethodGet, "/v1/actions", nil).status == http.StatusUnauthorized
+			}, "the token does not expire")
+		case "revoked_token":
+			g.must(c.t, g.admin, http.MethodPost, "/v1/tokens/"+made.ID+"/revoke", nil, http.StatusOK)
+		}
+		return made.Secret
+	}
+	switch name {
+	case "upstream":
+		return g.upstream.URL
+	case "admin_token":
+		return g.admin
+	case "tasks_token":
+		return g.tasks
+	case "other_env_token":
+		return newGateway(c.t, "").caller
+	case "action":
+		return g.act(c.t, c.value("task_token"), "/v1/x?row=made-for-"+c.ID)
+	case "action_of_other_task", "action_of_other_tenant":
+		return g.act(c.t, c.value("foreign_token"), "/v1/x?row=other")
+	case "terminal_id":
+		all := items[schemas.EventView](c.t, g.must(c.t, c.value("task_token"), http.MethodGet, "/v1/actions/"+c.value("action")+"/events", nil, http.StatusOK))
+		return strconv.FormatUint(all[len(all)-1].Seq, 10)
+	case "etag":
+		return g.etag(c.t, c.value("operator_token"))
+	case "stale_etag":
+		stale := g.etag(c.t, c.value("operator_token"))
+		c.createRule("operator_token", c.mock("later"))
+		return stale
+	case "etag_of_other_tenant":
+		c.createRule("neighbour_token", c.mock("a"))
+		return g.etag(c.t, c.value("neighbour_token"))
+	}
+	return ""
+}
+
+// taskValue is a placeholder's of a row about tasks, git or completions.
+func (c *call) taskValue(name string) string {
+	g := c.g
+	switch name {
+	case "task_token":
+		return c.own().Token
+	case "task":
+		return c.own().ID
+	case "branch":
+		return c.own().Branch
+	case "head":
+		return c.own().base
+	case "zero":
+		return gitkit.Zero
+	case "repo":
+		return ownRepo
+	case "other_repo":
+		return otherRepo
+	case "other_tenant_repo":
+		return theirRepo
+	case "other_tenant_task_token", "foreign":
+		made := c.file(g.theirs, map[string]any{"repo": theirRepo})
+		return map[string]string{"other_tenant_task_token": made.Token, "foreign": made.ID}[name]
+	case "hidden", "hidden_branch": // what another task has pushed
+		made := c.file(g.tasks, nil)
+		pack, tip := gitkit.GoodCommit("what another task has pushed", made.base)
+		update := gitkit.Update{Old: made.base, New: tip, Ref: schemas.RefOf(made.Branch)}
+		g.must(c.t, made.Token, http.MethodPost, "/git/"+ownRepo+"/git-receive-pack", gitkit.PushBody(update, pack), http.StatusOK, "Content-Type", "application/x-git-receive-pack-request")
+		require.Equal(c.t, tip, c.view(g.tasks, made.ID).Head)
+		c.values["hidden"], c.values["hidden_branch"] = tip, made.Branch
+		return c.values[name]
+	case "guessed_token": // the name of the task with another secret
+		own := c.own().Token
+		return own[:len(own)-43] + strings.Repeat("A", 43)
+	case "grafted_token": // the name of another task with the secret of this one
+		own, other := c.own().Token, c.file(g.tasks, nil).Token
+		return other[:len(other)-43] + own[len(own)-43:]
+	case "expired_token":
+		late := c.file(g.tasks, map[string]any{"deadline": "1s"})
+		c.ends(late.ID, schemas.TaskStatusExpired)
+		return late.Token
+	case "token_of_completed_task", "revoked_token", "canceled_token":
+		made := c.file(g.tasks, nil)
+		switch path := schemas.RouteTasks + "/" + made.ID; name {
+		case "token_of_completed_task":
+			g.must(c.t, made.Token, http.MethodPost, schemas.RouteAgentComplete, map[string]any{"description": "done"}, http.StatusOK)
+		case "revoked_token":
+			g.must(c.t, g.tasks, http.MethodPost, path+"/token", nil, http.StatusOK)
+		case "canceled_token":
+			g.must(c.t, g.tasks, http.MethodPost, path+"/cancel", nil, http.StatusAccepted)
+			c.ends(made.ID, schemas.TaskStatusCanceled)
+		}
+		return made.Token
+	}
+	return ""
+}
+
+// ends waits until a task has ended.
+func (c *call) ends(id string, status schemas.TaskStatus) {
+	eventually(c.t, func() bool { return c.view(c.g.tasks, id).Status == status }, "the task does not end")
+}
+
+// filed is a task whose branch exists.
+type filed struct {
+	schemas.NewTask
+	base string // the commit of its branch
+}
+
+// own is the row's own task.
+func (c *call) own() filed {
+	if c.task == nil {
+		var more map[string]any
+		if c.Surface == chatSurface {
+			more = map[string]any{"budget": map[string]any{"tokens": 200_000}}
+		}
+		made := c.file(c.g.tasks, more)
+		c.task = &made
+	}
+	return *c.task
+}
+
+// file files a task with more members than it must have.
+func (c *call) file(token string, more map[string]any) (made filed) {
+	doc := map[string]any{"repo": ownRepo, "description": "A row of the corpus", "pool": schemas.PoolNone}
+	maps.Copy(doc, more)
+	h := c.g.must(c.t, token, http.MethodPost, schemas.RouteTasks, doc, http.StatusCreated)
+	require.NoError(c.t, json.Unmarshal([]byte(h.body), &made.NewTask))
+	eventually(c.t, func() bool {
+		v := c.view(token, made.ID)
+		made.base = v.Base
+		return v.Base != "" || v.Status == schemas.TaskStatusExpired // a row may want that
+	}, "the branch of the task is not made")
+	return made
+}
+
+// view is a task as its people see it.
+func (c *call) view(token, id string) (v schemas.TaskView) {
+	h := c.g.must(c.t, token, http.MethodGet, schemas.RouteTasks+"/"+id, nil, http.StatusOK)
+	require.NoError(c.t, json.Unmarshal([]byte(h.body), &v))
+	return v
 }

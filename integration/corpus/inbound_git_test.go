@@ -3,13 +3,16 @@
 package corpus_test
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
-	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,183 +22,215 @@ import (
 	"weir/schemas"
 )
 
-// gitSurface are the rows of whoever speaks git's protocol.
-const gitSurface = "git-smart-http"
-
-// What rows of git assert. Of each of them, whatever it says, it holds that no child
-// and no half of anything is left, and that the repositories are as they were
-// unless the row says that its branch moved.
-const (
-	assertChildGone   = "git child exits; no zombie"
-	errPacketToo      = "also acceptable: 200 with ERR pkt"
-	assertNoFilter    = "capability absent"
-	assertBounded     = "memory and disk bounded"
-	assertRefKept     = "ref unchanged"
-	assertRefForm     = "check-ref-format"
-	assertQuarantine  = "unpack error; objects quarantined"
-	assertNothingLeft = "no partial ref; quarantine removed; child reaped"
-	assertMoved       = "ref moved"
-	assertLacks       = "lacks=" // the answer does not have this text
-)
-
-// What one row may take: of this process's memory, of that of any child, and of disk.
+// What one row of git may take: of this process's memory, of that of any child, and of disk.
 const (
 	mostHeap  = 128 << 20
 	mostChild = 512 << 20
 	mostDisk  = 1 << 20
 )
 
-// git sends a row about git, once for each body that it stands for.
-func (r *inboundRow) git(t *testing.T, g *gateway) {
-	t.Helper()
-	own := r.errand(t, g)
-	store := g.gitStore(t)
-	r.head(t, g, 0) // makes what it names
-	bodies := r.bodies(t, g)
-	before, size := store.state(), store.size()
-	peak := func() int64 { return 0 }
-	if strings.Contains(r.Assert, assertBounded) {
-		peak = watchChildren()
-	}
+// git sends a row of git, once for each body that it stands for. After each, no child and no
+// half of anything stays, and the repositories are the same unless the row says that its branch
+// moved.
+func (c *call) git() {
+	own := c.own()
+	root := filepath.Join(c.g.dir, "git")
+	c.fill(c.Assert + c.head(0)) // makes what the row names
+	bodies := c.bodies()
+	before := c.store(root)
+	peak := watch(peakBelow)
 	for _, body := range bodies {
-		began := grown()
-		h := r.exchange(t, g, body)
-		r.judge(t, g, h, began)
-		r.gitAssertions(t, g, h, body)
-		r.told(t, g, h)
-		assert.Less(t, grown()-began, uint64(mostHeap), "bytes taken from the heap, kept or not")
-		store.quiet(t)
-		if strings.Contains(r.Assert, assertMoved) {
-			assert.Equal(t, body.tip, g.view(t, "tasks_token", own.ID).Head)
-			before, size = store.state(), store.size()
+		c.began = taken()
+		h := c.push(body)
+		c.judge(h)
+		if h.status == http.StatusOK && c.Code != "" {
+			c.checkRefusedPush(h)
+		}
+		if h.status == http.StatusOK && c.asserts(errPacket) {
+			assert.Contains(c.t, h.body, "ERR ")
+		}
+		assert.Less(c.t, taken()-c.began, int64(mostHeap), "bytes taken from the heap, kept or not")
+		var after store
+		eventually(c.t, func() bool {
+			after = c.store(root)
+			return len(children())+len(after.halves) == 0
+		}, "children or halves stay")
+		if c.asserts("ref moved") {
+			assert.Equal(c.t, body.tip, c.view(c.g.tasks, own.ID).Head)
+			before = after
 			continue
 		}
-		assert.Equal(t, before, store.state(), "the repositories")
+		assert.Empty(c.t, before.changed(after), "the repositories")
 		if strings.Contains(h.body, "unpack ok") {
-			size = store.size() // git keeps objects that are fine, whatever it thinks of the update
-		} else if body.tip != "" && body.tip != own.head && body.tip != gitkit.Zero {
-			assert.False(t, store.has(t, body.tip), "what was refused is in a repository")
-			assert.Less(t, store.size(), size+mostDisk, "the disk")
+			before = after // git keeps objects that are fine, also if it refuses the update
+		} else if body.tip != "" && body.tip != own.base && body.tip != gitkit.Zero {
+			assert.False(c.t, c.has(root, body.tip), "what was refused is in a repository")
+			assert.Less(c.t, after.size, before.size+mostDisk, "the disk")
 		}
 	}
-	assert.Less(t, peak(), int64(mostChild), "the memory of a child")
-	r.hushed(t, g)
+	assert.Less(c.t, peak(), int64(mostChild), "the memory of a child")
 }
 
-// exchange sends one body, or as much of it as the row lets out.
-func (r *inboundRow) exchange(t *testing.T, g *gateway, body gitBody) heard {
-	t.Helper()
-	if r.Method == methodRaw {
-		return g.send(t, g.fill(t, r, r.Raw))
+// push sends one body, or as much of it as the row lets out.
+func (c *call) push(body gitBody) answer {
+	if c.Method == methodRaw {
+		return c.send(c.fill(c.Raw))
 	}
-	c := g.dial(t)
-	all := io.MultiReader(strings.NewReader(r.head(t, g, body.size)), body.wire(r.Headers["Transfer-Encoding"] != nil))
-	if r.Disconnect > 0 {
-		_, err := io.CopyN(c, all, int64(len(r.head(t, g, body.size)))+r.Disconnect)
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
-		return heard{closed: true}
+	head := c.head(body.size)
+	all := io.MultiReader(strings.NewReader(head), body.data)
+	if c.Headers["Transfer-Encoding"] != nil {
+		all = io.MultiReader(strings.NewReader(head), chunked(body.data))
 	}
-	go func() { _, _ = io.Copy(c, all) }() // ends with the connection
-	h := hear(t, c, r.Method)
-	require.NoError(t, c.Close())
-	return h
+	if c.Disconnect == 0 {
+		return c.g.send(c.t, all, c.Method)
+	}
+	conn := c.g.dial(c.t)
+	_, err := io.CopyN(conn, all, int64(len(head))+c.Disconnect)
+	require.NoError(c.t, err)
+	require.NoError(c.t, conn.Close())
+	return answer{closed: true}
 }
 
-// gitAssertions are what only rows of git say.
-func (r *inboundRow) gitAssertions(t *testing.T, g *gateway, h heard, body gitBody) {
-	t.Helper()
-	has := func(s string) bool { return strings.Contains(r.Assert, s) }
-	if has(errPacketToo) && h.status == http.StatusOK {
-		assert.Contains(t, h.body, "ERR ")
-	}
-	if has(assertNoFilter) {
-		assert.NotContains(t, h.body, "PACK", "%s: the filter was obeyed", body.name)
-		if h.status == http.StatusOK {
-			assert.Contains(t, h.body, "ERR ", body.name)
-		}
-	}
-	if has(assertQuarantine) {
-		assert.Regexp(t, `unpack [^\n]*[^k\n]\n`, h.body, "%s: git's word on the objects", body.name)
-		assert.NotContains(t, h.body, "unpack ok", body.name)
-		assert.Contains(t, h.body, "ng "+schemas.RefOf(r.own.Branch), body.name)
-	}
-	if text, ok := strings.CutPrefix(r.Assert, assertLacks); ok {
-		assert.NotContains(t, h.body, g.fill(t, r, text))
-	}
-	if has(assertNothingLeft) {
-		assert.Equal(t, []string{string(schemas.GitIncomplete)}, r.results(t, g), "the record of the push")
-	}
-	if h.status == http.StatusOK && r.Code != "" {
-		r.refused(t, g, h)
-	}
+func chunked(data io.Reader) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		chunks := httputil.NewChunkedWriter(w)
+		_, err := io.Copy(chunks, data)
+		_ = w.CloseWithError(errors.Join(err, chunks.Close(), func() error { _, err := io.WriteString(w, "\r\n"); return err }()))
+	}()
+	return r
 }
 
-// refused holds a push that is refused in an answer of 200 against the row's code:
-// its client reads the reason, and the evidence has the code.
-func (r *inboundRow) refused(t *testing.T, g *gateway, h heard) {
-	t.Helper()
+// checkRefusedPush: the client of a push that is refused in an answer of 200 reads the row's
+// code, and the evidence has it.
+func (c *call) checkRefusedPush(h answer) {
 	_, err := gitwire.Demux(strings.NewReader(h.body), true, nil)
 	var said *gitwire.RemoteError
-	if assert.ErrorAs(t, err, &said, "%q", cut(h.body)) {
-		assert.Contains(t, said.Text, r.Code)
+	if assert.ErrorAs(c.t, err, &said, "%q", cut(h.body)) {
+		assert.Contains(c.t, said.Text, c.Code)
 	}
-	results := r.results(t, g)
-	require.NotEmpty(t, results)
-	for _, result := range results {
-		assert.Equal(t, r.Code, result, "the record of the push")
+	for _, result := range c.results() {
+		assert.Equal(c.t, c.Code, result, "the record of the push")
 	}
 }
 
 // results are those of the pushes to the row's task, once there is one.
-func (r *inboundRow) results(t *testing.T, g *gateway) []string {
-	t.Helper()
-	var all []string
-	require.Eventually(t, func() bool {
+func (c *call) results() (all []string) {
+	eventually(c.t, func() bool {
 		all = nil
-		for _, a := range evidence[schemas.PushAudit](t, g, "", schemas.EvidencePush) {
-			if a.TaskID == r.own.ID {
-				all = append(all, a.Result)
-			}
+		for _, a := range audits[schemas.PushAudit](c, schemas.EvidencePush) {
+			all = append(all, a.Result)
 		}
 		return len(all) > 0
-	}, 30*time.Second, 50*time.Millisecond, "no record of the push")
+	}, "no record of the push")
 	return all
 }
 
-// gitBody is one body of a request to git.
-type gitBody struct {
-	name string // which of several it is
-	data io.Reader
-	size int64
-	tip  string // what a push is to leave the branch at
+// checkNoFilter: a filter is not obeyed.
+func checkNoFilter(c *call, h answer, _ string) {
+	assert.NotContains(c.t, h.body, "PACK")
+	if h.status == http.StatusOK {
+		assert.Contains(c.t, h.body, "ERR ")
+	}
 }
 
-func wireOf(data []byte) gitBody { return gitBody{data: bytes.NewReader(data), size: int64(len(data))} }
+// checkUnpackError: git refuses the objects, and the update.
+func checkUnpackError(c *call, h answer, _ string) {
+	assert.Regexp(c.t, `unpack [^\n]*[^k\n]\n`, h.body)
+	assert.NotContains(c.t, h.body, "unpack ok")
+	assert.Contains(c.t, h.body, "ng "+schemas.RefOf(c.own().Branch))
+}
 
-// wire is the body as it goes out.
-func (b gitBody) wire(chunked bool) io.Reader {
-	if !chunked {
-		return b.data
-	}
-	r, w := io.Pipe()
-	go func() {
-		piece := make([]byte, 64<<10)
-		for {
-			n, err := b.data.Read(piece)
-			if n > 0 {
-				_, _ = fmt.Fprintf(w, "%x\r\n", n)
-				_, _ = w.Write(piece[:n])
-				if _, err := io.WriteString(w, "\r\n"); err != nil {
-					return
-				}
-			}
-			if err != nil {
-				_, _ = io.WriteString(w, "0\r\n\r\n")
-				_ = w.Close()
-				return
-			}
+// store is what a node has on its disk for git.
+type store struct {
+	state  map[string]string // of the repositories, all but their objects: refs, HEAD, configuration
+	size   int64             // of all files
+	halves []string          // left by processes that were cut short: locks, quarantines, spooled packs
+}
+
+func (c *call) store(root string) store {
+	s := store{state: map[string]string{}}
+	require.NoError(c.t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return passing(err)
 		}
-	}()
-	return r
+		name, place := d.Name(), strings.TrimPrefix(filepath.Dir(path), root)
+		if place == "/tmp" || place == "/pushes" || strings.Contains(name, "incoming-") || strings.Contains(name, "tmp_") || strings.Contains(name, ".lock") {
+			s.halves = append(s.halves, path)
+		}
+		info, err := d.Info()
+		if err != nil || d.IsDir() {
+			return passing(err)
+		}
+		s.size += info.Size()
+		if strings.HasPrefix(place, "/repos/") && !strings.Contains(place, "/objects") {
+			data, err := os.ReadFile(path) // a link is followed, and its mode tells
+			s.state[path] = info.Mode().String() + string(data)
+			return passing(err)
+		}
+		return nil
+	}))
+	return s
+}
+
+// changed are the paths that differ.
+func (s store) changed(after store) (paths []string) {
+	for path := range s.state {
+		if _, ok := after.state[path]; !ok {
+			paths = append(paths, path)
+		}
+	}
+	for path, content := range after.state {
+		if old, ok := s.state[path]; !ok || old != content {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// passing forgives a file that is gone by the time it is read.
+func passing(err error) error {
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+// has reports whether any repository has an object.
+func (c *call) has(root, oid string) bool {
+	repos, err := filepath.Glob(filepath.Join(root, "repos", "*.git"))
+	require.NoError(c.t, err)
+	require.NotEmpty(c.t, repos)
+	for _, dir := range repos {
+		if gitkit.Run(c.t.Context(), dir, gitkit.Env(), nil, "cat-file", "-e", oid).Code == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// children are the processes below this one. Without /proc there are none.
+func children() []string { return childrenOf(strconv.Itoa(os.Getpid())) }
+
+func childrenOf(pid string) (all []string) {
+	lists, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // any of it may be gone
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return all
+}
+
+// peakBelow is the most resident memory, in bytes, that a git below this process has had.
+func peakBelow() (peak int64) {
+	for next := children(); len(next) > 0; next = next[1:] {
+		status, _ := os.ReadFile("/proc/" + next[0] + "/status")
+		if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok && strings.HasPrefix(string(status), "Name:\tgit") {
+			var kib int64
+			_, _ = fmt.Sscan(rest, &kib)
+			peak = max(peak, kib<<10)
+		}
+		next = append(next, childrenOf(next[0])...)
+	}
+	return peak
 }

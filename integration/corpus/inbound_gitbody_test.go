@@ -4,44 +4,33 @@ package corpus_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"compress/zlib"
+	"crypto/rand"
 	"encoding/json"
 	"io"
-	"slices"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
-// gitSpec is what a row says about a body that is made. Texts have placeholders.
+// gitSpec is what a row of git says about a body that is made. Texts have placeholders.
 type gitSpec struct {
 	Gen string `json:"gen"`
-	// Of a push: its first command, with what is right for each that is not given, and more.
+	// A push: its first command, with what is right for each member that is not given, and more.
 	gitUpdate
 
-	More []gitUpdate `json:"more"`
-	// Caps are all capabilities; default gitkit's. Options and Shallow are more lines.
-	Caps    []string `json:"caps"`
-	Options []string `json:"options"`
-	Shallow []string `json:"shallow"`
-	// Pack says what is wrong with it; empty: nothing.
-	Pack  string `json:"pack"`
-	Bytes int    `json:"bytes"`
-	Name  string `json:"name"` // in a tree
-	URL   string `json:"url"`  // of a submodule
-	// Of a fetch.
+	More    []gitUpdate `json:"more"`
+	Caps    []string    `json:"caps"` // all capabilities; default gitkit's
+	Options []string    `json:"options"`
+	Shallow []string    `json:"shallow"`
+	Pack    string      `json:"pack"` // what is wrong with it; empty: nothing
+	Bytes   int         `json:"bytes"`
+	Name    string      `json:"name"` // in a tree
+	URL     string      `json:"url"`  // of a submodule
+	// A fetch.
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
-	Lines   []string `json:"lines"` // packets as they are: "flush", "delim", or a text
 	Count   int64    `json:"count"`
-	// Coding is how it is encoded, whatever the header says.
-	Coding string `json:"coding"`
-	Size   int    `json:"size"`
 }
 
 type gitUpdate struct {
@@ -50,147 +39,68 @@ type gitUpdate struct {
 	Ref string `json:"ref"`
 }
 
-// gitMakers make the bodies of rows of git.
-var gitMakers = map[string]func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody{
-	"push": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
-		return []gitBody{pushOf(t, g, r, s)}
-	},
-	"push_delete": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
+// gitBody is one body of a request to git.
+type gitBody struct {
+	data io.Reader
+	size int64
+	tip  string // the commit that a push sets the branch to
+}
+
+func whole(data []byte) gitBody { return gitBody{data: bytes.NewReader(data), size: int64(len(data))} }
+
+// gitBodies make the bodies of rows of git.
+var gitBodies = map[string]func(c *call, s gitSpec) []gitBody{
+	"push": func(c *call, s gitSpec) []gitBody { return []gitBody{c.pushOf(s)} },
+	"push_delete": func(c *call, s gitSpec) []gitBody {
 		s.New, s.Pack = gitkit.Zero, "none"
-		return []gitBody{pushOf(t, g, r, s)}
+		return []gitBody{c.pushOf(s)}
 	},
-	"push_bad_tree": badTrees,
-	"pack": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
+	"pack": func(c *call, s gitSpec) []gitBody {
 		s.Pack = "noise"
-		return []gitBody{pushOf(t, g, r, s)}
+		return []gitBody{c.pushOf(s)}
 	},
-	"delta_bomb": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
-		var all []gitBody
+	"delta_bomb": func(c *call, s gitSpec) (all []gitBody) {
 		for _, pack := range []string{"bomb", "fan", "zeros"} {
 			s.Pack = pack
-			all = append(all, pushOf(t, g, r, s))
+			all = append(all, c.pushOf(s))
 		}
 		return all
 	},
-	"pkt_haves": func(_ *testing.T, _ *gateway, _ *inboundRow, s gitSpec) []gitBody { return []gitBody{haves(s.Count)} },
-	"filter": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
-		var all []gitBody
+	"push_bad_tree": func(c *call, s gitSpec) (all []gitBody) {
+		add := func(pack string, names ...string) {
+			for _, name := range names {
+				s.Pack, s.Name = pack, name
+				all = append(all, c.pushOf(s))
+			}
+		}
+		names := []string{".git", ".GIT", ".Git", "git~1", "GIT~1", ".git ", ".git.", ".g\u200cit", "..", ".", "a/b", ""}
+		add("tree", names...)
+		add("deep", names...)
+		add("link named", ".git", ".gitmodules", ".GITMODULES", "GITMOD~1")
+		for _, pack := range []string{"modules", "link", "commit", "twice"} {
+			add(pack, "")
+		}
+		return all
+	},
+	"filter": func(c *call, s gitSpec) (all []gitBody) {
 		for _, filter := range []string{"sparse:oid=main:x", "tree:0", "tree:3", "combine:blob:none+tree:0", "object:type=commit"} {
 			s.Command, s.Args = "fetch", []string{"filter " + filter, "want {head}", "done"}
-			b := fetchOf(t, g, r, s)
-			b.name = filter
-			all = append(all, b)
+			all = append(all, c.fetchOf(s))
 		}
 		return all
 	},
-	"fetch": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
-		return []gitBody{fetchOf(t, g, r, s)}
-	},
-	"packets": func(t *testing.T, g *gateway, r *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
-		return []gitBody{s.coded(t, packets(t, g, r, s.Lines))}
-	},
-	"digits": func(t *testing.T, _ *gateway, _ *inboundRow, s gitSpec) []gitBody {
-		t.Helper()
-		return []gitBody{s.coded(t, bytes.Repeat([]byte("0"), s.Size))}
+	"fetch": func(c *call, s gitSpec) []gitBody { return []gitBody{c.fetchOf(s)} },
+	// A fetch by a client that has so many objects.
+	"pkt_haves": func(_ *call, s gitSpec) []gitBody {
+		head := gitkit.FetchV2("fetch")
+		first := string(head[:len(head)-4]) + "0001"
+		line := gitkit.Pkt("have " + strings.Repeat("1", 40) + "\n")
+		lines := &repeated{unit: []byte(line), left: s.Count * int64(len(line))}
+		return []gitBody{{data: io.MultiReader(strings.NewReader(first), lines, strings.NewReader("0000")), size: int64(len(first)) + lines.left + 4}}
 	},
 }
 
-// bodies are all that a row stands for.
-func (r *inboundRow) bodies(t *testing.T, g *gateway) []gitBody {
-	t.Helper()
-	var s gitSpec
-	if json.Unmarshal(r.Body, &s) != nil || s.Gen == "" { // a text, or none
-		return []gitBody{wireOf([]byte(r.body(t, g)))}
-	}
-	require.Contains(t, gitMakers, s.Gen)
-	return gitMakers[s.Gen](t, g, r, s)
-}
-
-func fetchOf(t *testing.T, g *gateway, r *inboundRow, s gitSpec) gitBody {
-	t.Helper()
-	return s.coded(t, gitkit.FetchV2(s.Command, filled(t, g, r, s.Args)...))
-}
-
-func filled(t *testing.T, g *gateway, r *inboundRow, texts []string) []string {
-	t.Helper()
-	all := slices.Clone(texts)
-	for i := range all {
-		all[i] = g.fill(t, r, all[i])
-	}
-	return all
-}
-
-func packets(t *testing.T, g *gateway, r *inboundRow, lines []string) []byte {
-	t.Helper()
-	var b strings.Builder
-	for _, line := range filled(t, g, r, lines) {
-		switch line {
-		case "flush":
-			b.WriteString("0000")
-		case "delim":
-			b.WriteString("0001")
-		default:
-			b.WriteString(gitkit.Pkt(line))
-		}
-	}
-	return []byte(b.String())
-}
-
-// pushOf is a push of a good commit, but for what the row says.
-func pushOf(t *testing.T, g *gateway, r *inboundRow, s gitSpec) gitBody {
-	t.Helper()
-	own := r.errand(t, g)
-	pack, tip := s.pack(t, r, own.head)
-	first := gitkit.Update{Old: own.head, New: tip, Ref: schemas.RefOf(own.Branch)}
-	for text, at := range map[string]*string{s.Old: &first.Old, s.New: &first.New, s.Ref: &first.Ref} {
-		if text != "" {
-			*at = g.fill(t, r, text)
-		}
-	}
-	updates := []gitkit.Update{first}
-	for _, u := range s.More {
-		updates = append(updates, gitkit.Update{Old: g.fill(t, r, u.Old), New: g.fill(t, r, u.New), Ref: g.fill(t, r, u.Ref)})
-	}
-	caps := gitkit.Capabilities()
-	if s.Caps != nil {
-		caps = s.Caps
-	}
-	var head strings.Builder
-	for _, oid := range filled(t, g, r, s.Shallow) {
-		head.WriteString(gitkit.Pkt("shallow " + oid))
-	}
-	head.Write(gitkit.PushBodyWith(updates, caps, nil))
-	if s.Options != nil {
-		for _, o := range s.Options {
-			head.WriteString(gitkit.Pkt(o + "\n"))
-		}
-		head.WriteString("0000")
-	}
-	b := s.coded(t, append([]byte(head.String()), pack...))
-	b.name = s.Pack
-	if len(updates) == 1 {
-		b.tip = first.New
-	}
-	return b
-}
-
-// haves is a fetch of somebody who says to have so many objects.
-func haves(n int64) gitBody {
-	head := gitkit.FetchV2("fetch")
-	first := string(head[:len(head)-4]) + "0001"
-	line := gitkit.Pkt("have " + strings.Repeat("1", 40) + "\n")
-	lines := &repeated{unit: []byte(line), left: n * int64(len(line))}
-	return gitBody{data: io.MultiReader(strings.NewReader(first), lines, strings.NewReader("0000")), size: int64(len(first)) + lines.left + 4}
-}
-
-// repeated is one text again and again, and nowhere as a whole.
+// repeated is one text again and again.
 type repeated struct {
 	unit []byte
 	at   int
@@ -208,26 +118,131 @@ func (l *repeated) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// coded is a body in the coding that the row asks for.
-func (s gitSpec) coded(t *testing.T, data []byte) gitBody {
-	t.Helper()
-	var b bytes.Buffer
-	var w io.WriteCloser
-	switch s.Coding {
+// bodies are all that a row stands for.
+func (c *call) bodies() []gitBody {
+	var s gitSpec
+	if json.Unmarshal(c.Body, &s) != nil || gitBodies[s.Gen] == nil { // a text, or none
+		return []gitBody{whole([]byte(c.body()))}
+	}
+	return gitBodies[s.Gen](c, s)
+}
+
+func (c *call) fetchOf(s gitSpec) gitBody {
+	args := make([]string, len(s.Args))
+	for i := range args {
+		args[i] = c.fill(s.Args[i])
+	}
+	return whole(gitkit.FetchV2(s.Command, args...))
+}
+
+// pushOf is a push of a good commit, except for what the row says.
+func (c *call) pushOf(s gitSpec) gitBody {
+	own := c.own()
+	pack, tip := c.pack(s, own.base)
+	first := gitkit.Update{Old: own.base, New: tip, Ref: schemas.RefOf(own.Branch)}
+	for text, at := range map[string]*string{s.Old: &first.Old, s.New: &first.New, s.Ref: &first.Ref} {
+		if text != "" {
+			*at = c.fill(text)
+		}
+	}
+	updates := []gitkit.Update{first}
+	for _, u := range s.More {
+		updates = append(updates, gitkit.Update{Old: c.fill(u.Old), New: c.fill(u.New), Ref: c.fill(u.Ref)})
+	}
+	caps := gitkit.Capabilities()
+	if s.Caps != nil {
+		caps = s.Caps
+	}
+	var body bytes.Buffer
+	for _, oid := range s.Shallow {
+		body.WriteString(gitkit.Pkt("shallow " + c.fill(oid)))
+	}
+	body.Write(gitkit.PushBodyWith(updates, caps, nil))
+	if s.Options != nil {
+		for _, o := range s.Options {
+			body.WriteString(gitkit.Pkt(o + "\n"))
+		}
+		body.WriteString("0000")
+	}
+	body.Write(pack)
+	b := whole(body.Bytes())
+	if len(updates) == 1 {
+		b.tip = first.New
+	}
+	return b
+}
+
+// pack is what a push brings, and the commit in it.
+func (c *call) pack(s gitSpec, parent string) (pack []byte, tip string) {
+	pack, tip = gitkit.GoodCommit("of "+c.ID, parent)
+	one := func(o gitkit.Object) []byte { return gitkit.Pack(o) }
+	unknown := strings.Repeat("b", 40)
+	switch s.Pack {
 	case "":
-		return wireOf(data)
-	case "gzip", "gzip cut":
-		w = gzip.NewWriter(&b)
-	case "deflate":
-		w = zlib.NewWriter(&b)
-	default:
-		t.Fatalf("there is no coding %q", s.Coding)
+		return pack, tip
+	case "none":
+		return nil, tip
+	case "half":
+		return pack[:len(pack)/2], tip
+	case "wrong checksum":
+		pack[len(pack)-1] ^= 1
+		return pack, tip
+	case "huge count":
+		return gitkit.PackSaying(1<<31-1, gitkit.BlobOf("one")), tip
+	case "no base":
+		return one(gitkit.Object{Type: gitkit.RefDelta, BaseID: strings.Repeat("ab", 20), Data: gitkit.Delta(4, 4, gitkit.Copy(0, 4))}), tip
+	case "no commit":
+		blob := gitkit.BlobOf("a branch must be at a commit")
+		return one(blob), blob.ID()
+	case "incomplete": // a commit without its tree
+		commit := gitkit.CommitOf(strings.Repeat("cd", 20), "of nothing", parent)
+		return one(commit), commit.ID()
+	case "bomb":
+		return gitkit.DeltaBomb(10 << 30), unknown
+	case "fan":
+		return gitkit.DeltaFan(400, 256<<20), unknown
+	case "zeros":
+		return one(gitkit.Object{Type: gitkit.Blob, Size: 2 << 30, Packed: gitkit.DeflateZeros(64 << 20)}), unknown
+	case "noise":
+		data := make([]byte, s.Bytes)
+		_, _ = rand.Read(data)
+		return gitkit.GoodCommit(string(data), parent)
 	}
-	_, err := w.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	if s.Coding == "gzip cut" {
-		return wireOf(b.Bytes()[:b.Len()/2])
+	return c.evil(s, parent)
+}
+
+// evil are packs that git must read to refuse them.
+func (c *call) evil(s gitSpec, parent string) (pack []byte, tip string) {
+	commit := func(tree gitkit.Object, rest ...gitkit.Object) ([]byte, string) {
+		top := gitkit.CommitOf(tree.ID(), "evil", parent)
+		return gitkit.Pack(append([]gitkit.Object{top, tree}, rest...)...), top.ID()
 	}
-	return wireOf(b.Bytes())
+	entry := func(mode, name string, o gitkit.Object) gitkit.Entry {
+		return gitkit.Entry{Mode: mode, Name: name, ID: o.ID()}
+	}
+	file := gitkit.BlobOf("x")
+	switch s.Pack {
+	case "tree":
+		return gitkit.BadTree(s.Name, parent)
+	case "modules":
+		return gitkit.BadModules(parent)
+	case "link":
+		return gitkit.BadLink(parent)
+	case "commit":
+		return gitkit.BadCommit(parent)
+	case "link named":
+		link := gitkit.BlobOf("/etc/passwd")
+		return commit(gitkit.TreeOf(entry("120000", s.Name, link)), link)
+	case "submodule": // its URL or its path would be taken for an option
+		modules := gitkit.BlobOf("[submodule \"x\"]\n\tpath = " + s.Name + "\n\turl = " + s.URL + "\n")
+		return commit(gitkit.TreeOf(entry("100644", ".gitmodules", modules)), modules)
+	case "deep":
+		dir := gitkit.TreeOf(entry("100644", "config", file))
+		inner := gitkit.TreeOf(entry("40000", s.Name, dir))
+		return commit(gitkit.TreeOf(entry("40000", "a", inner)), inner, dir, file)
+	case "twice": // two entries of a tree with one name
+		return commit(gitkit.TreeOf(entry("100644", "x", file), entry("100644", "x", file)), file)
+	}
+	c.t.Fatalf("pack %q is not known", s.Pack)
+	return nil, ""
 }

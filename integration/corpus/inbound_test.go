@@ -3,189 +3,248 @@
 package corpus_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"regexp"
+	"os"
 	"runtime"
 	"runtime/metrics"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"weir/schemas"
 )
 
-// TestInbound sends every row that does not wait to a whole Weir over TCP. It is not
-// parallel to others: after each row, what the process holds is compared with what it
-// held before.
+// TestInbound sends every row that does not wait to one Weir over TCP. It alone shows each
+// malformed request against the whole program: it is refused in the form of its surface, changes
+// nothing, leaves nothing in the log, and others are served. It is not parallel to others: rows
+// bound memory, and after each surface the process must have no more goroutines and heap than
+// before.
 func TestInbound(t *testing.T) { //nolint:paralleltest // as said
-	g := newGateway(t, t.TempDir(), "log: {durability: process}\n")
-	rows := readInbound(t)
-	// What rows share is made before anything is measured.
-	g.act(t, "task_token", "/v1/x?row=warm")
+	g := newGateway(t, "")
 	g.repositories(t)
+	g.act(t, g.caller, "/v1/x?row=first")
 	base := measure()
-	for _, r := range rows { //nolint:paralleltest // as said
-		switch {
-		case !r.mayRun():
-			t.Run(r.ID, func(t *testing.T) {
-				g.unservedYet(t, &r)
-				mayRun(t, r.ID, r.lacks())
-			})
-		case !r.slow():
-			for _, v := range r.routes() {
-				r := r.on(v)
-				t.Run(r.name(), func(t *testing.T) { r.run(t, g) })
-				t.Run("after/"+r.name(), func(t *testing.T) { g.healthy(t, base) })
+	rows := readRows[inboundRow](t, "inbound")
+	for _, surface := range surfaces { //nolint:paralleltest // as said
+		for _, r := range rows {
+			if r.Surface == surface && !r.slow() {
+				run(t, &r, g, false)
 			}
 		}
+		t.Run("after/"+surface, func(t *testing.T) {
+			back := func() bool {
+				now := measure()
+				return now.goroutines <= base.goroutines+moreGoroutines && now.heap <= base.heap+moreHeap
+			}
+			eventually(t, back, "goroutines or heap stay")
+		})
 	}
 }
 
-// mayRun reports whether the row is sent: it is not passed over, and lacks nothing.
-func (r *inboundRow) mayRun() bool { return !isPassedOver(r.ID) && r.lacks() == "" }
-
-// run sends one row and holds the answer against it.
-func (r *inboundRow) run(t *testing.T, g *gateway) {
-	t.Helper()
-	if setup := inboundSetups[r.Setup]; setup != nil && !r.ready {
-		g = setup(t, r, g)
-	}
-	switch r.Surface {
-	case rulesSurface:
-		r.rule(t, g)
-		return
-	case gitSurface:
-		r.git(t, g)
-		return
-	case taskSurface:
-		r.task(t, g)
-		return
-	case chatSurface:
-		r.chat(t, g)
-		return
-	}
-	began := grown()
-	var h heard
-	script := rawScripts[r.Raw]
-	switch {
-	case script != nil:
-		h = script(t, r, g)
-	case r.Pace != nil:
-		h = r.paced(t, g)
-	case r.Surface == "sse" && r.Class == "2xx" && !strings.Contains(string(r.Headers["Last-Event-ID"]), "{"):
-		h = r.follow(t, g)
-	case r.Repeat > 2:
-		h = r.flood(t, g)
-	default:
-		raw := r.bytes(t, g)
-		began = grown()
-		h = g.send(t, raw)
-		if r.Repeat == 2 {
-			again := g.send(t, raw)
-			require.Equal(t, h.header.Get("Weir-Action-Id"), again.header.Get("Weir-Action-Id"))
-			require.Equal(t, h.body, again.body)
+// TestInboundSlow sends the rows that wait, side by side, and beside other tests: clients that
+// stop in the middle of a request or read a byte a second, idle streams, and a NATS that is gone.
+func TestInboundSlow(t *testing.T) { //nolint:tparallel // run says that the rows are
+	t.Parallel()
+	g := newGateway(t, "")
+	for _, r := range readRows[inboundRow](t, "inbound") {
+		if r.slow() {
+			run(t, &r, g, true)
 		}
 	}
-	r.judge(t, g, h, began)
 }
 
-// judge holds an answer against its row.
-func (r *inboundRow) judge(t *testing.T, g *gateway, h heard, began uint64) {
+// run sends a row to each of its routes.
+func run(t *testing.T, r *inboundRow, g *gateway, parallel bool) {
 	t.Helper()
-	class := r.Class
-	if corrected[r.name()] != "" {
+	routes := r.routes()
+	for _, via := range routes {
+		row, name := *r, r.ID
+		row.via = via
+		if len(routes) > 1 {
+			name += "." + string(via)
+		}
+		t.Run(name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
+			}
+			c := &call{inboundRow: &row, t: t, g: g, values: map[string]string{}}
+			c.run()
+		})
+	}
+}
+
+// call is a row on one of its routes, and what was made for it.
+type call struct {
+	*inboundRow
+	t      *testing.T
+	g      *gateway
+	values map[string]string // of placeholders
+	task   *filed            // the row's own
+	began  int64             // bytes that were ever taken from the heap, when the request was sent
+}
+
+func (c *call) run() {
+	if setup := setups[c.Setup]; setup != nil {
+		c.g = setup(c)
+	}
+	log, issued := len(c.g.log.Bytes()), len(c.g.secrets())
+	switch {
+	case c.unserved():
+		h := c.send("POST " + placeholder.ReplaceAllString(c.Path, "x") + " HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer " + c.g.admin + "\r\nContent-Length: 0\r\n\r\n")
+		require.Equal(c.t, http.StatusNotFound, h.status, "%s is served now: run its rows", c.Path)
+		require.Equal(c.t, string(schemas.NotFound), h.code(c.t))
+	case c.Surface == rulesSurface:
+		c.rules()
+	case c.Surface == gitSurface:
+		c.git()
+	case c.With != nil:
+		c.race()
+	case c.Surface == chatSurface:
+		c.chat()
+	default:
+		c.judge(c.exchange())
+	}
+	// Others are served, and the log has no secret and nothing that the row forged.
+	if c.Setup != "nats_down" {
+		c.g.must(c.t, c.g.caller, http.MethodGet, "/v1/actions?limit=1", nil, http.StatusOK)
+	}
+	text := string(c.g.log.Bytes()[log:])
+	for _, lost := range []string{"AGWCANARY", "evil.test", "goroutine ", "PUB x", c.g.admin, c.g.caller} {
+		require.NotContains(c.t, text, lost)
+	}
+	for _, token := range c.g.secrets()[issued:] {
+		require.NotContains(c.t, text, token[len(token)-43:], "the secret of a token")
+	}
+	if c.task != nil {
+		require.NotContains(c.t, text, c.task.Token[len(c.task.Token)-43:], "the secret of a task's token")
+	}
+}
+
+// exchange sends the row's request as the row wants it, and returns the answer to judge.
+func (c *call) exchange() answer {
+	c.began = taken()
+	if script := scripts[c.Raw]; script != nil {
+		return script(c)
+	}
+	switch {
+	case c.Pace != nil:
+		return c.send(c.bytes())
+	case c.PaceRead > 0:
+		return c.readSlowly()
+	case c.asserts("heartbeat"):
+		return c.waitForHeartbeat()
+	case c.asserts(whatwg):
+		return c.readHostileEvents()
+	case c.Repeat > 2:
+		return c.flood()
+	case c.asserts("status unchanged"):
+		return c.readStatus()
+	}
+	raw := c.bytes()
+	h := c.send(raw)
+	if c.Repeat == 2 {
+		again := c.send(raw)
+		assert.Equal(c.t, h.status, again.status, again.body)
+		assert.Equal(c.t, h.header.Get("Weir-Action-Id"), again.header.Get("Weir-Action-Id"))
+		assert.Equal(c.t, h.body, again.body)
+	}
+	return h
+}
+
+// send sends the bytes of a request; from here on memory counts as the row's.
+func (c *call) send(raw string) answer {
+	method, _, _ := strings.Cut(raw, " ")
+	c.began = taken()
+	return c.g.send(c.t, strings.NewReader(raw), method)
+}
+
+// judge compares an answer with the row.
+func (c *call) judge(h answer) {
+	class := c.Class
+	if corrected[c.ID] != "" && c.via == viaTask {
 		class = "2xx"
 	}
-	if strings.Contains(r.Assert, traceDropped) || strings.Contains(r.Assert, errPacketToo) {
+	if c.asserts(traceDropped) || c.asserts(errPacket) {
 		class += "|2xx"
 	}
-	require.True(t, h.matches(class), "%s: status %d, closed %t, wanted %s: %s", r.Why, h.status, h.closed, class, cut(h.body))
+	require.True(c.t, h.matches(class), "%s: status %d, closed %t, wanted %s: %s", c.Why, h.status, h.closed, class, cut(h.body))
 	if h.status >= http.StatusBadRequest {
-		code := h.code(t)
-		if (r.via == viaSync || r.via == viaStream) && h.status != http.StatusNotFound {
-			require.Contains(t, h.body, `"outputs":{}`, "a refusal of a run, in its own words")
+		code := h.code(c.t)
+		if (c.via == viaSync || c.via == viaStream) && h.status != http.StatusNotFound {
+			require.Contains(c.t, h.body, `"outputs":{}`, "a refusal of a run has the form of a run")
 		}
-		if r.Code != "" {
-			assert.Equal(t, r.Code, code, "%s: %s", r.Why, cut(h.body))
+		if c.Code != "" {
+			assert.Equal(c.t, c.Code, code, "%s: %s", c.Why, cut(h.body))
 		}
 	}
-	assert.NotContains(t, h.body, "evil.test")
-	assert.NotContains(t, h.body, "AGWCANARY")
-	for name, values := range h.header {
-		assert.NotContains(t, strings.Join(values, " "), "evil.test", name)
-		assert.NotContains(t, strings.Join(values, " "), "AGWCANARY", name)
+	text := h.body + fmt.Sprint(h.header)
+	assert.NotContains(c.t, text, "evil.test")
+	assert.NotContains(c.t, text, "AGWCANARY")
+	if c.Code == string(schemas.RateLimited) {
+		assert.NotEmpty(c.t, h.header.Get("Retry-After"))
 	}
-	r.assertions(t, g, h, began)
+	if c.Surface == "auth" && h.status == http.StatusUnauthorized {
+		assert.NotEmpty(c.t, h.header.Get("WWW-Authenticate"))
+	}
+	for _, cl := range c.clauses {
+		if cl.check != nil {
+			cl.check(c, h, cl.value)
+		}
+	}
 }
 
-var (
-	limitOf = regexp.MustCompile(`max_rss_mb=(\d+)`)
-	wallOf  = regexp.MustCompile(`max_wall_s=(\d+)`)
-)
+// matches compares with a class such as "4xx|close".
+func (h answer) matches(class string) bool {
+	return slices.ContainsFunc(strings.Split(class, "|"), func(want string) bool {
+		status := itoa(h.status)
+		return want == "close" && h.closed || h.status > 0 && (want == status || strings.TrimSuffix(want, "xx") == status[:1])
+	})
+}
 
-// assertions are what a row says beside its answer.
-func (r *inboundRow) assertions(t *testing.T, g *gateway, h heard, began uint64) {
+// code is that of an error, in the form of its surface.
+func (h answer) code(t *testing.T) string {
 	t.Helper()
-	has := func(s string) bool { return strings.Contains(r.Assert, s) }
-	if m := limitOf.FindStringSubmatch(r.Assert); m != nil {
-		limit, err := strconv.Atoi(m[1])
-		require.NoError(t, err)
-		assert.Less(t, grown()-began, uint64(limit)<<20, "bytes taken from the heap, kept or not")
+	var doc struct {
+		Title   string          `json:"title"`
+		Code    string          `json:"code"`
+		Status  json.RawMessage `json:"status"`
+		Outputs json.RawMessage `json:"outputs"`
+		OK      *bool           `json:"ok"`
+		Error   struct {
+			Message  string `json:"message"`
+			Code     any    `json:"code"`
+			Metadata struct {
+				Code   string `json:"code"`
+				Status int    `json:"status"`
+			} `json:"metadata"`
+		} `json:"error"`
 	}
-	if m := wallOf.FindStringSubmatch(r.Assert); m != nil {
-		limit, err := strconv.Atoi(m[1])
-		require.NoError(t, err)
-		assert.Less(t, h.took, time.Duration(limit)*time.Second, "the exchange took too long")
+	require.NoError(t, json.Unmarshal([]byte(h.body), &doc), "an error without a contract: %q", cut(h.body))
+	if doc.Title != "" {
+		require.Equal(t, "application/problem+json", h.header.Get("Content-Type"))
+		require.Equal(t, itoa(h.status), string(doc.Status))
+		return doc.Code
 	}
-	if has("X-Content-Type-Options") {
-		assert.Equal(t, "application/json", h.header.Get("Content-Type"))
-		assert.Equal(t, "nosniff", h.header.Get("X-Content-Type-Options"))
+	require.Equal(t, "application/json", h.header.Get("Content-Type"))
+	require.NotEmpty(t, doc.Error.Message)
+	switch {
+	case doc.Outputs != nil: // of a run
+		var refused schemas.RunRefusal
+		require.NoError(t, readStrictly([]byte(h.body), &refused), cut(h.body))
+		require.NotContains(t, h.body, "null")
+		return string(refused.Code)
+	case doc.OK != nil: // of the agent API
+		return h.agent(t).Error.Code
+	case doc.Error.Metadata.Code != "": // of a completion
+		require.Equal(t, h.status, doc.Error.Metadata.Status)
+		return doc.Error.Metadata.Code
 	}
-	if has("connection closed") {
-		assert.True(t, h.closed)
-	}
-	if has("audit peer") {
-		assert.NotContains(t, g.log.String(), "6.6.6.6")
-	}
-	if has("one upstream hit") {
-		assert.Equal(t, 1, g.upstream.count(r.name()))
-	}
-	if has("equal ids") && r.Repeat == 0 {
-		assert.Equal(t, g.get("id of "+r.ID), h.header.Get("Weir-Action-Id"))
-	}
-	if has("no duplicate terminal") {
-		assert.Empty(t, h.body)
-	}
-	if has("canary absent") {
-		assert.NotContains(t, g.ask(t, "admin_token", http.MethodGet, "/metrics", nil).body, "AGWCANARY")
-	}
-	if has(contractShaped) {
-		for _, part := range []string{`"request_id":"r1"`, `"ok":false`, `"outputs":{}`, `"warnings":[]`} {
-			assert.Contains(t, h.body, part)
-		}
-	}
-	if has(traceDropped) && h.status < http.StatusBadRequest {
-		stored := g.ask(t, "task_token of "+r.ID, http.MethodGet, "/v1/actions/"+h.header.Get("Weir-Action-Id"), nil)
-		require.Equal(t, http.StatusOK, stored.status)
-		for name := range r.Headers {
-			if strings.HasPrefix(strings.ToLower(name), "trace") {
-				value := r.text(t, r.Headers[name])
-				for _, text := range []string{h.body, stored.body, g.log.String()} {
-					assert.NotContains(t, text, value, name)
-				}
-			}
-		}
-	}
-	r.ruleAssertions(t, g, h)
-	r.taskAssertions(t, g, h)
-	if r.Code == "RATE_LIMITED" {
-		assert.NotEmpty(t, h.header.Get("Retry-After"))
-	}
-	if r.Surface == "auth" && h.status == http.StatusUnauthorized {
-		assert.NotEmpty(t, h.header.Get("WWW-Authenticate"))
-	}
+	return fmt.Sprint(doc.Error.Code)
 }
 
 // held is what the process has.
@@ -201,57 +260,57 @@ func measure() held {
 	return held{runtime.NumGoroutine(), m.HeapAlloc}
 }
 
-// grown is all that was ever taken from the heap.
-func grown() uint64 {
+// taken is all that was ever taken from the heap.
+func taken() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample) // does not stop the world
-	return sample[0].Value.Uint64()
+	return int64(sample[0].Value.Uint64())
 }
 
-// What may be there that was not before: connections that net/http gives half a
-// second to end, and what the log keeps in memory.
+// What may be there that was not before: connections that net/http gives half a second to
+// end, and what the log keeps in memory.
 const (
 	moreGoroutines = 20
 	moreHeap       = 64 << 20
 )
 
-// healthy holds after every row: others are served, and what was taken is given back.
-func (g *gateway) healthy(t *testing.T, base held) {
-	t.Helper()
-	g.serves(t)
-	back := func() bool {
-		if runtime.NumGoroutine() > base.goroutines+moreGoroutines {
-			return false
+// TestRows: the page on security counts the rows, no row stands twice, and a line with a word
+// that the harness does not know is an error.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/security.md")
+	require.NoError(t, err)
+	outbound, inbound := readRows[outboundRow](t, "outbound"), readRows[inboundRow](t, "inbound")
+	static, times := 0, map[string]int{}
+	for _, r := range outbound {
+		times[r.ID]++
+		if r.Static {
+			static++
 		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc <= base.heap+moreHeap || measure().heap <= base.heap+moreHeap
 	}
-	if !back() {
-		require.Eventually(t, back, 20*time.Second, 20*time.Millisecond, "goroutines or heap stay, at first %+v", base)
+	for _, r := range inbound {
+		times[r.ID]++
 	}
-}
+	require.Len(t, times, len(outbound)+len(inbound), "an id stands twice")
+	require.Contains(t, string(page), itoa(len(outbound))+" outbound rows ("+itoa(static)+" of them need no network) and "+itoa(len(inbound))+" inbound rows")
 
-// serves: a well-formed request is answered, and the log says nothing that it must not.
-func (g *gateway) serves(t *testing.T) {
-	t.Helper()
-	h := g.ask(t, "task_token", http.MethodGet, "/v1/actions?limit=1", nil)
-	require.Equal(t, http.StatusOK, h.status, h.body)
-	require.Equal(t, "ok", g.ask(t, "task_token", http.MethodGet, "/healthz", nil).body)
-	log := g.log.String()
-	for _, secret := range append(g.secrets(), "AGWCANARY", "evil.test", "goroutine ", "PUB x") {
-		require.NotContains(t, log, secret)
+	for row, words := range map[string]string{
+		`{"id":"x","policy":{"entries":[]},"request":{"method":"GET","url":"https://a/","body":{"gen":"nest"}},"resolver":{"a":["NXDOMAIN"]},` +
+			`"upstream":{"behaviour":"ok"},"expected":"allow","level":"must","assert":{"lookups":1}}`: "policy entries method nest NXDOMAIN ok allow must lookups",
+		`{"id":"x","surface":"json-body","method":"POST","path":"/","body":{"gen":"repeat"},"setup":"k1_used","assert":"unread","expected_status_class":"2xx",` +
+			`"level":"must"}`: "surface json-body method repeat k1_used unread 2xx must",
+	} {
+		read := func(line string) (err error) {
+			if strings.Contains(line, "surface") {
+				_, err = parse[inboundRow]([]byte(line))
+			} else {
+				_, err = parse[outboundRow]([]byte(line))
+			}
+			return err
+		}
+		require.NoError(t, read(row))
+		for word := range strings.FieldsSeq(words) {
+			require.Error(t, read(strings.Replace(row, word, "no_such", 1)), word)
+		}
 	}
-}
-
-// unservedYet: a row that waits for its surface stops waiting when there is one.
-func (g *gateway) unservedYet(t *testing.T, r *inboundRow) {
-	t.Helper()
-	if !r.unserved() || r.Method == methodRaw {
-		return
-	}
-	path := placeholder.ReplaceAllString(r.Path, "x")
-	h := g.send(t, r.Method+" "+path+" HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer "+g.get("admin_token")+"\r\nContent-Length: 0\r\n\r\n")
-	require.Equal(t, http.StatusNotFound, h.status, "%s is served now; remove its rows from passedOver", r.Path)
-	require.Equal(t, "NOT_FOUND", h.code(t))
 }

@@ -1,21 +1,46 @@
 //go:build e2e
 
-// Package corpus_test holds the whole program against the corpora of hostile
-// input: what a caller, DNS and an upstream can do to what leaves, and what a
-// caller can do to what comes in.
+// Package corpus_test runs the whole program against the corpora of hostile input: what a
+// caller, DNS and an upstream can do to what leaves (TestOutbound), and what a caller can do to
+// what comes in (TestInbound). It alone shows that no row of the corpora gets past the whole
+// program: listener, log, worker and guarded client, with what each leaves in logs, evidence
+// and files. Rows that need no network are decided in package casefile, and rows in which a
+// worker dies run in package processors; both are in the first tier.
 package corpus_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/cmd/app"
+	"weir/internal/config"
+	"weir/internal/weirtest/capture"
+	"weir/schemas"
 )
 
-// atOnce is how many rows run side by side: the slow ones wait, they do not work.
+// atOnce is how many rows run side by side: the slow ones wait, and use no processor.
 const atOnce = "24"
+
+// hang is the time after which a request that must end by itself hangs, on a loaded machine too.
+const hang = time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -24,41 +49,199 @@ func TestMain(m *testing.M) {
 	if !chosen {
 		must(flag.Set("test.parallel", atOnce))
 	}
-	caught := setTrap()
+	var proxied atomic.Int64 // requests to the proxy of the environment, which Weir must not use
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		must(os.Setenv(name, proxy.URL))
+	}
+	must(os.Setenv("NO_PROXY", ""))
 	code := m.Run()
-	if n := caught.Load(); n > 0 {
-		fmt.Fprintf(os.Stderr, "FAIL: %d connections went to the proxy of the environment\n", n)
+	if n := proxied.Load(); n > 0 {
+		fmt.Fprintf(os.Stderr, "FAIL: %d requests went to the proxy of the environment\n", n)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// setTrap points every proxy variable at a listener that counts its connections.
-func setTrap() *atomic.Int64 {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(err)
-	var caught atomic.Int64
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			caught.Add(1)
-			_ = conn.Close()
-		}
-	}()
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
-		must(os.Setenv(name, "http://"+listener.Addr().String()))
-	}
-	for _, name := range []string{"NO_PROXY", "no_proxy"} {
-		must(os.Setenv(name, ""))
-	}
-	return &caught
 }
 
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// checked is a row that can tell what of it the harness does not know.
+type checked[R any] interface {
+	*R
+	check() error
+}
+
+func parse[R any, P checked[R]](line []byte) (r R, err error) {
+	if err = readStrictly(line, &r); err == nil {
+		err = P(&r).check()
+	}
+	return r, err
+}
+
+// readRows reads a corpus and the rows of ours beside it. A line that the harness does not
+// understand fails the test; the others are returned.
+func readRows[R any, P checked[R]](t *testing.T, corpus string) (rows []R) {
+	t.Helper()
+	for _, path := range []string{"testdata/" + corpus + ".jsonl", "testdata/" + corpus + "_own.jsonl"} {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		n := 0
+		for line := range bytes.Lines(data) {
+			n++
+			r, err := parse[R, P](line)
+			if assert.NoError(t, err, "%s:%d", path, n) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	require.NotEmpty(t, rows)
+	return rows
+}
+
+// readStrictly reads one JSON document and refuses members that no field takes.
+func readStrictly(doc []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}
+
+// encode writes a value as JSON. The values of this package always can be.
+func encode(v any) json.RawMessage {
+	doc, err := json.Marshal(v)
+	must(err)
+	return doc
+}
+
+// cut shortens a text for a message.
+func cut(s string) string { return s[:min(len(s), 400)] }
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, holds func() bool, what string) {
+	t.Helper()
+	if !holds() {
+		require.Eventually(t, holds, hang, 2*time.Millisecond, what)
+	}
+}
+
+// weir is a whole Weir in this process, which wants tokens.
+type weir struct {
+	url, dir string
+	log      capture.Buffer
+	client   *http.Client
+	admin    string // the operator's token
+	stop     func() error
+
+	mu     sync.Mutex
+	issued []string // every other token
+}
+
+func newWeir(dir string) *weir {
+	return &weir{dir: dir, client: &http.Client{Timeout: 5 * hang, Transport: &http.Transport{
+		// Another peer than the one that attacks.
+		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext,
+		DisableKeepAlives: true,
+	}}}
+}
+
+// start starts it. The configuration must have the token file admin.token in the directory.
+func (w *weir) start(t *testing.T, configuration string, o app.Options) {
+	t.Helper()
+	cfg, err := config.Parse("weir.yaml", []byte(configuration), nil, nil)
+	require.NoError(t, err)
+	o.Config, o.Log = cfg, &w.log
+	ctx := context.WithoutCancel(t.Context())
+	a, err := app.New(ctx, o)
+	require.NoError(t, err)
+	require.NoError(t, a.Start(ctx))
+	w.url, w.stop = a.URL(), func() error { return a.Stop(ctx) }
+	data, err := os.ReadFile(filepath.Join(w.dir, "admin.token"))
+	require.NoError(t, err)
+	w.admin = strings.TrimSpace(string(data))
+}
+
+func (w *weir) token(t *testing.T, req schemas.TokenRequest) (made schemas.NewToken) {
+	t.Helper()
+	req.Name = "corpus"
+	h := w.must(t, w.admin, http.MethodPost, "/v1/tokens", req, http.StatusCreated)
+	require.NoError(t, json.Unmarshal([]byte(h.body), &made))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.issued = append(w.issued, made.Secret)
+	return made
+}
+
+// secrets are all tokens that were issued.
+func (w *weir) secrets() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.issued)
+}
+
+// answer is what came back on a connection.
+type answer struct {
+	status int // 0: nothing did
+	header http.Header
+	body   string
+	closed bool // the connection was ended
+	took   time.Duration
+}
+
+// must sends a request that is answered with this status.
+func (w *weir) must(t *testing.T, token, method, path string, doc any, status int, header ...string) answer {
+	t.Helper()
+	h := w.ask(t, token, method, path, doc, header...)
+	require.Equal(t, status, h.status, "%s %s: %s", method, path, h.body)
+	return h
+}
+
+// ask sends an ordinary request: a document, or the bytes of a body.
+func (w *weir) ask(t *testing.T, token, method, path string, doc any, header ...string) answer {
+	t.Helper()
+	body, ok := doc.([]byte)
+	if !ok && doc != nil {
+		body = encode(doc)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, w.url+path, bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	began := time.Now()
+	resp, err := w.client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(data), took: time.Since(began)}
+}
+
+// items are those of a page.
+func items[T any](t *testing.T, h answer) []T {
+	t.Helper()
+	var page schemas.Page[T]
+	require.NoError(t, json.Unmarshal([]byte(h.body), &page), h.body)
+	return page.Items
+}
+
+// operate carries out an operation of the agent API that must succeed.
+func (w *weir) operate(t *testing.T, token, operation string, args map[string]any) json.RawMessage {
+	t.Helper()
+	doc := map[string]any{"request_id": "of the test", "operation": operation, "args": args}
+	return w.must(t, token, http.MethodPost, routeAgentAPI, doc, http.StatusOK).agent(t).Data
+}
+
+func (w *weir) etag(t *testing.T, token string) string {
+	t.Helper()
+	var data struct {
+		Etag string `json:"rules_etag"`
+	}
+	require.NoError(t, json.Unmarshal(w.operate(t, token, schemas.OpStatus, nil), &data))
+	return data.Etag
 }

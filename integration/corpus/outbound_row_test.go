@@ -3,250 +3,426 @@
 package corpus_test
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
-	"os"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/config"
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
+	"weir/internal/traffic"
 	"weir/internal/weirtest/upstream"
+	"weir/schemas"
 )
 
-// outboundRow is one line of the corpus. What only some rows have stays raw.
+// outboundRow is one line of the outbound corpus. Decoding is strict at every level: a
+// member that no field takes is an error.
 type outboundRow struct {
-	ID       string                     `json:"id"`
-	Category string                     `json:"category"`
-	Policy   outboundPolicy             `json:"policy"`
-	Request  map[string]json.RawMessage `json:"request"`
-	Resolver map[string][]dnsAnswer     `json:"resolver"`
-	Upstream behaviourSpec              `json:"upstream"`
-	Expected string                     `json:"expected"` // allow or deny
-	Code     string                     `json:"code"`
-	Sent     [2]int                     `json:"sent"`
-	Level    string                     `json:"level"` // strict: the code is advice
-	Static   bool                       `json:"static"`
-	Assert   map[string]json.RawMessage `json:"assert"`
-	Why      string                     `json:"why"`
-
-	line   []byte
-	unread error // what keeps the line from being a row
+	ID       string            `json:"id"`
+	Category string            `json:"category"`
+	Policy   outboundPolicy    `json:"policy"`
+	Request  outboundRequest   `json:"request"`
+	Resolver map[string][]list `json:"resolver"` // the answers for a name, one a lookup
+	Upstream behaviourSpec     `json:"upstream"`
+	Expected string            `json:"expected"` // allow or deny
+	Code     string            `json:"code"`
+	Sent     [2]int            `json:"sent"`  // fewest and most requests on the wire
+	Level    string            `json:"level"` // strict: the code is advice
+	Static   bool              `json:"static"`
+	Assert   outboundAssert    `json:"assert"`
+	Why      string            `json:"why"`
 }
 
 type outboundPolicy struct {
-	Entries      []map[string]json.RawMessage `json:"entries"`
-	AllowedHosts []string                     `json:"allowed_hosts"`
-	SelfPorts    []int                        `json:"self_ports"`
-	SelfHosts    []string                     `json:"self_hosts"`
+	Entries   []entry `json:"entries"`
+	SelfPorts []int   `json:"self_ports"` // for package casefile
 }
 
-// dnsAnswer is one answer of the resolver: a list, or one word.
-type dnsAnswer []string
+// entry is one of a policy, in the words of the corpus and of the configuration.
+type entry struct {
+	Name        string       `json:"name"`
+	URLPrefix   string       `json:"url_prefix"`
+	Methods     []string     `json:"methods,omitempty"`
+	Redirects   int          `json:"redirects,omitempty"`
+	Network     string       `json:"network,omitempty"`
+	CIDRs       []string     `json:"cidrs,omitempty"`
+	Idempotency *idempotency `json:"upstream_idempotency,omitempty"`
+	Secret      *struct {
+		Header string `json:"header"`
+		Format string `json:"format"` // with {value}
+	} `json:"secret,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
 
-func (a *dnsAnswer) UnmarshalJSON(b []byte) error {
+type idempotency struct {
+	Seconds float64 `json:"ttl_s,omitempty"`
+	TTL     string  `json:"ttl,omitempty"`
+}
+
+// outboundRequest is sent member by member in this order, each value byte for byte.
+type outboundRequest struct {
+	Method         json.RawMessage `json:"method"`
+	URL            string          `json:"url"`
+	Key            json.RawMessage `json:"allowlist_key"`
+	Headers        json.RawMessage `json:"headers"`
+	Params         json.RawMessage `json:"params"`
+	Body           json.RawMessage `json:"body"`
+	ResponseSchema json.RawMessage `json:"response_schema"`
+	IdempotencyKey json.RawMessage `json:"idempotency_key"`
+}
+
+// outboundAssert is what a row asserts beside verdict, code and number of requests.
+type outboundAssert struct {
+	// What the row needs.
+	Rule          json.RawMessage `json:"rule"` // one traffic rule, or several
+	SecretValue   string          `json:"secret_value"`
+	Canary        string          `json:"canary"`
+	InsecureField bool            `json:"insecure_field"` // the request asks for TLS without checks
+	PolicyReload  *outboundPolicy `json:"policy_reload"`
+	AfterRequests int             `json:"after_requests"`
+	CrashAt       string          `json:"crash_at"` // such rows run in package processors
+	// The network.
+	Lookups      *int `json:"lookups"`
+	Dialed       list `json:"dialed"`
+	NeverDial    list `json:"never_dial"`
+	NeverContact list `json:"never_contact"`
+	// Every request on the wire. A text may have alternatives with "|" between them.
+	HostHeader *string           `json:"host_header"`
+	WirePath   *string           `json:"wire_path"`
+	WireQuery  *string           `json:"wire_query"`
+	WireMethod *string           `json:"wire_method"`
+	WireBody   json.RawMessage   `json:"wire_body"`
+	WireAbsent list              `json:"wire_absent"`
+	WireHeader map[string]string `json:"wire_header"`
+	SameHeader list              `json:"same_header_on_all"`
+	// The outcome.
+	Terminal       string `json:"terminal"`
+	TerminalEvents int    `json:"terminal_events"`
+	Attempts       int    `json:"attempts"`
+	History        []any  `json:"history"` // of the attempts, a status or an outcome each
+	Retryable      *bool  `json:"retryable"`
+	RetryIsSafe    bool   `json:"retry_is_safe"`
+	MaxWallSeconds int    `json:"max_wall_s"`
+	MaxRSS         int64  `json:"max_rss_mb"`
+	SnippetChars   *int   `json:"snippet_chars"`
+	SnippetUTF8    bool   `json:"snippet_valid_utf8"`
+	AnswerHas      list   `json:"answer_has"`
+	NextRequest    list   `json:"next_request_absent"`
+	Mocked         string `json:"mocked"`
+	Ruled          list   `json:"ruled"`
+	// Leaks.
+	AbsentInResult   list `json:"absent_in_result"`
+	AbsentIn         list `json:"absent_in"`
+	AbsentEverywhere list `json:"absent_everywhere"`
+}
+
+// list is a list of texts, or one text.
+type list []string
+
+func (l *list) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
-		*a = dnsAnswer{one}
+		*l = list{one}
 		return nil
 	}
-	var list []string
-	if err := json.Unmarshal(b, &list); err != nil {
-		return errors.New("an answer is neither a list nor a word")
-	}
-	*a = list
-	return nil
+	return json.Unmarshal(b, (*[]string)(l))
 }
 
-// outboundFile is the corpus.
-const outboundFile = "testdata/outbound.jsonl"
-
-// otherOutbound names another file of rows to run instead.
-const otherOutbound = "WEIR_OUTBOUND_CASES"
-
-func readOutbound(t *testing.T) []outboundRow {
-	t.Helper()
-	paths := []string{outboundFile, "testdata/outbound_own.jsonl"}
-	if other := os.Getenv(otherOutbound); other != "" {
-		paths = []string{other}
-	}
-	var rows []outboundRow
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		lines := bufio.NewScanner(bytes.NewReader(data))
-		lines.Buffer(nil, 16<<20)
-		for n := 1; lines.Scan(); n++ {
-			line := bytes.Clone(bytes.TrimSpace(lines.Bytes()))
-			if len(line) == 0 {
-				continue
-			}
-			var r outboundRow
-			r.unread = readStrictly(line, &r)
-			r.line = line
-			r.ID = cmp.Or(r.ID, path+":"+itoa(n))
-			rows = append(rows, r)
-		}
-		require.NoError(t, lines.Err())
-	}
-	require.NotEmpty(t, rows)
-	return rows
-}
-
-// readStrictly reads one JSON document and refuses members that nothing would use.
-func readStrictly(doc []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(doc))
-	dec.DisallowUnknownFields()
-	return dec.Decode(into)
-}
-
-// requestMembers are sent in this order.
-var requestMembers = []string{"method", "url", "allowlist_key", "headers", "params", "body", "response_schema", "idempotency_key"}
-
-// dnsWords are the answers of a resolver that are no addresses.
-var dnsWords = []string{upstream.NXDomain, upstream.ServFail, upstream.DNSTimeout, upstream.EmptyAnswer}
-
-// lacks names what the row says and the harness does not know; "" lets it run.
-func (r *outboundRow) lacks() string {
-	switch {
-	case r.unread != nil:
-		return "reader of this row: " + r.unread.Error()
-	case r.Expected != "allow" && r.Expected != "deny":
-		return fmt.Sprintf("verdict %q", r.Expected)
-	case r.Level != "must" && r.Level != "strict":
-		return fmt.Sprintf("level %q", r.Level)
-	case len(r.Policy.SelfHosts) > 0:
-		return "node with names of its own (self_hosts)"
-	}
-	for name, value := range r.Request {
-		if !slices.Contains(requestMembers, name) {
-			return fmt.Sprintf("request member %q", name)
-		}
-		if _, err := written(value); err != nil {
-			return err.Error()
-		}
+// check returns an error for a value that the harness does not know.
+func (r *outboundRow) check() error {
+	if !slices.Contains([]string{"allow", "deny"}, r.Expected) || !slices.Contains([]string{"must", "strict"}, r.Level) {
+		return fmt.Errorf("verdict %q or level %q is not known", r.Expected, r.Level)
 	}
 	for _, answers := range r.Resolver {
 		for _, item := range slices.Concat(answers...) {
-			if _, err := netip.ParseAddr(item); err != nil && !slices.Contains(dnsWords, item) && !strings.HasPrefix(item, upstream.CNAME) {
-				return fmt.Sprintf("resolver answer %q", item)
+			words := []string{upstream.NXDomain, upstream.ServFail, upstream.DNSTimeout, upstream.EmptyAnswer}
+			if _, err := netip.ParseAddr(item); err != nil && !slices.Contains(words, item) && !strings.HasPrefix(item, upstream.CNAME) {
+				return fmt.Errorf("resolver answer %q is not known", item)
 			}
 		}
 	}
-	if _, err := r.behaviours(); err != nil {
-		return err.Error()
-	}
-	for name := range r.Assert {
-		if _, ok := outboundChecks[name]; !ok {
-			return fmt.Sprintf("assertion %q", name)
+	for _, sink := range r.Assert.AbsentIn {
+		if !slices.Contains([]string{"logs", "traces", "metrics", "evidence"}, sink) {
+			return fmt.Errorf("absent_in %q is not known", sink)
 		}
 	}
-	if point := text(r.Assert["crash_at"]); r.asserts("crash_at") && crashPoints[point] == nil {
-		return fmt.Sprintf("crash point %q", point)
-	}
-	if cfg, err := config.Parse("row.yaml", r.configuration("data", r.Policy), nil, nil); err != nil {
-		return "configuration for this policy: " + err.Error()
-	} else if _, err := cfg.Compile(); err != nil {
-		return "configuration for this policy: " + err.Error()
-	}
-	return ""
+	_, behaviours := r.behaviours()
+	_, generated := r.object()
+	return errors.Join(behaviours, generated)
 }
-
-// text reads a member that is a string; "" where it is none.
-func text(raw json.RawMessage) string {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	return s
-}
-
-// is reports whether a member is the JSON literal true.
-func is(raw json.RawMessage) bool { return string(raw) == "true" }
-
-func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
-
-// list reads a member that is a string or a list of strings, or either in "|".
-func list(t *testing.T, raw json.RawMessage) []string {
-	t.Helper()
-	var answer dnsAnswer
-	require.NoError(t, json.Unmarshal(raw, &answer))
-	return answer
-}
-
-// number reads a member that is a whole number.
-func number(t *testing.T, raw json.RawMessage) int {
-	t.Helper()
-	var n int
-	require.NoError(t, json.Unmarshal(raw, &n))
-	return n
-}
-
-func (r *outboundRow) url() string { return text(r.Request["url"]) }
 
 func (r *outboundRow) scheme() string {
-	scheme, _, _ := strings.Cut(strings.ToLower(r.url()), ":")
+	scheme, _, _ := strings.Cut(strings.ToLower(r.Request.URL), ":")
 	return scheme
 }
 
-// asserts reports whether the row has a further check of this name.
-func (r *outboundRow) asserts(name string) bool {
-	_, ok := r.Assert[name]
-	return ok
+// hosts are the names of the row, and the host of its URL if that can be parsed.
+func (r *outboundRow) hosts() []string {
+	var all []string
+	for host := range r.Resolver {
+		all = append(all, host)
+	}
+	if u, err := url.Parse(r.Request.URL); err == nil && u.Hostname() != "" {
+		all = append(all, strings.ToLower(u.Hostname()))
+	}
+	return all
 }
 
-// generated is content that is described instead of written out.
-type generated struct {
-	Gen   string `json:"gen"`
-	Unit  string `json:"unit"`
-	Count int    `json:"count"`
-	Depth int    `json:"depth"`
-	Text  string `json:"text"`
-}
-
-// written is a value of the corpus as the JSON text it stands for: its own bytes, or
-// those that it describes. The text may be no JSON: then that is what the row is about.
-func written(raw json.RawMessage) (string, error) {
-	var described struct {
-		Gen json.RawMessage `json:"gen"`
-	}
-	_ = json.Unmarshal(raw, &described) // most values are no objects
-	if described.Gen == nil {
-		return string(raw), nil
-	}
-	var g generated
-	if err := readStrictly(raw, &g); err != nil {
-		return "", fmt.Errorf("generator %s: %w", cut(string(raw)), err)
-	}
-	switch g.Gen {
-	case "repeat":
-		if b, err := json.Marshal(g.Unit); err != nil || string(b) != `"`+g.Unit+`"` {
-			return "", fmt.Errorf("generator that repeats %q, which JSON must escape", g.Unit)
+// addresses are all that the row's resolver or its URL has, in their own form.
+func (r *outboundRow) addresses() []string {
+	all := r.hosts()
+	for _, answers := range r.Resolver {
+		for _, item := range slices.Concat(answers...) {
+			if a, err := netip.ParseAddr(item); err == nil {
+				all = append(all, a.Unmap().String())
+			}
 		}
-		return `"` + strings.Repeat(g.Unit, g.Count) + `"`, nil
-	case "nest":
-		return strings.Repeat("[", g.Depth) + strings.Repeat("]", g.Depth), nil
-	case "json":
-		return g.Text, nil
-	case "schema_bomb":
-		return schemaBomb(40), nil
 	}
-	return "", fmt.Errorf("generator %q", g.Gen)
+	return all
 }
 
-// schemaBomb is small and takes 2^n steps to find that nothing fits.
+// planned rows go through POST /v1/plans: the executor has no parameters and no snippet.
+func (r *outboundRow) planned() bool {
+	return r.Request.Params != nil || r.Assert.SnippetChars != nil || r.Assert.SnippetUTF8
+}
+
+// object is the request as JSON text, which may be no JSON if the row is about that.
+func (r *outboundRow) object() (string, error) {
+	q := r.Request
+	var members []string
+	var errs error
+	add := func(name string, value json.RawMessage) {
+		if value != nil {
+			text, err := written(value)
+			errs = errors.Join(errs, err)
+			members = append(members, `"`+name+`":`+text)
+		}
+	}
+	add("method", q.Method)
+	add("url", encode(q.URL))
+	add("allowlist_key", q.Key)
+	add("headers", q.Headers)
+	add("params", q.Params)
+	add("body", q.Body)
+	add("response_schema", q.ResponseSchema)
+	if r.planned() {
+		add("idempotency_key", q.IdempotencyKey)
+	}
+	if r.Assert.InsecureField {
+		add("insecure_skip_verify", encode(true))
+	}
+	return "{" + strings.Join(members, ",") + "}", errs
+}
+
+// body is the request in the words of its surface.
+func (r *outboundRow) body() (path, body string) {
+	object, _ := r.object() // check has seen that it can be made
+	if r.planned() {
+		return "/v1/plans", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"case","target_state":` + object + `}]}}`
+	}
+	key := ""
+	if r.Request.IdempotencyKey != nil {
+		key = `,"idempotency_key":` + string(r.Request.IdempotencyKey)
+	}
+	return "/v1/execute", `{"type":"Http","args":` + object + key + "}"
+}
+
+// written is a value of a row as JSON text: its own bytes, or those that {"gen": …} describes.
+func written(raw json.RawMessage) (string, error) {
+	var spec map[string]any
+	_ = json.Unmarshal(raw, &spec) // most values are no objects
+	name := member(spec, "gen")
+	switch generate := generators[name]; {
+	case name == "":
+		return string(raw), nil
+	case generate == nil:
+		return "", fmt.Errorf("generator %q is not known", name)
+	case name == "repeat":
+		return string(encode(generate(spec))), nil
+	default:
+		return generate(spec), nil
+	}
+}
+
+// schemaBomb is a small schema that a naive validator evaluates in 2^n steps.
 func schemaBomb(n int) string {
 	var b strings.Builder
-	b.WriteString(`{"$ref":"#/$defs/d` + itoa(n) + `","$defs":{"d0":{"type":"null"}`)
-	for i := 1; i <= n; i++ {
-		ref := `{"$ref":"#/$defs/d` + itoa(i-1) + `"}`
-		b.WriteString(`,"d` + itoa(i) + `":{"anyOf":[` + ref + "," + ref + "]}")
+	fmt.Fprintf(&b, `{"$ref":"#/$defs/d%d","$defs":{"d0":{"type":"null"}`, n)
+	for i := range n {
+		fmt.Fprintf(&b, `,"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i+1, i, i)
 	}
-	b.WriteString("}}")
-	return b.String()
+	return b.String() + "}}"
+}
+
+// shorthand is a traffic rule in the words of the corpus. A rule with an action is in the
+// words of the agent API already.
+type shorthand struct {
+	Type   string          `json:"type"`
+	Match  *string         `json:"match"` // a path at the request's host, or a pattern
+	Regex  string          `json:"match_regex"`
+	To     json.RawMessage `json:"to"`
+	MS     json.RawMessage `json:"ms"`
+	Set    map[string]any  `json:"set"`
+	Append map[string]any  `json:"append"`
+	Remove []string        `json:"remove"`
+	Status json.RawMessage `json:"status"`
+	Body   json.RawMessage `json:"body"`
+	Heads  json.RawMessage `json:"headers"`
+}
+
+// rules are a row's traffic rules, as an agent would create them.
+func (r *outboundRow) rules() ([]json.RawMessage, error) {
+	var all []json.RawMessage
+	if json.Unmarshal(r.Assert.Rule, &all) != nil {
+		all = []json.RawMessage{r.Assert.Rule}
+	}
+	for i, raw := range all {
+		var whole map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &whole); err != nil {
+			return nil, err
+		}
+		if whole["action"] != nil {
+			continue
+		}
+		var s shorthand
+		if err := readStrictly(raw, &s); err != nil {
+			return nil, err
+		}
+		all[i] = r.spellOut(s, fmt.Sprintf("rule-%d", i))
+	}
+	return all, nil
+}
+
+// spellOut writes a shorthand in the words of the agent API. A rule without a path is for the
+// row's own URL. There are no regular expressions: a rule that has one has no pattern.
+func (r *outboundRow) spellOut(s shorthand, id string) json.RawMessage {
+	host, path := "", ""
+	if u, err := url.Parse(r.Request.URL); err == nil {
+		host, path = u.Scheme+"://"+u.Host, u.EscapedPath()
+	}
+	match, action := map[string]any{"url_pattern": host + path}, map[string]any{}
+	switch {
+	case s.Regex != "":
+		match = map[string]any{}
+	case s.Match != nil && strings.HasPrefix(*s.Match, "/"):
+		match["url_pattern"] = host + *s.Match
+	case s.Match != nil:
+		match["url_pattern"] = *s.Match
+	}
+	for name, value := range map[string]json.RawMessage{"to_url": s.To, "delay_ms": s.MS, "status": s.Status, "body": s.Body, "headers": s.Heads} {
+		if value != nil {
+			action[name] = value
+		}
+	}
+	if s.Type == "header" {
+		s.Type = schemas.RuleHeaders
+	}
+	var changes []map[string]any
+	for op, values := range map[string]map[string]any{schemas.HeaderSet: s.Set, schemas.HeaderAppend: s.Append} {
+		for name, value := range values {
+			changes = append(changes, map[string]any{"op": op, "name": name, "value": value})
+		}
+	}
+	for _, name := range s.Remove {
+		changes = append(changes, map[string]any{"op": schemas.HeaderRemove, "name": name})
+	}
+	if changes != nil {
+		action["request_headers"] = changes
+	}
+	return encode(map[string]any{"id": id, "type": s.Type, "match": match, "action": action})
+}
+
+// ruled runs a row with traffic rules twice: with rules that its tenant creates, and as the
+// tenant for which the same rules were put into the store.
+func (n *node) ruled(t *testing.T, r *outboundRow, authority *upstream.Authority) {
+	t.Helper()
+	token, s := n.as(t, strings.ToLower(r.ID)), newStage(t, r, authority)
+	if x := n.createRules(t, r, s, token); x != nil {
+		x.judge()
+	} else {
+		n.runAs(t, r, s, token).judge()
+	}
+	stored := *r
+	if r.Code == string(schemas.ValidationError) { // the code of a rule that cannot be created
+		stored.Code = string(schemas.DenyRule)
+	}
+	n.runAs(t, &stored, newStage(t, r, authority), n.as(t, storedTenant(r))).judge()
+}
+
+func storedTenant(r *outboundRow) string { return "stored-" + strings.ToLower(r.ID) }
+
+// createRules creates a row's rules, one after the other. If one is refused, the returned trial
+// has the refusal, and the rule set is the same as before.
+func (n *node) createRules(t *testing.T, r *outboundRow, s *stage, token string) *trial {
+	t.Helper()
+	rules, err := r.rules()
+	require.NoError(t, err)
+	for _, rule := range rules {
+		before := n.operate(t, token, schemas.OpRulesList, nil)
+		h := n.ask(t, token, http.MethodPost, routeAgentAPI, map[string]any{
+			"request_id": "create", "operation": schemas.OpRulesCreate, "args": map[string]any{"rule": rule, "if_match": n.etag(t, token)},
+		})
+		if h.status == http.StatusOK {
+			continue
+		}
+		a := h.agent(t)
+		require.Equal(t, http.StatusUnprocessableEntity, h.status, h.body)
+		require.Equal(t, string(schemas.ValidationError), a.Error.Code, h.body)
+		assert.Equal(t, before, n.operate(t, token, schemas.OpRulesList, nil), "the rule set after a refusal")
+		x := &trial{outboundRow: r, t: t, node: n, stage: s, token: token, reply: h, code: a.Error.Code}
+		if a.Error.Detail != nil && *a.Error.Detail == string(schemas.DenyRule) {
+			x.code = *a.Error.Detail
+		}
+		return x
+	}
+	return nil
+}
+
+// storeRules puts the rules of all rows into the store of a Weir that has not started, whether
+// or not the agent API would accept them.
+func storeRules(t *testing.T, dir string, rows []outboundRow) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	embed, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout, Durability: schemas.DurabilityProcess})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, embed.Stop()) }()
+	b, err := broker.Open(ctx, broker.Config{Server: embed, Layout: layout})
+	require.NoError(t, err)
+	defer b.Close(ctx)
+	for _, r := range rows {
+		if r.Assert.Rule == nil {
+			continue
+		}
+		rules, err := r.rules()
+		require.NoError(t, err)
+		for i, raw := range rules {
+			if good, err := traffic.Read(raw, time.Now()); err == nil {
+				rules[i] = encode(good)
+				continue
+			}
+			var rule map[string]any
+			require.NoError(t, json.Unmarshal(raw, &rule))
+			rule["enabled"], rule["group"] = true, schemas.DefaultGroup
+			if match, ok := rule["match"].(map[string]any); ok && match["method"] == nil {
+				match["method"] = "ANY"
+			}
+			rules[i] = encode(rule)
+		}
+		_, err = b.Rules().Put(ctx, schemas.EscapeToken(storedTenant(&r)), encode(map[string]any{
+			"v": schemas.RuleSetVersion, "tenant": storedTenant(&r), "global_active": true, "groups": []string{}, "rules": rules,
+			"by": "test", "previous": 0, "at": time.Now().UTC(),
+		}), 0)
+		require.NoError(t, err)
+	}
 }

@@ -23,9 +23,6 @@ func AcceptHang() Behaviour {
 	})
 }
 
-// ResetOnAccept resets a new connection at once.
-func ResetOnAccept() Behaviour { return OnAccept((*Exchange).Reset) }
-
 // CloseOnAccept closes a new connection at once.
 func CloseOnAccept() Behaviour { return OnAccept((*Exchange).Close) }
 
