@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -49,18 +49,18 @@ func TestGitPushThatEndsHalfway(t *testing.T) {
 
 			leave := w.pushHalf(t, task, body)
 			repos := filepath.Join(dir, "git", "repos")
-			until(t, "the push to have begun", func() bool {
+			poll.Until(t, func() bool {
 				_, text := w.request(t, http.MethodGet, "/v1/actions?kind=push", "")
 				return strings.Contains(text, `"status":"started"`)
-			})
+			}, "the push to have begun")
 			assert.Empty(t, quarantined(t, repos), "git is asked once the pack is here")
 			w = end(t, dir, w, leave)
 
 			var audits []schemas.PushAudit
-			until(t, "the push to end", func() bool {
+			poll.Until(t, func() bool {
 				audits = evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
 				return len(audits) == 2
-			})
+			}, "the push to end")
 			results := []string{audits[0].Result, audits[1].Result}
 			assert.ElementsMatch(t, []string{schemas.AuditOK, string(schemas.GitIncomplete)}, results)
 			assert.Equal(t, old, w.task(t, task.ID).Head)
@@ -120,14 +120,4 @@ func matches(t *testing.T, dir, pattern string) []string {
 	found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
 	require.NoError(t, err)
 	return found
-}
-
-// until waits until it is so.
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(time.Minute); !so(); <-again.C {
-		require.True(t, time.Now().Before(end), "waiting for %s", what)
-	}
 }

@@ -31,6 +31,7 @@ import (
 
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -238,10 +239,10 @@ func (w *world) open(look func(jetstream.JetStream)) {
 	var ports struct {
 		NATS []string `json:"nats"`
 	}
-	until(w.t, "the NATS server", func() bool {
+	poll.Until(w.t, func() bool {
 		raw, err := os.ReadFile(w.at(fmt.Sprintf("%s_%d.ports", filepath.Base(natsBinary), cmd.Process.Pid)))
 		return err == nil && json.Unmarshal(raw, &ports) == nil && len(ports.NATS) > 0
-	})
+	}, "the NATS server")
 	nc, err := nats.Connect(ports.NATS[0], nats.Timeout(patience))
 	require.NoError(w.t, err)
 	defer nc.Close()

@@ -19,6 +19,7 @@ import (
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -193,10 +194,10 @@ func (w *world) task(class string, more object) held {
 	require.Equal(w.t, http.StatusCreated, status, text)
 	made := decode[schemas.NewTask](w.t, text)
 	h := held{&person{w: w, token: made.Token}, made.TaskView}
-	until(w.t, "a task's branch", func() bool {
+	poll.Until(w.t, func() bool {
 		h.view = decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+made.ID))
 		return h.view.Base != ""
-	})
+	}, "a task's branch")
 	return h
 }
 
@@ -230,9 +231,9 @@ func (w *world) ends(end string, finish func(held)) {
 		defer close(asked)
 		h.ask(post, schemas.RouteAgentInquiry, w.json(object{"inquiry": w.g.plant("task inquiry")}))
 	}()
-	until(w.t, "a question", func() bool {
+	poll.Until(w.t, func() bool {
 		return len(decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+h.view.ID)).Inquiries) > 0
-	})
+	}, "a question")
 	w.owner.ask(http.MethodGet, schemas.RouteTasks+"/"+h.view.ID, "")
 	w.owner.ask(post, schemas.RouteTasks+"/"+h.view.ID+"/answer", w.json(object{"answer": w.g.plant("task answer")}))
 	<-asked

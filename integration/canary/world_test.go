@@ -29,6 +29,7 @@ import (
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -65,12 +66,6 @@ const beacon = "agwbeacon"
 
 // patience bounds every wait.
 const patience = 30 * time.Second
-
-// until waits for a condition.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	require.Eventually(t, is, patience, 20*time.Millisecond, "%s", what)
-}
 
 func newWorld(t *testing.T, g *garden) *world {
 	t.Helper()
@@ -248,10 +243,10 @@ func (p *person) get(path string) string {
 // settled waits for an action's end.
 func (w *world) settled(id string) {
 	w.t.Helper()
-	until(w.t, "the end of "+id, func() bool {
+	poll.Until(w.t, func() bool {
 		_, text := w.owner.send(http.MethodGet, "/v1/actions/"+id, "")
 		return strings.Contains(text, `"settled"`)
-	})
+	}, "the end of "+id)
 }
 
 // begin sends a request whose service holds it, and returns the action's id once it does.
@@ -266,14 +261,14 @@ func (w *world) begin(service, path, body string) string {
 // wait waits until a service holds one more request.
 func (w *world) wait(service string) {
 	w.t.Helper()
-	until(w.t, "a request that is held by the "+service, func() bool {
+	poll.Until(w.t, func() bool {
 		select {
 		case <-w.held[service]:
 			return true
 		default:
 			return false
 		}
-	})
+	}, "a request that is held by the "+service)
 }
 
 type object = map[string]any

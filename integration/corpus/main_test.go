@@ -33,6 +33,7 @@ import (
 	"weir/cmd/app"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -123,7 +124,7 @@ func cut(s string) string { return s[:min(len(s), 400)] }
 func eventually(t *testing.T, holds func() bool, what string) {
 	t.Helper()
 	if !holds() {
-		require.Eventually(t, holds, hang, 2*time.Millisecond, what)
+		poll.Until(t, holds, what)
 	}
 }
 
