@@ -18,7 +18,7 @@ build: ## build ./weir
 .PHONY: test
 test: ## run the units, and a story for each surface, with the race detector
 	@git version >/dev/null || { echo "git is missing, and the tests of git need 2.31 or newer: install it with your package manager" >&2; exit 1; }
-	.ci/test test -race -vet=off -timeout 15m -- ./...
+	.ci/test test -race -vet=off -parallel 4 -timeout 15m -- ./...
 
 # The programs that the tests run from outside. RACE=-race builds them, and the tests, with
 # the race detector.
@@ -32,7 +32,7 @@ programs: ## build the programs that e2e runs
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
 	@$(MAKE) --no-print-directory -k clients browser || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
-	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
+	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
 
 .PHONY: nightly
 nightly: ## what takes hours: e2e with the race detector, long crashes, disks, power cuts, faults, soak, fuzz, bench
