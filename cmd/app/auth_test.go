@@ -277,8 +277,14 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	}
 	_, theirs, _ := other.do(t, http.MethodGet, "/v1/tokens", "")
 	assert.NotContains(t, theirs, `"acme"`)
-	status, _, _ = other.do(t, http.MethodGet, "/v1/tokens?tenant=acme", "")
-	assert.Equal(t, http.StatusForbidden, status)
+	for _, path := range []string{"/v1/tokens?tenant=acme", "/v1/actions?tenant=acme", "/v1/actions?tenant=*", "/v1/stats?tenant=acme"} {
+		status, theirs, _ := other.do(t, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusForbidden, status, "%s: %s", path, theirs)
+	}
+	for _, named := range []string{"acme", "*"} { // the operator may name them
+		_, ours, _ := a.admin(t).do(t, http.MethodGet, "/v1/actions?tenant="+named, "")
+		assert.Contains(t, ours, `"id":"mine"`, named)
+	}
 	status, _, _ = other.do(t, http.MethodPost, "/v1/tokens", `{"name":"x","tenant":"acme","scopes":["admin"]}`)
 	assert.Equal(t, http.StatusForbidden, status)
 	_, mine := acme.grant(t, `{"name":"c","scopes":["actions:read"]}`)
