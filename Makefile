@@ -17,7 +17,7 @@ build: ## build ./weir
 
 .PHONY: test
 test: ## run the units, and a story for each surface, with the race detector
-	@git version >/dev/null || { echo "git is missing, and the tests of git need 2.31 or newer: install it with your package manager" >&2; exit 1; }
+	@git version 2>/dev/null | awk '{split($$3, v, "."); exit !(v[1] > 2 || v[1] == 2 && v[2] >= 31)}' || { echo "git 2.31 or newer is missing: weir/internal/git, weir/processors/git, weir/egress/git and weir/cmd/app need it; install it with your package manager" >&2; exit 1; }
 	.ci/test test -race -vet=off -parallel 4 -timeout 15m -- ./...
 
 # The programs that the tests run from outside. RACE=-race builds them, and the tests, with
