@@ -1,14 +1,12 @@
 package ingress_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"weir/ingress"
 	"weir/schemas"
 )
 
@@ -75,23 +73,15 @@ func TestRedriveRoute(t *testing.T) {
 	w := setup(t)
 	w.do(t, submit("x"))
 	w.settle(t, "x", schemas.OutcomeFailed)
-	d := schemas.DeadLetter{Tenant: "default", Kind: schemas.KindHTTP, ActionID: "x", Code: schemas.Poison}
-	data, err := json.Marshal(d)
-	require.NoError(t, err)
-	_, err = w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(d), Data: data})
-	require.NoError(t, err)
+	w.bury(t, schemas.DeadLetter{Tenant: "default", Kind: schemas.KindHTTP, ActionID: "x", Code: schemas.Poison})
 	a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`))
 	require.Equal(t, http.StatusAccepted, a.Code)
 	id := a.Header().Get("Weir-Action-Id")
 	require.Equal(t, "/v1/actions/"+id, a.Header().Get("Location"))
-	st, err := w.ledger.Find(t.Context(), "default", id)
-	require.NoError(t, err)
-	require.Equal(t, "x", st.Action.Supersedes)
+	require.Equal(t, "x", w.action(t, "default", id).Supersedes)
 	again := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`))
 	require.Equal(t, id, again.Header().Get("Weir-Action-Id"))
 	require.Equal(t, true, again.body["duplicate"])
 	require.Equal(t, http.StatusUnprocessableEntity, w.do(t, post("/v1/dead-letters/redrive", `{}`)).Code)
 	require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/dead-letters/redrive", `{"sequence":9}`)).Code)
-	without := setup(t, func(c *ingress.Config) { c.Dead = nil })
-	require.Equal(t, http.StatusNotFound, without.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`)).Code)
 }

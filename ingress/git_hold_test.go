@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -78,7 +77,11 @@ func TestAPushKeepsItsLease(t *testing.T) {
 			if tc.spoil != nil {
 				tc.spoil(w)
 			}
-			require.Equal(t, tc.status, w.push(receive, tc.token, tc.body, tc.headers...).Code)
+			rec := w.push(receive, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
+			require.Equal(t, tc.status, rec.Code)
+			if tc.status == http.StatusInternalServerError {
+				require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String())
+			}
 			require.Equal(t, tc.held, h.ever.Load())
 			require.Zero(t, h.now.Load(), "it is released")
 			if tc.held > 0 {
@@ -96,14 +99,9 @@ func TestAPushToAnotherNodesRepository(t *testing.T) {
 	t.Parallel()
 	w, h := heldWorld(t, func(c *git.Config) { c.Hosted = nowhere{} })
 	read := &readers{}
-	r := httptest.NewRequest(http.MethodPost, receive, read)
-	for name, value := range map[string]string{
-		"Content-Type": "application/x-git-receive-pack-request", "Authorization": "Bearer task", "User-Agent": "git/2.39.5",
-	} {
-		r.Header.Set(name, value)
-	}
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, r)
+	r := pushRequest(receive, "task", read)
+	r.Header.Set("User-Agent", "git/2.39.5")
+	rec := w.send(r)
 	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
 	require.Equal(t, "this repository lives on another node; push to that one (UNAVAILABLE)\n", rec.Body.String())
 	require.NotEmpty(t, rec.Header().Get("Retry-After"))
@@ -142,14 +140,7 @@ type standing struct {
 func (w *gitWorld) stand(h *holds, token string) *standing {
 	body, client := io.Pipe()
 	s := &standing{client, make(chan int, 1)}
-	r := httptest.NewRequest(http.MethodPost, receive, body)
-	r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-	r.Header.Set("Authorization", "Bearer "+token)
-	go func() {
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, r)
-		s.end <- rec.Code
-	}()
+	go func() { s.end <- w.send(pushRequest(receive, token, body)).Code }()
 	<-h.begun
 	return s
 }

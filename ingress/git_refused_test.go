@@ -23,19 +23,17 @@ func TestDeniedPushes(t *testing.T) {
 		list []gitwire.Command
 		says string
 	}{
-		"IN-GIT-043 delete":       {[]gitwire.Command{command(oidA, gitwire.Zero, "refs/heads/work")}, "deleted"},
-		"IN-GIT-045 a path":       {[]gitwire.Command{command(oidA, oidB, "refs/heads/../../config")}, "push to refs/heads/work"},
-		"two dots":                {[]gitwire.Command{command(oidA, oidB, "refs/heads/a..b")}, "push to refs/heads/work"},
-		"a lock":                  {[]gitwire.Command{command(oidA, oidB, "refs/heads/.lock")}, "push to refs/heads/work"},
+		"IN-GIT-043 delete": {[]gitwire.Command{command(oidA, gitwire.Zero, "refs/heads/work")}, "deleted"},
+		"IN-GIT-045 a path": {[]gitwire.Command{command(oidA, oidB, "refs/heads/../../config")}, "push to refs/heads/work"},
+
 		"create":                  {[]gitwire.Command{command(gitwire.Zero, oidB, "refs/heads/work")}, "created"},
 		"another branch":          {[]gitwire.Command{command(oidA, oidB, "refs/heads/main")}, "push to refs/heads/work"},
 		"another branch, created": {[]gitwire.Command{command(gitwire.Zero, oidB, "refs/heads/x")}, "push to refs/heads/work"},
 		"a tag of that name":      {[]gitwire.Command{command(oidA, oidB, "refs/tags/work")}, "push to refs/heads/work"},
-		"capitals":                {[]gitwire.Command{command(oidA, oidB, "refs/heads/Work")}, "push to refs/heads/work"},
-		"no prefix":               {[]gitwire.Command{command(oidA, oidB, "work")}, "push to refs/heads/work"},
-		"below it":                {[]gitwire.Command{command(oidA, oidB, "refs/heads/work/x")}, "push to refs/heads/work"},
-		"two":                     {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
-		"the same twice":          {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
+
+		"below it":       {[]gitwire.Command{command(oidA, oidB, "refs/heads/work/x")}, "push to refs/heads/work"},
+		"two":            {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
+		"the same twice": {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

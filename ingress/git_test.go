@@ -123,17 +123,20 @@ func pushOf(pack string, caps []string, list ...gitwire.Command) string {
 var clientCaps = []string{"report-status-v2", "report-status", "side-band-64k", "quiet", "object-format=sha1", "agent=git/2.39.5", "push-cert=x"}
 
 func (w *gitWorld) push(path, token, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r := pushRequest(path, token, strings.NewReader(body))
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return w.send(r)
+}
+
+func pushRequest(path, token string, body io.Reader) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, body)
 	r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, r)
-	return rec
+	return r
 }
 
 func TestAPushIsStoredAndHandedOver(t *testing.T) {
@@ -169,33 +172,38 @@ func TestAPushIsStoredAndHandedOver(t *testing.T) {
 	require.NotEqual(t, c.ref.ID, w.responder.last(t).ref.ID, "each push is one")
 }
 
-func TestAPushMayBeZipped(t *testing.T) {
+func TestFormsOfAPush(t *testing.T) {
 	t.Parallel()
-	w := gitSetup(t)
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := io.WriteString(z, pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work")))
+	command := command(oidA, oidB, "refs/heads/work")
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, err := io.WriteString(z, pushOf("PACK…", clientCaps, command))
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	require.Equal(t, http.StatusOK, w.push(receive, "task", b.String(), "Content-Encoding", "gzip").Code)
-	require.Equal(t, "PACK…", string(w.pusher.pack))
-}
-
-func TestAPushWithoutABand(t *testing.T) {
-	t.Parallel()
-	w := gitSetup(t)
-	rec := w.push(receive, "task", pushOf("PACK…", []string{"report-status"}, command(oidA, oidB, "refs/heads/work")))
-	require.Equal(t, "end", rec.Body.String(), "and there is no progress on it")
-}
-
-func TestTheProbeOfALargePush(t *testing.T) {
-	t.Parallel()
-	w := gitSetup(t)
-	rec := w.push(receive, "task", "0000")
-	require.Equal(t, http.StatusOK, rec.Code)
-	require.Empty(t, rec.Body.String())
-	require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"))
-	require.Zero(t, w.records(t), "it asks for nothing")
+	progress := string(gitwire.AppendProgress(nil, []byte("taken")))
+	for name, tc := range map[string]struct {
+		body   string
+		want   string
+		stored bool
+	}{
+		"zipped":         {zipped.String(), progress + "end", true},
+		"without a band": {pushOf("PACK…", []string{"report-status"}, command), "end", true}, // and there is no progress on it
+		"a probe":        {"0000", "", false},                                                // it asks for nothing
+	} {
+		w := gitSetup(t)
+		var headers []string
+		if name == "zipped" {
+			headers = []string{"Content-Encoding", "gzip"}
+		}
+		rec := w.push(receive, "task", tc.body, headers...)
+		require.Equal(t, http.StatusOK, rec.Code, name)
+		require.Equal(t, tc.want, rec.Body.String(), name)
+		require.Equal(t, tc.stored, w.records(t) == 1, name)
+		require.Equal(t, tc.stored, string(w.pusher.pack) == "PACK…", name)
+		if !tc.stored {
+			require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"), name)
+		}
+	}
 }
 
 func TestAPushThatCannotBeStored(t *testing.T) {
@@ -219,22 +227,6 @@ func TestAPushThatCannotBeStored(t *testing.T) {
 	for ref, n := range w.responder.held {
 		require.Zero(t, n, "%v", ref)
 	}
-}
-
-func TestAPushThatPanics(t *testing.T) {
-	t.Parallel()
-	w := gitSetup(t, func(c *git.Config) {
-		c.Grant = func(context.Context, string) (task.Grant, error) { panic("AGWCANARY-PANIC") }
-	})
-	rec := w.push(receive, "task", "0000", "User-Agent", "git/2.39.5")
-	require.Equal(t, http.StatusInternalServerError, rec.Code)
-	require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String())
-}
-
-func TestGitIsNotServed(t *testing.T) {
-	t.Parallel()
-	w := &gitWorld{world: setup(t)}
-	require.Equal(t, http.StatusNotFound, w.push(receive, "task", "0000").Code)
 }
 
 // A push that goes on may take longer than any other body, and its answer too.

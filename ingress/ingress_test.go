@@ -19,7 +19,6 @@ import (
 
 	"weir/ingress"
 	"weir/ingress/accept"
-	"weir/ingress/executor"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
@@ -32,14 +31,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // door is a policy that grants http://ok.example and nothing else.
-type door struct{ panics bool }
+type door struct{}
 
 func (door) MaxTimeout() time.Duration { return 30 * time.Second }
 
-func (d door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	if d.panics {
-		panic("AGWCANARY-PANIC")
-	}
+func (door) Judge(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	decision := schemas.Decision{Version: "v"}
 	switch {
 	case !strings.Contains(c.URL, "://"):
@@ -263,11 +259,6 @@ type world struct {
 
 func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
 	tb.Helper()
-	return setupPolicy(tb, door{}, change...)
-}
-
-func setupPolicy(tb testing.TB, p executor.Policy, change ...func(*ingress.Config)) *world {
-	tb.Helper()
 	w := &world{
 		metrics: &counter{accepted: map[schemas.Kind]int{}, refused: map[schemas.Code]int{}},
 		logs:    &capture.Buffer{}, nudged: make(chan schemas.Ref, 100),
@@ -291,7 +282,7 @@ func setupPolicy(tb testing.TB, p executor.Policy, change ...func(*ingress.Confi
 	w.engine = ingress.NewEngine(ingress.EngineConfig{
 		Logger: telemetry.NewMetrics().NewLogger(w.logs, "debug", "json"), Metrics: w.metrics,
 	})
-	ingress.New(w.ledger, p, w.responder, cfg).Mount(w.engine)
+	ingress.New(w.ledger, door{}, w.responder, cfg).Mount(w.engine)
 	return w
 }
 

@@ -56,10 +56,25 @@ func TestPathsAndMethods(t *testing.T) {
 		{"POST", "/v1/actions/" + strings.Repeat("a", 129) + "/cancel", 404, ""},
 		{"GET", "/debug/pprof/", 404, ""},
 		{"GET", "/nope/AGWCANARY-PATH?q=AGWCANARY-QUERY", 404, ""},
+		{"POST", "/agents/run", 404, ""},
+		{"POST", "/agents/run/sync/", 404, ""},
+		{"POST", "/agents/run/sync/x", 404, ""},
+		{"POST", "/Agents/run/sync", 404, ""},
+		{"POST", "/agents//run/sync", 404, ""},
+		{"POST", "/agents/run%2fsync", 404, ""},
+		{"POST", "/v1/tokens", 404, ""}, // what this node is not configured to serve
+		{"POST", "/v1/tokens/x/revoke", 404, ""},
+		{"POST", schemas.RouteConsoleSession, 404, ""},
+		{"POST", "/v1/policy/explain", 404, ""},
+		{"POST", "/v1/policy/reload", 404, ""},
+		{"POST", "/v1/rules/preview", 404, ""},
+		{"POST", "/v1/dead-letters/redrive", 404, ""},
+		{"POST", "/git/own.git/git-receive-pack", 404, ""},
 	} {
-		w := setup(t)
+		w := setup(t, func(c *ingress.Config) { c.Dead = nil })
 		a := w.do(t, httptest.NewRequest(tc.method, tc.path, http.NoBody))
 		require.Equal(t, tc.status, a.Code, "%s %s", tc.method, tc.path)
+		require.NotContains(t, a.body, "outputs", tc.path)
 		require.Equal(t, tc.allow, a.Header().Get("Allow"), "%s %s", tc.method, tc.path)
 		require.Empty(t, a.Header().Get("Location"), "nothing is redirected")
 		require.NotContains(t, a.Body.String(), "AGWCANARY")
@@ -162,17 +177,24 @@ func TestOneLineARequest(t *testing.T) {
 	require.NotContains(t, w.logs.String(), "AGWCANARY")
 }
 
+// TestAPanicShowsNothing, and is answered in the dialect of its route.
 func TestAPanicShowsNothing(t *testing.T) {
 	t.Parallel()
-	w := setupPolicy(t, door{panics: true})
-	a := w.do(t, post("/v1/execute", okGet))
-	require.Equal(t, http.StatusInternalServerError, a.Code)
-	require.Equal(t, "INTERNAL", a.field("error", "code"))
-	require.NotContains(t, a.Body.String(), "AGWCANARY")
-	require.NotContains(t, a.Body.String(), "goroutine")
-	require.NotContains(t, w.logs.String(), "AGWCANARY")
-	require.Contains(t, w.logs.String(), `"err_kind":"panic"`)
-	require.Contains(t, w.logs.String(), `"status":500`)
+	for name, s := range surfaces() {
+		w := setup(t, served, desk(), func(c *ingress.Config) {
+			c.Authenticate = func(*http.Request) (ingress.Identity, error) { panic("AGWCANARY-PANIC") }
+		})
+		a := w.do(t, post(s.path, s.body))
+		require.Equal(t, http.StatusInternalServerError, a.Code, name)
+		require.Contains(t, []schemas.Code{schemas.Internal, schemas.Code(schemas.InternalError)}, a.code(), name)
+		require.Equal(t, s.kind == schemas.KindRun, a.body["outputs"] != nil, name)
+		for _, shown := range []string{a.Body.String(), w.logs.String()} {
+			require.NotContains(t, shown, "AGWCANARY", name)
+			require.NotContains(t, shown, "goroutine", name)
+		}
+		require.Contains(t, w.logs.String(), `"err_kind":"panic"`)
+		require.Contains(t, w.logs.String(), `"status":500`)
+	}
 }
 
 func TestAPanicInTheMiddleOfAnAnswerCutsIt(t *testing.T) {
@@ -204,19 +226,14 @@ func TestAuthentication(t *testing.T) {
 		}
 	})
 	body := `{"method":"GET","url":"http://ok.example/","request_id":"r"}`
-	a := w.do(t, post("/v1/execute", body))
-	require.Equal(t, http.StatusUnauthorized, a.Code)
-	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
-	require.Equal(t, "UNAUTHORIZED", a.field("error", "code"))
-	a = w.do(t, post("/v1/plans", okPlan))
-	require.Equal(t, http.StatusUnauthorized, a.Code)
-	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
-	a = w.do(t, post("/v1/execute", "not json", "Authorization", "Bearer nobody"))
-	require.Equal(t, http.StatusUnauthorized, a.Code, "nobody's body is read")
-	a = w.do(t, post("/v1/execute", body, "Authorization", "Bearer reader"))
-	require.Equal(t, http.StatusForbidden, a.Code)
-	a = w.do(t, post("/v1/execute", body, "Authorization", "Bearer store-down"))
-	require.Equal(t, http.StatusInternalServerError, a.Code)
+	for _, r := range []*http.Request{
+		post("/v1/execute", body), post("/v1/plans", okPlan), post("/v1/execute", "not json", "Authorization", "Bearer nobody"),
+	} {
+		a := w.do(t, r).refused(t, http.StatusUnauthorized, schemas.Unauthorized)
+		require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
+	}
+	w.do(t, post("/v1/execute", body, "Authorization", "Bearer reader")).refused(t, http.StatusForbidden, schemas.Forbidden)
+	a := w.do(t, post("/v1/execute", body, "Authorization", "Bearer store-down")).refused(t, http.StatusInternalServerError, schemas.Internal)
 	require.NotContains(t, a.Body.String(), "AGWCANARY")
 
 	w.do(t, post("/v1/execute", body, "Authorization", "Bearer anna"))

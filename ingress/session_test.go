@@ -62,8 +62,3 @@ func TestSignInAndOut(t *testing.T) {
 	require.NotContains(t, w.logs.String(), "good")
 	require.Contains(t, w.logs.String(), `"surface":"console"`)
 }
-
-func TestAnOpenNodeSignsNobodyIn(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, http.StatusNotFound, setup(t).do(t, post(schemas.RouteConsoleSession, `{"token":"good"}`, "Weir-Console", "1")).Code)
-}
