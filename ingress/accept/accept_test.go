@@ -100,19 +100,16 @@ func TestAcceptStores(t *testing.T) {
 	var named schemas.Ref
 	r := request(accept.Name{}, `{"b":1,"a":9007199254740993}`)
 	r.Before = func(ref schemas.Ref) { named = ref }
-	out, err := w.Accept(t.Context(), r)
-	require.NoError(t, err)
+	out := w.accept(t, r)
 	require.Equal(t, named, out.Ref)
 	require.Equal(t, schemas.Receipt{ID: out.ID, Status: "accepted", Durability: schemas.DurabilityDisk, Class: schemas.ClassOnce}, out.Receipt)
 	require.Equal(t, 1, w.barriers)
-	st, err := w.ledger.Find(t.Context(), "t", out.ID)
-	require.NoError(t, err)
+	st := w.find(t, out.ID)
 	require.Equal(t, schemas.IDGenerated, st.Action.IDSource)
 	require.Equal(t, 2*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 	require.Equal(t, `{"b":1,"a":9007199254740993}`, string(st.Action.Payload))
 	require.Len(t, st.Action.Fingerprint, 64)
-	other, err := w.Accept(t.Context(), r)
-	require.NoError(t, err)
+	other := w.accept(t, r)
 	require.NotEqual(t, out.ID, other.ID, "without a name every request is an action")
 }
 
@@ -157,8 +154,7 @@ func TestModelsArePartOfTheRequest(t *testing.T) {
 	require.Equal(t, schemas.Conflict, code(t, ask("x", []string{"a", "b/*"}, nil)), "an entry is no model")
 	require.NoError(t, ask("y", []string{"a"}, []string{"b"}))
 	require.Equal(t, schemas.Conflict, code(t, ask("y", []string{"b"}, []string{"a"})))
-	st, err := w.ledger.Find(t.Context(), "t", "y")
-	require.NoError(t, err)
+	st := w.find(t, "y")
 	require.Equal(t, []string{"b"}, st.Action.Models)
 }
 
@@ -169,10 +165,8 @@ func TestUntil(t *testing.T) {
 		w := setup(t)
 		r := request(byID(id), `{}`)
 		r.Kind, r.Until = schemas.KindChat, w.clock().Add(until)
-		_, err := w.Accept(t.Context(), r)
-		require.NoError(t, err)
-		st, err := w.ledger.Find(t.Context(), "t", id)
-		require.NoError(t, err)
+		w.accept(t, r)
+		st := w.find(t, id)
 		if until < 15*time.Minute {
 			require.True(t, st.Action.Deadline.Equal(r.Until))
 			continue
@@ -186,10 +180,8 @@ func TestDeadlineByKind(t *testing.T) {
 	w := setup(t)
 	r := request(byID("p"), `{}`)
 	r.Kind = schemas.KindPlan
-	_, err := w.Accept(t.Context(), r)
-	require.NoError(t, err)
-	st, err := w.ledger.Find(t.Context(), "t", "p")
-	require.NoError(t, err)
+	w.accept(t, r)
+	st := w.find(t, "p")
 	require.Equal(t, 10*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 }
 
@@ -197,8 +189,7 @@ func TestLargePayloadIsPutAside(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	payload := `{"body":"` + strings.Repeat("x", schemas.InlineLimit) + `"}`
-	out, err := w.Accept(t.Context(), request(byID("big"), payload))
-	require.NoError(t, err)
+	out := w.accept(t, request(byID("big"), payload))
 	st, err := w.ledger.Load(t.Context(), out.Ref)
 	require.NoError(t, err)
 	require.Empty(t, st.Action.Payload)
@@ -212,8 +203,7 @@ func TestLargePayloadIsPutAside(t *testing.T) {
 func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, err := w.Accept(t.Context(), request(byID("other"), `{}`))
-	require.NoError(t, err)
+	w.accept(t, request(byID("other"), `{}`))
 	w.set(func() {
 		w.meanwhile = func() error {
 			st, err := w.ledger.Find(t.Context(), "t", "r1")
@@ -223,11 +213,9 @@ func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 			return cmp.Or(err, fault.ErrUnavailable)
 		}
 	})
-	out, err := w.Accept(t.Context(), request(byID("r1"), `{}`))
-	require.NoError(t, err)
+	out := w.accept(t, request(byID("r1"), `{}`))
 	require.False(t, out.Receipt.Duplicate)
-	st, err := w.ledger.Find(t.Context(), "t", "r1")
-	require.NoError(t, err)
+	st := w.find(t, "r1")
 	require.Len(t, st.Events, 2)
 	require.Equal(t, st.Events[0].Seq-1, out.Before)
 }
@@ -235,47 +223,38 @@ func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 func TestRepeatOfRequestID(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	first, err := w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
-	require.NoError(t, err)
-	again, err := w.Accept(t.Context(), request(byID("r1"), `{"b":2,"a":1}`))
-	require.NoError(t, err)
+	first := w.accept(t, request(byID("r1"), `{"a":1,"b":2}`))
+	again := w.accept(t, request(byID("r1"), `{"b":2,"a":1}`))
 	require.Equal(t, first.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
 	require.False(t, again.Replayed)
 	require.Equal(t, 2, w.barriers, "what was joined must be durable too")
 
 	w.set(func() { w.barrier = errors.New("lost") })
-	_, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
-	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, schemas.Unavailable, w.refusal(t, request(byID("r1"), `{"a":1,"b":2}`)))
 	w.set(func() { w.barrier = nil })
 
-	_, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2.0}`))
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("r1"), `{"a":1,"b":2.0}`)))
 	plan := request(byID("r1"), `{"a":1,"b":2}`)
 	plan.Kind = schemas.KindPlan
-	_, err = w.Accept(t.Context(), plan)
-	require.Equal(t, schemas.Conflict, code(t, err), "ids are unique across kinds")
+	require.Equal(t, schemas.Conflict, w.refusal(t, plan), "ids are unique across kinds")
 
 	w.settle(t, "r1")
-	again, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
-	require.NoError(t, err)
+	again = w.accept(t, request(byID("r1"), `{"a":1,"b":2}`))
 	require.Equal(t, "succeeded", again.Receipt.Status)
 }
 
 func TestRepeatOfIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	first, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
-	require.NoError(t, err)
+	first := w.accept(t, request(byKey("k"), `{"a":1}`))
 	require.False(t, first.Replayed)
 	flying, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
 	require.Equal(t, schemas.InFlight, code(t, err))
 	require.Equal(t, first.Ref, flying.Ref, "the caller is told where to look")
-	_, err = w.Accept(t.Context(), request(byKey("k"), `{"a":2}`))
-	require.Equal(t, schemas.IdempotencyMismatch, code(t, err))
+	require.Equal(t, schemas.IdempotencyMismatch, w.refusal(t, request(byKey("k"), `{"a":2}`)))
 	w.settle(t, first.ID)
-	replay, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
-	require.NoError(t, err)
+	replay := w.accept(t, request(byKey("k"), `{"a":1}`))
 	require.True(t, replay.Replayed)
 	require.Equal(t, first.Ref, replay.Ref)
 	require.True(t, replay.Receipt.Duplicate)
@@ -347,8 +326,7 @@ func TestFaults(t *testing.T) {
 				require.Contains(t, public.Message, "unknown", "never as if nothing had happened")
 			}
 			w.set(func() { w.before, w.after, w.reads, w.barrier = nil, nil, nil, nil })
-			again, err := w.Accept(t.Context(), request(byID("x"), `{}`))
-			require.NoError(t, err)
+			again := w.accept(t, request(byID("x"), `{}`))
 			require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
 		})
 	}
@@ -358,8 +336,7 @@ func TestLostAcknowledgementIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.set(func() { w.after = fault.ErrUnavailable })
-	out, err := w.Accept(t.Context(), request(byKey("k"), `{}`))
-	require.NoError(t, err)
+	out := w.accept(t, request(byKey("k"), `{}`))
 	require.False(t, out.Receipt.Duplicate)
 	require.False(t, out.Replayed)
 }
@@ -370,18 +347,15 @@ func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
 	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("{")})
 	require.NoError(t, err)
-	_, err = w.Accept(t.Context(), request(byID("x"), `{}`))
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("x"), `{}`)))
 
-	_, err = w.Accept(t.Context(), request(byID("y"), `{}`))
-	require.NoError(t, err)
+	w.accept(t, request(byID("y"), `{}`))
 	w.settle(t, "y")
 	stream := schemas.LogStream(w.ledger.Layout().Partition("t", "y"))
 	_, last, err := w.log.Bounds(t.Context(), stream)
 	require.NoError(t, err)
 	w.log.Purge(stream, last)
-	_, err = w.Accept(t.Context(), request(byID("y"), `{}`))
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("y"), `{}`)))
 }
 
 func TestAClientThatGoesAwayCancelsNothing(t *testing.T) {
@@ -403,4 +377,26 @@ func BenchmarkAccept(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// accept takes a request that must be taken.
+func (w *world) accept(tb testing.TB, r accept.Request) accept.Accepted {
+	tb.Helper()
+	out, err := w.Accept(context.Background(), r)
+	require.NoError(tb, err)
+	return out
+}
+
+// refusal is the code that a request is refused for.
+func (w *world) refusal(t *testing.T, r accept.Request) schemas.Code {
+	t.Helper()
+	_, err := w.Accept(t.Context(), r)
+	return code(t, err)
+}
+
+func (w *world) find(tb testing.TB, id string) *ledger.State {
+	tb.Helper()
+	st, err := w.ledger.Find(context.Background(), "t", id)
+	require.NoError(tb, err)
+	return st
 }

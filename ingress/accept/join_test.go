@@ -35,8 +35,7 @@ func TestARequestThatMayOnlyJoin(t *testing.T) {
 	require.Zero(t, out)
 	require.Zero(t, stored())
 
-	made, err := w.Accept(t.Context(), request(byID("x"), `{"a":1}`))
-	require.NoError(t, err)
+	made := w.accept(t, request(byID("x"), `{"a":1}`))
 	out, err = ask("x", `{ "a": 1 }`)
 	require.NoError(t, err)
 	require.Equal(t, made.Ref, out.Ref)

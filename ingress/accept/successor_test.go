@@ -11,7 +11,6 @@ import (
 
 	"weir/ingress/accept"
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -38,13 +37,6 @@ func (w *world) end(tb testing.TB, id string, s schemas.Settled, tries ...schema
 	}
 	s.Attempts = len(tries)
 	require.NoError(tb, w.ledger.Append(tb.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &s}))
-}
-
-func (w *world) find(tb testing.TB, id string) *ledger.State {
-	tb.Helper()
-	st, err := w.ledger.Find(tb.Context(), "t", id)
-	require.NoError(tb, err)
-	return st
 }
 
 // TestWhatGetsASuccessor: a run that ended without having been sent anywhere, and that may
@@ -81,18 +73,15 @@ func TestWhatGetsASuccessor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
-			_, err := w.Accept(t.Context(), run("x"))
-			require.NoError(t, err)
-			out, err := w.Accept(t.Context(), run("x"))
-			require.NoError(t, err)
+			w.accept(t, run("x"))
+			out := w.accept(t, run("x"))
 			require.Equal(t, "x", out.ID, "it has not ended")
 			w.end(t, "x", tt.end, tt.tries...)
 
 			var named []string
 			again := run("x")
 			again.Before = func(ref schemas.Ref) { named = append(named, ref.ID) }
-			out, err = w.Accept(t.Context(), again)
-			require.NoError(t, err)
+			out = w.accept(t, again)
 			if !tt.next {
 				require.Equal(t, "x", out.ID)
 				require.True(t, out.Receipt.Duplicate)
@@ -109,13 +98,11 @@ func TestWhatGetsASuccessor(t *testing.T) {
 			require.True(t, second.AcceptedAt.After(first.AcceptedAt))
 			require.Equal(t, out.Before+1, w.find(t, "x~2").Seq)
 
-			out, err = w.Accept(t.Context(), run("x"))
-			require.NoError(t, err)
+			out = w.accept(t, run("x"))
 			require.Equal(t, "x~2", out.ID, "which the next repeat joins")
 			require.True(t, out.Receipt.Duplicate)
 			w.end(t, "x~2", schemas.Settled{Outcome: schemas.OutcomeSucceeded})
-			out, err = w.Accept(t.Context(), run("x"))
-			require.NoError(t, err)
+			out = w.accept(t, run("x"))
 			require.Equal(t, "x~2", out.ID)
 			require.Equal(t, "succeeded", out.Receipt.Status)
 		})
@@ -127,8 +114,7 @@ func TestWhatGetsASuccessor(t *testing.T) {
 func TestOneSuccessor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, err := w.Accept(t.Context(), run("x"))
-	require.NoError(t, err)
+	w.accept(t, run("x"))
 	w.end(t, "x", away())
 	var wg sync.WaitGroup
 	begun := make(chan string, 50)
@@ -151,14 +137,12 @@ func TestOneSuccessor(t *testing.T) {
 	late := run("x")
 	late.Before = func(ref schemas.Ref) {
 		if ref.ID == "x~3" {
-			other, err := w.Accept(t.Context(), run("x"))
-			require.NoError(t, err)
+			other := w.accept(t, run("x"))
 			require.Equal(t, "x~3", other.ID)
 			w.end(t, "x~3", away())
 		}
 	}
-	out, err := w.Accept(t.Context(), late)
-	require.NoError(t, err)
+	out := w.accept(t, late)
 	require.Equal(t, "x~3", out.ID)
 	require.True(t, out.Receipt.Duplicate)
 }
@@ -169,8 +153,7 @@ func TestWhoBeginsNoSuccessor(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, id := range []string{"x", "x"} {
-		_, err := w.Accept(t.Context(), run(id))
-		require.NoError(t, err)
+		w.accept(t, run(id))
 		if w.find(t, "x").Settled == nil {
 			w.end(t, "x", away())
 		}
@@ -180,27 +163,23 @@ func TestWhoBeginsNoSuccessor(t *testing.T) {
 	resumed.Resumed = true
 	unserved.Refusal = fault.New(schemas.UnsupportedTaskType, "no")
 	for _, r := range []accept.Request{resumed, unserved} {
-		out, err := w.Accept(t.Context(), r)
-		require.NoError(t, err)
+		out := w.accept(t, r)
 		require.Equal(t, "x~2", out.ID, "the newest")
 		require.True(t, out.Receipt.Duplicate)
 	}
 	other := run("x")
 	other.Tenant = "u"
-	out, err := w.Accept(t.Context(), other)
-	require.NoError(t, err)
+	out := w.accept(t, other)
 	require.Equal(t, schemas.Ref{Tenant: "u", Kind: schemas.KindRun, ID: "x"}, out.Ref, "tenants stay apart")
 
 	changed := run("x")
 	changed.Payload = json.RawMessage(`{"task_type":"T","mode":"LIVE"}`)
-	_, err = w.Accept(t.Context(), changed)
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, changed))
 
 	w.set(func() { w.reads = fault.ErrUnavailable })
-	_, err = w.Accept(t.Context(), run("x"))
-	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, schemas.Unavailable, w.refusal(t, run("x")))
 	w.set(func() { w.reads = nil })
-	_, err = w.ledger.Find(t.Context(), "t", "x~3")
+	_, err := w.ledger.Find(t.Context(), "t", "x~3")
 	require.ErrorIs(t, err, fault.ErrNotFound)
 }
 
@@ -211,11 +190,9 @@ func TestAnIDThatAnotherRequestHad(t *testing.T) {
 	old := schemas.Action{ID: "x~2", Tenant: "t", Kind: schemas.KindRun, Fingerprint: "other", AcceptedAt: w.clock()}
 	_, _, err := w.ledger.Claim(t.Context(), old)
 	require.NoError(t, err)
-	_, err = w.Accept(t.Context(), run("x"))
-	require.NoError(t, err)
+	w.accept(t, run("x"))
 	w.end(t, "x", away())
-	out, err := w.Accept(t.Context(), run("x"))
-	require.NoError(t, err)
+	out := w.accept(t, run("x"))
 	require.Equal(t, "x~3", out.ID)
 	require.Equal(t, "x", w.find(t, "x~3").Action.Supersedes)
 }
@@ -225,8 +202,7 @@ func TestAChainEnds(t *testing.T) {
 	w := setup(t)
 	id := strings.Repeat("x", 128)
 	for n := 1; n <= schemas.MaxGeneration; n++ {
-		out, err := w.Accept(t.Context(), run(id))
-		require.NoError(t, err)
+		out := w.accept(t, run(id))
 		_, generation := schemas.Generation(out.ID)
 		require.Equal(t, n, generation)
 		w.end(t, out.ID, away())

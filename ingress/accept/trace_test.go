@@ -17,12 +17,10 @@ func TestTheModelBehindANameIsKept(t *testing.T) {
 	r := request(byID("x"), `{"model":"fast"}`)
 	for i, name := range []string{"one", "two"} {
 		r.Answers = []string{name}
-		a, err := w.Accept(t.Context(), r)
-		require.NoError(t, err)
+		a := w.accept(t, r)
 		require.Equal(t, i > 0, a.Receipt.Duplicate)
 	}
-	st, err := w.ledger.Find(t.Context(), "t", "x")
-	require.NoError(t, err)
+	st := w.find(t, "x")
 	require.Equal(t, []string{"one"}, st.Action.Answers)
 }
 
@@ -36,13 +34,10 @@ func TestTheCallersSpanIsKept(t *testing.T) {
 	} {
 		r := request(byID(id), `{"a":1}`)
 		r.TraceParent = tt.header
-		_, err := w.Accept(t.Context(), r)
-		require.NoError(t, err)
-		st, err := w.ledger.Find(t.Context(), "t", id)
-		require.NoError(t, err)
+		w.accept(t, r)
+		st := w.find(t, id)
 		require.Equal(t, tt.want, st.Action.TraceParent)
 	}
-	again, err := w.Accept(t.Context(), accept.Request{Name: byID("span"), Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: []byte(`{"a":1}`)})
-	require.NoError(t, err)
+	again := w.accept(t, accept.Request{Name: byID("span"), Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: []byte(`{"a":1}`)})
 	require.True(t, again.Receipt.Duplicate)
 }

@@ -13,6 +13,7 @@ import (
 
 	"weir/ingress/accept"
 	"weir/ingress/actions"
+	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -91,8 +92,7 @@ func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schema
 func (w *world) write(t *testing.T, ref schemas.Ref, events ...schemas.Event) {
 	t.Helper()
 	for _, ev := range events {
-		st, err := w.ledger.Load(t.Context(), ref)
-		require.NoError(t, err)
+		st := w.load(t, ref)
 		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
 	}
 }
@@ -122,13 +122,11 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			ref := w.put(t, "x", kind)
-			s, err := w.Cancel(t.Context(), "t", "x")
-			require.NoError(t, err)
+			s := w.cancel(t)
 			require.Equal(t, "canceled", s.Status)
 			require.False(t, s.CancelRequested)
 			require.Empty(t, w.nudged, "nobody runs it")
-			st, err := w.ledger.Load(t.Context(), ref)
-			require.NoError(t, err)
+			st := w.load(t, ref)
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
 			require.Equal(t, kind != schemas.KindPlan && kind != schemas.KindRepo, st.Settled.Result != nil)
@@ -149,8 +147,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
 				require.Equal(t, schemas.PushResult{Repo: "r", Ref: "refs/heads/b", Old: "0", New: "1", TaskID: "t", Reason: st.Settled.Message, Report: true, SideBand: true}, result)
 			}
-			_, err = w.Cancel(t.Context(), "t", "x")
-			require.Equal(t, schemas.Conflict, code(t, err))
+			require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "x"))))
 		})
 	}
 }
@@ -162,14 +159,12 @@ func TestWhereAnotherEndsActions(t *testing.T) {
 	w := setupWith(t, true)
 	ref := w.put(t, "x", schemas.KindHTTP)
 	for range 2 {
-		s, err := w.Cancel(t.Context(), "t", "x")
-		require.NoError(t, err)
+		s := w.cancel(t)
 		require.True(t, s.CancelRequested)
 		require.Equal(t, "accepted", s.Status)
 	}
 	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged)
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	st := w.load(t, ref)
 	require.Nil(t, st.Settled)
 	require.Equal(t, 2, st.N, "it is asked once")
 }
@@ -190,8 +185,7 @@ func TestATaskIsAskedToStop(t *testing.T) {
 				require.True(t, s.CancelRequested)
 			}
 			require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "its worker hears of it")
-			st, err := w.ledger.Load(t.Context(), ref)
-			require.NoError(t, err)
+			st := w.load(t, ref)
 			require.Nil(t, st.Settled)
 			require.Equal(t, len(events)+2, st.N, "and is asked once")
 		}
@@ -227,13 +221,11 @@ func TestACancelOfATaskWakesItsWorker(t *testing.T) {
 	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindHTTP} {
 		w := setup(t)
 		ref := w.put(t, "x", kind, started())
-		_, err := w.Cancel(t.Context(), "t", "x")
-		require.NoError(t, err)
+		_ = w.cancel(t)
 		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
 		require.NoError(t, err)
 		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject)
-		st, err := w.ledger.Load(t.Context(), ref)
-		require.NoError(t, err)
+		st := w.load(t, ref)
 		require.Nil(t, st.Damaged)
 		require.True(t, st.CancelRequested)
 	}
@@ -244,14 +236,12 @@ func TestCancelOfARunningAction(t *testing.T) {
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindHTTP, started())
 	for range 2 {
-		s, err := w.Cancel(t.Context(), "t", "x")
-		require.NoError(t, err)
+		s := w.cancel(t)
 		require.True(t, s.CancelRequested)
 		require.Equal(t, "started", s.Status)
 	}
 	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "a repeat nudges again")
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	st := w.load(t, ref)
 	require.Equal(t, 3, st.N, "and writes nothing")
 	require.Nil(t, st.Settled)
 }
@@ -273,11 +263,9 @@ func TestCancelOfNothing(t *testing.T) {
 	w := setup(t)
 	w.put(t, "x", schemas.KindHTTP)
 	for _, id := range []string{"y", "", "a*b", "../etc", "a b", ">"} {
-		_, err := w.Cancel(t.Context(), "t", id)
-		require.Equal(t, schemas.NotFound, code(t, err), id)
+		require.Equal(t, schemas.NotFound, code(t, errOf(w.Cancel(t.Context(), "t", id))), id)
 	}
-	_, err := w.Cancel(t.Context(), "other", "x")
-	require.Equal(t, schemas.NotFound, code(t, err), "another tenant's action is nothing")
+	require.Equal(t, schemas.NotFound, code(t, errOf(w.Cancel(t.Context(), "other", "x"))), "another tenant's action is nothing")
 }
 
 func TestCancelLosesTheRaceToTheStart(t *testing.T) {
@@ -291,11 +279,9 @@ func TestCancelLosesTheRaceToTheStart(t *testing.T) {
 		}
 		return nil
 	})
-	s, err := w.Cancel(t.Context(), "t", "x")
-	require.NoError(t, err)
+	s := w.cancel(t)
 	require.True(t, s.CancelRequested, "it was running by the time")
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	st := w.load(t, ref)
 	require.Nil(t, st.Settled)
 }
 
@@ -312,8 +298,7 @@ func TestCancelGivesUpOnAnActionThatNeverRests(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := w.Cancel(t.Context(), "t", "x")
-	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, schemas.Unavailable, code(t, errOf(w.Cancel(t.Context(), "t", "x"))))
 }
 
 // TestCancelIsNotStarved by a worker that writes all the time: the log is not read again,
@@ -322,8 +307,7 @@ func TestCancelIsNotStarved(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindChat, started())
-	worker, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	worker := w.load(t, ref)
 	told, first := 0, 50
 	w.stop = func(r schemas.Ref) {
 		require.Equal(t, ref, r)
@@ -337,8 +321,7 @@ func TestCancelIsNotStarved(t *testing.T) {
 		}
 		return nil
 	})
-	s, err := w.Cancel(t.Context(), "t", "x")
-	require.NoError(t, err)
+	s := w.cancel(t)
 	require.True(t, s.CancelRequested)
 	require.Zero(t, first)
 	require.Equal(t, 1, told)
@@ -363,8 +346,7 @@ func TestTheWorkerAnswersACancel(t *testing.T) {
 			} else {
 				require.Equal(t, want, code(t, err), kind)
 			}
-			_, err = w.Cancel(t.Context(), "t", "x")
-			require.Equal(t, schemas.Conflict, code(t, err), "that was another's")
+			require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "x"))), "that was another's")
 		}
 	}
 }
@@ -382,8 +364,7 @@ func TestUnknownFateOfAChange(t *testing.T) {
 		w := setup(t)
 		w.put(t, "x", schemas.KindHTTP)
 		w.plant(func(schemas.Append) error { return tc.err })
-		_, err := w.Cancel(t.Context(), "t", "x")
-		require.Equal(t, tc.code, code(t, err), name)
+		require.Equal(t, tc.code, code(t, errOf(w.Cancel(t.Context(), "t", "x"))), name)
 	}
 	w := setup(t)
 	w.put(t, "x", schemas.KindHTTP)
@@ -403,11 +384,9 @@ func TestReadResolution(t *testing.T) {
 		`{"effect":"applied","note":"` + strings.Repeat("n", 2001) + `"}`, `{"Effect":"applied"}`,
 	} {
 		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
-		_, err := actions.ReadResolution([]byte(body))
-		require.Equal(t, schemas.ValidationError, code(t, err), body[:min(len(body), 40)])
+		require.Equal(t, schemas.ValidationError, code(t, errOf(actions.ReadResolution([]byte(body)))), body[:min(len(body), 40)])
 	}
-	_, err = actions.ReadResolution([]byte(`[]`))
-	require.Equal(t, schemas.InvalidRequest, code(t, err), "not an object")
+	require.Equal(t, schemas.InvalidRequest, code(t, errOf(actions.ReadResolution([]byte(`[]`)))), "not an object")
 }
 
 func TestResolve(t *testing.T) {
@@ -421,10 +400,8 @@ func TestResolve(t *testing.T) {
 	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
 	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})
 	require.NoError(t, err, "the same word again")
-	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied})
-	require.Equal(t, schemas.Conflict, code(t, err))
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied}))))
+	st := w.load(t, ref)
 	require.Equal(t, word, *st.Resolution)
 	require.Equal(t, 4, st.N)
 }
@@ -434,13 +411,10 @@ func TestResolveOnlyWhatIsUnknown(t *testing.T) {
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindHTTP)
 	word := schemas.Resolution{Effect: actions.Applied}
-	_, err := w.Resolve(t.Context(), "t", "x", word)
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))))
 	w.write(t, ref, started(), settled(schemas.OutcomeFailed))
-	_, err = w.Resolve(t.Context(), "t", "x", word)
-	require.Equal(t, schemas.Conflict, code(t, err))
-	_, err = w.Resolve(t.Context(), "t", "y", word)
-	require.Equal(t, schemas.NotFound, code(t, err))
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))))
+	require.Equal(t, schemas.NotFound, code(t, errOf(w.Resolve(t.Context(), "t", "y", word))))
 }
 
 func TestOneWordOfMany(t *testing.T) {
@@ -458,7 +432,31 @@ func TestOneWordOfMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	st := w.load(t, ref)
+	require.Equal(t, 4, st.N)
+}
+
+// errOf is the error of a call whose value is of no interest.
+func errOf[T any](_ T, err error) error { return err }
+
+func (w *world) load(t *testing.T, ref schemas.Ref) *ledger.State {
+	t.Helper()
 	st, err := w.ledger.Load(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, 4, st.N)
+	return st
+}
+
+// cancel cancels the action x, which must be possible.
+func (w *world) cancel(t *testing.T) actions.Status {
+	t.Helper()
+	s, err := w.Cancel(t.Context(), "t", "x")
+	require.NoError(t, err)
+	return s
+}
+
+func (w *world) redrive(t *testing.T, by grant.Asker, seq uint64) accept.Accepted {
+	t.Helper()
+	out, err := w.redriver().Redrive(t.Context(), by, seq)
+	require.NoError(t, err)
+	return out
 }

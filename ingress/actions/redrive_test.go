@@ -37,11 +37,9 @@ func TestReadRedrive(t *testing.T) {
 	require.EqualValues(t, 7, n)
 	for _, body := range []string{`{}`, `{"sequence":0}`, `{"sequence":-1}`, `{"sequence":1.5}`, `{"sequence":"7"}`, `{"sequence":7,"all":true}`, `{"sequence":null}`} {
 		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
-		_, err := actions.ReadRedrive([]byte(body))
-		require.Equal(t, schemas.ValidationError, code(t, err), body)
+		require.Equal(t, schemas.ValidationError, code(t, errOf(actions.ReadRedrive([]byte(body)))), body)
 	}
-	_, err = actions.ReadRedrive([]byte(`[7]`))
-	require.Equal(t, schemas.InvalidRequest, code(t, err), "not an object")
+	require.Equal(t, schemas.InvalidRequest, code(t, errOf(actions.ReadRedrive([]byte(`[7]`)))), "not an object")
 }
 
 func TestRedriveMakesOneNewAction(t *testing.T) {
@@ -49,17 +47,14 @@ func TestRedriveMakesOneNewAction(t *testing.T) {
 	w := setup(t)
 	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
 	seq := w.park(t, letter("x"))
-	out, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, seq)
-	require.NoError(t, err)
+	out := w.redrive(t, grant.Asker{Tenant: "t"}, seq)
 	require.NotEqual(t, old.ID, out.ID)
 	require.False(t, out.Receipt.Duplicate)
-	st, err := w.ledger.Load(t.Context(), out.Ref)
-	require.NoError(t, err)
+	st := w.load(t, out.Ref)
 	require.Equal(t, "x", st.Action.Supersedes)
 	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
 	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
-	again, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, seq)
-	require.NoError(t, err)
+	again := w.redrive(t, grant.Asker{Tenant: "t"}, seq)
 	require.Equal(t, out.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
 }
@@ -77,12 +72,9 @@ func TestRedriveOfACompletion(t *testing.T) {
 	dead := letter("x")
 	dead.Kind = schemas.KindChat
 	seq := w.park(t, dead)
-	_, err = w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq)
-	require.Equal(t, schemas.Forbidden, code(t, err))
-	again, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
-	require.NoError(t, err)
-	st, err := w.ledger.Load(t.Context(), again.Ref)
-	require.NoError(t, err)
+	require.Equal(t, schemas.Forbidden, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq))))
+	again := w.redrive(t, grant.Asker{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
+	st := w.load(t, again.Ref)
 	require.True(t, st.Action.Sensitive)
 	require.Equal(t, []string{"a/1"}, st.Action.Models)
 	require.Equal(t, []string{"model:a"}, st.Action.Entries)
@@ -99,8 +91,7 @@ func TestRedriveRefuses(t *testing.T) {
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "poison"}
 	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("?")})
 	require.NoError(t, err)
-	_, err = w.Cancel(t.Context(), "t", "poison")
-	require.Equal(t, schemas.Conflict, code(t, err), "only the worker that parks it may end it")
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "poison"))), "only the worker that parks it may end it")
 	w.write(t, ref, settled(schemas.OutcomeFailed))
 	poison := w.park(t, letter("poison"))
 	garbled, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(letter("garbled")), Data: []byte("?")})
@@ -134,7 +125,6 @@ func TestRedriveRefuses(t *testing.T) {
 		"other tenant's": {foreign, schemas.NotFound},
 		"none":           {999, schemas.NotFound},
 	} {
-		_, err := w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, tc.seq)
-		require.Equal(t, tc.code, code(t, err), name)
+		require.Equal(t, tc.code, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, tc.seq))), name)
 	}
 }

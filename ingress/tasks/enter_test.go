@@ -52,20 +52,17 @@ func TestALookChangesNothing(t *testing.T) {
 	require.Empty(t, w.whats(t, ref), "nobody has taken it")
 
 	pooled, own := w.file(t, "pooled")
-	_, leased, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, leased := w.take(t, "pool-1")
 	before := len(w.leases.all())
 	v, err = w.Look(t.Context(), "pool-1")
 	require.NoError(t, err)
 	require.Equal(t, pooled, v.Ref)
-	_, err = w.Look(t.Context(), leased)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Look(t.Context(), leased)))
 	require.Len(t, w.leases.all(), before, "nor is its holder heard of")
 
 	w.write(t, ref, settled(schemas.OutcomeCanceled))
 	for name, text := range map[string]string{"of an ended task": token, "of a leased task": own, "nothing": "", "another secret": w.Secret().Text(ref, 0)} {
-		_, err = w.Look(t.Context(), text)
-		require.Equal(t, schemas.Unauthorized, code(t, err), name)
+		require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Look(t.Context(), text))), name)
 	}
 }
 
@@ -74,13 +71,12 @@ func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 	w := setup(t)
 	ref, token := w.file(t, "a")
 	_, before := w.file(t, "before")
-	_, leased, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, leased := w.take(t, "pool-1")
 	require.NotEmpty(t, leased)
 	_, over := w.file(t, "over")
 	w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "over"}, settled(schemas.OutcomeCanceled))
 	_, asked := w.file(t, "asked")
-	_, err = w.control.CancelTask(t.Context(), "t", "asked")
+	_, err := w.control.CancelTask(t.Context(), "t", "asked")
 	require.NoError(t, err)
 
 	secret := w.Secret()
@@ -110,8 +106,7 @@ func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 	}
 	delete(answers, "UNAUTHORIZED: who are you")
 	require.Len(t, answers, 1, "nothing tells them apart")
-	_, err = w.Enter(t.Context(), before)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), before)))
 }
 
 // TestOnlyTheSecretCounts: the name in a token's text grants nothing.
@@ -124,18 +119,15 @@ func TestOnlyTheSecretCounts(t *testing.T) {
 	require.Zero(t, v)
 	require.Empty(t, none)
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
-	_, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, token := w.take(t, "pool-1")
 	require.Equal(t, 1, parse(t, token).Lease)
 	// The text of a token, rewritten for other leases.
 	const secret = 43 // of 32 bytes; an underscore may be in it
 	for _, lease := range []int{0, 2} {
 		other := w.Secret().Text(ref, lease)
-		_, err = w.Enter(t.Context(), other[:len(other)-secret]+token[len(token)-secret:])
-		require.Equal(t, schemas.Unauthorized, code(t, err), lease)
+		require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), other[:len(other)-secret]+token[len(token)-secret:]))), lease)
 	}
-	_, err = w.Enter(t.Context(), token)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), token)))
 }
 
 func parse(t *testing.T, text string) task.Token {
@@ -188,10 +180,8 @@ func TestATaskThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	ref, token := w.file(t, "a")
 	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailSignal), Data: []byte("{")})
 	require.NoError(t, err)
-	_, err = w.Enter(t.Context(), token)
-	require.Equal(t, schemas.Unauthorized, code(t, err))
-	_, err = w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{}, "")
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), token))))
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{}, ""))))
 }
 
 // TestClocksThatJump: what is over by the clock is over, and only for as long as the
@@ -201,18 +191,14 @@ func TestClocksThatJump(t *testing.T) {
 	w := setup(t)
 	_, token := w.file(t, "a")
 	w.pass(time.Hour)
-	_, err := w.Enter(t.Context(), token)
-	require.Equal(t, schemas.Unauthorized, code(t, err), "at its deadline it has ended")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), token))), "at its deadline it has ended")
 	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
-	_, _, err = w.Take(t.Context(), "pool-1")
-	require.Equal(t, schemas.NotFound, code(t, err), "nothing is leased that is over")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Take(t.Context(), "pool-1"))), "nothing is leased that is over")
 	w.pass(-2 * time.Hour)
-	_, leased, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, leased := w.take(t, "pool-1")
 	for range 3 {
 		w.pass(-time.Hour)
-		_, err = w.Enter(t.Context(), leased)
-		require.NoError(t, err, "a clock that is set back loses no lease")
+		require.NoError(t, errOf(w.Enter(t.Context(), leased)), "a clock that is set back loses no lease")
 	}
 	require.Len(t, w.leases.all(), 3, "and each time it is written down again")
 	w.pass(24 * time.Hour)
@@ -252,8 +238,7 @@ func TestGrants(t *testing.T) {
 	}
 
 	w.file(t, "pooled", change)
-	_, leased, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, leased := w.take(t, "pool-1")
 	want.TaskID, want.Lease, want.Holder = "pooled", 1, "p1"
 	for _, token := range []string{"pool-1", leased} {
 		g, err = w.Grant(t.Context(), token)
@@ -294,20 +279,16 @@ func TestTheFirstReportCounts(t *testing.T) {
 		require.Equal(t, schemas.TaskNotRunning, code(t, err))
 		require.ErrorContains(t, err, "Task is not running")
 	}
-	_, err := w.Enter(t.Context(), token)
-	require.Equal(t, schemas.Unauthorized, code(t, err), "its token stops working at once")
-	_, err = ask(t, w, token, "q", "")
-	require.Equal(t, schemas.Unauthorized, code(t, err))
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), token))), "its token stops working at once")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(ask(t, w, token, "q", ""))))
 	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, w.Secret().Text(ref, 0), done("d"))), "another's says nothing of it")
 	for _, settle := range []bool{false, true} {
 		if settle {
 			w.write(t, ref, settled(schemas.OutcomeSucceeded))
 		}
-		v, _, err := w.Take(t.Context(), token)
-		require.NoError(t, err, "it may see how its task ended")
+		v, _ := w.take(t, token)
 		require.Equal(t, schemas.TaskStatusCompleted, v.Task.Status)
-		_, _, err = w.Take(t.Context(), w.Secret().Text(ref, 0))
-		require.Equal(t, schemas.Unauthorized, code(t, err), "another's may not")
+		require.Equal(t, schemas.Unauthorized, code(t, errOf2(w.Take(t.Context(), w.Secret().Text(ref, 0)))), "another's may not")
 		require.True(t, w.Knows(t.Context(), token))
 		require.False(t, w.Knows(t.Context(), w.Secret().Text(ref, 0)))
 		require.False(t, w.Knows(t.Context(), "pool-1"))
@@ -319,7 +300,7 @@ func TestTheFirstReportCounts(t *testing.T) {
 	require.Equal(t, schemas.TaskStatusCompleted, st.Events[2].Task.Status)
 	require.Equal(t, schemas.TaskStatusRunning, st.Events[1].Task.Status)
 
-	_, err = w.control.CancelTask(t.Context(), "t", "a")
+	_, err := w.control.CancelTask(t.Context(), "t", "a")
 	require.Equal(t, schemas.Conflict, code(t, err))
 }
 
@@ -327,8 +308,7 @@ func TestAReportOfWhatWasCanceled(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, token := w.file(t, "a")
-	_, err := w.Enter(t.Context(), token)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), token)))
 	s, err := w.control.CancelTask(t.Context(), "t", "a")
 	require.NoError(t, err)
 	require.True(t, s.CancelRequested)
@@ -431,21 +411,18 @@ func TestATaskTokenHasARate(t *testing.T) {
 	_, token := w.file(t, "a")
 	_, other := w.file(t, "b")
 	for range 3 {
-		_, err := w.Enter(t.Context(), token)
-		require.NoError(t, err)
+		require.NoError(t, errOf(w.Enter(t.Context(), token)))
 	}
-	_, err := w.Enter(t.Context(), token)
-	require.Equal(t, schemas.RateLimited, code(t, err))
+	require.Equal(t, schemas.RateLimited, code(t, errOf(w.Enter(t.Context(), token))))
 	require.Equal(t, schemas.RateLimited, code(t, report(t, w, token, done("d"))))
-	_, err = w.Enter(t.Context(), other)
-	require.NoError(t, err, "each has its own")
+	require.NoError(t, errOf(w.Enter(t.Context(), other)), "each has its own")
 	w.pass(time.Second)
 	require.NoError(t, report(t, w, token, done("d")))
 
 	closed := setup(t, func(c *tasks.Config) { c.Rate = "many" })
 	_, token = closed.file(t, "a")
 	_, _ = closed.Enter(t.Context(), token)
-	_, err = closed.Enter(t.Context(), token)
+	_, err := closed.Enter(t.Context(), token)
 	require.Equal(t, schemas.RateLimited, code(t, err), "a rate that was not checked lets nothing pass")
 }
 
@@ -454,8 +431,7 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, _ := w.file(t, "a")
-	_, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, token := w.take(t, "pool-1")
 	first := func(e schemas.TaskEvent) {
 		w.set(func() { w.between = func(schemas.Append) { w.write(t, ref, status(e)) } })
 	}
@@ -488,8 +464,7 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 		w.set(func() { w.between = again })
 	}
 	w.set(func() { w.between = again })
-	_, err = w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{Inquiry: 1, Answer: "x"}, "")
-	require.Equal(t, schemas.Unavailable, code(t, err), "a task that never rests")
+	require.Equal(t, schemas.Unavailable, code(t, errOf(w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{Inquiry: 1, Answer: "x"}, ""))), "a task that never rests")
 }
 
 // TestSecretsThatNeverWere are refused without a look at their task once there were many.
@@ -498,8 +473,7 @@ func TestSecretsThatNeverWere(t *testing.T) {
 	w := setup(t, func(c *tasks.Config) { c.Rate = "3/s" })
 	ref, token := w.file(t, "a")
 	_, other := w.file(t, "b")
-	_, err := w.Enter(t.Context(), token)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), token)))
 	made := func() string { return w.Secret().Text(ref, 0) }
 	tries := []func() error{
 		func() error { _, err := w.Enter(t.Context(), made()); return err },
@@ -520,13 +494,10 @@ func TestSecretsThatNeverWere(t *testing.T) {
 		require.InDelta(t, float64(time.Second)/3, float64(rich.RetryAfter), float64(time.Millisecond))
 	}
 	w.set(func() { w.reads = nil })
-	_, err = w.Enter(t.Context(), token)
-	require.NoError(t, err, "who is known is counted for itself")
-	_, err = w.Enter(t.Context(), other)
-	require.Equal(t, schemas.RateLimited, code(t, err), "who is not waits its turn")
+	require.NoError(t, errOf(w.Enter(t.Context(), token)), "who is known is counted for itself")
+	require.Equal(t, schemas.RateLimited, code(t, errOf(w.Enter(t.Context(), other))), "who is not waits its turn")
 	w.pass(rich.RetryAfter)
-	_, err = w.Enter(t.Context(), other)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), other)))
 	require.Equal(t, schemas.Unauthorized, code(t, tries[0]()), "and who was found to be right used nothing up")
 	require.Equal(t, schemas.RateLimited, code(t, tries[0]()))
 }

@@ -51,8 +51,7 @@ func TestAskingAndAnswering(t *testing.T) {
 	asks("may I?", "k1", 4)
 	asks("may I?", "k2", 5) // a key tells it from others
 	asks("may I?", "k1", 4)
-	_, err := ask(t, w, token, "another", "k1")
-	require.Equal(t, schemas.IdempotencyMismatch, code(t, err))
+	require.Equal(t, schemas.IdempotencyMismatch, code(t, errOf(ask(t, w, token, "another", "k1"))))
 
 	s, st := w.fold(t, ref)
 	require.Len(t, s.Inquiries, 5)
@@ -64,11 +63,9 @@ func TestAskingAndAnswering(t *testing.T) {
 	require.Equal(t, schemas.Conflict, code(t, answer(4, "late")))
 	require.NoError(t, answer(1, "yes"), "what was answered stays so")
 	for _, id := range []string{"none", "", "a*", ">"} {
-		_, err := w.Answer(t.Context(), "t", id, schemas.AnswerRequest{Answer: "x"}, "")
-		require.Equal(t, schemas.NotFound, code(t, err))
+		require.Equal(t, schemas.NotFound, code(t, errOf(w.Answer(t.Context(), "t", id, schemas.AnswerRequest{Answer: "x"}, ""))))
 	}
-	_, err = w.Answer(t.Context(), "other", "a", schemas.AnswerRequest{Answer: "x"}, "")
-	require.Equal(t, schemas.NotFound, code(t, err), "another tenant's task is none")
+	require.Equal(t, schemas.NotFound, code(t, errOf(w.Answer(t.Context(), "other", "a", schemas.AnswerRequest{Answer: "x"}, ""))), "another tenant's task is none")
 }
 
 func TestAQuestionTooMany(t *testing.T) {
@@ -89,8 +86,7 @@ func TestAQuestionTooMany(t *testing.T) {
 		_, err := ask(t, w, token, strconv.Itoa(i/2), strconv.Itoa(i))
 		require.NoError(t, err)
 	}
-	_, err := ask(t, w, token, "one more", "")
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, code(t, errOf(ask(t, w, token, "one more", ""))))
 	n, err := ask(t, w, token, "0", "0")
 	require.NoError(t, err, "a repeat is none too many")
 	require.LessOrEqual(t, n, schemas.MaxTaskInquiries)
@@ -140,34 +136,25 @@ func TestAnotherToken(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, first := w.file(t, "a")
-	_, err := w.Enter(t.Context(), first)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), first)))
 	got, second, err := w.Reissue(t.Context(), "t", "a", nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
-	_, err = w.Enter(t.Context(), first)
-	require.Equal(t, schemas.Unauthorized, code(t, err), "the one before is dead")
-	_, err = w.Enter(t.Context(), second)
-	require.NoError(t, err)
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), first))), "the one before is dead")
+	require.NoError(t, errOf(w.Enter(t.Context(), second)))
 
 	for _, entries := range [][]string{{"x"}, {"x", "y"}} {
-		_, _, err = w.Reissue(t.Context(), "t", "a", entries, nil)
-		require.Equal(t, schemas.Forbidden, code(t, err), "it would give more than the asker has")
+		require.Equal(t, schemas.Forbidden, code(t, errOf2(w.Reissue(t.Context(), "t", "a", entries, nil))), "it would give more than the asker has")
 	}
 	_, third, err := w.Reissue(t.Context(), "t", "a", []string{"x", "e"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, second, done("d"))))
 	require.NoError(t, report(t, w, third, done("d")))
-	_, _, err = w.Reissue(t.Context(), "t", "a", nil, nil)
-	require.Equal(t, schemas.Conflict, code(t, err), "it has ended")
+	require.Equal(t, schemas.Conflict, code(t, errOf2(w.Reissue(t.Context(), "t", "a", nil, nil))), "it has ended")
 
 	w.file(t, "b")
-	_, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
-	_, err = w.Release(t.Context(), token)
-	require.NoError(t, err)
-	_, _, err = w.Reissue(t.Context(), "t", "b", nil, nil)
-	require.Equal(t, schemas.Conflict, code(t, err), "it is the pool's for good")
-	_, _, err = w.Reissue(t.Context(), "other", "b", nil, nil)
-	require.Equal(t, schemas.NotFound, code(t, err))
+	_, token := w.take(t, "pool-1")
+	require.NoError(t, errOf(w.Release(t.Context(), token)))
+	require.Equal(t, schemas.Conflict, code(t, errOf2(w.Reissue(t.Context(), "t", "b", nil, nil))), "it is the pool's for good")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Reissue(t.Context(), "other", "b", nil, nil))))
 }
