@@ -113,76 +113,56 @@ func TestAcceptStores(t *testing.T) {
 	require.NotEqual(t, out.ID, other.ID, "without a name every request is an action")
 }
 
-// What a token may use is part of what it asks for: one that is limited to
-// entries joins nothing that was made with more, and leaves nothing behind for
-// others to join that was decided with less.
 func TestEntriesArePartOfTheRequest(t *testing.T) {
 	t.Parallel()
-	for _, name := range []accept.Name{byID("x"), byKey("k")} {
-		w := setup(t)
-		ask := func(entries ...string) error {
-			r := request(name, `{"a":1}`)
-			r.Entries = entries
-			_, err := w.Accept(t.Context(), r)
-			return err
+	for what, limit := range map[string]func(r *accept.Request, list []string){
+		"entries": func(r *accept.Request, list []string) { r.Entries = list },
+		"models":  func(r *accept.Request, list []string) { r.Models = list },
+	} {
+		for _, name := range []accept.Name{byID("x"), byKey("k")} {
+			w := setup(t)
+			ask := func(list ...string) accept.Request {
+				r := request(name, `{"a":1}`)
+				limit(&r, list)
+				return r
+			}
+			w.accept(t, ask("a", "b/*"))
+			want := map[schemas.IDSource]schemas.Code{schemas.IDRequest: schemas.Conflict, schemas.IDKey: schemas.IdempotencyMismatch}[name.Source]
+			for _, list := range [][]string{nil, {"a"}, {"a", "b/*", "c"}, {"ab/*"}} {
+				require.Equal(t, want, w.refusal(t, ask(list...)), "%s: %v", what, list)
+			}
+			crossed := request(name, `{"a":1}`)
+			if crossed.Models = []string{"a", "b/*"}; what == "models" {
+				crossed.Models, crossed.Entries = nil, crossed.Models
+			}
+			require.Equal(t, want, w.refusal(t, crossed), "an entry is no model")
+			w.settle(t, name.ID)
+			w.accept(t, ask("b/*", "a")) // in any order
 		}
-		require.NoError(t, ask("a", "b"))
-		want := map[schemas.IDSource]schemas.Code{schemas.IDRequest: schemas.Conflict, schemas.IDKey: schemas.IdempotencyMismatch}[name.Source]
-		for _, entries := range [][]string{nil, {"a"}, {"a", "b", "c"}, {"ab"}} {
-			require.Equal(t, want, code(t, ask(entries...)), "%v", entries)
-		}
-		w.settle(t, name.ID)
-		require.NoError(t, ask("b", "a"), "in any order")
 	}
 }
 
-// So are its models; what was made without that limit keeps its fingerprint.
-func TestModelsArePartOfTheRequest(t *testing.T) {
+// TestDeadlines: an action has the time of its kind, and ends with what it belongs to if that is sooner.
+func TestDeadlines(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	ask := func(id string, entries, models []string) error {
-		r := request(byID(id), `{"a":1}`)
-		r.Entries, r.Models = entries, models
-		_, err := w.Accept(t.Context(), r)
-		return err
-	}
-	require.NoError(t, ask("x", nil, []string{"a", "b/*"}))
-	require.NoError(t, ask("x", nil, []string{"b/*", "a"}), "in any order")
-	for _, models := range [][]string{nil, {"a"}, {"a", "b/*", "c"}} {
-		require.Equal(t, schemas.Conflict, code(t, ask("x", nil, models)), "%v", models)
-	}
-	require.Equal(t, schemas.Conflict, code(t, ask("x", []string{"a", "b/*"}, nil)), "an entry is no model")
-	require.NoError(t, ask("y", []string{"a"}, []string{"b"}))
-	require.Equal(t, schemas.Conflict, code(t, ask("y", []string{"b"}, []string{"a"})))
-	st := w.find(t, "y")
-	require.Equal(t, []string{"b"}, st.Action.Models)
-}
-
-// TestUntil: an action ends with what it belongs to, if its own time is longer.
-func TestUntil(t *testing.T) {
-	t.Parallel()
-	for id, until := range map[string]time.Duration{"soon": time.Minute, "late": time.Hour} {
-		w := setup(t)
-		r := request(byID(id), `{}`)
-		r.Kind, r.Until = schemas.KindChat, w.clock().Add(until)
-		w.accept(t, r)
-		st := w.find(t, id)
-		if until < 15*time.Minute {
-			require.True(t, st.Action.Deadline.Equal(r.Until))
-			continue
+	for kind, own := range map[schemas.Kind]time.Duration{
+		schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindChat: 15 * time.Minute,
+	} {
+		for id, until := range map[string]time.Duration{"none": 0, "soon": time.Minute, "late": time.Hour} {
+			w := setup(t)
+			r := request(byID(id), `{}`)
+			if r.Kind = kind; until > 0 {
+				r.Until = w.clock().Add(until)
+			}
+			w.accept(t, r)
+			a := w.find(t, id).Action
+			if id == "soon" {
+				require.True(t, a.Deadline.Equal(r.Until), kind)
+			} else {
+				require.Equal(t, own, a.Deadline.Sub(a.AcceptedAt), "%s: %s", kind, id)
+			}
 		}
-		require.Equal(t, 15*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 	}
-}
-
-func TestDeadlineByKind(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	r := request(byID("p"), `{}`)
-	r.Kind = schemas.KindPlan
-	w.accept(t, r)
-	st := w.find(t, "p")
-	require.Equal(t, 10*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 }
 
 func TestLargePayloadIsPutAside(t *testing.T) {

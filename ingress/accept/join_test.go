@@ -55,3 +55,23 @@ func TestARequestThatMayOnlyJoin(t *testing.T) {
 	w.set(func() { w.reads = nil })
 	require.EqualValues(t, 1, stored())
 }
+
+// TestWhatTellsNoRequestsApart: the caller's span and the model behind a name are kept of the
+// first request, and a repeat may have others.
+func TestWhatTellsNoRequestsApart(t *testing.T) {
+	t.Parallel()
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for id, tt := range map[string]struct{ header, want string }{
+		"span": {parent, parent}, "none": {"", ""}, "junk": {"00-\r\nx", ""},
+	} {
+		w := setup(t)
+		r := request(byID(id), `{"model":"fast"}`)
+		r.TraceParent, r.Answers = tt.header, []string{"one"}
+		require.False(t, w.accept(t, r).Receipt.Duplicate, id)
+		r.TraceParent, r.Answers = "", []string{"two"}
+		require.True(t, w.accept(t, r).Receipt.Duplicate, id)
+		a := w.find(t, id).Action
+		require.Equal(t, tt.want, a.TraceParent, id)
+		require.Equal(t, []string{"one"}, a.Answers, id)
+	}
+}

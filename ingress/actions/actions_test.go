@@ -152,98 +152,71 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestWhereAnotherEndsActions: one that nobody has begun is asked to stop, and its worker
-// hears of it.
-func TestWhereAnotherEndsActions(t *testing.T) {
+// TestStopsThatAreAskedFor: what a worker has begun, or ends itself, is asked to stop once, in
+// the one write that wakes it; a repeat nudges again.
+func TestStopsThatAreAskedFor(t *testing.T) {
 	t.Parallel()
-	w := setupWith(t, true)
-	ref := w.put(t, "x", schemas.KindHTTP)
-	for range 2 {
-		s := w.cancel(t)
-		require.True(t, s.CancelRequested)
-		require.Equal(t, "accepted", s.Status)
+	for name, tc := range map[string]struct {
+		kind   schemas.Kind
+		noEnds bool // another node ends actions
+		events []schemas.Event
+		status string
+	}{
+		"running":              {schemas.KindHTTP, false, []schemas.Event{started()}, "started"},
+		"another ends actions": {schemas.KindHTTP, true, nil, "accepted"},
+		"a task":               {schemas.KindTask, false, nil, "accepted"},
+		"a running task":       {schemas.KindTask, false, []schemas.Event{started()}, "started"},
+	} {
+		w := setupWith(t, tc.noEnds)
+		ref := w.put(t, "x", tc.kind, tc.events...)
+		cancels := []func() (actions.Status, error){func() (actions.Status, error) { return w.Cancel(t.Context(), "t", "x") }}
+		if tc.kind == schemas.KindTask {
+			cancels = append(cancels, func() (actions.Status, error) { return w.CancelTask(t.Context(), "t", "x") })
+		}
+		for i := range 2 {
+			s, err := cancels[i%len(cancels)]()
+			require.NoError(t, err, name)
+			require.True(t, s.CancelRequested, name)
+			require.Equal(t, tc.status, s.Status, name)
+		}
+		require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, name)
+		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
+		require.NoError(t, err)
+		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject, name)
+		st := w.load(t, ref)
+		require.Nil(t, st.Settled, name)
+		require.Nil(t, st.Damaged, name)
+		require.True(t, st.CancelRequested, name)
+		require.Equal(t, len(tc.events)+2, st.N, name)
 	}
-	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged)
-	st := w.load(t, ref)
-	require.Nil(t, st.Settled)
-	require.Equal(t, 2, st.N, "it is asked once")
 }
 
-// TestATaskIsAskedToStop: what was never begun, too, for its worker tells of its end.
-func TestATaskIsAskedToStop(t *testing.T) {
+// TestATaskThatIsOver: nothing undoes what its agent has said; and no other kind is canceled as a task.
+func TestATaskThatIsOver(t *testing.T) {
 	t.Parallel()
-	for name, cancel := range map[string]func(w *world) (actions.Status, error){
-		"as an action": func(w *world) (actions.Status, error) { return w.Cancel(t.Context(), "t", "x") },
-		"as a task":    func(w *world) (actions.Status, error) { return w.CancelTask(t.Context(), "t", "x") },
-	} {
-		for _, events := range [][]schemas.Event{nil, {started()}} {
-			w := setup(t)
-			ref := w.put(t, "x", schemas.KindTask, events...)
-			for range 2 {
-				s, err := cancel(w)
-				require.NoError(t, err, name)
-				require.True(t, s.CancelRequested)
-			}
-			require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "its worker hears of it")
-			st := w.load(t, ref)
-			require.Nil(t, st.Settled)
-			require.Equal(t, len(events)+2, st.N, "and is asked once")
-		}
-		w := setup(t)
-		w.put(t, "x", schemas.KindTask, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
-			What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true},
-		}})
-		_, err := cancel(w)
-		require.Equal(t, schemas.Conflict, code(t, err), "nothing undoes what its agent has said")
-		require.ErrorContains(t, err, "Completed")
-		require.Empty(t, w.nudged)
-		w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "x"}, settled(schemas.OutcomeSucceeded))
-		_, err = cancel(w)
-		require.Equal(t, schemas.Conflict, code(t, err))
-	}
 	w := setup(t)
-	w.put(t, "y", schemas.KindHTTP)
+	ref := w.put(t, "x", schemas.KindTask, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
+		What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true},
+	}})
+	other := w.put(t, "y", schemas.KindHTTP)
+	for range 2 {
+		for _, cancel := range []func(ctx context.Context, tenant, id string) (actions.Status, error){w.Cancel, w.CancelTask} {
+			_, err := cancel(t.Context(), "t", "x")
+			require.Equal(t, schemas.Conflict, code(t, err))
+			require.Empty(t, w.nudged)
+		}
+		if w.load(t, ref).Settled == nil {
+			require.ErrorContains(t, errOf(w.Cancel(t.Context(), "t", "x")), "Completed")
+			w.write(t, ref, settled(schemas.OutcomeSucceeded))
+		}
+	}
 	for _, id := range []string{"y", "z", ""} {
 		s, err := w.CancelTask(t.Context(), "t", id)
 		require.Equal(t, schemas.NotFound, code(t, err))
 		require.ErrorContains(t, err, "no task")
 		require.Empty(t, s)
 	}
-	st, err := w.ledger.Find(t.Context(), "t", "y")
-	require.NoError(t, err)
-	require.Equal(t, 1, st.N)
-}
-
-// TestACancelOfATaskWakesItsWorker in the one write: whoever dies behind it has done all
-// that is to be done. Others are nudged only, for a worker is at them already.
-func TestACancelOfATaskWakesItsWorker(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindHTTP} {
-		w := setup(t)
-		ref := w.put(t, "x", kind, started())
-		_ = w.cancel(t)
-		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
-		require.NoError(t, err)
-		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject)
-		st := w.load(t, ref)
-		require.Nil(t, st.Damaged)
-		require.True(t, st.CancelRequested)
-	}
-}
-
-func TestCancelOfARunningAction(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP, started())
-	for range 2 {
-		s := w.cancel(t)
-		require.True(t, s.CancelRequested)
-		require.Equal(t, "started", s.Status)
-	}
-	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "a repeat nudges again")
-	st := w.load(t, ref)
-	require.Equal(t, 3, st.N, "and writes nothing")
-	require.Nil(t, st.Settled)
+	require.Equal(t, 1, w.load(t, other).N)
 }
 
 func TestCancelOfASettledAction(t *testing.T) {
@@ -392,29 +365,23 @@ func TestReadResolution(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeUnknown))
+	ref := w.put(t, "x", schemas.KindHTTP, started())
 	word := schemas.Resolution{Effect: actions.Applied, Note: "n", By: "anna"}
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))), "it has not ended")
+	require.Equal(t, schemas.NotFound, code(t, errOf(w.Resolve(t.Context(), "t", "y", word))))
+	known := w.put(t, "known", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", known.ID, word))), "its outcome is known")
+
+	w.write(t, ref, settled(schemas.OutcomeUnknown))
 	s, err := w.Resolve(t.Context(), "t", "x", word)
 	require.NoError(t, err)
 	require.Equal(t, "applied", s.Resolution)
 	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
-	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})
-	require.NoError(t, err, "the same word again")
+	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})), "the same word again")
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied}))))
 	st := w.load(t, ref)
 	require.Equal(t, word, *st.Resolution)
 	require.Equal(t, 4, st.N)
-}
-
-func TestResolveOnlyWhatIsUnknown(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP)
-	word := schemas.Resolution{Effect: actions.Applied}
-	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))))
-	w.write(t, ref, started(), settled(schemas.OutcomeFailed))
-	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))))
-	require.Equal(t, schemas.NotFound, code(t, errOf(w.Resolve(t.Context(), "t", "y", word))))
 }
 
 func TestOneWordOfMany(t *testing.T) {

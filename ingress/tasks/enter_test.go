@@ -80,6 +80,13 @@ func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 	require.NoError(t, err)
 
 	secret := w.Secret()
+	// The text of the token that is in force, rewritten for other leases: an underscore may be in its secret.
+	rewritten := func(lease int) string {
+		const size = 43 // of 32 bytes
+		other := secret.Text(ref, lease)
+		return other[:len(other)-size] + leased[len(leased)-size:]
+	}
+	require.Equal(t, leased, rewritten(1))
 	answers := map[string]bool{}
 	for name, text := range map[string]string{
 		"nothing":             "",
@@ -89,6 +96,8 @@ func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 		"an unknown task":     secret.Text(schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}, 0),
 		"an unknown tenant":   secret.Text(schemas.Ref{Tenant: "u", Kind: schemas.KindTask, ID: "a"}, 0),
 		"another lease":       secret.Text(ref, 1),
+		"a lease before":      rewritten(0),
+		"a lease to come":     rewritten(2),
 		"more behind it":      token + "x",
 		"cut off":             token[:len(token)-1],
 		"in capitals":         strings.ToUpper(token),
@@ -107,34 +116,6 @@ func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 	delete(answers, "UNAUTHORIZED: who are you")
 	require.Len(t, answers, 1, "nothing tells them apart")
 	require.NoError(t, errOf(w.Enter(t.Context(), before)))
-}
-
-// TestOnlyTheSecretCounts: the name in a token's text grants nothing.
-func TestOnlyTheSecretCounts(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, _ := w.queue(t, "a")
-	v, none, err := w.Take(t.Context(), "pool-1")
-	require.Equal(t, schemas.NotFound, code(t, err), "its branch is not there")
-	require.Zero(t, v)
-	require.Empty(t, none)
-	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
-	_, token := w.take(t, "pool-1")
-	require.Equal(t, 1, parse(t, token).Lease)
-	// The text of a token, rewritten for other leases.
-	const secret = 43 // of 32 bytes; an underscore may be in it
-	for _, lease := range []int{0, 2} {
-		other := w.Secret().Text(ref, lease)
-		require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), other[:len(other)-secret]+token[len(token)-secret:]))), lease)
-	}
-	require.NoError(t, errOf(w.Enter(t.Context(), token)))
-}
-
-func parse(t *testing.T, text string) task.Token {
-	t.Helper()
-	out, ok := task.Parse(text)
-	require.True(t, ok)
-	return out
 }
 
 func TestWithoutTheLogNobodyKnows(t *testing.T) {

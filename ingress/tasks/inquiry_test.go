@@ -92,30 +92,6 @@ func TestAQuestionTooMany(t *testing.T) {
 	require.LessOrEqual(t, n, schemas.MaxTaskInquiries)
 }
 
-func TestOneAnswerOfMany(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, token := w.file(t, "a")
-	_, err := ask(t, w, token, "q", "")
-	require.NoError(t, err)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	won := 0
-	for i := range 20 {
-		wg.Go(func() {
-			_, err := w.Answer(context.Background(), "t", "a", schemas.AnswerRequest{Answer: strconv.Itoa(i)}, "")
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, 1, won)
-	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskAsked, schemas.TaskAnswered}, w.whats(t, ref))
-}
-
 // TestATokenTooMany: what people do to a task is bounded as well.
 func TestATokenTooMany(t *testing.T) {
 	t.Parallel()

@@ -197,34 +197,6 @@ func TestOneLease(t *testing.T) {
 	require.Equal(t, won[0] == "own", err == nil)
 }
 
-// TestOneTaskAToken has one token ask for its task many times at once.
-func TestOneTaskAToken(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	for i := range 5 {
-		w.file(t, strconv.Itoa(i))
-		w.pass(time.Second)
-	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	got, tokens := map[string]int{}, 0
-	for range 20 {
-		wg.Go(func() {
-			v, token, err := w.Take(context.Background(), "pool-1")
-			mu.Lock()
-			defer mu.Unlock()
-			require.NoError(t, err)
-			got[v.Ref.ID]++
-			if token != "" {
-				tokens++
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, map[string]int{"0": 20}, got)
-	require.Equal(t, 1, tokens)
-}
-
 var worker = tasks.Worker{Tenant: "t", Holder: "p1"}
 
 func TestARunnerLeasesMany(t *testing.T) {
@@ -330,44 +302,6 @@ func TestKeepingALease(t *testing.T) {
 	w.Touch(t.Context(), ref, 1) // a straggler: it neither writes over the newer lease's word nor makes that due again
 	w.Touch(t.Context(), ref, 2)
 	require.Equal(t, []string{key + `.2 {"lease":2}`}, w.leases.all()[3:], "another lease is another word, in a place of its own")
-}
-
-// TestWithTheBoardItself leases by what the board knows of the log, which is late.
-func TestWithTheBoardItself(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	b := board.New(w.log, board.Config{Layout: w.ledger.Layout(), Now: w.clock})
-	require.NoError(t, b.Start(t.Context()))
-	defer b.Stop()
-	d := tasks.NewDesk(w.ledger, b, w.leases, tasks.Config{Verify: verify, Now: w.clock})
-	first, _ := w.file(t, "a")
-	w.pass(time.Second)
-	second, _ := w.file(t, "b")
-	v, token, err := d.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
-	require.NotEmpty(t, token)
-	require.Equal(t, first, v.Ref)
-	v, token, err = d.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
-	require.Empty(t, token)
-	require.Equal(t, first, v.Ref)
-	g, err := d.Grant(t.Context(), "pool-1")
-	require.NoError(t, err)
-	require.Equal(t, "a", g.TaskID)
-	v, _, err = d.Take(t.Context(), "pool-2")
-	require.NoError(t, err)
-	require.Equal(t, second, v.Ref)
-	_, _, err = d.Take(t.Context(), "pool-x")
-	require.Equal(t, schemas.NotFound, code(t, err))
-
-	got := make(chan string, 1)
-	go func() {
-		v, _, _ := d.Await(context.Background(), worker, time.Hour)
-		got <- v.Ref.ID
-	}()
-	_, err = d.Release(t.Context(), "pool-2")
-	require.NoError(t, err)
-	require.Equal(t, "b", <-got, "whoever waits for one hears of it")
 }
 
 // TestTheBoardMayBeWrong: what it shows is not leased for being shown.
