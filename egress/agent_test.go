@@ -78,21 +78,6 @@ func TestABranchThatTheFeedHasMissed(t *testing.T) {
 	})
 }
 
-// TestAFormerHolderHearsNothing of the task that another lease has now.
-func TestAFormerHolderHearsNothing(t *testing.T) {
-	t.Parallel()
-	h := build(t, tasked)
-	st := h.task("t-1", "d")
-	h.opened(st)
-	h.claimed(st, 1)
-	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
-	h.claimed(st, 2)
-	h.asked(st, 1, "a")
-	require.Equal(t, http.StatusUnauthorized, h.agent(t.Context(), 1).Code)
-	require.Equal(t, http.StatusUnauthorized, h.inquire(t.Context(), 1, 1, func() {}).Code)
-	require.Equal(t, http.StatusOK, h.agent(t.Context(), 2).Code)
-}
-
 // TestAListOfAFewAmongMany reads few of the many as a whole, and ends early where it
 // has to read many.
 func TestAListOfAFewAmongMany(t *testing.T) {

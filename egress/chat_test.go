@@ -135,23 +135,11 @@ func TestWhatFailsBeforeTheFirstChunkHasAStatus(t *testing.T) {
 		bodies = append(bodies, w.Body.String())
 	}
 	require.Equal(t, []string{bodies[0], bodies[0], bodies[0]}, bodies)
-	// Who resumes has a stream already.
+	// Who asks first has seen nothing, whatever place it names; who resumes has a stream already.
+	require.Equal(t, http.StatusTooManyRequests, h.talked(talk{id: "a", after: 2}).Code)
 	w := h.talked(talk{id: "a", duplicate: true, after: 2})
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, fmt.Sprintf("%s\n\nid: %d\ndata: [DONE]\n\n", errorEnd, st.Seq), w.Body.String())
-}
-
-// TestAPlaceInWhatIsBegunNow: who is the first to ask for a completion has seen nothing of
-// it, whatever place the request names, so that its failure has a status.
-func TestAPlaceInWhatIsBegunNow(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(chatRef("a"))
-	h.attempt(st)
-	h.settle(st, broken)
-	w := h.talked(talk{id: "a", after: 2})
-	require.Equal(t, http.StatusTooManyRequests, w.Code)
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 }
 
 func TestWhatFailsInTheMiddleIsToldInTheStream(t *testing.T) {
@@ -270,13 +258,7 @@ func TestAWholeCompletion(t *testing.T) {
 	for range 2 {
 		w = h.talked(talk{id: "a", whole: true, wait: -1, duplicate: true})
 		require.Equal(t, http.StatusOK, w.Code)
-		toTheByte(t, answer, w)
+		require.Equal(t, answer, w.Body.String()) //nolint:testifylint // to the byte
 		require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
 	}
-	toTheByte(t, answer, h.respond(t.Context(), chatRef("a"), receipt("a", true), -1))
-}
-
-func toTheByte(t *testing.T, want string, w *httptest.ResponseRecorder) {
-	t.Helper()
-	require.Equal(t, want, w.Body.String())
 }

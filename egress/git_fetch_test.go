@@ -32,9 +32,14 @@ func TestGitFetches(t *testing.T) {
 	w = h.fetch("/git/own/git-upload-pack", "task", old, "Git-Protocol", "version=0")
 	require.Equal(t, "id-own 0 "+old, w.Body.String())
 
-	w = h.fetch("/git/own/git-upload-pack", "task", "0000")
-	require.Equal(t, http.StatusOK, w.Code, "a probe")
-	require.Empty(t, w.Body.String(), "which git does not see")
+	silent := gitHouse(t, &stable{err: nil, silent: true})
+	for body, h := range map[string]*house{"0000": h, lsRefs: silent} { // a probe; a source without an answer
+		w = h.fetch("/git/own/git-upload-pack", "task", body)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Empty(t, w.Body.String())
+		require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
+	}
+	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/git/own"+refsPath, "task").Code, "a node without git")
 }
 
 func TestGitRefusesToFetch(t *testing.T) {

@@ -163,73 +163,77 @@ func (h *house) list(query string) (ids []string) {
 func TestListIsNewestFirst(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	var want, wantPlans, wantDenied []string
-	for i := range 400 {
+	var want, plans []string
+	for i := range 40 {
 		ref := httpRef(fmt.Sprintf("a-%d", i))
 		if i%7 == 0 {
 			ref = planRef(ref.ID)
-			wantPlans = append(wantPlans, ref.ID)
+			plans = append(plans, ref.ID)
 		}
 		st := h.claim(ref)
-		for range i % 3 {
-			h.claim(schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: fmt.Sprintf("o-%d-%d", i, h.barrier.Add(1))})
-		}
-		if i%50 == 0 {
+		h.claim(schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: fmt.Sprintf("o-%d", i)})
+		if i == 21 {
 			h.settle(st, schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost})
-			wantDenied = append(wantDenied, ref.ID)
-		} else if i%5 == 0 {
-			h.attempt(st)
 		}
 		want = append(want, ref.ID)
 	}
-	for _, list := range [][]string{want, wantPlans, wantDenied} {
-		slices.Reverse(list)
+	slices.Reverse(want)
+	slices.Reverse(plans)
+	for _, limit := range []int{1000, 40, 33, 3} {
+		require.Equal(t, want, h.list(fmt.Sprintf("limit=%d", limit)), "limit %d", limit)
 	}
-	for _, limit := range []int{1000, 50, 33, 3} {
-		got := h.list(fmt.Sprintf("limit=%d", limit))
-		require.Equal(t, want, got, "limit %d", limit)
-	}
-	got := h.list("kind=plan&limit=10")
-	require.Equal(t, wantPlans, got)
-	got = h.list("status=denied&limit=3")
-	require.Equal(t, wantDenied, got)
-	got = h.list("status=expired")
-	require.Empty(t, got)
-	entry := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?status=denied&limit=1").Body).Items[0]
+	require.Equal(t, plans, h.list("kind=plan&limit=4"))
+	require.Empty(t, h.list("status=expired"))
+	page := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?status=denied").Body)
+	require.Len(t, page.Items, 1)
+	entry := page.Items[0]
 	require.Equal(t, schemas.DenyHost, entry.Code)
 	require.Equal(t, schemas.ClassOnce, entry.Class)
-	require.Equal(t, "/v1/actions/"+entry.ID, entry.URL)
+	require.Equal(t, "/v1/actions/a-21", entry.URL)
 }
 
 func TestListWords(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	word := func(id string) schemas.Status {
+	h := build(t, tasked)
+	word := func(id string, want schemas.Status) {
 		t.Helper()
 		for _, e := range decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions").Body).Items {
 			if e.ID == id {
-				return e.Status
+				require.Equal(t, want, e.Status)
+				require.Equal(t, want, decode[schemas.ActionView](t, h.get("/v1/actions/"+id).Body).Status)
+				return
 			}
 		}
-		return "absent"
+		require.Fail(t, "absent", id)
 	}
+	waiting := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}}
 	st := h.claim(httpRef("a"))
-	require.EqualValues(t, "accepted", word("a"))
+	word("a", "accepted")
 	h.append(st, schemas.Event{Type: schemas.EventCancel})
-	require.EqualValues(t, "accepted", word("a"))
+	word("a", "accepted")
 	h.attempt(st)
-	require.EqualValues(t, "started", word("a"))
-	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}})
-	require.EqualValues(t, "waiting", word("a"))
+	word("a", "started")
+	h.append(st, waiting)
+	word("a", "waiting")
 	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(httpRef("a"), schemas.TailWake)})
 	require.NoError(t, err)
-	require.EqualValues(t, "waiting", word("a"))
+	word("a", "waiting")
 	st, err = h.led.Load(t.Context(), httpRef("a"))
 	require.NoError(t, err)
 	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted})
-	require.EqualValues(t, "outcome_unknown", word("a"))
+	word("a", "outcome_unknown")
 	h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
-	require.EqualValues(t, "outcome_unknown", word("a"))
+	word("a", "outcome_unknown")
+
+	task := h.task("t-1", "d")
+	h.claimed(task, 0)
+	word("t-1", "accepted")
+	h.opened(task)
+	word("t-1", "started")
+	h.append(task, waiting)
+	word("t-1", "waiting")
+	h.asked(task, 1, "a")
+	word("t-1", "started")
 }
 
 func TestListRefuses(t *testing.T) {

@@ -177,16 +177,6 @@ func TestRespondWhenTheTimeIsUp(t *testing.T) {
 	})
 }
 
-func TestRespondToAClientThatIsGone(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	h.claim(httpRef("a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w := h.respond(ctx, httpRef("a"), receipt("a", false), -1)
-	require.Zero(t, w.Body.Len())
-}
-
 func TestRespondWhileTheNodeShutsDown(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -197,32 +187,22 @@ func TestRespondWhileTheNodeShutsDown(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, h.get("/v1/actions/a/events").Code)
 }
 
-func TestRespondToAnUnknownOutcome(t *testing.T) {
+// TestRespondToWhatHasNoAnswer of its own: the rest of the ends is shown in executor, plans and runs.
+func TestRespondToWhatHasNoAnswer(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	st := h.claim(httpRef("a"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Attempts: 1})
-	w := h.respond(t.Context(), httpRef("a"), receipt("a", true), -1)
-	require.Equal(t, http.StatusFailedDependency, w.Code)
-	require.Contains(t, w.Body.String(), `"resolve_url":"/v1/actions/a/resolve"`)
-	require.Contains(t, w.Body.String(), schemas.UnknownText)
-	require.Contains(t, w.Body.String(), `"retryable":false`)
-}
-
-func TestRespondToAPlanWithoutAReport(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(planRef("p"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled})
-	w := h.respond(t.Context(), planRef("p"), receipt("p", true), -1)
-	require.Equal(t, http.StatusConflict, w.Code)
-	require.Equal(t, schemas.Canceled, decode[schemas.Problem](t, w.Body).Code)
-}
-
-func TestAResultThatIsGone(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(httpRef("a"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000", Attempts: 1})
-	require.Equal(t, http.StatusGone, h.respond(t.Context(), httpRef("a"), receipt("a", true), -1).Code)
+	for ref, tc := range map[schemas.Ref]struct {
+		end    schemas.Settled
+		status int
+		says   string
+	}{
+		httpRef("unknown"):  {schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode}, 424, `"resolve_url":"/v1/actions/unknown/resolve"`},
+		httpRef("dropped"):  {schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000"}, 410, `"STREAM_GONE"`},
+		planRef("canceled"): {schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled}, 409, `"CANCELED"`},
+	} {
+		h.settle(h.claim(ref), tc.end)
+		w := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		require.Equal(t, tc.status, w.Code, ref.ID)
+		require.Contains(t, w.Body.String(), tc.says, ref.ID)
+	}
 }

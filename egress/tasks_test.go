@@ -112,9 +112,11 @@ func (h *house) completed(st *ledger.State) {
 func TestOneTask(t *testing.T) {
 	t.Parallel()
 	h := build(t, tasked)
-	st := h.task("t-1", "Fix <it>")
+	long := "Fix <it>" + strings.Repeat("x", schemas.MaxTaskDescription-8) // it lies aside
+	st := h.task("t-1", long)
 	h.opened(st)
 	h.claimed(st, 1)
+	require.Equal(t, long, decode[schemas.AgentTask](t, h.agent(t.Context(), 1).Body).Description)
 	w := h.get("/v1/tasks/t-1")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Positive(t, h.barrier.Load(), "nothing is shown that would not survive")
@@ -148,18 +150,6 @@ func TestOneTask(t *testing.T) {
 		}
 	}
 	require.Equal(t, http.StatusNotFound, build(t).get("/v1/tasks/t-1").Code, "a node without tasks")
-}
-
-// TestALongTask has a description that lies aside.
-func TestALongTask(t *testing.T) {
-	t.Parallel()
-	h := build(t, tasked)
-	long := strings.Repeat("x", schemas.MaxTaskDescription)
-	st := h.task("t-1", long)
-	h.opened(st)
-	h.claimed(st, 0)
-	require.Equal(t, long, decode[schemas.TaskView](t, h.get("/v1/tasks/t-1").Body).Description)
-	require.Equal(t, long, decode[schemas.AgentTask](t, h.agent(t.Context(), 0).Body).Description)
 }
 
 func TestTheListOfTasks(t *testing.T) {
@@ -551,25 +541,4 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 	require.Equal(t, schemas.TaskStatusCompleted, decode[schemas.TaskView](t, w.Body).Status)
 	view := decode[schemas.ActionView](t, h.get("/v1/actions/t-1").Body)
 	require.JSONEq(t, `{"status":"Completed","description":"did it","branch":"b","base":"b0","head":"c1"}`, string(view.Result))
-}
-
-// TestTheWordsOfTasksInTheList of actions.
-func TestTheWordsOfTasksInTheList(t *testing.T) {
-	t.Parallel()
-	h := build(t, tasked)
-	st := h.task("t-1", "d")
-	word := func() schemas.Status {
-		page := decode[schemas.Page[schemas.ActionEntry]](t, h.get("/v1/actions?kind=task").Body)
-		require.Len(t, page.Items, 1)
-		require.Equal(t, page.Items[0].Status, decode[schemas.ActionView](t, h.get("/v1/actions/t-1").Body).Status)
-		return page.Items[0].Status
-	}
-	h.claimed(st, 0)
-	require.Equal(t, schemas.Status("accepted"), word())
-	h.opened(st)
-	require.Equal(t, schemas.Status("started"), word())
-	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
-	require.Equal(t, schemas.Status("waiting"), word())
-	h.asked(st, 1, "a")
-	require.Equal(t, schemas.Status("started"), word())
 }

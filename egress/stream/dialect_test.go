@@ -224,19 +224,3 @@ func TestASeatIsTakenOnce(t *testing.T) {
 	require.Equal(t, 3, taken)
 	require.Zero(t, refused)
 }
-
-// TestAFeedThatClosesEndsWhatIsRead, though its client would wait.
-func TestAFeedThatClosesEndsWhatIsRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{})
-		a := n.claim("a")
-		s := newSlow()
-		body := s.watch(t.Context(), n)
-		synctest.Wait()
-		a.settle(`{}`)
-		<-s.asked
-		n.feed.Close()
-		require.NotContains(t, <-body, "settled")
-	})
-}

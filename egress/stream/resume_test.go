@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	sse "github.com/tmaxmax/go-sse"
 
 	"weir/egress/stream"
 	"weir/internal/problem"
@@ -45,28 +43,6 @@ func TestCutAnywhereAndResume(t *testing.T) {
 		require.NoError(t, err, "cut at %d", cut)
 		require.Equal(t, want, ids(got), "cut at %d", cut)
 	}
-}
-
-func TestCutAfterEveryEventWhileItHappens(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	a := n.claim("a")
-	srv := n.serve(t, stream.HTTP{}, func(w http.ResponseWriter) http.ResponseWriter {
-		return &scissors{ResponseWriter: w, left: 420} // one or two events
-	})
-	type result struct {
-		events []sse.Event
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		events, err := watch(context.Background(), srv.URL+"/a")
-		done <- result{events, err}
-	}()
-	a.whole(100)
-	got := <-done
-	require.NoError(t, got.err)
-	require.Equal(t, a.ids(), ids(got.events))
 }
 
 func TestWhereToResume(t *testing.T) {
@@ -127,18 +103,11 @@ func TestWhereToResume(t *testing.T) {
 		}
 		_ = res.Body.Close()
 	}
+	require.Equal(t, 400, get(t, srv.URL+"/done", "Last-Event-ID", "1", "Last-Event-ID", "2").StatusCode)
 }
 
 // at is the sequence of the event at i, however much history was dropped.
 func (a *action) at(i int) uint64 { return a.st.Events[i].Seq }
-
-func TestTwoLastEventIDs(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	n.claim("a").whole(0)
-	res := get(t, n.serve(t, stream.HTTP{}, nil).URL+"/a", "Last-Event-ID", "1", "Last-Event-ID", "2")
-	require.Equal(t, 400, res.StatusCode)
-}
 
 func TestSlowReaderIsClosedAndLosesNothing(t *testing.T) {
 	t.Parallel()
