@@ -123,9 +123,7 @@ func TestALostLeaseIsLost(t *testing.T) {
 	require.Equal(t, 2, v.Lease)
 	for _, err := range []error{
 		report(t, w, first, done("late")), report(t, w, "pool-1", done("late")),
-		func() error { _, err := w.Release(t.Context(), first); return err }(),
-		func() error { _, err := ask(t, w, first, "q", ""); return err }(),
-		func() error { _, err := w.Grant(t.Context(), first); return err }(),
+		errOf(w.Release(t.Context(), first)), errOf(ask(t, w, first, "q", "")), errOf(w.Grant(t.Context(), first)),
 	} {
 		require.Contains(t, []schemas.Code{schemas.Unauthorized, schemas.TaskNotRunning}, code(t, err))
 	}
