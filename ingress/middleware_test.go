@@ -2,19 +2,25 @@ package ingress_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
 	"weir/internal/fault"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -249,4 +255,33 @@ func TestAuthentication(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, a.Code)
 	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, "Authorization", "Bearer bert"))
 	require.Equal(t, http.StatusNotFound, a.Code)
+}
+
+// TestTheLineOfAClientThatIsGone is not that of a node that fails: any client can
+// hang up.
+func TestTheLineOfAClientThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		gone   bool
+		status string
+		level  string
+	}{
+		"it hung up":   {true, `"status":499`, `"level":"INFO"`},
+		"it is there ": {false, `"status":503`, `"level":"ERROR"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			e.GET("/read", func(c *gin.Context) { problem.Write(c.Writer, c.Request, context.Canceled) })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.gone {
+				cancel()
+			}
+			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody))
+			assert.Contains(t, log.String(), tt.status)
+			assert.Contains(t, log.String(), tt.level)
+		})
+	}
 }
