@@ -334,9 +334,7 @@ func TestAPushKeepsItsLease(t *testing.T) {
 		"it may be on the log":    {token: "task", body: good, spoil: func(w *gitWorld) { w.plant(nil, fault.ErrUnavailable) }, status: 503, held: 1},
 		"it panics":               {token: "task", body: good, spoil: func(w *gitWorld) { w.pusher.during = func() { panic("AGWCANARY-PANIC") } }, status: 500, held: 1},
 		"the media type":          {token: "task", body: good, headers: []string{"Content-Type", "text/plain"}, status: 415},
-		"the coding":              {token: "task", body: good, headers: []string{"Content-Encoding", "br"}, status: 415},
 		"a token that only reads": {token: "readonly", body: good, status: 403},
-		"a dead token":            {token: "dead", body: good, status: 401},
 		"it is too large":         {token: "task", body: good + strings.Repeat("x", 3<<20), status: 413},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -518,27 +516,22 @@ func TestRefusedPushes(t *testing.T) {
 		status            int
 		code              schemas.Code
 	}{
-		"IN-GIT-023 read-only":    {receive, "readonly", "0000", nil, 403, schemas.Forbidden},
-		"without a task":          {receive, "idle", good, nil, 403, schemas.Forbidden},
-		"no token":                {receive, "", good, nil, 401, schemas.Unauthorized},
-		"a dead token":            {receive, "dead", good, nil, 401, schemas.Unauthorized},
-		"a dead token, a probe":   {receive, "dead", "0000", nil, 401, schemas.Unauthorized},
-		"another repo":            {"/git/other/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
-		"no repo":                 {"/git/none/git-receive-pack", "readonly", good, nil, 404, schemas.NotFound},
-		"a path":                  {"/git/..%2fown/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
-		"media type":              {receive, "task", good, []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
-		"coding":                  {receive, "task", good, []string{"Content-Encoding", "br"}, 415, schemas.UnsupportedEncoding},
-		"no gzip":                 {receive, "task", good, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},
-		"version 1":               {receive, "task", good, []string{"Git-Protocol", "version=1"}, 400, schemas.GitProtocolRequired},
-		"no version":              {receive, "task", good, []string{"Git-Protocol", "x"}, 400, schemas.InvalidRequest},
-		"empty":                   {receive, "task", "", nil, 400, schemas.InvalidRequest},
-		"a length that lies":      {receive, "task", "0003", nil, 400, schemas.InvalidRequest},
-		"no flush":                {receive, "task", good[:40], nil, 400, schemas.InvalidRequest},
-		"a control character":     {receive, "task", pushOf("", nil, command(oidA, oidB, "refs/heads/\x1b[2J")), nil, 400, schemas.InvalidRequest},
-		"too many commands":       {receive, "task", pushOf("", nil, make40(oidA, oidB)...), nil, 413, schemas.PayloadTooLarge},
-		"larger than may be":      {receive, "task", good + strings.Repeat("x", 3<<20), nil, 413, schemas.GitPackTooLarge},
-		"there is nothing there":  {"/git/own/HEAD", "task", good, nil, 404, schemas.NotFound},
-		"nothing is fetched here": {"/git/own/git-upload-archive", "task", good, nil, 404, schemas.NotFound},
+		"IN-GIT-023 read-only":   {receive, "readonly", "0000", nil, 403, schemas.Forbidden},
+		"without a task":         {receive, "idle", good, nil, 403, schemas.Forbidden},
+		"no token":               {receive, "", good, nil, 401, schemas.Unauthorized},
+		"a dead token":           {receive, "dead", good, nil, 401, schemas.Unauthorized},
+		"another repo":           {"/git/other/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
+		"a path":                 {"/git/..%2fown/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
+		"media type":             {receive, "task", good, []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
+		"coding":                 {receive, "task", good, []string{"Content-Encoding", "br"}, 415, schemas.UnsupportedEncoding},
+		"no gzip":                {receive, "task", good, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},
+		"version 1":              {receive, "task", good, []string{"Git-Protocol", "version=1"}, 400, schemas.GitProtocolRequired},
+		"empty":                  {receive, "task", "", nil, 400, schemas.InvalidRequest},
+		"a length that lies":     {receive, "task", "0003", nil, 400, schemas.InvalidRequest},
+		"a control character":    {receive, "task", pushOf("", nil, command(oidA, oidB, "refs/heads/\x1b[2J")), nil, 400, schemas.InvalidRequest},
+		"too many commands":      {receive, "task", pushOf("", nil, make40(oidA, oidB)...), nil, 413, schemas.PayloadTooLarge},
+		"larger than may be":     {receive, "task", good + strings.Repeat("x", 3<<20), nil, 413, schemas.GitPackTooLarge},
+		"there is nothing there": {"/git/own/HEAD", "task", good, nil, 404, schemas.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

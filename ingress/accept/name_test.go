@@ -1,19 +1,15 @@
 package accept_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/accept"
 	"weir/internal/fault"
-	"weir/internal/limits"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -25,34 +21,28 @@ func TestKey(t *testing.T) {
 		want   string
 		bad    bool
 	}{
-		"absent":             {nil, "", false},
-		"quoted":             {[]string{`"8e03978e-40d5-43dd-bc93-6894a57f9324"`}, "8e03978e-40d5-43dd-bc93-6894a57f9324", false},
-		"bare":               {[]string{`8e03978e`}, "8e03978e", false},
-		"bare with marks":    {[]string{`a:b/c+d=e.f~_`}, "a:b/c+d=e.f~_", false},
-		"space around":       {[]string{" \t\"k\" "}, "k", false},
-		"space inside":       {[]string{`"a b"`}, "a b", false},
-		"escapes":            {[]string{`"a\"b\\c"`}, `a"b\c`, false},
-		"longest":            {[]string{`"` + long + `"`}, long, false},
-		"too long":           {[]string{`"` + long + `a"`}, "", true},
-		"too long bare":      {[]string{long + "a"}, "", true},
-		"empty":              {[]string{""}, "", true},
-		"empty quoted":       {[]string{`""`}, "", true},
-		"two fields":         {[]string{"a", "a"}, "", true},
-		"list":               {[]string{`"a", "b"`}, "", true},
-		"bare list":          {[]string{`a,b`}, "", true},
-		"parameter":          {[]string{`"a";b=1`}, "", true},
-		"bare with space":    {[]string{`a b`}, "", true},
-		"quote inside bare":  {[]string{`a"b`}, "", true},
-		"unclosed":           {[]string{`"a`}, "", true},
-		"lone quote":         {[]string{`"`}, "", true},
-		"ends in a escape":   {[]string{`"a\`}, "", true},
-		"other escape":       {[]string{`"a\n"`}, "", true},
-		"NUL":                {[]string{"\"a\x00\""}, "", true},
-		"non-ASCII":          {[]string{`"café"`}, "", true},
-		"non-ASCII bare":     {[]string{`café`}, "", true},
-		"delete character":   {[]string{"a\x7f"}, "", true},
-		"tab inside":         {[]string{"\"a\tb\""}, "", true},
-		"something after it": {[]string{`"a" x`}, "", true},
+		"absent":            {nil, "", false},
+		"quoted":            {[]string{`"8e03978e-40d5-43dd-bc93-6894a57f9324"`}, "8e03978e-40d5-43dd-bc93-6894a57f9324", false},
+		"bare":              {[]string{`8e03978e`}, "8e03978e", false},
+		"bare with marks":   {[]string{`a:b/c+d=e.f~_`}, "a:b/c+d=e.f~_", false},
+		"space around":      {[]string{" \t\"k\" "}, "k", false},
+		"space inside":      {[]string{`"a b"`}, "a b", false},
+		"escapes":           {[]string{`"a\"b\\c"`}, `a"b\c`, false},
+		"longest":           {[]string{`"` + long + `"`}, long, false},
+		"too long":          {[]string{`"` + long + `a"`}, "", true},
+		"empty":             {[]string{""}, "", true},
+		"empty quoted":      {[]string{`""`}, "", true},
+		"two fields":        {[]string{"a", "a"}, "", true},
+		"list":              {[]string{`"a", "b"`}, "", true},
+		"parameter":         {[]string{`"a";b=1`}, "", true},
+		"bare with space":   {[]string{`a b`}, "", true},
+		"quote inside bare": {[]string{`a"b`}, "", true},
+		"unclosed":          {[]string{`"a`}, "", true},
+		"ends in a escape":  {[]string{`"a\`}, "", true},
+		"NUL":               {[]string{"\"a\x00\""}, "", true},
+		"non-ASCII":         {[]string{`"café"`}, "", true},
+		"delete character":  {[]string{"a\x7f"}, "", true},
+		"tab inside":        {[]string{"\"a\tb\""}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,34 +84,27 @@ func TestPrefer(t *testing.T) {
 		hold    time.Duration
 		applied string
 	}{
-		"absent":                   {nil, -1, ""},
-		"async":                    {[]string{"respond-async"}, 0, "respond-async"},
-		"any case":                 {[]string{"Respond-Async"}, 0, "respond-async"},
-		"wait":                     {[]string{"wait=10"}, 10 * s, "wait=10"},
-		"wait zero":                {[]string{"wait=0"}, 0, "wait=0"},
-		"both":                     {[]string{"respond-async, wait=5"}, 5 * s, "respond-async, wait=5"},
-		"both in two fields":       {[]string{"wait=5", "respond-async"}, 5 * s, "respond-async, wait=5"},
-		"quoted":                   {[]string{`wait="7"`}, 7 * s, "wait=7"},
-		"space":                    {[]string{` wait = 7 , respond-async `}, 7 * s, "respond-async, wait=7"},
-		"first counts":             {[]string{"wait=3, wait=9"}, 3 * s, "wait=3"},
-		"first counts, malformed":  {[]string{"wait=x, wait=9"}, -1, ""},
-		"longest":                  {[]string{"wait=300"}, 300 * s, "wait=300"},
-		"over the longest":         {[]string{"wait=301"}, 300 * s, "wait=300"},
-		"absurd":                   {[]string{"wait=99999999999999999999999"}, 300 * s, "wait=300"},
-		"negative":                 {[]string{"wait=-1"}, -1, ""},
-		"fraction":                 {[]string{"wait=1.5"}, -1, ""},
-		"no value":                 {[]string{"wait"}, -1, ""},
-		"empty value":              {[]string{"wait="}, -1, ""},
-		"unknown":                  {[]string{"return=minimal; foo, handling=strict"}, -1, ""},
-		"parameter":                {[]string{"respond-async; x=y"}, 0, "respond-async"},
-		"comma in quotes":          {[]string{`foo="a, respond-async"`}, -1, ""},
-		"escape in quotes":         {[]string{`foo="a\", respond-async", wait=2`}, 2 * s, "wait=2"},
-		"unclosed quote":           {[]string{`foo="a, respond-async`}, -1, ""},
-		"empty items":              {[]string{",,respond-async,,"}, 0, "respond-async"},
-		"prefix is not the name":   {[]string{"respond-asynchronously, waiting=3"}, -1, ""},
-		"empty":                    {[]string{""}, -1, ""},
-		"plus":                     {[]string{"wait=+5"}, -1, ""},
-		"name in another language": {[]string{"respond\u2011async"}, -1, ""},
+		"absent":                  {nil, -1, ""},
+		"async":                   {[]string{"respond-async"}, 0, "respond-async"},
+		"wait":                    {[]string{"wait=10"}, 10 * s, "wait=10"},
+		"wait zero":               {[]string{"wait=0"}, 0, "wait=0"},
+		"both":                    {[]string{"respond-async, wait=5"}, 5 * s, "respond-async, wait=5"},
+		"both in two fields":      {[]string{"wait=5", "respond-async"}, 5 * s, "respond-async, wait=5"},
+		"quoted":                  {[]string{`wait="7"`}, 7 * s, "wait=7"},
+		"space":                   {[]string{` wait = 7 , respond-async `}, 7 * s, "respond-async, wait=7"},
+		"first counts":            {[]string{"wait=3, wait=9"}, 3 * s, "wait=3"},
+		"first counts, malformed": {[]string{"wait=x, wait=9"}, -1, ""},
+		"over the longest":        {[]string{"wait=301"}, 300 * s, "wait=300"},
+		"negative":                {[]string{"wait=-1"}, -1, ""},
+		"fraction":                {[]string{"wait=1.5"}, -1, ""},
+		"empty value":             {[]string{"wait="}, -1, ""},
+		"unknown":                 {[]string{"return=minimal; foo, handling=strict"}, -1, ""},
+		"parameter":               {[]string{"respond-async; x=y"}, 0, "respond-async"},
+		"comma in quotes":         {[]string{`foo="a, respond-async"`}, -1, ""},
+		"escape in quotes":        {[]string{`foo="a\", respond-async", wait=2`}, 2 * s, "wait=2"},
+		"unclosed quote":          {[]string{`foo="a, respond-async`}, -1, ""},
+		"empty items":             {[]string{",,respond-async,,"}, 0, "respond-async"},
+		"prefix is not the name":  {[]string{"respond-asynchronously, waiting=3"}, -1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,88 +157,4 @@ func FuzzPrefer(f *testing.F) {
 			}
 		}
 	})
-}
-
-// queue is what waits.
-type queue struct {
-	all, one uint64
-	err      error
-	asked    int // for a tenant
-}
-
-func (q *queue) Waiting(context.Context) (uint64, error) { return q.all, q.err }
-
-func (q *queue) WaitingOf(context.Context, string) (uint64, error) {
-	q.asked++
-	return q.one, q.err
-}
-
-// refusal is what a new action gets once counts have been made.
-func refusal(p *accept.Pressure, tenant string) (code schemas.Code) {
-	for range 2 { // the first has all counted, the second the tenant
-		_ = p.Refusal(tenant, schemas.KindHTTP)
-		synctest.Wait()
-	}
-	if own, ok := errors.AsType[*problem.Error](p.Refusal(tenant, schemas.KindHTTP)); ok {
-		return own.Code
-	}
-	return ""
-}
-
-func TestPressure(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := &queue{all: 9}
-		p := accept.NewPressure(q, accept.PressureConfig{Queued: 100, QueuedPerTenant: 10})
-		require.Empty(t, refusal(p, "a"))
-		require.Zero(t, q.asked, "while all together are fewer than one may have, nobody is counted")
-
-		time.Sleep(2 * time.Second)
-		q.all, q.one = 50, 10
-		require.Equal(t, schemas.RateLimited, refusal(p, "a"))
-		require.NoError(t, p.Refusal("a", schemas.KindRule), "a rule may be what ends it")
-
-		time.Sleep(2 * time.Second)
-		q.one = 8
-		require.Empty(t, refusal(p, "a"))
-		p.Took("a")
-		p.Took("a")
-		require.Error(t, p.Refusal("a", schemas.KindHTTP), "what was accepted here since is added")
-
-		time.Sleep(2 * time.Second)
-		q.all = 99
-		require.Empty(t, refusal(p, "b"))
-		p.Took("b")
-		require.Equal(t, schemas.QueueFull, refusal(p, "b"))
-
-		time.Sleep(2 * time.Second)
-		q.all, q.err = 0, errors.New("away")
-		require.Equal(t, schemas.QueueFull, refusal(p, "b"), "a count that fails leaves the old one")
-		time.Sleep(20 * time.Second)
-		q.err = nil
-		require.Empty(t, refusal(p, "b"))
-	})
-	require.NoError(t, accept.NewPressure(nil, accept.PressureConfig{}).Refusal("a", schemas.KindHTTP), "nothing is bounded")
-	require.NoError(t, (*accept.Pressure)(nil).Refusal("a", schemas.KindHTTP))
-	(*accept.Pressure)(nil).Took("a")
-}
-
-// TestStoredShare: a tenant over its share of the log begins nothing, and hears of what it has and may have.
-func TestStoredShare(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) limits.Room {
-		return map[string]limits.Room{
-			"over": {Used: 3 << 20, Limit: 3 << 20, Frees: now.Add(time.Hour)}, "below": {Used: 1, Limit: 2}, "free": {Used: 1 << 40},
-		}[tenant]
-	}})
-	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindRule} {
-		var refused *problem.Error
-		require.ErrorAs(t, p.Refusal("over", kind), &refused)
-		require.Equal(t, schemas.RateLimited, refused.Code)
-		require.Equal(t, time.Hour, refused.RetryAfter)
-		require.Contains(t, refused.Detail, "has 3.0 MiB on the log and may have 3.0 MiB")
-		require.NoError(t, p.Refusal("below", kind))
-		require.NoError(t, p.Refusal("free", kind))
-	}
 }
