@@ -2,12 +2,9 @@ package chat_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,10 +14,9 @@ import (
 
 	"weir/egress/chat"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var (
 	ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindChat, ID: "act-1"}
@@ -86,14 +82,8 @@ func TestGolden(t *testing.T) {
 			fmt.Fprintf(&b, "%d\n", status)
 			require.NoError(t, w.Header().Write(&b))
 			fmt.Fprintf(&b, "\n%s\n\n%s", body, frames)
-			file := filepath.Join("testdata", name+".golden")
 			got := strings.ReplaceAll(b.String(), "\r\n", "\n")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			fixture.Golden(t, name, []byte(got))
 		})
 	}
 	for _, o := range schemas.Outcomes() {

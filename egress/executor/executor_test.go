@@ -2,21 +2,17 @@ package executor_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/executor"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "act-1"}
 
@@ -107,13 +103,7 @@ func TestGolden(t *testing.T) {
 			require.NotContains(t, string(body), "never shown")
 			require.Equal(t, string(body), string(executor.Result(ref, &e.settled, doc)))
 			got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got))
+			fixture.Golden(t, name, got)
 		})
 	}
 }

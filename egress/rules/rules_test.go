@@ -3,12 +3,9 @@ package rules_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -17,10 +14,9 @@ import (
 	"weir/egress/rules"
 	"weir/internal/fault"
 	snapshots "weir/internal/rules"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var asked = rules.Asked{RequestID: "req <1> \u00fc", Operation: schemas.OpRulesCreate}
 
@@ -87,13 +83,7 @@ func TestRender(t *testing.T) {
 			require.Equal(t, answer.OK, answer.Error == nil)
 			require.Equal(t, answer.OK, answer.Data != nil)
 			got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got))
+			fixture.Golden(t, name, got)
 			if e.doc != "" && answer.RequestID != asked.RequestID {
 				require.Equal(t, string(body), string(rules.Result(&e.settled, json.RawMessage(e.doc))))
 			}

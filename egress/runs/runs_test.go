@@ -2,10 +2,7 @@ package runs_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -13,10 +10,9 @@ import (
 
 	"weir/egress/runs"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var run = runs.Stream{Ref: schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "run-1"}, TaskType: "LIT_RETRIEVAL"}
 
@@ -80,13 +76,7 @@ func TestGolden(t *testing.T) {
 			sound(t, last.Data, true)
 			same(t, body, last.Data)
 			got := fmt.Appendf(nil, "%s\n\nevent: %s\ndata: %s\n", body, last.Name, last.Data)
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got))
+			fixture.Golden(t, name, got)
 		})
 	}
 	for _, o := range schemas.Outcomes() {

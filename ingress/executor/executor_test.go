@@ -3,7 +3,6 @@ package executor_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -21,8 +20,6 @@ import (
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write what was got as what is expected")
 
 const fixtures = "../../schemas/executor/testdata"
 
@@ -113,7 +110,7 @@ func translate(t *testing.T, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json", Update: *update}
+	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json"}
 	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
 		t.Helper()
 		got := translate(t, body)
@@ -233,14 +230,7 @@ func TestMessagesAreBoundedAndPrintable(t *testing.T) {
 }
 
 func FuzzTranslate(f *testing.F) {
-	for _, kind := range []string{"valid", "invalid"} {
-		files, _ := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		for _, file := range files {
-			if ar, err := txtar.ParseFile(file); err == nil {
-				f.Add(ar.Files[0].Data)
-			}
-		}
-	}
+	fixture.Seed(f, fixtures)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return

@@ -2,7 +2,6 @@ package plans_test
 
 import (
 	"errors"
-	"flag"
 	"path/filepath"
 	"testing"
 
@@ -16,8 +15,6 @@ import (
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write what was got as what is expected")
 
 const fixtures = "../../schemas/plans/testdata"
 
@@ -43,7 +40,7 @@ func translate(t *testing.T, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json", Update: *update}
+	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json"}
 	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
 		t.Helper()
 		got := translate(t, body)
@@ -69,14 +66,7 @@ func TestRefusalsKeepTheirWords(t *testing.T) {
 }
 
 func FuzzTranslate(f *testing.F) {
-	for _, kind := range []string{"valid", "invalid"} {
-		files, _ := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		for _, file := range files {
-			if ar, err := txtar.ParseFile(file); err == nil {
-				f.Add(ar.Files[0].Data)
-			}
-		}
-	}
+	fixture.Seed(f, fixtures)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
