@@ -17,26 +17,33 @@ import (
 	"weir/internal/ledger"
 )
 
+// listened is a stream of the completion a that is read as it comes.
+func (h *house) listened() (st *ledger.State, got chan string) {
+	st = h.claim(chatRef("a"))
+	w := &sink{header: http.Header{}, got: make(chan string)}
+	go func() {
+		defer close(w.got)
+		h.talk(w, talk{id: "a"})
+	}()
+	h.attempt(st)
+	synctest.Wait()
+	return st, w.got
+}
+
 func TestTheBeginningIsHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
 		defer h.feed.Close()
-		st := h.claim(chatRef("a"))
-		w := &sink{header: http.Header{}, got: make(chan string)}
 		begin := time.Now()
-		go func() {
-			defer close(w.got)
-			h.talk(w, talk{id: "a"})
-		}()
-		h.attempt(st)
-		require.Equal(t, ":\n\n", <-w.got)
+		st, got := h.listened()
+		require.Equal(t, ":\n\n", <-got)
 		require.Equal(t, 10*time.Second, time.Since(begin))
-		require.Equal(t, ":\n\n", <-w.got)
+		require.Equal(t, ":\n\n", <-got)
 		require.Equal(t, 25*time.Second, time.Since(begin))
 		h.settle(st, broken)
-		require.Equal(t, fmt.Sprintf("%s\n\nid: %d\ndata: [DONE]\n\n", errorEnd, st.Seq), <-w.got)
-		_, more := <-w.got
+		require.Equal(t, fmt.Sprintf("%s\n\nid: %d\ndata: [DONE]\n\n", errorEnd, st.Seq), <-got)
+		_, more := <-got
 		require.False(t, more)
 	})
 }
@@ -46,23 +53,16 @@ func TestTheFirstChunkComesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
 		defer h.feed.Close()
-		st := h.claim(chatRef("a"))
-		w := &sink{header: http.Header{}, got: make(chan string)}
 		begin := time.Now()
-		go func() {
-			defer close(w.got)
-			h.talk(w, talk{id: "a"})
-		}()
-		h.attempt(st)
-		synctest.Wait()
+		st, got := h.listened()
 		for i := range 5 {
 			h.delta(st, fmt.Sprintf(`{"c":%d}`, i))
-			require.Equal(t, fmt.Sprintf("id: %d\ndata: {\"c\":%d}\n\n", st.Seq, i), <-w.got)
+			require.Equal(t, fmt.Sprintf("id: %d\ndata: {\"c\":%d}\n\n", st.Seq, i), <-got)
 			require.Equal(t, time.Duration(i)*3*time.Second/2, time.Since(begin), "whether the stream has rested or not")
 			time.Sleep(3 * time.Second / 2)
 		}
 		h.settle(st, said)
-		require.Equal(t, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq), <-w.got)
+		require.Equal(t, fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq), <-got)
 	})
 }
 

@@ -1,7 +1,6 @@
 package egress_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -124,46 +123,38 @@ func TestEvidenceStream(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	old := h.evidence("acme", schemas.EvidenceAttempt, "e", "a")
-	srv := httptest.NewServer(h.engine)
-	defer srv.Close()
-	defer h.feed.Close()
-	open := func(after string) *bufio.Scanner {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/v1/evidence?entry=e", http.NoBody)
-		require.NoError(t, err)
-		req.Header.Set("Accept", "text/event-stream")
-		req.Header.Set("Authorization", "Bearer acme")
-		if after != "" {
-			req.Header.Set("Last-Event-ID", after)
-		}
-		res, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = res.Body.Close() })
-		require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
-		return bufio.NewScanner(res.Body)
-	}
-	next := func(s *bufio.Scanner) (id string, e schemas.Evidence) {
-		for s.Scan() {
-			line := s.Text()
-			if rest, ok := strings.CutPrefix(line, "id: "); ok {
-				id = rest
-			}
-			if rest, ok := strings.CutPrefix(line, "data: "); ok {
-				require.NoError(t, json.Unmarshal([]byte(rest), &e))
-				return id, e
+	open := func(after string) (next func() (id string, e schemas.Evidence)) {
+		w := &sink{header: http.Header{}, got: make(chan string, 10)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/evidence?entry=e", http.NoBody)
+		for name, value := range map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer acme", "Last-Event-ID": after} {
+			if value != "" {
+				r.Header.Set(name, value)
 			}
 		}
-		require.NoError(t, s.Err())
-		return "", e
+		go func() {
+			defer close(done)
+			h.engine.ServeHTTP(w, r)
+		}()
+		t.Cleanup(func() { cancel(); <-done })
+		require.Equal(t, ":\n\n", <-w.got)
+		return func() (id string, e schemas.Evidence) {
+			frame := <-w.got
+			_, data, _ := strings.Cut(strings.TrimSpace(frame), "\ndata: ")
+			require.NoError(t, json.Unmarshal([]byte(data), &e), frame)
+			return idOf(frame), e
+		}
 	}
 	first := open("")
-	id, e := next(first)
+	id, e := first()
 	require.Equal(t, old.ID, e.ID)
 	h.evidence("other", schemas.EvidenceAttempt, "e", "a")
 	h.evidence("acme", schemas.EvidenceAttempt, "not asked for", "a")
 	second := h.evidence("acme", schemas.EvidenceAttempt, "e", "b")
-	_, e = next(first)
+	_, e = first()
 	require.Equal(t, second.ID, e.ID)
-	_, e = next(open(id))
+	_, e = open(id)()
 	require.Equal(t, second.ID, e.ID)
 }
 

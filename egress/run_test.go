@@ -206,33 +206,6 @@ func TestStreamWhileItHappens(t *testing.T) {
 	require.Equal(t, bodies[0], h.streamed("a").Body.String(), "and who comes late sees the same")
 }
 
-func TestASilentRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := build(t)
-		defer h.feed.Close()
-		st := h.claim(runRef("a"))
-		h.attempt(st)
-		w := &sink{header: http.Header{}, got: make(chan string)}
-		begin := time.Now()
-		go func() {
-			defer close(w.got)
-			h.stream(t.Context(), w, "a")
-		}()
-		require.Contains(t, <-w.got, "event: started\n", "at once, and no comment before it")
-		require.Equal(t, begin, time.Now())
-		h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true}})
-		for i := range 3 {
-			require.Equal(t, ":\n\n", <-w.got, "what is not shown is not sent either")
-			require.Equal(t, time.Duration(i+1)*15*time.Second, time.Since(begin))
-		}
-		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled})
-		require.Contains(t, <-w.got, "event: complete\n")
-		_, more := <-w.got
-		require.False(t, more, "the stream ends after the terminal event")
-	})
-}
-
 // TestASuccessorAnswers under its caller's id. Its positions name it, and each of the two
 // actions names the other.
 func TestASuccessorAnswers(t *testing.T) {

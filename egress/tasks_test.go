@@ -166,27 +166,19 @@ func TestTheListOfTasks(t *testing.T) {
 		h.claim(httpRef(fmt.Sprintf("call-%d", i)))
 	}
 	slices.Reverse(want)
-	list := func(query string) (ids []string) {
-		for cursor := ""; ; {
-			w := h.get("/v1/tasks?" + query + cursor)
-			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
-			page := decode[schemas.TaskPage](t, w.Body)
-			for _, v := range page.Items {
-				ids = append(ids, v.ID)
-			}
-			if page.Next == "" {
-				return ids
-			}
-			cursor = "&cursor=" + page.Next
+	list := func(query string, limit int) (ids []string) {
+		for _, v := range pages[schemas.TaskView](h, "/v1/tasks"+query, limit) {
+			ids = append(ids, v.ID)
 		}
+		return ids
 	}
-	require.Len(t, list("limit=2"), 9)
-	require.Equal(t, want, list("status=Running&limit=1"))
-	require.Equal(t, want, list("status=Running"))
-	require.Empty(t, list("status=Expired"))
+	require.Len(t, list("", 2), 9)
+	require.Equal(t, want, list("?status=Running", 1))
+	require.Equal(t, want, list("?status=Running", 50))
+	require.Empty(t, list("?status=Expired", 50))
 	over := h.filed("over") // and not settled yet: no list loses it
 	h.reported(over, 1)
-	require.Equal(t, []string{"over"}, list("status=Completed"))
+	require.Equal(t, []string{"over"}, list("?status=Completed", 50))
 	empty := h.ask(http.MethodGet, "/v1/tasks", "other")
 	require.Contains(t, empty.Body.String(), `"items":[]`)
 	for _, query := range []string{"status=open", "cursor=X", "cursor=", "limit=0"} {

@@ -115,28 +115,40 @@ func (p pipes) Accept() (net.Conn, error) {
 func (pipes) Close() error   { return nil }
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
+// overPipe serves an engine on one connection in memory, and reads the answer to what is sent.
+func overPipe(t *testing.T, engine http.Handler, send func(client net.Conn)) *http.Response {
+	t.Helper()
+	l := make(pipes)
+	srv := &http.Server{Handler: engine}
+	go func() { _ = srv.Serve(l) }()
+	client, server := net.Pipe()
+	l <- server
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		send(client)
+	}()
+	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, client.Close())
+	<-sent
+	close(l)
+	require.NoError(t, srv.Close())
+	return resp
+}
+
 func TestABodyThatNeverEndsIsTimedOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := setup(t, func(c *ingress.Config) { c.BodyTimeout = 7 * time.Second })
-		l := make(pipes)
-		srv := &http.Server{Handler: w.engine}
-		go func() { _ = srv.Serve(l) }()
-		client, server := net.Pipe()
-		l <- server
 		start := time.Now()
-		go func() {
+		resp := overPipe(t, w.engine, func(client net.Conn) {
 			_, _ = io.WriteString(client, "POST /v1/execute HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
-		}()
-		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
-		require.NoError(t, err)
+		})
 		require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
 		require.True(t, resp.Close)
 		require.Equal(t, 7*time.Second, time.Since(start))
-		require.NoError(t, resp.Body.Close())
-		require.NoError(t, client.Close())
-		close(l)
-		require.NoError(t, srv.Close())
 	})
 }
 
@@ -158,19 +170,8 @@ func TestTheDeadlineOfTheBodyDoesNotEndTheWait(t *testing.T) {
 		w := setup(t)
 		engine := ingress.NewEngine(ingress.EngineConfig{})
 		ingress.New(w.ledger, door{}, slowResponder{w.responder}, ingress.Config{}).Mount(engine)
-		l := make(pipes)
-		srv := &http.Server{Handler: engine}
-		go func() { _ = srv.Serve(l) }()
-		client, server := net.Pipe()
-		l <- server
-		go func() { _ = post("/v1/execute", okGet).Write(client) }()
-		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
-		require.NoError(t, err)
+		resp := overPipe(t, engine, func(client net.Conn) { _ = post("/v1/execute", okGet).Write(client) })
 		require.Equal(t, http.StatusNoContent, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-		require.NoError(t, client.Close())
-		close(l)
-		require.NoError(t, srv.Close())
 	})
 }
 

@@ -1,7 +1,6 @@
 package ingress_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -255,14 +254,7 @@ func TestASlowPush(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := gitSetup(t)
-				l := make(pipes)
-				srv := &http.Server{Handler: w.engine}
-				go func() { _ = srv.Serve(l) }()
-				client, server := net.Pipe()
-				l <- server
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
+				resp := overPipe(t, w.engine, func(client net.Conn) {
 					head := pushOf("", clientCaps, command(oidA, oidB, "refs/heads/work"))
 					_, _ = io.WriteString(client, "POST "+receive+" HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer task\r\n"+
 						"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: "+strconv.Itoa(len(head)+4*tc.piece)+"\r\n\r\n"+head)
@@ -272,17 +264,10 @@ func TestASlowPush(t *testing.T) {
 						}
 						time.Sleep(tc.pause)
 					}
-				}()
-				resp, err := http.ReadResponse(bufio.NewReader(client), nil)
-				require.NoError(t, err)
+				})
 				require.Equal(t, http.StatusOK, resp.StatusCode)
-				require.NoError(t, resp.Body.Close())
-				require.NoError(t, client.Close())
-				<-done
 				require.Equal(t, pieces(tc.want), string(w.pusher.pack))
 				require.Equal(t, tc.want != "PACK", errors.Is(w.pusher.err, os.ErrDeadlineExceeded))
-				close(l)
-				require.NoError(t, srv.Close())
 			})
 		})
 	}

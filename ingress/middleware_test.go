@@ -1,14 +1,11 @@
 package ingress_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -94,45 +91,6 @@ func TestEncodedIDsAreDecodedOnce(t *testing.T) {
 		require.NotEqual(t, http.StatusNotFound, w.do(t, httptest.NewRequest(http.MethodPost, path, http.NoBody)).Code, path)
 	}
 	require.Equal(t, http.StatusNotFound, w.do(t, httptest.NewRequest(http.MethodPost, "/v1/actions/a%253Ab.c/cancel", http.NoBody)).Code)
-}
-
-// TestRawTargets speaks to a real server: these requests exist on the wire only.
-func TestRawTargets(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		raw    string
-		status int
-	}{
-		"absolute form":          {"POST http://evil.test/v1/execute HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n", 400},
-		"absolute form, https":   {"GET https://weir/v1/execute HTTP/1.1\r\nHost: weir\r\n\r\n", 400},
-		"CONNECT":                {"CONNECT internal:80 HTTP/1.1\r\nHost: internal:80\r\n\r\n", 405},
-		"CONNECT to a path":      {"CONNECT /v1/execute HTTP/1.1\r\nHost: weir\r\n\r\n", 405},
-		"TRACE":                  {"TRACE /v1/execute HTTP/1.1\r\nHost: weir\r\nCookie: AGWCANARY\r\n\r\n", 405},
-		"host is not reflected":  {"GET /nowhere HTTP/1.1\r\nHost: evil.test\r\n\r\n", 404},
-		"forwarded is not heard": {"GET /nowhere HTTP/1.1\r\nHost: weir\r\nX-Forwarded-Host: evil.test\r\nX-Forwarded-Prefix: /evil.test\r\n\r\n", 404},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			srv := httptest.NewServer(w.engine)
-			t.Cleanup(srv.Close)
-			conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-			require.NoError(t, err)
-			defer func() { _ = conn.Close() }()
-			_, err = io.WriteString(conn, tc.raw)
-			require.NoError(t, err)
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			require.NoError(t, err)
-			defer func() { _ = resp.Body.Close() }()
-			require.Equal(t, tc.status, resp.StatusCode)
-			require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			require.NotContains(t, string(body), "evil.test")
-			require.NotContains(t, string(body), "AGWCANARY")
-			require.Zero(t, w.records(t))
-		})
-	}
 }
 
 func TestRequestIDOfTheTransport(t *testing.T) {

@@ -223,17 +223,6 @@ func TestRefusalsOfRuns(t *testing.T) {
 	}
 }
 
-func TestAnUnsupportedTaskType(t *testing.T) {
-	t.Parallel()
-	for _, serves := range []func(string) bool{nil, func(string) bool { return false }} {
-		w := setup(t, func(c *ingress.Config) { c.Serves = serves })
-		a := w.do(t, post(schemas.RouteRunSync, okRun)).refused(t, http.StatusBadRequest, schemas.ValidationError)
-		require.Equal(t, "UNSUPPORTED_TASK_TYPE", a.field("error", "code"))
-		require.Equal(t, 1, w.metrics.refused[schemas.UnsupportedTaskType])
-		require.Zero(t, w.records(t))
-	}
-}
-
 // An agent may leave while its runs go on: who repeats one, or comes back to its
 // stream, still gets it; only a new one is refused.
 func TestARunOfATaskTypeThatNobodyServesAnyMore(t *testing.T) {
@@ -372,27 +361,27 @@ func TestTheLongestRun(t *testing.T) {
 func TestRedriveOfARun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, served)
-	seq := w.parked(t, schemas.Action{
-		ID: "r1", Tenant: "default", Kind: schemas.KindRun, TaskType: "LIT_RETRIEVAL", IDSource: schemas.IDRequest, Fingerprint: "f",
-		AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour),
-		Payload: []byte(`{"task_type":"LIT_RETRIEVAL","risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}}`),
-	})
-	a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`))
-	require.Equal(t, http.StatusAccepted, a.Code, "%s", a.Body)
-	old, again := w.action(t, "default", "r1"), w.action(t, "default", a.Header().Get("Weir-Action-Id"))
-	require.Equal(t, "r1", again.Supersedes)
-	require.Equal(t, schemas.KindRun, again.Kind)
-	require.Equal(t, "LIT_RETRIEVAL", again.TaskType)
-	require.False(t, again.Sensitive)
-	require.Equal(t, 90*time.Second, again.Deadline.Sub(again.AcceptedAt), "its own budget, anew")
-	require.Equal(t, string(old.Payload), string(again.Payload))
-
-	seq = w.parked(t, schemas.Action{
-		ID: "r2", Tenant: "default", Kind: schemas.KindRun, TaskType: "OTHER", IDSource: schemas.IDRequest, Fingerprint: "f",
-		AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour), Payload: []byte(`{"task_type":"LIT_RETRIEVAL","risk_tier":"PHI"}`),
-	})
-	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`))
-	again = w.action(t, "default", a.Header().Get("Weir-Action-Id"))
-	require.Equal(t, "LIT_RETRIEVAL", again.TaskType, "what is performed is what the payload says")
-	require.True(t, again.Sensitive)
+	for id, tc := range map[string]struct {
+		taskType, more string
+		sensitive      bool
+		timeout        time.Duration
+	}{
+		"r1": {"LIT_RETRIEVAL", `"risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}`, false, 90 * time.Second}, // its own budget, anew
+		"r2": {"OTHER", `"risk_tier":"PHI"`, true, 10 * time.Minute},                                                   // what is performed is what the payload says
+	} {
+		payload := `{"task_type":"LIT_RETRIEVAL",` + tc.more + `}`
+		seq := w.parked(t, schemas.Action{
+			ID: id, Tenant: "default", Kind: schemas.KindRun, TaskType: tc.taskType, IDSource: schemas.IDRequest, Fingerprint: "f",
+			AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour), Payload: []byte(payload),
+		})
+		a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`))
+		require.Equal(t, http.StatusAccepted, a.Code, "%s", a.Body)
+		again := w.action(t, "default", a.Header().Get("Weir-Action-Id"))
+		require.Equal(t, id, again.Supersedes)
+		require.Equal(t, schemas.KindRun, again.Kind)
+		require.Equal(t, "LIT_RETRIEVAL", again.TaskType)
+		require.Equal(t, tc.sensitive, again.Sensitive)
+		require.Equal(t, tc.timeout, again.Deadline.Sub(again.AcceptedAt))
+		require.JSONEq(t, payload, string(again.Payload))
+	}
 }

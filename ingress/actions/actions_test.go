@@ -384,25 +384,6 @@ func TestResolve(t *testing.T) {
 	require.Equal(t, 4, st.N)
 }
 
-func TestOneWordOfMany(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeUnknown))
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			effect := actions.Applied
-			if i%2 == 0 {
-				effect = actions.NotApplied
-			}
-			_, _ = w.Resolve(context.Background(), "t", "x", schemas.Resolution{Effect: effect})
-		})
-	}
-	wg.Wait()
-	st := w.load(t, ref)
-	require.Equal(t, 4, st.N)
-}
-
 // errOf is the error of a call whose value is of no interest.
 func errOf[T any](_ T, err error) error { return err }
 

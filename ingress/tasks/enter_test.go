@@ -286,20 +286,6 @@ func TestTheFirstReportCounts(t *testing.T) {
 	require.Equal(t, schemas.Conflict, code(t, err))
 }
 
-func TestAReportOfWhatWasCanceled(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, token := w.file(t, "a")
-	require.NoError(t, errOf(w.Enter(t.Context(), token)))
-	s, err := w.control.CancelTask(t.Context(), "t", "a")
-	require.NoError(t, err)
-	require.True(t, s.CancelRequested)
-	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
-	w.write(t, ref, settled(schemas.OutcomeCanceled))
-	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
-	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
-}
-
 // TestWhatABodySaysIsLookedAtLast: nobody learns from it what is wrong with it who may not send it.
 func TestWhatABodySaysIsLookedAtLast(t *testing.T) {
 	t.Parallel()
@@ -330,60 +316,51 @@ func TestOneEnd(t *testing.T) {
 	for range 4 {
 		w := setup(t)
 		ref, token := w.file(t, "a")
+		ends := map[string]func(i int) error{
+			"complete": func(int) error { return report(t, w, token, done("d")) },
+			"fail":     func(int) error { return report(t, w, token, failed("f")) },
+			"cancel":   func(int) error { return errOf(w.control.CancelTask(t.Context(), "t", "a")) },
+			"expire": func(i int) error {
+				st, err := w.ledger.Load(t.Context(), ref)
+				if err != nil || st.Settled != nil || fold(st).Over() || fold(st).Canceled {
+					return fault.ErrFenced
+				}
+				end := settled(schemas.OutcomeExpired)
+				end.Settled.Message = strconv.Itoa(i) // the clock stands still: nothing else tells two workers apart
+				return w.ledger.Append(t.Context(), st, end)
+			},
+		}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		won := map[string]int{}
-		win := func(name string, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won[name]++
-			}
-		}
 		start := make(chan struct{})
-		for i := range 100 {
-			wg.Go(func() {
-				<-start
-				switch i % 4 {
-				case 0:
-					win("complete", report(t, w, token, done("d")))
-				case 1:
-					win("fail", report(t, w, token, failed("f")))
-				case 2:
-					_, err := w.control.CancelTask(t.Context(), "t", "a")
-					win("cancel", err)
-				case 3:
-					st, err := w.ledger.Load(t.Context(), ref)
-					if err == nil && st.Settled == nil && !fold(st).Over() && !fold(st).Canceled {
-						end := settled(schemas.OutcomeExpired)
-						end.Settled.Message = strconv.Itoa(i) // the clock stands still: nothing else tells two workers apart
-						win("expire", w.ledger.Append(t.Context(), st, end))
+		for i := range 25 {
+			for name, end := range ends {
+				wg.Go(func() {
+					<-start
+					if end(i) == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						won[name]++
 					}
-				}
-			})
+				})
+			}
 		}
 		close(start)
 		wg.Wait()
 		require.Len(t, won, 1, "%v", won)
 		s, st := w.fold(t, ref)
-		switch {
-		case won["complete"] > 0:
-			require.Equal(t, schemas.TaskStatusCompleted, s.Status)
-		case won["fail"] > 0:
-			require.Equal(t, schemas.TaskStatusFailed, s.Status)
-		case won["cancel"] > 0:
-			require.True(t, s.Canceled)
-		case won["expire"] > 0:
-			require.Equal(t, 1, won["expire"])
-			require.Equal(t, schemas.TaskStatusExpired, s.Status)
-		}
-		ends := 0
+		require.Equal(t, won["complete"] > 0, s.Status == schemas.TaskStatusCompleted)
+		require.Equal(t, won["fail"] > 0, s.Status == schemas.TaskStatusFailed)
+		require.Equal(t, won["cancel"] > 0, s.Canceled)
+		require.Equal(t, won["expire"] == 1, s.Status == schemas.TaskStatusExpired)
+		written := 0
 		for _, ev := range st.Events {
 			if ev.Type == schemas.EventCancel || ev.Type == schemas.EventSettled || ev.Task != nil && ev.Task.What == schemas.TaskReported {
-				ends++
+				written++
 			}
 		}
-		require.Equal(t, 1, ends)
+		require.Equal(t, 1, written)
 	}
 }
 
