@@ -76,25 +76,6 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 	}
 }
 
-func TestRespondReadsALargeResultFromItsStore(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	doc := `{"answer":{"status":200,"headers":[],"body":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
-	inline, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(doc))
-	require.NoError(t, err)
-	require.Nil(t, inline)
-	st := h.claim(httpRef("big"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob, Attempts: 1})
-	w := h.respond(t.Context(), httpRef("big"), receipt("big", true), -1)
-	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), `"body":"xxx`)
-
-	events := h.get("/v1/actions/big/events", "Accept", "application/json")
-	require.NotContains(t, events.Body.String(), blob)
-	require.Contains(t, events.Body.String(), `"result_url":"/v1/actions/big"`)
-	require.Contains(t, h.get("/v1/actions/big").Body.String(), `"body":"xxx`)
-}
-
 // writer hears of the first byte of an answer.
 type writer struct {
 	*httptest.ResponseRecorder

@@ -20,7 +20,6 @@ import (
 	"weir/schemas"
 )
 
-// shelf is the rules of one tenant.
 type shelf struct{}
 
 func (shelf) Newest(_ context.Context, tenant string) (rules.Snapshot, error) {

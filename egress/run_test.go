@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -274,43 +272,6 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	w := h.respond(t.Context(), runRef("gone"), receipt("gone", true), -1)
 	require.Equal(t, http.StatusGone, w.Code)
 	require.Equal(t, schemas.StreamGone, decode[schemas.RunRefusal](t, w.Body).Code)
-}
-
-// TestALogThatIsAwayDelaysTheEnd: a result that cannot be fetched is asked for
-// again, once for all who wait.
-func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		down := atomic.Bool{}
-		var asked atomic.Int64
-		h := build(t, func(c *egress.Config) { c.HTTP.KeepAlive = time.Hour })
-		defer h.feed.Close()
-		h.failing(func() error {
-			if !down.Load() {
-				return nil
-			}
-			asked.Add(1)
-			return fmt.Errorf("%w: away", fault.ErrUnavailable)
-		})
-		_, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
-		require.NoError(t, err)
-		st := h.claim(runRef("a"))
-		const viewers = 3
-		got := make(chan string, viewers)
-		for range viewers {
-			go func() { got <- h.streamed("a").Body.String() }()
-		}
-		synctest.Wait()
-		down.Store(true)
-		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob})
-		synctest.Wait()
-		require.Positive(t, asked.Load())
-		require.Empty(t, got)
-		down.Store(false)
-		for range viewers {
-			require.Contains(t, <-got, `"outputs":{"text":"xxx`)
-		}
-	})
 }
 
 func TestRespondToARun(t *testing.T) {

@@ -22,7 +22,6 @@ import (
 	"weir/schemas"
 )
 
-// table is the repositories of two tenants.
 type table struct{ err error }
 
 func (b table) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
@@ -463,24 +462,6 @@ func TestAnswersThatAreThere(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, h.inquire(t.Context(), 0, 2, func() {}).Code)
 }
 
-// TestAnAskerThatHasGone gets nothing, and holds nothing.
-func TestAnAskerThatHasGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := build(t, tasked)
-		st := h.task("t-1", "d")
-		h.claimed(st, 0)
-		h.asked(st, 1, "a")
-		ctx, cancel := context.WithCancel(t.Context())
-		got := make(chan *httptest.ResponseRecorder, 1)
-		go func() { got <- h.inquire(ctx, 0, 1, func() {}) }()
-		synctest.Wait()
-		cancel()
-		require.Zero(t, (<-got).Body.Len())
-		h.feed.Close()
-	})
-}
-
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	h := build(t, tasked)
@@ -640,7 +621,6 @@ func TestAListOfAFewAmongMany(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// filed is a task that was leased.
 func (h *house) filed(id string) *ledger.State {
 	h.t.Helper()
 	st := h.task(id, "d")

@@ -22,7 +22,6 @@ import (
 	"weir/schemas"
 )
 
-// listing serves one token a tenant.
 func listing(c *egress.Config) {
 	c.Tokens = func(_ context.Context, tenant, cursor string, limit int) (page schemas.Page[schemas.Token], err error) {
 		if tenant == "down" {
@@ -208,7 +207,6 @@ func TestTheLastWordOfPolicyIsShown(t *testing.T) {
 	assert.Equal(t, last, *shown.Decision)
 }
 
-// accounts are those of one tenant.
 type accounts map[string][]schemas.BudgetView
 
 func (a accounts) List(_ context.Context, tenant string) ([]schemas.BudgetView, error) {

@@ -507,7 +507,6 @@ func TestALeaseIsKeptByACompletion(t *testing.T) {
 	require.True(t, finished)
 }
 
-// single is a listener with one connection.
 type single struct {
 	net.Listener
 	conn net.Conn
@@ -579,7 +578,6 @@ func TestAClientThatLeavesWhileTheLogIsAway(t *testing.T) {
 	}
 }
 
-// largeChat is a completion of about so many bytes.
 func largeChat(n int) string {
 	return strings.Replace(okChat, "hi", strings.Repeat("a", n), 1)
 }

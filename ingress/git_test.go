@@ -117,7 +117,6 @@ func command(from, to, ref string) gitwire.Command {
 	return gitwire.Command{Old: from, New: to, Ref: ref}
 }
 
-// pushOf is the body of a push.
 func pushOf(pack string, caps []string, list ...gitwire.Command) string {
 	return string(gitwire.Commands{List: list}.Bytes(caps)) + pack
 }
@@ -294,7 +293,6 @@ func heldWorld(t *testing.T, change ...func(*git.Config)) (*gitWorld, *holds) {
 	return gitSetup(t, append(change, func(c *git.Config) { c.Hold = h.hold })...), h
 }
 
-// nowhere has no repository.
 type nowhere struct{}
 
 func (nowhere) Here(string) error { return gitprogram.ErrNoRepo }

@@ -129,7 +129,6 @@ func (r *responder) ResumeChat(req *http.Request) (p schemas.ChatPlace, err erro
 	return p, err
 }
 
-// seat is the key of a request that has a place for its stream.
 type seat struct{}
 
 // Seat has a place unless it is full.
@@ -172,19 +171,16 @@ func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.R
 	last.left, last.receipt, last.chunk = left, receipt, behind.Chunk
 }
 
-// ReadRules answers with what was asked.
 func (r *responder) ReadRules(w http.ResponseWriter, _ *http.Request, tenant string, req schemas.AgentRequest) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "tenant": tenant, "request_id": req.RequestID, "operation": req.Operation, "args": req.Args}) //nolint:errchkjson // checked JSON, and the recorder takes all
 }
 
-// RecordRules answers with what was asked.
 func (r *responder) RecordRules(w http.ResponseWriter, _ *http.Request, tenant, principal string, req schemas.RecordRequest) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"tenant": tenant, "principal": principal, "request": req}) //nolint:errchkjson // as above
 }
 
-// Task answers with its status, and with the token if there is one.
 func (r *responder) Task(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, status int, token string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -391,7 +387,6 @@ func (w *world) do(t *testing.T, r *http.Request) answer {
 	return a
 }
 
-// envelope checks what must hold for every error of the agent API.
 func envelope(t *testing.T, a answer) {
 	t.Helper()
 	require.Equal(t, "application/json", a.Header().Get("Content-Type"))

@@ -132,7 +132,6 @@ func TestTheSameWriteJoins(t *testing.T) {
 	require.False(t, seen[id("rules", api("r", schemas.OpRulesEnable, `{"id":"a","if_match":"e"}`))], "another policy may judge it otherwise")
 }
 
-// refused checks an error of the agent API.
 func refused(t *testing.T, a answer, status int, code, detail, id, operation string) {
 	t.Helper()
 	require.Equal(t, status, a.Code, a.Body)
@@ -332,7 +331,6 @@ func TestAResetIsAnAction(t *testing.T) {
 	require.Equal(t, stored, w.records(t), "nothing more is stored")
 }
 
-// previewer remembers what it was asked.
 type previewer struct {
 	mu  sync.Mutex
 	who ingress.Asker
@@ -411,7 +409,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// keyed is a policy that allows everything, with keys.
 type keyed struct{ door }
 
 func (keyed) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {

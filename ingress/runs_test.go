@@ -64,47 +64,9 @@ func TestARunIsStored(t *testing.T) {
 	require.Equal(t, 10*time.Minute, got.Deadline.Sub(got.AcceptedAt), "what its kind may take")
 }
 
-// A retry renews what a caller adds for itself. It is the same run all the same, unless
-// something changes that the agent gets.
-func TestARetryWithAnotherTrace(t *testing.T) {
-	t.Parallel()
-	w := setup(t, served)
-	run := func(budget, trace string) answer {
-		return w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":`+budget+`}`+trace+`}`))
-	}
-	run("100000", `,"trace_id":"t-1"`)
-	got := w.action(t, "default", "r1")
-	require.JSONEq(t, `{"task_type":"LIT_RETRIEVAL","inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100000}}`, string(got.Payload))
-	require.Equal(t, 5*time.Minute, got.Deadline.Sub(got.AcceptedAt))
-	for _, trace := range []string{`,"trace_id":"t-2"`, ``, `,"trace_id":{"x":null},"retry":1`} {
-		run("100000", trace)
-		require.True(t, w.responder.last(t).receipt.Duplicate)
-	}
-	run("100001", "").refused(t, http.StatusConflict, schemas.Conflict)
-	require.EqualValues(t, 1, w.records(t))
-}
-
+// TestARunIsStreamed: what cannot be read is refused before anything is done; what the request
+// itself has made begins at its beginning, wherever another stream was cut.
 func TestARunIsStreamed(t *testing.T) {
-	t.Parallel()
-	w := setup(t, served)
-	for range 2 {
-		rec := w.stream(okRun, "Prefer", "respond-async")
-		require.Equal(t, http.StatusOK, rec.Code)
-		require.Equal(t, "data: LIT_RETRIEVAL\n\n", rec.Body.String())
-		require.Equal(t, "r1", rec.Header().Get("Weir-Action-Id"))
-		require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
-	}
-	require.True(t, w.responder.last(t).stream)
-	require.Equal(t, 1, w.metrics.accepted[schemas.KindRun])
-	w.do(t, post(schemas.RouteRunSync, okRun))
-	require.True(t, w.responder.last(t).receipt.Duplicate, "the other route joins the same run")
-	require.False(t, w.action(t, "default", "r1").Sync, "which is that of its first caller")
-	require.EqualValues(t, 1, w.records(t))
-}
-
-// What cannot be read is refused before anything is done; what the request itself
-// has made begins at its beginning, wherever another stream was cut.
-func TestWhereAStreamIsResumed(t *testing.T) {
 	t.Parallel()
 	w := setup(t, served)
 	a := w.do(t, post(schemas.RouteRunStream, okRun, "Last-Event-ID", "x")).refused(t, http.StatusUnprocessableEntity, schemas.InvalidRequest)
@@ -114,12 +76,21 @@ func TestWhereAStreamIsResumed(t *testing.T) {
 	require.Empty(t, w.responder.calls)
 	require.Equal(t, 1, w.metrics.refused[schemas.InvalidRequest])
 
-	require.Equal(t, http.StatusOK, w.stream(okRun, "Last-Event-ID", "999999").Code)
-	require.Zero(t, w.responder.last(t).after, "this request has made the run")
-	require.Equal(t, http.StatusOK, w.stream(okRun, "Last-Event-ID", "999999").Code)
-	require.EqualValues(t, 999_999, w.responder.last(t).after, "and joined it here: the responder knows its end")
-	require.Equal(t, http.StatusOK, w.stream(okRun).Code)
-	require.Zero(t, w.responder.last(t).after)
+	for _, tc := range []struct {
+		place string
+		after uint64
+	}{{"999999", 0}, {"999999", 999_999}, {"", 0}} { // made by this request; joined; joined from the beginning
+		rec := w.stream(okRun, "Prefer", "respond-async", "Last-Event-ID", tc.place)
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.Equal(t, "data: LIT_RETRIEVAL\n\n", rec.Body.String())
+		require.Equal(t, "r1", rec.Header().Get("Weir-Action-Id"))
+		require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
+		require.True(t, w.responder.last(t).stream)
+		require.Equal(t, tc.after, w.responder.last(t).after)
+	}
+	w.do(t, post(schemas.RouteRunSync, okRun))
+	require.True(t, w.responder.last(t).receipt.Duplicate, "the other route joins the same run")
+	require.False(t, w.action(t, "default", "r1").Sync, "which is that of its first caller")
 	require.EqualValues(t, 1, w.records(t))
 }
 
@@ -268,15 +239,26 @@ func TestTheExecutorsWordOnTheInputsOfARun(t *testing.T) {
 	require.Equal(t, map[string]any{"variant": "MissingArgument", "code": "VALIDATION_ERROR"}, a.field("error", "details"))
 }
 
+// TestRepeatsOfARun: a retry renews what a caller adds for itself. It is the same run all the
+// same, unless something changes that the agent gets.
 func TestRepeatsOfARun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, served)
-	w.do(t, post(schemas.RouteRunSync, okRun, "Idempotency-Key", `"r1"`))
-	w.do(t, post(schemas.RouteRunSync, "{\n"+okRun[1:], "Idempotency-Key", "r1"))
-	require.True(t, w.responder.last(t).receipt.Duplicate, "white space is no difference, and its id is its key")
-	for _, member := range []string{`"inputs":{"a":1}`, `"inputs":{},"budgets":{"timeout_ms":1}`, `"inputs":{},"risk_tier":"PHI"`} {
+	run := func(members string) string {
+		return `{"request_id":"r1","task_type":"LIT_RETRIEVAL",` + members + `}`
+	}
+	const first = `"inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100000}`
+	w.do(t, post(schemas.RouteRunSync, run(first+`,"trace_id":"t-1"`), "Idempotency-Key", `"r1"`))
+	got := w.action(t, "default", "r1")
+	require.JSONEq(t, `{"task_type":"LIT_RETRIEVAL",`+first+`}`, string(got.Payload))
+	require.Equal(t, 5*time.Minute, got.Deadline.Sub(got.AcceptedAt))
+	for _, same := range []string{first + `,"trace_id":"t-2"`, first, "\n" + first, first + `,"trace_id":{"x":null},"retry":1`} {
+		w.do(t, post(schemas.RouteRunSync, run(same), "Idempotency-Key", "r1"))
+		require.True(t, w.responder.last(t).receipt.Duplicate, "%s: its id is its key", same)
+	}
+	for _, other := range []string{`"inputs":{"a":1}`, `"inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100001}`, first + `,"risk_tier":"PHI"`} {
 		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
-			a := w.do(t, post(route, `{"request_id":"r1","task_type":"LIT_RETRIEVAL",`+member+`}`)).refused(t, http.StatusConflict, schemas.Conflict)
+			a := w.do(t, post(route, run(other))).refused(t, http.StatusConflict, schemas.Conflict)
 			require.Equal(t, "r1", a.body["request_id"])
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"weir/schemas"
 )
 
-// issuer remembers what it was asked.
 type issuer struct {
 	by      ingress.Identity
 	req     schemas.TokenRequest
@@ -253,7 +252,6 @@ func TestSignInAndOut(t *testing.T) {
 	require.Contains(t, w.logs.String(), `"surface":"console"`)
 }
 
-// policies remembers what it was asked.
 type policies struct {
 	asked   schemas.HTTPCall
 	only    []string

@@ -194,7 +194,6 @@ func TestResult(t *testing.T) {
 		string(git.Result(json.RawMessage(`{"repo":"r","ref":"x","bytes":3,"report":true,"side_band":true}`))))
 }
 
-// program notes what it was asked, and fails as it is told.
 type program struct {
 	id, service, in string
 	protocol        int

@@ -69,7 +69,6 @@ func (n *node) Live(subject string, fn func(schemas.Record), lost func()) (func(
 
 func (n *node) dropping(f func(schemas.Record) bool) { n.drop.Store(&f) }
 
-// everything drops all that is republished.
 func everything(schemas.Record) bool { return true }
 
 // action is one action being written.
@@ -168,7 +167,6 @@ func seqsOf(ctx context.Context, log stream.Log, r schemas.Ref) ([]uint64, error
 	return out, err
 }
 
-// drain reads an action to its end.
 func drain(ctx context.Context, r *stream.Reader) ([]uint64, error) {
 	var out []uint64
 	for it, err := range r.All(ctx) {
@@ -180,7 +178,6 @@ func drain(ctx context.Context, r *stream.Reader) ([]uint64, error) {
 	return out, nil
 }
 
-// follow watches the action a.
 func (n *node) follow(after uint64) *stream.Reader {
 	n.t.Helper()
 	r, err := n.feed.Follow(context.Background(), ref("a"), after)

@@ -394,7 +394,6 @@ func (w *world) load(t *testing.T, ref schemas.Ref) *ledger.State {
 	return st
 }
 
-// cancel cancels the action x, which must be possible.
 func (w *world) cancel(t *testing.T) actions.Status {
 	t.Helper()
 	s, err := w.Cancel(t.Context(), "t", "x")

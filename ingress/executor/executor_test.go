@@ -139,7 +139,6 @@ func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {
 	}
 }
 
-// permissive is a policy that permits anything, nameless headers too.
 type permissive struct{ door }
 
 func (permissive) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
