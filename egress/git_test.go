@@ -176,6 +176,7 @@ func TestGitRefusesToAdvertise(t *testing.T) {
 		"IN-GIT-021 two services":      {"/git/own" + refsPath + "&service=git-receive-pack", "task", nil, 400, schemas.InvalidRequest},
 		"IN-GIT-025 version 1":         {"/git/own" + refsPath, "task", []string{"version=1"}, 400, schemas.GitProtocolRequired},
 		"IN-GIT-027 NUL":               {"/git/own" + refsPath, "task", []string{"version=2\x00;id"}, 400, schemas.InvalidRequest},
+		"a query that is none":         {"/git/own/info/refs?service=%zz", "task", nil, 400, schemas.InvalidRequest},
 		"two versions":                 {"/git/own" + refsPath, "task", []string{"version=2", "version=2"}, 400, schemas.InvalidRequest},
 		"another task's repo":          {"/git/other" + refsPath, "task", nil, 404, schemas.NotFound},
 		"no repo":                      {"/git/none" + refsPath, "reader", nil, 404, schemas.NotFound},

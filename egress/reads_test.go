@@ -384,9 +384,8 @@ func TestEvidenceStream(t *testing.T) {
 	old := h.evidence("acme", schemas.EvidenceAttempt, "e", "a")
 	open := func(after string) (next func() (id string, e schemas.Evidence)) {
 		w := &sink{header: http.Header{}, got: make(chan string, 10)}
-		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/evidence?entry=e", http.NoBody)
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/evidence?entry=e", http.NoBody)
 		for name, value := range map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer acme", "Last-Event-ID": after} {
 			if value != "" {
 				r.Header.Set(name, value)
@@ -396,7 +395,7 @@ func TestEvidenceStream(t *testing.T) {
 			defer close(done)
 			h.engine.ServeHTTP(w, r)
 		}()
-		t.Cleanup(func() { cancel(); <-done })
+		t.Cleanup(func() { h.feed.Close(); <-done })
 		require.Equal(t, ":\n\n", <-w.got)
 		return func() (id string, e schemas.Evidence) {
 			frame := <-w.got

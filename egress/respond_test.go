@@ -260,10 +260,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 			h.room.Inquiry(w, r, taskOf("t-1"), 0, 1, func() {})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Empty(t, halfClosed(t, answer))
-		})
+		require.Empty(t, halfClosed(t, answer), name)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"completion": talking("begun", true, `{"c":1}`),

@@ -304,25 +304,22 @@ func TestBadTerms(t *testing.T) {
 		"two priorities":    {priority, []string{"high", "high"}},
 		"both of beginning": {delay, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for path, body := range deferrable {
-				w := setup(t)
-				r := post(path, body)
-				r.Header[tc.header] = tc.values
-				if tc.values == nil {
-					r.Header.Set(delay, "1s")
-					r.Header.Set(instant, "2026-01-31T09:00:00Z")
-				}
-				status := http.StatusBadRequest
-				if path == schemas.RouteRunSync { // the run contract has one of its own
-					status = http.StatusUnprocessableEntity
-				}
-				a := w.do(t, r).refused(t, status, schemas.InvalidRequest)
-				require.Regexp(t, tc.header+"|would begin when its time is up", a.Body.String())
-				require.Zero(t, w.records(t))
+		for path, body := range deferrable {
+			w := setup(t)
+			r := post(path, body)
+			r.Header[tc.header] = tc.values
+			if tc.values == nil {
+				r.Header.Set(delay, "1s")
+				r.Header.Set(instant, "2026-01-31T09:00:00Z")
 			}
-		})
+			status := http.StatusBadRequest
+			if path == schemas.RouteRunSync { // the run contract has one of its own
+				status = http.StatusUnprocessableEntity
+			}
+			a := w.do(t, r).refused(t, status, schemas.InvalidRequest)
+			require.Regexp(t, tc.header+"|would begin when its time is up", a.Body.String(), name)
+			require.Zero(t, w.records(t), name)
+		}
 	}
 	for header, value := range map[string]string{delay: "1s", key: "k", priority: "high"} { // what is done again begins at once
 		a := setup(t).do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, header, value))

@@ -320,28 +320,25 @@ func TestAPushKeepsItsLease(t *testing.T) {
 		"a token that only reads": {token: "readonly", body: good, status: 403},
 		"it is too large":         {token: "task", body: good + strings.Repeat("x", 3<<20), status: 413},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, h := heldWorld(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
-			var during int32
-			w.pusher.during = func() { during = h.now.Load() }
-			if tc.spoil != nil {
-				tc.spoil(w)
-			}
-			rec := w.push(receive, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
-			require.Equal(t, tc.status, rec.Code)
-			if tc.status == http.StatusInternalServerError {
-				require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String())
-			}
-			require.Equal(t, tc.held, h.ever.Load())
-			require.Zero(t, h.now.Load(), "it is released")
-			if tc.held > 0 {
-				require.Equal(t, []any{"acme", "t-1", 2}, []any{h.last.Load().Tenant, h.last.Load().TaskID, h.last.Load().Lease})
-			}
-			if len(w.responder.calls) > 0 && w.pusher.took {
-				require.EqualValues(t, 1, during, "it is held while the push is taken")
-			}
-		})
+		w, h := heldWorld(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
+		var during int32
+		w.pusher.during = func() { during = h.now.Load() }
+		if tc.spoil != nil {
+			tc.spoil(w)
+		}
+		rec := w.push(receive, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
+		require.Equal(t, tc.status, rec.Code, name)
+		if tc.status == http.StatusInternalServerError {
+			require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String(), name)
+		}
+		require.Equal(t, tc.held, h.ever.Load(), name)
+		require.Zero(t, h.now.Load(), "it is released")
+		if tc.held > 0 {
+			require.Equal(t, []any{"acme", "t-1", 2}, []any{h.last.Load().Tenant, h.last.Load().TaskID, h.last.Load().Lease}, name)
+		}
+		if len(w.responder.calls) > 0 && w.pusher.took {
+			require.EqualValues(t, 1, during, "it is held while the push is taken")
+		}
 	}
 }
 
@@ -474,19 +471,16 @@ func TestDeniedPushes(t *testing.T) {
 		"two":            {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
 		"the same twice": {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gitSetup(t)
-			rec := w.push(receive, "task", pushOf("PACK…", clientCaps, tc.list...))
-			require.Equal(t, http.StatusOK, rec.Code, rec.Body)
-			require.False(t, w.pusher.took)
-			var order schemas.PushOrder
-			require.NoError(t, json.Unmarshal(w.action(t, "acme", w.responder.last(t).ref.ID).Payload, &order))
-			require.Contains(t, order.Denied, tc.says)
-			require.Equal(t, tc.list[0].Ref, order.Ref)
-			require.Equal(t, tc.list[0].New, order.New)
-			require.Equal(t, "work", order.Branch)
-		})
+		w := gitSetup(t)
+		rec := w.push(receive, "task", pushOf("PACK…", clientCaps, tc.list...))
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		require.False(t, w.pusher.took, name)
+		var order schemas.PushOrder
+		require.NoError(t, json.Unmarshal(w.action(t, "acme", w.responder.last(t).ref.ID).Payload, &order), name)
+		require.Contains(t, order.Denied, tc.says, name)
+		require.Equal(t, tc.list[0].Ref, order.Ref, name)
+		require.Equal(t, tc.list[0].New, order.New, name)
+		require.Equal(t, "work", order.Branch, name)
 	}
 }
 
@@ -516,27 +510,24 @@ func TestRefusedPushes(t *testing.T) {
 		"larger than may be":     {receive, "task", good + strings.Repeat("x", 3<<20), nil, 413, schemas.GitPackTooLarge},
 		"there is nothing there": {"/git/own/HEAD", "task", good, nil, 404, schemas.NotFound},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := gitSetup(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
-			rec := w.push(tc.path, tc.token, tc.body, tc.headers...)
-			require.Equal(t, tc.status, rec.Code, rec.Body)
-			require.Equal(t, problem.MediaType, rec.Header().Get("Content-Type"))
-			var p schemas.Problem
-			require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p))
-			require.Equal(t, tc.code, p.Code)
-			require.Equal(t, 1, w.metrics.refused[tc.code])
-			if tc.status == http.StatusUnauthorized {
-				require.Equal(t, `Basic realm="weir"`, rec.Header().Get("WWW-Authenticate"))
-			}
-			require.Zero(t, w.records(t))
-			require.Empty(t, w.responder.calls)
+		w := gitSetup(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
+		rec := w.push(tc.path, tc.token, tc.body, tc.headers...)
+		require.Equal(t, tc.status, rec.Code, rec.Body)
+		require.Equal(t, problem.MediaType, rec.Header().Get("Content-Type"), name)
+		var p schemas.Problem
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p), name)
+		require.Equal(t, tc.code, p.Code, name)
+		require.Equal(t, 1, w.metrics.refused[tc.code], name)
+		if tc.status == http.StatusUnauthorized {
+			require.Equal(t, `Basic realm="weir"`, rec.Header().Get("WWW-Authenticate"), name)
+		}
+		require.Zero(t, w.records(t), name)
+		require.Empty(t, w.responder.calls, name)
 
-			rec = w.push(tc.path, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
-			require.Equal(t, tc.status, rec.Code)
-			require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"))
-			require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
-		})
+		rec = w.push(tc.path, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
+		require.Equal(t, tc.status, rec.Code, name)
+		require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"), name)
+		require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"), name)
 	}
 }
 

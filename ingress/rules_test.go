@@ -172,25 +172,22 @@ func TestRefusalsOfTheAgentAPI(t *testing.T) {
 		"no if_match":            {"rules", api("r", "rules.create", `{"rule":{"id":"a"}}`), 400, "INVALID_REQUEST", "IF_MATCH_REQUIRED", "r", "rules.create"},
 		"hostile words":          {"rules", api(`<b>\u202e`, "rules.list", `{"group":[]}`), 400, "INVALID_REQUEST", "", "<b>\u202e", "rules.list"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, authenticated)
-			var headers []string
-			if tc.bearer != "" {
-				headers = []string{"Authorization", "Bearer " + tc.bearer}
-			}
-			a := w.do(t, post("/v1/agent-api", tc.body, headers...))
-			refused(t, a, tc.status, tc.code, tc.detail, tc.id, tc.op)
-			require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") != "")
-			if tc.status == 401 {
-				require.Contains(t, a.field("error", "message"), "request.auth_token", "both places for a token")
-			}
-			require.Zero(t, w.records(t), "nothing is stored")
-			require.Empty(t, w.responder.calls)
-			if tc.status == 429 {
-				require.Equal(t, "3", a.Header().Get("Retry-After"))
-			}
-		})
+		w := setup(t, authenticated)
+		var headers []string
+		if tc.bearer != "" {
+			headers = []string{"Authorization", "Bearer " + tc.bearer}
+		}
+		a := w.do(t, post("/v1/agent-api", tc.body, headers...))
+		refused(t, a, tc.status, tc.code, tc.detail, tc.id, tc.op)
+		require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") != "", name)
+		if tc.status == 401 {
+			require.Contains(t, a.field("error", "message"), "request.auth_token", "both places for a token")
+		}
+		require.Zero(t, w.records(t), "nothing is stored")
+		require.Empty(t, w.responder.calls, name)
+		if tc.status == 429 {
+			require.Equal(t, "3", a.Header().Get("Retry-After"), name)
+		}
 	}
 }
 

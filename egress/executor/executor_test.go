@@ -89,22 +89,19 @@ func endings() map[string]ending {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, e := range endings() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			doc := json.RawMessage(e.doc)
-			if e.result != nil {
-				var err error
-				doc, err = ledger.Encode(e.result)
-				require.NoError(t, err)
-			}
-			status, body, err := executor.Render(ref, &e.settled, doc)
-			require.NoError(t, err)
-			require.True(t, json.Valid(body))
-			require.NotContains(t, string(body), "never shown")
-			require.Equal(t, string(body), string(executor.Result(ref, &e.settled, doc)))
-			got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
-			fixture.Golden(t, name, got)
-		})
+		doc := json.RawMessage(e.doc)
+		if e.result != nil {
+			var err error
+			doc, err = ledger.Encode(e.result)
+			require.NoError(t, err, name)
+		}
+		status, body, err := executor.Render(ref, &e.settled, doc)
+		require.NoError(t, err, name)
+		require.True(t, json.Valid(body), name)
+		require.NotContains(t, string(body), "never shown", name)
+		require.Equal(t, string(body), string(executor.Result(ref, &e.settled, doc)), name)
+		got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
+		fixture.Golden(t, name, got)
 	}
 }
 

@@ -101,26 +101,23 @@ func TestLostAndOverflowReadTheLog(t *testing.T) {
 		"held":   {HeldEvents: 2, Barrier: func(context.Context) error { return nil }},
 		"lost":   {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := newNode(t, cfg)
-			a := n.claim("a")
-			r := n.follow(0)
-			a.start()
-			if name == "lost" {
-				n.dropping(everything)
-			}
-			for range 150 {
-				a.progress(`"x"`)
-			}
-			a.settle(`1`)
-			if name == "lost" {
-				n.log.Lose()
-			}
-			got, err := drain(t.Context(), r)
-			require.NoError(t, err)
-			require.Equal(t, a.seqs(), got)
-		})
+		n := newNode(t, cfg)
+		a := n.claim("a")
+		r := n.follow(0)
+		a.start()
+		if name == "lost" {
+			n.dropping(everything)
+		}
+		for range 150 {
+			a.progress(`"x"`)
+		}
+		a.settle(`1`)
+		if name == "lost" {
+			n.log.Lose()
+		}
+		got, err := drain(t.Context(), r)
+		require.NoError(t, err, name)
+		require.Equal(t, a.seqs(), got, name)
 	}
 }
 

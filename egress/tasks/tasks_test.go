@@ -92,11 +92,8 @@ func TestViews(t *testing.T) {
 		"expired":        life(short, opened, own, closed, settled(schemas.OutcomeExpired, schemas.DeadlineExceeded, "the task's time is up")),
 		"unreadable":     life(`[]`, settled(schemas.OutcomeFailed, schemas.Poison, "the payload is not an order of a task")),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := task.Fold(st.Action, st.Action.Payload, st.History())
-			golden(t, name, tasks.View(st.Action, s, "http://weir.example/git/shop.git"))
-		})
+		s, _ := task.Fold(st.Action, st.Action.Payload, st.History())
+		golden(t, name, tasks.View(st.Action, s, "http://weir.example/git/shop.git"))
 	}
 }
 

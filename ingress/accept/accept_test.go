@@ -284,23 +284,20 @@ func TestFaults(t *testing.T) {
 		"no barrier":               {func(w *world) { w.barrier = boom }, schemas.Unavailable, true, true},
 		"something else":           {func(w *world) { w.before = boom }, schemas.Unavailable, true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			w.set(func() { tc.plant(w) })
-			out, err := w.Accept(t.Context(), request(byID("x"), `{}`))
-			require.Equal(t, tc.code, code(t, err))
-			var public *fault.Error
-			require.ErrorAs(t, err, &public)
-			require.NotContains(t, public.Message, "private")
-			require.Equal(t, tc.named, out.ID == "x")
-			if tc.code == schemas.Unavailable {
-				require.Contains(t, public.Message, "unknown", "never as if nothing had happened")
-			}
-			w.set(func() { w.before, w.after, w.reads, w.barrier = nil, nil, nil, nil })
-			again := w.accept(t, request(byID("x"), `{}`))
-			require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
-		})
+		w := setup(t)
+		w.set(func() { tc.plant(w) })
+		out, err := w.Accept(t.Context(), request(byID("x"), `{}`))
+		require.Equal(t, tc.code, code(t, err), name)
+		var public *fault.Error
+		require.ErrorAs(t, err, &public, name)
+		require.NotContains(t, public.Message, "private", name)
+		require.Equal(t, tc.named, out.ID == "x", name)
+		if tc.code == schemas.Unavailable {
+			require.Contains(t, public.Message, "unknown", "never as if nothing had happened")
+		}
+		w.set(func() { w.before, w.after, w.reads, w.barrier = nil, nil, nil, nil })
+		again := w.accept(t, request(byID("x"), `{}`))
+		require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
 	}
 }
 

@@ -75,14 +75,11 @@ func TestCheckRefuses(t *testing.T) {
 		"name too long":             {`{"` + strings.Repeat("k", 4097) + `":1}`, "a name is longer than 4096 bytes"},
 		"NUL after the document":    {"{}\x00", "exactly one"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := strict.Check([]byte(tc.body), strict.Limits{})
-			var public *fault.Error
-			require.ErrorAs(t, err, &public)
-			require.Equal(t, schemas.InvalidRequest, public.Code)
-			require.Contains(t, public.Message, tc.says)
-		})
+		err := strict.Check([]byte(tc.body), strict.Limits{})
+		var public *fault.Error
+		require.ErrorAs(t, err, &public, name)
+		require.Equal(t, schemas.InvalidRequest, public.Code, name)
+		require.Contains(t, public.Message, tc.says, name)
 	}
 }
 
@@ -102,10 +99,7 @@ func TestCheckAccepts(t *testing.T) {
 		"strings as array items":      `["a","b","a"]`,
 		"name of an object in a list": `[{"a":1},{"a":1}]`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
-		})
+		require.NoError(t, strict.Check([]byte(body), strict.Limits{}), name)
 	}
 }
 
@@ -141,16 +135,13 @@ func TestDecodeRefuses(t *testing.T) {
 		"negative":      {`{"sequence":-1}`, "at /sequence: must be a whole number", ""},
 		"overflow":      {`{"sequence":1e309}`, "at /sequence: must be a whole number", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var d doc
-			err := strict.Decode([]byte(tc.body), &d)
-			var public *fault.Error
-			require.ErrorAs(t, err, &public)
-			require.Equal(t, cmp.Or(tc.code, schemas.ValidationError), public.Code)
-			require.Contains(t, public.Message, tc.says)
-			require.NotContains(t, public.Message, "secret")
-		})
+		var d doc
+		err := strict.Decode([]byte(tc.body), &d)
+		var public *fault.Error
+		require.ErrorAs(t, err, &public, name)
+		require.Equal(t, cmp.Or(tc.code, schemas.ValidationError), public.Code, name)
+		require.Contains(t, public.Message, tc.says, name)
+		require.NotContains(t, public.Message, "secret", name)
 	}
 }
 
