@@ -78,7 +78,7 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 	}{
 		"too large":  {strings.NewReader(strings.Repeat(" ", 101)), http.StatusRequestEntityTooLarge, schemas.PayloadTooLarge},
 		"breaks off": {iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest, schemas.InvalidRequest},
-		"fits":       {strings.NewReader(okGet), http.StatusAccepted, ""},
+		"just fits":  {strings.NewReader(okGet + strings.Repeat(" ", 100-len(okGet))), http.StatusAccepted, ""},
 	} {
 		w := setup(t, func(c *ingress.Config) { c.MaxBody = 100 })
 		r := post("/v1/execute", "")
