@@ -142,7 +142,7 @@ func TestAPanicShowsNothing(t *testing.T) {
 		})
 		a := w.do(t, post(s.path, s.body))
 		require.Equal(t, http.StatusInternalServerError, a.Code, name)
-		require.Contains(t, []schemas.Code{schemas.Internal, schemas.Code(schemas.InternalError)}, a.code(), name)
+		require.Contains(t, []schemas.Code{schemas.Internal, schemas.InternalError}, a.code(), name)
 		require.Equal(t, s.kind == schemas.KindRun, a.body["outputs"] != nil, name)
 		for _, shown := range []string{a.Body.String(), w.logs.String()} {
 			require.NotContains(t, shown, "AGWCANARY", name)

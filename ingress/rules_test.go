@@ -203,7 +203,6 @@ func TestTheDoorOfTheAgentAPI(t *testing.T) {
 		refused(t, a, 405, "INVALID_REQUEST", "METHOD_NOT_ALLOWED", "", "")
 		require.Equal(t, "POST", a.Header().Get("Allow"))
 	}
-
 }
 
 func TestADisabledAgentAPI(t *testing.T) {

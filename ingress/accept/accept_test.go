@@ -260,7 +260,7 @@ func TestOneOfManyWins(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.EqualValues(t, []int64{1, 49}, []int64{winners.Load(), joined.Load()}, n.Source)
+		require.Equal(t, []int64{1, 49}, []int64{winners.Load(), joined.Load()}, n.Source)
 		_, last, err := w.log.Bounds(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", n.ID)))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, last, "one record on the log")
