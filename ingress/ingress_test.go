@@ -491,25 +491,28 @@ func TestTheLogIsAwayOrFull(t *testing.T) {
 	all := surfaces()
 	all["a stream of a run"] = surface{path: schemas.RouteRunStream, body: okRun}
 	for name, s := range all {
-		for _, tc := range []struct {
+		for fails, tc := range map[string]struct {
 			before, barrier error
 			code            schemas.Code
 			named           bool
 			after           string
 		}{
-			{fault.ErrFull, nil, schemas.LogFull, false, "60"},
-			{fault.ErrUnavailable, nil, schemas.Unavailable, true, "1"},
-			{nil, errors.New("private"), schemas.Unavailable, true, "1"},
+			"full":       {fault.ErrFull, nil, schemas.LogFull, false, "60"},
+			"away":       {fault.ErrUnavailable, nil, schemas.Unavailable, true, "1"},
+			"no barrier": {nil, errors.New("private"), schemas.Unavailable, true, "1"},
 		} {
-			w := setup(t, served, desk())
-			w.plant(tc.before, tc.barrier)
-			a := w.do(t, post(s.path, s.body)).refused(t, http.StatusServiceUnavailable, tc.code)
-			require.Equal(t, tc.after, a.Header().Get("Retry-After"), name)
-			require.Equal(t, tc.named, a.Header().Get("Weir-Action-Id") != "", name)
-			require.Equal(t, tc.named, a.Header().Get("Location") != "", name)
-			require.NotContains(t, a.Body.String(), "private", name)
-			require.Empty(t, w.responder.calls, name)
-			require.Empty(t, w.metrics.accepted, name)
+			t.Run(name+" "+fails, func(t *testing.T) { // each waits for the log a while
+				t.Parallel()
+				w := setup(t, served, desk())
+				w.plant(tc.before, tc.barrier)
+				a := w.do(t, post(s.path, s.body)).refused(t, http.StatusServiceUnavailable, tc.code)
+				require.Equal(t, tc.after, a.Header().Get("Retry-After"))
+				require.Equal(t, tc.named, a.Header().Get("Weir-Action-Id") != "")
+				require.Equal(t, tc.named, a.Header().Get("Location") != "")
+				require.NotContains(t, a.Body.String(), "private")
+				require.Empty(t, w.responder.calls)
+				require.Empty(t, w.metrics.accepted)
+			})
 		}
 	}
 }
