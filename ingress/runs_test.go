@@ -286,20 +286,17 @@ func TestWhoMayRunWhat(t *testing.T) {
 		status int
 		code   string
 	}{
-		"nobody":            {may(ingress.Identity{}, fault.New(schemas.Unauthorized, "no token")), okRun, 401, "UNAUTHORIZED"},
-		"too often":         {may(ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "slow down"}, RetryAfter: 3 * time.Second}), okRun, 429, "RATE_LIMITED"},
-		"reader":            {may(ingress.Identity{Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}, nil), okRun, 403, "FORBIDDEN"},
-		"writer":            {may(writer(), nil), okRun, 202, ""},
-		"its agent":         {may(writer("stock", "agent:LIT_RETRIEVAL"), nil), okRun, 202, ""},
-		"no agent":          {may(writer("orders"), nil), okRun, 403, "FORBIDDEN"},
-		"other agent":       {may(writer("agent:OTHER"), nil), okRun, 403, "FORBIDDEN"},
-		"unserved":          {may(writer("orders"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
-		"granted, unserved": {may(writer("agent:NOBODY"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
-		"bad inputs too":    {may(writer("agent:OTHER"), nil), `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":[]}`, 422, "VALIDATION_ERROR"},
-		"echo":              {may(writer("orders"), nil), run("ECHO", "{}"), 202, ""},
-		"its call":          {may(writer("stock"), nil), run("HTTP_EXECUTE", keyed), 202, ""},
-		"other call":        {may(writer("orders"), nil), run("HTTP_EXECUTE", keyed), 403, "FORBIDDEN"},
-		"other plan":        {may(writer("orders"), nil), run("HTTP_PLAN", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"stock"}}]}}`), 403, "FORBIDDEN"},
+		"nobody":         {may(ingress.Identity{}, fault.New(schemas.Unauthorized, "no token")), okRun, 401, "UNAUTHORIZED"},
+		"too often":      {may(ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "slow down"}, RetryAfter: 3 * time.Second}), okRun, 429, "RATE_LIMITED"},
+		"reader":         {may(ingress.Identity{Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}, nil), okRun, 403, "FORBIDDEN"},
+		"its agent":      {may(writer("stock", "agent:LIT_RETRIEVAL"), nil), okRun, 202, ""},
+		"no agent":       {may(writer("orders"), nil), okRun, 403, "FORBIDDEN"},
+		"unserved":       {may(writer("orders"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
+		"bad inputs too": {may(writer("agent:OTHER"), nil), `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":[]}`, 422, "VALIDATION_ERROR"},
+		"echo":           {may(writer("orders"), nil), run("ECHO", "{}"), 202, ""},
+		"its call":       {may(writer("stock"), nil), run("HTTP_EXECUTE", keyed), 202, ""},
+		"other call":     {may(writer("orders"), nil), run("HTTP_EXECUTE", keyed), 403, "FORBIDDEN"},
+		"other plan":     {may(writer("orders"), nil), run("HTTP_PLAN", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"stock"}}]}}`), 403, "FORBIDDEN"},
 	} {
 		w := setup(t, tc.change)
 		a := w.do(t, post(schemas.RouteRunSync, tc.body))

@@ -20,7 +20,6 @@ import (
 	"weir/internal/board"
 	"weir/internal/fault"
 	"weir/internal/git"
-	"weir/internal/models"
 	"weir/schemas"
 )
 
@@ -538,9 +537,6 @@ func TestModelOfATask(t *testing.T) {
 	who := func(models, entries []string) ingress.Identity {
 		return ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeTasksWrite}, Models: models, Entries: entries}
 	}
-	none := func(c *ingress.ChatConfig) {
-		c.Models = func() *models.Set { s, _ := models.Compile(nil); return s }
-	}
 	for name, tc := range map[string]struct {
 		who    ingress.Identity
 		model  string
@@ -550,13 +546,11 @@ func TestModelOfATask(t *testing.T) {
 	}{
 		"an exact name":          {who(nil, nil), "vendor/big", desk(), 201, ""},
 		"an alias":               {who(nil, nil), "fast", desk(), 201, ""},
-		"of a pattern":           {who(nil, nil), "other/any", desk(), 201, ""},
 		"its creator's":          {who([]string{"vendor/*"}, []string{"model:one", "git"}), "fast", desk(), 201, ""},
 		"nobody's":               {who(nil, nil), "nobody", desk(), 201, ""},
 		"nobody's, of a few":     {who([]string{"vendor/small"}, nil), "nobody", desk(), 201, ""},
 		"another's":              {who([]string{"vendor/small"}, nil), "vendor/big", desk(), 403, schemas.Forbidden},
 		"at another's entry":     {who(nil, []string{"model:two", "git"}), "vendor/big", desk(), 403, schemas.Forbidden},
-		"there are none":         {who([]string{"vendor/small"}, nil), "nobody", desk(none), 201, ""},
 		"completions not served": {who([]string{"vendor/small"}, nil), "nobody", func(*ingress.Config) {}, 201, ""},
 	} {
 		h := lobby(t, tc.chat, scoped(tc.who))

@@ -482,12 +482,9 @@ func TestWhatGetsASuccessor(t *testing.T) {
 		"busy":                   {away(), []schemas.Attempted{{Sent: true, Status: 503}}, false},
 		"sent once":              {away(), []schemas.Attempted{unsent, sent}, false},
 		"sent, and retried":      {failed(schemas.RetriesExhausted), []schemas.Attempted{sent, unsent}, false},
-		"cut":                    {failed(schemas.UpstreamReset), []schemas.Attempted{sent}, false},
 		"out of time":            {ended(schemas.OutcomeExpired), []schemas.Attempted{sent}, false},
 		"not sent, out of time":  {ended(schemas.OutcomeExpired), []schemas.Attempted{unsent}, false},
 		"failed":                 {failed(schemas.TaskFailed), nil, false},
-		"denied":                 {ended(schemas.OutcomeDenied), nil, false},
-		"canceled":               {ended(schemas.OutcomeCanceled), nil, false},
 		"unknown":                {ended(schemas.OutcomeUnknown), []schemas.Attempted{sent}, false},
 		"done":                   {ended(schemas.OutcomeSucceeded), []schemas.Attempted{{Sent: true, Status: 200}}, false},
 	} {
