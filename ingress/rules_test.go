@@ -218,6 +218,7 @@ func TestADisabledAgentAPI(t *testing.T) {
 	require.Zero(t, w.records(t))
 }
 
+// TestTheTokenInTheBody counts like one in the header.
 func TestTheTokenInTheBody(t *testing.T) {
 	t.Parallel()
 	w := setup(t, authenticated)

@@ -116,6 +116,8 @@ func planFor(keys ...string) string {
 	return `{"state:env.snapshot":{},"artifact:proposed.plan":{"plan_id":"p","decisions":[` + strings.Join(decisions, ",") + `]}}`
 }
 
+// TestALimitedTokenNamesItsEntries: another one is refused before anything is stored, whether
+// there is such an entry or not.
 func TestALimitedTokenNamesItsEntries(t *testing.T) {
 	t.Parallel()
 	call := func(host, key string) string {

@@ -114,6 +114,8 @@ func TestAcceptStores(t *testing.T) {
 	require.NotEqual(t, out.ID, other.ID, "without a name every request is an action")
 }
 
+// What a token may use is part of what it asks for: one that is limited joins nothing that was
+// made with more, and leaves nothing behind for others to join that was decided with less.
 func TestEntriesArePartOfTheRequest(t *testing.T) {
 	t.Parallel()
 	for what, limit := range map[string]func(r *accept.Request, list []string){
