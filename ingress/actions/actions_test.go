@@ -116,7 +116,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range schemas.Kinds() {
 		if kind == schemas.KindTask {
-			continue // see TestATaskIsAskedToStop
+			continue // see TestStopsThatAreAskedFor
 		}
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
