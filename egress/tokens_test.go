@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,37 +128,20 @@ func TestStreamsAreWatched(t *testing.T) {
 	})
 	h.append(h.claim(httpRef("a")), schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}})
 	h.evidence("acme", schemas.EvidenceAttempt, "e", "a")
-	srv := httptest.NewServer(h.engine)
-	t.Cleanup(srv.Close)
-	open := func(path string, header ...string) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, http.NoBody)
-		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer acme")
-		req.Header.Set("Accept", "text/event-stream")
-		for i := 0; i+1 < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
-		}
-		resp, err := srv.Client().Do(req)
-		require.NoError(t, err)
-		return resp
-	}
 	for _, path := range []string{"/v1/actions/a/events", "/v1/evidence"} {
-		resp := open(path, "X-Many", "1")
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, path)
-		require.NotEmpty(t, resp.Header.Get("Retry-After"))
-		require.NoError(t, resp.Body.Close())
+		w := h.get(path, "Accept", "text/event-stream", "X-Many", "1")
+		require.Equal(t, http.StatusTooManyRequests, w.Code, path)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
 
-		resp = open(path)
-		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+		got := make(chan *httptest.ResponseRecorder)
+		go func() { got <- h.get(path, "Accept", "text/event-stream") }()
 		(<-ends)()
-		_, err := io.ReadAll(resp.Body)
-		require.NoError(t, err, "the stream ends as a stream ends")
-		require.NoError(t, resp.Body.Close())
+		w = <-got
+		require.Equal(t, http.StatusOK, w.Code, path)
+		require.True(t, strings.HasSuffix(w.Body.String(), "\n\n"), "the stream ends as a stream ends")
 		<-released
 
-		resp = open(path, "Accept", "application/json")
-		require.Equal(t, http.StatusOK, resp.StatusCode, "a page is no stream")
-		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, h.get(path, "Accept", "application/json").Code, "a page is no stream")
 		require.Empty(t, ends)
 	}
 	w := h.ask(http.MethodHead, "/v1/evidence", "acme", "Accept", "text/event-stream")

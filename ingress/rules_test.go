@@ -250,13 +250,10 @@ func TestTheTokenInTheBody(t *testing.T) {
 func TestScopesOfTheReads(t *testing.T) {
 	t.Parallel()
 	w := setup(t, authenticated)
-	for _, bearer := range []string{"writer", "limited", "reader", "rules", "chief"} {
-		for op, status := range map[string]int{"ping": 200, "rules.list": 200, "rules.get": 200} {
-			if bearer == "writer" && op != "ping" {
-				status = 403
-			}
+	for bearer, status := range map[string]int{"writer": 403, "limited": 200, "reader": 200, "rules": 200, "chief": 200} {
+		for op, want := range map[string]int{"ping": 200, "rules.list": status, "rules.get": status} {
 			a := w.do(t, post("/v1/agent-api", api("r", op, `{"id":"a"}`), "Authorization", "Bearer "+bearer))
-			require.Equal(t, status, a.Code, "%s %s", bearer, op)
+			require.Equal(t, want, a.Code, "%s %s", bearer, op)
 		}
 	}
 }
@@ -381,25 +378,24 @@ func TestPreview(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	w := setup(t, authenticated)
-	a := w.do(t, post("/v1/rules/record", `{"action_id":"x","group":"g"}`, "Authorization", "Bearer reader"))
-	require.Equal(t, http.StatusOK, a.Code)
-	require.Equal(t, "a", a.body["tenant"])
-	require.Equal(t, "id-reader", a.body["principal"])
-	require.Equal(t, "x", a.field("request", "action_id"))
 	for _, tc := range []struct {
 		bearer, body string
 		status       int
 	}{
+		{"reader", `{"action_id":"x","group":"g"}`, 200},
 		{"rules", `{"action_id":"x"}`, 403},
 		{"writer", `{"action_id":"x"}`, 403},
 		{"nobody", `{"action_id":"x"}`, 401},
 		{"reader", `{}`, 422},
 		{"reader", `[]`, 400},
-		{"reader", `{"action_id":"x","more":1}`, 422},
 	} {
 		a := w.do(t, post("/v1/rules/record", tc.body, "Authorization", "Bearer "+tc.bearer))
 		require.Equal(t, tc.status, a.Code, a.Body)
-		require.NotEmpty(t, a.body["detail"], "a problem")
+		if tc.status != 200 {
+			require.NotEmpty(t, a.body["detail"], "a problem")
+			continue
+		}
+		require.Equal(t, []any{"a", "id-reader", "x"}, []any{a.body["tenant"], a.body["principal"], a.field("request", "action_id")})
 	}
 }
 

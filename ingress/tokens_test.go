@@ -366,6 +366,9 @@ func TestCancelRoute(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Code)
 	require.JSONEq(t, `{"id":"new","status":"canceled"}`, a.Body.String())
 	require.Equal(t, "new", a.Header().Get("Weir-Action-Id"))
+	a = w.do(t, bare("/v1/actions/new/cancel")).refused(t, http.StatusConflict, schemas.Conflict)
+	require.Contains(t, a.body["detail"], "canceled")
+	require.Equal(t, "new", a.Header().Get("Weir-Action-Id"))
 
 	w.do(t, submit("running"))
 	w.start(t, "running")
@@ -374,33 +377,24 @@ func TestCancelRoute(t *testing.T) {
 	require.JSONEq(t, `{"id":"running","status":"started","cancel_requested":true}`, a.Body.String())
 	require.Equal(t, "running", (<-w.nudged).ID)
 
-	a = w.do(t, bare("/v1/actions/new/cancel"))
-	require.Equal(t, http.StatusConflict, a.Code)
-	require.Contains(t, a.body["detail"], "canceled")
-	require.Equal(t, "new", a.Header().Get("Weir-Action-Id"))
-
-	require.Equal(t, http.StatusNotFound, w.do(t, bare("/v1/actions/nope/cancel")).Code)
-	require.Equal(t, http.StatusUnprocessableEntity, w.do(t, post("/v1/actions/new/cancel", `{"force":true}`)).Code)
-	r := post("/v1/actions/new/cancel", `x`)
-	r.Header.Del("Content-Type")
-	require.Equal(t, http.StatusBadRequest, w.do(t, r).Code)
+	w.do(t, bare("/v1/actions/nope/cancel")).refused(t, http.StatusNotFound, schemas.NotFound)
+	w.do(t, post("/v1/actions/new/cancel", `{"force":true}`)).refused(t, http.StatusUnprocessableEntity, schemas.ValidationError)
+	w.do(t, post("/v1/actions/new/cancel", `x`)).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 }
 
 func TestResolveRoute(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.do(t, submit("x"))
-	path := "/v1/actions/x/resolve"
-	require.Equal(t, http.StatusConflict, w.do(t, post(path, `{"effect":"applied"}`)).Code)
+	const path = "/v1/actions/x/resolve"
+	w.do(t, post(path, `{"effect":"applied"}`)).refused(t, http.StatusConflict, schemas.Conflict)
 	w.settle(t, "x", schemas.OutcomeUnknown)
 	a := w.do(t, post(path, `{"effect":"applied","note":"seen"}`))
 	require.Equal(t, http.StatusOK, a.Code)
 	require.JSONEq(t, `{"id":"x","status":"outcome_unknown","resolution":"applied"}`, a.Body.String())
-	require.Equal(t, http.StatusOK, w.do(t, post(path, `{"effect":"applied"}`)).Code)
-	require.Equal(t, http.StatusConflict, w.do(t, post(path, `{"effect":"not_applied"}`)).Code)
-	require.Equal(t, http.StatusUnprocessableEntity, w.do(t, post(path, `{"effect":"AGWCANARY"}`)).Code)
-	require.Equal(t, http.StatusUnsupportedMediaType, w.do(t, bare(path)).Code)
-	require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/actions/y/resolve", `{"effect":"applied"}`)).Code)
+	w.do(t, post(path, `{"effect":"AGWCANARY"}`)).refused(t, http.StatusUnprocessableEntity, schemas.ValidationError)
+	w.do(t, bare(path)).refused(t, http.StatusUnsupportedMediaType, schemas.UnsupportedMediaType)
+	w.do(t, post("/v1/actions/y/resolve", `{"effect":"applied"}`)).refused(t, http.StatusNotFound, schemas.NotFound)
 }
 
 func TestRedriveRoute(t *testing.T) {
