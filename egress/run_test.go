@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -310,4 +312,32 @@ func TestAStreamThatIsRefused(t *testing.T) {
 	w := h.streamed("a")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.True(t, decode[schemas.RunRefusal](t, w.Body).Retryable)
+}
+
+// TestALogThatIsAwayDelaysTheEnd: a result that cannot be fetched is asked for again.
+func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		h := build(t, func(c *egress.Config) { c.HTTP.KeepAlive = time.Hour })
+		defer h.feed.Close()
+		h.failing(func() error {
+			if down.Load() {
+				return fault.ErrUnavailable
+			}
+			return nil
+		})
+		_, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(`{"outputs":{"text":"`+strings.Repeat("x", schemas.InlineLimit)+`"}}`))
+		require.NoError(t, err)
+		st := h.claim(runRef("a"))
+		got := make(chan string, 1)
+		go func() { got <- h.streamed("a").Body.String() }()
+		synctest.Wait()
+		down.Store(true)
+		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob})
+		synctest.Wait()
+		require.Empty(t, got)
+		down.Store(false)
+		require.Contains(t, <-got, `"outputs":{"text":"xxx`)
+	})
 }

@@ -244,7 +244,9 @@ func TestTheChangesOfATask(t *testing.T) {
 	}
 	w = h.get("/v1/tasks/t-1/events", "Accept", "text/event-stream", "Last-Event-ID", idOf(all[3]))
 	require.Equal(t, all[4:], frames(w.Body.String()))
-	require.Equal(t, http.StatusBadRequest, h.get("/v1/tasks/t-1/events?after=x").Code)
+	for _, bad := range []string{"?after=x", "?limit=0&live=long-poll", "?timeout=x&live=long-poll"} {
+		require.Equal(t, http.StatusBadRequest, h.get("/v1/tasks/t-1/events"+bad).Code, bad)
+	}
 	// And as the action's own events, with all that its people may see.
 	require.Contains(t, h.get("/v1/actions/t-1/events", "Accept", "application/json").Body.String(), "SECRET?")
 	require.NotContains(t, h.get("/v1/actions/t-1/events", "Accept", "application/json").Body.String(), "5ec4e7")

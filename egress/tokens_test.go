@@ -302,6 +302,7 @@ func TestModels(t *testing.T) {
 	}{
 		{"/models", "acme", 200, list(fast + "," + local + "," + gpt)},
 		{"/models", "asker", 200, list(fast + "," + local + "," + gpt)},
+		{"/models/", "acme", 200, list(fast + "," + local + "," + gpt)},
 		{"/models", "thrifty", 200, list(local)},
 		{"/models", agent(), 200, list(fast + "," + gpt)},
 		{"/models", "acme/model:here", 200, list(local)},

@@ -379,7 +379,9 @@ func TestCancelRoute(t *testing.T) {
 
 	w.do(t, bare("/v1/actions/nope/cancel")).refused(t, http.StatusNotFound, schemas.NotFound)
 	w.do(t, post("/v1/actions/new/cancel", `{"force":true}`)).refused(t, http.StatusUnprocessableEntity, schemas.ValidationError)
-	w.do(t, post("/v1/actions/new/cancel", `x`)).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
+	r := post("/v1/actions/new/cancel", `x`)
+	r.Header.Del("Content-Type")
+	w.do(t, r).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 }
 
 func TestResolveRoute(t *testing.T) {

@@ -101,6 +101,7 @@ func TestEndsThatGitReads(t *testing.T) {
 	}{
 		"succeeded":               {banded, succeeded, schemas.PushResult{Unpack: "ok"}, reported("ok", "", true)},
 		"succeeded, no band":      {report, succeeded, schemas.PushResult{}, reported("ok", "", false)},
+		"succeeded, neither":      {mute, succeeded, schemas.PushResult{}, ""},
 		"succeeded, no report":    {bare, succeeded, schemas.PushResult{}, "0000"},
 		"rejected":                {banded, rejected, schemas.PushResult{Unpack: "ok", Reason: "non-fast-forward"}, reported("ok", "non-fast-forward", true)},
 		"IN-GIT-047 bad objects":  {banded, rejected, schemas.PushResult{Unpack: "index-pack abnormal exit", Reason: "unpacker error"}, reported("index-pack abnormal exit", "unpacker error", true)},

@@ -160,6 +160,7 @@ func TestFiltersAndCounts(t *testing.T) {
 		"status=accepted,denied":     {"push-5", "chat-4", "order-2"},
 		"since=1h":                   {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
 		"until=1h":                   {},
+		"since=2020-01-01T00:00:00Z": {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
 		"since=10m&until=0s&limit=2": {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
 	} {
 		if want == nil {
