@@ -229,7 +229,11 @@ func TestLaterBeginning(t *testing.T) {
 // TestOrderingKey: the key is stored with a place in its line.
 func TestOrderingKey(t *testing.T) {
 	t.Parallel()
-	for path, key := range map[string]string{"/v1/execute": "account.4711", "/v1/plans": "A:b_c-d", schemas.RouteRunSync: strings.Repeat("k", 128)} {
+	for path, key := range map[string]string{
+		"/v1/execute":        "account.4711",
+		"/v1/plans":          "A:b_c-d",
+		schemas.RouteRunSync: strings.Repeat("k", 128),
+	} {
 		w := setup(t)
 		w.do(t, post(path, deferrable[path], schemas.HeaderOrderingKey, key))
 		st, err := w.ledger.Load(t.Context(), w.responder.last(t).ref)

@@ -256,7 +256,11 @@ func TestRepeatsOfARun(t *testing.T) {
 		w.do(t, post(schemas.RouteRunSync, run(same), "Idempotency-Key", "r1"))
 		require.True(t, w.responder.last(t).receipt.Duplicate, "%s: its id is its key", same)
 	}
-	for _, other := range []string{`"inputs":{"a":1}`, `"inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100001}`, first + `,"risk_tier":"PHI"`} {
+	for _, other := range []string{
+		`"inputs":{"a":1}`,
+		`"inputs":{},"budgets":{"max_time_ms":300000,"max_tokens":100001}`,
+		first + `,"risk_tier":"PHI"`,
+	} {
 		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
 			a := w.do(t, post(route, run(other))).refused(t, http.StatusConflict, schemas.Conflict)
 			require.Equal(t, "r1", a.body["request_id"])
@@ -337,6 +341,7 @@ func TestTheLongestRun(t *testing.T) {
 	}
 }
 
+// TestRedriveOfARun: it has its own budget anew, and what is performed is what the payload says.
 func TestRedriveOfARun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, served)
@@ -345,8 +350,8 @@ func TestRedriveOfARun(t *testing.T) {
 		sensitive      bool
 		timeout        time.Duration
 	}{
-		"r1": {"LIT_RETRIEVAL", `"risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}`, false, 90 * time.Second}, // its own budget, anew
-		"r2": {"OTHER", `"risk_tier":"PHI"`, true, 10 * time.Minute},                                                   // what is performed is what the payload says
+		"r1": {"LIT_RETRIEVAL", `"risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}`, false, 90 * time.Second},
+		"r2": {"OTHER", `"risk_tier":"PHI"`, true, 10 * time.Minute},
 	} {
 		payload := `{"task_type":"LIT_RETRIEVAL",` + tc.more + `}`
 		seq := w.parked(t, schemas.Action{

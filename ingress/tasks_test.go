@@ -334,7 +334,11 @@ func TestAnAgentsTask(t *testing.T) {
 	a = h.do(t, agent("/agent/task/complete", `{"description":"d"}`)).refused(t, http.StatusBadRequest, schemas.TaskNotRunning)
 	require.Equal(t, "Task is not running", a.field("detail"))
 	require.Equal(t, http.StatusOK, h.send(holding(token, get("/agent/task"))).Code, "it may see how its task ended")
-	for _, r := range []*http.Request{agent("/agent/inquiry", `{"inquiry":"?"}`), agent("/chat/completions", okChat), agent("/agent/task/complete", `{"description":"e"}`)} {
+	for _, r := range []*http.Request{
+		agent("/agent/inquiry", `{"inquiry":"?"}`),
+		agent("/chat/completions", okChat),
+		agent("/agent/task/complete", `{"description":"e"}`),
+	} {
 		require.Contains(t, []int{http.StatusUnauthorized, http.StatusBadRequest, http.StatusNotFound}, h.send(r).Code, "and nothing else")
 	}
 	require.NotContains(t, h.logs.String(), "img src", "no content in the log")

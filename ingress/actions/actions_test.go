@@ -467,7 +467,8 @@ func TestRedriveOfACompletion(t *testing.T) {
 	dead := letter("x")
 	dead.Kind = schemas.KindChat
 	seq := w.park(t, dead)
-	require.Equal(t, schemas.Forbidden, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq))))
+	refused := errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq))
+	require.Equal(t, schemas.Forbidden, code(t, refused))
 	again := w.redrive(t, grant.Asker{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
 	st := w.load(t, again.Ref)
 	require.True(t, st.Action.Sensitive)

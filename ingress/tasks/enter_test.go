@@ -406,7 +406,8 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 		w.set(func() { w.between = again })
 	}
 	w.set(func() { w.between = again })
-	require.Equal(t, schemas.Unavailable, code(t, errOf(w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{Inquiry: 1, Answer: "x"}, ""))), "a task that never rests")
+	refused := errOf(w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{Inquiry: 1, Answer: "x"}, ""))
+	require.Equal(t, schemas.Unavailable, code(t, refused), "a task that never rests")
 }
 
 // TestSecretsThatNeverWere are refused without a look at their task once there were many.
@@ -498,7 +499,8 @@ func TestAskingAndAnswering(t *testing.T) {
 	for _, id := range []string{"none", "", "a*", ">"} {
 		require.Equal(t, schemas.NotFound, code(t, errOf(w.Answer(t.Context(), "t", id, schemas.AnswerRequest{Answer: "x"}, ""))))
 	}
-	require.Equal(t, schemas.NotFound, code(t, errOf(w.Answer(t.Context(), "other", "a", schemas.AnswerRequest{Answer: "x"}, ""))), "another tenant's task is none")
+	refused := errOf(w.Answer(t.Context(), "other", "a", schemas.AnswerRequest{Answer: "x"}, ""))
+	require.Equal(t, schemas.NotFound, code(t, refused), "another tenant's task is none")
 }
 
 func TestAQuestionTooMany(t *testing.T) {
@@ -553,7 +555,8 @@ func TestAnotherToken(t *testing.T) {
 	require.NoError(t, errOf(w.Enter(t.Context(), second)))
 
 	for _, entries := range [][]string{{"x"}, {"x", "y"}} {
-		require.Equal(t, schemas.Forbidden, code(t, errOf2(w.Reissue(t.Context(), "t", "a", entries, nil))), "it would give more than the asker has")
+		refused := errOf2(w.Reissue(t.Context(), "t", "a", entries, nil))
+		require.Equal(t, schemas.Forbidden, code(t, refused), "it would give more than the asker has")
 	}
 	_, third, err := w.Reissue(t.Context(), "t", "a", []string{"x", "e"}, nil)
 	require.NoError(t, err)
