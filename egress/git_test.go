@@ -1,13 +1,17 @@
 package egress_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 	"weir/egress"
 	"weir/egress/git"
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
@@ -27,6 +32,7 @@ type stable struct {
 	err    error  // of the source
 	before string // what it writes before that
 	during func() // is called first
+	silent bool   // it writes nothing
 }
 
 func (*stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
@@ -51,6 +57,9 @@ func (s *stable) say(w io.Writer, text string) error {
 	}
 	if s.err != nil {
 		text = s.before
+	}
+	if s.silent {
+		return nil
 	}
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
@@ -162,21 +171,16 @@ func TestGitRefusesToAdvertise(t *testing.T) {
 		"IN-GIT-003 encoded slash":     {"/git/..%2f..%2fetc" + refsPath, "task", nil, 404, schemas.NotFound},
 		"IN-GIT-007 argument":          {"/git/--exec=id" + refsPath, "task", nil, 404, schemas.NotFound},
 		"IN-GIT-011 dumb":              {"/git/own/info/refs", "task", nil, 400, schemas.NotFound},
-		"IN-GIT-013 device":            {"/git/CON" + refsPath, "task", nil, 404, schemas.NotFound},
-		"IN-GIT-015 long":              {"/git/" + strings.Repeat("a", 240) + refsPath, "task", nil, 404, schemas.NotFound},
 		"IN-GIT-017 other tenant":      {"/git/own" + refsPath, "stranger", nil, 404, schemas.NotFound},
 		"IN-GIT-019 service":           {"/git/own/info/refs?service=git-upload-archive", "task", nil, 400, schemas.Forbidden},
 		"IN-GIT-021 two services":      {"/git/own" + refsPath + "&service=git-receive-pack", "task", nil, 400, schemas.InvalidRequest},
-		"two services, the other way":  {"/git/own" + refsPath + ";service=git-receive-pack", "task", nil, 400, schemas.InvalidRequest},
 		"IN-GIT-025 version 1":         {"/git/own" + refsPath, "task", []string{"version=1"}, 400, schemas.GitProtocolRequired},
 		"IN-GIT-027 NUL":               {"/git/own" + refsPath, "task", []string{"version=2\x00;id"}, 400, schemas.InvalidRequest},
-		"two versions":                 {"/git/own" + refsPath, "task", []string{"version=2", "version=2"}, 400, schemas.InvalidRequest},
 		"a query that is none":         {"/git/own/info/refs?service=%zz", "task", nil, 400, schemas.InvalidRequest},
-		"no service's name":            {"/git/own/info/refs?service=", "task", nil, 400, schemas.Forbidden},
+		"two versions":                 {"/git/own" + refsPath, "task", []string{"version=2", "version=2"}, 400, schemas.InvalidRequest},
 		"another task's repo":          {"/git/other" + refsPath, "task", nil, 404, schemas.NotFound},
 		"no repo":                      {"/git/none" + refsPath, "reader", nil, 404, schemas.NotFound},
 		"no token":                     {"/git/own" + refsPath, "", nil, 401, schemas.Unauthorized},
-		"no token, no service":         {"/git/own/info/refs", "", nil, 401, schemas.Unauthorized},
 		"a dead token":                 {"/git/own" + refsPath, "dead", nil, 401, schemas.Unauthorized},
 		"too many":                     {"/git/own" + refsPath, "busy", nil, 429, schemas.RateLimited},
 		"a reader, to push":            {"/git/own/info/refs?service=git-receive-pack", "reader", nil, 403, schemas.Forbidden},
@@ -230,23 +234,212 @@ func TestGitSourcesFail(t *testing.T) {
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("/git/own/git-upload-pack", "task", lsRefs) })
 }
 
-// silentSource has no answer to a fetch.
-type silentSource struct{ *stable }
-
-func (silentSource) UploadPack(context.Context, schemas.Repo, task.Grant, int, []byte, io.Writer) error {
-	return nil
-}
-
-func TestGitHasNothingToSay(t *testing.T) {
+func TestGitFetches(t *testing.T) {
 	t.Parallel()
-	s := &stable{}
-	h := gitHouse(t, s, func(c *git.Config) { c.Hosted = silentSource{s} })
-	w := h.fetch("/git/own/git-upload-pack", "task", lsRefs)
-	require.Equal(t, http.StatusOK, w.Code)
+	h := gitHouse(t, &stable{})
+	w := h.fetch("/git/own.git/git-upload-pack", "task", lsRefs)
+	require.Equal(t, "id-own 2 "+lsRefs, w.Body.String())
 	require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
+
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := io.WriteString(z, lsRefs)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	w = h.fetch("/git/own/git-upload-pack", "task", packed.String(), "Content-Encoding", "gzip")
+	require.Equal(t, "id-own 2 "+lsRefs, w.Body.String())
+
+	old := pkt("want "+strings.Repeat("a", 40)+" side-band-64k\n") + "0000" + pkt("done\n")
+	w = h.fetch("/git/own/git-upload-pack", "task", old, "Git-Protocol", "version=0")
+	require.Equal(t, "id-own 0 "+old, w.Body.String())
+
+	silent := gitHouse(t, &stable{err: nil, silent: true})
+	for body, h := range map[string]*house{"0000": h, lsRefs: silent} { // a probe; a source without an answer
+		w = h.fetch("/git/own/git-upload-pack", "task", body)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Empty(t, w.Body.String())
+		require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
+	}
+	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/git/own"+refsPath, "task").Code, "a node without git")
 }
 
-func TestGitIsNotServed(t *testing.T) {
+func TestGitRefusesToFetch(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/git/own"+refsPath, "task").Code)
+	h := gitHouse(t, &stable{})
+	haves := strings.Repeat(pkt("have "+strings.Repeat("a", 40)+"\n"), 1000)
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, err := io.WriteString(z, pkt("command=fetch\n")+"0001")
+	require.NoError(t, err)
+	for range 9 << 20 / len(haves) {
+		_, err = io.WriteString(z, haves)
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	for name, tc := range map[string]struct {
+		path, token, body string
+		headers           []string
+		status            int
+		code              schemas.Code
+	}{
+		"IN-GIT-029 media type": {"/git/own", "task", "0000", []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
+		"IN-GIT-031 length 3":   {"/git/own", "task", "0003", nil, 400, schemas.InvalidRequest},
+		"IN-GIT-033 no flush":   {"/git/own", "task", "0014command=ls-refs\n", nil, 400, schemas.InvalidRequest},
+		"IN-GIT-037 haves":      {"/git/own", "task", strings.Repeat(haves, 200), nil, 413, schemas.PayloadTooLarge},
+		"haves, decoded":        {"/git/own", "task", bomb.String(), []string{"Content-Encoding", "gzip"}, 413, schemas.PayloadTooLarge},
+		"no gzip":               {"/git/own", "task", lsRefs, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},
+		"another coding":        {"/git/own", "task", lsRefs, []string{"Content-Encoding", "br"}, 415, schemas.UnsupportedEncoding},
+		"version 1":             {"/git/own", "task", lsRefs, []string{"Git-Protocol", "version=1"}, 400, schemas.GitProtocolRequired},
+		"a dead token":          {"/git/own", "dead", lsRefs, nil, 401, schemas.Unauthorized},
+		"another's":             {"/git/other", "task", lsRefs, nil, 404, schemas.NotFound},
+		"an upstream's":         {"/git/away", "reader", lsRefs, nil, 503, schemas.Unavailable},
+	} {
+		refused(t, h.fetch(tc.path+"/git-upload-pack", tc.token, tc.body, tc.headers...), tc.status, tc.code, name)
+	}
+}
+
+// Who reads keeps the lease of its task until it is answered, whatever comes of it.
+func TestGitKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	denied := fault.New(schemas.DenyHost, "the policy does not allow it")
+	for name, tc := range map[string]struct {
+		source  stable
+		fetch   string // a body; nothing: it is info/refs
+		token   string
+		headers []string
+		status  int
+		held    int32
+	}{
+		"refs":                  {token: "task", status: 200, held: 1},
+		"refs that fail":        {source: stable{err: denied}, token: "task", status: 403, held: 1},
+		"refs of a dead token":  {token: "dead", status: 401},
+		"a fetch":               {fetch: lsRefs, token: "task", status: 200, held: 1},
+		"a probe":               {fetch: "0000", token: "task", status: 200, held: 1},
+		"one that is too large": {fetch: strings.Repeat("0", 9<<20), token: "task", status: 413, held: 1},
+		"a fetch that fails":    {source: stable{err: errDown}, fetch: lsRefs, token: "task", status: 500, held: 1},
+		"one that breaks off":   {source: stable{err: errDown, before: "some"}, fetch: lsRefs, token: "task", held: 1},
+		"its media type":        {fetch: lsRefs, token: "task", headers: []string{"Content-Type", "text/plain"}, status: 415},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var now, ever, during atomic.Int32
+			var who task.Grant
+			source := tc.source
+			source.during = func() { during.Store(now.Load()) }
+			h := gitHouse(t, &source, func(c *git.Config) {
+				c.Hold = func(g task.Grant) func() {
+					who = g
+					now.Add(1)
+					ever.Add(1)
+					return func() { now.Add(-1) }
+				}
+			})
+			var w *httptest.ResponseRecorder
+			ask := func() {
+				if tc.fetch == "" {
+					w = h.ask(http.MethodGet, "/git/own"+refsPath, tc.token)
+				} else {
+					w = h.fetch("/git/own/git-upload-pack", tc.token, tc.fetch, tc.headers...)
+				}
+			}
+			if tc.status == 0 {
+				require.PanicsWithError(t, http.ErrAbortHandler.Error(), ask)
+			} else {
+				ask()
+				require.Equal(t, tc.status, w.Code, w.Body)
+			}
+			require.Equal(t, tc.held, ever.Load())
+			require.Zero(t, now.Load(), "it is released")
+			if tc.held > 0 {
+				require.Equal(t, "t-1", who.TaskID)
+			}
+			if tc.status == http.StatusOK && tc.fetch != "0000" {
+				require.EqualValues(t, 1, during.Load(), "it is held while the source answers")
+			}
+		})
+	}
+}
+
+// One task cannot take all of a repository's fetches with answers that it does not read.
+func TestFetchesOfOneTask(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}), make(chan struct{})
+	h := gitHouse(t, &stable{during: func() { begun <- struct{}{}; <-end }})
+	done := make(chan int, 4)
+	for range 4 {
+		go func() { done <- h.fetch("/git/own/git-upload-pack", "task", lsRefs).Code }()
+		<-begun
+	}
+	w := h.fetch("/git/own/git-upload-pack", "task", lsRefs, "User-Agent", "git/2.39.5")
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "this task has 4 fetches on their way already; try again when one of them has ended (RATE_LIMITED)\n", w.Body.String())
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+	go func() { done <- h.fetch("/git/own/git-upload-pack", "reader", lsRefs).Code }()
+	<-begun // who has no task is not counted
+	close(end)
+	for range 5 {
+		require.Equal(t, http.StatusOK, <-done)
+	}
+	go func() { done <- h.fetch("/git/own/git-upload-pack", "task", lsRefs).Code }()
+	<-begun
+	require.Equal(t, http.StatusOK, <-done)
+}
+
+// pushed is an answer to a push whose body was not read.
+func pushed(t *testing.T, asked githttp.Asked) (*githttp.Answer, *httptest.ResponseRecorder, *http.Request) {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/git/own/git-receive-pack", strings.NewReader("PACK"))
+	r.Header.Set("User-Agent", "git/2.39.5")
+	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
+	require.NoError(t, err)
+	a := githttp.NewAnswer(rec, asked, body, 100, func() {})
+	a.Open()
+	return a, rec, r
+}
+
+func TestRespondToAPush(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: "p-1"}
+	release := h.room.Expect(ref)
+	defer release()
+	st := h.claim(ref)
+	h.settle(st, schemas.Settled{
+		Outcome: schemas.OutcomeSucceeded, Result: []byte(`{"repo":"own","ref":"refs/heads/work","old":"` + strings.Repeat("a", 40) + `","new":"` + strings.Repeat("b", 40) + `","task_id":"t-1","bytes":4,"report":true,"side_band":true}`),
+	})
+	a, rec, r := pushed(t, githttp.Asked{Ref: "refs/heads/work", Report: true, SideBand: true})
+	h.room.Respond(a, r, ref, schemas.Receipt{ID: "p-1"}, -1)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"))
+	require.Contains(t, rec.Body.String(), "unpack ok")
+	require.Contains(t, rec.Body.String(), "ok refs/heads/work")
+
+	shown := h.get("/v1/actions/p-1")
+	require.Equal(t, http.StatusOK, shown.Code)
+	require.Contains(t, shown.Body.String(), `"refs/heads/work"`)
+	require.NotContains(t, shown.Body.String(), "side_band")
+}
+
+func TestAPushIsNotLeftBehind(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: "p-2"}
+	h.claim(ref)
+	h.feed.EndWaits()
+	a, rec, r := pushed(t, githttp.Asked{SideBand: true})
+	h.room.Respond(a, r, ref, schemas.Receipt{ID: "p-2"}, -1)
+	require.Equal(t, http.StatusServiceUnavailable, rec.Code, "git takes no receipt")
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"))
+
+	h = build(t)
+	ref.ID = "p-3"
+	h.claim(ref)
+	h.failing(func() error { return errors.Join(fault.ErrUnavailable, errDown) })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a, rec, r = pushed(t, githttp.Asked{SideBand: true})
+	h.room.Respond(a, r.WithContext(ctx), ref, schemas.Receipt{ID: "p-3"}, -1)
+	require.Empty(t, rec.Body.String(), "nobody is left to answer")
 }

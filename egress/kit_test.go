@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -188,3 +189,23 @@ func planRef(id string) schemas.Ref {
 }
 
 var errDown = errors.New("dial 10.0.0.1: down")
+
+// pages reads every page of a list of tenant acme, of so many items at most.
+func pages[T any](h *house, path string, limit int) (all []T) {
+	h.t.Helper()
+	target := path + "?"
+	if strings.Contains(path, "?") {
+		target = path + "&"
+	}
+	for cursor := ""; ; {
+		w := h.get(fmt.Sprintf("%slimit=%d%s", target, limit, cursor))
+		require.Equal(h.t, http.StatusOK, w.Code, w.Body.String())
+		p := decode[schemas.Page[T]](h.t, w.Body)
+		require.LessOrEqual(h.t, len(p.Items), limit)
+		require.LessOrEqual(h.t, len(all), 2000, "the pages come to an end")
+		if all = append(all, p.Items...); p.Next == "" {
+			return all
+		}
+		cursor = "&cursor=" + p.Next
+	}
+}

@@ -3,6 +3,9 @@ package egress_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress"
+	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -70,25 +74,6 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 		require.Equal(t, first.Body.Bytes(), replay.Body.Bytes(), "a replay is byte for byte the same")
 		require.Equal(t, first.Code, replay.Code)
 	}
-}
-
-func TestRespondReadsALargeResultFromItsStore(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	doc := `{"answer":{"status":200,"headers":[],"body":"` + strings.Repeat("x", schemas.InlineLimit) + `"}}`
-	inline, blob, err := h.led.Stow(t.Context(), "t", json.RawMessage(doc))
-	require.NoError(t, err)
-	require.Nil(t, inline)
-	st := h.claim(httpRef("big"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: blob, Attempts: 1})
-	w := h.respond(t.Context(), httpRef("big"), receipt("big", true), -1)
-	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), `"body":"xxx`)
-
-	events := h.get("/v1/actions/big/events", "Accept", "application/json")
-	require.NotContains(t, events.Body.String(), blob)
-	require.Contains(t, events.Body.String(), `"result_url":"/v1/actions/big"`)
-	require.Contains(t, h.get("/v1/actions/big").Body.String(), `"body":"xxx`)
 }
 
 // writer hears of the first byte of an answer.
@@ -177,16 +162,6 @@ func TestRespondWhenTheTimeIsUp(t *testing.T) {
 	})
 }
 
-func TestRespondToAClientThatIsGone(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	h.claim(httpRef("a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w := h.respond(ctx, httpRef("a"), receipt("a", false), -1)
-	require.Zero(t, w.Body.Len())
-}
-
 func TestRespondWhileTheNodeShutsDown(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -197,32 +172,115 @@ func TestRespondWhileTheNodeShutsDown(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, h.get("/v1/actions/a/events").Code)
 }
 
-func TestRespondToAnUnknownOutcome(t *testing.T) {
+// TestRespondToWhatHasNoAnswer of its own: the rest of the ends is shown in executor, plans and runs.
+func TestRespondToWhatHasNoAnswer(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	st := h.claim(httpRef("a"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Attempts: 1})
-	w := h.respond(t.Context(), httpRef("a"), receipt("a", true), -1)
-	require.Equal(t, http.StatusFailedDependency, w.Code)
-	require.Contains(t, w.Body.String(), `"resolve_url":"/v1/actions/a/resolve"`)
-	require.Contains(t, w.Body.String(), schemas.UnknownText)
-	require.Contains(t, w.Body.String(), `"retryable":false`)
+	for ref, tc := range map[schemas.Ref]struct {
+		end    schemas.Settled
+		status int
+		says   string
+	}{
+		httpRef("unknown"):  {schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode}, 424, `"resolve_url":"/v1/actions/unknown/resolve"`},
+		httpRef("dropped"):  {schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000"}, 410, `"STREAM_GONE"`},
+		planRef("canceled"): {schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled}, 409, `"CANCELED"`},
+	} {
+		h.settle(h.claim(ref), tc.end)
+		w := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		require.Equal(t, tc.status, w.Code, ref.ID)
+		require.Contains(t, w.Body.String(), tc.says, ref.ID)
+	}
 }
 
-func TestRespondToAPlanWithoutAReport(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(planRef("p"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled})
-	w := h.respond(t.Context(), planRef("p"), receipt("p", true), -1)
-	require.Equal(t, http.StatusConflict, w.Code)
-	require.Equal(t, schemas.Canceled, decode[schemas.Problem](t, w.Body).Code)
+// halfClosed asks as a client does that sends nothing more and reads on, and returns all
+// that comes. The server runs answer as a node does.
+func halfClosed(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wire.Begin(r.Context())
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server look for what follows
+		answer(w, r)
+		if wire.Finish(r.Context()) {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	srv.Listener = wire.Wrap(srv.Listener, wire.Config{})
+	srv.Config.ConnContext = wire.Context
+	srv.Start()
+	t.Cleanup(srv.Close)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+	require.NoError(t, err)
+	half, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, half.CloseWrite())
+	got, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	return string(got)
 }
 
-func TestAResultThatIsGone(t *testing.T) {
+// TestAClientThatHasOnlyStoppedToSend is to the server one that has gone. It gets no
+// status, and above all no 200 that says nothing.
+func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	st := h.claim(httpRef("a"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000", Attempts: 1})
-	require.Equal(t, http.StatusGone, h.respond(t.Context(), httpRef("a"), receipt("a", true), -1).Code)
+	h := build(t, tasked)
+	task := h.task("t-1", "d")
+	h.claimed(task, 0)
+	h.asked(task, 1, "a")
+	respond := func(kind schemas.Kind) func(w http.ResponseWriter, r *http.Request) {
+		ref := schemas.Ref{Tenant: "acme", Kind: kind, ID: string(kind)}
+		h.claim(ref)
+		return func(w http.ResponseWriter, r *http.Request) {
+			h.room.Respond(w, r, ref, receipt(ref.ID, false), -1)
+		}
+	}
+	talking := func(id string, streams bool, deltas ...string) func(w http.ResponseWriter, r *http.Request) {
+		st := h.claim(chatRef(id))
+		for _, d := range deltas {
+			h.delta(st, d)
+		}
+		return func(w http.ResponseWriter, r *http.Request) {
+			h.room.Chat(w, r, chatRef(id), receipt(id, false), streams, schemas.ChatPlace{}, -1, nil)
+		}
+	}
+	run := schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "streamed"}
+	h.claim(run)
+	down := func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		h.room.Chat(w, r, chatRef("held"), receipt("held", true), true, schemas.ChatPlace{}, -1, nil)
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"execute": respond(schemas.KindHTTP), "plan": respond(schemas.KindPlan), "run": respond(schemas.KindRun),
+		"rule": respond(schemas.KindRule), "repo": respond(schemas.KindRepo), "push": respond(schemas.KindPush),
+		"completion": talking("whole", false), "held back": talking("held", true), "gone before": down,
+		"inquiry": func(w http.ResponseWriter, r *http.Request) {
+			h.room.Inquiry(w, r, taskOf("t-1"), 0, 1, func() {})
+		},
+	} {
+		require.Empty(t, halfClosed(t, answer), name)
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"completion": talking("begun", true, `{"c":1}`),
+		"run":        func(w http.ResponseWriter, r *http.Request) { h.room.Stream(w, r, run, "LIT", 0) },
+	} {
+		t.Run(name+" that is streamed", func(t *testing.T) {
+			t.Parallel()
+			got := halfClosed(t, answer)
+			require.False(t, strings.HasSuffix(got, "\r\n0\r\n\r\n"), "what there is of it does not pass for the whole: %s", got)
+		})
+	}
+	t.Run("what needs no wait", func(t *testing.T) {
+		t.Parallel()
+		st := h.claim(chatRef("over"))
+		h.settle(st, said)
+		got := halfClosed(t, func(w http.ResponseWriter, r *http.Request) {
+			h.room.Chat(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), false, schemas.ChatPlace{}, -1, nil)
+		})
+		require.True(t, strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n"))
+		require.Contains(t, got, fmt.Sprintf("Content-Length: %d\r\n", len(answer)))
+		require.True(t, strings.HasSuffix(got, answer))
+	})
 }

@@ -20,7 +20,6 @@ import (
 	"weir/schemas"
 )
 
-// shelf is the rules of one tenant.
 type shelf struct{}
 
 func (shelf) Newest(_ context.Context, tenant string) (rules.Snapshot, error) {
@@ -54,8 +53,6 @@ func TestTheListOfTheRules(t *testing.T) {
 	}{
 		{"acme", "?limit=1", 200, `{"items":[{"id":"a","group":"g-a","type":"delay","enabled":false,"priority":0,"match":{"url_pattern":"","method":"","include_query":false},"action":{}}],"next":"a","global_active":true,"rules_etag":"etag-3-00000000000000aa"}`},
 		{"acme", "?group=none", 200, `{"items":[],"global_active":true,"rules_etag":"etag-3-00000000000000aa"}`},
-		{"empty", "", 200, `{"items":[],"global_active":true,"rules_etag":"etag-0-00000000000000bb"}`},
-		{"acme", "?limit=0", 400, ""},
 		{"acme", "?cursor=z", 400, ""},
 		{"poor", "", 403, ""},
 		{"", "", 401, ""},
@@ -246,14 +243,11 @@ func TestRecordings(t *testing.T) {
 		{"done", "you", 200, ""},
 		{"mine", "me", 200, ""},
 		{"mine", "you", 403, schemas.Forbidden},
-		{"mine", "", 403, schemas.Forbidden},
 		{"everybodys", "", 200, ""}, // in open mode
 		{"everybodys", "you", 403, schemas.Forbidden},
 		{"running", "me", 409, schemas.InFlight},
 		{"foreign", "me", 404, schemas.NotFound},
-		{"nothing", "me", 404, schemas.NotFound},
 		{"a b/../c", "me", 404, schemas.NotFound},
-		{"", "me", 404, schemas.NotFound},
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/rules/record", http.NoBody)

@@ -2,22 +2,27 @@ package egress_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/egress"
 	"weir/internal/fault"
+	"weir/internal/models"
 	"weir/internal/problem"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
-// listing serves one token a tenant.
 func listing(c *egress.Config) {
 	c.Tokens = func(_ context.Context, tenant, cursor string, limit int) (page schemas.Page[schemas.Token], err error) {
 		if tenant == "down" {
@@ -38,18 +43,13 @@ func TestTokensOfATenant(t *testing.T) {
 		want, next    string
 	}{
 		{"acme", "", 200, "of-acme", `100 behind ""`},
-		{"acme", "?tenant=acme", 200, "of-acme", `100 behind ""`},
 		{"acme", "?limit=7&cursor=a-1", 200, "of-acme", `7 behind "a-1"`},
 		{"acme", "?tenant=other", 403, "", ""},
 		{"default", "", 200, "of-default", `100 behind ""`},
 		{"default", "?tenant=other&cursor=b", 200, "of-other", `100 behind "b"`},
 		{"default", "?tenant=a%2Fb", 400, "", ""},
-		{"default", "?tenant=", 400, "", ""},
-		{"default", "?tenant=a&tenant=b", 400, "", ""},
 		{"default", "?cursor=", 400, "", ""},
-		{"default", "?cursor=a&cursor=a", 400, "", ""},
 		{"default", "?limit=0", 400, "", ""},
-		{"default", "?limit=1001", 400, "", ""},
 		{"default", "?tenant=down", 503, "", ""},
 		{"weak", "", 403, "", ""},
 		{"", "", 401, "", ""},
@@ -128,40 +128,214 @@ func TestStreamsAreWatched(t *testing.T) {
 	})
 	h.append(h.claim(httpRef("a")), schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}})
 	h.evidence("acme", schemas.EvidenceAttempt, "e", "a")
-	srv := httptest.NewServer(h.engine)
-	t.Cleanup(srv.Close)
-	open := func(path string, header ...string) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, http.NoBody)
-		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer acme")
-		req.Header.Set("Accept", "text/event-stream")
-		for i := 0; i+1 < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
-		}
-		resp, err := srv.Client().Do(req)
-		require.NoError(t, err)
-		return resp
-	}
 	for _, path := range []string{"/v1/actions/a/events", "/v1/evidence"} {
-		resp := open(path, "X-Many", "1")
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, path)
-		require.NotEmpty(t, resp.Header.Get("Retry-After"))
-		require.NoError(t, resp.Body.Close())
+		w := h.get(path, "Accept", "text/event-stream", "X-Many", "1")
+		require.Equal(t, http.StatusTooManyRequests, w.Code, path)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
 
-		resp = open(path)
-		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+		got := make(chan *httptest.ResponseRecorder)
+		go func() { got <- h.get(path, "Accept", "text/event-stream") }()
 		(<-ends)()
-		_, err := io.ReadAll(resp.Body)
-		require.NoError(t, err, "the stream ends as a stream ends")
-		require.NoError(t, resp.Body.Close())
+		w = <-got
+		require.Equal(t, http.StatusOK, w.Code, path)
+		require.True(t, strings.HasSuffix(w.Body.String(), "\n\n"), "the stream ends as a stream ends")
 		<-released
 
-		resp = open(path, "Accept", "application/json")
-		require.Equal(t, http.StatusOK, resp.StatusCode, "a page is no stream")
-		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, h.get(path, "Accept", "application/json").Code, "a page is no stream")
 		require.Empty(t, ends)
 	}
 	w := h.ask(http.MethodHead, "/v1/evidence", "acme", "Accept", "text/event-stream")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Empty(t, ends, "neither is a HEAD")
+}
+
+func TestPolicyRoute(t *testing.T) {
+	t.Parallel()
+	view := schemas.PolicyView{Version: "v", Entries: []schemas.EntryView{{Name: "one", Headers: []string{"authorization"}, Mode: "enforce"}}, AllowedHosts: []string{}}
+	var asked [][]string
+	h := build(t, func(c *egress.Config) {
+		c.Policy = func(only []string, _ bool) schemas.PolicyView {
+			asked = append(asked, only)
+			return view
+		}
+	})
+	a := h.get("/v1/policy")
+	require.Equal(t, http.StatusOK, a.Code)
+	assert.Equal(t, view, decode[schemas.PolicyView](t, a.Body))
+	assert.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/v1/policy", "acme/one").Code)
+	assert.Equal(t, [][]string{nil, {"one"}}, asked, "who is limited to entries sees these")
+	assert.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, "/v1/policy", "").Code)
+	assert.Equal(t, http.StatusNotFound, build(t).get("/v1/policy").Code)
+}
+
+// TestTheLastWordOfPolicyIsShown: where another policy came into force after an
+// attempt was written down, its decision is the one that counts.
+func TestTheLastWordOfPolicyIsShown(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	st := h.claim(httpRef("a"))
+	h.attempt(st)
+	shown := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
+	require.NotNil(t, shown.Decision)
+	assert.Equal(t, "github", shown.Decision.Entry)
+
+	last := schemas.Decision{Code: schemas.DenyHost, Reason: "no", Version: "v-2", Shadow: &schemas.Shadow{Allowed: true, Entry: "new"}}
+	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.DenyHost, Decision: &last}})
+	shown = decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
+	require.NotNil(t, shown.Decision)
+	assert.Equal(t, last, *shown.Decision)
+}
+
+type accounts map[string][]schemas.BudgetView
+
+func (a accounts) List(_ context.Context, tenant string) ([]schemas.BudgetView, error) {
+	if tenant == "down" {
+		return nil, &fault.Error{Code: schemas.Unavailable, Message: "try again", Cause: errDown}
+	}
+	return a[tenant], nil
+}
+
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	count := &schemas.BudgetCount{Limit: 10, Used: 2.5, Held: 1}
+	all := []schemas.BudgetView{
+		{Budget: "a", Tokens: count, Resets: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		{Budget: "b", Token: "k", Model: "openai.x", USD: count, Open: 1},
+		{Budget: "b", Token: "k", Model: "openai/x", USD: count},
+		{Budget: "b", Token: "k", Model: "openai:x", USD: count},
+		{Budget: "b", Token: "k-2", Model: "m", USD: count},
+		{Budget: "task", Task: "j.1", Requests: count},
+	}
+	h := build(t, func(c *egress.Config) { c.Budgets = accounts{"acme": all, "other": nil} })
+	list := func(query string) schemas.Page[schemas.BudgetView] {
+		t.Helper()
+		w := h.ask(http.MethodGet, "/v1/budgets"+query, "acme")
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, http.StatusOK, h.ask(http.MethodHead, "/v1/budgets"+query, "acme").Code)
+		return decode[schemas.Page[schemas.BudgetView]](t, w.Body)
+	}
+	require.Equal(t, schemas.Page[schemas.BudgetView]{Items: all}, list(""))
+	require.Equal(t, all[1:5], list("?budget=b").Items)
+	require.Equal(t, []schemas.BudgetView{}, list("?budget=c").Items)
+	for limit := 1; limit <= len(all); limit++ {
+		require.Equal(t, all, pages[schemas.BudgetView](h, "/v1/budgets", limit), limit)
+	}
+	require.Equal(t, all[5:], list("?cursor="+base64.RawURLEncoding.EncodeToString([]byte("c\x00\x00\x00"))).Items, "of one that is gone by now")
+	require.JSONEq(t, `{"items":[{"budget":"a","tokens":{"limit":10,"used":2.5,"held":1},"open":0,"resets":"2026-01-02T03:04:05Z"}],"next":"YQAAAA"}`,
+		h.ask(http.MethodGet, "/v1/budgets?limit=1", "acme").Body.String())
+	require.JSONEq(t, `{"items":[]}`, h.ask(http.MethodGet, "/v1/budgets", "other").Body.String())
+	for _, tc := range []struct {
+		who, query string
+		status     int
+	}{
+		{"acme", "?budget=", 400},
+		{"acme", "?budget=a&budget=b", 400},
+		{"acme", "?cursor=YQ", 400},
+		{"acme", "?limit=0", 400},
+		{"down", "", 503},
+		{"weak", "", 403},
+		{"", "", 401},
+	} {
+		w := h.ask(http.MethodGet, "/v1/budgets"+tc.query, tc.who)
+		require.Equal(t, tc.status, w.Code, tc)
+		require.Equal(t, problem.MediaType, w.Header().Get("Content-Type"))
+		require.NotContains(t, w.Body.String(), "10.0.0.1")
+	}
+	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/v1/budgets", "acme").Code)
+}
+
+// shop is a house with models, of which the token of thrifty may use some.
+func shop(t *testing.T) *house {
+	t.Helper()
+	up := func(name string) []schemas.ModelUpstream { return []schemas.ModelUpstream{{Name: name}} }
+	set, err := models.Compile([]schemas.Model{
+		{Name: "openai/gpt", Upstreams: up("azure"), Context: 128000, Price: &schemas.ModelPrice{Input: 150_000, Output: 600_000}},
+		{Name: "local/*", Upstreams: up("here")},
+		{Name: "fast", Alias: "openai/gpt"},
+	})
+	require.NoError(t, err)
+	return build(t, func(c *egress.Config) {
+		c.Models = func() *models.Set { return set }
+		c.Reader = func(r *http.Request, scope string) (egress.Reader, error) {
+			who, err := readerOf(r, scope)
+			switch who.Tenant {
+			case "thrifty":
+				who.Models = []string{"local/*"}
+			case "auditor":
+				who.Scopes = []string{schemas.ScopeEvidenceRead}
+			case "asker":
+				who.Scopes = []string{schemas.ScopeActionsWrite}
+			}
+			return who, err
+		}
+		c.Holder = func(_ context.Context, token string) (egress.Reader, error) {
+			switch token {
+			case agent():
+				return egress.Reader{Tenant: "acme", Models: []string{"openai/gpt"}}, nil
+			case agentOf("bound"):
+				return egress.Reader{Tenant: "acme", Entries: []string{"model:here"}}, nil
+			}
+			return egress.Reader{}, fault.New(schemas.Unauthorized, "no such task")
+		}
+	})
+}
+
+func agent() string { return agentOf("t") }
+
+func agentOf(id string) string { return task.New("acme", id, 0, [32]byte{}).Text() }
+
+func TestModels(t *testing.T) {
+	t.Parallel()
+	h := shop(t)
+	const (
+		gpt   = `{"id":"openai/gpt","object":"model","created":0,"owned_by":"openai","context_length":128000,"pricing":{"prompt":"0.00000015","completion":"0.0000006","request":"0"}}`
+		fast  = `{"id":"fast","object":"model","created":0,"owned_by":"openai","context_length":128000,"pricing":{"prompt":"0.00000015","completion":"0.0000006","request":"0"}}`
+		local = `{"id":"local/*","object":"model","created":0,"owned_by":"local"}`
+		llama = `{"id":"local/llama/3","object":"model","created":0,"owned_by":"local"}`
+		none  = `{"error":{"message":"there is no such model, or it may not be used with this token","type":"invalid_request_error","param":"model","code":"model_not_found","metadata":{"code":"MODEL_NOT_FOUND","status":404}}}`
+	)
+	list := func(all string) string { return `{"object":"list","data":[` + all + `]}` }
+	for _, tc := range []struct {
+		path, who string
+		status    int
+		want      string
+	}{
+		{"/models", "acme", 200, list(fast + "," + local + "," + gpt)},
+		{"/models", "asker", 200, list(fast + "," + local + "," + gpt)},
+		{"/models/", "acme", 200, list(fast + "," + local + "," + gpt)},
+		{"/models", "thrifty", 200, list(local)},
+		{"/models", agent(), 200, list(fast + "," + gpt)},
+		{"/models", "acme/model:here", 200, list(local)},
+		{"/models", "acme/model:azure", 200, list(fast + "," + gpt)},
+		{"/models", agentOf("bound"), 200, list(local)},
+		{"/models/fast", "acme/model:here", 404, none},
+		{"/models/local/llama/3", "acme/model:here", 200, llama},
+		{"/models/openai/gpt", agentOf("bound"), 404, none},
+		{"/models/openai/gpt", "acme", 200, gpt},
+		{"/models/local/llama/3", "acme", 200, llama},
+		{"/models/local%2Fllama%2F3", "acme", 200, llama},
+		{"/models/openai/gpt", "thrifty", 404, none},
+		{"/models/local/llama/3", agent(), 404, none},
+		{"/models/../x", "acme", 404, none},
+		{"/models", "", 401, `{"error":{"message":"a token is needed","type":"authentication_error","param":null,"code":"invalid_api_key","metadata":{"code":"UNAUTHORIZED","status":401}}}`},
+		{"/models", "auditor", 403, ""},
+		{"/models", agent() + "x", 401, `{"error":{"message":"no such task","type":"authentication_error","param":null,"code":"invalid_api_key","metadata":{"code":"UNAUTHORIZED","status":401}}}`},
+	} {
+		for _, base := range []string{"", "/v1", "/api", "/api/v1"} {
+			w := h.ask(http.MethodGet, base+tc.path, tc.who)
+			require.Equal(t, tc.status, w.Code, "%s %s", base+tc.path, tc.who)
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+			if tc.want != "" {
+				require.JSONEq(t, tc.want, w.Body.String(), "%s %s", base+tc.path, tc.who)
+			}
+			require.Equal(t, tc.status, h.ask(http.MethodHead, base+tc.path, tc.who).Code)
+		}
+	}
+}
+
+func TestANodeWithoutModels(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, http.StatusNotFound, build(t).get("/models").Code)
+	h := build(t, func(c *egress.Config) { c.Models = func() *models.Set { return nil } })
+	require.JSONEq(t, `{"object":"list","data":[]}`, h.get("/v1/models").Body.String())
 }

@@ -1,15 +1,21 @@
 package ingress_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +30,9 @@ import (
 )
 
 const okChat = `{"model":"fast","messages":[{"role":"user","content":"hi"}]}`
+
+// streamedChat is okChat, answered as a stream.
+var streamedChat = strings.Replace(okChat, `{`, `{"stream":true,`, 1)
 
 // desk serves completions of a few models.
 func desk(change ...func(*ingress.ChatConfig)) func(*ingress.Config) {
@@ -68,13 +77,9 @@ func TestACompletionIsStored(t *testing.T) {
 		a := w.do(t, post(path, body, "Authorization", "Bearer sk-whatever", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
 		require.Equal(t, http.StatusAccepted, a.Code, path)
 		c := w.responder.last(t)
-		require.Equal(t, schemas.KindChat, c.ref.Kind)
-		require.Negative(t, c.wait)
-		require.True(t, c.held, "the end cannot be missed")
 		require.False(t, c.stream)
 		require.Nil(t, c.left)
 		require.Equal(t, c.ref.ID, a.Header().Get(schemas.HeaderGeneration))
-		require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"))
 		got := w.action(t, "default", c.ref.ID)
 		require.True(t, got.Sensitive)
 		require.Equal(t, schemas.IDGenerated, got.IDSource)
@@ -89,7 +94,6 @@ func TestACompletionIsStored(t *testing.T) {
 			Model: "fast", Models: []string{"vendor/small", "nobody"}, Output: 7, Choices: 1,
 			Body: json.RawMessage(`{"model":"fast","messages":[{"role":"user","content":"hi"}],"seed":1.50,"max_tokens":7}`),
 		}, order)
-		require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
 		require.Contains(t, w.logs.String(), `"surface":"chat"`)
 	}
 }
@@ -97,26 +101,23 @@ func TestACompletionIsStored(t *testing.T) {
 func TestACompletionIsStreamed(t *testing.T) {
 	t.Parallel()
 	w := setup(t, desk())
-	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/v1/chat/completions", body, "Prefer", "respond-async", "Last-Event-ID", "77.3", "Idempotency-Key", "k"))
+	ask := func(key string) *httptest.ResponseRecorder {
+		return w.send(post("/v1/chat/completions", streamedChat, "Prefer", "respond-async", "Last-Event-ID", "77.3", "Idempotency-Key", key))
+	}
+	rec := ask("k")
 	require.Equal(t, "data: chat\n\n", rec.Body.String())
 	require.Empty(t, rec.Header().Get("Preference-Applied"), "there is nothing to prefer")
-	require.True(t, w.responder.last(t).stream)
-	require.Zero(t, w.responder.last(t).after, "this request has made it")
-	require.Zero(t, w.responder.last(t).chunk, "as before")
-
-	rec = httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", body, "Last-Event-ID", "77.3", "Idempotency-Key", `"k"`))
-	require.Equal(t, http.StatusOK, rec.Code)
 	c := w.responder.last(t)
+	require.True(t, c.stream)
+	require.Zero(t, c.after, "this request has made it")
+	require.Zero(t, c.chunk)
+
+	require.Equal(t, http.StatusOK, ask(`"k"`).Code)
+	c = w.responder.last(t)
 	require.EqualValues(t, 77, c.after, "it goes on where the other one was cut")
 	require.Equal(t, 3, c.chunk)
 	require.True(t, c.receipt.Duplicate)
-	require.EqualValues(t, 1, w.records(t))
-
-	a := w.do(t, post("/chat/completions", body, "Last-Event-ID", "x"))
-	require.Equal(t, "INVALID_REQUEST", chatFault(t, a))
+	w.do(t, post("/chat/completions", streamedChat, "Last-Event-ID", "x")).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 	require.EqualValues(t, 1, w.records(t))
 }
 
@@ -125,14 +126,13 @@ func TestAStreamTooMany(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]func() *http.Request{
 		"completion": func() *http.Request {
-			return post("/v1/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,`, 1), "Idempotency-Key", "k")
+			return post("/v1/chat/completions", streamedChat, "Idempotency-Key", "k")
 		},
 		"run": func() *http.Request { return post(schemas.RouteRunStream, okRun) },
 	} {
 		w := setup(t, desk(), func(c *ingress.Config) { c.Serves = func(string) bool { return true } })
 		w.responder.full = fault.New(schemas.RateLimited, "too many")
-		a := w.do(t, r())
-		require.Equal(t, http.StatusTooManyRequests, a.Code, name)
+		a := w.do(t, r()).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 		require.Zero(t, w.records(t), name)
 		require.Empty(t, a.Header().Get("Weir-Action-Id"), name)
 		require.Equal(t, 1, w.metrics.refused[schemas.RateLimited], name)
@@ -143,9 +143,7 @@ func TestAStreamTooMany(t *testing.T) {
 		require.Zero(t, w.responder.seats, "what is not begun needs no place")
 
 		w.plant(nil, nil)
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, r())
-		require.Equal(t, http.StatusOK, rec.Code, name)
+		require.Equal(t, http.StatusOK, w.send(r()).Code, name)
 		require.True(t, w.responder.last(t).held, name)
 		require.Zero(t, w.responder.seats, name)
 	}
@@ -154,13 +152,11 @@ func TestAStreamTooMany(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", okChat)).Code, "it is no stream")
 }
 
-// The same key is the same completion, on every spelling of the route and while it is
-// under way.
+// The same key is the same completion, on every spelling of the route and while it is under way.
 func TestAKeyOfACompletion(t *testing.T) {
 	t.Parallel()
 	w := setup(t, desk())
-	first := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
-	id := first.Header().Get("Weir-Action-Id")
+	id := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Header().Get("Weir-Action-Id")
 	again := w.do(t, post("/api/v1/chat/completions", okChat, "Idempotency-Key", `"k"`))
 	require.Equal(t, http.StatusAccepted, again.Code)
 	require.Equal(t, id, again.Header().Get(schemas.HeaderGeneration))
@@ -170,20 +166,9 @@ func TestAKeyOfACompletion(t *testing.T) {
 	again = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
 	require.Equal(t, http.StatusOK, again.Code)
 	require.Equal(t, "true", again.Header().Get("Idempotency-Replayed"))
-
-	a := w.do(t, post("/chat/completions", strings.Replace(okChat, "hi", "ho", 1), "Idempotency-Key", "k"))
-	require.Equal(t, http.StatusUnprocessableEntity, a.Code)
-	require.Equal(t, "IDEMPOTENCY_MISMATCH", chatFault(t, a))
+	another := post("/chat/completions", strings.Replace(okChat, "hi", "ho", 1), "Idempotency-Key", "k")
+	w.do(t, another).refused(t, http.StatusUnprocessableEntity, schemas.IdempotencyMismatch)
 	require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
-}
-
-func TestPreferencesOfACompletion(t *testing.T) {
-	t.Parallel()
-	w := setup(t, desk())
-	a := w.do(t, post("/chat/completions", okChat, "Prefer", "respond-async"))
-	require.Equal(t, http.StatusAccepted, a.Code)
-	require.Zero(t, w.responder.last(t).wait)
-	require.Equal(t, "respond-async", a.Header().Get("Preference-Applied"))
 }
 
 func TestAClientThatLeaves(t *testing.T) {
@@ -203,7 +188,7 @@ func TestAClientThatLeaves(t *testing.T) {
 	for _, headers := range [][]string{{"stop"}, {""}, {"Cancel"}, {"cancel", "continue"}} {
 		r := post("/chat/completions", okChat)
 		r.Header[http.CanonicalHeaderKey(schemas.HeaderOnDisconnect)] = headers
-		require.Equal(t, "INVALID_REQUEST", chatFault(t, w.do(t, r)), headers)
+		w.do(t, r).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 	}
 }
 
@@ -219,31 +204,24 @@ func TestRefusalsOfCompletions(t *testing.T) {
 		status int
 		code   schemas.Code
 	}{
-		"empty":             {post("/chat/completions", ""), 400, schemas.InvalidRequest},
-		"no object":         {post("/v1/chat/completions", "[]"), 400, schemas.InvalidRequest},
-		"twice":             {with(`"model":"m"`), 400, schemas.InvalidRequest},
-		"no model":          {post("/chat/completions", `{"messages":[{"role":"user"}]}`), 400, schemas.ValidationError},
-		"path":              {post("/chat/completions", strings.Replace(okChat, "fast", "../../v1/files", 1)), 400, schemas.ValidationError},
-		"api_base":          {with(`"api_base":"http://169.254.169.254/latest/"`), 400, schemas.ValidationError},
-		"api_key":           {with(`"api_key":"x"`), 400, schemas.ValidationError},
-		"extra_body":        {with(`"extra_body":{"api_base":"https://evil.com"}`), 400, schemas.ValidationError},
-		"provider":          {with(`"provider":{"base_url":"https://evil.com"}`), 400, schemas.ValidationError},
-		"fallbacks":         {with(`"fallbacks":[{"model":"x","api_base":"https://evil.com"}]`), 400, schemas.ValidationError},
-		"webhook":           {with(`"webhook":"http://127.0.0.1:4222"`), 400, schemas.ValidationError},
+		"empty":     {post("/chat/completions", ""), 400, schemas.InvalidRequest},
+		"no object": {post("/v1/chat/completions", "[]"), 400, schemas.InvalidRequest},
+		"no model":  {post("/chat/completions", `{"messages":[{"role":"user"}]}`), 400, schemas.ValidationError},
+		"path":      {post("/chat/completions", strings.Replace(okChat, "fast", "../../v1/files", 1)), 400, schemas.ValidationError},
+		"api_base":  {with(`"api_base":"http://169.254.169.254/latest/"`), 400, schemas.ValidationError},
+
 		"unknown model":     {post("/chat/completions", strings.Replace(okChat, "fast", "nobody", 1)), 404, schemas.ModelNotFound},
 		"media type":        {post("/chat/completions", okChat, "Content-Type", "text/plain"), 415, schemas.UnsupportedMediaType},
 		"encoding":          {post("/chat/completions", okChat, "Content-Encoding", "gzip"), 415, schemas.UnsupportedEncoding},
 		"too large":         {with(`"x":"` + strings.Repeat("a", 2<<20) + `"`), 413, schemas.PayloadTooLarge},
 		"key":               {post("/chat/completions", okChat, "Idempotency-Key", `"a`), 400, schemas.InvalidRequest},
 		"method":            {bodiless(http.MethodGet, "/api/chat/completions"), 405, schemas.MethodNotAllowed},
-		"trace":             {bodiless(http.MethodTrace, "/chat/completions"), 405, schemas.MethodNotAllowed},
 		"a task's token":    {holding("weirt1_x", post("/chat/completions", okChat)), 401, schemas.Unauthorized},
 		"models":            {bodiless(http.MethodGet, "/api//v1/models"), 404, schemas.NotFound},
 		"a model":           {bodiless(http.MethodGet, "/v1/models/vendor/big"), 404, schemas.NotFound},
 		"a slash too many":  {post("/chat/completions/", okChat), 404, schemas.NotFound},
 		"two of them":       {post("/api/v1//chat/completions//", okChat), 404, schemas.NotFound},
 		"behind the route":  {post("/v1/chat/completions/x", okChat), 404, schemas.NotFound},
-		"read behind it":    {bodiless(http.MethodGet, "/api/chat/completions/chatcmpl-1/messages"), 404, schemas.NotFound},
 		"runs on":           {post("/chat/completionsx", okChat), 404, ""},
 		"something like it": {post("/v2/chat/completions", okChat), 404, ""},
 	} {
@@ -286,13 +264,11 @@ func TestModelsOfAToken(t *testing.T) {
 		status int
 		code   string
 	}{
-		"all":                    {who(nil, nil), okChat, 202, ""},
 		"the alias":              {who([]string{"fast"}, nil), okChat, 202, ""},
 		"what is behind it":      {who([]string{"vendor/*"}, nil), okChat, 202, ""},
 		"another":                {who([]string{"vendor/small", "other/*"}, nil), okChat, 403, "FORBIDDEN"},
 		"one of several":         {who([]string{"vendor/small"}, nil), strings.Replace(okChat, `{`, `{"models":["nobody","vendor/small"],`, 1), 202, ""},
 		"its entry":              {who(nil, []string{"model:one", "x"}), okChat, 202, ""},
-		"another entry":          {who(nil, []string{"model:two"}), okChat, 403, "FORBIDDEN"},
 		"unknown comes first":    {who([]string{"vendor/small"}, nil), strings.Replace(okChat, "fast", "nobody", 1), 404, "MODEL_NOT_FOUND"},
 		"without the scope":      {ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}, okChat, 403, "FORBIDDEN"},
 		"who may comes foremost": {ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}, "", 403, "FORBIDDEN"},
@@ -315,8 +291,7 @@ func TestModelsOfAToken(t *testing.T) {
 			return ingress.Identity{}, fault.New(schemas.Unauthorized, "who are you")
 		}
 	})
-	a := w.do(t, post("/chat/completions", okChat, "Authorization", "Bearer sk-provider"))
-	require.Equal(t, "UNAUTHORIZED", chatFault(t, a))
+	a := w.do(t, post("/chat/completions", okChat)).refused(t, http.StatusUnauthorized, schemas.Unauthorized)
 	require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
 }
 
@@ -360,11 +335,9 @@ func TestAFullWindow(t *testing.T) {
 	w.do(t, post("/chat/completions", strings.Replace(okChat, `{`, `{"models":["other/x","vendor/small"],"n":2,`, 1)))
 	require.EqualValues(t, 2*16_384, l.seen[1].Output, "nobody knows how much of other/x")
 	require.Len(t, l.seen[1].Prices, 3, "whichever is the dearest")
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,`, 1)))
+	w.send(post("/chat/completions", streamedChat))
 	require.True(t, l.seen[2].Elastic)
-	rec = httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, post("/chat/completions", strings.Replace(okChat, `{`, `{"stream":true,"max_tokens":9,`, 1)))
+	w.send(post("/chat/completions", strings.Replace(streamedChat, `{`, `{"max_tokens":9,`, 1)))
 	require.False(t, l.seen[3].Elastic)
 	require.EqualValues(t, 9, l.seen[3].Output)
 
@@ -372,23 +345,24 @@ func TestAFullWindow(t *testing.T) {
 	l.err = &budget.Refusal{Source: "per-hour", What: schemas.BudgetTokens, After: 90 * time.Second, Limits: []schemas.ChatLimit{
 		{Source: "per-hour", What: schemas.BudgetTokens, Limit: 1000, Remaining: 0, ResetMS: 90_000},
 	}}
-	for _, key := range []string{"", "other"} {
-		r := post("/chat/completions", okChat)
-		if key != "" {
-			r.Header.Set("Idempotency-Key", key)
-		}
-		a = w.do(t, r)
-		require.Equal(t, http.StatusTooManyRequests, a.Code)
-		require.Equal(t, "RATE_LIMITED", chatFault(t, a))
+	for _, headers := range [][]string{nil, {"Idempotency-Key", "other"}} {
+		a = w.do(t, post("/chat/completions", okChat, headers...)).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 		require.Equal(t, "90", a.Header().Get("Retry-After"))
 		require.Equal(t, "0", a.Header().Get("x-ratelimit-remaining-tokens"))
 		require.Equal(t, "90s", a.Header().Get("x-ratelimit-reset-tokens"))
 		require.Equal(t, "per-hour", a.field("error", "metadata", "limit_source"))
 		require.Equal(t, "tokens", a.field("error", "metadata", "limit_what"))
 	}
-	require.Equal(t, stored, w.records(t))
 	a = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
 	require.Equal(t, http.StatusAccepted, a.Code, "what has begun is joined")
+
+	// What others hold of a budget without a window is free as soon as they have ended.
+	l.err = &budget.Refusal{Source: "ever", What: schemas.BudgetRequests, Held: true}
+	a = w.do(t, post("/chat/completions", okChat)).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
+	require.Equal(t, "1", a.Header().Get("Retry-After"))
+	require.Equal(t, "ever", a.field("error", "metadata", "limit_source"))
+	require.Contains(t, a.field("error", "message"), "held for completions that are under way")
+	require.Equal(t, stored, w.records(t))
 
 	// What cannot be known is for the worker to say.
 	l.err = errors.New("private")
@@ -399,25 +373,20 @@ func TestAFullWindow(t *testing.T) {
 // What stands in the way of a new completion does not stand in that of an old one.
 func TestACompletionIsJoinedAfterAReload(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	gone := false
+	var gone atomic.Bool
 	w := setup(t, desk(func(c *ingress.ChatConfig) {
 		was := c.Models
 		c.Models = func() *models.Set {
-			mu.Lock()
-			defer mu.Unlock()
-			if gone {
+			if gone.Load() {
 				return nil
 			}
 			return was()
 		}
 	}))
 	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
-	mu.Lock()
-	gone = true
-	mu.Unlock()
+	gone.Store(true)
 	require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Code)
-	require.Equal(t, "MODEL_NOT_FOUND", chatFault(t, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "l"))))
+	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "l")).refused(t, http.StatusNotFound, schemas.ModelNotFound)
 }
 
 func TestTheCompletionsOfATask(t *testing.T) {
@@ -466,17 +435,15 @@ func TestTheCompletionsOfATask(t *testing.T) {
 	require.NotEqual(t, first, h.responder.last(t).ref.ID)
 
 	a = h.do(t, holding(bound, post("/chat/completions", strings.Replace(okChat, "fast", "vendor/small", 1))))
-	require.Equal(t, "FORBIDDEN", chatFault(t, a))
-	require.Contains(t, a.field("error", "message"), "fast")
+	require.Contains(t, a.refused(t, http.StatusForbidden, schemas.Forbidden).field("error", "message"), "fast")
 	a = h.do(t, holding(bound, post("/chat/completions", strings.Replace(okChat, `{`, `{"models":["vendor/small"],`, 1))))
 	require.Equal(t, http.StatusAccepted, a.Code)
 	require.NotContains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), "vendor/small")
-	a = h.do(t, holding(free, post("/chat/completions", strings.Replace(okChat, "fast", "other/x", 1))))
-	require.Equal(t, "FORBIDDEN", chatFault(t, a), "whoever filed the task may not use it")
+	foreign := strings.Replace(okChat, "fast", "other/x", 1) // whoever filed the task may not use it
+	h.do(t, holding(free, post("/chat/completions", foreign))).refused(t, http.StatusForbidden, schemas.Forbidden)
 
 	require.Equal(t, http.StatusOK, h.send(holding(free, post(schemas.RouteAgentComplete, `{"description":"done"}`))).Code)
-	a = h.do(t, holding(free, post("/chat/completions", okChat)))
-	require.Equal(t, "UNAUTHORIZED", chatFault(t, a), "its token is dead")
+	h.do(t, holding(free, post("/chat/completions", okChat))).refused(t, http.StatusUnauthorized, schemas.Unauthorized)
 }
 
 // An agent of a pool asks with the pool's token, and is the task's that it holds.
@@ -492,15 +459,12 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 	h.open(t, "one")
 	be(schemas.ScopeTasksWork)
 	ask := func() *http.Request { return holding("pool", post("/chat/completions", okChat)) }
-	a := h.do(t, ask())
-	require.Equal(t, "TASK_NOT_RUNNING", chatFault(t, a), "it holds none yet")
-	require.Equal(t, http.StatusBadRequest, a.Code)
+	h.do(t, ask()).refused(t, http.StatusBadRequest, schemas.TaskNotRunning) // it holds none yet
 
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
 	ref := h.leasable[0].Ref
 	h.held = &board.Entry{Ref: ref, Lease: 1, Holder: "p", Leased: true}
-	a = h.do(t, ask())
-	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
+	require.Equal(t, http.StatusAccepted, h.do(t, ask()).Code)
 	require.Contains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), `"task_id":"one"`)
 
 	be(schemas.ScopeTasksWork, schemas.ScopeActionsWrite)
@@ -536,18 +500,206 @@ func TestALeaseIsKeptByACompletion(t *testing.T) {
 		<-h.touched
 		finished = true
 	}
-	body := strings.Replace(okChat, `{`, `{"stream":true,`, 1)
-	h.engine.ServeHTTP(httptest.NewRecorder(), holding("pool", post("/chat/completions", body)).WithContext(ctx))
+	h.send(holding("pool", post("/chat/completions", streamedChat)).WithContext(ctx))
 	handled = true
 	require.False(t, finished)
 	wire.Finish(ctx) // what keeps the lease would be found as a leak after it
 	require.True(t, finished)
 }
 
-// single is a listener with one connection.
 type single struct {
 	net.Listener
 	conn net.Conn
 }
 
 func (s single) Accept() (net.Conn, error) { return s.conn, nil }
+
+// A cancel that the log does not take is tried again for as long as the completion lives,
+// and its worker hears of it before anything else.
+func TestAClientThatLeavesWhileTheLogIsAway(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		meanwhile func(t *testing.T, w *world, id string, drain chan struct{})
+		takes     time.Duration // at most
+		outcome   schemas.Outcome
+		logged    bool
+	}{
+		"it comes back": {
+			meanwhile: func(_ *testing.T, w *world, _ string, _ chan struct{}) { w.plant(nil, nil) },
+			takes:     time.Minute, outcome: schemas.OutcomeCanceled,
+		},
+		"the completion ends": {
+			meanwhile: func(t *testing.T, w *world, id string, _ chan struct{}) {
+				t.Helper()
+				w.plant(nil, nil)
+				w.settle(t, id, schemas.OutcomeSucceeded)
+			},
+			takes: time.Minute, outcome: schemas.OutcomeSucceeded,
+		},
+		"it stays away":  {meanwhile: func(*testing.T, *world, string, chan struct{}) {}, takes: 4 * time.Minute, logged: true},
+		"the node stops": {meanwhile: func(_ *testing.T, _ *world, _ string, drain chan struct{}) { close(drain) }, takes: time.Minute, logged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var logs bytes.Buffer
+				var stopped []schemas.Ref
+				drain := make(chan struct{})
+				w := setup(t, desk(func(c *ingress.ChatConfig) { c.Draining = drain }), func(c *ingress.Config) {
+					c.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
+					c.Stop = func(ref schemas.Ref) { stopped = append(stopped, ref) }
+				})
+				id := w.do(t, post("/chat/completions", okChat, schemas.HeaderOnDisconnect, "cancel")).Header().Get("Weir-Action-Id")
+				w.plant(fault.ErrUnavailable, nil)
+				begin, over := time.Now(), make(chan struct{})
+				left := w.responder.last(t).left
+				go func() {
+					defer close(over)
+					left()
+				}()
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				require.Equal(t, []schemas.Ref{w.responder.last(t).ref}, stopped, "at once")
+				tc.meanwhile(t, w, id, drain)
+				<-over
+				require.LessOrEqual(t, time.Since(begin), tc.takes)
+				st, err := w.ledger.Find(t.Context(), "default", id)
+				require.NoError(t, err)
+				if tc.outcome != "" {
+					require.Equal(t, tc.outcome, st.Settled.Outcome)
+				}
+				if !tc.logged {
+					require.Empty(t, logs.String())
+					return
+				}
+				require.Contains(t, logs.String(), `"msg":"completion not canceled","action_id":"`+id+`","tenant":"default","code":"UNAVAILABLE"`)
+			})
+		})
+	}
+}
+
+func largeChat(n int) string {
+	return strings.Replace(okChat, "hi", strings.Repeat("a", n), 1)
+}
+
+// slow is a request whose body comes when it is let go, with its length or without.
+func slow(body string, length int64) (r *http.Request, finish func()) {
+	read, write := io.Pipe()
+	r = httptest.NewRequest(http.MethodPost, "/v1/chat/completions", read)
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = length
+	return r, func() { _, _ = io.WriteString(write, body); _ = write.Close() }
+}
+
+// sent serves a request, and gives its answer when there is one.
+func (w *world) sent(r *http.Request) <-chan *httptest.ResponseRecorder {
+	done := make(chan *httptest.ResponseRecorder, 1)
+	go func() {
+		rec := httptest.NewRecorder()
+		w.engine.ServeHTTP(rec, r)
+		done <- rec
+	}()
+	return done
+}
+
+// Large bodies are taken as far as there is room for them; small ones pass them.
+func TestLargeBodiesAtATime(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		length func(body string) int64
+		first  int // bytes of the one that is under way
+		second int
+		status int
+	}{
+		"no room":            {func(b string) int64 { return int64(len(b)) }, 700 << 10, 700 << 10, 503},
+		"room beside it":     {func(b string) int64 { return int64(len(b)) }, 500 << 10, 300 << 10, 202},
+		"small ones pass":    {func(b string) int64 { return int64(len(b)) }, 1000 << 10, 200 << 10, 202},
+		"without a length":   {func(string) int64 { return -1 }, 10, 300 << 10, 503},
+		"a small one beside": {func(string) int64 { return -1 }, 10, 10, 202},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
+				first := largeChat(tc.first)
+				r, finish := slow(first, tc.length(first))
+				under := w.sent(r)
+				synctest.Wait() // it waits for its body
+
+				start := time.Now()
+				a := w.do(t, post("/v1/chat/completions", largeChat(tc.second)))
+				require.Equal(t, tc.status, a.Code, a.Body)
+				if tc.status == http.StatusServiceUnavailable {
+					require.Equal(t, "UNAVAILABLE", chatFault(t, a))
+					require.Equal(t, "1", a.Header().Get("Retry-After"))
+					require.Equal(t, "close", a.Header().Get("Connection"), "its body is not read")
+					require.Equal(t, 2*time.Second, time.Since(start))
+					require.Zero(t, w.records(t))
+				}
+				finish()
+				require.Equal(t, http.StatusAccepted, (<-under).Code)
+				require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", largeChat(1000<<10))).Code, "all the room is back")
+			})
+		})
+	}
+}
+
+// Whoever waits gets the room that another leaves, and the room of a body is left when it
+// is stored: not when its answer has come, and however it was refused.
+func TestRoomOfALargeBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
+		large := largeChat(1000 << 10)
+		r, finish := slow(large, int64(len(large)))
+		under := w.sent(r)
+		synctest.Wait()
+		second := w.sent(post("/v1/chat/completions", large))
+		synctest.Wait()
+		require.Empty(t, second)
+		finish()
+		require.Equal(t, http.StatusAccepted, (<-under).Code)
+		require.Equal(t, http.StatusAccepted, (<-second).Code)
+
+		answer, answering := make(chan struct{}), make(chan struct{}, 1)
+		w.responder.chatting = func() { answering <- struct{}{}; <-answer }
+		waits := w.sent(post("/v1/chat/completions", large))
+		<-answering
+		w.responder.chatting = nil
+		require.Equal(t, http.StatusAccepted, (<-w.sent(post("/v1/chat/completions", large))).Code, "while the other one waits for its answer")
+		close(answer)
+		require.Equal(t, http.StatusAccepted, (<-waits).Code)
+
+		for range 3 {
+			require.Equal(t, http.StatusBadRequest, w.do(t, post("/v1/chat/completions", large[1:])).Code)
+			require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/chat/completions", strings.Replace(large, "fast", "nobody", 1))).Code)
+			require.Equal(t, http.StatusUnsupportedMediaType, w.do(t, post("/v1/chat/completions", large, "Content-Type", "text/plain")).Code)
+		}
+		require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", large)).Code)
+		require.Zero(t, w.metrics.refused[schemas.Unavailable])
+	})
+}
+
+// While a large completion is stored there are two of it here: what is stored, and the
+// store's own.
+func TestALargeBodyIsHeldOnce(t *testing.T) { //nolint:paralleltest // other tests' memory would be counted
+	const size = 8 << 20
+	held := func() int64 {
+		for range 3 { // what pools keep outlasts one
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var during int64
+	w := setup(t, desk(), func(c *ingress.Config) {
+		c.Accept.Barrier = func(context.Context) error { during = held(); return nil }
+	})
+	body := largeChat(size)
+	r := post("/v1/chat/completions", body)
+	before := held()
+	require.Equal(t, http.StatusAccepted, w.do(t, r).Code)
+	runtime.KeepAlive(body)
+	require.Less(t, during-before, int64(size/2*5))
+}

@@ -1,7 +1,6 @@
 package ingress_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -14,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +23,11 @@ import (
 	"weir/ingress"
 	"weir/ingress/git"
 	"weir/internal/fault"
+	gitprogram "weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
 	"weir/internal/handoff"
+	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -115,7 +117,6 @@ func command(from, to, ref string) gitwire.Command {
 	return gitwire.Command{Old: from, New: to, Ref: ref}
 }
 
-// pushOf is the body of a push.
 func pushOf(pack string, caps []string, list ...gitwire.Command) string {
 	return string(gitwire.Commands{List: list}.Bytes(caps)) + pack
 }
@@ -123,17 +124,20 @@ func pushOf(pack string, caps []string, list ...gitwire.Command) string {
 var clientCaps = []string{"report-status-v2", "report-status", "side-band-64k", "quiet", "object-format=sha1", "agent=git/2.39.5", "push-cert=x"}
 
 func (w *gitWorld) push(path, token, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r := pushRequest(path, token, strings.NewReader(body))
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return w.send(r)
+}
+
+func pushRequest(path, token string, body io.Reader) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, body)
 	r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	w.engine.ServeHTTP(rec, r)
-	return rec
+	return r
 }
 
 func TestAPushIsStoredAndHandedOver(t *testing.T) {
@@ -169,33 +173,38 @@ func TestAPushIsStoredAndHandedOver(t *testing.T) {
 	require.NotEqual(t, c.ref.ID, w.responder.last(t).ref.ID, "each push is one")
 }
 
-func TestAPushMayBeZipped(t *testing.T) {
+func TestFormsOfAPush(t *testing.T) {
 	t.Parallel()
-	w := gitSetup(t)
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := io.WriteString(z, pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work")))
+	command := command(oidA, oidB, "refs/heads/work")
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, err := io.WriteString(z, pushOf("PACK…", clientCaps, command))
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	require.Equal(t, http.StatusOK, w.push(receive, "task", b.String(), "Content-Encoding", "gzip").Code)
-	require.Equal(t, "PACK…", string(w.pusher.pack))
-}
-
-func TestAPushWithoutABand(t *testing.T) {
-	t.Parallel()
-	w := gitSetup(t)
-	rec := w.push(receive, "task", pushOf("PACK…", []string{"report-status"}, command(oidA, oidB, "refs/heads/work")))
-	require.Equal(t, "end", rec.Body.String(), "and there is no progress on it")
-}
-
-func TestTheProbeOfALargePush(t *testing.T) {
-	t.Parallel()
-	w := gitSetup(t)
-	rec := w.push(receive, "task", "0000")
-	require.Equal(t, http.StatusOK, rec.Code)
-	require.Empty(t, rec.Body.String())
-	require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"))
-	require.Zero(t, w.records(t), "it asks for nothing")
+	progress := string(gitwire.AppendProgress(nil, []byte("taken")))
+	for name, tc := range map[string]struct {
+		body   string
+		want   string
+		stored bool
+	}{
+		"zipped":         {zipped.String(), progress + "end", true},
+		"without a band": {pushOf("PACK…", []string{"report-status"}, command), "end", true}, // and there is no progress on it
+		"a probe":        {"0000", "", false},                                                // it asks for nothing
+	} {
+		w := gitSetup(t)
+		var headers []string
+		if name == "zipped" {
+			headers = []string{"Content-Encoding", "gzip"}
+		}
+		rec := w.push(receive, "task", tc.body, headers...)
+		require.Equal(t, http.StatusOK, rec.Code, name)
+		require.Equal(t, tc.want, rec.Body.String(), name)
+		require.Equal(t, tc.stored, w.records(t) == 1, name)
+		require.Equal(t, tc.stored, string(w.pusher.pack) == "PACK…", name)
+		if !tc.stored {
+			require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"), name)
+		}
+	}
 }
 
 func TestAPushThatCannotBeStored(t *testing.T) {
@@ -221,22 +230,6 @@ func TestAPushThatCannotBeStored(t *testing.T) {
 	}
 }
 
-func TestAPushThatPanics(t *testing.T) {
-	t.Parallel()
-	w := gitSetup(t, func(c *git.Config) {
-		c.Grant = func(context.Context, string) (task.Grant, error) { panic("AGWCANARY-PANIC") }
-	})
-	rec := w.push(receive, "task", "0000", "User-Agent", "git/2.39.5")
-	require.Equal(t, http.StatusInternalServerError, rec.Code)
-	require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String())
-}
-
-func TestGitIsNotServed(t *testing.T) {
-	t.Parallel()
-	w := &gitWorld{world: setup(t)}
-	require.Equal(t, http.StatusNotFound, w.push(receive, "task", "0000").Code)
-}
-
 // A push that goes on may take longer than any other body, and its answer too.
 func TestASlowPush(t *testing.T) {
 	t.Parallel()
@@ -260,14 +253,7 @@ func TestASlowPush(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := gitSetup(t)
-				l := make(pipes)
-				srv := &http.Server{Handler: w.engine}
-				go func() { _ = srv.Serve(l) }()
-				client, server := net.Pipe()
-				l <- server
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
+				status, _ := overPipe(t, w.engine, func(client net.Conn) {
 					head := pushOf("", clientCaps, command(oidA, oidB, "refs/heads/work"))
 					_, _ = io.WriteString(client, "POST "+receive+" HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer task\r\n"+
 						"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: "+strconv.Itoa(len(head)+4*tc.piece)+"\r\n\r\n"+head)
@@ -277,18 +263,277 @@ func TestASlowPush(t *testing.T) {
 						}
 						time.Sleep(tc.pause)
 					}
-				}()
-				resp, err := http.ReadResponse(bufio.NewReader(client), nil)
-				require.NoError(t, err)
-				require.Equal(t, http.StatusOK, resp.StatusCode)
-				require.NoError(t, resp.Body.Close())
-				require.NoError(t, client.Close())
-				<-done
+				})
+				require.Equal(t, http.StatusOK, status)
 				require.Equal(t, pieces(tc.want), string(w.pusher.pack))
 				require.Equal(t, tc.want != "PACK", errors.Is(w.pusher.err, os.ErrDeadlineExceeded))
-				close(l)
-				require.NoError(t, srv.Close())
 			})
 		})
 	}
+}
+
+// holds counts who keeps a lease, and for whom.
+type holds struct {
+	now, ever atomic.Int32
+	last      atomic.Pointer[task.Grant]
+	begun     chan struct{}
+}
+
+func (h *holds) hold(g task.Grant) func() {
+	h.now.Add(1)
+	h.ever.Add(1)
+	h.last.Store(&g)
+	h.begun <- struct{}{}
+	return func() { h.now.Add(-1) }
+}
+
+func heldWorld(t *testing.T, change ...func(*git.Config)) (*gitWorld, *holds) {
+	t.Helper()
+	h := &holds{begun: make(chan struct{}, 64)}
+	return gitSetup(t, append(change, func(c *git.Config) { c.Hold = h.hold })...), h
+}
+
+type nowhere struct{}
+
+func (nowhere) Here(string) error { return gitprogram.ErrNoRepo }
+
+// A push keeps the lease of its task from when its body is read until it is answered,
+// whatever comes of it.
+func TestAPushKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
+	for name, tc := range map[string]struct {
+		token, body string
+		headers     []string
+		spoil       func(w *gitWorld)
+		status      int
+		held        int32
+	}{
+		"it ends well":            {token: "task", body: good, status: 200, held: 1},
+		"it is denied":            {token: "task", body: pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/main")), status: 200, held: 1},
+		"a probe":                 {token: "task", body: "0000", status: 200, held: 1},
+		"no commands":             {token: "task", body: "0003", status: 400, held: 1},
+		"the log is full":         {token: "task", body: good, spoil: func(w *gitWorld) { w.plant(fault.ErrFull, nil) }, status: 503, held: 1},
+		"it may be on the log":    {token: "task", body: good, spoil: func(w *gitWorld) { w.plant(nil, fault.ErrUnavailable) }, status: 503, held: 1},
+		"it panics":               {token: "task", body: good, spoil: func(w *gitWorld) { w.pusher.during = func() { panic("AGWCANARY-PANIC") } }, status: 500, held: 1},
+		"the media type":          {token: "task", body: good, headers: []string{"Content-Type", "text/plain"}, status: 415},
+		"a token that only reads": {token: "readonly", body: good, status: 403},
+		"it is too large":         {token: "task", body: good + strings.Repeat("x", 3<<20), status: 413},
+	} {
+		w, h := heldWorld(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
+		var during int32
+		w.pusher.during = func() { during = h.now.Load() }
+		if tc.spoil != nil {
+			tc.spoil(w)
+		}
+		rec := w.push(receive, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
+		require.Equal(t, tc.status, rec.Code, name)
+		if tc.status == http.StatusInternalServerError {
+			require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String(), name)
+		}
+		require.Equal(t, tc.held, h.ever.Load(), name)
+		require.Zero(t, h.now.Load(), "it is released")
+		if tc.held > 0 {
+			require.Equal(t, []any{"acme", "t-1", 2}, []any{h.last.Load().Tenant, h.last.Load().TaskID, h.last.Load().Lease}, name)
+		}
+		if len(w.responder.calls) > 0 && w.pusher.took {
+			require.EqualValues(t, 1, during, "it is held while the push is taken")
+		}
+	}
+}
+
+// A node that does not have a repository says so before it has read anything of a push.
+func TestAPushToAnotherNodesRepository(t *testing.T) {
+	t.Parallel()
+	w, h := heldWorld(t, func(c *git.Config) { c.Hosted = nowhere{} })
+	read := &readers{}
+	r := pushRequest(receive, "task", read)
+	r.Header.Set("User-Agent", "git/2.39.5")
+	rec := w.send(r)
+	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
+	require.Equal(t, "this repository lives on another node; push to that one (UNAVAILABLE)\n", rec.Body.String())
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	require.Zero(t, read.n, "nothing of it was read")
+	require.Zero(t, w.records(t))
+	require.Zero(t, h.ever.Load())
+
+	w = gitSetup(t, func(c *git.Config) { c.Hosted, c.Repos = nowhere{}, proxied{} })
+	require.Equal(t, http.StatusOK, w.push(receive, "task", "0000").Code, "one that is an upstream's is on no node")
+	w = gitSetup(t, func(c *git.Config) { c.Hosted = broken{} })
+	require.Equal(t, http.StatusInternalServerError, w.push(receive, "task", "0000").Code)
+}
+
+// proxied has repositories elsewhere.
+type proxied struct{}
+
+func (proxied) Get(_ context.Context, _, name string) (schemas.Repo, error) {
+	return schemas.Repo{ID: "id-" + name, Name: name, Mode: schemas.RepoProxy}, nil
+}
+
+// broken cannot tell what it has.
+type broken struct{}
+
+func (broken) Here(string) error { return io.ErrClosedPipe }
+
+type readers struct{ n int }
+
+func (r *readers) Read([]byte) (int, error) { r.n++; return 0, io.EOF }
+
+// standing is a push whose client sends nothing.
+type standing struct {
+	client *io.PipeWriter
+	end    chan int // its status
+}
+
+func (w *gitWorld) stand(h *holds, token string) *standing {
+	body, client := io.Pipe()
+	s := &standing{client, make(chan int, 1)}
+	go func() { s.end <- w.send(pushRequest(receive, token, body)).Code }()
+	<-h.begun
+	return s
+}
+
+func (s *standing) leave() (status int) {
+	_ = s.client.CloseWithError(io.ErrUnexpectedEOF)
+	return <-s.end
+}
+
+// One task cannot fill the node with pushes that stand still.
+func TestPushesOfOneTask(t *testing.T) {
+	t.Parallel()
+	w, h := heldWorld(t)
+	var clients []*standing
+	for range 4 {
+		clients = append(clients, w.stand(h, "task"))
+	}
+	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
+	rec := w.push(receive, "task", good, "User-Agent", "git/2.39.5")
+	require.Equal(t, http.StatusTooManyRequests, rec.Code)
+	require.Equal(t, "this task has 4 pushes on their way already; try again when one of them has ended (RATE_LIMITED)\n", rec.Body.String())
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	require.EqualValues(t, 4, h.ever.Load(), "it keeps no lease")
+	require.Zero(t, w.records(t))
+	for _, client := range clients {
+		require.Equal(t, http.StatusBadRequest, client.leave())
+	}
+	require.Equal(t, http.StatusOK, w.push(receive, "task", good).Code)
+	require.Zero(t, h.now.Load())
+}
+
+// One tenant cannot take every worker with pushes that stand still, however many tasks it has.
+func TestPushesOfOneTenant(t *testing.T) {
+	t.Parallel()
+	tasks := func(_ context.Context, token string) (task.Grant, error) { // tenant and task
+		tenant, id, _ := strings.Cut(token, ".")
+		return task.Grant{Tenant: tenant, TaskID: id, Repo: "own", Branch: "work"}, nil
+	}
+	w, h := heldWorld(t, func(c *git.Config) { c.Grant, c.Repos, c.Slots, c.TenantShare = tasks, proxied{}, 8, 25 })
+	var clients []*standing
+	for i := range 6 {
+		clients = append(clients, w.stand(h, "acme."+strconv.Itoa(i)))
+	}
+	rec := w.push(receive, "acme.7", "0000", "User-Agent", "git/2.39.5")
+	require.Equal(t, http.StatusTooManyRequests, rec.Code)
+	require.Equal(t, "this tenant has 6 pushes on their way to this node, which takes 8 of all tenants (workers.slots) and of one tenant always 2 "+
+		"(limits.tenant_share); push again when one of them has ended (RATE_LIMITED)\n", rec.Body.String())
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	clients = append(clients, w.stand(h, "globex.1"), w.stand(h, "globex.2"))
+	require.Equal(t, http.StatusTooManyRequests, w.push(receive, "globex.3", "0000").Code)
+	for _, client := range clients {
+		require.Equal(t, http.StatusBadRequest, client.leave())
+	}
+	require.Equal(t, http.StatusOK, w.push(receive, "acme.7", "0000").Code)
+
+	w, h = heldWorld(t, func(c *git.Config) { c.Grant, c.Repos, c.Slots, c.TenantShare = tasks, proxied{}, 2, 25 })
+	clients = []*standing{w.stand(h, "acme.1"), w.stand(h, "acme.2"), w.stand(h, "acme.3")}
+	for _, client := range clients { // too few to be divided: they wait for a worker
+		require.Equal(t, http.StatusBadRequest, client.leave())
+	}
+}
+
+// A push that may not be is stored like any other; nobody takes its pack, and its client
+// is heard out.
+func TestDeniedPushes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		list []gitwire.Command
+		says string
+	}{
+		"IN-GIT-043 delete": {[]gitwire.Command{command(oidA, gitwire.Zero, "refs/heads/work")}, "deleted"},
+		"IN-GIT-045 a path": {[]gitwire.Command{command(oidA, oidB, "refs/heads/../../config")}, "push to refs/heads/work"},
+
+		"create":                  {[]gitwire.Command{command(gitwire.Zero, oidB, "refs/heads/work")}, "created"},
+		"another branch":          {[]gitwire.Command{command(oidA, oidB, "refs/heads/main")}, "push to refs/heads/work"},
+		"another branch, created": {[]gitwire.Command{command(gitwire.Zero, oidB, "refs/heads/x")}, "push to refs/heads/work"},
+		"a tag of that name":      {[]gitwire.Command{command(oidA, oidB, "refs/tags/work")}, "push to refs/heads/work"},
+
+		"below it":       {[]gitwire.Command{command(oidA, oidB, "refs/heads/work/x")}, "push to refs/heads/work"},
+		"two":            {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
+		"the same twice": {[]gitwire.Command{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
+	} {
+		w := gitSetup(t)
+		rec := w.push(receive, "task", pushOf("PACK…", clientCaps, tc.list...))
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		require.False(t, w.pusher.took, name)
+		var order schemas.PushOrder
+		require.NoError(t, json.Unmarshal(w.action(t, "acme", w.responder.last(t).ref.ID).Payload, &order), name)
+		require.Contains(t, order.Denied, tc.says, name)
+		require.Equal(t, tc.list[0].Ref, order.Ref, name)
+		require.Equal(t, tc.list[0].New, order.New, name)
+		require.Equal(t, "work", order.Branch, name)
+	}
+}
+
+func TestRefusedPushes(t *testing.T) {
+	t.Parallel()
+	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
+	for name, tc := range map[string]struct {
+		path, token, body string
+		headers           []string
+		status            int
+		code              schemas.Code
+	}{
+		"IN-GIT-023 read-only":   {receive, "readonly", "0000", nil, 403, schemas.Forbidden},
+		"without a task":         {receive, "idle", good, nil, 403, schemas.Forbidden},
+		"no token":               {receive, "", good, nil, 401, schemas.Unauthorized},
+		"a dead token":           {receive, "dead", good, nil, 401, schemas.Unauthorized},
+		"another repo":           {"/git/other/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
+		"a path":                 {"/git/..%2fown/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
+		"media type":             {receive, "task", good, []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
+		"coding":                 {receive, "task", good, []string{"Content-Encoding", "br"}, 415, schemas.UnsupportedEncoding},
+		"no gzip":                {receive, "task", good, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},
+		"version 1":              {receive, "task", good, []string{"Git-Protocol", "version=1"}, 400, schemas.GitProtocolRequired},
+		"empty":                  {receive, "task", "", nil, 400, schemas.InvalidRequest},
+		"a length that lies":     {receive, "task", "0003", nil, 400, schemas.InvalidRequest},
+		"a control character":    {receive, "task", pushOf("", nil, command(oidA, oidB, "refs/heads/\x1b[2J")), nil, 400, schemas.InvalidRequest},
+		"too many commands":      {receive, "task", pushOf("", nil, make40(oidA, oidB)...), nil, 413, schemas.PayloadTooLarge},
+		"larger than may be":     {receive, "task", good + strings.Repeat("x", 3<<20), nil, 413, schemas.GitPackTooLarge},
+		"there is nothing there": {"/git/own/HEAD", "task", good, nil, 404, schemas.NotFound},
+	} {
+		w := gitSetup(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
+		rec := w.push(tc.path, tc.token, tc.body, tc.headers...)
+		require.Equal(t, tc.status, rec.Code, rec.Body)
+		require.Equal(t, problem.MediaType, rec.Header().Get("Content-Type"), name)
+		var p schemas.Problem
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p), name)
+		require.Equal(t, tc.code, p.Code, name)
+		require.Equal(t, 1, w.metrics.refused[tc.code], name)
+		if tc.status == http.StatusUnauthorized {
+			require.Equal(t, `Basic realm="weir"`, rec.Header().Get("WWW-Authenticate"), name)
+		}
+		require.Zero(t, w.records(t), name)
+		require.Empty(t, w.responder.calls, name)
+
+		rec = w.push(tc.path, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
+		require.Equal(t, tc.status, rec.Code, name)
+		require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"), name)
+		require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"), name)
+	}
+}
+
+func make40(from, to string) (list []gitwire.Command) {
+	for i := range 40 {
+		list = append(list, command(from, to, "refs/heads/b"+strconv.Itoa(i)))
+	}
+	return list
 }

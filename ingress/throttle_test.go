@@ -107,3 +107,50 @@ func TestLongTarget(t *testing.T) {
 		require.Equal(t, want != http.StatusOK, strings.Contains(w.Body.String(), `"code":"URI_TOO_LONG"`))
 	}
 }
+
+// good holds for one token.
+func good(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer good" }
+
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	engine := NewEngine(EngineConfig{Local: true, Known: good})
+	engine.GET("/x", func(c *gin.Context) { c.Status(http.StatusNoContent) })
+	for _, tt := range []struct {
+		host, origin, site, token string
+		want                      bool
+	}{
+		{host: "localhost", want: true},
+		{host: "LOCALHOST:8092", want: true},
+		{host: "127.0.0.1:8092", want: true},
+		{host: "127.9.9.9", want: true},
+		{host: "[::1]:8092", want: true},
+		{host: "[::1]", want: true},
+		{host: "localhost:8092", origin: "http://localhost:3000", want: true},
+		{host: "localhost:8092", origin: "http://[::1]:3000", want: true},
+		{host: "attacker.example:8092"},
+		{host: "localhost.attacker.example"},
+		{host: "10.0.0.1:8092"},
+		{host: ""},
+		{host: "localhost:8092", origin: "https://attacker.example"},
+		{host: "localhost:8092", origin: "null"},
+		{host: "localhost:8092", site: "none", want: true},
+		{host: "localhost:8092", site: "same-origin", want: true},
+		{host: "localhost:8092", site: "same-site", want: true},
+		{host: "localhost:8092", site: "cross-site"},
+		{host: "host.docker.internal:8092", token: "Bearer good", want: true}, // a container names the machine otherwise
+		{host: "host.docker.internal:8092", token: "Bearer bad"},
+		{host: "host.docker.internal:8092", token: "Bearer good", origin: "https://attacker.example"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+		r.Host = tt.host
+		for name, value := range map[string]string{"Origin": tt.origin, "Sec-Fetch-Site": tt.site, "Authorization": tt.token} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		want := map[bool]int{true: http.StatusNoContent, false: http.StatusForbidden}[tt.want]
+		require.Equal(t, want, w.Code, tt)
+	}
+}

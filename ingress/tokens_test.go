@@ -4,20 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
-	"weir/ingress/executor"
 	"weir/internal/fault"
 	"weir/schemas"
 )
 
-// issuer remembers what it was asked.
 type issuer struct {
 	by      ingress.Identity
 	req     schemas.TokenRequest
@@ -95,29 +95,15 @@ func TestTokensAreForAdmins(t *testing.T) {
 	require.Equal(t, 415, w.do(t, post("/v1/tokens", "name=a", "Authorization", "Bearer root", "Content-Type", "text/plain")).Code)
 }
 
-func TestAnOpenNodeServesNoTokens(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/tokens", `{"name":"a","scopes":["admin"]}`)).Code)
-	require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/tokens/x/revoke", "")).Code)
-}
-
 func TestActionsNameWhoAskedForThem(t *testing.T) {
 	t.Parallel()
 	w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
-	for bearer, want := range map[string]schemas.Action{
-		"writer":  {Principal: "id-writer"},
-		"limited": {Principal: "id-limited", Entries: []string{"orders", "stock"}},
-	} {
-		for path, body := range map[string]string{
-			"/v1/execute": `{"method":"GET","url":"http://ok.example/","request_id":"call-` + bearer + `"}`,
-			"/v1/plans":   `{"request_id":"plan-` + bearer + `",` + okPlan[1:],
-		} {
+	for bearer, entries := range map[string][]string{"writer": nil, "limited": {"orders", "stock"}} {
+		for path, body := range map[string]string{"/v1/execute": okGet, "/v1/plans": okPlan} {
 			w.do(t, post(path, body, "Authorization", "Bearer "+bearer))
-			st, err := w.ledger.Find(t.Context(), "a", w.responder.last(t).ref.ID)
-			require.NoError(t, err)
-			require.Equal(t, want.Principal, st.Action.Principal)
-			require.Equal(t, want.Entries, st.Action.Entries)
+			a := w.action(t, "a", w.responder.last(t).ref.ID)
+			require.Equal(t, "id-"+bearer, a.Principal)
+			require.Equal(t, entries, a.Entries)
 		}
 	}
 }
@@ -130,66 +116,33 @@ func planFor(keys ...string) string {
 	return `{"state:env.snapshot":{},"artifact:proposed.plan":{"plan_id":"p","decisions":[` + strings.Join(decisions, ",") + `]}}`
 }
 
-// TestALimitedTokenNamesItsEntries: another one is refused before anything is
-// stored, whether there is such an entry or not.
+// TestALimitedTokenNamesItsEntries: another one is refused before anything is stored, whether
+// there is such an entry or not.
 func TestALimitedTokenNamesItsEntries(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	call := func(host, key string) string {
+		return `{"method":"GET","url":"http://` + host + `/","allowlist_key":"` + key + `"}`
+	}
+	for _, tc := range []struct {
 		path, body string
 		refused    bool
 	}{
-		"no key":          {"/v1/execute", `{"method":"GET","url":"http://ok.example/"}`, false},
-		"its key":         {"/v1/execute", `{"method":"GET","url":"http://ok.example/","allowlist_key":"orders"}`, false},
-		"another key":     {"/v1/execute", `{"method":"GET","url":"http://ok.example/","allowlist_key":"admin"}`, true},
-		"in the envelope": {"/v1/execute", `{"type":"Http","args":{"method":"GET","url":"http://ok.example/","allowlist_key":"admin"}}`, true},
-		"other case":      {"/v1/execute", `{"method":"GET","url":"http://ok.example/","allowlist_key":"ORDERS"}`, true},
-		"denied anyway":   {"/v1/execute", `{"method":"GET","url":"http://evil.example/","allowlist_key":"admin"}`, true},
-		"its plan":        {"/v1/plans", planFor("orders", "stock"), false},
-		"another plan":    {"/v1/plans", planFor("orders", "admin"), true},
-		"no decisions":    {"/v1/plans", planFor(), false},
-		"no key at all":   {"/v1/plans", strings.ReplaceAll(planFor("admin"), "allowlist_key", "Allowlist_Key"), false},
+		{"/v1/execute", okGet, false},
+		{"/v1/execute", call("ok.example", "orders"), false},
+		{"/v1/execute", call("ok.example", "admin"), true},
+		{"/v1/execute", call("evil.example", "admin"), true},
+		{"/v1/plans", planFor("orders", "stock"), false},
+		{"/v1/plans", planFor("orders", "admin"), true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
-			a := w.do(t, post(tc.path, tc.body, "Authorization", "Bearer limited"))
-			if !tc.refused {
-				require.Equal(t, http.StatusAccepted, a.Code, a.Body)
-				return
-			}
-			require.Equal(t, http.StatusForbidden, a.Code, a.Body)
-			require.Contains(t, a.Body.String(), `"FORBIDDEN"`)
-			require.Zero(t, w.records(t))
+		w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
+		if tc.refused {
+			w.do(t, post(tc.path, tc.body, "Authorization", "Bearer limited")).refused(t, http.StatusForbidden, schemas.Forbidden)
+			require.Zero(t, w.records(t), tc)
 			require.Equal(t, http.StatusAccepted, w.do(t, post(tc.path, tc.body, "Authorization", "Bearer writer")).Code, "another token may")
-		})
-	}
-}
-
-// narrow is a policy that knows it was narrowed.
-type narrow struct {
-	door
-	entries []string
-}
-
-func (n narrow) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	return schemas.Decision{Allowed: true, Version: "v"}, schemas.Class(strings.Join(n.entries, "+"))
-}
-
-func TestALimitedTokenIsJudgedByItsEntries(t *testing.T) {
-	t.Parallel()
-	w := setup(t, func(c *ingress.Config) {
-		c.Authenticate = people
-		c.Judge = func(who ingress.Asker) executor.Policy {
-			if len(who.Entries) == 0 {
-				return door{}
-			}
-			return narrow{entries: who.Entries}
+			continue
 		}
-	})
-	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer limited"))
-	require.Equal(t, schemas.Class("orders+stock"), w.responder.last(t).receipt.Class)
-	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer writer"))
-	require.Equal(t, schemas.ClassSafe, w.responder.last(t).receipt.Class)
+		require.Equal(t, http.StatusAccepted, w.do(t, post(tc.path, tc.body, "Authorization", "Bearer limited")).Code, tc)
+	}
 }
 
 // TestRedriveWidensNothing: what is done again may use what both the one who
@@ -225,25 +178,241 @@ func TestRedriveWidensNothing(t *testing.T) {
 			if tc.status != http.StatusAccepted {
 				return
 			}
-			st, err := w.ledger.Find(t.Context(), "a", a.Header().Get("Weir-Action-Id"))
-			require.NoError(t, err)
-			require.Equal(t, tc.want, st.Action.Entries)
-			require.Equal(t, "id-"+tc.bearer, st.Action.Principal)
-			require.Equal(t, "old", st.Action.Supersedes)
+			again := w.action(t, "a", a.Header().Get("Weir-Action-Id"))
+			require.Equal(t, tc.want, again.Entries)
+			require.Equal(t, "id-"+tc.bearer, again.Principal)
+			require.Equal(t, "old", again.Supersedes)
 		})
 	}
 }
 
-// parked puts an action on the log that has ended, and its dead letter.
 func (w *world) parked(t *testing.T, a schemas.Action) (sequence string) {
 	t.Helper()
 	st, _, err := w.ledger.Claim(t.Context(), a)
 	require.NoError(t, err)
 	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeFailed}}))
-	letter := schemas.DeadLetter{Tenant: a.Tenant, Kind: a.Kind, ActionID: a.ID, Code: schemas.Poison}
+	return w.bury(t, schemas.DeadLetter{Tenant: a.Tenant, Kind: a.Kind, ActionID: a.ID, Code: schemas.Poison})
+}
+
+// bury puts a dead letter on the log.
+func (w *world) bury(t *testing.T, letter schemas.DeadLetter) (sequence string) {
+	t.Helper()
 	data, err := json.Marshal(letter)
 	require.NoError(t, err)
 	seq, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(letter), Data: data})
 	require.NoError(t, err)
 	return strconv.FormatUint(seq, 10)
+}
+
+// browsers remembers who signed in and out.
+type browsers struct{ in, out string }
+
+func (b *browsers) SignIn(_ context.Context, token string) (string, time.Time, error) {
+	if token != "good" {
+		return "", time.Time{}, fault.New(schemas.Unauthorized, "no")
+	}
+	b.in = token
+	return "weirc_value", time.Now().Add(time.Hour), nil
+}
+
+func (b *browsers) SignOut(_ context.Context, value string) error {
+	b.out = value
+	return nil
+}
+
+func TestSignInAndOut(t *testing.T) {
+	t.Parallel()
+	known := &browsers{}
+	w := setup(t, func(c *ingress.Config) { c.Authenticate, c.Sessions = people, known })
+	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
+	ask := func(method, body string, header ...string) answer {
+		r := post(schemas.RouteConsoleSession, body, append(own, header...)...)
+		r.Method = method
+		return w.do(t, r)
+	}
+	require.Equal(t, http.StatusForbidden, w.do(t, post(schemas.RouteConsoleSession, `{"token":"good"}`)).Code, "another page's form")
+	for body, status := range map[string]int{
+		`{"token":"bad"}`: 401, `{}`: 401, `{"token":7}`: 422, `{"token":"good","x":1}`: 422, `{`: 400,
+	} {
+		a := ask(http.MethodPost, body)
+		require.Equal(t, status, a.Code, body)
+		require.Empty(t, a.Header().Values("Set-Cookie"), body)
+	}
+	require.Empty(t, known.in)
+	a := ask(http.MethodPost, `{"token":"good"}`)
+	require.Equal(t, http.StatusOK, a.Code)
+	require.Contains(t, a.Header().Get("Set-Cookie"), "weir_console=weirc_value; Path=/; Max-Age=")
+	require.Equal(t, "no-store", a.Header().Get("Cache-Control"))
+
+	a = ask(http.MethodDelete, "", "Cookie", "weir_console=weirc_value")
+	require.Equal(t, http.StatusOK, a.Code)
+	require.Equal(t, "weirc_value", known.out)
+	require.Contains(t, a.Header().Get("Set-Cookie"), "Max-Age=0")
+	require.Equal(t, http.StatusOK, ask(http.MethodDelete, "").Code, "nobody signed in: nothing to do")
+	require.NotContains(t, w.logs.String(), "weirc_")
+	require.NotContains(t, w.logs.String(), "good")
+	require.Contains(t, w.logs.String(), `"surface":"console"`)
+}
+
+type policies struct {
+	asked   schemas.HTTPCall
+	only    []string
+	reloads int
+	broken  error
+}
+
+func (p *policies) Explain(call schemas.HTTPCall, only []string) schemas.Explanation {
+	p.asked, p.only = call, only
+	return schemas.Explanation{Decision: schemas.Decision{Allowed: true, Entry: "one", Version: "v"}, Entries: []schemas.EntryVerdict{}}
+}
+
+func (p *policies) ReloadAll(context.Context) (schemas.Reload, error) {
+	return schemas.Reload{Version: "v2", Previous: "v1", Nodes: []schemas.NodeReload{{Node: "n", Role: "worker", Version: "v2"}}}, p.broken
+}
+
+func (p *policies) Reload(context.Context) (schemas.Reload, error) {
+	p.reloads++
+	return schemas.Reload{Version: "v2", Previous: "v1", Changed: true}, p.broken
+}
+
+func as(scopes ...string) func(*ingress.Config) { return of(schemas.Operator, scopes...) }
+
+func of(tenant string, scopes ...string) func(*ingress.Config) {
+	return func(c *ingress.Config) {
+		c.Authenticate = func(*http.Request) (ingress.Identity, error) {
+			return ingress.Identity{Tenant: tenant, Scopes: scopes, ID: "t", Entries: []string{"one"}}, nil
+		}
+	}
+}
+
+func TestExplainRoute(t *testing.T) {
+	t.Parallel()
+	p := &policies{}
+	w := setup(t, as(schemas.ScopeActionsRead), func(c *ingress.Config) { c.Policies = p })
+	a := w.do(t, post("/v1/policy/explain", `{"method":"POST","url":"https://a.example/","allowlist_key":"one","headers":{"A":"b"},"body":{"n":1.50},"idempotency_key":"k"}`))
+	require.Equal(t, http.StatusOK, a.Code)
+	assert.JSONEq(t, `{"allowed":true,"entry":"one","version":"v","entries":[]}`, a.Body.String())
+	assert.Equal(t, schemas.HTTPCall{
+		Method: "POST", URL: "https://a.example/", AllowlistKey: "one", Headers: []schemas.Header{{Name: "A", Value: "b"}},
+		Body: []byte(`{"n":1.50}`), IdempotencyKey: "k",
+	}, p.asked)
+	assert.Equal(t, []string{"one"}, p.only, "the token's entries are all there are")
+	w.do(t, post("/v1/policy/explain", `{"url":"https://a.example/","body":null}`))
+	assert.Equal(t, schemas.HTTPCall{Method: "GET", URL: "https://a.example/"}, p.asked)
+	assert.Zero(t, w.records(t))
+}
+
+func TestReloadRoute(t *testing.T) {
+	t.Parallel()
+	p := &policies{}
+	w := setup(t, as(schemas.ScopeAdmin), func(c *ingress.Config) { c.Policies = p })
+	a := w.do(t, bare("/v1/policy/reload"))
+	require.Equal(t, http.StatusOK, a.Code)
+	assert.JSONEq(t, `{"version":"v2","previous":"v1","changed":true}`, a.Body.String())
+	p.broken = fault.New(schemas.ValidationError, "nothing was changed: weir.yaml:3: policy: wrong")
+	a = w.do(t, post("/v1/policy/reload", `{}`))
+	require.Equal(t, http.StatusUnprocessableEntity, a.Code)
+	assert.Contains(t, a.Body.String(), "weir.yaml:3")
+	require.Equal(t, 2, p.reloads)
+	require.Equal(t, http.StatusUnprocessableEntity, w.do(t, post("/v1/policy/reload", `{"force":true}`)).Code)
+	require.Equal(t, 2, p.reloads)
+	p.broken = nil
+	a = w.do(t, post("/v1/policy/reload", `{"all":true}`))
+	require.Equal(t, http.StatusOK, a.Code)
+	assert.Contains(t, a.Body.String(), `"nodes":[{"node":"n","role":"worker","version":"v2"`)
+	require.Equal(t, 2, p.reloads)
+}
+
+// TestPolicyRoutesAskForScopes: whoever may only read cannot reload, and whoever
+// may only write sees nothing.
+func TestPolicyRoutesAskForScopes(t *testing.T) {
+	t.Parallel()
+	explain := func() *http.Request { return post("/v1/policy/explain", `{"url":"https://a.example/"}`) }
+	for scope, want := range map[string][2]int{
+		schemas.ScopeActionsRead:  {http.StatusOK, http.StatusForbidden},
+		schemas.ScopeActionsWrite: {http.StatusForbidden, http.StatusForbidden},
+		schemas.ScopeAdmin:        {http.StatusOK, http.StatusOK},
+	} {
+		p := &policies{}
+		w := setup(t, as(scope), func(c *ingress.Config) { c.Policies = p })
+		assert.Equal(t, want[0], w.do(t, explain()).Code, scope)
+		assert.Equal(t, want[1], w.do(t, bare("/v1/policy/reload")).Code, scope)
+		assert.Equal(t, want[1] == http.StatusOK, p.reloads == 1, scope)
+	}
+	p := &policies{}
+	w := setup(t, of("acme", schemas.ScopeAdmin), func(c *ingress.Config) { c.Policies = p })
+	assert.Equal(t, http.StatusForbidden, w.do(t, bare("/v1/policy/reload")).Code, "the policy is every tenant's")
+	assert.Zero(t, p.reloads)
+}
+
+func submit(id string) *http.Request {
+	return post("/v1/execute", `{"method":"POST","url":"http://ok.example/x","request_id":"`+id+`"}`)
+}
+
+func bare(path string) *http.Request { return httptest.NewRequest(http.MethodPost, path, http.NoBody) }
+
+func (w *world) start(t *testing.T, id string) {
+	t.Helper()
+	st, err := w.ledger.Find(t.Context(), "default", id)
+	require.NoError(t, err)
+	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+}
+
+func TestCancelRoute(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, submit("new"))
+	a := w.do(t, bare("/v1/actions/new/cancel"))
+	require.Equal(t, http.StatusOK, a.Code)
+	require.JSONEq(t, `{"id":"new","status":"canceled"}`, a.Body.String())
+	require.Equal(t, "new", a.Header().Get("Weir-Action-Id"))
+	a = w.do(t, bare("/v1/actions/new/cancel")).refused(t, http.StatusConflict, schemas.Conflict)
+	require.Contains(t, a.body["detail"], "canceled")
+	require.Equal(t, "new", a.Header().Get("Weir-Action-Id"))
+
+	w.do(t, submit("running"))
+	w.start(t, "running")
+	a = w.do(t, post("/v1/actions/running/cancel", `{}`))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	require.JSONEq(t, `{"id":"running","status":"started","cancel_requested":true}`, a.Body.String())
+	require.Equal(t, "running", (<-w.nudged).ID)
+
+	w.do(t, bare("/v1/actions/nope/cancel")).refused(t, http.StatusNotFound, schemas.NotFound)
+	w.do(t, post("/v1/actions/new/cancel", `{"force":true}`)).refused(t, http.StatusUnprocessableEntity, schemas.ValidationError)
+	r := post("/v1/actions/new/cancel", `x`)
+	r.Header.Del("Content-Type")
+	w.do(t, r).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
+}
+
+func TestResolveRoute(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, submit("x"))
+	const path = "/v1/actions/x/resolve"
+	w.do(t, post(path, `{"effect":"applied"}`)).refused(t, http.StatusConflict, schemas.Conflict)
+	w.settle(t, "x", schemas.OutcomeUnknown)
+	a := w.do(t, post(path, `{"effect":"applied","note":"seen"}`))
+	require.Equal(t, http.StatusOK, a.Code)
+	require.JSONEq(t, `{"id":"x","status":"outcome_unknown","resolution":"applied"}`, a.Body.String())
+	w.do(t, post(path, `{"effect":"AGWCANARY"}`)).refused(t, http.StatusUnprocessableEntity, schemas.ValidationError)
+	w.do(t, bare(path)).refused(t, http.StatusUnsupportedMediaType, schemas.UnsupportedMediaType)
+	w.do(t, post("/v1/actions/y/resolve", `{"effect":"applied"}`)).refused(t, http.StatusNotFound, schemas.NotFound)
+}
+
+func TestRedriveRoute(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, submit("x"))
+	w.settle(t, "x", schemas.OutcomeFailed)
+	w.bury(t, schemas.DeadLetter{Tenant: "default", Kind: schemas.KindHTTP, ActionID: "x", Code: schemas.Poison})
+	a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`))
+	require.Equal(t, http.StatusAccepted, a.Code)
+	id := a.Header().Get("Weir-Action-Id")
+	require.Equal(t, "/v1/actions/"+id, a.Header().Get("Location"))
+	require.Equal(t, "x", w.action(t, "default", id).Supersedes)
+	again := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`))
+	require.Equal(t, id, again.Header().Get("Weir-Action-Id"))
+	require.Equal(t, true, again.body["duplicate"])
+	require.Equal(t, http.StatusUnprocessableEntity, w.do(t, post("/v1/dead-letters/redrive", `{}`)).Code)
+	require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/dead-letters/redrive", `{"sequence":9}`)).Code)
 }

@@ -2,11 +2,10 @@ package chat_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
+	"math"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +14,9 @@ import (
 
 	"weir/egress/chat"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var (
 	ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindChat, ID: "act-1"}
@@ -84,14 +82,8 @@ func TestGolden(t *testing.T) {
 			fmt.Fprintf(&b, "%d\n", status)
 			require.NoError(t, w.Header().Write(&b))
 			fmt.Fprintf(&b, "\n%s\n\n%s", body, frames)
-			file := filepath.Join("testdata", name+".golden")
 			got := strings.ReplaceAll(b.String(), "\r\n", "\n")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			fixture.Golden(t, name, []byte(got))
 		})
 	}
 	for _, o := range schemas.Outcomes() {
@@ -209,4 +201,51 @@ func TestDeltaAllocatesItsFramesAlone(t *testing.T) { //nolint:paralleltest // o
 		data := json.RawMessage(`{"chunks":[` + strings.Repeat(whole+",", chunks-1) + whole + `]}`)
 		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { chat.Delta(1<<40, data) }), 1.0, chunks)
 	}
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]schemas.ChatPlace{
+		"7":                       {Seq: 7},
+		"0":                       {},
+		"7.1":                     {Seq: 7, Chunk: 1},
+		"7.2147483647":            {Seq: 7, Chunk: math.MaxInt32},
+		"18446744073709551614.10": {Seq: math.MaxUint64 - 1, Chunk: 10},
+	} {
+		got, ok := chat.Place(id)
+		require.True(t, ok, id)
+		require.Equal(t, want, got, id)
+	}
+	for _, id := range []string{
+		"", ".", "7.", ".1", "7.0", "7.01", "0.1", "7.1.1", "7.-1", "7.+1", "-7.1", "7.1 ", " 7.1", "7 .1", "7,1", "7.1e1", "7.x", "x.1",
+		"7.2147483648", "7.99999999999999999999", "18446744073709551615.1", "7.\uff11",
+	} {
+		got, ok := chat.Place(id)
+		require.False(t, ok, id)
+		require.Zero(t, got, id)
+	}
+}
+
+// FuzzPlace holds what is read of an id against the one form that is written, but for
+// zeros before a position, which are read everywhere.
+func FuzzPlace(f *testing.F) {
+	for _, id := range []string{"7", "7.1", "007.12", "7.", "7.0", "0.3", "18446744073709551614.2147483647"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		p, ok := chat.Place(id)
+		if !ok {
+			require.Zero(t, p)
+			return
+		}
+		seq, chunk, inside := strings.Cut(id, ".")
+		n, err := strconv.ParseUint(seq, 10, 64)
+		require.NoError(t, err)
+		require.Equal(t, n, p.Seq)
+		require.Equal(t, inside, p.Chunk > 0)
+		if inside {
+			require.Equal(t, chunk, strconv.Itoa(p.Chunk))
+			require.Positive(t, p.Seq)
+		}
+	})
 }

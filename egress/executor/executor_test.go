@@ -2,21 +2,17 @@ package executor_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/executor"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "act-1"}
 
@@ -93,28 +89,19 @@ func endings() map[string]ending {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, e := range endings() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			doc := json.RawMessage(e.doc)
-			if e.result != nil {
-				var err error
-				doc, err = ledger.Encode(e.result)
-				require.NoError(t, err)
-			}
-			status, body, err := executor.Render(ref, &e.settled, doc)
-			require.NoError(t, err)
-			require.True(t, json.Valid(body))
-			require.NotContains(t, string(body), "never shown")
-			require.Equal(t, string(body), string(executor.Result(ref, &e.settled, doc)))
-			got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got))
-		})
+		doc := json.RawMessage(e.doc)
+		if e.result != nil {
+			var err error
+			doc, err = ledger.Encode(e.result)
+			require.NoError(t, err, name)
+		}
+		status, body, err := executor.Render(ref, &e.settled, doc)
+		require.NoError(t, err, name)
+		require.True(t, json.Valid(body), name)
+		require.NotContains(t, string(body), "never shown", name)
+		require.Equal(t, string(body), string(executor.Result(ref, &e.settled, doc)), name)
+		got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
+		fixture.Golden(t, name, got)
 	}
 }
 

@@ -142,33 +142,26 @@ func TestFiltersAndCounts(t *testing.T) {
 	s.claim("other", schemas.KindHTTP, "order-1")
 
 	for query, want := range map[string][]string{
-		"":                            {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
-		"entry=github":                {"order-1"},
-		"entry=gitlab":                {"order-2"},
-		"entry=nobody":                {},
-		"entry=":                      {"task-9", "push-5", "chat-4", "run-3"},
-		"agent=FETCH":                 {"run-3"},
-		"agent=OTHER":                 {},
-		"task=task-9":                 {"task-9", "push-5", "chat-4"},
-		"task=task-9&kind=push":       {"push-5"},
-		"code=DENY_HOST":              {"order-2"},
-		"code=DENY_PORT":              {},
-		"q=rder":                      {"order-2", "order-1"},
-		"q=order-1":                   {"order-1"},
-		"q=%25":                       nil, // refused
-		"kind=http,run":               {"run-3", "order-2", "order-1"},
-		"status=succeeded":            {"order-1"},
-		"status=succeeded,denied":     {"order-2", "order-1"},
-		"status=open":                 {"task-9", "push-5", "chat-4", "run-3"},
-		"status=waiting":              {"task-9"},
-		"status=started":              {"run-3"},
-		"status=accepted,denied":      {"push-5", "chat-4", "order-2"},
-		"status=open&kind=chat":       {"chat-4"},
-		"since=1h":                    {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
-		"until=1h":                    {},
-		"since=2020-01-01T00:00:00Z":  {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
-		"since=10m&until=0s&limit=2":  {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
-		"entry=gitlab&code=DENY_HOST": {"order-2"},
+		"":                           {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"entry=github":               {"order-1"},
+		"entry=gitlab":               {"order-2"},
+		"entry=":                     {"task-9", "push-5", "chat-4", "run-3"},
+		"agent=FETCH":                {"run-3"},
+		"task=task-9":                {"task-9", "push-5", "chat-4"},
+		"task=task-9&kind=push":      {"push-5"},
+		"code=DENY_HOST":             {"order-2"},
+		"q=rder":                     {"order-2", "order-1"},
+		"q=%25":                      nil, // refused
+		"kind=http,run":              {"run-3", "order-2", "order-1"},
+		"status=succeeded,denied":    {"order-2", "order-1"},
+		"status=open":                {"task-9", "push-5", "chat-4", "run-3"},
+		"status=waiting":             {"task-9"},
+		"status=started":             {"run-3"},
+		"status=accepted,denied":     {"push-5", "chat-4", "order-2"},
+		"since=1h":                   {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"until=1h":                   {},
+		"since=2020-01-01T00:00:00Z": {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
+		"since=10m&until=0s&limit=2": {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
 	} {
 		if want == nil {
 			values, err := url.ParseQuery(query)
@@ -367,4 +360,87 @@ func TestHistoryIsDropped(t *testing.T) {
 	require.Len(t, s.ids(""), 30)
 	require.EqualValues(t, 30, s.page("acme", "count=true").Count.Total)
 	require.Equal(t, "new-29", s.ids("")[0])
+}
+
+// named are the ids of all pages, and how many pages there were.
+func (s *shop) named(tenant string, ended []schemas.Outcome, open bool, limit int) (ids []string, pages int) {
+	s.t.Helper()
+	for cursor := ""; ; pages++ {
+		q, err := index.Of(tenant, schemas.KindTask, ended, open, limit, cursor)
+		require.NoError(s.t, err)
+		refs, next, fresh, err := s.x.Refs(context.Background(), q)
+		require.NoError(s.t, err)
+		require.Zero(s.t, fresh.Behind)
+		require.False(s.t, fresh.AsOf.IsZero())
+		require.LessOrEqual(s.t, len(refs), limit)
+		for _, r := range refs {
+			require.Equal(s.t, schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: r.ID}, r.Ref)
+			ids = append(ids, r.ID)
+		}
+		if next == "" {
+			return ids, pages + 1
+		}
+		cursor = next
+	}
+}
+
+// TestRefs: of one tenant and one kind, the newest first, whichever way leads there.
+func TestRefs(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var want struct{ open, done, any []string }
+	for i := range 9 {
+		id := fmt.Sprintf("t-%d", i)
+		s.claim("acme", schemas.KindHTTP, "call-"+id)
+		s.claim("other", schemas.KindTask, id)
+		st := s.claim("acme", schemas.KindTask, id)
+		switch i % 3 {
+		case 0:
+			want.open = append([]string{id}, want.open...)
+		case 1:
+			s.settle(st, schemas.OutcomeSucceeded, "")
+			want.done = append([]string{id}, want.done...)
+		default: // whose record does not say how it ended
+			s.settle(st, schemas.OutcomeFailed, schemas.Poison)
+			want.done = append([]string{id}, want.done...)
+		}
+		want.any = append([]string{id}, want.any...)
+	}
+	for limit, pages := range map[int]int{1: 3, 2: 2, 3: 1, 50: 1} {
+		ids, n := s.named("acme", nil, true, limit)
+		require.Equal(t, want.open, ids)
+		require.Equal(t, pages, n, limit)
+	}
+	ids, _ := s.named("acme", []schemas.Outcome{schemas.OutcomeSucceeded}, false, 4)
+	require.Equal(t, want.done, ids)
+	ids, _ = s.named("acme", []schemas.Outcome{schemas.OutcomeSucceeded}, true, 4)
+	require.Equal(t, want.any, ids)
+	ids, _ = s.named("acme", nil, false, 4)
+	require.Equal(t, want.any, ids)
+	ids, _ = s.named("nobody", nil, true, 4)
+	require.Empty(t, ids)
+	_, err := index.Of("acme", schemas.KindTask, nil, true, 4, "No!")
+	require.Error(t, err)
+}
+
+// TestRefsAmongMany: however many others are open, those of a kind are found at once; and
+// a page that has looked at as many as it may says where to go on.
+func TestRefsAmongMany(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.x.Close()
+	s.x = index.New(s.log, s.led, always{}, index.Config{Layout: layout, Path: s.path, Wait: time.Minute, Looks: 5})
+	t.Cleanup(s.x.Close)
+	s.claim("acme", schemas.KindTask, "old")
+	s.settle(s.claim("acme", schemas.KindTask, "over"), schemas.OutcomeCanceled, schemas.Canceled)
+	for i := range 30 {
+		s.claim("acme", schemas.KindHTTP, fmt.Sprintf("call-%d", i))
+		s.settle(s.claim("acme", schemas.KindTask, fmt.Sprintf("done-%d", i)), schemas.OutcomeSucceeded, "")
+	}
+	ids, pages := s.named("acme", nil, true, 50)
+	require.Equal(t, []string{"old"}, ids)
+	require.Equal(t, 1, pages)
+	ids, pages = s.named("acme", []schemas.Outcome{schemas.OutcomeCanceled}, true, 50)
+	require.Equal(t, []string{"over", "old"}, ids)
+	require.Greater(t, pages, 5)
 }

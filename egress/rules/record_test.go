@@ -175,19 +175,16 @@ func TestWhatIsSkipped(t *testing.T) {
 		try    ledger.Try
 		reason string
 	}{
-		"no result":        {ledger.Try{Attempt: schemas.Attempt{Number: 1, Method: "GET", URL: "http://h/"}}, "no answer came"},
-		"a failure":        {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), "no answer came"},
-		"half an answer":   {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamTruncated, Sent: true, Answer: jsonAnswer(200, `{}`)}), "no answer came"},
-		"an older log":     {answered(0, "", "", jsonAnswer(200, `{}`)), "does not say where"},
-		"a lost blob":      {try(0, "GET", "http://h/", schemas.Attempted{Sent: true, AnswerBlob: "lost"}), "not kept any more"},
-		"too large":        {answered(0, "GET", "http://h/", jsonAnswer(200, huge)), "larger than"},
-		"too large a text": {answered(0, "GET", "http://h/", textAnswer(huge)), "larger than"},
-		"no text":          {answered(0, "GET", "http://h/", textAnswer("\x89PNG\xff")), "no text"},
-		"no form":          {answered(0, "GET", "http://h/", &schemas.Answer{Status: 200, Body: json.RawMessage(`{}`)}), "not kept in a form"},
-		"no status":        {answered(0, "GET", "http://h/", jsonAnswer(101, `{}`)), "at /action/status"},
-		"an odd URL":       {answered(0, "GET", "ftp://h/", jsonAnswer(200, `{}`)), "at /match/url_pattern"},
-		"a wildcard":       {answered(0, "GET", "http://h/files/*", jsonAnswer(200, `{}`)), "has a *"},
-		"one in the query": {answered(0, "GET", "http://h/?q=a*b", jsonAnswer(200, `{}`)), "has a *"},
+		"a failure":      {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}), "no answer came"},
+		"half an answer": {try(0, "GET", "http://h/", schemas.Attempted{Code: schemas.UpstreamTruncated, Sent: true, Answer: jsonAnswer(200, `{}`)}), "no answer came"},
+		"an older log":   {answered(0, "", "", jsonAnswer(200, `{}`)), "does not say where"},
+		"a lost blob":    {try(0, "GET", "http://h/", schemas.Attempted{Sent: true, AnswerBlob: "lost"}), "not kept any more"},
+		"too large":      {answered(0, "GET", "http://h/", jsonAnswer(200, huge)), "larger than"},
+		"no text":        {answered(0, "GET", "http://h/", textAnswer("\x89PNG\xff")), "no text"},
+		"no form":        {answered(0, "GET", "http://h/", &schemas.Answer{Status: 200, Body: json.RawMessage(`{}`)}), "not kept in a form"},
+		"no status":      {answered(0, "GET", "http://h/", jsonAnswer(101, `{}`)), "at /action/status"},
+		"an odd URL":     {answered(0, "GET", "ftp://h/", jsonAnswer(200, `{}`)), "at /match/url_pattern"},
+		"a wildcard":     {answered(0, "GET", "http://h/files/*", jsonAnswer(200, `{}`)), "has a *"},
 	} {
 		out := record(t, state(schemas.KindHTTP, tc.try), schemas.RecordRequest{})
 		require.Empty(t, out.Rules, name)

@@ -3,12 +3,9 @@ package rules_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -17,10 +14,9 @@ import (
 	"weir/egress/rules"
 	"weir/internal/fault"
 	snapshots "weir/internal/rules"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var asked = rules.Asked{RequestID: "req <1> \u00fc", Operation: schemas.OpRulesCreate}
 
@@ -75,29 +71,20 @@ func TestRender(t *testing.T) {
 		"denied":             {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled, Message: "stopped by a person"}, ""},
 		"canceled_no_result": {schemas.Settled{Outcome: schemas.OutcomeCanceled}, `{"operation":"","request_id":""}`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			status, body, err := rules.Render(asked, &e.settled, json.RawMessage(e.doc))
-			require.NoError(t, err)
-			var answer schemas.AgentResponse
-			require.NoError(t, json.Unmarshal(body, &answer))
-			require.NotEmpty(t, answer.RequestID)
-			require.NotEmpty(t, answer.Operation)
-			require.Equal(t, status == http.StatusOK, answer.OK)
-			require.Equal(t, answer.OK, answer.Error == nil)
-			require.Equal(t, answer.OK, answer.Data != nil)
-			got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got))
-			if e.doc != "" && answer.RequestID != asked.RequestID {
-				require.Equal(t, string(body), string(rules.Result(&e.settled, json.RawMessage(e.doc))))
-			}
-		})
+		status, body, err := rules.Render(asked, &e.settled, json.RawMessage(e.doc))
+		require.NoError(t, err, name)
+		var answer schemas.AgentResponse
+		require.NoError(t, json.Unmarshal(body, &answer), name)
+		require.NotEmpty(t, answer.RequestID, name)
+		require.NotEmpty(t, answer.Operation, name)
+		require.Equal(t, status == http.StatusOK, answer.OK, name)
+		require.Equal(t, answer.OK, answer.Error == nil, name)
+		require.Equal(t, answer.OK, answer.Data != nil, name)
+		got := fmt.Appendf(nil, "%d %s\n%s\n", status, http.StatusText(status), body)
+		fixture.Golden(t, name, got)
+		if e.doc != "" && answer.RequestID != asked.RequestID {
+			require.Equal(t, string(body), string(rules.Result(&e.settled, json.RawMessage(e.doc))), name)
+		}
 	}
 }
 

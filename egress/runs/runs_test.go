@@ -2,10 +2,7 @@ package runs_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -13,10 +10,9 @@ import (
 
 	"weir/egress/runs"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var run = runs.Stream{Ref: schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "run-1"}, TaskType: "LIT_RETRIEVAL"}
 
@@ -80,13 +76,7 @@ func TestGolden(t *testing.T) {
 			sound(t, last.Data, true)
 			same(t, body, last.Data)
 			got := fmt.Appendf(nil, "%s\n\nevent: %s\ndata: %s\n", body, last.Name, last.Data)
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got))
+			fixture.Golden(t, name, got)
 		})
 	}
 	for _, o := range schemas.Outcomes() {
@@ -171,7 +161,6 @@ func TestProgress(t *testing.T) {
 	const ids = `"request_id":"run-1","task_type":"LIT_RETRIEVAL"`
 	for _, tc := range []struct{ name, data, want string }{
 		{"progress", `{"percent":50.0,"step":"x"}`, `{"type":"progress",` + ids + `,"percent":50.0,"step":"x"}`},
-		{"token", `{}`, `{"type":"token",` + ids + `}`},
 		{"", ``, `{"type":"progress",` + ids + `}`},
 		{"a \"b\" <c>", ``, `{"type":"a \"b\" <c>",` + ids + `}`},
 		{"progress", `{"type":"chunk","request_id":"theirs","task_type":"T","n":1}`, `{` + ids + `,"type":"chunk","agent_request_id":"theirs","agent_task_type":"T","n":1}`},
@@ -180,17 +169,13 @@ func TestProgress(t *testing.T) {
 		{"progress", `{"request_id":"run-1","r\u0065quest_id":"theirs"}`, `{"type":"progress","task_type":"LIT_RETRIEVAL","request_id":"run-1","agent_request_id":"theirs"}`},
 		{"progress", `{"type":"final","agent_type":1,"agent_agent_type":2,"type":"done"}`, `{"type":"progress",` + ids + `,"agent_agent_agent_type":"final","agent_type":1,"agent_agent_type":2,"agent_agent_agent_type":"done"}`},
 		{"progress", `{"type":null,"request_id":null,"task_type":null,"n":null}`, `{"type":"progress",` + ids + `,"n":null}`},
-		{"progress", `{"n":1,"type":"chunk"}`, `{` + ids + `,"n":1,"type":"chunk"}`},
 		{"progress", `{"\u0074ype":"chunk","a\"b":"\u2028<&>","n":1.10000000000000000001}`, `{` + ids + `,"\u0074ype":"chunk","a\"b":"\u2028<&>","n":1.10000000000000000001}`},
 		{"progress", `{"a":{"type":"final"},"b":[1,{"c":[]}]}`, `{"type":"progress",` + ids + `,"a":{"type":"final"},"b":[1,{"c":[]}]}`},
 		{"progress", `"half a sentence"`, `{"type":"progress",` + ids + `,"data":"half a sentence"}`},
-		{"progress", `[1,2]`, `{"type":"progress",` + ids + `,"data":[1,2]}`},
-		{"progress", `null`, `{"type":"progress",` + ids + `}`},
 		// No word of an agent's ends the stream.
 		{"final", `{"n":1}`, `{"type":"progress",` + ids + `,"n":1}`},
 		{"progress", `{"type":"final","event":"DONE ","n":1}`, `{"type":"progress",` + ids + `,"agent_type":"final","agent_event":"DONE ","n":1}`},
 		{"progress", `{"type":"chunk","type":"complete"}`, `{` + ids + `,"type":"chunk","agent_type":"complete"}`},
-		{"progress", `{"event":"tick"}`, `{"type":"progress",` + ids + `,"event":"tick"}`},
 	} {
 		require.Equal(t, tc.want, progress(t, schemas.RunProgress{Name: tc.name, Data: json.RawMessage(tc.data)}), tc.data)
 	}

@@ -3,9 +3,13 @@ package stream_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	sse "github.com/tmaxmax/go-sse"
@@ -78,4 +82,75 @@ func read(wire []byte) (got []sse.Event) {
 		got = append(got, ev)
 	}
 	return got
+}
+
+// hurried is a response that knows the deadline of its writes.
+type hurried struct {
+	*httptest.ResponseRecorder
+	until time.Time
+	set   int
+}
+
+func (h *hurried) SetWriteDeadline(t time.Time) error {
+	h.until = t
+	h.set++
+	return nil
+}
+
+func (*hurried) SetReadDeadline(time.Time) error { return nil }
+
+var _ http.ResponseWriter = (*hurried)(nil)
+
+// TestEveryWriteHasItsTime, however long the stream is, and those close to each other have
+// one deadline.
+func TestEveryWriteHasItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 8 * time.Second
+		h := &hurried{ResponseRecorder: httptest.NewRecorder()}
+		w := stream.NewWriter(h, timeout)
+		w.Open()
+		for range 40 {
+			require.NoError(t, w.Write([]byte("data: x\n\n")))
+			left := time.Until(h.until)
+			require.GreaterOrEqual(t, left, timeout)
+			require.LessOrEqual(t, left, timeout+timeout/4)
+			require.NoError(t, w.Flush())
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 14, h.set, "one for three of them")
+		w.End()
+		require.Zero(t, h.until)
+	})
+}
+
+func FuzzFrame(f *testing.F) {
+	for _, s := range []string{"", "a\r\nb", "\u2028", "data: x\n\nevent: y", "\x00", "\xff", `"\`} {
+		f.Add(s, uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, s string, id uint64) {
+		data, err := json.Marshal(s)
+		require.NoError(t, err)
+		frame := stream.AppendFrame(nil, id, "progress", data)
+		var got []sse.Event
+		for ev, err := range sse.Read(bytes.NewReader(frame), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
+			require.NoError(t, err)
+			got = append(got, ev)
+		}
+		require.Len(t, got, 1)
+		require.Equal(t, sse.Event{LastEventID: strconv.FormatUint(id, 10), Type: "progress", Data: string(data)}, got[0])
+	})
+}
+
+func FuzzPosition(f *testing.F) {
+	for _, s := range []string{"0", "18446744073709551615", "18446744073709551616", "-1", "1e3", " 1", "007"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, ok := stream.Position(s)
+		if ok {
+			require.LessOrEqual(t, len(s), 20)
+			require.Equal(t, strings.TrimLeft(s, "0"), strings.TrimLeft(strconv.FormatUint(n, 10), "0"))
+		}
+	})
 }

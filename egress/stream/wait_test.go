@@ -3,7 +3,8 @@ package stream_test
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,37 +16,70 @@ import (
 	"weir/schemas"
 )
 
-func TestWaitAfterTheEnd(t *testing.T) {
+// TestWait: whoever waits for an end has it at once, from the feed or the log; an end that the
+// feed has missed without knowing it is found by the next check.
+func TestWait(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, stream.Config{})
-	n.claim("a").whole(0)
-	end, err := n.feed.Wait(t.Context(), ref("a"))
-	require.NoError(t, err)
-	require.Equal(t, schemas.OutcomeSucceeded, end.Settled.Outcome)
-	require.JSONEq(t, `{"ok":true}`, string(end.Settled.Result))
-	require.Zero(t, n.feed.Topics())
-}
-
-func TestWaitBeforeTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{})
-		defer n.feed.Close()
-		a := n.claim("a")
-		begin, got := time.Now(), make(chan stream.Ending)
-		go func() {
-			end, err := n.feed.Wait(t.Context(), ref("a"))
-			if err == nil {
-				got <- end
-			}
-		}()
-		synctest.Wait()
-		a.whole(3)
-		end := <-got
-		require.Equal(t, a.st.Seq, end.Seq)
-		require.Equal(t, a.st.N, end.N)
-		require.Zero(t, time.Since(begin), "the feed brings the end, no timer does")
-	})
+	for name, tc := range map[string]struct {
+		ended, missed, lost, away bool // when the wait begins; by the feed; and the feed knows it; the log for 2.5 s
+		took                      time.Duration
+	}{
+		"it has ended":                   {ended: true},
+		"it ends":                        {},
+		"missed, and known to be":        {missed: true, lost: true},
+		"missed":                         {missed: true, took: 15 * time.Second},
+		"it has ended, the log is away":  {ended: true, away: true, took: 3 * time.Second},
+		"missed before, and known to be": {ended: true, missed: true, lost: true},
+	} {
+		for _, claimed := range []bool{false, true} { // whether the waiter has just claimed it
+			t.Run(fmt.Sprint(name, claimed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					n := newNode(t, stream.Config{Recheck: 15 * time.Second, Retry: time.Second})
+					defer n.feed.Close()
+					a, wait := n.claim("a"), n.feed.Wait
+					if claimed {
+						wait = n.feed.WaitClaimed
+					}
+					if claimed && tc.missed {
+						defer n.feed.Expect(ref("a"))()
+					}
+					end := func() {
+						if tc.missed {
+							n.dropping(everything)
+						}
+						a.whole(3)
+						if tc.lost {
+							n.log.Lose()
+						}
+					}
+					if tc.ended {
+						end()
+					}
+					if away := fault.ErrUnavailable; tc.away {
+						n.fail.Store(&away)
+						time.AfterFunc(2500*time.Millisecond, func() { n.fail.Store(nil) })
+					}
+					begin, got := time.Now(), make(chan stream.Ending, 1)
+					go func() {
+						if end, err := wait(t.Context(), ref("a")); err == nil {
+							got <- end
+						}
+					}()
+					synctest.Wait()
+					if !tc.ended {
+						end()
+					}
+					ending := <-got
+					require.Equal(t, tc.took, time.Since(begin))
+					require.Equal(t, a.st.Seq, ending.Seq)
+					require.Equal(t, a.st.N, ending.N)
+					require.Equal(t, schemas.OutcomeSucceeded, ending.Settled.Outcome)
+					require.JSONEq(t, `{"ok":true}`, string(ending.Settled.Result))
+				})
+			})
+		}
+	}
 }
 
 func TestWaitClaimedReadsNothing(t *testing.T) {
@@ -72,84 +106,6 @@ func TestWaitClaimedReadsNothing(t *testing.T) {
 		release()
 	}
 	require.Zero(t, n.feed.Topics())
-}
-
-func TestWaitClaimedWithoutExpectReadsTheLog(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	n.claim("a").whole(0)
-	_, err := n.feed.WaitClaimed(t.Context(), ref("a"))
-	require.NoError(t, err)
-}
-
-func TestWaitClaimedReadsTheLogWhenTheFeedLostRecords(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	defer n.feed.Expect(ref("a"))()
-	n.dropping(everything)
-	n.claim("a").whole(0)
-	n.log.Lose()
-	_, err := n.feed.WaitClaimed(t.Context(), ref("a"))
-	require.NoError(t, err)
-}
-
-func TestLostWakesWhoWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{})
-		defer n.feed.Close()
-		a := n.claim("a")
-		begin, got := time.Now(), make(chan error)
-		go func() {
-			_, err := n.feed.Wait(t.Context(), ref("a"))
-			got <- err
-		}()
-		synctest.Wait()
-		n.dropping(everything)
-		a.settle(`1`)
-		n.log.Lose()
-		require.NoError(t, <-got)
-		require.Zero(t, time.Since(begin))
-	})
-}
-
-func TestAMissedEndIsFoundOnTheNextCheck(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{Recheck: 15 * time.Second})
-		defer n.feed.Close()
-		a := n.claim("a")
-		begin, got := time.Now(), make(chan error)
-		go func() {
-			_, err := n.feed.Wait(t.Context(), ref("a"))
-			got <- err
-		}()
-		synctest.Wait()
-		n.dropping(everything)
-		a.settle(`1`)
-		require.NoError(t, <-got)
-		require.Equal(t, 15*time.Second, time.Since(begin))
-	})
-}
-
-func TestWaitOutlivesALogThatIsAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{Retry: time.Second})
-		defer n.feed.Close()
-		n.claim("a").settle(`1`)
-		away := fault.ErrUnavailable
-		n.fail.Store(&away)
-		begin, got := time.Now(), make(chan error)
-		go func() {
-			_, err := n.feed.Wait(t.Context(), ref("a"))
-			got <- err
-		}()
-		<-time.After(2500 * time.Millisecond)
-		n.fail.Store(nil)
-		require.NoError(t, <-got)
-		require.Less(t, time.Since(begin), 20*time.Second)
-	})
 }
 
 func TestWaitEnds(t *testing.T) {
@@ -247,9 +203,64 @@ func TestActionsNobodyWatchesAreLeftAlone(t *testing.T) {
 	require.Zero(t, n.feed.Topics())
 }
 
-func TestLiveSubjectMatchesTheLogAlone(t *testing.T) {
+// lastLog counts the questions for the newest record.
+type lastLog struct {
+	stream.Log
+	asked atomic.Int64
+}
+
+func (l *lastLog) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	l.asked.Add(1)
+	return l.Log.Last(ctx, stream, filter)
+}
+
+// TestMissedEventsAreFoundTogether: who follows an action hears of what the feed has
+// missed without asking, and many of them cost the log one question.
+func TestMissedEventsAreFoundTogether(t *testing.T) {
 	t.Parallel()
-	subject := layout.Subject(ref("x.y"), schemas.TailSettled)
-	require.Len(t, strings.Split(subject, "."), 8)
-	require.Len(t, strings.Split(schemas.EvidenceSubject(schemas.Evidence{Tenant: "a", Kind: "k", ActionID: "i"}), "."), 6)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		log := &lastLog{Log: n.log}
+		feed, err := stream.Open(log, n, stream.Config{Layout: layout, Recheck: 15 * time.Second})
+		require.NoError(t, err)
+		defer feed.Close()
+		a := n.claim("a")
+		const watchers = 50
+		got := make(chan int, watchers)
+		for range watchers {
+			r, err := feed.Follow(t.Context(), ref("a"), 0)
+			require.NoError(t, err)
+			defer r.Close()
+			items, err := r.Next(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, items, 1)
+			go func() {
+				items, err := r.Next(t.Context(), nil)
+				if err != nil {
+					got <- 0
+					return
+				}
+				got <- len(items)
+			}()
+		}
+		synctest.Wait()
+		log.asked.Store(0)
+		time.Sleep(14 * time.Second)
+		require.Zero(t, log.asked.Load())
+		n.dropping(everything)
+		a.start()
+		synctest.Wait()
+		require.Empty(t, got)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, got, watchers)
+		for range watchers {
+			require.Equal(t, 1, <-got)
+		}
+		require.EqualValues(t, 1, log.asked.Load())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 5, log.asked.Load(), "and goes on, once a time")
+	})
 }

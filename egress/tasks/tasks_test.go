@@ -3,11 +3,8 @@ package tasks_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,10 +16,9 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/task"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func golden(t *testing.T, name string, v any) {
 	t.Helper()
@@ -31,13 +27,7 @@ func golden(t *testing.T, name string, v any) {
 	var indented bytes.Buffer
 	require.NoError(t, json.Indent(&indented, doc, "", "  "))
 	body := append(indented.Bytes(), '\n')
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		require.NoError(t, os.WriteFile(path, body, 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(body))
+	fixture.Golden(t, name, body)
 }
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -102,11 +92,8 @@ func TestViews(t *testing.T) {
 		"expired":        life(short, opened, own, closed, settled(schemas.OutcomeExpired, schemas.DeadlineExceeded, "the task's time is up")),
 		"unreadable":     life(`[]`, settled(schemas.OutcomeFailed, schemas.Poison, "the payload is not an order of a task")),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := task.Fold(st.Action, st.Action.Payload, st.History())
-			golden(t, name, tasks.View(st.Action, s, "http://weir.example/git/shop.git"))
-		})
+		s, _ := task.Fold(st.Action, st.Action.Payload, st.History())
+		golden(t, name, tasks.View(st.Action, s, "http://weir.example/git/shop.git"))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,105 +101,78 @@ func TestAcceptStores(t *testing.T) {
 	var named schemas.Ref
 	r := request(accept.Name{}, `{"b":1,"a":9007199254740993}`)
 	r.Before = func(ref schemas.Ref) { named = ref }
-	out, err := w.Accept(t.Context(), r)
-	require.NoError(t, err)
+	out := w.accept(t, r)
 	require.Equal(t, named, out.Ref)
 	require.Equal(t, schemas.Receipt{ID: out.ID, Status: "accepted", Durability: schemas.DurabilityDisk, Class: schemas.ClassOnce}, out.Receipt)
 	require.Equal(t, 1, w.barriers)
-	st, err := w.ledger.Find(t.Context(), "t", out.ID)
-	require.NoError(t, err)
+	st := w.find(t, out.ID)
 	require.Equal(t, schemas.IDGenerated, st.Action.IDSource)
 	require.Equal(t, 2*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 	require.Equal(t, `{"b":1,"a":9007199254740993}`, string(st.Action.Payload))
 	require.Len(t, st.Action.Fingerprint, 64)
-	other, err := w.Accept(t.Context(), r)
-	require.NoError(t, err)
+	other := w.accept(t, r)
 	require.NotEqual(t, out.ID, other.ID, "without a name every request is an action")
 }
 
-// What a token may use is part of what it asks for: one that is limited to
-// entries joins nothing that was made with more, and leaves nothing behind for
-// others to join that was decided with less.
+// What a token may use is part of what it asks for: one that is limited joins nothing that was
+// made with more, and leaves nothing behind for others to join that was decided with less.
 func TestEntriesArePartOfTheRequest(t *testing.T) {
 	t.Parallel()
-	for _, name := range []accept.Name{byID("x"), byKey("k")} {
-		w := setup(t)
-		ask := func(entries ...string) error {
-			r := request(name, `{"a":1}`)
-			r.Entries = entries
-			_, err := w.Accept(t.Context(), r)
-			return err
+	for what, limit := range map[string]func(r *accept.Request, list []string){
+		"entries": func(r *accept.Request, list []string) { r.Entries = list },
+		"models":  func(r *accept.Request, list []string) { r.Models = list },
+	} {
+		for _, name := range []accept.Name{byID("x"), byKey("k")} {
+			w := setup(t)
+			ask := func(list ...string) accept.Request {
+				r := request(name, `{"a":1}`)
+				limit(&r, list)
+				return r
+			}
+			w.accept(t, ask("a", "b/*"))
+			want := map[schemas.IDSource]schemas.Code{schemas.IDRequest: schemas.Conflict, schemas.IDKey: schemas.IdempotencyMismatch}[name.Source]
+			for _, list := range [][]string{nil, {"a"}, {"a", "b/*", "c"}, {"ab/*"}} {
+				require.Equal(t, want, w.refusal(t, ask(list...)), "%s: %v", what, list)
+			}
+			crossed := request(name, `{"a":1}`)
+			if crossed.Models = []string{"a", "b/*"}; what == "models" {
+				crossed.Models, crossed.Entries = nil, crossed.Models
+			}
+			require.Equal(t, want, w.refusal(t, crossed), "an entry is no model")
+			w.settle(t, name.ID)
+			w.accept(t, ask("b/*", "a")) // in any order
 		}
-		require.NoError(t, ask("a", "b"))
-		want := map[schemas.IDSource]schemas.Code{schemas.IDRequest: schemas.Conflict, schemas.IDKey: schemas.IdempotencyMismatch}[name.Source]
-		for _, entries := range [][]string{nil, {"a"}, {"a", "b", "c"}, {"ab"}} {
-			require.Equal(t, want, code(t, ask(entries...)), "%v", entries)
-		}
-		w.settle(t, name.ID)
-		require.NoError(t, ask("b", "a"), "in any order")
 	}
 }
 
-// So are its models; what was made without that limit keeps its fingerprint.
-func TestModelsArePartOfTheRequest(t *testing.T) {
+// TestDeadlines: an action has the time of its kind, and ends with what it belongs to if that is sooner.
+func TestDeadlines(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	ask := func(id string, entries, models []string) error {
-		r := request(byID(id), `{"a":1}`)
-		r.Entries, r.Models = entries, models
-		_, err := w.Accept(t.Context(), r)
-		return err
-	}
-	require.NoError(t, ask("x", nil, []string{"a", "b/*"}))
-	require.NoError(t, ask("x", nil, []string{"b/*", "a"}), "in any order")
-	for _, models := range [][]string{nil, {"a"}, {"a", "b/*", "c"}} {
-		require.Equal(t, schemas.Conflict, code(t, ask("x", nil, models)), "%v", models)
-	}
-	require.Equal(t, schemas.Conflict, code(t, ask("x", []string{"a", "b/*"}, nil)), "an entry is no model")
-	require.NoError(t, ask("y", []string{"a"}, []string{"b"}))
-	require.Equal(t, schemas.Conflict, code(t, ask("y", []string{"b"}, []string{"a"})))
-	st, err := w.ledger.Find(t.Context(), "t", "y")
-	require.NoError(t, err)
-	require.Equal(t, []string{"b"}, st.Action.Models)
-}
-
-// TestUntil: an action ends with what it belongs to, if its own time is longer.
-func TestUntil(t *testing.T) {
-	t.Parallel()
-	for id, until := range map[string]time.Duration{"soon": time.Minute, "late": time.Hour} {
-		w := setup(t)
-		r := request(byID(id), `{}`)
-		r.Kind, r.Until = schemas.KindChat, w.clock().Add(until)
-		_, err := w.Accept(t.Context(), r)
-		require.NoError(t, err)
-		st, err := w.ledger.Find(t.Context(), "t", id)
-		require.NoError(t, err)
-		if until < 15*time.Minute {
-			require.True(t, st.Action.Deadline.Equal(r.Until))
-			continue
+	for kind, own := range map[schemas.Kind]time.Duration{
+		schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindChat: 15 * time.Minute,
+	} {
+		for id, until := range map[string]time.Duration{"none": 0, "soon": time.Minute, "late": time.Hour} {
+			w := setup(t)
+			r := request(byID(id), `{}`)
+			if r.Kind = kind; until > 0 {
+				r.Until = w.clock().Add(until)
+			}
+			w.accept(t, r)
+			a := w.find(t, id).Action
+			if id == "soon" {
+				require.True(t, a.Deadline.Equal(r.Until), kind)
+			} else {
+				require.Equal(t, own, a.Deadline.Sub(a.AcceptedAt), "%s: %s", kind, id)
+			}
 		}
-		require.Equal(t, 15*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 	}
-}
-
-func TestDeadlineByKind(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	r := request(byID("p"), `{}`)
-	r.Kind = schemas.KindPlan
-	_, err := w.Accept(t.Context(), r)
-	require.NoError(t, err)
-	st, err := w.ledger.Find(t.Context(), "t", "p")
-	require.NoError(t, err)
-	require.Equal(t, 10*time.Minute, st.Action.Deadline.Sub(st.Action.AcceptedAt))
 }
 
 func TestLargePayloadIsPutAside(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	payload := `{"body":"` + strings.Repeat("x", schemas.InlineLimit) + `"}`
-	out, err := w.Accept(t.Context(), request(byID("big"), payload))
-	require.NoError(t, err)
+	out := w.accept(t, request(byID("big"), payload))
 	st, err := w.ledger.Load(t.Context(), out.Ref)
 	require.NoError(t, err)
 	require.Empty(t, st.Action.Payload)
@@ -212,8 +186,7 @@ func TestLargePayloadIsPutAside(t *testing.T) {
 func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	_, err := w.Accept(t.Context(), request(byID("other"), `{}`))
-	require.NoError(t, err)
+	w.accept(t, request(byID("other"), `{}`))
 	w.set(func() {
 		w.meanwhile = func() error {
 			st, err := w.ledger.Find(t.Context(), "t", "r1")
@@ -223,11 +196,9 @@ func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 			return cmp.Or(err, fault.ErrUnavailable)
 		}
 	})
-	out, err := w.Accept(t.Context(), request(byID("r1"), `{}`))
-	require.NoError(t, err)
+	out := w.accept(t, request(byID("r1"), `{}`))
 	require.False(t, out.Receipt.Duplicate)
-	st, err := w.ledger.Find(t.Context(), "t", "r1")
-	require.NoError(t, err)
+	st := w.find(t, "r1")
 	require.Len(t, st.Events, 2)
 	require.Equal(t, st.Events[0].Seq-1, out.Before)
 }
@@ -235,47 +206,38 @@ func TestBeforeIsWhereTheHistoryBegins(t *testing.T) {
 func TestRepeatOfRequestID(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	first, err := w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
-	require.NoError(t, err)
-	again, err := w.Accept(t.Context(), request(byID("r1"), `{"b":2,"a":1}`))
-	require.NoError(t, err)
+	first := w.accept(t, request(byID("r1"), `{"a":1,"b":2}`))
+	again := w.accept(t, request(byID("r1"), `{"b":2,"a":1}`))
 	require.Equal(t, first.Ref, again.Ref)
 	require.True(t, again.Receipt.Duplicate)
 	require.False(t, again.Replayed)
 	require.Equal(t, 2, w.barriers, "what was joined must be durable too")
 
 	w.set(func() { w.barrier = errors.New("lost") })
-	_, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
-	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, schemas.Unavailable, w.refusal(t, request(byID("r1"), `{"a":1,"b":2}`)))
 	w.set(func() { w.barrier = nil })
 
-	_, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2.0}`))
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("r1"), `{"a":1,"b":2.0}`)))
 	plan := request(byID("r1"), `{"a":1,"b":2}`)
 	plan.Kind = schemas.KindPlan
-	_, err = w.Accept(t.Context(), plan)
-	require.Equal(t, schemas.Conflict, code(t, err), "ids are unique across kinds")
+	require.Equal(t, schemas.Conflict, w.refusal(t, plan), "ids are unique across kinds")
 
 	w.settle(t, "r1")
-	again, err = w.Accept(t.Context(), request(byID("r1"), `{"a":1,"b":2}`))
-	require.NoError(t, err)
+	again = w.accept(t, request(byID("r1"), `{"a":1,"b":2}`))
 	require.Equal(t, "succeeded", again.Receipt.Status)
 }
 
 func TestRepeatOfIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	first, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
-	require.NoError(t, err)
+	first := w.accept(t, request(byKey("k"), `{"a":1}`))
 	require.False(t, first.Replayed)
 	flying, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
 	require.Equal(t, schemas.InFlight, code(t, err))
 	require.Equal(t, first.Ref, flying.Ref, "the caller is told where to look")
-	_, err = w.Accept(t.Context(), request(byKey("k"), `{"a":2}`))
-	require.Equal(t, schemas.IdempotencyMismatch, code(t, err))
+	require.Equal(t, schemas.IdempotencyMismatch, w.refusal(t, request(byKey("k"), `{"a":2}`)))
 	w.settle(t, first.ID)
-	replay, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
-	require.NoError(t, err)
+	replay := w.accept(t, request(byKey("k"), `{"a":1}`))
 	require.True(t, replay.Replayed)
 	require.Equal(t, first.Ref, replay.Ref)
 	require.True(t, replay.Receipt.Duplicate)
@@ -283,36 +245,27 @@ func TestRepeatOfIdempotencyKey(t *testing.T) {
 
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
-	for name, n := range map[string]accept.Name{"request id": byID("same"), "key": byKey("same")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			var mu sync.Mutex
-			var wg sync.WaitGroup
-			winners, joined, flying := 0, 0, 0
-			for range 50 {
-				wg.Go(func() {
-					out, err := w.Accept(context.Background(), request(n, `{"a":1}`))
-					mu.Lock()
-					defer mu.Unlock()
-					var public *fault.Error
-					switch {
-					case err == nil && !out.Receipt.Duplicate:
-						winners++
-					case err == nil:
-						joined++
-					case errors.As(err, &public) && public.Code == schemas.InFlight:
-						flying++
-					}
-				})
-			}
-			wg.Wait()
-			require.Equal(t, 1, winners)
-			require.Equal(t, 49, joined+flying)
-			_, last, err := w.log.Bounds(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", n.ID)))
-			require.NoError(t, err)
-			require.EqualValues(t, 1, last, "one record on the log")
-		})
+	for _, n := range []accept.Name{byID("same"), byKey("same")} {
+		w := setup(t)
+		var winners, joined atomic.Int64
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				out, err := w.Accept(context.Background(), request(n, `{"a":1}`))
+				var public *fault.Error
+				switch {
+				case err == nil && !out.Receipt.Duplicate:
+					winners.Add(1)
+				case err == nil, errors.As(err, &public) && public.Code == schemas.InFlight:
+					joined.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, []int64{1, 49}, []int64{winners.Load(), joined.Load()}, n.Source)
+		_, last, err := w.log.Bounds(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", n.ID)))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, last, "one record on the log")
 	}
 }
 
@@ -333,24 +286,20 @@ func TestFaults(t *testing.T) {
 		"no barrier":               {func(w *world) { w.barrier = boom }, schemas.Unavailable, true, true},
 		"something else":           {func(w *world) { w.before = boom }, schemas.Unavailable, true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			w.set(func() { tc.plant(w) })
-			out, err := w.Accept(t.Context(), request(byID("x"), `{}`))
-			require.Equal(t, tc.code, code(t, err))
-			var public *fault.Error
-			require.ErrorAs(t, err, &public)
-			require.NotContains(t, public.Message, "private")
-			require.Equal(t, tc.named, out.ID == "x")
-			if tc.code == schemas.Unavailable {
-				require.Contains(t, public.Message, "unknown", "never as if nothing had happened")
-			}
-			w.set(func() { w.before, w.after, w.reads, w.barrier = nil, nil, nil, nil })
-			again, err := w.Accept(t.Context(), request(byID("x"), `{}`))
-			require.NoError(t, err)
-			require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
-		})
+		w := setup(t)
+		w.set(func() { tc.plant(w) })
+		out, err := w.Accept(t.Context(), request(byID("x"), `{}`))
+		require.Equal(t, tc.code, code(t, err), name)
+		var public *fault.Error
+		require.ErrorAs(t, err, &public, name)
+		require.NotContains(t, public.Message, "private", name)
+		require.Equal(t, tc.named, out.ID == "x", name)
+		if tc.code == schemas.Unavailable {
+			require.Contains(t, public.Message, "unknown", "never as if nothing had happened")
+		}
+		w.set(func() { w.before, w.after, w.reads, w.barrier = nil, nil, nil, nil })
+		again := w.accept(t, request(byID("x"), `{}`))
+		require.Equal(t, tc.stored, again.Receipt.Duplicate, "the repeat joins what was stored")
 	}
 }
 
@@ -358,8 +307,7 @@ func TestLostAcknowledgementIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.set(func() { w.after = fault.ErrUnavailable })
-	out, err := w.Accept(t.Context(), request(byKey("k"), `{}`))
-	require.NoError(t, err)
+	out := w.accept(t, request(byKey("k"), `{}`))
 	require.False(t, out.Receipt.Duplicate)
 	require.False(t, out.Replayed)
 }
@@ -370,18 +318,15 @@ func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
 	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("{")})
 	require.NoError(t, err)
-	_, err = w.Accept(t.Context(), request(byID("x"), `{}`))
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("x"), `{}`)))
 
-	_, err = w.Accept(t.Context(), request(byID("y"), `{}`))
-	require.NoError(t, err)
+	w.accept(t, request(byID("y"), `{}`))
 	w.settle(t, "y")
 	stream := schemas.LogStream(w.ledger.Layout().Partition("t", "y"))
 	_, last, err := w.log.Bounds(t.Context(), stream)
 	require.NoError(t, err)
 	w.log.Purge(stream, last)
-	_, err = w.Accept(t.Context(), request(byID("y"), `{}`))
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("y"), `{}`)))
 }
 
 func TestAClientThatGoesAwayCancelsNothing(t *testing.T) {
@@ -403,4 +348,286 @@ func BenchmarkAccept(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// accept takes a request that must be taken.
+func (w *world) accept(tb testing.TB, r accept.Request) accept.Accepted {
+	tb.Helper()
+	out, err := w.Accept(context.Background(), r)
+	require.NoError(tb, err)
+	return out
+}
+
+// refusal is the code that a request is refused for.
+func (w *world) refusal(t *testing.T, r accept.Request) schemas.Code {
+	t.Helper()
+	_, err := w.Accept(t.Context(), r)
+	return code(t, err)
+}
+
+func (w *world) find(tb testing.TB, id string) *ledger.State {
+	tb.Helper()
+	st, err := w.ledger.Find(context.Background(), "t", id)
+	require.NoError(tb, err)
+	return st
+}
+
+// TestARequestThatMayOnlyJoin has its refusal where there is nothing to join, and
+// stores nothing whatever happens.
+func TestARequestThatMayOnlyJoin(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	refusal := fault.New(schemas.UnsupportedTaskType, "no")
+	ask := func(id, payload string, entries ...string) (accept.Accepted, error) {
+		r := request(byID(id), payload)
+		r.Refusal, r.Entries = refusal, entries
+		return w.Accept(t.Context(), r)
+	}
+	stored := func() uint64 {
+		var n uint64
+		for p := range 2 {
+			_, last, err := w.log.Bounds(t.Context(), schemas.LogStream(p))
+			require.NoError(t, err)
+			n += last
+		}
+		return n
+	}
+	out, err := ask("x", `{"a":1}`)
+	require.Equal(t, refusal, err)
+	require.Zero(t, out)
+	require.Zero(t, stored())
+
+	made := w.accept(t, request(byID("x"), `{"a":1}`))
+	out, err = ask("x", `{ "a": 1 }`)
+	require.NoError(t, err)
+	require.Equal(t, made.Ref, out.Ref)
+	require.True(t, out.Receipt.Duplicate)
+	require.Equal(t, 2, w.barriers, "what is joined must survive too")
+	for _, err := range []error{
+		func() error { _, err := ask("x", `{"a":2}`); return err }(),
+		func() error { _, err := ask("x", `{"a":1}`, "stock"); return err }(),
+	} {
+		require.Equal(t, schemas.Conflict, code(t, err))
+	}
+	w.set(func() { w.reads = fault.ErrUnavailable })
+	out, err = ask("x", `{"a":1}`)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.NotErrorIs(t, err, refusal, "nobody knows whether there is one")
+	require.Zero(t, out, "and there is none of this request's making")
+	w.set(func() { w.reads = nil })
+	require.EqualValues(t, 1, stored())
+}
+
+// TestWhatTellsNoRequestsApart: the caller's span and the model behind a name are kept of the
+// first request, and a repeat may have others.
+func TestWhatTellsNoRequestsApart(t *testing.T) {
+	t.Parallel()
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for id, tt := range map[string]struct{ header, want string }{
+		"span": {parent, parent}, "none": {"", ""}, "junk": {"00-\r\nx", ""},
+	} {
+		w := setup(t)
+		r := request(byID(id), `{"model":"fast"}`)
+		r.TraceParent, r.Answers = tt.header, []string{"one"}
+		require.False(t, w.accept(t, r).Receipt.Duplicate, id)
+		r.TraceParent, r.Answers = "", []string{"two"}
+		require.True(t, w.accept(t, r).Receipt.Duplicate, id)
+		a := w.find(t, id).Action
+		require.Equal(t, tt.want, a.TraceParent, id)
+		require.Equal(t, []string{"one"}, a.Answers, id)
+	}
+}
+
+func run(id string) accept.Request {
+	return accept.Request{Name: byID(id), Tenant: "t", Kind: schemas.KindRun, TaskType: "T", Payload: json.RawMessage(`{"task_type":"T"}`), Timeout: time.Minute}
+}
+
+// away is how a run ends whose agent could not be asked.
+func away() schemas.Settled {
+	return schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.AgentUnavailable}
+}
+
+// end writes a run's attempts and its end.
+func (w *world) end(tb testing.TB, id string, s schemas.Settled, tries ...schemas.Attempted) {
+	tb.Helper()
+	st, err := w.ledger.Find(tb.Context(), "t", id)
+	require.NoError(tb, err)
+	for i, res := range tries {
+		res.Number = i + 1
+		require.NoError(tb, w.ledger.Append(tb.Context(), st, schemas.Event{
+			Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Number: i + 1, Class: schemas.ClassOnce}, Attempted: &res,
+		}))
+	}
+	s.Attempts = len(tries)
+	require.NoError(tb, w.ledger.Append(tb.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &s}))
+}
+
+// TestWhatGetsASuccessor: a run that ended without having been sent anywhere, and that may
+// fare better. Every other repeat joins.
+func TestWhatGetsASuccessor(t *testing.T) {
+	t.Parallel()
+	failed := func(code schemas.Code) schemas.Settled {
+		return schemas.Settled{Outcome: schemas.OutcomeFailed, Code: code}
+	}
+	ended := func(o schemas.Outcome) schemas.Settled { return schemas.Settled{Outcome: o} }
+	unsent, sent := schemas.Attempted{Code: schemas.UpstreamConnect}, schemas.Attempted{Code: schemas.UpstreamReset, Sent: true}
+	for name, tt := range map[string]struct {
+		end   schemas.Settled
+		tries []schemas.Attempted
+		next  bool
+	}{
+		"no agent":               {away(), nil, true},
+		"no connection":          {away(), []schemas.Attempted{unsent, unsent, unsent}, true},
+		"no connection to a URL": {failed(schemas.RetriesExhausted), []schemas.Attempted{unsent, unsent}, true},
+		"no name":                {failed(schemas.UpstreamDNS), []schemas.Attempted{{Code: schemas.UpstreamDNS}}, true},
+		"no place in time":       {ended(schemas.OutcomeExpired), nil, true},
+		"busy":                   {away(), []schemas.Attempted{{Sent: true, Status: 503}}, false},
+		"sent once":              {away(), []schemas.Attempted{unsent, sent}, false},
+		"sent, and retried":      {failed(schemas.RetriesExhausted), []schemas.Attempted{sent, unsent}, false},
+		"out of time":            {ended(schemas.OutcomeExpired), []schemas.Attempted{sent}, false},
+		"not sent, out of time":  {ended(schemas.OutcomeExpired), []schemas.Attempted{unsent}, false},
+		"failed":                 {failed(schemas.TaskFailed), nil, false},
+		"unknown":                {ended(schemas.OutcomeUnknown), []schemas.Attempted{sent}, false},
+		"done":                   {ended(schemas.OutcomeSucceeded), []schemas.Attempted{{Sent: true, Status: 200}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			w.accept(t, run("x"))
+			out := w.accept(t, run("x"))
+			require.Equal(t, "x", out.ID, "it has not ended")
+			w.end(t, "x", tt.end, tt.tries...)
+
+			var named []string
+			again := run("x")
+			again.Before = func(ref schemas.Ref) { named = append(named, ref.ID) }
+			out = w.accept(t, again)
+			if !tt.next {
+				require.Equal(t, "x", out.ID)
+				require.True(t, out.Receipt.Duplicate)
+				return
+			}
+			require.Equal(t, "x~2", out.ID)
+			require.Equal(t, "x~2", out.Receipt.ID)
+			require.False(t, out.Receipt.Duplicate)
+			require.Equal(t, []string{"x", "x~2"}, named)
+			first, second := w.find(t, "x").Action, w.find(t, "x~2").Action
+			require.Equal(t, "x", second.Supersedes)
+			require.Equal(t, first.Fingerprint, second.Fingerprint)
+			require.Equal(t, time.Minute, second.Deadline.Sub(second.AcceptedAt), "its time is its own")
+			require.True(t, second.AcceptedAt.After(first.AcceptedAt))
+			require.Equal(t, out.Before+1, w.find(t, "x~2").Seq)
+
+			out = w.accept(t, run("x"))
+			require.Equal(t, "x~2", out.ID, "which the next repeat joins")
+			require.True(t, out.Receipt.Duplicate)
+			w.end(t, "x~2", schemas.Settled{Outcome: schemas.OutcomeSucceeded})
+			out = w.accept(t, run("x"))
+			require.Equal(t, "x~2", out.ID)
+			require.Equal(t, "succeeded", out.Receipt.Status)
+		})
+	}
+}
+
+// TestOneSuccessor: however many repeats race, one begins it; and those that came before it
+// ended join it, although it ends as its predecessor did.
+func TestOneSuccessor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.accept(t, run("x"))
+	w.end(t, "x", away())
+	var wg sync.WaitGroup
+	begun := make(chan string, 50)
+	for range cap(begun) {
+		wg.Go(func() {
+			out, err := w.Accept(t.Context(), run("x"))
+			if err != nil || out.ID != "x~2" {
+				t.Error(out.ID, err)
+			}
+			if !out.Receipt.Duplicate {
+				begun <- out.ID
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, begun, 1)
+
+	// While a repeat reads how the first one ended, another begins the second, which ends too.
+	w.end(t, "x~2", away())
+	late := run("x")
+	late.Before = func(ref schemas.Ref) {
+		if ref.ID == "x~3" {
+			other := w.accept(t, run("x"))
+			require.Equal(t, "x~3", other.ID)
+			w.end(t, "x~3", away())
+		}
+	}
+	out := w.accept(t, late)
+	require.Equal(t, "x~3", out.ID)
+	require.True(t, out.Receipt.Duplicate)
+}
+
+// TestWhoBeginsNoSuccessor: a stream that is resumed, a task type that is not served any more, a
+// queue that is full; they join what there is.
+func TestWhoBeginsNoSuccessor(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, id := range []string{"x", "x"} {
+		w.accept(t, run(id))
+		if w.find(t, "x").Settled == nil {
+			w.end(t, "x", away())
+		}
+	}
+	w.end(t, "x~2", away())
+	resumed, unserved := run("x"), run("x")
+	resumed.Resumed = true
+	unserved.Refusal = fault.New(schemas.UnsupportedTaskType, "no")
+	for _, r := range []accept.Request{resumed, unserved} {
+		out := w.accept(t, r)
+		require.Equal(t, "x~2", out.ID, "the newest")
+		require.True(t, out.Receipt.Duplicate)
+	}
+	other := run("x")
+	other.Tenant = "u"
+	out := w.accept(t, other)
+	require.Equal(t, schemas.Ref{Tenant: "u", Kind: schemas.KindRun, ID: "x"}, out.Ref, "tenants stay apart")
+
+	changed := run("x")
+	changed.Payload = json.RawMessage(`{"task_type":"T","mode":"LIVE"}`)
+	require.Equal(t, schemas.Conflict, w.refusal(t, changed))
+
+	w.set(func() { w.reads = fault.ErrUnavailable })
+	require.Equal(t, schemas.Unavailable, w.refusal(t, run("x")))
+	w.set(func() { w.reads = nil })
+	_, err := w.ledger.Find(t.Context(), "t", "x~3")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+}
+
+// TestAnIDThatAnotherRequestHad before its history was dropped is passed over.
+func TestAnIDThatAnotherRequestHad(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	old := schemas.Action{ID: "x~2", Tenant: "t", Kind: schemas.KindRun, Fingerprint: "other", AcceptedAt: w.clock()}
+	_, _, err := w.ledger.Claim(t.Context(), old)
+	require.NoError(t, err)
+	w.accept(t, run("x"))
+	w.end(t, "x", away())
+	out := w.accept(t, run("x"))
+	require.Equal(t, "x~3", out.ID)
+	require.Equal(t, "x", w.find(t, "x~3").Action.Supersedes)
+}
+
+func TestAChainEnds(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	id := strings.Repeat("x", 128)
+	for n := 1; n <= schemas.MaxGeneration; n++ {
+		out := w.accept(t, run(id))
+		_, generation := schemas.Generation(out.ID)
+		require.Equal(t, n, generation)
+		w.end(t, out.ID, away())
+	}
+	_, err := w.Accept(t.Context(), run(id))
+	require.Equal(t, schemas.Conflict, code(t, err))
+	require.ErrorContains(t, err, "use a new request_id")
 }

@@ -15,7 +15,6 @@ import (
 	"weir/schemas"
 )
 
-// queue is what waits.
 type queue struct {
 	all, one uint64
 	err      error

@@ -13,6 +13,7 @@ import (
 
 	"weir/ingress/accept"
 	"weir/ingress/actions"
+	"weir/ingress/grant"
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -91,8 +92,7 @@ func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schema
 func (w *world) write(t *testing.T, ref schemas.Ref, events ...schemas.Event) {
 	t.Helper()
 	for _, ev := range events {
-		st, err := w.ledger.Load(t.Context(), ref)
-		require.NoError(t, err)
+		st := w.load(t, ref)
 		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
 	}
 }
@@ -116,19 +116,17 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range schemas.Kinds() {
 		if kind == schemas.KindTask {
-			continue // see TestATaskIsAskedToStop
+			continue // see TestStopsThatAreAskedFor
 		}
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			ref := w.put(t, "x", kind)
-			s, err := w.Cancel(t.Context(), "t", "x")
-			require.NoError(t, err)
+			s := w.cancel(t)
 			require.Equal(t, "canceled", s.Status)
 			require.False(t, s.CancelRequested)
 			require.Empty(t, w.nudged, "nobody runs it")
-			st, err := w.ledger.Load(t.Context(), ref)
-			require.NoError(t, err)
+			st := w.load(t, ref)
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
 			require.Equal(t, kind != schemas.KindPlan && kind != schemas.KindRepo, st.Settled.Result != nil)
@@ -149,111 +147,76 @@ func TestCancelBeforeTheStart(t *testing.T) {
 				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
 				require.Equal(t, schemas.PushResult{Repo: "r", Ref: "refs/heads/b", Old: "0", New: "1", TaskID: "t", Reason: st.Settled.Message, Report: true, SideBand: true}, result)
 			}
-			_, err = w.Cancel(t.Context(), "t", "x")
-			require.Equal(t, schemas.Conflict, code(t, err))
+			require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "x"))))
 		})
 	}
 }
 
-// TestWhereAnotherEndsActions: one that nobody has begun is asked to stop, and its worker
-// hears of it.
-func TestWhereAnotherEndsActions(t *testing.T) {
+// TestStopsThatAreAskedFor: what a worker has begun, or ends itself, is asked to stop once, in
+// the one write that wakes it; a repeat nudges again.
+func TestStopsThatAreAskedFor(t *testing.T) {
 	t.Parallel()
-	w := setupWith(t, true)
-	ref := w.put(t, "x", schemas.KindHTTP)
-	for range 2 {
-		s, err := w.Cancel(t.Context(), "t", "x")
+	for name, tc := range map[string]struct {
+		kind   schemas.Kind
+		noEnds bool // another node ends actions
+		events []schemas.Event
+		status string
+	}{
+		"running":              {schemas.KindHTTP, false, []schemas.Event{started()}, "started"},
+		"another ends actions": {schemas.KindHTTP, true, nil, "accepted"},
+		"a task":               {schemas.KindTask, false, nil, "accepted"},
+		"a running task":       {schemas.KindTask, false, []schemas.Event{started()}, "started"},
+	} {
+		w := setupWith(t, tc.noEnds)
+		ref := w.put(t, "x", tc.kind, tc.events...)
+		cancels := []func() (actions.Status, error){func() (actions.Status, error) { return w.Cancel(t.Context(), "t", "x") }}
+		if tc.kind == schemas.KindTask {
+			cancels = append(cancels, func() (actions.Status, error) { return w.CancelTask(t.Context(), "t", "x") })
+		}
+		for i := range 2 {
+			s, err := cancels[i%len(cancels)]()
+			require.NoError(t, err, name)
+			require.True(t, s.CancelRequested, name)
+			require.Equal(t, tc.status, s.Status, name)
+		}
+		require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, name)
+		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
 		require.NoError(t, err)
-		require.True(t, s.CancelRequested)
-		require.Equal(t, "accepted", s.Status)
+		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject, name)
+		st := w.load(t, ref)
+		require.Nil(t, st.Settled, name)
+		require.Nil(t, st.Damaged, name)
+		require.True(t, st.CancelRequested, name)
+		require.Equal(t, len(tc.events)+2, st.N, name)
 	}
-	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged)
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
-	require.Nil(t, st.Settled)
-	require.Equal(t, 2, st.N, "it is asked once")
 }
 
-// TestATaskIsAskedToStop: what was never begun, too, for its worker tells of its end.
-func TestATaskIsAskedToStop(t *testing.T) {
+// TestATaskThatIsOver: nothing undoes what its agent has said; and no other kind is canceled as a task.
+func TestATaskThatIsOver(t *testing.T) {
 	t.Parallel()
-	for name, cancel := range map[string]func(w *world) (actions.Status, error){
-		"as an action": func(w *world) (actions.Status, error) { return w.Cancel(t.Context(), "t", "x") },
-		"as a task":    func(w *world) (actions.Status, error) { return w.CancelTask(t.Context(), "t", "x") },
-	} {
-		for _, events := range [][]schemas.Event{nil, {started()}} {
-			w := setup(t)
-			ref := w.put(t, "x", schemas.KindTask, events...)
-			for range 2 {
-				s, err := cancel(w)
-				require.NoError(t, err, name)
-				require.True(t, s.CancelRequested)
-			}
-			require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "its worker hears of it")
-			st, err := w.ledger.Load(t.Context(), ref)
-			require.NoError(t, err)
-			require.Nil(t, st.Settled)
-			require.Equal(t, len(events)+2, st.N, "and is asked once")
-		}
-		w := setup(t)
-		w.put(t, "x", schemas.KindTask, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
-			What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true},
-		}})
-		_, err := cancel(w)
-		require.Equal(t, schemas.Conflict, code(t, err), "nothing undoes what its agent has said")
-		require.ErrorContains(t, err, "Completed")
-		require.Empty(t, w.nudged)
-		w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "x"}, settled(schemas.OutcomeSucceeded))
-		_, err = cancel(w)
-		require.Equal(t, schemas.Conflict, code(t, err))
-	}
 	w := setup(t)
-	w.put(t, "y", schemas.KindHTTP)
+	ref := w.put(t, "x", schemas.KindTask, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
+		What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true},
+	}})
+	other := w.put(t, "y", schemas.KindHTTP)
+	for range 2 {
+		for _, cancel := range []func(ctx context.Context, tenant, id string) (actions.Status, error){w.Cancel, w.CancelTask} {
+			_, err := cancel(t.Context(), "t", "x")
+			require.Equal(t, schemas.Conflict, code(t, err))
+			require.Empty(t, w.nudged)
+		}
+		if w.load(t, ref).Settled == nil {
+			require.ErrorContains(t, errOf(w.Cancel(t.Context(), "t", "x")), "Completed")
+			w.write(t, ref, settled(schemas.OutcomeSucceeded))
+		}
+	}
 	for _, id := range []string{"y", "z", ""} {
 		s, err := w.CancelTask(t.Context(), "t", id)
 		require.Equal(t, schemas.NotFound, code(t, err))
 		require.ErrorContains(t, err, "no task")
 		require.Empty(t, s)
 	}
-	st, err := w.ledger.Find(t.Context(), "t", "y")
-	require.NoError(t, err)
-	require.Equal(t, 1, st.N)
-}
-
-// TestACancelOfATaskWakesItsWorker in the one write: whoever dies behind it has done all
-// that is to be done. Others are nudged only, for a worker is at them already.
-func TestACancelOfATaskWakesItsWorker(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindHTTP} {
-		w := setup(t)
-		ref := w.put(t, "x", kind, started())
-		_, err := w.Cancel(t.Context(), "t", "x")
-		require.NoError(t, err)
-		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
-		require.NoError(t, err)
-		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject)
-		st, err := w.ledger.Load(t.Context(), ref)
-		require.NoError(t, err)
-		require.Nil(t, st.Damaged)
-		require.True(t, st.CancelRequested)
-	}
-}
-
-func TestCancelOfARunningAction(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP, started())
-	for range 2 {
-		s, err := w.Cancel(t.Context(), "t", "x")
-		require.NoError(t, err)
-		require.True(t, s.CancelRequested)
-		require.Equal(t, "started", s.Status)
-	}
-	require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, "a repeat nudges again")
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
-	require.Equal(t, 3, st.N, "and writes nothing")
-	require.Nil(t, st.Settled)
+	require.Equal(t, 1, w.load(t, other).N)
 }
 
 func TestCancelOfASettledAction(t *testing.T) {
@@ -273,11 +236,9 @@ func TestCancelOfNothing(t *testing.T) {
 	w := setup(t)
 	w.put(t, "x", schemas.KindHTTP)
 	for _, id := range []string{"y", "", "a*b", "../etc", "a b", ">"} {
-		_, err := w.Cancel(t.Context(), "t", id)
-		require.Equal(t, schemas.NotFound, code(t, err), id)
+		require.Equal(t, schemas.NotFound, code(t, errOf(w.Cancel(t.Context(), "t", id))), id)
 	}
-	_, err := w.Cancel(t.Context(), "other", "x")
-	require.Equal(t, schemas.NotFound, code(t, err), "another tenant's action is nothing")
+	require.Equal(t, schemas.NotFound, code(t, errOf(w.Cancel(t.Context(), "other", "x"))), "another tenant's action is nothing")
 }
 
 func TestCancelLosesTheRaceToTheStart(t *testing.T) {
@@ -291,11 +252,9 @@ func TestCancelLosesTheRaceToTheStart(t *testing.T) {
 		}
 		return nil
 	})
-	s, err := w.Cancel(t.Context(), "t", "x")
-	require.NoError(t, err)
+	s := w.cancel(t)
 	require.True(t, s.CancelRequested, "it was running by the time")
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	st := w.load(t, ref)
 	require.Nil(t, st.Settled)
 }
 
@@ -312,8 +271,7 @@ func TestCancelGivesUpOnAnActionThatNeverRests(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := w.Cancel(t.Context(), "t", "x")
-	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, schemas.Unavailable, code(t, errOf(w.Cancel(t.Context(), "t", "x"))))
 }
 
 // TestCancelIsNotStarved by a worker that writes all the time: the log is not read again,
@@ -322,8 +280,7 @@ func TestCancelIsNotStarved(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindChat, started())
-	worker, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	worker := w.load(t, ref)
 	told, first := 0, 50
 	w.stop = func(r schemas.Ref) {
 		require.Equal(t, ref, r)
@@ -337,8 +294,7 @@ func TestCancelIsNotStarved(t *testing.T) {
 		}
 		return nil
 	})
-	s, err := w.Cancel(t.Context(), "t", "x")
-	require.NoError(t, err)
+	s := w.cancel(t)
 	require.True(t, s.CancelRequested)
 	require.Zero(t, first)
 	require.Equal(t, 1, told)
@@ -363,8 +319,7 @@ func TestTheWorkerAnswersACancel(t *testing.T) {
 			} else {
 				require.Equal(t, want, code(t, err), kind)
 			}
-			_, err = w.Cancel(t.Context(), "t", "x")
-			require.Equal(t, schemas.Conflict, code(t, err), "that was another's")
+			require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "x"))), "that was another's")
 		}
 	}
 }
@@ -382,8 +337,7 @@ func TestUnknownFateOfAChange(t *testing.T) {
 		w := setup(t)
 		w.put(t, "x", schemas.KindHTTP)
 		w.plant(func(schemas.Append) error { return tc.err })
-		_, err := w.Cancel(t.Context(), "t", "x")
-		require.Equal(t, tc.code, code(t, err), name)
+		require.Equal(t, tc.code, code(t, errOf(w.Cancel(t.Context(), "t", "x"))), name)
 	}
 	w := setup(t)
 	w.put(t, "x", schemas.KindHTTP)
@@ -403,62 +357,170 @@ func TestReadResolution(t *testing.T) {
 		`{"effect":"applied","note":"` + strings.Repeat("n", 2001) + `"}`, `{"Effect":"applied"}`,
 	} {
 		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
-		_, err := actions.ReadResolution([]byte(body))
-		require.Equal(t, schemas.ValidationError, code(t, err), body[:min(len(body), 40)])
+		require.Equal(t, schemas.ValidationError, code(t, errOf(actions.ReadResolution([]byte(body)))), body[:min(len(body), 40)])
 	}
-	_, err = actions.ReadResolution([]byte(`[]`))
-	require.Equal(t, schemas.InvalidRequest, code(t, err), "not an object")
+	require.Equal(t, schemas.InvalidRequest, code(t, errOf(actions.ReadResolution([]byte(`[]`)))), "not an object")
 }
 
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeUnknown))
+	ref := w.put(t, "x", schemas.KindHTTP, started())
 	word := schemas.Resolution{Effect: actions.Applied, Note: "n", By: "anna"}
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", word))), "it has not ended")
+	require.Equal(t, schemas.NotFound, code(t, errOf(w.Resolve(t.Context(), "t", "y", word))))
+	known := w.put(t, "known", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", known.ID, word))), "its outcome is known")
+
+	w.write(t, ref, settled(schemas.OutcomeUnknown))
 	s, err := w.Resolve(t.Context(), "t", "x", word)
 	require.NoError(t, err)
 	require.Equal(t, "applied", s.Resolution)
 	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
-	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})
-	require.NoError(t, err, "the same word again")
-	_, err = w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied})
-	require.Equal(t, schemas.Conflict, code(t, err))
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.Applied})), "the same word again")
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: actions.NotApplied}))))
+	st := w.load(t, ref)
 	require.Equal(t, word, *st.Resolution)
 	require.Equal(t, 4, st.N)
 }
 
-func TestResolveOnlyWhatIsUnknown(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP)
-	word := schemas.Resolution{Effect: actions.Applied}
-	_, err := w.Resolve(t.Context(), "t", "x", word)
-	require.Equal(t, schemas.Conflict, code(t, err))
-	w.write(t, ref, started(), settled(schemas.OutcomeFailed))
-	_, err = w.Resolve(t.Context(), "t", "x", word)
-	require.Equal(t, schemas.Conflict, code(t, err))
-	_, err = w.Resolve(t.Context(), "t", "y", word)
-	require.Equal(t, schemas.NotFound, code(t, err))
-}
+// errOf is the error of a call whose value is of no interest.
+func errOf[T any](_ T, err error) error { return err }
 
-func TestOneWordOfMany(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeUnknown))
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			effect := actions.Applied
-			if i%2 == 0 {
-				effect = actions.NotApplied
-			}
-			_, _ = w.Resolve(context.Background(), "t", "x", schemas.Resolution{Effect: effect})
-		})
-	}
-	wg.Wait()
+func (w *world) load(t *testing.T, ref schemas.Ref) *ledger.State {
+	t.Helper()
 	st, err := w.ledger.Load(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, 4, st.N)
+	return st
+}
+
+func (w *world) cancel(t *testing.T) actions.Status {
+	t.Helper()
+	s, err := w.Cancel(t.Context(), "t", "x")
+	require.NoError(t, err)
+	return s
+}
+
+func (w *world) redrive(t *testing.T, by grant.Asker, seq uint64) accept.Accepted {
+	t.Helper()
+	out, err := w.redriver().Redrive(t.Context(), by, seq)
+	require.NoError(t, err)
+	return out
+}
+
+func (w *world) redriver() *actions.Redriver {
+	return actions.NewRedriver(w.log, w.ledger, w.accept, func(schemas.HTTPCall, grant.Asker) schemas.Class { return schemas.ClassKeyed })
+}
+
+func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
+	t.Helper()
+	data, err := json.Marshal(d)
+	require.NoError(t, err)
+	seq, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(d), Data: data})
+	require.NoError(t, err)
+	return seq
+}
+
+func letter(id string) schemas.DeadLetter {
+	return schemas.DeadLetter{Tenant: "t", Kind: schemas.KindHTTP, ActionID: id, Code: schemas.Poison}
+}
+
+func TestReadRedrive(t *testing.T) {
+	t.Parallel()
+	n, err := actions.ReadRedrive([]byte(`{"sequence":7}`))
+	require.NoError(t, err)
+	require.EqualValues(t, 7, n)
+	for _, body := range []string{`{}`, `{"sequence":0}`, `{"sequence":-1}`, `{"sequence":1.5}`, `{"sequence":"7"}`, `{"sequence":7,"all":true}`, `{"sequence":null}`} {
+		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
+		require.Equal(t, schemas.ValidationError, code(t, errOf(actions.ReadRedrive([]byte(body)))), body)
+	}
+	require.Equal(t, schemas.InvalidRequest, code(t, errOf(actions.ReadRedrive([]byte(`[7]`)))), "not an object")
+}
+
+func TestRedriveMakesOneNewAction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
+	seq := w.park(t, letter("x"))
+	out := w.redrive(t, grant.Asker{Tenant: "t"}, seq)
+	require.NotEqual(t, old.ID, out.ID)
+	require.False(t, out.Receipt.Duplicate)
+	st := w.load(t, out.Ref)
+	require.Equal(t, "x", st.Action.Supersedes)
+	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
+	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
+	again := w.redrive(t, grant.Asker{Tenant: "t"}, seq)
+	require.Equal(t, out.Ref, again.Ref)
+	require.True(t, again.Receipt.Duplicate)
+}
+
+// A completion is asked for anew, within what both tokens may use.
+func TestRedriveOfACompletion(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	out, err := w.accept.Accept(t.Context(), accept.Request{
+		Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Tenant: "t", Kind: schemas.KindChat, Sensitive: true,
+		Payload: json.RawMessage(`{"model":"m","body":{},"prompt":1,"choices":1}`), Models: []string{"a/*", "b"}, Entries: []string{"model:a"},
+	})
+	require.NoError(t, err)
+	w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))
+	dead := letter("x")
+	dead.Kind = schemas.KindChat
+	seq := w.park(t, dead)
+	refused := errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t", Models: []string{"c"}}, seq))
+	require.Equal(t, schemas.Forbidden, code(t, refused))
+	again := w.redrive(t, grant.Asker{Tenant: "t", Principal: "p", Models: []string{"a/1", "c"}}, seq)
+	st := w.load(t, again.Ref)
+	require.True(t, st.Action.Sensitive)
+	require.Equal(t, []string{"a/1"}, st.Action.Models)
+	require.Equal(t, []string{"model:a"}, st.Action.Entries)
+	require.Equal(t, "p", st.Action.Principal)
+	require.JSONEq(t, `{"model":"m","body":{},"prompt":1,"choices":1}`, string(st.Action.Payload))
+}
+
+func TestRedriveRefuses(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.put(t, "running", schemas.KindHTTP, started())
+	running := w.park(t, letter("running"))
+	dropped := w.park(t, letter("dropped"))
+	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "poison"}
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("?")})
+	require.NoError(t, err)
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "poison"))), "only the worker that parks it may end it")
+	w.write(t, ref, settled(schemas.OutcomeFailed))
+	poison := w.park(t, letter("poison"))
+	garbled, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(letter("garbled")), Data: []byte("?")})
+	require.NoError(t, err)
+	w.put(t, "write", schemas.KindRule, started(), settled(schemas.OutcomeFailed))
+	write := letter("write")
+	write.Kind = schemas.KindRule
+	rule := w.park(t, write)
+	final := map[schemas.Kind]uint64{}
+	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindPush, schemas.KindRepo} {
+		w.put(t, string(kind), kind, started(), settled(schemas.OutcomeFailed))
+		parked := letter(string(kind))
+		parked.Kind = kind
+		final[kind] = w.park(t, parked)
+	}
+	other := letter("x")
+	other.Tenant = "u"
+	foreign := w.park(t, other)
+	for name, tc := range map[string]struct {
+		seq  uint64
+		code schemas.Code
+	}{
+		"not ended":      {running, schemas.InFlight},
+		"dropped":        {dropped, schemas.StreamGone},
+		"poison":         {poison, schemas.Conflict},
+		"garbled letter": {garbled, schemas.Conflict},
+		"of the rules":   {rule, schemas.Conflict},
+		"a task":         {final[schemas.KindTask], schemas.Conflict},
+		"a push":         {final[schemas.KindPush], schemas.Conflict},
+		"a repository":   {final[schemas.KindRepo], schemas.Conflict},
+		"other tenant's": {foreign, schemas.NotFound},
+		"none":           {999, schemas.NotFound},
+	} {
+		require.Equal(t, tc.code, code(t, errOf(w.redriver().Redrive(t.Context(), grant.Asker{Tenant: "t"}, tc.seq))), name)
+	}
 }

@@ -3,7 +3,6 @@ package executor_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -21,8 +20,6 @@ import (
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write what was got as what is expected")
 
 const fixtures = "../../schemas/executor/testdata"
 
@@ -113,7 +110,7 @@ func translate(t *testing.T, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json", Update: *update}
+	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json"}
 	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
 		t.Helper()
 		got := translate(t, body)
@@ -142,7 +139,6 @@ func TestEveryVariantOfTheDoorHasAFixture(t *testing.T) {
 	}
 }
 
-// permissive is a policy that permits anything, nameless headers too.
 type permissive struct{ door }
 
 func (permissive) Judge(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
@@ -183,16 +179,12 @@ func TestUnderARealPolicy(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"method":"GET","url":"http://localhost:8080/x"}`:                                             "",
 		`{"method":"GET","url":"http://localhost:8080/x","headers":{"X-A":5}}`:                         "InvalidArgumentValue",
-		`{"method":"GET","url":"http://localhost:8080/x","headers":{"X A":"5"}}`:                       "InvalidHeaderName",
 		`{"method":"GET","url":"http://localhost:8080/x","response_schema":{"$ref":"http://h/"}}`:      "InvalidSchema",
 		`{"method":"GET","url":"http://localhost:8080/x","timeout_ms":0}`:                              "InvalidArgumentValue",
 		`{"method":"GET","url":"/x"}`:                                                                  "InvalidUrl",
-		`{"method":"GET","url":""}`:                                                                    "InvalidUrl",
-		`{"method":"GET","url":"localhost:8080/x"}`:                                                    "InvalidUrl",
 		`{"method":"GET","url":"http://localhost:8080/a b"}`:                                           "InvalidUrl",
 		`{"method":"GET","url":"http://evil.example/x"}`:                                               "DENY_HOST",
 		`{"method":"GET","url":"http://evil.example/x","headers":{"X-A":5}}`:                           "DENY_HOST",
-		`{"method":"GET","url":"http://evil.example/x","timeout_ms":0}`:                                "DENY_HOST",
 		`{"method":"GET","url":"ftp://localhost/x"}`:                                                   "DENY_SCHEME",
 		`{"method":"GET","url":"http://localhost/x","allowlist_key":"nope"}`:                           "DENY_KEY_UNKNOWN",
 		`{"method":"GET","url":"http://localhost/x","headers":{"Host":"h"}}`:                           "DENY_HEADER",
@@ -233,14 +225,7 @@ func TestMessagesAreBoundedAndPrintable(t *testing.T) {
 }
 
 func FuzzTranslate(f *testing.F) {
-	for _, kind := range []string{"valid", "invalid"} {
-		files, _ := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		for _, file := range files {
-			if ar, err := txtar.ParseFile(file); err == nil {
-				f.Add(ar.Files[0].Data)
-			}
-		}
-	}
+	fixture.Seed(f, fixtures)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
@@ -274,4 +259,23 @@ func BenchmarkTranslate(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestAskedIsWhatTranslateGives: a question is about the very call that would
+// be made.
+func TestAskedIsWhatTranslateGives(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"method":"get","url":"http://localhost/"}`,
+		`{"method":"POST","url":"http://localhost/","allowlist_key":"orders","body":{"n":1.50}}`,
+		`{"method":"PUT","url":"http://localhost/","headers":{"b":"2","C":"3","A":"1","a-b":"4"},"body":null}`,
+	} {
+		var req schemas.ExplainRequest
+		require.NoError(t, json.Unmarshal([]byte(body), &req))
+		got, err := executor.Translate([]byte(body), door{}, checker())
+		require.NoError(t, err, body)
+		require.Equal(t, got.Call, executor.Asked(req), body)
+	}
+	require.Equal(t, schemas.HTTPCall{Method: "GET", URL: "u"}, executor.Asked(schemas.ExplainRequest{URL: "u"}))
+	require.Equal(t, "\u017fEND", executor.Asked(schemas.ExplainRequest{Method: "\u017fend"}).Method, "a letter of another alphabet stays one")
 }

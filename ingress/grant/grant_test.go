@@ -22,19 +22,15 @@ func plan(targets ...string) schemas.PlanRequest {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	for target, refused := range map[string]bool{
-		`{"allowlist_key":"a"}`:                              false,
-		`{"allowlist_key":"c"}`:                              true,
-		`{"ALLOWLIST_KEY":"c"}`:                              false,
-		`{"allowlist_key":"a","Allowlist_Key":"c"}`:          false,
-		`{"allowlist_key":"c","Allowlist_Key":"a"}`:          true,
-		`{"allowlist_key":""}`:                               false,
-		`{"allowlist_key":7}`:                                false,
-		`{"allowlist_key":null}`:                             false,
-		`{"params":{"allowlist_key":"c"}}`:                   false,
-		`{}`:                                                 false,
-		`{"allowlist_key":"\u0063"}`:                         true,
-		`{"url":"http://h/","body":{"allowlist_key":"c"}}`:   false,
-		`{"url":"http://h/","allowlist_key":"a","method":7}`: false,
+		`{"allowlist_key":"a"}`:                            false,
+		`{"allowlist_key":"c"}`:                            true,
+		`{"allowlist_key":"a","Allowlist_Key":"c"}`:        false,
+		`{"allowlist_key":"c","Allowlist_Key":"a"}`:        true,
+		`{"allowlist_key":""}`:                             false,
+		`{"allowlist_key":7}`:                              false,
+		`{"params":{"allowlist_key":"c"}}`:                 false,
+		`{"allowlist_key":"\u0063"}`:                       true,
+		`{"url":"http://h/","body":{"allowlist_key":"c"}}`: false,
 	} {
 		err := grant.Plan(plan(`{"allowlist_key":"b"}`, target), []string{"a", "b"})
 		require.Equal(t, refused, err != nil, target)
@@ -135,4 +131,49 @@ func TestRun(t *testing.T) {
 		require.Equal(t, tc.refused, grant.Payload(schemas.KindRun, payload, entries) != nil, name)
 		require.NoError(t, grant.Run(tc.run, nil), name)
 	}
+}
+
+func TestBothModels(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ a, b, both []string }{
+		{nil, nil, nil},
+		{nil, []string{"a"}, []string{"a"}},
+		{[]string{"a"}, nil, []string{"a"}},
+		{[]string{"a", "b"}, []string{"b", "c"}, []string{"b"}},
+		{[]string{"a/*"}, []string{"a/1", "b/1"}, []string{"a/1"}},
+		{[]string{"a/1", "b/1"}, []string{"a/*"}, []string{"a/1"}},
+		{[]string{"*"}, []string{"a/*"}, []string{"a/*"}},
+		{[]string{"a/*"}, []string{"a/*"}, []string{"a/*"}},
+		{[]string{"a/*"}, []string{"a/b/*", "a/c"}, []string{"a/b/*", "a/c"}},
+	} {
+		both, ok := grant.BothModels(tc.a, tc.b)
+		require.True(t, ok, "%v", tc)
+		require.Equal(t, tc.both, both, "%v", tc)
+	}
+	_, ok := grant.BothModels([]string{"a"}, []string{"b/*"})
+	require.False(t, ok, "no patterns would be all of them")
+}
+
+func TestCoversModels(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		patterns, of []string
+		covers       bool
+	}{
+		{nil, nil, true},
+		{nil, []string{"a"}, true},
+		{[]string{"a"}, nil, false},
+		{[]string{"*"}, []string{"a", "b/*"}, true},
+		{[]string{"a/*"}, []string{"a/1", "a/b/*"}, true},
+		{[]string{"a/*"}, []string{"a/1", "b"}, false},
+		{[]string{"a/1"}, []string{"a/*"}, false},
+		{[]string{"a/*"}, []string{"*"}, false},
+	} {
+		require.Equal(t, tc.covers, grant.CoversModels(tc.patterns, tc.of), "%v", tc)
+	}
+}
+
+func TestACompletionNamesNoEntry(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, grant.Payload(schemas.KindChat, json.RawMessage(`{"model":"m"}`), []string{"a"}))
 }

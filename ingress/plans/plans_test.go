@@ -2,11 +2,8 @@ package plans_test
 
 import (
 	"errors"
-	"flag"
-	"path/filepath"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/plans"
@@ -16,8 +13,6 @@ import (
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write what was got as what is expected")
 
 const fixtures = "../../schemas/plans/testdata"
 
@@ -43,7 +38,7 @@ func translate(t *testing.T, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json", Update: *update}
+	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json"}
 	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
 		t.Helper()
 		got := translate(t, body)
@@ -51,32 +46,8 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-func TestRefusalsKeepTheirWords(t *testing.T) {
-	t.Parallel()
-	for file, message := range map[string]string{
-		"decisions_string":   "plan.decisions must be a non-string sequence",
-		"decisions_missing":  "plan.decisions must be a non-string sequence",
-		"decision_string":    "each plan decision must be a mapping",
-		"effect_ref_empty":   "decision.effect_ref must be a non-empty string",
-		"effect_ref_missing": "decision.effect_ref must be a non-empty string",
-		"target_missing":     "decision.target_state must be a mapping",
-		"target_string":      "decision.target_state must be a mapping",
-	} {
-		ar, err := txtar.ParseFile(filepath.Join(fixtures, "invalid", file+".txtar"))
-		require.NoError(t, err)
-		require.Equal(t, message, translate(t, ar.Files[0].Data).Message, file)
-	}
-}
-
 func FuzzTranslate(f *testing.F) {
-	for _, kind := range []string{"valid", "invalid"} {
-		files, _ := filepath.Glob(filepath.Join(fixtures, kind, "*.txtar"))
-		for _, file := range files {
-			if ar, err := txtar.ParseFile(file); err == nil {
-				f.Add(ar.Files[0].Data)
-			}
-		}
-	}
+	fixture.Seed(f, fixtures)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return

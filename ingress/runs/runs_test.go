@@ -3,14 +3,11 @@ package runs_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/executor"
@@ -21,8 +18,6 @@ import (
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write what was got as what is expected")
 
 const fixtures = "../../schemas/runs/testdata"
 
@@ -87,7 +82,7 @@ func translate(tb testing.TB, body []byte) outcome {
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json", Update: *update}
+	set := fixture.Set{Dir: fixtures, Valid: "action.json", Invalid: "error.json"}
 	set.Run(t, func(t *testing.T, _ string, body []byte) (any, bool) {
 		t.Helper()
 		require.NoError(t, strict.Check(body, strict.Limits{}))
@@ -104,13 +99,7 @@ func TestUnreadableInputsOfATranslatedRunAreRefused(t *testing.T) {
 
 // FuzzRead holds what is stored for a body that is accepted against the body.
 func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob(filepath.Join(fixtures, "*", "*.txtar"))
-	require.NoError(f, err)
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		require.NoError(f, err)
-		f.Add(ar.Files[0].Data)
-	}
+	fixture.Seed(f, fixtures)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return

@@ -304,3 +304,25 @@ func (l *leasesDouble) all() []string {
 	defer l.mu.Unlock()
 	return slices.Clone(l.writes)
 }
+
+// errOf is the error of a call whose value is of no interest.
+func errOf[T any](_ T, err error) error { return err }
+
+// errOf2 is errOf for a call of two values.
+func errOf2[T, U any](_ T, _ U, err error) error { return err }
+
+// take has a pool's token or a task's own lease a task, which must be there.
+func (w *world) take(tb testing.TB, token string) (tasks.Visit, string) {
+	tb.Helper()
+	v, secret, err := w.Take(tb.Context(), token)
+	require.NoError(tb, err)
+	return v, secret
+}
+
+// await leases a task that is there now; without one the token is empty.
+func (w *world) await(tb testing.TB, who tasks.Worker) (tasks.Visit, string) {
+	tb.Helper()
+	v, secret, err := w.Await(tb.Context(), who, 0)
+	require.NoError(tb, err)
+	return v, secret
+}

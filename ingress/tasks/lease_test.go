@@ -25,34 +25,28 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 	_, own := w.file(t, "a")
 	w.pass(time.Second)
 	w.file(t, "b")
-	v, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	v, token := w.take(t, "pool-1")
 	require.Equal(t, "a", v.Ref.ID)
 	require.Equal(t, 1, v.Lease)
 	require.Equal(t, schemas.TaskStatusRunning, v.Task.Status)
 	for range 2 {
-		again, none, err := w.Take(t.Context(), "pool-1")
-		require.NoError(t, err)
+		again, none := w.take(t, "pool-1")
 		require.Empty(t, none, "its token is shown once")
 		require.Equal(t, v.Ref, again.Ref, "what it has it keeps")
-		again, none, err = w.Take(t.Context(), token)
-		require.NoError(t, err)
+		again, none = w.take(t, token)
 		require.Empty(t, none)
 		require.Equal(t, v.Ref, again.Ref)
 		require.Equal(t, 1, again.Lease)
 	}
-	_, err = w.Enter(t.Context(), own)
-	require.Equal(t, schemas.Unauthorized, code(t, err), "its own token is dead for good")
-	other, _, err := w.Take(t.Context(), "pool-2")
-	require.NoError(t, err)
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), own))), "its own token is dead for good")
+	other, _ := w.take(t, "pool-2")
 	require.Equal(t, "b", other.Ref.ID)
-	_, _, err = w.Take(t.Context(), "pool-2")
-	require.NoError(t, err)
+	require.NoError(t, errOf2(w.Take(t.Context(), "pool-2")))
 
 	require.NoError(t, report(t, w, "pool-1", done("d")), "the pool's token acts for what it has")
 	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("d"))), "and has nothing then")
 	require.NoError(t, report(t, w, token, done("d")), "but the lease's had it to the end")
-	_, _, err = w.Take(t.Context(), "pool-1")
+	_, _, err := w.Take(t.Context(), "pool-1")
 	require.Equal(t, schemas.NotFound, code(t, err))
 	rich, ok := errors.AsType[*problem.Error](err)
 	require.True(t, ok)
@@ -68,13 +62,11 @@ func TestWhatIsNotLeased(t *testing.T) {
 		"another pool":  func(w *world) { w.file(t, "a", pool("y")) },
 		"its own agent's": func(w *world) {
 			_, token := w.file(t, "a", pool("x"))
-			_, err := w.Enter(t.Context(), token)
-			require.NoError(t, err)
+			require.NoError(t, errOf(w.Enter(t.Context(), token)))
 		},
 		"somebody else's": func(w *world) {
 			w.file(t, "a", pool("x"))
-			_, _, err := w.Take(t.Context(), "pool-1")
-			require.NoError(t, err)
+			require.NoError(t, errOf2(w.Take(t.Context(), "pool-1")))
 		},
 		"asked to stop": func(w *world) {
 			w.file(t, "a", pool("x"))
@@ -92,8 +84,7 @@ func TestWhatIsNotLeased(t *testing.T) {
 		_, token, err = w.Take(t.Context(), "stranger")
 		require.Equal(t, schemas.NotFound, code(t, err), "nor another tenant's: "+name)
 		require.Empty(t, token)
-		_, _, err = w.Take(t.Context(), "reader")
-		require.Equal(t, schemas.Forbidden, code(t, err))
+		require.Equal(t, schemas.Forbidden, code(t, errOf2(w.Take(t.Context(), "reader"))))
 	}
 }
 
@@ -105,43 +96,34 @@ func TestTheBoardMayBeLate(t *testing.T) {
 	w.board.freeze()
 	ref, _ := w.file(t, "b")
 	w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "a"}, settled(schemas.OutcomeCanceled))
-	v, _, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	v, _ := w.take(t, "pool-1")
 	require.Equal(t, ref, v.Ref, "what has ended is passed over, and what is new is found")
 
 	w.board.freeze()
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
-	v, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	v, token := w.take(t, "pool-1")
 	require.Equal(t, 2, v.Lease, "what it has lost it leases anew")
 	require.NotEmpty(t, token)
 
 	w.set(func() { w.reads = fault.ErrUnavailable })
-	_, _, err = w.Take(t.Context(), "pool-2")
-	require.Equal(t, schemas.NotFound, code(t, err), "the double cannot read either")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Take(t.Context(), "pool-2"))), "the double cannot read either")
 	w.set(func() { w.reads = nil })
 	w.board.broken = fault.ErrUnavailable
-	_, _, err = w.Take(t.Context(), "pool-2")
-	require.Equal(t, schemas.Unavailable, code(t, err))
+	require.Equal(t, schemas.Unavailable, code(t, errOf2(w.Take(t.Context(), "pool-2"))))
 }
 
 func TestALostLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, _ := w.file(t, "a")
-	_, first, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, first := w.take(t, "pool-1")
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
-	_, err = w.Enter(t.Context(), first)
-	require.Equal(t, schemas.Unauthorized, code(t, err))
-	v, second, err := w.Take(t.Context(), "pool-2")
-	require.NoError(t, err)
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), first))))
+	v, second := w.take(t, "pool-2")
 	require.Equal(t, 2, v.Lease)
 	for _, err := range []error{
 		report(t, w, first, done("late")), report(t, w, "pool-1", done("late")),
-		func() error { _, err := w.Release(t.Context(), first); return err }(),
-		func() error { _, err := ask(t, w, first, "q", ""); return err }(),
-		func() error { _, err := w.Grant(t.Context(), first); return err }(),
+		errOf(w.Release(t.Context(), first)), errOf(ask(t, w, first, "q", "")), errOf(w.Grant(t.Context(), first)),
 	} {
 		require.Contains(t, []schemas.Code{schemas.Unauthorized, schemas.TaskNotRunning}, code(t, err))
 	}
@@ -153,27 +135,20 @@ func TestGivingBack(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, own := w.file(t, "a")
-	_, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, token := w.take(t, "pool-1")
 	got, err := w.Release(t.Context(), token)
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
-	_, err = w.Release(t.Context(), token)
-	require.Equal(t, schemas.Unauthorized, code(t, err), "the token is dead")
-	_, err = w.Enter(t.Context(), own)
-	require.Equal(t, schemas.Unauthorized, code(t, err), "and its own stays so")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Release(t.Context(), token))), "the token is dead")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), own))), "and its own stays so")
 	s, _ := w.fold(t, ref)
 	require.Equal(t, schemas.TaskStatusQueued, s.Status)
-	_, _, err = w.Take(t.Context(), "pool-2")
-	require.NoError(t, err)
-	_, err = w.Release(t.Context(), "pool-2")
-	require.NoError(t, err, "the pool's own token will do")
-	_, err = w.Release(t.Context(), "pool-2")
-	require.Equal(t, schemas.TaskNotRunning, code(t, err))
+	require.NoError(t, errOf2(w.Take(t.Context(), "pool-2")))
+	require.NoError(t, errOf(w.Release(t.Context(), "pool-2")), "the pool's own token will do")
+	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Release(t.Context(), "pool-2"))))
 
 	ref, own = w.file(t, "b", pool(schemas.PoolNone))
-	_, err = w.Release(t.Context(), own)
-	require.Equal(t, schemas.Conflict, code(t, err))
+	require.Equal(t, schemas.Conflict, code(t, errOf(w.Release(t.Context(), own))))
 	require.Empty(t, w.whats(t, ref))
 }
 
@@ -220,34 +195,6 @@ func TestOneLease(t *testing.T) {
 	require.Equal(t, won[0] == "own", err == nil)
 }
 
-// TestOneTaskAToken has one token ask for its task many times at once.
-func TestOneTaskAToken(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	for i := range 5 {
-		w.file(t, strconv.Itoa(i))
-		w.pass(time.Second)
-	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	got, tokens := map[string]int{}, 0
-	for range 20 {
-		wg.Go(func() {
-			v, token, err := w.Take(context.Background(), "pool-1")
-			mu.Lock()
-			defer mu.Unlock()
-			require.NoError(t, err)
-			got[v.Ref.ID]++
-			if token != "" {
-				tokens++
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, map[string]int{"0": 20}, got)
-	require.Equal(t, 1, tokens)
-}
-
 var worker = tasks.Worker{Tenant: "t", Holder: "p1"}
 
 func TestARunnerLeasesMany(t *testing.T) {
@@ -259,22 +206,18 @@ func TestARunnerLeasesMany(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 20 {
-		v, token, err := w.Await(t.Context(), worker, 0)
-		require.NoError(t, err)
+		v, token := w.await(t, worker)
 		require.NotEmpty(t, token)
-		_, err = w.Enter(t.Context(), token)
-		require.NoError(t, err)
+		require.NoError(t, errOf(w.Enter(t.Context(), token)))
 		seen[v.Ref.ID] = true
 	}
 	require.Len(t, seen, 20)
-	_, token, err := w.Await(t.Context(), worker, 0)
-	require.NoError(t, err)
+	_, token := w.await(t, worker)
 	require.Empty(t, token)
 	w.file(t, "x", pool("x"))
 	only := worker
 	only.Pools = []string{"y"}
-	_, token, err = w.Await(t.Context(), only, 0)
-	require.NoError(t, err)
+	_, token = w.await(t, only)
 	require.Empty(t, token)
 }
 
@@ -305,8 +248,7 @@ func TestWaitingForALease(t *testing.T) {
 		require.Empty(t, got, "a change that is none of its business")
 		w.file(t, "a")
 		w.board.wake()
-		_, err = w.Enter(t.Context(), <-got)
-		require.NoError(t, err)
+		require.NoError(t, errOf(w.Enter(t.Context(), <-got)))
 
 		// Who has gone gets nothing: the task is back at once.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -317,8 +259,7 @@ func TestWaitingForALease(t *testing.T) {
 		await(ctx)
 		require.Empty(t, <-got)
 		require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReleased}, w.whats(t, ref))
-		_, token, err = w.Await(t.Context(), worker, 0)
-		require.NoError(t, err)
+		_, token = w.await(t, worker)
 		require.NotEmpty(t, token)
 
 		await(t.Context())
@@ -332,11 +273,9 @@ func TestKeepingALease(t *testing.T) {
 	w := setup(t)
 	require.Equal(t, time.Minute, w.Lease())
 	ref, _ := w.file(t, "a:b")
-	_, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, token := w.take(t, "pool-1")
 	enter := func() {
-		_, err := w.Enter(t.Context(), token)
-		require.NoError(t, err)
+		require.NoError(t, errOf(w.Enter(t.Context(), token)))
 	}
 	for range 10 {
 		enter()
@@ -363,70 +302,29 @@ func TestKeepingALease(t *testing.T) {
 	require.Equal(t, []string{key + `.2 {"lease":2}`}, w.leases.all()[3:], "another lease is another word, in a place of its own")
 }
 
-// TestWithTheBoardItself leases by what the board knows of the log, which is late.
-func TestWithTheBoardItself(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	b := board.New(w.log, board.Config{Layout: w.ledger.Layout(), Now: w.clock})
-	require.NoError(t, b.Start(t.Context()))
-	defer b.Stop()
-	d := tasks.NewDesk(w.ledger, b, w.leases, tasks.Config{Verify: verify, Now: w.clock})
-	first, _ := w.file(t, "a")
-	w.pass(time.Second)
-	second, _ := w.file(t, "b")
-	v, token, err := d.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
-	require.NotEmpty(t, token)
-	require.Equal(t, first, v.Ref)
-	v, token, err = d.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
-	require.Empty(t, token)
-	require.Equal(t, first, v.Ref)
-	g, err := d.Grant(t.Context(), "pool-1")
-	require.NoError(t, err)
-	require.Equal(t, "a", g.TaskID)
-	v, _, err = d.Take(t.Context(), "pool-2")
-	require.NoError(t, err)
-	require.Equal(t, second, v.Ref)
-	_, _, err = d.Take(t.Context(), "pool-x")
-	require.Equal(t, schemas.NotFound, code(t, err))
-
-	got := make(chan string, 1)
-	go func() {
-		v, _, _ := d.Await(context.Background(), worker, time.Hour)
-		got <- v.Ref.ID
-	}()
-	_, err = d.Release(t.Context(), "pool-2")
-	require.NoError(t, err)
-	require.Equal(t, "b", <-got, "whoever waits for one hears of it")
-}
-
 // TestTheBoardMayBeWrong: what it shows is not leased for being shown.
 func TestTheBoardMayBeWrong(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	other, _ := w.file(t, "y", pool("y"))
 	taken, token := w.file(t, "own")
-	_, err := w.Enter(t.Context(), token)
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Enter(t.Context(), token)))
 	leased, _ := w.file(t, "leased", pool("x"))
-	_, _, err = w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p2", Pools: []string{"x"}}, 0)
-	require.NoError(t, err)
+	_, _ = w.await(t, tasks.Worker{Tenant: "t", Holder: "p2", Pools: []string{"x"}})
 	none := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}
 	w.board.late = true
 	for _, ref := range []schemas.Ref{other, taken, leased, none} {
 		w.board.stale = append(w.board.stale, board.Entry{Ref: ref, Pool: "x", Leasable: true})
 	}
 	w.board.stuck = true
-	_, token, err = w.Take(t.Context(), "pool-x")
+	_, token, err := w.Take(t.Context(), "pool-x")
 	require.Equal(t, schemas.NotFound, code(t, err))
 	require.Empty(t, token)
 	require.Empty(t, w.whats(t, other))
 	require.Len(t, w.whats(t, taken), 1)
 	require.Len(t, w.whats(t, leased), 1)
 	w.board.stale = []board.Entry{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}}
-	_, err = w.Enter(t.Context(), "pool-1")
-	require.Equal(t, schemas.TaskNotRunning, code(t, err), "nor held")
+	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Enter(t.Context(), "pool-1"))), "nor held")
 }
 
 // TestTwoRequestsOfOneToken come just so that each would lease a task of its own.
@@ -449,8 +347,7 @@ func TestTwoRequestsOfOneToken(t *testing.T) {
 				synctest.Wait()
 			}
 		})
-		v, _, err := w.Take(t.Context(), "pool-1")
-		require.NoError(t, err)
+		v, _ := w.take(t, "pool-1")
 		require.Equal(t, v.Ref.ID, <-second)
 
 		// Who waits for its turn may go.
@@ -467,8 +364,7 @@ func TestTwoRequestsOfOneToken(t *testing.T) {
 				synctest.Wait()
 			}
 		})
-		_, _, err = w.Take(t.Context(), "pool-2")
-		require.NoError(t, err)
+		require.NoError(t, errOf2(w.Take(t.Context(), "pool-2")))
 		require.Equal(t, string(schemas.Unavailable), <-second)
 	})
 }
@@ -484,22 +380,17 @@ func TestEntriesOfAWorker(t *testing.T) {
 	}
 	w.entries = nil
 	w.file(t, "all")
-	_, _, err := w.Take(t.Context(), "pool-f")
-	require.Equal(t, schemas.NotFound, code(t, err), "as if there were none")
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.Take(t.Context(), "pool-f"))), "as if there were none")
 	limited := tasks.Worker{Tenant: "t", Holder: "pf", Entries: []string{"f"}}
-	_, token, err := w.Await(t.Context(), limited, 0)
-	require.NoError(t, err)
+	_, token := w.await(t, limited)
 	require.Empty(t, token)
 	w.entries = []string{"f"}
 	mine, _ := w.file(t, "mine")
-	v, _, err := w.Take(t.Context(), "pool-f")
-	require.NoError(t, err)
+	v, _ := w.take(t, "pool-f")
 	require.Equal(t, mine, v.Ref)
-	v, _, err = w.Take(t.Context(), "pool-e")
-	require.NoError(t, err)
+	v, _ = w.take(t, "pool-e")
 	require.Equal(t, "e0", v.Ref.ID)
-	v, token, err = w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p9"}, 0)
-	require.NoError(t, err)
+	v, token = w.await(t, tasks.Worker{Tenant: "t", Holder: "p9"})
 	require.NotEmpty(t, token)
 	require.Equal(t, "e1", v.Ref.ID, "who may use all entries has all tasks")
 
@@ -510,8 +401,7 @@ func TestEntriesOfAWorker(t *testing.T) {
 	w.board.mu.Lock()
 	w.board.stale, w.board.late, w.board.stuck = lying, true, true
 	w.board.mu.Unlock()
-	_, token, err = w.Await(t.Context(), limited, 0)
-	require.NoError(t, err)
+	_, token = w.await(t, limited)
 	require.Empty(t, token, "the task's own events decide")
 }
 
@@ -526,17 +416,14 @@ func TestNoDeadline(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.board.know(ref)
-	_, _, err = w.Reissue(t.Context(), "t", "ever", nil, nil)
-	require.NoError(t, err)
+	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "ever", nil, nil)))
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
 	w.pass(1000 * time.Hour)
-	_, token, err := w.Take(t.Context(), "pool-1")
-	require.NoError(t, err)
+	_, token := w.take(t, "pool-1")
 	v, n, err := w.Ask(t.Context(), token, func() (text, key string, err error) { return "?", "", nil })
 	require.NoError(t, err)
 	require.Equal(t, []any{ref, 1}, []any{v.Ref, n})
-	_, err = w.Answer(t.Context(), "t", "ever", schemas.AnswerRequest{Answer: "!"}, "me")
-	require.NoError(t, err)
+	require.NoError(t, errOf(w.Answer(t.Context(), "t", "ever", schemas.AnswerRequest{Answer: "!"}, "me")))
 }
 
 // TestHold keeps a lease that nobody calls with, until it is let go.
@@ -587,13 +474,11 @@ func TestModelsOfALease(t *testing.T) {
 	_, ok, err := w.Holds(t.Context(), "t", "p9")
 	require.NoError(t, err)
 	require.False(t, ok)
-	v, token, err := w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}}, 0)
-	require.NoError(t, err)
+	v, token := w.await(t, tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}})
 	require.NotEmpty(t, token)
 	require.Equal(t, mine, v.Ref)
 	require.Equal(t, []string{"a/1"}, v.Action().Models)
-	_, token, err = w.Await(t.Context(), tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}}, 0)
-	require.NoError(t, err)
+	_, token = w.await(t, tasks.Worker{Tenant: "t", Holder: "p9", Models: []string{"a/*"}})
 	require.Empty(t, token)
 
 	v, ok, err = w.Holds(t.Context(), "t", "p9")
@@ -605,8 +490,7 @@ func TestModelsOfALease(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 
-	_, _, err = w.Reissue(t.Context(), "t", "other", nil, []string{"a/*"})
-	require.Equal(t, schemas.Forbidden, code(t, err), "it would give more than the asker has")
-	_, _, err = w.Reissue(t.Context(), "t", "other", nil, []string{"a/*", "b"})
-	require.NoError(t, err)
+	refused := errOf2(w.Reissue(t.Context(), "t", "other", nil, []string{"a/*"}))
+	require.Equal(t, schemas.Forbidden, code(t, refused), "it would give more than the asker has")
+	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "other", nil, []string{"a/*", "b"})))
 }

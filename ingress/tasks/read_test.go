@@ -2,14 +2,11 @@ package tasks_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/strict"
@@ -19,8 +16,6 @@ import (
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
-
-var update = flag.Bool("update", false, "write what was got as what is expected")
 
 const fixtures = "../../schemas/tasks/testdata"
 
@@ -81,7 +76,7 @@ func result[T any](v T, err error) (any, error) { return v, err }
 
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	set := fixture.Set{Dir: fixtures, Valid: "order.json", Invalid: "error.json", Update: *update}
+	set := fixture.Set{Dir: fixtures, Valid: "order.json", Invalid: "error.json"}
 	set.Run(t, func(t *testing.T, name string, body []byte) (any, bool) {
 		t.Helper()
 		require.NoError(t, strict.Check(body, strict.Limits{}))
@@ -117,14 +112,8 @@ func TestLongTexts(t *testing.T) {
 
 // FuzzRead holds what is stored for a body that is accepted against the body.
 func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob(filepath.Join(fixtures, "*", "*.txtar"))
-	require.NoError(f, err)
+	fixture.Seed(f, fixtures)
 	routes := []string{"task", "complete", "fail", "inquiry", "answer", "lease", "repo"}
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		require.NoError(f, err)
-		f.Add(ar.Files[0].Data)
-	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
