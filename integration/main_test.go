@@ -1,6 +1,10 @@
 //go:build e2e
 
 // Package integration_test looks at the built program from outside.
+//
+// Only this suite shows what real clients of each protocol get (git, the openai and
+// eventsource packages, NATS), that a stream can be cut anywhere and resumed, what the whole
+// program does when it is killed, drained or reloaded, and that one tenant stops no other.
 package integration_test
 
 import (

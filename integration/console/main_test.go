@@ -1,6 +1,9 @@
 //go:build e2e
 
 // Package console_test looks at the console as people do: in a browser.
+//
+// Only this suite shows that the pages work: signing in, live views over restarts, two people
+// at one rule or question, a phone and a keyboard.
 package console_test
 
 import (

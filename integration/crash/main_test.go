@@ -2,6 +2,9 @@
 
 // Package crash_test kills the built program at every step of an action's life, starts it
 // again, and holds what it left behind against its invariants.
+//
+// Only this suite shows, with the real program, that a kill at any step of any class loses no
+// accepted action and sends no call a second time that may be sent once.
 package crash_test
 
 import (

@@ -2,6 +2,9 @@
 
 // Package disk_test runs the program on data directories that are full, slow, broken,
 // damaged, or not for it.
+//
+// Only this suite shows what a device does that is full, slow or failing, and each kind of
+// damage to the files of the data directory.
 package disk_test
 
 import (

@@ -3,6 +3,8 @@
 // Package faults_test breaks a cluster in every way that is known, under load, and holds
 // what is left against Weir's invariants: three real NATS servers, real processes of Weir,
 // and links between all of them that can be cut, held and slowed.
+//
+// Only this suite shows each fault of a cluster under load, and faults that come at random.
 package faults_test
 
 import (

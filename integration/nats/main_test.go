@@ -2,6 +2,9 @@
 
 // Package nats_test runs real NATS servers with the files that `weir nats init` writes,
 // and sees that each role can do its work there and nothing else.
+//
+// Only this suite shows that the permissions of `weir nats init` are enough for each role on
+// a real cluster.
 package nats_test
 
 import (

@@ -2,6 +2,8 @@
 
 // Package powercut_test takes the power from a running Weir, or what comes nearest to that,
 // and looks whether everything that it told anybody is still there.
+//
+// Only this suite shows that what was acknowledged with durability disk survives a power cut.
 package powercut_test
 
 import (
