@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -44,23 +45,21 @@ func (h *house) watch() *[]string {
 // the evidence of a denial.
 func TestStartedStandsFirst(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		url  string
 		want []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"sent":   {"http://up.example/x", []string{"started", "attempt", "attempted", schemas.EvidenceAttempt, "settled"}},
 		"denied": {"http://elsewhere.example/x", []string{"started", schemas.EvidenceDecision, "settled"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse()
-			rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: tt.url})
-			h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
-			order := h.watch()
-			require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
-			require.Equal(t, tt.want, *order)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse()
+		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: tt.url})
+		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
+		order := h.watch()
+		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
+		require.Equal(t, tt.want, *order)
+	})
 }
 
 // TestOldWorkIsNotBegunEarly: what a queue that was made anew gives out may have ended long
@@ -84,17 +83,14 @@ func TestOldWorkIsNotBegunEarly(t *testing.T) {
 // action sends nothing and leaves nothing.
 func TestNothingIsSentUnlessBegun(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse()
-			rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
-			h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
-			h.refuse = func(schemas.Append) error { return fault.ErrFenced }
-			var later *fault.Later
-			require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), &later)
-			require.Zero(t, h.sent)
-			require.Empty(t, h.evidence(t))
-		})
-	}
+	table.Run(t, map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"}, func(t *testing.T, url string) {
+		h := newHouse()
+		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
+		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
+		h.refuse = func(schemas.Append) error { return fault.ErrFenced }
+		var later *fault.Later
+		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), &later)
+		require.Zero(t, h.sent)
+		require.Empty(t, h.evidence(t))
+	})
 }

@@ -24,6 +24,7 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors"
 	"weir/processors/admit"
@@ -283,25 +284,22 @@ func (s *site) checkRefusal(t *testing.T, st *ledger.State) {
 func TestReloadThatStillAllows(t *testing.T) {
 	t.Parallel()
 	other := up(func(e *policy.Entry) { e.Headers = map[string]string{"X-Key": "${secret:TWO}"} })
-	for name, place := range map[string]func(s *site, reload func()){
+	table.Run(t, map[string]func(s *site, reload func()){
 		"while it is queued":   func(_ *site, reload func()) { reload() },
 		"while it dials":       func(s *site, reload func()) { s.dialled = reload },
 		"after it was written": func(s *site, reload func()) { s.written = reload },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.reload(t, up(nil))
-			rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
-			place(s, func() { s.reload(t, other) })
-			st := s.handle(t, rec)
-			require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-			require.Equal(t, 1, s.server.Hits())
-			assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
-			require.Len(t, s.records(t), 1)
-			assert.Equal(t, s.policy.Load().Version(), s.records(t)[0].PolicyVersion)
-		})
-	}
+	}, func(t *testing.T, place func(s *site, reload func())) {
+		s := newSite(t)
+		s.reload(t, up(nil))
+		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
+		place(s, func() { s.reload(t, other) })
+		st := s.handle(t, rec)
+		require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+		require.Equal(t, 1, s.server.Hits())
+		assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
+		require.Len(t, s.records(t), 1)
+		assert.Equal(t, s.policy.Load().Version(), s.records(t)[0].PolicyVersion)
+	})
 }
 
 // TestReloadOfTheNetwork: the addresses that a name had are judged by the policy
@@ -309,24 +307,21 @@ func TestReloadThatStillAllows(t *testing.T) {
 func TestReloadOfTheNetwork(t *testing.T) {
 	t.Parallel()
 	private := up(func(e *policy.Entry) { e.Network, e.CIDRs = policy.NetworkPrivate, []string{"10.0.0.0/8"} })
-	for name, place := range map[string]func(s *site, reload func()){
+	table.Run(t, map[string]func(s *site, reload func()){
 		"while it dials":       func(s *site, reload func()) { s.dialled = reload },
 		"after it was written": func(s *site, reload func()) { s.written = reload },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.reload(t, up(nil))
-			rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
-			place(s, func() { s.reload(t, private) })
-			st := s.handle(t, rec)
-			s.server.WaitIdle()
-			assert.Zero(t, s.server.Hits())
-			assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
-			assert.Equal(t, schemas.DenyAddress, st.Settled.Code)
-			s.checkRefusal(t, st)
-		})
-	}
+	}, func(t *testing.T, place func(s *site, reload func())) {
+		s := newSite(t)
+		s.reload(t, up(nil))
+		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
+		place(s, func() { s.reload(t, private) })
+		st := s.handle(t, rec)
+		s.server.WaitIdle()
+		assert.Zero(t, s.server.Hits())
+		assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
+		assert.Equal(t, schemas.DenyAddress, st.Settled.Code)
+		s.checkRefusal(t, st)
+	})
 }
 
 // TestOnlyTheTokensEntries: what the asker may not use does not exist for its calls.

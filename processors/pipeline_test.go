@@ -24,6 +24,7 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors"
 	"weir/processors/admit"
 	"weir/processors/call"
@@ -459,31 +460,28 @@ func TestALargeMessageIsParked(t *testing.T) {
 
 func TestPoisonIsParkedAndSettled(t *testing.T) {
 	t.Parallel()
-	for name, data := range map[string]string{
+	table.Run(t, map[string]string{
 		"not JSON":        `{`,
 		"no action":       `{"v":1,"n":1,"type":"accepted"}`,
 		"unknown version": `{"v":99,"n":1,"type":"accepted","action":{}}`,
 		"not a call":      `{"v":1,"n":1,"type":"accepted","action":{"id":"a","tenant":"default","kind":"http","payload":[1]}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse()
-			ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
-			_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref, schemas.TailAccepted), Data: []byte(data)})
-			require.NoError(t, err)
-			rec, err := h.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailAccepted))
-			require.NoError(t, err)
-			require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+	}, func(t *testing.T, data string) {
+		h := newHouse()
+		ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
+		_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref, schemas.TailAccepted), Data: []byte(data)})
+		require.NoError(t, err)
+		rec, err := h.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailAccepted))
+		require.NoError(t, err)
+		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 
-			dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
-			require.NoError(t, err)
-			require.Len(t, dead, 1)
-			st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), ref)
-			require.NoError(t, err)
-			require.NotNil(t, st.Settled)
-			assert.Equal(t, schemas.OutcomeFailed, st.Settled.Outcome)
-			assert.Equal(t, schemas.Poison, st.Settled.Code)
-			assert.Zero(t, h.sent)
-		})
-	}
+		dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
+		require.NoError(t, err)
+		require.Len(t, dead, 1)
+		st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), ref)
+		require.NoError(t, err)
+		require.NotNil(t, st.Settled)
+		assert.Equal(t, schemas.OutcomeFailed, st.Settled.Outcome)
+		assert.Equal(t, schemas.Poison, st.Settled.Code)
+		assert.Zero(t, h.sent)
+	})
 }

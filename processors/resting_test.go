@@ -16,6 +16,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors"
 	"weir/processors/admit"
 	"weir/processors/call"
@@ -159,24 +160,19 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 // the action free.
 func TestRulesThatChangeWhileItGoesToRest(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]bool{"and it is told": true, "and the telling was before": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				d := newDormitory(t)
-				d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-				d.alarm.setting = func() {
-					d.book.Off(t)
-					if told {
-						d.pipeline.RulesChanged("mine")
-					}
-				}
-				d.put(t, "mine", "one")
-				require.NoError(t, <-d.handled, "it is not turned away as under way")
-				assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
-			})
-		})
-	}
+	table.Bubble(t, map[string]bool{"and it is told": true, "and the telling was before": false}, func(t *testing.T, told bool) {
+		d := newDormitory(t)
+		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
+		d.alarm.setting = func() {
+			d.book.Off(t)
+			if told {
+				d.pipeline.RulesChanged("mine")
+			}
+		}
+		d.put(t, "mine", "one")
+		require.NoError(t, <-d.handled, "it is not turned away as under way")
+		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
+	})
 }
 
 // TestWokenByOthers: an action that another has woken is none to be woken.

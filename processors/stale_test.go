@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -64,40 +65,36 @@ func TestStaleWake(t *testing.T) {
 // comes again; another message says nothing of its worker, unless there can be none.
 func TestDeadWorkersSafeCall(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		alone, wake, first bool
 		recovers           bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"its message again":            {recovers: true},
 		"a wake-up":                    {wake: true, first: true},
 		"a wake-up again":              {wake: true},
 		"a wake-up, and no other node": {wake: true, first: true, alone: true, recovers: true},
 		"again, and no other node":     {alone: true, recovers: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				d := newDormitory(t)
-				rec := d.store(t, "mine", "one", "GET")
-				d.crashAt(1, true) // the attempt is written down
-				require.Error(t, d.node(t, "n1", tt.alone).Handle(t.Context(), rec, true))
-				d.heal()
-				require.NotNil(t, d.state(t, "mine", "one").Open())
-				if tt.wake {
-					rec = schemas.Record{Subject: layout.Subject(schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}, schemas.TailWake), Seq: rec.Seq + 99}
-				}
-				require.NoError(t, d.node(t, "n2", tt.alone).Handle(t.Context(), rec, tt.first))
-				st := d.state(t, "mine", "one")
-				if !tt.recovers {
-					assert.Equal(t, st.Open().ExpiresAt, d.alarm.at["one"])
-					assert.Zero(t, d.sent)
-					return
-				}
-				assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-				assert.Less(t, time.Since(st.Action.AcceptedAt), time.Second)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		d := newDormitory(t)
+		rec := d.store(t, "mine", "one", "GET")
+		d.crashAt(1, true) // the attempt is written down
+		require.Error(t, d.node(t, "n1", tt.alone).Handle(t.Context(), rec, true))
+		d.heal()
+		require.NotNil(t, d.state(t, "mine", "one").Open())
+		if tt.wake {
+			rec = schemas.Record{Subject: layout.Subject(schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}, schemas.TailWake), Seq: rec.Seq + 99}
+		}
+		require.NoError(t, d.node(t, "n2", tt.alone).Handle(t.Context(), rec, tt.first))
+		st := d.state(t, "mine", "one")
+		if !tt.recovers {
+			assert.Equal(t, st.Open().ExpiresAt, d.alarm.at["one"])
+			assert.Zero(t, d.sent)
+			return
+		}
+		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+		assert.Less(t, time.Since(st.Action.AcceptedAt), time.Second)
+	})
 }
 
 // TestWritesThatChangeNothing for an action that rests have it say nothing more.

@@ -20,6 +20,7 @@ import (
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/shelf"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -548,34 +549,30 @@ func TestDrain(t *testing.T) {
 // wait for it any more, and a call in doubt stays in doubt.
 func TestRestEndsWithACancel(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		benchConfig
 		want func(call.Result) bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"answered": {benchConfig{method: "GET", script: []end{{status: 503, wish: time.Minute}}}, func(r call.Result) bool { return r.Canceled }},
 		"in doubt": {benchConfig{method: "POST", key: "k", declared: true, script: []end{reset}}, func(r call.Result) bool { return r.Unknown }},
 		"not sent": {benchConfig{method: "POST", script: []end{refused}}, func(r call.Result) bool { return r.Canceled }},
 		"harmless": {benchConfig{method: "PUT", script: []end{reset}}, func(r call.Result) bool { return r.Canceled }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, tt.benchConfig)
-				start := time.Now()
-				time.AfterFunc(50*time.Millisecond, b.stop.pull)
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				if !r.Again.IsZero() {
-					synctest.Wait()
-					<-b.stop.Done()
-					r, err = b.caller.Run(t.Context(), b.task)
-					require.NoError(t, err)
-				}
-				assert.True(t, tt.want(r), "%+v", r)
-				assert.Less(t, time.Since(start), time.Second)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, tt.benchConfig)
+		start := time.Now()
+		time.AfterFunc(50*time.Millisecond, b.stop.pull)
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		if !r.Again.IsZero() {
+			synctest.Wait()
+			<-b.stop.Done()
+			r, err = b.caller.Run(t.Context(), b.task)
+			require.NoError(t, err)
+		}
+		assert.True(t, tt.want(r), "%+v", r)
+		assert.Less(t, time.Since(start), time.Second)
+	})
 }
 
 // TestPlannedRetryIsAskedAboutAgain: what was planned under one policy is not

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/destination"
 	"weir/internal/policy"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -35,34 +36,30 @@ func (b *bench) other(why string) {
 // TestWhatAnswersSay of their destination, to everybody.
 func TestWhatAnswersSay(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		benchConfig
 		after time.Duration // when another call is let through again, at the latest
 		until time.Duration // until when it is not; zero: it is at once
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a wish":                            {benchConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
 		"a wish of a server with no time":   {benchConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
 		"too many, and no wish":             {benchConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
 		"no time, and no wish":              {benchConfig{method: "POST", script: status(503)}, 0, 0},
 		"a wish that outlasts the deadline": {benchConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
 		"a wish with a good answer":         {benchConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, tt.benchConfig)
-				_, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				require.Equal(t, 1, b.target.sent)
-				if tt.until > 0 {
-					time.Sleep(tt.until)
-					b.other(schemas.WaitDestination)
-					time.Sleep(tt.after - tt.until)
-				}
-				b.other("")
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, tt.benchConfig)
+		_, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		require.Equal(t, 1, b.target.sent)
+		if tt.until > 0 {
+			time.Sleep(tt.until)
+			b.other(schemas.WaitDestination)
+			time.Sleep(tt.after - tt.until)
+		}
+		b.other("")
+	})
 }
 
 // TestAWishThatIsGranted holds others back for as long as the retry waits, and no longer.
@@ -85,41 +82,37 @@ func TestAWishThatIsGranted(t *testing.T) {
 // TestFailuresInARow have the destination left alone; the call that sees brings it back.
 func TestFailuresInARow(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		end   end
 		count bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"500": {end{status: 500}, true}, "refused": {refused, true}, "reset": {reset, true},
 		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false}, "no memory": {unread, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "POST", script: []end{tt.end}})
-				for b.target.opened < 100 {
-					b.anew(t)
-					if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
-						require.ErrorContains(t, err, "waiting for destination")
-					}
-				}
-				if !tt.count {
-					b.other("")
-					return
-				}
-				b.anew(t)
-				sent := b.target.opened
-				rest := b.rested(t)
-				assert.Equal(t, schemas.WaitDestination, rest.For)
-				assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
-				time.Sleep(time.Until(rest.Until))
-				b.target.script = status(200)
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				require.True(t, r.Answered)
-				b.other("")
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "POST", script: []end{tt.end}})
+		for b.target.opened < 100 {
+			b.anew(t)
+			if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
+				require.ErrorContains(t, err, "waiting for destination")
+			}
+		}
+		if !tt.count {
+			b.other("")
+			return
+		}
+		b.anew(t)
+		sent := b.target.opened
+		rest := b.rested(t)
+		assert.Equal(t, schemas.WaitDestination, rest.For)
+		assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
+		time.Sleep(time.Until(rest.Until))
+		b.target.script = status(200)
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		require.True(t, r.Answered)
+		b.other("")
+	})
 }
 
 // TestACallWithoutMemory is no success, either: failures before and after it are in a row.

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -44,13 +45,14 @@ func (b *bench) elapsed() time.Duration { return time.Since(b.start) }
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	second := rulebook.Delay("d", all, 1000)
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		benchConfig
 		act  func(b *bench)
 		want func(call.Result) bool
 		sent int
 		took time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a call": {
 			benchConfig{method: "POST", script: status(200)},
 			nil,
@@ -114,77 +116,69 @@ func TestDelay(t *testing.T) {
 			nil,
 			func(r call.Result) bool { return r.Denied }, 0, 0,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				tt.hold = 3 * time.Second
-				b := newBench(t, tt.benchConfig)
-				b.book.Put(b.t, second)
-				if tt.act != nil {
-					tt.act(b)
-				}
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "result: %+v", r)
-				assert.Equal(t, tt.sent, b.target.sent)
-				assert.Equal(t, tt.took, b.elapsed())
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		tt.hold = 3 * time.Second
+		b := newBench(t, tt.benchConfig)
+		b.book.Put(b.t, second)
+		if tt.act != nil {
+			tt.act(b)
+		}
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.sent, b.target.sent)
+		assert.Equal(t, tt.took, b.elapsed())
+		checkLog(t, b)
+	})
 }
 
 // TestWhatRulesHoldBackRests from half a second on: the slots are everybody's. A retry
 // of the call's own may wait there for longer.
 func TestWhatRulesHoldBackRests(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		delays []int64
 		rests  []string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"half a second":   {delays: []int64{500}},
 		"several, as one": {delays: []int64{250, 250}},
 		"more":            {delays: []int64{501}, rests: []string{"d0"}},
 		"more, together":  {delays: []int64{250, 251}, rests: []string{"d1", "d0"}},
 		"much more":       {delays: []int64{2990}, rests: []string{"d0"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", script: []end{{status: 503, wish: time.Second}, {status: 200}}})
-				rules := []schemas.Rule{rulebook.SetHeader("h", all, "X-A", "1")}
-				for i, ms := range tt.delays {
-					rules = append(rules, rulebook.Delay(fmt.Sprintf("d%d", i), all, ms))
-				}
-				b.book.Put(b.t, rules...)
-				if tt.rests == nil {
-					r, err := b.caller.Run(t.Context(), b.task)
-					require.NoError(t, err)
-					assert.True(t, r.Answered)
-					assert.Equal(t, 2*time.Second, b.elapsed())
-					return
-				}
-				rest := b.rested(t)
-				assert.Equal(t, tt.rests, rest.Rules)
-				assert.Zero(t, b.elapsed())
-				assert.Zero(t, b.target.opened)
-				assert.Equal(t, tt.rests, b.task.State.Waiting.Rules)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "GET", script: []end{{status: 503, wish: time.Second}, {status: 200}}})
+		rules := []schemas.Rule{rulebook.SetHeader("h", all, "X-A", "1")}
+		for i, ms := range tt.delays {
+			rules = append(rules, rulebook.Delay(fmt.Sprintf("d%d", i), all, ms))
+		}
+		b.book.Put(b.t, rules...)
+		if tt.rests == nil {
+			r, err := b.caller.Run(t.Context(), b.task)
+			require.NoError(t, err)
+			assert.True(t, r.Answered)
+			assert.Equal(t, 2*time.Second, b.elapsed())
+			return
+		}
+		rest := b.rested(t)
+		assert.Equal(t, tt.rests, rest.Rules)
+		assert.Zero(t, b.elapsed())
+		assert.Zero(t, b.target.opened)
+		assert.Equal(t, tt.rests, b.task.State.Waiting.Rules)
+	})
 }
 
 // TestLongDelayRests: what is held back for long gives its slot back, and comes
 // again for the rest of the time that the rules say then.
 func TestLongDelayRests(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		woken time.Duration // after the start
 		put   []schemas.Rule
 		again time.Duration // after the start, where it rests once more
 		took  time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"in time":        {woken: time.Minute, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, took: time.Minute},
 		"late":           {woken: 70 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, took: 70 * time.Second},
 		"early":          {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute)}, again: time.Minute},
@@ -193,39 +187,34 @@ func TestLongDelayRests(t *testing.T) {
 		"by a shorter":   {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, 5000)}, took: 10 * time.Second},
 		"by a longer":    {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute), rulebook.Delay("e", all, 30_000)}, again: 90 * time.Second},
 		"past the end":   {woken: 10 * time.Second, put: []schemas.Rule{rulebook.Delay("d", all, minute), rulebook.Delay("e", all, minute), rulebook.Delay("f", all, minute)}, again: 2 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "POST", script: status(200)})
-				b.task.Step = 3
-				b.book.Put(b.t, rulebook.Delay("d", all, minute))
-				rest := b.rested(t)
-				assert.Equal(t, schemas.WaitRule, rest.For)
-				assert.Equal(t, 3, rest.Step)
-				assert.Equal(t, b.start.Add(time.Minute), rest.Until)
-				select {
-				case <-rest.Replaced:
-					assert.Fail(t, "they are not")
-				default:
-				}
-				b.book.Put(b.t, tt.put...)
-				<-rest.Replaced
-				time.Sleep(tt.woken - b.elapsed())
-				if tt.again > 0 {
-					assert.Equal(t, b.start.Add(tt.again), b.rested(t).Until)
-					assert.Zero(t, b.target.opened)
-					return
-				}
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, r.Answered)
-				assert.Equal(t, tt.took, b.elapsed())
-				assert.Equal(t, 1, b.target.sent)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "POST", script: status(200)})
+		b.task.Step = 3
+		b.book.Put(b.t, rulebook.Delay("d", all, minute))
+		rest := b.rested(t)
+		assert.Equal(t, schemas.WaitRule, rest.For)
+		assert.Equal(t, 3, rest.Step)
+		assert.Equal(t, b.start.Add(time.Minute), rest.Until)
+		select {
+		case <-rest.Replaced:
+			assert.Fail(t, "they are not")
+		default:
+		}
+		b.book.Put(b.t, tt.put...)
+		<-rest.Replaced
+		time.Sleep(tt.woken - b.elapsed())
+		if tt.again > 0 {
+			assert.Equal(t, b.start.Add(tt.again), b.rested(t).Until)
+			assert.Zero(t, b.target.opened)
+			return
+		}
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Answered)
+		assert.Equal(t, tt.took, b.elapsed())
+		assert.Equal(t, 1, b.target.sent)
+		checkLog(t, b)
+	})
 }
 
 // TestDelaysOfOthers: what held another step back, or an earlier attempt, is no part
@@ -292,41 +281,37 @@ func TestDelayAndDrain(t *testing.T) {
 // waits no longer for the others than they say.
 func TestDelayEndsWithItsRule(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		ms    int64
 		ends  time.Duration
 		other int64
 		rests time.Duration
 		took  time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"in the slot":                 {ms: 2000, ends: time.Second, took: time.Second},
 		"at rest":                     {ms: minute, ends: 5 * time.Second, rests: 5 * time.Second, took: 5 * time.Second},
 		"and another goes on":         {ms: minute, ends: 5 * time.Second, other: 7000, rests: 5 * time.Second, took: 7 * time.Second},
 		"and another has held it too": {ms: minute, ends: 5 * time.Second, other: 3000, rests: 5 * time.Second, took: 5 * time.Second},
 		"too late":                    {ms: 2000, ends: time.Minute, took: 2 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "POST", hold: 3 * time.Second, script: status(200)})
-				d := rulebook.Delay("d", all, tt.ms)
-				d.ExpiresAt = b.start.Add(tt.ends).UTC()
-				rules := []schemas.Rule{d}
-				if tt.other > 0 {
-					rules = append(rules, rulebook.Delay("e", all, tt.other))
-				}
-				b.book.Put(b.t, rules...)
-				if tt.rests > 0 {
-					assert.Equal(t, b.start.Add(tt.rests), b.rested(t).Until)
-					time.Sleep(tt.rests)
-				}
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, r.Answered)
-				assert.Equal(t, tt.took, b.elapsed())
-				assert.Equal(t, 1, b.target.sent)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "POST", hold: 3 * time.Second, script: status(200)})
+		d := rulebook.Delay("d", all, tt.ms)
+		d.ExpiresAt = b.start.Add(tt.ends).UTC()
+		rules := []schemas.Rule{d}
+		if tt.other > 0 {
+			rules = append(rules, rulebook.Delay("e", all, tt.other))
+		}
+		b.book.Put(b.t, rules...)
+		if tt.rests > 0 {
+			assert.Equal(t, b.start.Add(tt.rests), b.rested(t).Until)
+			time.Sleep(tt.rests)
+		}
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Answered)
+		assert.Equal(t, tt.took, b.elapsed())
+		assert.Equal(t, 1, b.target.sent)
+		checkLog(t, b)
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -63,7 +64,7 @@ func (b *bench) arrived() {
 // itself: what led there is not asked again, whatever held it back and on whichever worker.
 func TestHeldRedirectRests(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		limits policy.Limits
 		rules  []schemas.Rule
 		// during runs while the first request is out
@@ -71,7 +72,8 @@ func TestHeldRedirectRests(t *testing.T) {
 		rests  func(b *bench)
 		// at is when the redirect is followed, and no later than half as late again; zero: any time
 		at time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"the entry's rate": {
 			limits: policy.Limits{Rate: "60/m"},
 			rests: func(b *bench) {
@@ -143,26 +145,21 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 			at: time.Minute,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", redirects: 1, limits: tt.limits})
-				b.book.Put(b.t, tt.rules...)
-				b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
-				if tt.during != nil {
-					b.target.script[0].during = func() { tt.during(b) }
-				}
-				tt.rests(b)
-				assert.Equal(t, 1, b.target.sent)
-				b.arrived()
-				if tt.at > 0 {
-					assert.GreaterOrEqual(t, b.elapsed(), tt.at)
-					assert.LessOrEqual(t, b.elapsed(), tt.at*3/2)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "GET", redirects: 1, limits: tt.limits})
+		b.book.Put(b.t, tt.rules...)
+		b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
+		if tt.during != nil {
+			b.target.script[0].during = func() { tt.during(b) }
+		}
+		tt.rests(b)
+		assert.Equal(t, 1, b.target.sent)
+		b.arrived()
+		if tt.at > 0 {
+			assert.GreaterOrEqual(t, b.elapsed(), tt.at)
+			assert.LessOrEqual(t, b.elapsed(), tt.at*3/2)
+		}
+	})
 }
 
 // TestRedirectsTakeTurns: each of a chain waits for its own and all have one seat, which is
@@ -189,94 +186,85 @@ func TestRedirectsTakeTurns(t *testing.T) {
 // answer follows it; of a program that did not write down where it led, the call begins anew.
 func TestRedirectAfterADeath(t *testing.T) {
 	t.Parallel()
-	for name, written := range map[string]bool{"it was written down": true, "it was not": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
-			dead, record := errors.New("the worker is gone"), b.task.Record
-			b.task.Record = func(context.Context, ledger.Try) error { return dead }
-			_, err := b.caller.Run(t.Context(), b.task)
-			require.ErrorIs(t, err, dead)
-			b.task.Record = record
-			b.task.State, err = b.ledger.Load(t.Context(), b.task.State.Ref)
-			require.NoError(t, err)
-			require.Equal(t, "http://up.example/y", b.task.State.Attempts[0].Result.Location)
-			if written {
-				b.left = b.task.State.Attempts // the next worker leaves what this one did not
-				b.arrived()
-				return
-			}
-			b.task.State.Attempts[0].Result.Location = ""
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
-			assert.True(t, r.Answered)
-			assert.Equal(t, []string{"http://up.example/x", "http://up.example/x"}, b.target.urls)
-			assert.Equal(t, 2, r.Last.Number)
-		})
-	}
+	table.Run(t, map[string]bool{"it was written down": true, "it was not": false}, func(t *testing.T, written bool) {
+		b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		dead, record := errors.New("the worker is gone"), b.task.Record
+		b.task.Record = func(context.Context, ledger.Try) error { return dead }
+		_, err := b.caller.Run(t.Context(), b.task)
+		require.ErrorIs(t, err, dead)
+		b.task.Record = record
+		b.task.State, err = b.ledger.Load(t.Context(), b.task.State.Ref)
+		require.NoError(t, err)
+		require.Equal(t, "http://up.example/y", b.task.State.Attempts[0].Result.Location)
+		if written {
+			b.left = b.task.State.Attempts // the next worker leaves what this one did not
+			b.arrived()
+			return
+		}
+		b.task.State.Attempts[0].Result.Location = ""
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, r.Answered)
+		assert.Equal(t, []string{"http://up.example/x", "http://up.example/x"}, b.target.urls)
+		assert.Equal(t, 2, r.Last.Number)
+	})
 }
 
 // TestRestedRedirectIsDecidedAnew: what came into force while it rested counts.
 func TestRestedRedirectIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	const prefix = "http://up.example/"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		entry policy.Entry
 		rules []schemas.Rule
 		code  schemas.Code
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"the call does not pass any more": {entry: policy.Entry{Name: "other", URLPrefix: prefix}, code: schemas.DenyKeyUnknown},
 		"nothing is followed any more":    {entry: policy.Entry{Name: "up", URLPrefix: prefix}, code: schemas.DenyRedirect},
 		"a rule leads it out":             {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Redirect("r", prefix+"y", "http://evil.example/")}, code: schemas.DenyRule},
 		"a rule answers it":               {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Mock("m", prefix+"y", 200, "{}")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
-				var resume func()
-				b.target.script[0].during = func() { resume = b.pause() }
-				assert.Equal(t, schemas.WaitPaused, b.rested(t).For)
-				b.enforce(t, tt.entry)
-				b.book.Put(t, tt.rules...)
-				resume()
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.Equal(t, 1, b.target.sent)
-				require.Len(t, r.Tries, 2)
-				assert.Equal(t, tt.code, r.Last.Result.Code)
-				assert.Equal(t, tt.code != "", r.Failed)
-				assert.Equal(t, 1, r.Last.Hop)
-				assert.Equal(t, 1, r.Last.Number)
-				assert.Len(t, b.left, 2)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		var resume func()
+		b.target.script[0].during = func() { resume = b.pause() }
+		assert.Equal(t, schemas.WaitPaused, b.rested(t).For)
+		b.enforce(t, tt.entry)
+		b.book.Put(t, tt.rules...)
+		resume()
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.Equal(t, 1, b.target.sent)
+		require.Len(t, r.Tries, 2)
+		assert.Equal(t, tt.code, r.Last.Result.Code)
+		assert.Equal(t, tt.code != "", r.Failed)
+		assert.Equal(t, 1, r.Last.Hop)
+		assert.Equal(t, 1, r.Last.Number)
+		assert.Len(t, b.left, 2)
+		checkLog(t, b)
+	})
 }
 
 // TestRedirectToNowhere is refused, and none is followed beyond the entry's number.
 func TestRedirectToNowhere(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		script []end
 		sent   int
 		want   func(call.Result) bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"no Location": {[]end{{status: 302}}, 1, func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
 		"too many": {[]end{{status: 302, location: "/y"}, {status: 302, location: "/x"}}, 2, func(r call.Result) bool {
 			return r.Answered && r.Last.Result.Status == 302 && r.Last.Result.Location == ""
 		}},
 		"another host": {[]end{{status: 302, location: "http://evil.example/"}}, 1, func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, benchConfig{method: "GET", redirects: 1, script: tt.script})
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
-			assert.True(t, tt.want(r), "%+v", r.Last.Result)
-			assert.Equal(t, tt.sent, b.target.sent)
-			checkLog(t, b)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "GET", redirects: 1, script: tt.script})
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "%+v", r.Last.Result)
+		assert.Equal(t, tt.sent, b.target.sent)
+		checkLog(t, b)
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -20,13 +21,14 @@ import (
 // of it is sent or written down before.
 func TestMock(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		benchConfig
 		status int
 		want   func(call.Result) bool
 		mocked int
 		took   time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a GET":               {benchConfig{method: "GET"}, 200, func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 0},
 		"a POST":              {benchConfig{method: "POST"}, 200, func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 0},
 		"a GET's 503":         {benchConfig{method: "GET"}, 503, func(r call.Result) bool { return r.Answered && r.Exhausted }, 3, 600 * time.Millisecond},
@@ -35,39 +37,34 @@ func TestMock(t *testing.T) {
 		"a keyed POST's 503":  {benchConfig{method: "POST", key: "k", declared: true}, 503, func(r call.Result) bool { return r.Answered && r.Exhausted }, 3, 600 * time.Millisecond},
 		"a plan's 503":        {benchConfig{method: "GET", plan: true}, 503, func(r call.Result) bool { return r.Answered && !r.Exhausted }, 1, 0},
 		"what policy refuses": {benchConfig{method: "TRACE"}, 200, func(r call.Result) bool { return r.Denied && r.Decision.Traffic.Mocked == "m" }, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				tt.barrier = func(context.Context) error { return errors.New("there is nothing to wait for") }
-				b := newBench(t, tt.benchConfig)
-				etag := b.book.Put(b.t, rulebook.Mock("m", all, tt.status, `{"a":1}`))
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "result: %+v", r)
-				assert.Equal(t, tt.mocked, b.target.mocked)
-				assert.Zero(t, b.target.opened)
-				assert.Zero(t, b.target.sent)
-				assert.Equal(t, tt.took, b.elapsed())
-				require.Len(t, r.Tries, tt.mocked)
-				assert.Len(t, b.left, tt.mocked)
-				for _, try := range r.Tries {
-					assert.False(t, try.Result.Sent)
-					assert.True(t, try.Mocked())
-					assert.Equal(t, schemas.Traffic{RulesEtag: etag, Rules: []string{"m"}, Mocked: "m"}, *try.Decision.Traffic)
-					assert.Equal(t, b.task.Call.Method, try.Method)
-					assert.Equal(t, b.task.Call.URL, try.URL)
-					assert.Zero(t, try.KeyExpiresAt, "no target has seen the key")
-				}
-				for _, ev := range b.task.State.Events {
-					assert.NotEqual(t, schemas.EventAttempt, ev.Type, "written down before")
-				}
-				assert.Equal(t, tt.mocked, b.counted[schemas.RuleMock])
-				assert.Zero(t, b.counted["attempts"])
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		tt.barrier = func(context.Context) error { return errors.New("there is nothing to wait for") }
+		b := newBench(t, tt.benchConfig)
+		etag := b.book.Put(b.t, rulebook.Mock("m", all, tt.status, `{"a":1}`))
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.mocked, b.target.mocked)
+		assert.Zero(t, b.target.opened)
+		assert.Zero(t, b.target.sent)
+		assert.Equal(t, tt.took, b.elapsed())
+		require.Len(t, r.Tries, tt.mocked)
+		assert.Len(t, b.left, tt.mocked)
+		for _, try := range r.Tries {
+			assert.False(t, try.Result.Sent)
+			assert.True(t, try.Mocked())
+			assert.Equal(t, schemas.Traffic{RulesEtag: etag, Rules: []string{"m"}, Mocked: "m"}, *try.Decision.Traffic)
+			assert.Equal(t, b.task.Call.Method, try.Method)
+			assert.Equal(t, b.task.Call.URL, try.URL)
+			assert.Zero(t, try.KeyExpiresAt, "no target has seen the key")
+		}
+		for _, ev := range b.task.State.Events {
+			assert.NotEqual(t, schemas.EventAttempt, ev.Type, "written down before")
+		}
+		assert.Equal(t, tt.mocked, b.counted[schemas.RuleMock])
+		assert.Zero(t, b.counted["attempts"])
+		checkLog(t, b)
+	})
 }
 
 // TestMockIsNeverInDoubt: whatever becomes of reading a rule's answer, nothing was

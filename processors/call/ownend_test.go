@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -22,13 +23,14 @@ func TestTheWorkerEnds(t *testing.T) {
 	const lost = schemas.Interrupted
 	unknown := func(r call.Result) bool { return r.Unknown }
 	answered := func(r call.Result) bool { return r.Answered }
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		method string
 		script end
 		code   schemas.Code // of the attempt
 		want   func(call.Result) bool
 		sent   int // with what the next worker sends
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"before any answer":   {"POST", end{endless: true}, lost, unknown, 1},
 		"mid-word":            {"POST", end{endless: true, status: 200}, lost, unknown, 1},
 		"reset by then":       {"POST", reset, lost, unknown, 1},
@@ -38,36 +40,31 @@ func TestTheWorkerEnds(t *testing.T) {
 		"nothing could leave": {"POST", unsent, schemas.UpstreamReset, answered, 2},
 		"not allowed by then": {"POST", end{sendErr: &fault.Call{Code: schemas.DenyHost}}, schemas.DenyHost, func(r call.Result) bool { return r.Failed }, 1},
 		"it may be repeated":  {"PUT", end{endless: true}, lost, answered, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				b := newBench(t, benchConfig{method: tt.method})
-				tt.script.during = cancel
-				b.target.script = []end{tt.script, {status: 200}}
-				b.task.Abort, b.task.Timeout = true, long
-				start := time.Now()
-				_, err := b.caller.Run(ctx, b.task)
-				require.ErrorIs(t, err, context.Canceled)
-				assert.Zero(t, time.Since(start))
-				assert.Len(t, b.left, 1)
-				checkLog(t, b)
+	}, func(t *testing.T, tt testCase) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := newBench(t, benchConfig{method: tt.method})
+		tt.script.during = cancel
+		b.target.script = []end{tt.script, {status: 200}}
+		b.task.Abort, b.task.Timeout = true, long
+		start := time.Now()
+		_, err := b.caller.Run(ctx, b.task)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Zero(t, time.Since(start))
+		assert.Len(t, b.left, 1)
+		checkLog(t, b)
 
-				st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
-				require.NoError(t, err)
-				require.Nil(t, st.Open(), "nobody has to wait until it expires")
-				assert.Equal(t, tt.code, st.Attempts[0].Result.Code)
-				b.task.State = st
-				require.NoError(t, b.caller.Abandon(t.Context(), st))
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "%+v", r)
-				assert.Equal(t, tt.sent, b.target.sent)
-			})
-		})
-	}
+		st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
+		require.NoError(t, err)
+		require.Nil(t, st.Open(), "nobody has to wait until it expires")
+		assert.Equal(t, tt.code, st.Attempts[0].Result.Code)
+		b.task.State = st
+		require.NoError(t, b.caller.Abandon(t.Context(), st))
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "%+v", r)
+		assert.Equal(t, tt.sent, b.target.sent)
+	})
 }
 
 // mute takes no result of an attempt.

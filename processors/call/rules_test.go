@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -30,13 +31,14 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 	other := rulebook.Redirect("r", "http://up.example/x", "http://up.example/y")
 	mock := rulebook.Mock("m", all, 200, "")
 	keyed := benchConfig{method: "POST", key: "k", declared: true}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		benchConfig
 		first end
 		rules []schemas.Rule
 		want  func(call.Result) bool
 		urls  []string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a GET is redirected": {
 			benchConfig{method: "GET"},
 			end{status: 503},
@@ -145,27 +147,22 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 			func(r call.Result) bool { return r.Unknown },
 			[]string{"/x"},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, tt.benchConfig)
-				behind(b, tt.first, tt.rules...)
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "result: %+v", r)
-				var urls []string
-				for _, path := range tt.urls {
-					urls = append(urls, "http://up.example"+path)
-				}
-				assert.Equal(t, urls, b.target.urls)
-				for _, try := range r.Tries {
-					assert.Equal(t, "http://up.example/x", try.URL, "as the action asks for it")
-				}
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, tt.benchConfig)
+		behind(b, tt.first, tt.rules...)
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "result: %+v", r)
+		var urls []string
+		for _, path := range tt.urls {
+			urls = append(urls, "http://up.example"+path)
+		}
+		assert.Equal(t, urls, b.target.urls)
+		for _, try := range r.Tries {
+			assert.Equal(t, "http://up.example/x", try.URL, "as the action asks for it")
+		}
+		checkLog(t, b)
+	})
 }
 
 // TestKeyOfTheShorterPromise: a key is good for as long as the target that got it
@@ -193,13 +190,14 @@ func TestKeyOfTheShorterPromise(t *testing.T) {
 // not sent as it was: everything begins anew, and no attempt was made.
 func TestRulesWhileItDials(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		change func(b *bench)
 		want   func(call.Result) bool
 		opened int
 		urls   []string
 		took   time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a mock": {
 			func(b *bench) { b.book.Put(b.t, rulebook.Mock("m", all, 202, "")) },
 			func(r call.Result) bool { return r.Answered && r.Last.Result.Status == 202 }, 1, nil, 0,
@@ -238,26 +236,21 @@ func TestRulesWhileItDials(t *testing.T) {
 			[]string{"http://up.example/x"},
 			0,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "POST"})
-				b.target.script = []end{{status: 200, opening: func() { tt.change(b) }}, {status: 200}}
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "result: %+v", r)
-				assert.Equal(t, tt.opened, b.target.opened)
-				assert.Equal(t, tt.urls, b.target.urls)
-				assert.Equal(t, tt.took, b.elapsed())
-				for i, try := range r.Tries {
-					assert.Equal(t, i+1, try.Number)
-				}
-				assert.LessOrEqual(t, len(r.Tries), 1)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "POST"})
+		b.target.script = []end{{status: 200, opening: func() { tt.change(b) }}, {status: 200}}
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.opened, b.target.opened)
+		assert.Equal(t, tt.urls, b.target.urls)
+		assert.Equal(t, tt.took, b.elapsed())
+		for i, try := range r.Tries {
+			assert.Equal(t, i+1, try.Number)
+		}
+		assert.LessOrEqual(t, len(r.Tries), 1)
+		checkLog(t, b)
+	})
 }
 
 // TestRulesBehindTheRecord: what is written down is what is sent.
@@ -282,13 +275,14 @@ func TestHopUnderRules(t *testing.T) {
 	t.Parallel()
 	hop := end{status: 302, location: "/y"}
 	const y = "http://up.example/y"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		rules []schemas.Rule
 		act   func(b *bench)
 		want  func(call.Result) bool
 		urls  []string
 		took  time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"redirected": {
 			[]schemas.Rule{rulebook.Redirect("r", y, "http://up.example/z")},
 			nil,
@@ -360,32 +354,27 @@ func TestHopUnderRules(t *testing.T) {
 			[]string{"/x", "/z"},
 			0,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", hold: 3 * time.Minute, script: []end{hop, {status: 200}}})
-				b.enforce(b.t, policy.Entry{Name: "up", URLPrefix: "http://up.example/", Redirects: 1})
-				b.book.Put(b.t, tt.rules...)
-				if tt.act != nil {
-					tt.act(b)
-				}
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "result: %+v", r)
-				var urls []string
-				for _, path := range tt.urls {
-					urls = append(urls, "http://up.example"+path)
-				}
-				assert.Equal(t, urls, b.target.urls)
-				assert.Equal(t, tt.took, b.elapsed())
-				for _, try := range r.Tries {
-					assert.Equal(t, 1, try.Number)
-				}
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newBench(t, benchConfig{method: "GET", hold: 3 * time.Minute, script: []end{hop, {status: 200}}})
+		b.enforce(b.t, policy.Entry{Name: "up", URLPrefix: "http://up.example/", Redirects: 1})
+		b.book.Put(b.t, tt.rules...)
+		if tt.act != nil {
+			tt.act(b)
+		}
+		r, err := b.caller.Run(t.Context(), b.task)
+		require.NoError(t, err)
+		assert.True(t, tt.want(r), "result: %+v", r)
+		var urls []string
+		for _, path := range tt.urls {
+			urls = append(urls, "http://up.example"+path)
+		}
+		assert.Equal(t, urls, b.target.urls)
+		assert.Equal(t, tt.took, b.elapsed())
+		for _, try := range r.Tries {
+			assert.Equal(t, 1, try.Number)
+		}
+		checkLog(t, b)
+	})
 }
 
 // TestRulesAreCounted by their types, once an attempt.

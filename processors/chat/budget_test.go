@@ -10,67 +10,64 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 // TestABudgetRefuses before anybody is asked, and leaves a record of it.
 func TestABudgetRefuses(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		budget schemas.Budget
 		task   *schemas.TaskBudget
 		price  bool
 		code   schemas.Code
 		status int
 		meta   string
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"spent":           {budget: schemas.Budget{Name: "all", Tokens: 300}, price: true, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"all","limit_what":"tokens"}`},
 		"a task's own":    {task: &schemas.TaskBudget{Tokens: 300}, price: true, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"task","limit_what":"tokens"}`},
 		"nobody's price":  {budget: schemas.Budget{Name: "all", Nanos: 1 << 40}, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"all","limit_what":"usd"}`},
 		"a full window":   {budget: schemas.Budget{Name: "all", Requests: 1, Window: time.Hour}, price: true, code: schemas.RateLimited, status: 429, meta: `{"limit_source":"all","limit_what":"requests"}`},
 		"held by others":  {budget: schemas.Budget{Name: "all", Tokens: 1_600}, price: true, code: schemas.RateLimited, status: 429, meta: `{"limit_source":"all","limit_what":"tokens"}`},
 		"dearer than all": {budget: schemas.Budget{Name: "all", Nanos: 10}, price: true, code: schemas.BudgetExhausted, status: 402, meta: `{"limit_source":"all","limit_what":"usd"}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				m := modelOf("small", "a")
-				if !tt.price {
-					m.Price = nil
-				}
-				h := newHouse(t, m)
-				if tt.budget.Name != "" {
-					h.budgets = []schemas.Budget{tt.budget}
-				}
-				if tt.budget.Requests > 0 {
-					h.another("c-0")
-				}
-				if name == "held by others" {
-					h.holds(1_500, tt.budget)
-				}
-				o := order("small")
-				o.TaskID, o.Budget = "t-1", tt.task
-				before := len(h.asked())
-				e := h.run(o)
-				assert.Equal(t, []any{schemas.OutcomeDenied, tt.code, tt.status}, []any{e.Outcome, e.Code, e.result.Error.Status})
-				assert.JSONEq(t, tt.meta, string(e.result.Error.Metadata))
-				assert.Len(t, h.asked(), before)
-				assert.Nil(t, e.result.Usage)
-				assert.NotContains(t, types(e.types), "attempt")
-				require.Len(t, e.left, 1)
-				assert.Equal(t, []any{"c-1.budget", tt.code}, []any{e.left[0].ID, e.left[0].Code})
-				assert.Equal(t, []any{"small", "small", "t-1", 0}, []any{e.audits[0].Asked, e.audits[0].Model, e.audits[0].TaskID, e.audits[0].Attempt})
-				assert.NotEmpty(t, e.audits[0].LimitSource)
-				assert.Equal(t, []string{e.audits[0].LimitSource}, h.metrics.refused)
-				if tt.status == 429 {
-					assert.Positive(t, e.result.Error.RetryAfterMS)
-				}
-				if tt.price {
-					require.NotEmpty(t, e.result.Error.Limits)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tt testCase) {
+		m := modelOf("small", "a")
+		if !tt.price {
+			m.Price = nil
+		}
+		h := newHouse(t, m)
+		if tt.budget.Name != "" {
+			h.budgets = []schemas.Budget{tt.budget}
+		}
+		if tt.budget.Requests > 0 {
+			h.another("c-0")
+		}
+		if name == "held by others" {
+			h.holds(1_500, tt.budget)
+		}
+		o := order("small")
+		o.TaskID, o.Budget = "t-1", tt.task
+		before := len(h.asked())
+		e := h.run(o)
+		assert.Equal(t, []any{schemas.OutcomeDenied, tt.code, tt.status}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.JSONEq(t, tt.meta, string(e.result.Error.Metadata))
+		assert.Len(t, h.asked(), before)
+		assert.Nil(t, e.result.Usage)
+		assert.NotContains(t, types(e.types), "attempt")
+		require.Len(t, e.left, 1)
+		assert.Equal(t, []any{"c-1.budget", tt.code}, []any{e.left[0].ID, e.left[0].Code})
+		assert.Equal(t, []any{"small", "small", "t-1", 0}, []any{e.audits[0].Asked, e.audits[0].Model, e.audits[0].TaskID, e.audits[0].Attempt})
+		assert.NotEmpty(t, e.audits[0].LimitSource)
+		assert.Equal(t, []string{e.audits[0].LimitSource}, h.metrics.refused)
+		if tt.status == 429 {
+			assert.Positive(t, e.result.Error.RetryAfterMS)
+		}
+		if tt.price {
+			require.NotEmpty(t, e.result.Error.Limits)
+		}
+	})
 }
 
 // another performs a completion under another id.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -79,29 +80,24 @@ func TestAWhole(t *testing.T) {
 // which nothing is taken.
 func TestNoUsage(t *testing.T) {
 	t.Parallel()
-	for name, raw := range map[string][]string{
+	table.Bubble(t, map[string][]string{
 		"none":        nil,
 		"negative":    {`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":-5,"total_tokens":2}}`},
 		"endless":     {`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1e18,"total_tokens":1e18}}`},
 		"a text":      {`{"choices":[],"usage":{"prompt_tokens":"7","completion_tokens":5,"total_tokens":12}}`},
 		"a half":      {`{"choices":[],"usage":{"prompt_tokens":7}}`},
 		"all nothing": {`{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-				h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true, raw: raw}}
-				e := h.run(order("small"))
-				u := e.result.Usage
-				require.NotNil(t, u)
-				assert.True(t, u.Estimated)
-				assert.Equal(t, []int64{100, 10, 110}, []int64{u.Prompt, u.Completion, u.Total})
-				assert.InDelta(t, 110, h.account("all").Tokens.Used, 0)
-			})
-		})
-	}
+	}, func(t *testing.T, raw []string) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		h.acts["a"] = []act{{texts: []string{strings.Repeat("x", 40)}, silent: true, raw: raw}}
+		e := h.run(order("small"))
+		u := e.result.Usage
+		require.NotNil(t, u)
+		assert.True(t, u.Estimated)
+		assert.Equal(t, []int64{100, 10, 110}, []int64{u.Prompt, u.Completion, u.Total})
+		assert.InDelta(t, 110, h.account("all").Tokens.Used, 0)
+	})
 }
 
 // TestNoUsageOfMedia: what is no text is in tokens, and is charged as it is.
@@ -141,30 +137,26 @@ func TestALargeAnswer(t *testing.T) {
 // TestModelsThatAreGone by the time they are to be asked.
 func TestModelsThatAreGone(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		change  func(a *schemas.Action)
 		message string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"no such model":           {nil, "no model of this name is configured any more"},
 		"not one that it may use": {func(a *schemas.Action) { a.Models = []string{"other/*"} }, "the token may not use this model"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				o := order("small")
-				change := tt.change
-				if change == nil {
-					o, change = order("gone"), func(*schemas.Action) {}
-				}
-				e := h.run(o, change)
-				assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ModelNotFound, 404, tt.message},
-					[]any{e.Outcome, e.Code, e.result.Error.Status, e.result.Error.Message})
-				assert.Empty(t, h.calls)
-				assert.Nil(t, e.result.Usage)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		o := order("small")
+		change := tt.change
+		if change == nil {
+			o, change = order("gone"), func(*schemas.Action) {}
+		}
+		e := h.run(o, change)
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ModelNotFound, 404, tt.message},
+			[]any{e.Outcome, e.Code, e.result.Error.Status, e.result.Error.Message})
+		assert.Empty(t, h.calls)
+		assert.Nil(t, e.result.Usage)
+	})
 }
 
 // TestPoison: an order that cannot be read is put aside, and frees what it may hold.

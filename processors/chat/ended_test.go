@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/budget"
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -136,27 +137,22 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 // What the end was charged stands.
 func TestAHoldBehindTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string]func() schemas.ChatOrder{
+	table.Bubble(t, map[string]func() schemas.ChatOrder{
 		"small": func() schemas.ChatOrder { return order("small") }, "large": large,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-				h.accept(order())
-				rec := h.queue[0].rec
-				h.settled(schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"completion":{}}`)})
-				book := budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
-				_, err := book.Reserve(t.Context(), budget.Order{
-					Tenant: ref.Tenant, Action: ref.ID, Token: "tok-1", Models: []string{"small"}, Prompt: 400, Output: 1000, Until: time.Now().Add(time.Hour),
-				})
-				require.NoError(t, err)
-				require.Equal(t, 1, h.account("all").Open)
-				require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
-				assert.Zero(t, h.account("all").Open)
-				assert.Zero(t, h.account("all").Tokens.Used)
-			})
+	}, func(t *testing.T, order func() schemas.ChatOrder) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		h.accept(order())
+		rec := h.queue[0].rec
+		h.settled(schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"completion":{}}`)})
+		book := budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
+		_, err := book.Reserve(t.Context(), budget.Order{
+			Tenant: ref.Tenant, Action: ref.ID, Token: "tok-1", Models: []string{"small"}, Prompt: 400, Output: 1000, Until: time.Now().Add(time.Hour),
 		})
-	}
+		require.NoError(t, err)
+		require.Equal(t, 1, h.account("all").Open)
+		require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
+		assert.Zero(t, h.account("all").Open)
+		assert.Zero(t, h.account("all").Tokens.Used)
+	})
 }

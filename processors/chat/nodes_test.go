@@ -14,6 +14,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/table"
 	"weir/processors"
 	"weir/processors/admit"
 	"weir/processors/call"
@@ -56,39 +57,35 @@ func requireLater(t *testing.T, err error, after time.Duration) {
 // it and before its first chunk. Neither delivery acknowledges the message.
 func TestALivingWorker(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		act   act
 		first bool // as a consumer delivers that was made anew
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"in the middle":          {act: act{texts: texts(20), every: time.Second}},
 		"in the middle, anew":    {act: act{texts: texts(20), every: time.Second}, first: true},
 		"before the first":       {act: act{wait: 8 * time.Second, texts: texts(20), every: time.Second}},
 		"before the first, anew": {act: act{wait: time.Minute, texts: texts(20), every: time.Second}, first: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a", "b"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-				n1, n2 := h.node("n1"), h.node("n2")
-				h.accept(order("small"))
-				rec := h.queue[0].rec
-				h.acts["a"] = []act{tt.act}
-				done := make(chan error, 1)
-				go func() { done <- n1.Handle(t.Context(), rec, true) }()
-				time.Sleep(5500 * time.Millisecond)
-				requireLater(t, n2.Handle(t.Context(), rec, tt.first), patience)
-				require.NoError(t, <-done)
-				e := h.end("")
-				assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-				assert.Equal(t, strings.Join(texts(20), ""), e.given)
-				assert.Equal(t, []string{"a"}, h.asked())
-				h.accounts(e, "")
-				require.NoError(t, n2.Handle(t.Context(), rec, false))
-				h.accounts(h.end("settled once"), "")
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		n1, n2 := h.node("n1"), h.node("n2")
+		h.accept(order("small"))
+		rec := h.queue[0].rec
+		h.acts["a"] = []act{tt.act}
+		done := make(chan error, 1)
+		go func() { done <- n1.Handle(t.Context(), rec, true) }()
+		time.Sleep(5500 * time.Millisecond)
+		requireLater(t, n2.Handle(t.Context(), rec, tt.first), patience)
+		require.NoError(t, <-done)
+		e := h.end("")
+		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		assert.Equal(t, strings.Join(texts(20), ""), e.given)
+		assert.Equal(t, []string{"a"}, h.asked())
+		h.accounts(e, "")
+		require.NoError(t, n2.Handle(t.Context(), rec, false))
+		h.accounts(h.end("settled once"), "")
+	})
 }
 
 // TestTwoLivingWorkers: one that was silent for so long that another took its completion
@@ -123,32 +120,28 @@ func TestTwoLivingWorkers(t *testing.T) {
 // stream is no further off than that.
 func TestADeadWorkerOfSeveral(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		texts   []string
 		outcome schemas.Outcome
 		code    schemas.Code
 		asked   int
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"in the middle":    {[]string{"Hel"}, schemas.OutcomeFailed, schemas.Interrupted, 1},
 		"before the first": {nil, schemas.OutcomeSucceeded, "", 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.accept(order("small"))
-				rec := h.queue[0].rec
-				h.acts["a"] = []act{{texts: tt.texts, hang: true}, {texts: []string{"Hello"}}}
-				h.dieIn(rec, 3*time.Second)
-				n2 := h.node("n2")
-				time.Sleep(patience - 4*time.Second) // its last heartbeat was before its death
-				requireLater(t, n2.Handle(t.Context(), rec, false), patience)
-				time.Sleep(patience)
-				require.NoError(t, n2.Handle(t.Context(), rec, false))
-				e := h.end("")
-				assert.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
-				assert.Len(t, h.asked(), tt.asked)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.accept(order("small"))
+		rec := h.queue[0].rec
+		h.acts["a"] = []act{{texts: tt.texts, hang: true}, {texts: []string{"Hello"}}}
+		h.dieIn(rec, 3*time.Second)
+		n2 := h.node("n2")
+		time.Sleep(patience - 4*time.Second) // its last heartbeat was before its death
+		requireLater(t, n2.Handle(t.Context(), rec, false), patience)
+		time.Sleep(patience)
+		require.NoError(t, n2.Handle(t.Context(), rec, false))
+		e := h.end("")
+		assert.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
+		assert.Len(t, h.asked(), tt.asked)
+	})
 }

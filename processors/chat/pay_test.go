@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -40,44 +41,39 @@ func TestEachModelBearsItsOwn(t *testing.T) {
 // has told nobody; where its window is over, and the budget has become less, too.
 func TestWhoCutItOff(t *testing.T) {
 	t.Parallel()
-	for name, between := range map[string]func(h *house){
+	table.Bubble(t, map[string]func(h *house){
 		"at once": func(*house) {},
 		"in another window": func(h *house) {
 			time.Sleep(time.Minute)
 			h.budgets[0].Tokens = 10
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.budgets = []schemas.Budget{{Name: "minute", Tokens: 410, Window: time.Minute}}
-				h.acts["a"] = []act{{texts: manyTexts(30, "tok ")}}
-				h.accept(order("small"))
-				rec := h.queue[0].rec
-				h.queue = nil
-				h.hook = func(m schemas.Append) error {
-					if strings.HasPrefix(m.Subject, schemas.EvidenceRoot+".") {
-						return errDead
-					}
-					return nil
-				}
-				h.toWork(true)
-				require.Error(t, h.worker.Handle(h.ctx, rec, true))
-				h.toWork(false)
-				h.hook = nil
-				between(h)
-				h.hire()
-				require.NoError(t, h.worker.Handle(h.ctx, rec, false))
-				e := h.end("")
-				require.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted}, []any{e.Outcome, e.Code})
-				assert.JSONEq(t, `{"limit_source":"minute","limit_what":"tokens"}`, string(e.result.Error.Metadata))
-				require.Len(t, e.audits, 1)
-				assert.Equal(t, "minute", e.audits[0].LimitSource)
-				assert.Equal(t, []string{"a"}, h.asked())
-			})
-		})
-	}
+	}, func(t *testing.T, between func(h *house)) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "minute", Tokens: 410, Window: time.Minute}}
+		h.acts["a"] = []act{{texts: manyTexts(30, "tok ")}}
+		h.accept(order("small"))
+		rec := h.queue[0].rec
+		h.queue = nil
+		h.hook = func(m schemas.Append) error {
+			if strings.HasPrefix(m.Subject, schemas.EvidenceRoot+".") {
+				return errDead
+			}
+			return nil
+		}
+		h.toWork(true)
+		require.Error(t, h.worker.Handle(h.ctx, rec, true))
+		h.toWork(false)
+		h.hook = nil
+		between(h)
+		h.hire()
+		require.NoError(t, h.worker.Handle(h.ctx, rec, false))
+		e := h.end("")
+		require.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted}, []any{e.Outcome, e.Code})
+		assert.JSONEq(t, `{"limit_source":"minute","limit_what":"tokens"}`, string(e.result.Error.Metadata))
+		require.Len(t, e.audits, 1)
+		assert.Equal(t, "minute", e.audits[0].LimitSource)
+		assert.Equal(t, []string{"a"}, h.asked())
+	})
 }
 
 // TestAHoldOutlastsItsDeadline by as much as its end may take: nobody else is to have it

@@ -3,13 +3,13 @@ package chat_test
 import (
 	"encoding/json"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -36,12 +36,13 @@ func (h *house) over(st *ledger.State, o schemas.Outcome) {
 func TestTheEndOfATask(t *testing.T) {
 	t.Parallel()
 	const after = 20 * time.Second
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		outcome schemas.Outcome
 		texts   []string
 		ofKind  schemas.Kind
 		stops   bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"completed":            {schemas.OutcomeSucceeded, []string{"Hel"}, schemas.KindTask, true},
 		"failed":               {schemas.OutcomeFailed, []string{"Hel"}, schemas.KindTask, true},
 		"canceled":             {schemas.OutcomeCanceled, nil, schemas.KindTask, true},
@@ -50,47 +51,42 @@ func TestTheEndOfATask(t *testing.T) {
 		"the id is another's":  {schemas.OutcomeSucceeded, []string{"Hel"}, schemas.KindHTTP, false},
 		"nobody knows of it":   {"", nil, "", false},
 		"ended before it went": {"before", nil, schemas.KindTask, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a", "b"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-				var st *ledger.State
-				if tt.ofKind != "" {
-					st = h.task(tt.ofKind)
-				}
-				begun, wait := time.Now(), after
-				switch tt.outcome {
-				case "before":
-					h.over(st, schemas.OutcomeSucceeded)
-					wait = 0
-				case "":
-				default:
-					time.AfterFunc(after, func() { h.over(st, tt.outcome) })
-				}
-				h.acts["a"] = []act{{texts: tt.texts, hang: true}}
-				o := order("small")
-				o.TaskID = "t-1"
-				h.accept(o)
-				h.drain()
-				took := time.Since(begun)
-				e := h.end("")
-				if !tt.stops {
-					assert.Equal(t, deadline, took)
-					assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
-					return
-				}
-				assert.Greater(t, took, wait)
-				assert.LessOrEqual(t, took, wait+3*time.Second)
-				assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
-				assert.Contains(t, e.result.Error.Message, "task")
-				assert.Equal(t, []string{"a"}, h.asked())
-				assert.Equal(t, len(tt.texts) > 0, e.given == "Hel")
-				v := h.account("all")
-				assert.InDelta(t, float64(e.result.Usage.Total), v.Tokens.Used, 0)
-				assert.Zero(t, v.Open)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		var st *ledger.State
+		if tt.ofKind != "" {
+			st = h.task(tt.ofKind)
+		}
+		begun, wait := time.Now(), after
+		switch tt.outcome {
+		case "before":
+			h.over(st, schemas.OutcomeSucceeded)
+			wait = 0
+		case "":
+		default:
+			time.AfterFunc(after, func() { h.over(st, tt.outcome) })
+		}
+		h.acts["a"] = []act{{texts: tt.texts, hang: true}}
+		o := order("small")
+		o.TaskID = "t-1"
+		h.accept(o)
+		h.drain()
+		took := time.Since(begun)
+		e := h.end("")
+		if !tt.stops {
+			assert.Equal(t, deadline, took)
+			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
+			return
+		}
+		assert.Greater(t, took, wait)
+		assert.LessOrEqual(t, took, wait+3*time.Second)
+		assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.Contains(t, e.result.Error.Message, "task")
+		assert.Equal(t, []string{"a"}, h.asked())
+		assert.Equal(t, len(tt.texts) > 0, e.given == "Hel")
+		v := h.account("all")
+		assert.InDelta(t, float64(e.result.Usage.Total), v.Tokens.Used, 0)
+		assert.Zero(t, v.Open)
+	})
 }

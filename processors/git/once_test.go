@@ -16,6 +16,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	gitcall "weir/processors/call/git"
 	"weir/processors/git"
@@ -94,34 +95,32 @@ func (f *failingTalk) Open(ctx context.Context, p guard.Pass) (call.Exchange, er
 // TestNoStumpIsSent: what was begun to be sent is not all of the pack any more; what was not, is.
 func TestNoStumpIsSent(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		read int64
 		code schemas.Code
-	}{
-		"untouched": {0, ""}, "begun": {100, schemas.GitIncomplete},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{adapter: func(a git.Adapter) git.Adapter { return &failing{Adapter: a, read: c.read} }})
-			asked := 0
-			repo := r.streamed(&streaming{answer: func(_ http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
-				asked++
-				git(io.Discard)
-			}})
-			base := r.begin(repo)
-			pack, head := large(base)
-			p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-			if c.code != "" {
-				assert.Equal(t, c.code, p.Code, p.Message)
-				assert.Zero(t, asked)
-				repo.is(t, base)
-				return
-			}
-			assert.Equal(t, 1, asked)
-			repo.is(t, head)
-		})
 	}
+	table.Run(t, map[string]testCase{
+		"untouched": {0, ""}, "begun": {100, schemas.GitIncomplete},
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{adapter: func(a git.Adapter) git.Adapter { return &failing{Adapter: a, read: c.read} }})
+		asked := 0
+		repo := r.streamed(&streaming{answer: func(_ http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
+			asked++
+			git(io.Discard)
+		}})
+		base := r.begin(repo)
+		pack, head := large(base)
+		p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+		require.NoError(t, p.err)
+		if c.code != "" {
+			assert.Equal(t, c.code, p.Code, p.Message)
+			assert.Zero(t, asked)
+			repo.is(t, base)
+			return
+		}
+		assert.Equal(t, 1, asked)
+		repo.is(t, head)
+	})
 }
 
 // begin has a task's branch be at the upstream, and the task run.
@@ -137,31 +136,29 @@ func (r *room) begin(repo elsewhere) (base string) {
 // TestPushDoesNotRest: its client, and with it its body, would be gone by then.
 func TestPushDoesNotRest(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		before func(*testing.T, *room, elsewhere)
 		says   string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"for a traffic rule": {func(t *testing.T, r *room, e elsewhere) {
 			t.Helper()
 			r.book.Put(t, rulebook.Delay("d", e.Backend.URL+"/*", 60_000))
 		}, "the traffic rules hold the push back"},
 		"for an upstream": {func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) }, "could not be asked"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{pause: time.Minute})
-			up := r.proxy()
-			_, base := r.file(up.Repo, false)
-			c.before(t, r, up)
-			pack, head := commit("one", base)
-			p := r.push("push-1", order(up.Repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-			assert.Equal(t, schemas.GitRejected, p.Code)
-			assert.Contains(t, p.result.Reason, c.says)
-			assert.Contains(t, p.result.Reason, "nothing was sent")
-			up.is(t, base)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{pause: time.Minute})
+		up := r.proxy()
+		_, base := r.file(up.Repo, false)
+		c.before(t, r, up)
+		pack, head := commit("one", base)
+		p := r.push("push-1", order(up.Repo, base, head), bytes.NewReader(pack))
+		require.NoError(t, p.err)
+		assert.Equal(t, schemas.GitRejected, p.Code)
+		assert.Contains(t, p.result.Reason, c.says)
+		assert.Contains(t, p.result.Reason, "nothing was sent")
+		up.is(t, base)
+	})
 }
 
 // TestFalseParent: what looks like a parent in a commit's text is none, so that a task without

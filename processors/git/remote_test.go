@@ -21,6 +21,7 @@ import (
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -108,7 +109,7 @@ func TestPushToUpstream(t *testing.T) {
 
 func TestUpstreamRefuses(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		before  func(*testing.T, *room, elsewhere)
 		order   func(*schemas.PushOrder)
 		cut     int
@@ -116,7 +117,8 @@ func TestUpstreamRefuses(t *testing.T) {
 		code    schemas.Code
 		says    string
 		silent  bool // nothing of the push was sent
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"by its own rules": {
 			before: func(t *testing.T, _ *room, e elsewhere) {
 				t.Helper()
@@ -151,40 +153,34 @@ func TestUpstreamRefuses(t *testing.T) {
 			before:  func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) },
 			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "could not be asked", silent: true,
 		},
-		"half a pack": {
-			cut:     3,
-			outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete, silent: true,
-		},
+		"half a pack": {cut: 3, outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete, silent: true},
 		"the task has ended": {
 			before:  func(_ *testing.T, r *room, _ elsewhere) { r.complete() },
 			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.proxy()
-			_, base := r.file(repo.Repo, false)
-			if c.before != nil {
-				c.before(t, r, repo)
-			}
-			pack, head := commit("one", base)
-			o := order(repo.Repo, base, head)
-			if c.order != nil {
-				c.order(&o)
-			}
-			before := len(repo.Requests())
-			p := r.push("push-1", o, bytes.NewReader(pack[:len(pack)-c.cut]))
-			require.NoError(t, p.err)
-			assert.Equal(t, c.outcome, p.Outcome, p.Message)
-			assert.Equal(t, c.code, p.Code, p.Message)
-			assert.Contains(t, p.result.Reason, c.says)
-			repo.is(t, base)
-			if c.silent {
-				assert.Len(t, repo.Requests(), before)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		repo := r.proxy()
+		_, base := r.file(repo.Repo, false)
+		if c.before != nil {
+			c.before(t, r, repo)
+		}
+		pack, head := commit("one", base)
+		o := order(repo.Repo, base, head)
+		if c.order != nil {
+			c.order(&o)
+		}
+		before := len(repo.Requests())
+		p := r.push("push-1", o, bytes.NewReader(pack[:len(pack)-c.cut]))
+		require.NoError(t, p.err)
+		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		assert.Equal(t, c.code, p.Code, p.Message)
+		assert.Contains(t, p.result.Reason, c.says)
+		repo.is(t, base)
+		if c.silent {
+			assert.Len(t, repo.Requests(), before)
+		}
+	})
 }
 
 // streaming is a git server that takes chunks, as net/http/cgi does not: the real git's
@@ -291,10 +287,11 @@ func TestLargePushToUpstream(t *testing.T) {
 // anything, though much of it was sent.
 func TestLargePushBreaksOff(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		end  func(*room, *stuttering)
 		code schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"the client leaves": {func(_ *room, s *stuttering) {
 			s.broken = io.ErrUnexpectedEOF
 			close(s.on)
@@ -308,32 +305,29 @@ func TestLargePushBreaksOff(t *testing.T) {
 			close(r.over)
 		}, schemas.Canceled},
 		"it is canceled": {func(r *room, _ *stuttering) { r.stop.stop() }, schemas.Canceled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.streamed(&streaming{})
-			_, base := r.file(repo.Repo, false)
-			pack, head := large(base)
-			body := stutter(pack, 3<<19)
-			st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
-			withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
-			go func() {
-				<-body.at
-				c.end(r, body)
-			}()
-			p := r.perform(t.Context(), st)
-			require.NoError(t, p.err)
-			assert.Equal(t, c.code, p.Code, p.Message)
-			repo.is(t, base)
-			select {
-			case <-body.on:
-			default:
-				close(body.on)
-			}
-			withdraw()
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		repo := r.streamed(&streaming{})
+		_, base := r.file(repo.Repo, false)
+		pack, head := large(base)
+		body := stutter(pack, 3<<19)
+		st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
+		withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+		go func() {
+			<-body.at
+			c.end(r, body)
+		}()
+		p := r.perform(t.Context(), st)
+		require.NoError(t, p.err)
+		assert.Equal(t, c.code, p.Code, p.Message)
+		repo.is(t, base)
+		select {
+		case <-body.on:
+		default:
+			close(body.on)
+		}
+		withdraw()
+	})
 }
 
 // TestAnswerIsLost: the upstream's branch tells what became of a push whose answer did
@@ -346,10 +340,11 @@ func TestAnswerIsLost(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		answer  func(w http.ResponseWriter, r *http.Request, git func(io.Writer))
 		outcome schemas.Outcome
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"and it was taken": {func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
 			git(io.Discard)
 			cut(w)
@@ -366,24 +361,21 @@ func TestAnswerIsLost(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_, _ = io.WriteString(w, "0006ab")
 		}, schemas.OutcomeUnknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			s := &streaming{}
-			repo := r.streamed(s)
-			_, base := r.file(repo.Repo, false)
-			s.answer = c.answer
-			pack, head := commit("one", base)
-			p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-			assert.Equal(t, c.outcome, p.Outcome, p.Message)
-			if c.outcome == schemas.OutcomeSucceeded {
-				repo.is(t, head)
-				assert.Equal(t, 1, r.task().Pushes)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		s := &streaming{}
+		repo := r.streamed(s)
+		_, base := r.file(repo.Repo, false)
+		s.answer = c.answer
+		pack, head := commit("one", base)
+		p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+		require.NoError(t, p.err)
+		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		if c.outcome == schemas.OutcomeSucceeded {
+			repo.is(t, head)
+			assert.Equal(t, 1, r.task().Pushes)
+		}
+	})
 }
 
 // TestWorkerIsLostOverAnUpstream: the next one does not send it again, and asks.

@@ -16,6 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/git"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -120,44 +121,41 @@ func TestImportSaysHowFarItIs(t *testing.T) {
 func TestImportWithoutALog(t *testing.T) {
 	t.Parallel()
 	isProgress := func(m schemas.Append) bool { return bytes.Contains(m.Data, []byte(`"type":"progress"`)) }
-	for name, many := range map[string]int64{"away": 10, "silent": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var ticks, failed atomic.Int64
-			begun := time.Now()
-			away := func(m schemas.Append) error {
-				if isProgress(m) && failed.Add(1) <= many {
-					return fault.ErrUnavailable
-				}
-				return nil
+	table.RunNamed(t, map[string]int64{"away": 10, "silent": 1}, func(t *testing.T, name string, many int64) {
+		var ticks, failed atomic.Int64
+		begun := time.Now()
+		away := func(m schemas.Append) error {
+			if isProgress(m) && failed.Add(1) <= many {
+				return fault.ErrUnavailable
 			}
-			hooks := memlog.Hooks{Before: away}
-			if name == "silent" {
-				hooks = memlog.Hooks{After: func(m schemas.Append, _ uint64) error { return away(m) }}
+			return nil
+		}
+		hooks := memlog.Hooks{Before: away}
+		if name == "silent" {
+			hooks = memlog.Hooks{After: func(m schemas.Append, _ uint64) error { return away(m) }}
+		}
+		r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
+		up := r.proxy()
+		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+		v, err := r.repos.Perform(t.Context(), st, r.stop)
+		require.NoError(t, err)
+		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+		require.GreaterOrEqual(t, failed.Load(), many)
+		said := map[string]int{}
+		records, err := r.log.Range(t.Context(), schemas.LogStream(0), ">", 1, 1000)
+		require.NoError(t, err)
+		for _, rec := range records {
+			if bytes.Contains(rec.Data, []byte(`"type":"progress"`)) {
+				said[string(rec.Data)]++
 			}
-			r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
-			up := r.proxy()
-			st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
-			v, err := r.repos.Perform(t.Context(), st, r.stop)
-			require.NoError(t, err)
-			require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
-			require.GreaterOrEqual(t, failed.Load(), many)
-			said := map[string]int{}
-			records, err := r.log.Range(t.Context(), schemas.LogStream(0), ">", 1, 1000)
-			require.NoError(t, err)
-			for _, rec := range records {
-				if bytes.Contains(rec.Data, []byte(`"type":"progress"`)) {
-					said[string(rec.Data)]++
-				}
-			}
-			require.NotEmpty(t, said)
-			for what, times := range said {
-				require.Equal(t, 1, times, what)
-			}
-			require.Equal(t, len(said), r.again(st).Progress)
-		})
-	}
+		}
+		require.NotEmpty(t, said)
+		for what, times := range said {
+			require.Equal(t, 1, times, what)
+		}
+		require.Equal(t, len(said), r.again(st).Progress)
+	})
 }
 
 // TestImportThatIsToStop: the log's word that it is to stop ends it where it would say how far it is.
@@ -194,11 +192,12 @@ func TestImportedHead(t *testing.T) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		order  schemas.RepoOrder
 		before func(*room, *ledger.State)
 		code   schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"the name is taken meanwhile": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
 			r.catalog.late = &schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"}
 		}, schemas.Conflict},
@@ -213,26 +212,23 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			// Who made it before had no such wish.
 			require.NoError(r.t, r.git.Remove(r.t.Context(), git.Identity(st)))
 		}, schemas.ValidationError},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			up := r.proxy()
-			o := c.order
-			if o.Name = "new"; o.ImportURL != "" {
-				o.ImportURL = up.UpstreamURL
-			}
-			st := r.accept(schemas.KindRepo, "repo-1", o)
-			_, err := r.git.Create(t.Context(), git.Identity(st), "main") // as a worker that is gone has
-			require.NoError(t, err)
-			c.before(r, st)
-			v, err := r.repos.Perform(t.Context(), st, r.stop)
-			require.NoError(t, err)
-			assert.Equal(t, c.code, v.Code, v.Message)
-			_, err = r.git.Head(t.Context(), git.Identity(st), "main")
-			assert.ErrorIs(t, err, hosted.ErrNoRepo)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		up := r.proxy()
+		o := c.order
+		if o.Name = "new"; o.ImportURL != "" {
+			o.ImportURL = up.UpstreamURL
+		}
+		st := r.accept(schemas.KindRepo, "repo-1", o)
+		_, err := r.git.Create(t.Context(), git.Identity(st), "main") // as a worker that is gone has
+		require.NoError(t, err)
+		c.before(r, st)
+		v, err := r.repos.Perform(t.Context(), st, r.stop)
+		require.NoError(t, err)
+		assert.Equal(t, c.code, v.Code, v.Message)
+		_, err = r.git.Head(t.Context(), git.Identity(st), "main")
+		assert.ErrorIs(t, err, hosted.ErrNoRepo)
+	})
 }
 
 // TestWhatIsInTheTableStays, though its action was canceled behind that.
@@ -260,12 +256,13 @@ func TestUpstreamRepository(t *testing.T) {
 
 func TestRepositoryThatIsNotMade(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		order   func(*testing.T, *room, elsewhere) schemas.RepoOrder
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"import, denied": {
 			func(_ *testing.T, r *room, e elsewhere) schemas.RepoOrder {
 				r.enforce()
@@ -328,23 +325,20 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 				return schemas.RepoOrder{}
 			}, schemas.OutcomeCanceled, schemas.Canceled, "canceled",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			o := c.order(t, r, r.proxy())
-			o.Name = "new"
-			v := r.make("repo-1", o)
-			assert.Equal(t, []any{c.outcome, c.code}, []any{v.Outcome, v.Code}, v.Message)
-			assert.Contains(t, v.Message, c.says)
-			assert.Nil(t, v.Result)
-			_, err := r.catalog.Get(t.Context(), tenant, "new")
-			require.Error(t, err)
-			var a schemas.RepoAudit
-			require.NoError(t, json.Unmarshal(r.evidence(schemas.EvidenceRepo)[0].Payload, &a))
-			assert.Equal(t, string(c.code), a.Result)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		o := c.order(t, r, r.proxy())
+		o.Name = "new"
+		v := r.make("repo-1", o)
+		assert.Equal(t, []any{c.outcome, c.code}, []any{v.Outcome, v.Code}, v.Message)
+		assert.Contains(t, v.Message, c.says)
+		assert.Nil(t, v.Result)
+		_, err := r.catalog.Get(t.Context(), tenant, "new")
+		require.Error(t, err)
+		var a schemas.RepoAudit
+		require.NoError(t, json.Unmarshal(r.evidence(schemas.EvidenceRepo)[0].Payload, &a))
+		assert.Equal(t, string(c.code), a.Result)
+	})
 }
 
 // TestImportIsTakenUpAgain: a worker that dies over an import leaves nothing that

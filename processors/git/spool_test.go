@@ -12,6 +12,7 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/handoff"
+	"weir/internal/weirtest/table"
 	"weir/processors/git"
 	"weir/schemas"
 )
@@ -64,25 +65,22 @@ func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 // TestATaskThatEndsWhileItsPushWaits for its turn pushes nothing, also where nobody has told this node of that.
 func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*room){
+	table.Run(t, map[string]func(*room){
 		"unheard":  (*room).complete,
 		"heard of": func(r *room) { r.complete(); close(r.over) },
 		"canceled": func(r *room) { r.stop.stop() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var r *room
-			r = newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { end(r) }} }})
-			repo := r.host()
-			_, base := r.file(repo, false)
-			pack, head := commit("one", base)
-			p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-			assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
-			assert.Equal(t, base, r.head(repo))
-			assert.Zero(t, r.task().Pushes)
-		})
-	}
+	}, func(t *testing.T, end func(*room)) {
+		var r *room
+		r = newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { end(r) }} }})
+		repo := r.host()
+		_, base := r.file(repo, false)
+		pack, head := commit("one", base)
+		p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
+		require.NoError(t, p.err)
+		assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
+		assert.Equal(t, base, r.head(repo))
+		assert.Zero(t, r.task().Pushes)
+	})
 }
 
 // cramped is a git whose packs come in elsewhere.

@@ -16,6 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/table"
 	writes "weir/processors/rules"
 	"weir/schemas"
 )
@@ -246,53 +247,51 @@ func TestOvertaken(t *testing.T) {
 // TestStopped: what was not made is not made any more, and what was made is.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		stop    func(r *room, st *ledger.State)
 		outcome schemas.Outcome
 		code    schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"canceled": {func(r *room, st *ledger.State) {
 			require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
 		}, schemas.OutcomeCanceled, schemas.Canceled},
 		"expired": {func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) }, schemas.OutcomeExpired, schemas.DeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, begun := range []bool{true, false} {
-				r := newRoom(t)
-				o := create(delay("n"))
-				o.IfMatch = r.etag()
-				st := r.claim(o)
-				if begun {
-					r.start(st)
-				}
-				tt.stop(r, st)
-				e := r.perform(r.again(st))
-				require.NoError(t, e.err)
-				require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
-				require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
-				set := r.newest()
-				require.Empty(t, set.Doc.Rules)
-				require.True(t, set.Doc.GlobalActive)
-				// Where another worker had begun, the set stands in its own place: the
-				// other's write cannot arrive any more.
-				require.Equal(t, begun, set.Revision > 0)
-				require.Equal(t, set.Etag, e.result.RulesEtag)
-				_, audit := r.audit()
-				require.Equal(t, []string{string(tt.code), o.IfMatch, set.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
-			}
+	}, func(t *testing.T, tt testCase) {
+		for _, begun := range []bool{true, false} {
 			r := newRoom(t)
 			o := create(delay("n"))
 			o.IfMatch = r.etag()
 			st := r.claim(o)
-			r.start(st)
-			r.sets = mute{r.keeper}
-			require.ErrorIs(t, r.perform(st).err, errDied)
-			r.sets = r.keeper
+			if begun {
+				r.start(st)
+			}
 			tt.stop(r, st)
-			require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome, "it is in")
-		})
-	}
+			e := r.perform(r.again(st))
+			require.NoError(t, e.err)
+			require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
+			require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
+			set := r.newest()
+			require.Empty(t, set.Doc.Rules)
+			require.True(t, set.Doc.GlobalActive)
+			// Where another worker had begun, the set stands in its own place: the
+			// other's write cannot arrive any more.
+			require.Equal(t, begun, set.Revision > 0)
+			require.Equal(t, set.Etag, e.result.RulesEtag)
+			_, audit := r.audit()
+			require.Equal(t, []string{string(tt.code), o.IfMatch, set.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
+		}
+		r := newRoom(t)
+		o := create(delay("n"))
+		o.IfMatch = r.etag()
+		st := r.claim(o)
+		r.start(st)
+		r.sets = mute{r.keeper}
+		require.ErrorIs(t, r.perform(st).err, errDied)
+		r.sets = r.keeper
+		tt.stop(r, st)
+		require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome, "it is in")
+	})
 	r := newRoom(t)
 	o := create(delay("n"))
 	o.IfMatch = r.etag()

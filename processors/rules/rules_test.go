@@ -17,6 +17,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -217,7 +218,7 @@ func TestRefusals(t *testing.T) {
 // rule is not in the way of its own end.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string]schemas.RuleOrder{
+	table.Run(t, map[string]schemas.RuleOrder{
 		"inside":             create(redirect("n", "https://old.test/*", "https://api.test/v1/x")),
 		"by wildcard":        create(redirect("n", "https://old.test/*", "https://api.test/$1")),
 		"host by wildcard":   create(redirect("n", "https://*.old.test/", "https://$1.test/v1/")),
@@ -227,16 +228,13 @@ func TestRedirects(t *testing.T) {
 		"turned off":         on(schemas.OpRulesDisable, "revoked"),
 		"turned off by word": patch("revoked", `{"enabled":false}`),
 		"made a mock":        patch("revoked", `{"type":"mock","action":{"body":1}}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t)
-			r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
-			r.do(create(redirect("revoked", "https://was.test/", "https://gone.test/")))
-			r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/v1/"})
-			r.do(order)
-		})
-	}
+	}, func(t *testing.T, order schemas.RuleOrder) {
+		r := newRoom(t)
+		r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
+		r.do(create(redirect("revoked", "https://was.test/", "https://gone.test/")))
+		r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/v1/"})
+		r.do(order)
+	})
 	r := newRoom(t)
 	r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
 	r.do(create(redirect("r", "https://was.test/", "https://gone.test/")))

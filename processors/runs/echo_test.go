@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -22,11 +23,12 @@ func echo(inputs string) schemas.Run {
 
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		inputs  string
 		outputs string
 		events  int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nothing":       {``, `{}`, 1},
 		"empty":         {`{}`, `{}`, 1},
 		"as they came":  {`{"n":1.50,"big":12345678901234567890,"null":null}`, `{"n":1.50,"big":12345678901234567890,"null":null}`, 1},
@@ -34,23 +36,20 @@ func TestEcho(t *testing.T) {
 		"other letters": {`{"Steps":9,"STEPS":"x"}`, `{"Steps":9,"STEPS":"x"}`, 1},
 		"null":          {`{"steps":null,"interval_ms":null}`, `{"steps":null,"interval_ms":null}`, 1},
 		"the most":      {`{"steps":1000,"interval_ms":0}`, `{"steps":1000,"interval_ms":0}`, 1000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			e := r.perform(r.claim("1", echo(tt.inputs), time.Minute), still{})
-			require.NoError(t, e.err)
-			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-			assert.Equal(t, tt.outputs, string(e.result.Outputs))
-			events := r.events("1")
-			require.Len(t, events, 1+tt.events)
-			for i, ev := range events[1:] {
-				want := fmt.Sprintf(`{"name":"progress","data":{"step":%d,"steps":%d,"percent":%d}}`, i+1, tt.events, 100*(i+1)/tt.events)
-				require.Equal(t, want, string(ev.Data))
-			}
-			assert.Empty(t, r.evidence("1"))
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		r := newRoom(t, options{})
+		e := r.perform(r.claim("1", echo(tt.inputs), time.Minute), still{})
+		require.NoError(t, e.err)
+		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		assert.Equal(t, tt.outputs, string(e.result.Outputs))
+		events := r.events("1")
+		require.Len(t, events, 1+tt.events)
+		for i, ev := range events[1:] {
+			want := fmt.Sprintf(`{"name":"progress","data":{"step":%d,"steps":%d,"percent":%d}}`, i+1, tt.events, 100*(i+1)/tt.events)
+			require.Equal(t, want, string(ev.Data))
+		}
+		assert.Empty(t, r.evidence("1"))
+	})
 }
 
 func TestEchoRefuses(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -63,41 +64,38 @@ func TestAnAgentThatGoes(t *testing.T) {
 // still with it.
 func TestWhatIsSaidOfAnAgentThatMoved(t *testing.T) {
 	t.Parallel()
-	for name, next := range map[string][]schemas.Agent{
+	table.Run(t, map[string][]schemas.Agent{
 		"moved": {{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1}}, "gone": nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			begin := make(chan struct{})
-			script := append([]double.Act{{Fault: double.Status500, Begin: begin}}, acts(9, double.Status500)...)
-			a := double.New(t, double.Config{Script: script})
-			r := newRoom(t, options{}, to(a))
-			late := make(chan ended, 1)
-			st := r.claim("late", schemas.Run{}, 1<<40)
-			go func() { late <- r.perform(st, still{}) }()
-			a.WaitRun(1)
-			for _, id := range []string{"1", "2", "3", "4"} {
-				r.run(id)
-			}
-			r.enforce(next...)
-			r.runs.Refresh()
-			close(begin)
-			require.NoError(t, (<-late).err)
-			assert.False(t, r.metrics.isOpen(), "the fifth failure is that of another address")
+	}, func(t *testing.T, next []schemas.Agent) {
+		begin := make(chan struct{})
+		script := append([]double.Act{{Fault: double.Status500, Begin: begin}}, acts(9, double.Status500)...)
+		a := double.New(t, double.Config{Script: script})
+		r := newRoom(t, options{}, to(a))
+		late := make(chan ended, 1)
+		st := r.claim("late", schemas.Run{}, 1<<40)
+		go func() { late <- r.perform(st, still{}) }()
+		a.WaitRun(1)
+		for _, id := range []string{"1", "2", "3", "4"} {
+			r.run(id)
+		}
+		r.enforce(next...)
+		r.runs.Refresh()
+		close(begin)
+		require.NoError(t, (<-late).err)
+		assert.False(t, r.metrics.isOpen(), "the fifth failure is that of another address")
 
-			r.enforce(to(a))
-			for _, id := range []string{"5", "6", "7", "8", "9"} {
-				assert.False(t, r.metrics.isOpen())
-				r.run(id)
-			}
-			assert.True(t, r.metrics.isOpen())
-			r.runs.Refresh()
-			assert.True(t, r.metrics.isOpen(), "nothing has changed")
-			r.enforce(next...)
-			r.runs.Refresh()
+		r.enforce(to(a))
+		for _, id := range []string{"5", "6", "7", "8", "9"} {
 			assert.False(t, r.metrics.isOpen())
-		})
-	}
+			r.run(id)
+		}
+		assert.True(t, r.metrics.isOpen())
+		r.runs.Refresh()
+		assert.True(t, r.metrics.isOpen(), "nothing has changed")
+		r.enforce(next...)
+		r.runs.Refresh()
+		assert.False(t, r.metrics.isOpen())
+	})
 }
 
 // TestAMoveIsNoFavour: what the new address does counts there from the first run,

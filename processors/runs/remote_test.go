@@ -13,6 +13,7 @@ import (
 	"weir/internal/ledger"
 	double "weir/internal/weirtest/agent"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -136,25 +137,22 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 
 func TestAStopClosesTheAgentsConnection(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{Fault: f})
-			r := newRoom(t, options{}, to(a))
-			stop := newStopper(t)
-			go func() {
-				a.WaitRun(1)
-				stop.stop()
-			}()
-			e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), stop)
-			require.NoError(t, e.err)
-			assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
-			assert.JSONEq(t, `{"code":"CANCELED"}`, string(e.result.Error.Details))
-			<-a.WaitRun(1).Closed()
-			assert.True(t, a.WaitRun(1).Cut())
-			assert.Len(t, r.evidence("r-1"), 1)
-		})
-	}
+	table.Run(t, map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers}, func(t *testing.T, f double.Fault) {
+		a := double.New(t, double.Config{Fault: f})
+		r := newRoom(t, options{}, to(a))
+		stop := newStopper(t)
+		go func() {
+			a.WaitRun(1)
+			stop.stop()
+		}()
+		e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), stop)
+		require.NoError(t, e.err)
+		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
+		assert.JSONEq(t, `{"code":"CANCELED"}`, string(e.result.Error.Details))
+		<-a.WaitRun(1).Closed()
+		assert.True(t, a.WaitRun(1).Cut())
+		assert.Len(t, r.evidence("r-1"), 1)
+	})
 }
 
 // TestACancelThatOnlyTheLogTells: the nudge went astray; the next event of the
@@ -222,12 +220,13 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 	}
 	absent := answered(404, `{}`)
 	absent.Answer.NoRoute = true
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		res     *schemas.Attempted
 		gone    bool
 		outcome schemas.Outcome
 		calls   int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"answered":             {answered(200, `{"outputs":{"a":1}}`), false, schemas.OutcomeSucceeded, 0},
 		"answered, agent gone": {answered(200, `{"outputs":{"a":1}}`), true, schemas.OutcomeSucceeded, 0},
 		"failed":               {answered(200, `{"error":{"code":"X","message":"m"}}`), true, schemas.OutcomeFailed, 0},
@@ -237,24 +236,21 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 		"no stream, gone":      {absent, true, schemas.OutcomeFailed, 0},
 		"not sent yet":         {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, false, schemas.OutcomeSucceeded, 1},
 		"not sent yet, gone":   {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, true, schemas.OutcomeFailed, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{})
-			r := newRoom(t, options{}, to(a))
-			st := r.claim("r-1", schemas.Run{}, time.Minute)
-			attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt}))
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res}))
-			if tt.gone {
-				r.enforce()
-			}
-			e := r.perform(st, still{})
-			require.NoError(t, e.err)
-			assert.Equal(t, tt.outcome, e.Outcome)
-			assert.Equal(t, tt.calls, a.Hits())
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		a := double.New(t, double.Config{})
+		r := newRoom(t, options{}, to(a))
+		st := r.claim("r-1", schemas.Run{}, time.Minute)
+		attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
+		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt}))
+		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res}))
+		if tt.gone {
+			r.enforce()
+		}
+		e := r.perform(st, still{})
+		require.NoError(t, e.err)
+		assert.Equal(t, tt.outcome, e.Outcome)
+		assert.Equal(t, tt.calls, a.Hits())
+	})
 }
 
 func TestAnAgentThatIsNotThere(t *testing.T) {
@@ -348,57 +344,52 @@ func TestALogThatRefusesEndsTheCall(t *testing.T) {
 // known, and written down once the log is back.
 func TestALogThatIsAway(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		stop     bool
 		deadline time.Duration
 		want     schemas.Outcome
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a stop":       {true, time.Minute, schemas.OutcomeCanceled},
 		"the deadline": {false, 3 * time.Second, schemas.OutcomeExpired},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			stop := newStopper(t)
-			hooks := memlog.Hooks{Before: func(m schemas.Append) error {
-				ev, err := ledger.Decode(m.Data)
-				if err == nil && ev.Type == schemas.EventProgress {
-					if tt.stop {
-						stop.stop()
-					}
-					return fault.ErrUnavailable
+	}, func(t *testing.T, tt testCase) {
+		stop := newStopper(t)
+		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
+			ev, err := ledger.Decode(m.Data)
+			if err == nil && ev.Type == schemas.EventProgress {
+				if tt.stop {
+					stop.stop()
 				}
-				return nil
-			}}
-			a := double.New(t, double.Config{Fault: double.EndlessEvents})
-			r := newRoom(t, options{hooks: hooks}, to(a))
-			e := r.perform(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
-			require.NoError(t, e.err)
-			assert.Equal(t, tt.want, e.Outcome)
-			<-a.WaitRun(1).Closed()
-		})
-	}
+				return fault.ErrUnavailable
+			}
+			return nil
+		}}
+		a := double.New(t, double.Config{Fault: double.EndlessEvents})
+		r := newRoom(t, options{hooks: hooks}, to(a))
+		e := r.perform(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
+		require.NoError(t, e.err)
+		assert.Equal(t, tt.want, e.Outcome)
+		<-a.WaitRun(1).Closed()
+	})
 }
 
 // TestAStepThatNoRunHas is no step of a run: whatever wrote it, nothing is made of it.
 func TestAStepThatNoRunHas(t *testing.T) {
 	t.Parallel()
-	for name, res := range map[string]*schemas.Attempted{
+	table.Run(t, map[string]*schemas.Attempted{
 		"ended":  {Step: 2, Number: 1, Sent: true, Status: 200, Answer: &schemas.Answer{Status: 200, Body: json.RawMessage(`{}`)}},
 		"to try": {Step: 2, Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{})
-			r := newRoom(t, options{}, to(a))
-			st := r.claim("r-1", schemas.Run{}, time.Minute)
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res}))
-			var parked *fault.Parked
-			require.ErrorAs(t, r.perform(st, still{}).err, &parked)
-			_, err := r.runs.Evidence(st)
-			require.ErrorAs(t, err, &parked)
-			assert.Zero(t, a.Hits())
-		})
-	}
+	}, func(t *testing.T, res *schemas.Attempted) {
+		a := double.New(t, double.Config{})
+		r := newRoom(t, options{}, to(a))
+		st := r.claim("r-1", schemas.Run{}, time.Minute)
+		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res}))
+		var parked *fault.Parked
+		require.ErrorAs(t, r.perform(st, still{}).err, &parked)
+		_, err := r.runs.Evidence(st)
+		require.ErrorAs(t, err, &parked)
+		assert.Zero(t, a.Hits())
+	})
 }
 
 func TestADrainGivesTheRunBack(t *testing.T) {

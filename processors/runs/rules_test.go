@@ -9,6 +9,7 @@ import (
 
 	double "weir/internal/weirtest/agent"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -20,14 +21,15 @@ const anyAgent = "*://*:*/agents/run/*"
 func TestMockedRun(t *testing.T) {
 	t.Parallel()
 	const end = `{"request_id":"r-1","status":"ok","outputs":{"rehearsed":true}}`
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		rules    []schemas.Rule
 		outcome  schemas.Outcome
 		code     schemas.Code
 		says     string // a part of the error's message
 		attempts int
 		progress int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a document": {[]schemas.Rule{rulebook.Mock("m", anyAgent, 200, end)}, schemas.OutcomeSucceeded, "", "", 1, 0},
 		"a stream": {[]schemas.Rule{rulebook.MockText("m", anyAgent, 200, "text/event-stream",
 			"event: progress\ndata: {\"n\":1}\n\nevent: complete\ndata: "+end+"\n\n")}, schemas.OutcomeSucceeded, "", "", 1, 1},
@@ -41,48 +43,45 @@ func TestMockedRun(t *testing.T) {
 		},
 		"nothing": {[]schemas.Rule{rulebook.Mock("m", anyAgent, 200, "")}, schemas.OutcomeFailed, schemas.UpstreamProtocol, "a traffic rule answered", 1, 0},
 		"led out": {[]schemas.Rule{rulebook.Redirect("r", anyAgent, "http://127.0.0.1:1/agents/run/$3")}, schemas.OutcomeDenied, schemas.DenyRule, "policy", 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{})
-			var book rulebook.Book
-			etag := book.Put(t, tt.rules...)
-			r := newRoom(t, options{rules: &book}, to(a))
-			e := r.run("r-1")
-			assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Verdict)
-			assert.Equal(t, tt.code, e.Code)
-			if tt.says != "" {
-				require.NotNil(t, e.result.Error)
-				assert.Contains(t, e.result.Error.Message, tt.says)
-			} else {
-				assert.JSONEq(t, `{"rehearsed":true}`, string(e.result.Outputs))
+	}, func(t *testing.T, tt testCase) {
+		a := double.New(t, double.Config{})
+		var book rulebook.Book
+		etag := book.Put(t, tt.rules...)
+		r := newRoom(t, options{rules: &book}, to(a))
+		e := r.run("r-1")
+		assert.Equal(t, tt.outcome, e.Outcome, "%+v", e.Verdict)
+		assert.Equal(t, tt.code, e.Code)
+		if tt.says != "" {
+			require.NotNil(t, e.result.Error)
+			assert.Contains(t, e.result.Error.Message, tt.says)
+		} else {
+			assert.JSONEq(t, `{"rehearsed":true}`, string(e.result.Outputs))
+		}
+		assert.Zero(t, a.Hits())
+		attempts, progress := 0, 0
+		for _, ev := range r.events("r-1") {
+			switch ev.Type {
+			case schemas.EventAttempted:
+				attempts++
+				assert.False(t, ev.Attempted.Sent)
+				assert.NotEmpty(t, ev.Attempt.Decision.Traffic.Mocked)
+				assert.Equal(t, schemas.RunRoute(ev.Attempt.URL), ev.Attempt.URL, "and not where the agent is")
+			case schemas.EventAttempt:
+				assert.Fail(t, "it was written down before")
+			case schemas.EventProgress:
+				progress++
+			default:
 			}
-			assert.Zero(t, a.Hits())
-			attempts, progress := 0, 0
-			for _, ev := range r.events("r-1") {
-				switch ev.Type {
-				case schemas.EventAttempted:
-					attempts++
-					assert.False(t, ev.Attempted.Sent)
-					assert.NotEmpty(t, ev.Attempt.Decision.Traffic.Mocked)
-					assert.Equal(t, schemas.RunRoute(ev.Attempt.URL), ev.Attempt.URL, "and not where the agent is")
-				case schemas.EventAttempt:
-					assert.Fail(t, "it was written down before")
-				case schemas.EventProgress:
-					progress++
-				default:
-				}
-			}
-			assert.Equal(t, tt.attempts, attempts)
-			assert.Equal(t, tt.progress, progress)
-			records := r.evidence("r-1")
-			require.NotEmpty(t, records)
-			for _, ev := range records {
-				assert.Equal(t, etag, ev.Traffic.RulesEtag)
-				assert.Empty(t, ev.Traffic.Target, "the agent's address is the configuration's")
-			}
-		})
-	}
+		}
+		assert.Equal(t, tt.attempts, attempts)
+		assert.Equal(t, tt.progress, progress)
+		records := r.evidence("r-1")
+		require.NotEmpty(t, records)
+		for _, ev := range records {
+			assert.Equal(t, etag, ev.Traffic.RulesEtag)
+			assert.Empty(t, ev.Traffic.Target, "the agent's address is the configuration's")
+		}
+	})
 }
 
 // TestMocksSayNothingOfTheAgent: one that is rehearsed failing is not left alone, and

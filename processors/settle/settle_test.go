@@ -15,6 +15,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -55,31 +56,29 @@ func TestSettle(t *testing.T) {
 // nobody could bring back.
 func TestWhatAnEndRestsOn(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		result any
 		loose  bool
 		want   []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a small result":                         {result: "x", want: []string{"end", "barrier"}},
 		"a result that is put aside":             {result: strings.Repeat("x", schemas.InlineLimit), want: []string{"barrier", "end", "barrier"}},
 		"evidence that no event of it calls for": {result: "x", loose: true, want: []string{"barrier", "end", "barrier"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var order []string
-			l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
-				if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
-					order = append(order, "end")
-				}
-				return nil
-			}}), layout, nil)
-			s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
-			st := claim(t, l, "a")
-			st.Loose = tt.loose
-			require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
-			require.Equal(t, tt.want, order)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var order []string
+		l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
+			if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
+				order = append(order, "end")
+			}
+			return nil
+		}}), layout, nil)
+		s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
+		st := claim(t, l, "a")
+		st.Loose = tt.loose
+		require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
+		require.Equal(t, tt.want, order)
+	})
 }
 
 // TestLooseEvidence: what follows from an attempt can be left again, and nothing else can.

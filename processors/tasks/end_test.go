@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -16,56 +17,53 @@ import (
 // push is told of.
 func TestAPushBehindTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(h *house){
+	table.RunNamed(t, map[string]func(h *house){
 		"canceled": func(h *house) { h.cancel() },
 		"reported": func(h *house) { require.True(h.t, h.report(0, schemas.TaskReport{Completed: true})) },
 		"expired":  func(h *house) { h.advance(deadline) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := 0 // how many records there were at the push
-			for n := 0; ; n++ {
-				over := false
-				synctest.Test(t, func(t *testing.T) {
-					h := newHouse(t)
-					h.accept()
-					h.own()
-					h.advance(time.Second)
-					h.pushed("c1")
-					appends := 0
-					h.each = func() {
-						if appends++; appends == n+1 {
-							_, s := h.load()
-							require.NotNil(t, s)
-							before = len(s.Head)
-							h.pushed("c2")
-						}
+	}, func(t *testing.T, name string, end func(h *house)) {
+		before := 0 // how many records there were at the push
+		for n := 0; ; n++ {
+			over := false
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t)
+				h.accept()
+				h.own()
+				h.advance(time.Second)
+				h.pushed("c1")
+				appends := 0
+				h.each = func() {
+					if appends++; appends == n+1 {
+						_, s := h.load()
+						require.NotNil(t, s)
+						before = len(s.Head)
+						h.pushed("c2")
 					}
-					end(h)
-					h.advance(time.Minute)
-					h.each = nil
-					over = appends <= n
-					msg := fmt.Sprintf("%s, before append %d", name, n)
-					settled, res := h.check(msg)
-					audits, _ := h.audits()
-					require.Equal(t, res.Head, audits["t-1.task.settled"].Head, msg)
-					st, s := h.load()
-					require.Equal(t, s.Left, res.Head, msg)
-					require.Equal(t, s.Last, audits["t-1.task.settled"].N, msg)
-					require.NotNil(t, st.Settled)
-					require.NotEmpty(t, settled.Outcome)
-					if !over {
-						require.Equal(t, "c2", s.Head, "the branch is where it is")
-					}
-				})
-				if over {
-					require.Greater(t, n, 3, "there was little to come between")
-					break
 				}
+				end(h)
+				h.advance(time.Minute)
+				h.each = nil
+				over = appends <= n
+				msg := fmt.Sprintf("%s, before append %d", name, n)
+				settled, res := h.check(msg)
+				audits, _ := h.audits()
+				require.Equal(t, res.Head, audits["t-1.task.settled"].Head, msg)
+				st, s := h.load()
+				require.Equal(t, s.Left, res.Head, msg)
+				require.Equal(t, s.Last, audits["t-1.task.settled"].N, msg)
+				require.NotNil(t, st.Settled)
+				require.NotEmpty(t, settled.Outcome)
+				if !over {
+					require.Equal(t, "c2", s.Head, "the branch is where it is")
+				}
+			})
+			if over {
+				require.Greater(t, n, 3, "there was little to come between")
+				break
 			}
-			require.Positive(t, before)
-		})
-	}
+		}
+		require.Positive(t, before)
+	})
 }
 
 // TestACancelIsAllOnTheLog before anything is told of the end: who comes first has it.

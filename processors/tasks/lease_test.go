@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -159,38 +160,34 @@ func TestClocksThatJump(t *testing.T) {
 // TestANewWorkerGoesByTheClocks, and never waits longer than a lease.
 func TestANewWorkerGoesByTheClocks(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		silent, jump time.Duration
 		leased       bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"heard of just now":             {lease / 2, 0, true},
 		"silent while nobody was there": {2 * lease, 0, false},
 		"its clock is behind":           {2 * lease, -deadline, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				h.advance(0)
-				n, _ := h.claim("pool-1")
-				h.advance(time.Second)
-				h.touch(n)
-				time.Sleep(tt.silent)
-				h.hire()
-				h.jump = tt.jump
-				require.NoError(t, h.door.Nudge(t.Context(), ref))
-				h.drain()
-				_, s := h.load()
-				require.Equal(t, tt.leased, s.Leased)
-				if tt.leased {
-					h.due(lease)
-					_, s = h.load()
-					require.False(t, s.Leased)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t)
+		h.accept()
+		h.advance(0)
+		n, _ := h.claim("pool-1")
+		h.advance(time.Second)
+		h.touch(n)
+		time.Sleep(tt.silent)
+		h.hire()
+		h.jump = tt.jump
+		require.NoError(t, h.door.Nudge(t.Context(), ref))
+		h.drain()
+		_, s := h.load()
+		require.Equal(t, tt.leased, s.Leased)
+		if tt.leased {
+			h.due(lease)
+			_, s = h.load()
+			require.False(t, s.Leased)
+		}
+	})
 }
 
 // due lets time go by and has the worker look at the task then, whatever its own

@@ -14,6 +14,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/task"
+	"weir/internal/weirtest/table"
 	"weir/processors/tasks"
 	"weir/schemas"
 )
@@ -66,12 +67,13 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	completed := schemas.TaskReport{Completed: true, Description: "d"}
 	failed := schemas.TaskReport{Description: "no", Reason: schemas.ReasonTaskIssues}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		live    func(h *house)
 		outcome schemas.Outcome
 		code    schemas.Code
 		status  schemas.TaskStatus
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"completed": {func(h *house) { h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
 		"failed":    {func(h *house) { h.own(); h.report(0, failed) }, schemas.OutcomeFailed, schemas.TaskFailed, schemas.TaskStatusFailed},
 		"at once":   {func(h *house) { h.queue = nil; h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
@@ -115,30 +117,25 @@ func TestEnds(t *testing.T) {
 				h.refuse = func() error { return fault.New(schemas.DenyHost, "the host is not allowed") }
 			}, schemas.OutcomeDenied, schemas.DenyHost, schemas.TaskStatusFailed,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				tt.live(h)
-				h.advance(time.Second)
-				if name == "at once" { // as a wake-up of an action whose accepted message is lost
-					require.NoError(t, h.door.Nudge(t.Context(), ref))
-					h.advance(time.Second)
-				}
-				end, res := h.check(name)
-				require.Equal(t, []any{tt.outcome, tt.code, tt.status}, []any{end.Outcome, end.Code, res.Status})
-				if tt.outcome != schemas.OutcomeSucceeded {
-					require.NotEmpty(t, end.Message)
-				}
-				if tt.code == schemas.TaskFailed {
-					require.Equal(t, "no", res.Description)
-					require.Equal(t, schemas.ReasonTaskIssues, res.Reason)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tt testCase) {
+		h := newHouse(t)
+		h.accept()
+		tt.live(h)
+		h.advance(time.Second)
+		if name == "at once" { // as a wake-up of an action whose accepted message is lost
+			require.NoError(t, h.door.Nudge(t.Context(), ref))
+			h.advance(time.Second)
+		}
+		end, res := h.check(name)
+		require.Equal(t, []any{tt.outcome, tt.code, tt.status}, []any{end.Outcome, end.Code, res.Status})
+		if tt.outcome != schemas.OutcomeSucceeded {
+			require.NotEmpty(t, end.Message)
+		}
+		if tt.code == schemas.TaskFailed {
+			require.Equal(t, "no", res.Description)
+			require.Equal(t, schemas.ReasonTaskIssues, res.Reason)
+		}
+	})
 }
 
 // TestTheBranchCannotBeMadeYet: it is tried again, and the log hears of it once.
@@ -193,10 +190,11 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 // of the log decides, and the evidence says the same.
 func TestFirstWriterWins(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		between func(h *house)
 		outcome schemas.Outcome
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"a report at the deadline": {func(h *house) {
 			st, _ := h.load() // by the door's clock it is not late
 			require.NoError(h.t, h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
@@ -205,21 +203,16 @@ func TestFirstWriterWins(t *testing.T) {
 		}, schemas.OutcomeSucceeded},
 		"a cancel at the deadline": {func(h *house) { h.cancel() }, schemas.OutcomeCanceled},
 		"nothing":                  {func(*house) {}, schemas.OutcomeExpired},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				h.own()
-				h.advance(deadline - time.Second)
-				h.before = func() { tt.between(h) }
-				h.advance(10 * time.Second)
-				end, _ := h.check(name)
-				require.Equal(t, tt.outcome, end.Outcome)
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tt testCase) {
+		h := newHouse(t)
+		h.accept()
+		h.own()
+		h.advance(deadline - time.Second)
+		h.before = func() { tt.between(h) }
+		h.advance(10 * time.Second)
+		end, _ := h.check(name)
+		require.Equal(t, tt.outcome, end.Outcome)
+	})
 }
 
 // TestWhatCannotBeRead is put aside, and its task ends.

@@ -17,6 +17,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
 	"weir/processors/guard"
@@ -310,10 +311,11 @@ func TestEventsAsTheyAreKept(t *testing.T) {
 	huge := strings.Repeat("x", 3<<20)
 	large := strings.Repeat("y", schemas.InlineLimit)
 	deep := strings.Repeat("[", 600) + strings.Repeat("]", 600)
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		in   string
 		want *schemas.RunProgress // nil: it is no event of its own
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"json":                  {"event: progress\ndata: {\"n\":1.50, \"big\":12345678901234567890}\n\n", &schemas.RunProgress{Name: "progress", Data: json.RawMessage(`{"n":1.50, "big":12345678901234567890}`)}},
 		"text":                  {"event: log\ndata: half <way>\n\n", &schemas.RunProgress{Name: "log", Data: json.RawMessage("\"half \\u003cway\\u003e\"")}},
 		"number":                {"data: 42\n\n", &schemas.RunProgress{Name: "message", Data: json.RawMessage("42")}},
@@ -336,22 +338,19 @@ func TestEventsAsTheyAreKept(t *testing.T) {
 		"started with more":     {"event: started\ndata: {\"model\":\"m\"}\n\n", &schemas.RunProgress{Name: "started", Data: json.RawMessage(`{"model":"m"}`)}},
 		"without data":          {"event: progress\n\nevent: progress\ndata:\n\n", nil},
 		"an end without a word": {"event: done\ndata: [DONE]\n\n", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			events, end, _, err := newLine(t, says(t, tt.in+finished).URL()).talk(t.Context(), t, schemas.RouteRunStream)
-			require.NoError(t, err)
-			require.Nil(t, end.Error)
-			if tt.want == nil {
-				require.Empty(t, events)
-				return
-			}
-			require.Len(t, events, 1)
-			assert.Equal(t, tt.want.Name, events[0].Name)
-			assert.Equal(t, tt.want.Omitted, events[0].Omitted)
-			if string(tt.want.Data) != string(events[0].Data) {
-				assert.JSONEq(t, string(tt.want.Data), string(events[0].Data))
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		events, end, _, err := newLine(t, says(t, tt.in+finished).URL()).talk(t.Context(), t, schemas.RouteRunStream)
+		require.NoError(t, err)
+		require.Nil(t, end.Error)
+		if tt.want == nil {
+			require.Empty(t, events)
+			return
+		}
+		require.Len(t, events, 1)
+		assert.Equal(t, tt.want.Name, events[0].Name)
+		assert.Equal(t, tt.want.Omitted, events[0].Omitted)
+		if string(tt.want.Data) != string(events[0].Data) {
+			assert.JSONEq(t, string(tt.want.Data), string(events[0].Data))
+		}
+	})
 }

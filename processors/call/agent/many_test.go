@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/processors/call/sse"
 	"weir/schemas"
 )
@@ -20,11 +21,12 @@ func TestTooManyEvents(t *testing.T) {
 	t.Parallel()
 	const ok = `{"request_id":"r-1","status":"ok","outputs":{}}`
 	large := `"` + strings.Repeat("x", schemas.InlineLimit) + `"`
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		said     []sentence // behind all events but one that there may be
 		given    int
 		warnings []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"one less":  {[]sentence{{"final", ok}}, 0, nil},
 		"as many":   {[]sentence{{"progress", "1"}, {"final", ok}}, 1, nil},
 		"one more":  {[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
@@ -35,24 +37,21 @@ func TestTooManyEvents(t *testing.T) {
 			1,
 			[]string{"the agent sent more than 100000 events; 1 of them are left out"},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			given := 0
-			l := &listener{exchange: &exchange{}, head: head{status: 200}, given: maxEvents - 1}
-			l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
-			l.reader.talk = l.talk
-			for _, s := range tt.said {
-				require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
-			}
-			reply, err := l.ended(io.EOF)
-			require.NoError(t, err)
-			var end schemas.RunResult
-			require.NoError(t, json.Unmarshal(reply.Answer.Body, &end))
-			assert.Equal(t, tt.warnings, end.Warnings)
-			assert.Equal(t, tt.given, given)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		given := 0
+		l := &listener{exchange: &exchange{}, head: head{status: 200}, given: maxEvents - 1}
+		l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
+		l.reader.talk = l.talk
+		for _, s := range tt.said {
+			require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
+		}
+		reply, err := l.ended(io.EOF)
+		require.NoError(t, err)
+		var end schemas.RunResult
+		require.NoError(t, json.Unmarshal(reply.Answer.Body, &end))
+		assert.Equal(t, tt.warnings, end.Warnings)
+		assert.Equal(t, tt.given, given)
+	})
 }
 
 // TestEventsAreCounted from the first on, those whose data is not kept too.

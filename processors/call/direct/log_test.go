@@ -23,6 +23,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
 	"weir/processors/call/added"
@@ -133,11 +134,12 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 	t.Parallel()
 	all := []string{secret, inQuery, inBody, inParts}
 	echo := strings.Join(all, " ") + " " + url.QueryEscape(inQuery) + " " + base64.StdEncoding.EncodeToString([]byte(strings.Join(all, ":")))
-	for name, c := range map[string]struct {
+	type testCase struct {
 		method   string
 		answers  []upstream.Behaviour
 		attempts int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"answered":           {"POST", []upstream.Behaviour{upstream.Respond(200, echo, upstream.Header("X-Echo", secret), upstream.Header("Set-Cookie", inParts))}, 1},
 		"a large answer":     {"GET", []upstream.Behaviour{upstream.Respond(200, strings.Repeat("x", 300<<10)+echo)}, 1},
 		"failed":             {"GET", []upstream.Behaviour{upstream.Respond(500, echo)}, 3},
@@ -147,40 +149,37 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 		"unknown":            {"POST", []upstream.Behaviour{upstream.ResetBeforeResponse()}, 1},
 		"redirected":         {"GET", []upstream.Behaviour{upstream.Redirect(302, "/to?a=1"), upstream.Respond(200, echo)}, 2},
 		"redirected with it": {"GET", []upstream.Behaviour{upstream.Redirect(302, "/to?a="+url.QueryEscape(inQuery))}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			up := upstream.New(t, c.answers...)
-			call := schemas.HTTPCall{Method: c.method, URL: up.URL() + "/x?q=1", AllowlistKey: "up"}
-			if c.method == "POST" {
-				call.Body = []byte(`{"a":1}`)
-			}
-			b, s, verdict := run(t, full(up.URL()), call, up)
+	}, func(t *testing.T, c testCase) {
+		up := upstream.New(t, c.answers...)
+		call := schemas.HTTPCall{Method: c.method, URL: up.URL() + "/x?q=1", AllowlistKey: "up"}
+		if c.method == "POST" {
+			call.Body = []byte(`{"a":1}`)
+		}
+		b, s, verdict := run(t, full(up.URL()), call, up)
 
-			require.NotEmpty(t, s.asked)
-			for i, events := range s.asked {
-				require.NotEmpty(t, events)
-				assert.Equal(t, schemas.EventAttempt, events[len(events)-1], "question %d came before the attempt was written: %v", i, events)
-			}
-			assert.Zero(t, s.hits[0])
+		require.NotEmpty(t, s.asked)
+		for i, events := range s.asked {
+			require.NotEmpty(t, events)
+			assert.Equal(t, schemas.EventAttempt, events[len(events)-1], "question %d came before the attempt was written: %v", i, events)
+		}
+		assert.Zero(t, s.hits[0])
 
-			attempts := 0
-			var wrote bytes.Buffer
-			for _, m := range b.written {
-				wrote.WriteString(m.Subject + "\n")
-				wrote.Write(m.Data)
-				wrote.WriteByte('\n')
-				if strings.HasPrefix(m.Subject, "weir.evidence.") {
-					attempts++
-				}
+		attempts := 0
+		var wrote bytes.Buffer
+		for _, m := range b.written {
+			wrote.WriteString(m.Subject + "\n")
+			wrote.Write(m.Data)
+			wrote.WriteByte('\n')
+			if strings.HasPrefix(m.Subject, "weir.evidence.") {
+				attempts++
 			}
-			assert.GreaterOrEqual(t, attempts, c.attempts, "evidence was left")
-			doc, err := ledger.Encode(verdict)
-			require.NoError(t, err)
-			wrote.Write(doc)
-			clean(t, wrote.String(), all)
-		})
-	}
+		}
+		assert.GreaterOrEqual(t, attempts, c.attempts, "evidence was left")
+		doc, err := ledger.Encode(verdict)
+		require.NoError(t, err)
+		wrote.Write(doc)
+		clean(t, wrote.String(), all)
+	})
 }
 
 // clean asserts that no form of any secret, and no long piece of one, is there.

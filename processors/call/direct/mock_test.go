@@ -17,6 +17,7 @@ import (
 	"weir/internal/redact"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
 	"weir/processors/call/direct"
@@ -73,7 +74,7 @@ func TestMock(t *testing.T) {
 	text := func(status int, body string) schemas.Rule {
 		return rulebook.MockText("m", all, status, "text/html", body)
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		method  string
 		rule    schemas.Rule
 		status  int
@@ -81,30 +82,28 @@ func TestMock(t *testing.T) {
 		isJSON  bool
 		snippet string
 		hashed  bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"JSON keeps its bytes": {rule: rulebook.Mock("m", all, 201, `{"n":1.50}`), status: 201, body: `{"n":1.50}`, isJSON: true, snippet: `{"n":1.50}`, hashed: true},
 		"text":                 {rule: text(503, "<b>"), status: 503, body: `"\u003cb\u003e"`, snippet: "<b>", hashed: true},
 		"JSON as text":         {rule: text(200, `{"a":1}`), status: 200, body: `{"a":1}`, isJSON: true, snippet: `{"a":1}`, hashed: true},
 		"nothing":              {rule: rulebook.Mock("m", all, 0, ""), status: 200, body: "null"},
 		"HEAD":                 {method: "HEAD", rule: rulebook.Mock("m", all, 200, `{"a":1}`), status: 200, body: "null"},
 		"204":                  {rule: rulebook.Mock("m", all, 204, ""), status: 204, body: "null"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			method := tt.method
-			if method == "" {
-				method = "POST"
-			}
-			reply, err := mocked(t, method, tt.rule)
-			require.NoError(t, err)
-			a := reply.Answer
-			assert.Equal(t, tt.status, a.Status)
-			assert.Equal(t, tt.body, string(a.Body))
-			assert.Equal(t, tt.isJSON, a.JSON)
-			assert.Equal(t, tt.snippet, a.Snippet)
-			assert.Equal(t, tt.hashed, a.Hash != "")
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		method := tt.method
+		if method == "" {
+			method = "POST"
+		}
+		reply, err := mocked(t, method, tt.rule)
+		require.NoError(t, err)
+		a := reply.Answer
+		assert.Equal(t, tt.status, a.Status)
+		assert.Equal(t, tt.body, string(a.Body))
+		assert.Equal(t, tt.isJSON, a.JSON)
+		assert.Equal(t, tt.snippet, a.Snippet)
+		assert.Equal(t, tt.hashed, a.Hash != "")
+	})
 }
 
 // TestHeadersOfAMock are read, changed and hidden as a target's.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -22,14 +22,15 @@ func TestBroke(t *testing.T) {
 	const failed = `data: {"error":{"message":"out of order","code":502}}` + "\n\n"
 	const whole = `{"choices":[{"index":0,"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`
 	enough := errors.New("enough")
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		parts []string
 		ends  bool
 		stops int // which chunk is not taken; 0: none
 		total int64
 		late  bool
 		reply bool // there is one, and it tells
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"cut off":             {parts: []string{says, usage}, ends: true, total: 3},
 		"told twice":          {parts: []string{says, usage, more, says}, ends: true, total: 8, late: true},
 		"never told":          {parts: []string{says}, ends: true},
@@ -38,39 +39,34 @@ func TestBroke(t *testing.T) {
 		"a whole one, untold": {parts: []string{whole}, ends: true, stops: 1, total: 3},
 		"its own error":       {parts: []string{says, usage, says, failed}, total: 6, late: true, reply: true},
 		"complete":            {parts: []string{usage, firstEnds, "data: [DONE]\n\n"}, total: 3, reply: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var broke *schemas.ChatUsage
-				n := 0
-				e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{
-					ID: "i", Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
-					Chunk: func(context.Context, Piece) error {
-						if n++; n == tt.stops {
-							return enough
-						}
-						return nil
-					},
-				}}}
-				s := &slow{parts: tt.parts, ends: tt.ends, closed: make(chan struct{})}
-				reply, err := (&listener{exchange: e, status: 200, stream: s}).listen(t.Context())
-				told := Told{Usage: broke}
-				if tt.reply {
-					require.NoError(t, err)
-					require.Nil(t, broke)
-					require.NoError(t, json.Unmarshal(reply.Answer.Body, &told))
-				} else {
-					require.Error(t, err)
+	}, func(t *testing.T, tt testCase) {
+		var broke *schemas.ChatUsage
+		n := 0
+		e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{
+			ID: "i", Stream: true, Broke: func(used *schemas.ChatUsage) { broke = used },
+			Chunk: func(context.Context, Piece) error {
+				if n++; n == tt.stops {
+					return enough
 				}
-				if tt.total == 0 {
-					require.Nil(t, told.Usage)
-					return
-				}
-				assert.Equal(t, []any{tt.total, tt.late}, []any{told.Usage.Total, told.Usage.Estimated})
-			})
-		})
-	}
+				return nil
+			},
+		}}}
+		s := &slow{parts: tt.parts, ends: tt.ends, closed: make(chan struct{})}
+		reply, err := (&listener{exchange: e, status: 200, stream: s}).listen(t.Context())
+		told := Told{Usage: broke}
+		if tt.reply {
+			require.NoError(t, err)
+			require.Nil(t, broke)
+			require.NoError(t, json.Unmarshal(reply.Answer.Body, &told))
+		} else {
+			require.Error(t, err)
+		}
+		if tt.total == 0 {
+			require.Nil(t, told.Usage)
+			return
+		}
+		assert.Equal(t, []any{tt.total, tt.late}, []any{told.Usage.Total, told.Usage.Estimated})
+	})
 }
 
 // TestALargeAnswer is cut off where it grows beyond all measure, however its provider cuts
@@ -80,27 +76,25 @@ func TestALargeAnswer(t *testing.T) {
 	chunk := func(text string, pad int) string {
 		return `data: {"pad":"` + strings.Repeat("p", pad) + `","choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		event string
 		times int
 		code  schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"large":        {chunk(strings.Repeat("x", 100<<10), 0), 50, schemas.UpstreamTooLarge},
 		"many pieces":  {chunk(strings.Repeat("x", 1<<10), 0), 5 << 10, schemas.UpstreamTooLarge},
 		"not so large": {chunk(strings.Repeat("x", 100<<10), 0), 9, schemas.UpstreamTruncated},
 		"wordy":        {chunk("x", 4<<10), 2 << 10, schemas.UpstreamTruncated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			given := 0
-			e := &exchange{voice: voice{&Adapter{cfg: Config{Answer: 1 << 20}.withDefaults()}, Talk{
-				ID: "i", Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
-			}}}
-			_, err := (&listener{exchange: e, status: 200, stream: &endless{left: tt.times, event: tt.event}}).listen(t.Context())
-			require.Equal(t, tt.code, codeOf(err), "%v", err)
-			if tt.code == schemas.UpstreamTooLarge {
-				assert.Less(t, given, 2<<20)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		given := 0
+		e := &exchange{voice: voice{&Adapter{cfg: Config{Answer: 1 << 20}.withDefaults()}, Talk{
+			ID: "i", Stream: true, Chunk: func(_ context.Context, p Piece) error { given += len(p.Raw); return nil },
+		}}}
+		_, err := (&listener{exchange: e, status: 200, stream: &endless{left: tt.times, event: tt.event}}).listen(t.Context())
+		require.Equal(t, tt.code, codeOf(err), "%v", err)
+		if tt.code == schemas.UpstreamTooLarge {
+			assert.Less(t, given, 2<<20)
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/redact"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -89,29 +90,25 @@ const (
 // says that it is over.
 func TestEndOfChoices(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		choices int64
 		s       *slow
 		code    schemas.Code
 		took    time.Duration
 		whole   string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"one after the other, slowly": {2, &slow{parts: []string{firstEnds, secondEnds}, every: 20 * time.Second}, "", 45 * time.Second, `"b"`},
 		"one is missing":              {2, &slow{parts: []string{firstEnds}, ends: true}, schemas.UpstreamTruncated, 0, ""},
 		"one is missing, by its word": {2, &slow{parts: []string{firstEnds, "data: [DONE]\n\n"}}, "", 0, `"a"`},
 		"more than were asked for":    {1, &slow{parts: []string{firstEnds, secondEnds}, every: time.Second, ends: true}, "", 2 * time.Second, `"b"`},
 		"nobody has said how many":    {0, &slow{parts: []string{firstEnds}}, "", 5 * time.Second, `"a"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				told, took, err := hear(tt.choices, tt.s)
-				assert.Equal(t, tt.took, took)
-				require.Equal(t, tt.code, codeOf(err), "%v", err)
-				assert.Contains(t, string(told.Completion), tt.whole)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		told, took, err := hear(tt.choices, tt.s)
+		assert.Equal(t, tt.took, took)
+		require.Equal(t, tt.code, codeOf(err), "%v", err)
+		assert.Contains(t, string(told.Completion), tt.whole)
+	})
 }
 
 // TestACancelInTheGrace: what is stopped while the end of its stream is waited for is

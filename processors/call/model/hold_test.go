@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/redact"
+	"weir/internal/weirtest/table"
 )
 
 const key = "zq-CANARY-0123456789"
@@ -46,10 +47,11 @@ func content(index int, text, more string) string {
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	s := redact.Values([]string{key})
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		in, want []string
 		after    []int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nothing of it": {
 			in:    []string{content(0, "a z", ""), content(0, "q b", ""), `{"choices":[],"usage":{"n":1.50}}`},
 			want:  []string{content(0, "a z", ""), content(0, "q b", ""), `{"choices":[],"usage":{"n":1.50}}`},
@@ -109,14 +111,11 @@ func TestHolder(t *testing.T) {
 			want:  []string{`{"choices":[{"index":0,"logprobs":null,"delta":{"content":"a"}}]}`},
 			after: []int{1},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, after := through(t, s, tt.in...)
-			assert.Equal(t, tt.want, got)
-			assert.Equal(t, tt.after, after)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		got, after := through(t, s, tt.in...)
+		assert.Equal(t, tt.want, got)
+		assert.Equal(t, tt.after, after)
+	})
 }
 
 // TestHolderIsBounded: what waits for nothing is decided.
