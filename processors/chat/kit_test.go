@@ -13,6 +13,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/budget"
 	"weir/internal/completion"
@@ -32,6 +33,8 @@ import (
 	"weir/processors/settle"
 	"weir/schemas"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	layout = schemas.Layout{Partitions: 1, Lanes: 8}

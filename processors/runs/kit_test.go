@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/ledger"
 	"weir/internal/outbound"
@@ -28,6 +29,8 @@ import (
 	"weir/processors/settle"
 	"weir/schemas"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // room is a worker without its pipeline: the performer of runs over the real
 // client and a log in memory.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -166,3 +167,5 @@ func FuzzEnd(f *testing.F) {
 }
 
 func discard(context.Context, schemas.RunProgress) error { return nil }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
