@@ -220,9 +220,6 @@ func TestCandidates(t *testing.T) {
 		}
 		o := order(tt.order.Model)
 		o.Models, o.Further = tt.order.Models, tt.order.Further
-		if tt.change == nil {
-			tt.change = func(*schemas.Action) {}
-		}
 		e := h.run(o, tt.change)
 		assert.Equal(t, schemas.ModelFailed, e.Code)
 		got := make([]string, len(h.calls))
@@ -266,9 +263,6 @@ func TestPolicyDenies(t *testing.T) {
 		h := newHouse(t)
 		h.entries = tt.entries
 		h.configure(modelOf("small", "a", "b"))
-		if tt.change == nil {
-			tt.change = func(*schemas.Action) {}
-		}
 		e := h.run(order("small"), tt.change)
 		assert.Equal(t, tt.code, e.Code)
 		assert.Equal(t, tt.asked, h.asked())

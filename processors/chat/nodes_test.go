@@ -1,7 +1,7 @@
 package chat_test
 
 import (
-	"log/slog"
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,36 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/budget"
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/telemetry"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/table"
-	"weir/processors"
-	"weir/processors/admit"
-	"weir/processors/call"
-	"weir/processors/chat"
-	"weir/processors/guard"
-	"weir/processors/park"
-	"weir/processors/settle"
 	"weir/schemas"
 )
-
-// node is one of several workers on the house's log.
-func (h *house) node(name string) *processors.Pipeline {
-	metrics := telemetry.NewMetrics()
-	l := ledger.New(h.log, layout, time.Now)
-	recorder := settle.NewRecorder(publisher{h.log}, h.log, metrics)
-	caller := call.New(l, guard.New(h.inForce, &h.book), nil, call.Config{Worker: name, Barrier: h.barrier})
-	book := budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
-	performer := chat.New(l, caller, recorder, call.Answers{Blobs: l}, chat.Config{Models: h.known, Adapter: h.adapter, Budgets: book})
-	return processors.NewPipeline(l, h.log, name, processors.Stages{
-		Admit:      admit.New(l, admit.Config{Worker: name}),
-		Performers: map[schemas.Kind]processors.Performer{schemas.KindChat: performer},
-		Caller:     caller, Evidence: recorder, Settle: settle.New(l, h.barrier, metrics),
-		Park: park.New(publisher{h.log}, metrics, slog.New(slog.DiscardHandler)), Barrier: h.barrier,
-	})
-}
 
 // patience is how long a message is given back for whose worker may live.
 const patience = 10 * time.Second
@@ -71,7 +47,7 @@ func TestALivingWorker(t *testing.T) {
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		n1, n2 := h.node("n1"), h.node("n2")
 		h.accept(order("small"))
-		rec := h.queue[0].rec
+		rec := h.Queue[0].Record
 		h.acts["a"] = []act{tt.act}
 		done := make(chan error, 1)
 		go func() { done <- n1.Handle(t.Context(), rec, true) }()
@@ -97,7 +73,7 @@ func TestTwoLivingWorkers(t *testing.T) {
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		n1, n2 := h.node("n1"), h.node("n2")
 		h.accept(order("small"))
-		rec := h.queue[0].rec
+		rec := h.Queue[0].Record
 		h.acts["a"] = []act{{wait: 30 * time.Second, texts: texts(20), every: time.Second}}
 		first := make(chan error, 1)
 		go func() { first <- n1.Handle(t.Context(), rec, true) }()
@@ -132,7 +108,7 @@ func TestADeadWorkerOfSeveral(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.accept(order("small"))
-		rec := h.queue[0].rec
+		rec := h.Queue[0].Record
 		h.acts["a"] = []act{{texts: tt.texts, hang: true}, {texts: []string{"Hello"}}}
 		h.dieIn(rec, 3*time.Second)
 		n2 := h.node("n2")
@@ -143,5 +119,79 @@ func TestADeadWorkerOfSeveral(t *testing.T) {
 		e := h.end("")
 		assert.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
 		assert.Len(t, h.asked(), tt.asked)
+	})
+}
+
+// task is another action, which is a task or of another kind.
+func (h *house) task(kind schemas.Kind) *ledger.State {
+	h.T.Helper()
+	return bench.Claim(h.T, h.Door, schemas.Action{ID: "t-1", Tenant: ref.Tenant, Kind: kind, Payload: json.RawMessage(`{}`)}, nil)
+}
+
+// over ends it.
+func (h *house) over(st *ledger.State, o schemas.Outcome) {
+	h.T.Helper()
+	h.Apart(func() {
+		bench.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}})
+	})
+}
+
+// TestTheEndOfATask stops its completions within seconds, however it has ended, and before
+// the first of an answer too; what was used is charged.
+func TestTheEndOfATask(t *testing.T) {
+	t.Parallel()
+	const after = 20 * time.Second
+	type testCase struct {
+		outcome schemas.Outcome
+		texts   []string
+		ofKind  schemas.Kind
+		stops   bool
+	}
+	table.Bubble(t, map[string]testCase{
+		"completed":            {schemas.OutcomeSucceeded, []string{"Hel"}, schemas.KindTask, true},
+		"failed":               {schemas.OutcomeFailed, []string{"Hel"}, schemas.KindTask, true},
+		"canceled":             {schemas.OutcomeCanceled, nil, schemas.KindTask, true},
+		"expired":              {schemas.OutcomeExpired, nil, schemas.KindTask, true},
+		"under way":            {"", []string{"Hel"}, schemas.KindTask, false},
+		"the id is another's":  {schemas.OutcomeSucceeded, []string{"Hel"}, schemas.KindHTTP, false},
+		"nobody knows of it":   {"", nil, "", false},
+		"ended before it went": {"before", nil, schemas.KindTask, true},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		var st *ledger.State
+		if tt.ofKind != "" {
+			st = h.task(tt.ofKind)
+		}
+		begun, wait := time.Now(), after
+		switch tt.outcome {
+		case "before":
+			h.over(st, schemas.OutcomeSucceeded)
+			wait = 0
+		case "":
+		default:
+			time.AfterFunc(after, func() { h.over(st, tt.outcome) })
+		}
+		h.acts["a"] = []act{{texts: tt.texts, hang: true}}
+		o := order("small")
+		o.TaskID = "t-1"
+		h.accept(o)
+		h.Drain()
+		took := time.Since(begun)
+		e := h.end("")
+		if !tt.stops {
+			assert.Equal(t, deadline, took)
+			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
+			return
+		}
+		assert.Greater(t, took, wait)
+		assert.LessOrEqual(t, took, wait+3*time.Second)
+		assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.Contains(t, e.result.Error.Message, "task")
+		assert.Equal(t, []string{"a"}, h.asked())
+		assert.Equal(t, len(tt.texts) > 0, e.given == "Hel")
+		v := h.account("all")
+		assert.InDelta(t, float64(e.result.Usage.Total), v.Tokens.Used, 0)
+		assert.Zero(t, v.Open)
 	})
 }

@@ -103,7 +103,7 @@ func TestABusyLog(t *testing.T) {
 		var spoken time.Time
 		h.acts["a"] = []act{{texts: texts(300), every: every, then: func() { spoken = time.Now() }}}
 		h.accept(order("small"))
-		h.drain()
+		h.Drain()
 		assert.LessOrEqual(t, time.Since(spoken), 2*tt.takes, "the event that is being written, and the last one")
 		e := h.end("")
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
@@ -123,7 +123,7 @@ func TestTheFirstOfAnAnswer(t *testing.T) {
 		h.acts["b"] = []act{{texts: texts(5), every: time.Millisecond}}
 		h.run(order("small"))
 		var marks []bool
-		require.NoError(t, h.door.Replay(t.Context(), ref, func(ev schemas.Event) error {
+		require.NoError(t, h.Door.Replay(t.Context(), ref, func(ev schemas.Event) error {
 			if ev.Type == schemas.EventDelta {
 				marks = append(marks, ev.First)
 				assert.Equal(t, ev.First, ev.NeedsBarrier())
@@ -162,7 +162,7 @@ func TestBackPressure(t *testing.T) {
 		assert.Equal(t, strings.Join(list, ""), e.given)
 		assert.Less(t, given, 25, "more was read than may wait")
 		assert.Greater(t, given, 5)
-		require.NoError(t, h.door.Replay(t.Context(), ref, func(ev schemas.Event) error {
+		require.NoError(t, h.Door.Replay(t.Context(), ref, func(ev schemas.Event) error {
 			if ev.Type == schemas.EventDelta {
 				assert.LessOrEqual(t, len(ev.Data), schemas.InlineLimit+1024)
 			}
@@ -245,12 +245,7 @@ func TestACancel(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		tt.act.first = func() {
-			go func() {
-				time.Sleep(500 * time.Millisecond)
-				h.cancel()
-			}()
-		}
+		tt.act.first = func() { time.AfterFunc(500*time.Millisecond, h.cancel) }
 		h.acts["a"] = []act{tt.act}
 		e := h.run(order("small"))
 		assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
@@ -272,12 +267,7 @@ func TestACancelByTheLogAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a", "b"))
-		h.acts["a"] = []act{{texts: texts(10_000), every: time.Millisecond, first: func() {
-			go func() {
-				time.Sleep(500 * time.Millisecond)
-				h.ask()
-			}()
-		}}}
+		h.acts["a"] = []act{{texts: texts(10_000), every: time.Millisecond, first: func() { time.AfterFunc(500*time.Millisecond, func() { h.Cancel(ref) }) }}}
 		e := h.run(order("small"))
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 		assert.Less(t, e.deltas, 600)
@@ -295,7 +285,7 @@ func TestACancelThatComesLate(t *testing.T) {
 			synctest.Wait()
 			go func() {
 				time.Sleep(time.Second) // the stream has ended by then, and waits for the log
-				h.ask()
+				h.Cancel(ref)
 				close(release)
 			}()
 		}}}
@@ -354,7 +344,7 @@ func TestADrain(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse(t, modelOf("small", "a"))
 		tt.act.first = func() {
-			draining, stop := h.draining, h.stop
+			draining, stop := h.draining, h.Stop
 			go func() {
 				time.Sleep(100 * time.Millisecond)
 				close(draining)
@@ -376,10 +366,10 @@ func TestADrain(t *testing.T) {
 		h.acts["a"] = []act{{open: &fault.Call{Code: schemas.UpstreamConnect}}, {}}
 		close(h.draining)
 		h.accept(order("small"))
-		h.advance(3 * time.Second)
+		h.Advance(3 * time.Second)
 		assert.Empty(t, h.asked(), "a worker that drains begins nothing")
-		h.hire()
-		h.advance(time.Minute)
+		h.Replace()
+		h.Advance(time.Minute)
 		assert.Equal(t, schemas.OutcomeSucceeded, h.end("").Outcome)
 	})
 }
@@ -451,12 +441,7 @@ func TestABrokenStream(t *testing.T) {
 					a := tt.act
 					a.raw = tt.raw
 					if a.hang {
-						a.then = func() {
-							go func() {
-								time.Sleep(time.Second)
-								h.cancel()
-							}()
-						}
+						a.then = func() { time.AfterFunc(time.Second, h.cancel) }
 					}
 					h.acts["a"] = []act{a}
 					o := order("small")

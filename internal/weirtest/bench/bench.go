@@ -43,7 +43,7 @@ type Bench struct {
 	Crashes int
 
 	// Context is that of the worker at hand, which Stop ends.
-	Context context.Context
+	Context context.Context //nolint:containedctx // it is the life of a worker
 	Stop    context.CancelFunc
 
 	hire   func(name string) Handler
@@ -85,7 +85,7 @@ func (b *Bench) Employ(hire func(name string) Handler) {
 func (b *Bench) Replace() {
 	b.names++
 	b.Heal()
-	b.Context, b.Stop = context.WithCancel(b.T.Context())
+	b.Context, b.Stop = context.WithCancel(b.T.Context()) //nolint:gosec // it ends with the test at the latest
 	b.worker = b.hire(fmt.Sprintf("w%d", b.names))
 }
 

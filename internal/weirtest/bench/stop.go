@@ -7,7 +7,7 @@ import (
 
 // Stop is a request to stop, as a call or a performer sees it.
 type Stop struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // it is a stop, and lives for as long
 	// Pull makes the request.
 	Pull context.CancelFunc
 }
