@@ -12,6 +12,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -104,8 +105,7 @@ func TestWhatARunLeaves(t *testing.T) {
 	assert.Equal(t, map[string]int{double.TaskType: 0}, r.metrics.runs)
 
 	r.enforce(schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1"}) // the record is of the run, not of the configuration
-	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: "r-1"})
-	require.NoError(t, err)
+	st := bench.Load(t, r.ledger, runRef("r-1"))
 	again, err := r.runs.Evidence(st)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
@@ -125,7 +125,7 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
 		Budgets: &budgets,
 	}
-	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.claim("r-1", schemas.Run{RunOrder: order}, time.Minute), still{}).Outcome)
+	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.claim("r-1", schemas.Run{RunOrder: order}, time.Minute), still).Outcome)
 	got := a.WaitRun(1)
 	assert.Equal(t, schemas.RouteRunSync, got.Route)
 	assert.Equal(t, "application/json", got.Header.Get("Accept"))
@@ -140,13 +140,12 @@ func TestAStopClosesTheAgentsConnection(t *testing.T) {
 	table.Run(t, map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers}, func(t *testing.T, f double.Fault) {
 		a := double.New(t, double.Config{Fault: f})
 		r := newRoom(t, options{}, to(a))
-		stop := newStopper(t)
+		stop := bench.NewStop(t)
 		go func() {
 			a.WaitRun(1)
-			stop.stop()
+			stop.Pull()
 		}()
-		e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), stop)
-		require.NoError(t, e.err)
+		e := r.done(r.claim("r-1", schemas.Run{}, time.Minute), stop)
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 		assert.JSONEq(t, `{"code":"CANCELED"}`, string(e.result.Error.Details))
 		<-a.WaitRun(1).Closed()
@@ -172,8 +171,7 @@ func TestACancelThatOnlyTheLogTells(t *testing.T) {
 		assert.NoError(t, err)
 		step <- struct{}{}
 	}()
-	e := r.perform(st, still{})
-	require.NoError(t, e.err)
+	e := r.done(st, still)
 	assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 	<-a.WaitRun(1).Closed()
 	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventAttempt, schemas.EventCancel, schemas.EventProgress, schemas.EventAttempted}, r.types("r-1"))
@@ -186,8 +184,7 @@ func TestTheDeadlineEndsARun(t *testing.T) {
 			t.Parallel()
 			a := double.New(t, double.Config{Fault: f})
 			r := newRoom(t, options{}, to(a))
-			e := r.perform(r.claim("r-1", schemas.Run{}, 3*time.Second), still{})
-			require.NoError(t, e.err)
+			e := r.done(r.claim("r-1", schemas.Run{}, 3*time.Second), still)
 			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 			assert.Equal(t, schemas.DeadlineExceeded, e.Code)
 			assert.JSONEq(t, `{"code":"DEADLINE_EXCEEDED"}`, string(e.result.Error.Details))
@@ -241,13 +238,12 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt}))
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res}))
+		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
+		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res})
 		if tt.gone {
 			r.enforce()
 		}
-		e := r.perform(st, still{})
-		require.NoError(t, e.err)
+		e := r.done(st, still)
 		assert.Equal(t, tt.outcome, e.Outcome)
 		assert.Equal(t, tt.calls, a.Hits())
 	})
@@ -278,8 +274,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		st.Action.Entries = []string{"another"}
-		e := r.perform(st, still{})
-		require.NoError(t, e.err)
+		e := r.done(st, still)
 		assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
 		assert.Equal(t, schemas.DenyKeyUnknown, e.Code)
 		assert.Zero(t, a.Hits())
@@ -353,12 +348,12 @@ func TestALogThatIsAway(t *testing.T) {
 		"a stop":       {true, time.Minute, schemas.OutcomeCanceled},
 		"the deadline": {false, 3 * time.Second, schemas.OutcomeExpired},
 	}, func(t *testing.T, tt testCase) {
-		stop := newStopper(t)
+		stop := bench.NewStop(t)
 		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
 			ev, err := ledger.Decode(m.Data)
 			if err == nil && ev.Type == schemas.EventProgress {
 				if tt.stop {
-					stop.stop()
+					stop.Pull()
 				}
 				return fault.ErrUnavailable
 			}
@@ -366,8 +361,7 @@ func TestALogThatIsAway(t *testing.T) {
 		}}
 		a := double.New(t, double.Config{Fault: double.EndlessEvents})
 		r := newRoom(t, options{hooks: hooks}, to(a))
-		e := r.perform(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
-		require.NoError(t, e.err)
+		e := r.done(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
 		assert.Equal(t, tt.want, e.Outcome)
 		<-a.WaitRun(1).Closed()
 	})
@@ -383,9 +377,8 @@ func TestAStepThatNoRunHas(t *testing.T) {
 		a := double.New(t, double.Config{})
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res}))
-		var parked *fault.Parked
-		require.ErrorAs(t, r.perform(st, still{}).err, &parked)
+		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
+		parked := bench.As[*fault.Parked](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked)
 		assert.Zero(t, a.Hits())
@@ -397,9 +390,8 @@ func TestADrainGivesTheRunBack(t *testing.T) {
 	a := double.New(t, double.Config{})
 	r := newRoom(t, options{}, to(a))
 	close(r.draining)
-	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still{})
-	var later *fault.Later
-	require.ErrorAs(t, e.err, &later)
+	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
+	bench.As[*fault.Later](t, e.err)
 	assert.Zero(t, a.Hits())
 	var rest *call.Rest
 	require.NotErrorAs(t, e.err, &rest)
