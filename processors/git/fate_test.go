@@ -13,6 +13,7 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/table"
 	"weir/processors/git"
@@ -36,7 +37,7 @@ func (r *room) take(repo schemas.Repo, id string, o schemas.PushOrder, pack []by
 func (r *room) lost(id string, o schemas.PushOrder) *ledger.State {
 	r.t.Helper()
 	st := r.accept(schemas.KindPush, id, o)
-	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "dead"}}))
+	bench.Start(r.t, r.ledger, st)
 	return r.again(st)
 }
 
@@ -111,8 +112,9 @@ func TestFate(t *testing.T) {
 				r.take(repo, "push-2", forced, aside)
 			}
 		}
-		p := r.perform(t.Context(), st)
-		require.NoError(t, p.err)
+		require.NoError(t, r.pushes.Here(st))
+		p := r.perform(st)
+		assert.Equal(t, c.outcome == schemas.OutcomeSucceeded, r.task().Pushes == 1)
 		assert.Equal(t, c.outcome, p.Outcome, p.Message)
 		assert.Equal(t, c.code, p.Code)
 		if c.outcome != schemas.OutcomeSucceeded {
@@ -137,17 +139,14 @@ func (g unsynced) Fate(context.Context, string, string, string, string) (hosted.
 func TestFateWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk")
-	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return unsynced{g, broken} }})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{program: func(g *hosted.Git) git.Receiver { return unsynced{g, broken} }})
 	pack, head := commit("one", base)
 	o := order(repo, base, head)
 	st := r.lost("push-1", o)
 	r.take(repo, "push-1", o, pack)
-	p := r.perform(t.Context(), st)
-	var later *fault.Later
-	require.ErrorAs(t, p.err, &later)
-	require.ErrorIs(t, p.err, broken)
+	_, err := r.try(t.Context(), st)
+	require.ErrorAs(t, err, new(*fault.Later))
+	require.ErrorIs(t, err, broken)
 	assert.Zero(t, r.task().Pushes)
 	assert.Empty(t, r.evidence(schemas.EvidencePush))
 }
@@ -155,13 +154,10 @@ func TestFateWaitsForTheDisk(t *testing.T) {
 // TestPushWithoutTheDirectory: to push again does not bring it back.
 func TestPushWithoutTheDirectory(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{})
 	require.NoError(t, r.git.Remove(t.Context(), repo.ID))
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.GitRejected, p.Code)
 	assert.Contains(t, p.result.Reason, "not on this node")
 	assert.NotContains(t, p.result.Reason, "push again")
@@ -183,7 +179,6 @@ func TestASlipEndsOnePush(t *testing.T) {
 		}
 		_, base := r.file(repo, false)
 		p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
-		require.NoError(t, p.err)
 		assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
 		assert.Contains(t, p.result.Reason, "cannot be read here")
 		require.False(t, r.hands.Here(p.st.Ref))

@@ -58,9 +58,7 @@ func (r *room) front(repo schemas.Repo, g task.Grant) string {
 func TestCloneFromUpstream(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]string{"protocol 2": "2", "protocol 0": "0"}, func(t *testing.T, version string) {
-		r := newRoom(t, options{})
-		repo := r.proxy()
-		_, base := r.file(repo.Repo, false)
+		r, repo, base := proxying(t, options{})
 		url := r.front(repo.Repo, grant())
 		dir := t.TempDir()
 		clone := gitkit.Run(t.Context(), dir, gitkit.Env("GIT_TRACE_PACKET=1"), nil, "-c", "protocol.version="+version, "clone", "-q", "-b", branch, url, "work")
@@ -89,9 +87,7 @@ func TestCloneFromUpstream(t *testing.T) {
 // and of what it may use.
 func TestAdvertisementOfAPush(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.proxy()
-	_, base := r.file(repo.Repo, false)
+	r, repo, base := proxying(t, options{})
 	gitkit.Git(t, repo.dir, "config", "receive.advertisePushOptions", "true")
 	var out bytes.Buffer
 	require.NoError(t, r.forward.Advertise(t.Context(), repo.Repo, grant(), schemas.GitReceivePack, 2, &out))

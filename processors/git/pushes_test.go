@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -20,12 +20,9 @@ import (
 
 func TestPushToThisNode(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{})
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, schemas.PushResult{
 		Repo: "app", Ref: schemas.RefOf(branch), Old: base, New: head, TaskID: taskID, Unpack: "ok",
@@ -41,8 +38,7 @@ func TestPushToThisNode(t *testing.T) {
 	assert.Equal(t, "t-1", r.evidence(schemas.EvidencePush)[0].Principal)
 
 	// Whoever takes the action up again finds it done, and does and tells nothing twice.
-	again := r.perform(t.Context(), r.again(p.st))
-	require.NoError(t, again.err)
+	again := r.perform(r.again(p.st))
 	assert.Equal(t, schemas.OutcomeSucceeded, again.Outcome)
 	assert.Equal(t, 1, r.task().Pushes)
 	assert.Len(t, r.evidence(schemas.EvidencePush), 1)
@@ -140,13 +136,11 @@ func TestPushEnds(t *testing.T) {
 			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, says: "lease",
 		},
 		"the push was canceled": {
-			before:  func(r *room) { r.stop.stop() },
+			before:  func(r *room) { r.stop.Pull() },
 			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, says: "canceled",
 		},
 	}, func(t *testing.T, c testCase) {
-		r := newRoom(t, options{limits: c.limits})
-		repo := r.host()
-		_, base := r.file(repo, false)
+		r, repo, base := hosting(t, options{limits: c.limits})
 		if c.before != nil {
 			c.before(r)
 		}
@@ -160,7 +154,6 @@ func TestPushEnds(t *testing.T) {
 			c.order(&o)
 		}
 		p := r.push("push-1", o, body)
-		require.NoError(t, p.err)
 		assert.Equal(t, c.outcome, p.Outcome, p.Message)
 		assert.Equal(t, c.code, p.Code)
 		assert.Contains(t, p.result.Reason, c.says)
@@ -185,7 +178,6 @@ func TestForcedPush(t *testing.T) {
 	o := order(repo, base, head)
 	o.Force = true
 	p := r.push("push-1", o, bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, head, r.head(repo))
 }
@@ -197,36 +189,20 @@ func TestTaskEndsDuringPush(t *testing.T) {
 	table.Run(t, map[string]func(*room, *stuttering){
 		"and the client goes on": func(r *room, s *stuttering) {
 			r.complete()
-			close(s.on)
+			s.goOn()
 		},
 		"and the board says so": func(r *room, _ *stuttering) {
 			r.complete()
 			close(r.over)
 		},
-		"by a cancel of the push": func(r *room, _ *stuttering) { r.stop.stop() },
+		"by a cancel of the push": func(r *room, _ *stuttering) { r.stop.Pull() },
 	}, func(t *testing.T, end func(*room, *stuttering)) {
-		r := newRoom(t, options{})
-		repo := r.host()
-		_, base := r.file(repo, false)
+		r, repo, base := hosting(t, options{})
 		pack, head := commit("one", base)
-		body := stutter(pack, 40)
-		st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
-		withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
-		go func() {
-			<-body.at
-			end(r, body)
-		}()
-		p := r.perform(t.Context(), st) // it returns whether the client goes on or not
-		require.NoError(t, p.err)
+		p := r.interrupted(order(repo, base, head), pack, 40, func(s *stuttering) { end(r, s) })
 		assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
 		assert.Equal(t, base, r.head(repo))
 		assert.Zero(t, r.task().Pushes)
-		select {
-		case <-body.on:
-		default:
-			close(body.on)
-		}
-		withdraw() // only when nobody reads the body any more
 	})
 }
 
@@ -234,65 +210,30 @@ func TestTaskEndsDuringPush(t *testing.T) {
 // no more.
 func TestBoardMayBeWrong(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{})
 	close(r.over)
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 }
 
 func TestPushOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := newRoom(t, options{now: func() time.Time { return now }})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{now: func() time.Time { return now }})
 	_, head := commit("one", base)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
 	now = st.Action.AcceptedAt
-	var later *fault.Later
-	require.ErrorAs(t, r.pushes.Here(st), &later)
+	later := bench.As[*fault.Later](t, r.pushes.Here(st))
 	assert.Equal(t, 500*time.Millisecond, later.After)
 
 	now = now.Add(31 * time.Second)
 	require.NoError(t, r.pushes.Here(st), "nobody has it")
-	p := r.perform(t.Context(), st)
-	require.NoError(t, p.err)
+	p := r.perform(st)
 	assert.Equal(t, schemas.GitIncomplete, p.Code)
 	assert.Equal(t, base, r.head(repo))
 
 	denied := order(repo, base, head)
 	denied.Denied = "no"
 	require.NoError(t, r.pushes.Here(r.accept(schemas.KindPush, "push-2", denied)), "nobody needs its body")
-}
-
-// TestLostWorker: a push whose worker is gone ended as its branch says.
-func TestLostWorker(t *testing.T) {
-	t.Parallel()
-	table.Run(t, map[string]bool{"before git was asked": false, "behind git": true}, func(t *testing.T, done bool) {
-		r := newRoom(t, options{})
-		repo := r.host()
-		_, base := r.file(repo, false)
-		pack, head := commit("one", base)
-		if done { // by another push, as far as git is concerned
-			p := r.push("push-0", order(repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-		}
-		st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w0"}}))
-		st = r.again(st)
-		require.NoError(t, r.pushes.Here(st))
-		p := r.perform(t.Context(), st)
-		require.NoError(t, p.err)
-		if done {
-			assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome)
-			assert.Equal(t, 2, r.task().Pushes)
-			return
-		}
-		assert.Equal(t, schemas.GitIncomplete, p.Code)
-		assert.Zero(t, r.task().Pushes)
-	})
 }

@@ -3,7 +3,6 @@ package git_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
@@ -56,8 +56,7 @@ func TestNewRepository(t *testing.T) {
 	list := r.evidence(schemas.EvidenceRepo)
 	require.Len(t, list, 1)
 	assert.Equal(t, "repo-1.repo", list[0].ID)
-	var a schemas.RepoAudit
-	require.NoError(t, json.Unmarshal(list[0].Payload, &a))
+	a := bench.Decode[schemas.RepoAudit](t, list[0].Payload)
 	assert.Equal(t, schemas.RepoAudit{Repo: "app", Mode: schemas.RepoHosted, Result: schemas.AuditOK}, a)
 
 	v := r.make("repo-2", schemas.RepoOrder{Name: "app"})
@@ -67,7 +66,7 @@ func TestNewRepository(t *testing.T) {
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"}
 	again, err := r.ledger.Load(t.Context(), ref)
 	require.NoError(t, err)
-	require.NoError(t, r.ledger.Append(t.Context(), again, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w0"}}))
+	bench.Start(r.t, r.ledger, again)
 	again = r.again(again)
 	v, err = r.repos.Perform(t.Context(), again, r.stop)
 	require.NoError(t, err)
@@ -107,7 +106,7 @@ func TestImportSaysHowFarItIs(t *testing.T) {
 		r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+		bench.Start(r.t, r.ledger, st)
 		v, err := r.repos.Perform(t.Context(), st, r.stop)
 		require.NoError(t, err)
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
@@ -137,7 +136,7 @@ func TestImportWithoutALog(t *testing.T) {
 		r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+		bench.Start(r.t, r.ledger, st)
 		v, err := r.repos.Perform(t.Context(), st, r.stop)
 		require.NoError(t, err)
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
@@ -166,8 +165,8 @@ func TestImportThatIsToStop(t *testing.T) {
 	r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 	up := r.proxy()
 	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-	require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
-	require.NoError(t, r.ledger.Append(t.Context(), r.again(st), schemas.Event{Type: schemas.EventCancel}))
+	bench.Start(r.t, r.ledger, st)
+	bench.Append(t, r.ledger, r.again(st), schemas.Event{Type: schemas.EventCancel})
 	v, err := r.repos.Perform(t.Context(), st, r.stop)
 	require.NoError(t, err)
 	require.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled}, []any{v.Outcome, v.Code}, v.Message)
@@ -204,7 +203,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		"the name was taken": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
 			r.catalog.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
 		}, schemas.Conflict},
-		"canceled": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) { r.stop.stop() }, schemas.Canceled},
+		"canceled": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) { r.stop.Pull() }, schemas.Canceled},
 		"too late": {schemas.RepoOrder{}, func(_ *room, st *ledger.State) {
 			st.Action.Deadline = now.Add(-time.Minute)
 		}, schemas.DeadlineExceeded},
@@ -238,7 +237,7 @@ func TestWhatIsInTheTableStays(t *testing.T) {
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
 	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"})
 	require.NoError(t, err)
-	r.stop.stop()
+	r.stop.Pull()
 	v, err := r.repos.Perform(t.Context(), st, r.stop)
 	require.NoError(t, err)
 	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
@@ -321,7 +320,7 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 		},
 		"canceled": {
 			func(_ *testing.T, r *room, _ elsewhere) schemas.RepoOrder {
-				r.stop.stop()
+				r.stop.Pull()
 				return schemas.RepoOrder{}
 			}, schemas.OutcomeCanceled, schemas.Canceled, "canceled",
 		},
@@ -335,8 +334,7 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 		assert.Nil(t, v.Result)
 		_, err := r.catalog.Get(t.Context(), tenant, "new")
 		require.Error(t, err)
-		var a schemas.RepoAudit
-		require.NoError(t, json.Unmarshal(r.evidence(schemas.EvidenceRepo)[0].Payload, &a))
+		a := bench.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
 		assert.Equal(t, string(c.code), a.Result)
 	})
 }

@@ -47,7 +47,7 @@ func TestAnAgentThatFailsIsLeftAlone(t *testing.T) {
 			script := append(acts(6, f), double.Act{})
 			a := double.New(t, double.Config{Script: script})
 			r := newRoom(t, options{}, to(a))
-			r.fail(5)
+			r.breakOff()
 			e := r.run("6")
 			assert.Equal(t, schemas.AgentUnavailable, e.Code)
 			assert.Equal(t, "AGENT_UNAVAILABLE", e.result.Error.Code)
@@ -127,7 +127,7 @@ func TestAProbeIsOne(t *testing.T) {
 	script := append(acts(5, double.Status500), double.Act{Fault: double.NeverAnswers}, double.Act{Hold: hold}, double.Act{})
 	a := double.New(t, double.Config{Script: script})
 	r := newRoom(t, options{}, to(a))
-	r.fail(5)
+	r.breakOff()
 	r.pass()
 	stop := bench.NewStop(t)
 	probe := make(chan ended, 1)
@@ -272,7 +272,7 @@ func TestNothingToWaitFor(t *testing.T) {
 		t.Parallel()
 		a := double.New(t, double.Config{Fault: double.Status500})
 		r := newRoom(t, options{}, to(a))
-		r.fail(5)
+		r.breakOff()
 		over(r)
 	})
 	t.Run("an agent that is gone", func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestAProbeThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Script: append(acts(5, double.Status500), double.Act{})})
 	r := newRoom(t, options{}, to(a))
-	r.fail(5)
+	r.breakOff()
 	r.pass()
 	for i := range 3 {
 		st := r.claim(fmt.Sprint("denied-", i), schemas.Run{}, time.Minute)
@@ -326,10 +326,10 @@ func TestAProbeThatADrainStops(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Fault: double.Status500})
 	r := newRoom(t, options{}, to(a))
-	r.fail(5)
+	r.breakOff()
 	r.pass()
 	close(r.draining)
-	bench.As[*fault.Later](t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err)
+	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err, new(*fault.Later))
 	assert.False(t, r.remote.Pass(double.TaskType), "it is not left alone again")
 }
 
@@ -430,6 +430,6 @@ func TestAMoveIsNoFavour(t *testing.T) {
 			r.enforce(to(moved))
 		}
 	}}, to(old))
-	r.fail(5)
+	r.breakOff()
 	assert.Equal(t, 5, moved.Hits())
 }

@@ -91,7 +91,7 @@ func TestEchoByTheClock(t *testing.T) {
 		time.AfterFunc(4500*time.Millisecond, func() { close(r.draining) })
 		st := r.claim("moved", echo(slow), time.Minute)
 		e = r.perform(st, still)
-		bench.As[*fault.Later](t, e.err)
+		require.ErrorAs(t, e.err, new(*fault.Later))
 		st = bench.Load(t, r.ledger, st.Ref)
 		require.Equal(t, 4, st.Progress)
 		r.undrain()

@@ -185,10 +185,10 @@ func (r *room) run(id string) ended {
 	return r.done(r.claim(id, schemas.Run{RunOrder: schemas.RunOrder{Inputs: json.RawMessage(`{"q":"1"}`)}}, time.Minute), still)
 }
 
-// fail runs the double n times, and checks that it is left alone after the last of these failures alone.
-func (r *room) fail(n int) {
+// breakOff fails five runs of the double: after the last of them, and not before, it is left alone.
+func (r *room) breakOff() {
 	r.t.Helper()
-	for i := range n {
+	for i := range 5 {
 		require.False(r.t, r.metrics.isOpen(), i)
 		r.run(fmt.Sprint("failing-", i))
 	}

@@ -391,7 +391,7 @@ func TestADrainGivesTheRunBack(t *testing.T) {
 	r := newRoom(t, options{}, to(a))
 	close(r.draining)
 	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
-	bench.As[*fault.Later](t, e.err)
+	require.ErrorAs(t, e.err, new(*fault.Later))
 	assert.Zero(t, a.Hits())
 	var rest *call.Rest
 	require.NotErrorAs(t, e.err, &rest)
