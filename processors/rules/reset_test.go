@@ -1,7 +1,6 @@
 package rules_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -85,8 +84,7 @@ func TestResetAgain(t *testing.T) {
 		r.start(st)
 		if tt.made {
 			r.bucket.hook(func() (error, bool) { return fault.ErrUnavailable, true })
-			_, ok := errors.AsType[*fault.Later](r.perform(st).err)
-			require.True(t, ok)
+			require.ErrorAs(t, r.perform(st).err, new(*fault.Later))
 			r.bucket.hook(nil)
 		}
 		if tt.then != nil {
@@ -95,8 +93,7 @@ func TestResetAgain(t *testing.T) {
 		if tt.again {
 			st = r.again(st)
 		}
-		e := r.perform(st)
-		require.NoError(t, e.err)
+		e := r.verdict(st)
 		require.Equal(t, tt.outcome, e.Outcome)
 		require.Equal(t, tt.code, e.Code)
 		if tt.outcome == schemas.OutcomeSucceeded {

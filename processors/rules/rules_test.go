@@ -3,7 +3,6 @@ package rules_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -381,8 +381,7 @@ func TestBytes(t *testing.T) {
 		st.Action.Payload, err = ledger.Encode(o)
 		require.NoError(t, err)
 		r.start(st)
-		e := r.perform(st)
-		require.NoError(t, e.err)
+		e := r.verdict(st)
 		require.Equal(t, heap.etag(), e.result.RulesEtag)
 		return e
 	}
@@ -420,8 +419,7 @@ func TestPoison(t *testing.T) {
 		st := r.claim(on(schemas.OpGlobalOff, ""))
 		st.Action.Payload = json.RawMessage(payload)
 		e := r.perform(st)
-		parked, ok := errors.AsType[*fault.Parked](e.err)
-		require.True(t, ok, payload)
+		parked := bench.As[*fault.Parked](t, e.err)
 		assert.Equal(t, schemas.Poison, parked.Code)
 	}
 	assert.Zero(t, r.newest().Revision)
@@ -441,8 +439,7 @@ func TestHundredWriters(t *testing.T) {
 	for i := range ends {
 		o := create(delay(fmt.Sprint("w", i)))
 		o.IfMatch = etag
-		st := r.claim(o)
-		r.start(st)
+		st := r.begun(o)
 		wg.Go(func() { ends[i] = r.perform(st) })
 	}
 	wg.Wait()

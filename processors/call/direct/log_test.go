@@ -2,7 +2,6 @@ package direct_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +20,7 @@ import (
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -74,55 +73,23 @@ func (s *spy) Resolve(template string) (secrets.Value, []secrets.Value, error) {
 	return s.Secrets.Resolve(template)
 }
 
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }
-
-type uncounted struct{}
-
-func (uncounted) EvidenceWritten(string) {}
-func (uncounted) Denied(schemas.Code)    {}
-func (uncounted) Shadowed(string, bool)  {}
-
-type still struct{}
-
-func (still) Requested() bool              { return false }
-func (still) Done() <-chan struct{}        { return nil }
-func (still) AfterFunc(func()) func() bool { return func() bool { return true } }
-
 // run performs one action over the real client, and returns what was written.
 func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) (*books, *spy, settle.Verdict) {
 	t.Helper()
 	b := &books{}
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
-	log := memlog.New(layout, time.Now, memlog.Hooks{After: b.note})
-	l := ledger.New(log, layout, time.Now)
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
-	require.NoError(t, err)
+	log := memlog.New(bench.Layout(), time.Now, memlog.Hooks{After: b.note})
+	l := ledger.New(log, bench.Layout(), time.Now)
+	var p bench.Policy
+	p.Enforce(t, e)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	s := &spy{books: b, up: up, Secrets: secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := known[name]; return v, ok }})}
-	caller := call.New(l, guard.New(func() *policy.Policy { return p }, nil), direct.New(client, s, redact.New(nil)), call.Config{
-		Worker: "w1", Barrier: func(context.Context) error { return nil },
+	caller := call.New(l, guard.New(p.InForce, nil), direct.New(client, s, redact.New(nil)), call.Config{
+		Worker: "w1", Barrier: bench.NoBarrier,
 		Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})
-	payload, err := json.Marshal(c)
-	require.NoError(t, err)
-	st, _, err := l.Claim(t.Context(), schemas.Action{
-		ID: "a", Tenant: "default", Kind: schemas.KindHTTP, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
-	})
-	require.NoError(t, err)
-	verdict, err := executor.New(caller, settle.NewRecorder(publisher{log}, log, uncounted{}), call.Answers{Blobs: l}).Perform(t.Context(), st, still{})
+	st := bench.Claim(t, l, schemas.Action{Kind: schemas.KindHTTP}, c)
+	verdict, err := executor.New(caller, bench.Recorder(log), call.Answers{Blobs: l}).Perform(t.Context(), st, bench.NoStop{})
 	require.NoError(t, err)
 	return b, s, verdict
 }
