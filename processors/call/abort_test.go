@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
@@ -26,7 +27,6 @@ func TestAbort(t *testing.T) {
 	begun := end{endless: true, status: 200}
 	canceled := func(r call.Result) bool { return r.Canceled && r.Last.Result.Code == schemas.Canceled }
 	expired := func(r call.Result) bool { return r.Expired && r.Last.Result.Code == schemas.UpstreamTimeout }
-	unknown := func(r call.Result) bool { return r.Unknown }
 	failed := func(r call.Result) bool { return r.Failed }
 	type testCase struct {
 		method  string
@@ -48,24 +48,23 @@ func TestAbort(t *testing.T) {
 		"its own time, in the answer":  {script: begun, timeout: time.Minute, want: failed, took: time.Minute},
 		"a reset is no stop":           {script: reset, want: unknown},
 		"a cut answer is no stop":      {script: cutOff, want: failed},
-		"an answer":                    {script: end{status: 200}, want: func(r call.Result) bool { return r.Answered }},
+		"an answer":                    {script: end{status: 200}, want: answered},
 		"without: a stop is waited by": {script: open, blunt: true, stop: time.Second, want: unknown, took: 2 * time.Minute},
 		"without: over time":           {script: begun, blunt: true, want: failed, took: 2 * time.Minute},
 	}, func(t *testing.T, tt testCase) {
 		if tt.method == "" {
 			tt.method = "POST"
 		}
-		b := newBench(t, benchConfig{method: tt.method, script: []end{tt.script}})
+		b := newDesk(t, deskConfig{method: tt.method, script: []end{tt.script}})
 		b.task.Abort, b.task.Timeout = !tt.blunt, long
 		if tt.timeout > 0 {
 			b.task.Timeout = tt.timeout
 		}
 		if tt.stop > 0 {
-			time.AfterFunc(tt.stop, b.stop.pull)
+			time.AfterFunc(tt.stop, b.stop.Pull)
 		}
 		start := time.Now()
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, tt.want(r), "result: %+v, last: %+v", r, r.Last)
 		assert.Equal(t, tt.took, time.Since(start))
 		assert.Equal(t, 1, b.target.sent)
@@ -73,9 +72,8 @@ func TestAbort(t *testing.T) {
 		checkLog(t, b)
 
 		<-time.After(long) // whoever reads it from the log, and whenever
-		require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventProgress}))
-		st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
-		require.NoError(t, err)
+		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventProgress})
+		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
 		b.task.State = st
 		again, err := b.caller.Run(t.Context(), b.task)
 		require.NoError(t, err)
@@ -94,39 +92,32 @@ func TestAbortAndADeadWorker(t *testing.T) {
 		blunt   bool // without Abort
 	}
 	table.Run(t, map[string]testCase{
-		"cut off": {
-			written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true, Status: 200},
-			want:    func(r call.Result) bool { return r.Canceled },
-		},
+		"cut off": {written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true, Status: 200}, want: canceled},
 		"cut off, without": {
 			written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true}, blunt: true,
-			want: func(r call.Result) bool { return r.Unknown },
+			want: unknown,
 		},
-		"reset": {
-			written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true},
-			want:    func(r call.Result) bool { return r.Unknown },
-		},
+		"reset": {written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}, want: unknown},
 		"truncated": {
 			written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamTruncated, Sent: true, Status: 200},
 			want:    func(r call.Result) bool { return r.Failed },
 		},
 		"answered": {
 			written: &schemas.Attempted{Number: 1, Status: 200, Sent: true, Answer: &schemas.Answer{}},
-			want:    func(r call.Result) bool { return r.Answered },
+			want:    answered,
 		},
 		"nothing": {want: func(r call.Result) bool { return r.Unknown && r.Last.Result.Code == schemas.Interrupted }},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "POST", script: []end{{endless: true}}})
+		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true}}})
 		b.task.Abort = !tt.blunt
 		st := b.task.State
-		require.NoError(t, b.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassOnce}}))
-		require.NoError(t, b.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+		bench.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassOnce}})
+		bench.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		if tt.written != nil {
-			require.NoError(t, b.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.written}))
+			bench.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.written})
 		}
 		require.NoError(t, b.caller.Abandon(t.Context(), st))
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, tt.want(r), "%+v", r)
 		assert.Zero(t, b.target.sent)
 	})
@@ -135,11 +126,10 @@ func TestAbortAndADeadWorker(t *testing.T) {
 // TestStopWhileDialling: nothing was sent, and nothing is.
 func TestStopWhileDialling(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST"})
-	b.target.script = []end{{opening: b.stop.pull, openErr: &fault.Call{Code: schemas.Canceled}}}
+	b := newDesk(t, deskConfig{method: "POST"})
+	b.target.script = []end{{opening: b.stop.Pull, openErr: &fault.Call{Code: schemas.Canceled}}}
 	b.task.Abort = true
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	assert.True(t, r.Canceled, "%+v", r)
 	assert.False(t, r.Last.Result.Sent)
 	assert.Zero(t, b.target.sent)
@@ -162,11 +152,10 @@ func TestTimeout(t *testing.T) {
 		"the call's wish for more":   {task: time.Minute, call: time.Hour, deadline: 3 * time.Hour, took: time.Minute},
 		"the caller's, a wish for 9": {call: 9 * time.Second, deadline: time.Hour, took: 9 * time.Second},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "POST", deadline: tt.deadline, script: []end{{endless: true}}})
+		b := newDesk(t, deskConfig{method: "POST", deadline: tt.deadline, script: []end{{endless: true}}})
 		b.task.Timeout, b.task.Call.Timeout = tt.task, tt.call
 		start := time.Now()
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.Equal(t, tt.took, time.Since(start))
 		assert.Equal(t, tt.took, r.Last.Result.Duration)
 		assert.Equal(t, schemas.UpstreamTimeout, r.Last.Result.Code)
@@ -179,11 +168,10 @@ func TestTimeout(t *testing.T) {
 func TestVia(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(500)})
+		b := newDesk(t, deskConfig{method: "POST", script: status(500)})
 		own := &target{script: []end{refused, {status: 200}}}
 		b.task.Via = own
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, r.Answered && r.Last.Result.Status == 200, "%+v", r)
 		assert.Equal(t, []int{2, 1, 0}, []int{own.opened, own.sent, b.target.opened})
 		checkLog(t, b)
@@ -208,12 +196,11 @@ func TestAgentScope(t *testing.T) {
 		"another's key":             {agent: true, key: "up"},
 		"not an agent's":            {key: "agent:T"},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200)})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200)})
 		b.enforce(t, unkeyed(), agent)
 		b.task.State.Action.Entries = tt.only
 		b.task.Agent, b.task.Call.AllowlistKey, b.task.Call.URL = tt.agent, tt.key, "http://up.example/agents/run/sync"
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.Equal(t, tt.sent, b.target.sent)
 		assert.Equal(t, tt.sent == 0, r.Denied, "%+v", r)
 	})
@@ -222,21 +209,19 @@ func TestAgentScope(t *testing.T) {
 // TestAgentScopeIsKept: a reload while the agent is dialled decides within it, too.
 func TestAgentScopeIsKept(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST"})
+	b := newDesk(t, deskConfig{method: "POST"})
 	agent := policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "http://up.example/agents/run/", Methods: []string{"POST"}, Agent: true}
 	other := agent
 	other.Headers = map[string]string{"X-New": "1"}
 	b.enforce(t, unkeyed(), agent)
 	b.task.Agent, b.task.Call.AllowlistKey, b.task.Call.URL = true, "agent:T", "http://up.example/agents/run/sync"
 	b.target.script = []end{{opening: func() { b.enforce(t, unkeyed(), other) }, status: 200}}
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	assert.True(t, r.Answered, "%+v", r)
 
 	b.task.Step = 1
 	b.target.script = []end{{}, {opening: func() { b.enforce(t, unkeyed()) }, status: 200}}
-	r, err = b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r = b.run()
 	assert.True(t, r.Denied && r.Decision.Code == schemas.DenyKeyUnknown, "the agent is gone: %+v", r)
 	assert.Equal(t, 1, b.target.sent)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // other is a call of somebody else's to the bench's target.
-func (b *bench) other(why string) {
+func (b *desk) other(why string) {
 	b.t.Helper()
 	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
@@ -37,21 +37,20 @@ func (b *bench) other(why string) {
 func TestWhatAnswersSay(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		benchConfig
+		deskConfig
 		after time.Duration // when another call is let through again, at the latest
 		until time.Duration // until when it is not; zero: it is at once
 	}
 	table.Bubble(t, map[string]testCase{
-		"a wish":                            {benchConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"a wish of a server with no time":   {benchConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"too many, and no wish":             {benchConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
-		"no time, and no wish":              {benchConfig{method: "POST", script: status(503)}, 0, 0},
-		"a wish that outlasts the deadline": {benchConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
-		"a wish with a good answer":         {benchConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
+		"a wish":                            {deskConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"a wish of a server with no time":   {deskConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"too many, and no wish":             {deskConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"no time, and no wish":              {deskConfig{method: "POST", script: status(503)}, 0, 0},
+		"a wish that outlasts the deadline": {deskConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"a wish with a good answer":         {deskConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, tt.benchConfig)
-		_, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		b := newDesk(t, tt.deskConfig)
+		b.run()
 		require.Equal(t, 1, b.target.sent)
 		if tt.until > 0 {
 			time.Sleep(tt.until)
@@ -66,14 +65,12 @@ func TestWhatAnswersSay(t *testing.T) {
 func TestAWishThatIsGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		b := newDesk(t, deskConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
+		r := b.run()
 		require.False(t, r.Again.IsZero())
 		b.other(schemas.WaitDestination)
 		time.Sleep(time.Until(r.Again))
-		r, err = b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r = b.run()
 		require.True(t, r.Answered)
 		require.Equal(t, 10*time.Second, b.elapsed())
 	})
@@ -90,7 +87,7 @@ func TestFailuresInARow(t *testing.T) {
 		"500": {end{status: 500}, true}, "refused": {refused, true}, "reset": {reset, true},
 		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false}, "no memory": {unread, false},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "POST", script: []end{tt.end}})
+		b := newDesk(t, deskConfig{method: "POST", script: []end{tt.end}})
 		for b.target.opened < 100 {
 			b.anew(t)
 			if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
@@ -108,8 +105,7 @@ func TestFailuresInARow(t *testing.T) {
 		assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
 		time.Sleep(time.Until(rest.Until))
 		b.target.script = status(200)
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		require.True(t, r.Answered)
 		b.other("")
 	})
@@ -120,12 +116,11 @@ func TestACallWithoutMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := append(slices.Repeat([]end{reset}, 99), unread, reset)
-		b := newBench(t, benchConfig{method: "POST", script: script})
+		b := newDesk(t, deskConfig{method: "POST", script: script})
 		for range script {
 			b.other("")
 			b.anew(t)
-			_, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			b.run()
 		}
 		b.other(schemas.WaitDestination)
 	})
@@ -136,7 +131,7 @@ func TestACallWithoutMemory(t *testing.T) {
 func TestLimitsOfAnEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
 		for n := range 4 {
 			b.anew(t)
 			if n > 0 {
@@ -145,8 +140,7 @@ func TestLimitsOfAnEntry(t *testing.T) {
 				assert.Equal(t, time.Duration(n)*10*time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
 				time.Sleep(time.Until(rest.Until))
 			}
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 		}
 	})
@@ -156,11 +150,10 @@ func TestLimitsOfAnEntry(t *testing.T) {
 func TestASecondsWorth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "10/s"}})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "10/s"}})
 		for range 14 {
 			b.anew(t)
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 		}
 		require.Equal(t, 400*time.Millisecond, b.elapsed())
@@ -171,7 +164,7 @@ func TestASecondsWorth(t *testing.T) {
 func TestNoSeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
 		b.target.script[0].during = func() {
 			_, held, err := b.destinations.Enter(t.Context(), destination.Call{
 				Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80", Limits: destination.Limits{Concurrency: 1},
@@ -181,8 +174,7 @@ func TestNoSeat(t *testing.T) {
 		}
 		for range 2 {
 			b.anew(t)
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 		}
 	})
@@ -193,7 +185,7 @@ func TestNoSeat(t *testing.T) {
 func TestPausedUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", script: status(200)})
+		b := newDesk(t, deskConfig{method: "GET", script: status(200)})
 		_, err := b.destinations.Order(t.Context(), schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Kind: schemas.KindHTTP}})
 		require.NoError(t, err)
 		require.False(t, b.rested(t).Quiet)
@@ -204,8 +196,7 @@ func TestPausedUntilItsDeadline(t *testing.T) {
 			time.Sleep(time.Until(rest.Until))
 		}
 		time.Sleep(time.Until(b.task.State.Action.Deadline))
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		require.True(t, r.Expired)
 		require.Zero(t, b.target.opened)
 	})

@@ -13,6 +13,7 @@ import (
 	"weir/internal/destination"
 	"weir/internal/ledger"
 	"weir/internal/policy"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -20,7 +21,7 @@ import (
 )
 
 // somebody takes a turn at the bench's target, whatever it is for.
-func (b *bench) somebody(l destination.Limits) *destination.Turn {
+func (b *desk) somebody(l destination.Limits) *destination.Turn {
 	b.t.Helper()
 	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
@@ -32,7 +33,7 @@ func (b *bench) somebody(l destination.Limits) *destination.Turn {
 }
 
 // pause holds the bench's entry back until the returned func is called.
-func (b *bench) pause() (resume func()) {
+func (b *desk) pause() (resume func()) {
 	b.t.Helper()
 	order := schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Entry: "up"}}
 	_, err := b.destinations.Order(context.Background(), order)
@@ -45,10 +46,9 @@ func (b *bench) pause() (resume func()) {
 
 // arrived runs the task to its end: the redirect was followed once, as part of the attempt
 // that led to it.
-func (b *bench) arrived() {
+func (b *desk) arrived() {
 	b.t.Helper()
-	r, err := b.caller.Run(b.t.Context(), b.task)
-	require.NoError(b.t, err)
+	r := b.run()
 	require.True(b.t, r.Answered, "%+v", r)
 	assert.Equal(b.t, []string{"http://up.example/x", "http://up.example/y"}, b.target.urls)
 	require.Len(b.t, r.Tries, 2)
@@ -68,15 +68,15 @@ func TestHeldRedirectRests(t *testing.T) {
 		limits policy.Limits
 		rules  []schemas.Rule
 		// during runs while the first request is out
-		during func(b *bench)
-		rests  func(b *bench)
+		during func(b *desk)
+		rests  func(b *desk)
 		// at is when the redirect is followed, and no later than half as late again; zero: any time
 		at time.Duration
 	}
 	table.Bubble(t, map[string]testCase{
 		"the entry's rate": {
 			limits: policy.Limits{Rate: "60/m"},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitLimit, rest.For)
 				assert.Equal(b.t, time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
@@ -86,7 +86,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		},
 		"its seats, once it has rested": {
 			limits: policy.Limits{Rate: "60/m", Concurrency: 1},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitLimit, rest.For)
 				other := b.somebody(destination.Limits{Count: 60, Per: time.Minute, Concurrency: 1})
@@ -97,8 +97,8 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 		},
 		"a pause": {
-			during: func(b *bench) { time.AfterFunc(time.Minute, b.pause()) },
-			rests: func(b *bench) {
+			during: func(b *desk) { time.AfterFunc(time.Minute, b.pause()) },
+			rests: func(b *desk) {
 				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).For)
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -106,12 +106,12 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: time.Minute,
 		},
 		"a wish of the destination's": {
-			during: func(b *bench) {
+			during: func(b *desk) {
 				turn := b.somebody(destination.Limits{})
 				turn.Asked(context.Background(), time.Now().Add(8*time.Second))
 				turn.Leave()
 			},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitDestination, rest.For)
 				time.Sleep(time.Until(rest.Until))
@@ -119,8 +119,8 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: 8 * time.Second,
 		},
 		"the breaker, behind a pause": {
-			during: func(b *bench) { time.AfterFunc(time.Second, b.pause()) },
-			rests: func(b *bench) {
+			during: func(b *desk) { time.AfterFunc(time.Second, b.pause()) },
+			rests: func(b *desk) {
 				turn := b.somebody(destination.Limits{}) // it was let through before the pause was known to it
 				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).For)
 				for range 100 {
@@ -137,7 +137,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		},
 		"a traffic rule": {
 			rules: []schemas.Rule{rulebook.Delay("d", "http://up.example/y", minute)},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitRule, rest.For)
 				assert.Equal(b.t, []string{"d"}, rest.Rules)
@@ -146,7 +146,7 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: time.Minute,
 		},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 1, limits: tt.limits})
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, limits: tt.limits})
 		b.book.Put(b.t, tt.rules...)
 		b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
 		if tt.during != nil {
@@ -167,13 +167,12 @@ func TestHeldRedirectRests(t *testing.T) {
 func TestRedirectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
+		b := newDesk(t, deskConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
 		b.target.script = []end{{status: 302, location: "/y"}, {status: 302, location: "z?a=b"}, {status: 200}}
 		for n := range 3 {
 			b.anew(t)
 			b.target.opened = 0
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 			assert.Equal(t, "http://up.example/z?a=b", b.target.urls[3*n+2])
 		}
@@ -187,14 +186,13 @@ func TestRedirectsTakeTurns(t *testing.T) {
 func TestRedirectAfterADeath(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]bool{"it was written down": true, "it was not": false}, func(t *testing.T, written bool) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		dead, record := errors.New("the worker is gone"), b.task.Record
 		b.task.Record = func(context.Context, ledger.Try) error { return dead }
 		_, err := b.caller.Run(t.Context(), b.task)
 		require.ErrorIs(t, err, dead)
 		b.task.Record = record
-		b.task.State, err = b.ledger.Load(t.Context(), b.task.State.Ref)
-		require.NoError(t, err)
+		b.task.State = bench.Load(b.t, b.ledger, b.task.State.Ref)
 		require.Equal(t, "http://up.example/y", b.task.State.Attempts[0].Result.Location)
 		if written {
 			b.left = b.task.State.Attempts // the next worker leaves what this one did not
@@ -202,8 +200,7 @@ func TestRedirectAfterADeath(t *testing.T) {
 			return
 		}
 		b.task.State.Attempts[0].Result.Location = ""
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, r.Answered)
 		assert.Equal(t, []string{"http://up.example/x", "http://up.example/x"}, b.target.urls)
 		assert.Equal(t, 2, r.Last.Number)
@@ -225,15 +222,14 @@ func TestRestedRedirectIsDecidedAnew(t *testing.T) {
 		"a rule leads it out":             {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Redirect("r", prefix+"y", "http://evil.example/")}, code: schemas.DenyRule},
 		"a rule answers it":               {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Mock("m", prefix+"y", 200, "{}")}},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
 		var resume func()
 		b.target.script[0].during = func() { resume = b.pause() }
 		assert.Equal(t, schemas.WaitPaused, b.rested(t).For)
 		b.enforce(t, tt.entry)
 		b.book.Put(t, tt.rules...)
 		resume()
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.Equal(t, 1, b.target.sent)
 		require.Len(t, r.Tries, 2)
 		assert.Equal(t, tt.code, r.Last.Result.Code)
@@ -260,9 +256,8 @@ func TestRedirectToNowhere(t *testing.T) {
 		}},
 		"another host": {[]end{{status: 302, location: "http://evil.example/"}}, 1, func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
 	}, func(t *testing.T, tt testCase) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 1, script: tt.script})
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: tt.script})
+		r := b.run()
 		assert.True(t, tt.want(r), "%+v", r.Last.Result)
 		assert.Equal(t, tt.sent, b.target.sent)
 		checkLog(t, b)

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
@@ -109,11 +110,11 @@ func TestPause(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stop, draining := newStopper(t), make(chan struct{})
+		stop, draining := bench.NewStop(t), make(chan struct{})
 		time.AfterFunc(time.Second, func() {
 			switch {
 			case tt.stop:
-				stop.pull()
+				stop.Pull()
 			case tt.drain:
 				close(draining)
 			case tt.dead:

@@ -17,11 +17,9 @@ import (
 )
 
 // enforce exchanges the policy of a bench.
-func (b *bench) enforce(t *testing.T, entries ...policy.Entry) {
+func (b *desk) enforce(t *testing.T, entries ...policy.Entry) {
 	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(t, err)
-	b.rules.Store(p)
+	b.rules.Enforce(t, entries...)
 }
 
 // unkeyed is the bench's entry without its promise about repeated keys.
@@ -34,14 +32,14 @@ func unkeyed() policy.Entry {
 // whatever came of the attempts between.
 func TestNoBlindRepeatAfterAReload(t *testing.T) {
 	t.Parallel()
-	table.Bubble(t, map[string]func(b *bench, reload func()){
-		"after an attempt that never left": func(b *bench, reload func()) {
+	table.Bubble(t, map[string]func(b *desk, reload func()){
+		"after an attempt that never left": func(b *desk, reload func()) {
 			b.target.script = []end{reset, {openErr: refused.openErr, opening: reload}, {status: 200}}
 		},
-		"while the second one dials": func(b *bench, reload func()) {
+		"while the second one dials": func(b *desk, reload func()) {
 			b.target.script = []end{reset, {status: 200, opening: reload}}
 		},
-		"after the second one was written": func(b *bench, reload func()) {
+		"after the second one was written": func(b *desk, reload func()) {
 			written := 0
 			b.barrier = func() {
 				if written++; written == 2 {
@@ -50,17 +48,16 @@ func TestNoBlindRepeatAfterAReload(t *testing.T) {
 			}
 			b.target.script = []end{reset, {status: 200}}
 		},
-	}, func(t *testing.T, place func(b *bench, reload func())) {
-		var b *bench
-		b = newBench(t, benchConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
+	}, func(t *testing.T, place func(b *desk, reload func())) {
+		var b *desk
+		b = newDesk(t, deskConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
 			if b.barrier != nil {
 				b.barrier()
 			}
 			return nil
 		}})
 		place(b, func() { b.enforce(t, unkeyed()) })
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, r.Unknown, "result: %+v", r)
 		assert.Equal(t, 1, b.target.sent)
 		checkLog(t, b)
@@ -83,14 +80,13 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 		"denied":             {code: schemas.DenyKeyUnknown},
 		"an address refused": {entries: []policy.Entry{unkeyed()}, renew: &fault.Call{Code: schemas.DenyAddress}, code: schemas.DenyAddress, allowed: true},
 	}, func(t *testing.T, tt testCase) {
-		var b *bench
-		b = newBench(t, benchConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+		var b *desk
+		b = newDesk(t, deskConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
 			b.enforce(t, tt.entries...)
 			return nil
 		}})
-		before := b.rules.Load()
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		before := b.rules.InForce()
+		r := b.run()
 		assert.Equal(t, tt.sent, b.target.sent)
 		require.Len(t, r.Tries, 1)
 		res := r.Tries[0].Result
@@ -98,7 +94,7 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 		assert.Equal(t, tt.sent == 1, res.Sent)
 		require.NotNil(t, res.Decision)
 		assert.Equal(t, tt.allowed, res.Decision.Allowed)
-		assert.Equal(t, b.rules.Load().Version(), res.Decision.Version)
+		assert.Equal(t, b.rules.InForce().Version(), res.Decision.Version)
 		assert.Equal(t, before.Version(), r.Tries[0].Decision.Version, "what was written down stands")
 		assert.Equal(t, tt.code != "", r.Failed)
 		checkLog(t, b)
@@ -108,10 +104,9 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 // TestRevokedWhileItDials leaves nothing on the log: there was no attempt.
 func TestRevokedWhileItDials(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST"})
+	b := newDesk(t, deskConfig{method: "POST"})
 	b.target.script = []end{{status: 200, opening: func() { b.enforce(t) }}}
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	assert.True(t, r.Denied)
 	assert.Equal(t, schemas.DenyKeyUnknown, r.Decision.Code)
 	assert.Zero(t, b.target.sent)
@@ -123,13 +118,12 @@ func TestRevokedWhileItDials(t *testing.T) {
 // written down under the one in force.
 func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST", key: "k", declared: true})
+	b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true})
 	b.target.script = []end{{status: 200, opening: func() { b.enforce(t, unkeyed()) }}}
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	require.True(t, r.Answered)
 	assert.Equal(t, schemas.ClassOnce, r.Last.Class)
-	assert.Equal(t, b.rules.Load().Version(), r.Last.Decision.Version)
+	assert.Equal(t, b.rules.InForce().Version(), r.Last.Decision.Version)
 	assert.Nil(t, r.Last.Result.Decision)
 	assert.Equal(t, time.Time{}, r.Last.KeyExpiresAt)
 }
@@ -149,7 +143,7 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 		"a safe one is stopped": {end: end{endless: true}, stop: true},
 		"its time is up":        {end: end{endless: true}},
 	}, func(t *testing.T, tt testCase) {
-		var b *bench
+		var b *desk
 		settled := make(chan struct{})
 		tt.end.during = sync.OnceFunc(func() {
 			go func() {
@@ -163,12 +157,11 @@ func TestNoReloadWaitsForEver(t *testing.T) {
 			default:
 			}
 			if tt.stop {
-				b.stop.pull()
+				b.stop.Pull()
 			}
 		})
-		b = newBench(t, benchConfig{method: "GET", script: []end{tt.end}})
-		_, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		b = newDesk(t, deskConfig{method: "GET", script: []end{tt.end}})
+		b.run()
 		<-settled
 	})
 }
@@ -185,13 +178,12 @@ func TestNoReloadWaitsForWhatWasRefused(t *testing.T) {
 		"it is revoked":         {},
 		"an address is refused": {[]policy.Entry{unkeyed()}, &fault.Call{Code: schemas.DenyAddress}},
 	}, func(t *testing.T, tt testCase) {
-		var b *bench
-		b = newBench(t, benchConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+		var b *desk
+		b = newDesk(t, deskConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
 			b.enforce(t, tt.entries...)
 			return nil
 		}})
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		require.True(t, r.Failed)
 		assert.Zero(t, b.target.sent)
 		assert.NoError(t, b.guard.Settle(t.Context()))
