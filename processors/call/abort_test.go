@@ -92,21 +92,15 @@ func TestAbortAndADeadWorker(t *testing.T) {
 		blunt   bool // without Abort
 	}
 	table.Run(t, map[string]testCase{
-		"cut off": {written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true, Status: 200}, want: canceled},
-		"cut off, without": {
-			written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true}, blunt: true,
-			want: unknown,
-		},
-		"reset": {written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}, want: unknown},
+		"cut off":          {written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true, Status: 200}, want: canceled},
+		"cut off, without": {written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true}, blunt: true, want: unknown},
+		"reset":            {written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}, want: unknown},
 		"truncated": {
 			written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamTruncated, Sent: true, Status: 200},
 			want:    func(r call.Result) bool { return r.Failed },
 		},
-		"answered": {
-			written: &schemas.Attempted{Number: 1, Status: 200, Sent: true, Answer: &schemas.Answer{}},
-			want:    answered,
-		},
-		"nothing": {want: func(r call.Result) bool { return r.Unknown && r.Last.Result.Code == schemas.Interrupted }},
+		"answered": {written: &schemas.Attempted{Number: 1, Status: 200, Sent: true, Answer: &schemas.Answer{}}, want: answered},
+		"nothing":  {want: func(r call.Result) bool { return r.Unknown && r.Last.Result.Code == schemas.Interrupted }},
 	}, func(t *testing.T, tt testCase) {
 		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true}}})
 		b.task.Abort = !tt.blunt

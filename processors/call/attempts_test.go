@@ -55,10 +55,7 @@ func TestRun(t *testing.T) {
 			deskConfig{method: "POST", script: []end{refused, refused, {status: 201}}},
 			answered, 1, 3, 600 * time.Millisecond,
 		},
-		"a POST that can never connect": {
-			deskConfig{method: "POST", script: []end{refused}},
-			gaveUp, 0, 3, 600 * time.Millisecond,
-		},
+		"a POST that can never connect": {deskConfig{method: "POST", script: []end{refused}}, gaveUp, 0, 3, 600 * time.Millisecond},
 		"a POST of which no byte left may be tried again": {
 			deskConfig{method: "POST", script: []end{unsent, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,

@@ -44,14 +44,8 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 		urls  []string
 	}
 	table.Bubble(t, map[string]testCase{
-		"a GET is redirected": {deskConfig{method: "GET"}, end{status: 503}, other, redirected, []string{"/x", "/y"}},
-		"a PUT that was answered is redirected": {
-			deskConfig{method: "PUT"},
-			end{status: 503},
-			other,
-			answered,
-			[]string{"/x", "/y"},
-		},
+		"a GET is redirected":                             {deskConfig{method: "GET"}, end{status: 503}, other, redirected, []string{"/x", "/y"}},
+		"a PUT that was answered is redirected":           {deskConfig{method: "PUT"}, end{status: 503}, other, answered, []string{"/x", "/y"}},
 		"a PUT that nobody answered is shown to no other": {deskConfig{method: "PUT"}, slow, other, once, []string{"/x"}},
 		"an answer that was cut off says too little":      {deskConfig{method: "DELETE"}, cutOff, other, once, []string{"/x"}},
 		"a DELETE goes again as it was":                   {deskConfig{method: "DELETE"}, slow, header, once, []string{"/x"}},

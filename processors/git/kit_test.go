@@ -368,9 +368,7 @@ type stuttering struct {
 }
 
 func stutter(data []byte, n int) *stuttering {
-	return &stuttering{
-		begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{}),
-	}
+	return &stuttering{begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{})}
 }
 
 func (s *stuttering) Read(p []byte) (int, error) {

@@ -46,9 +46,7 @@ func (a *asked) ReceivePack(ctx context.Context, id string, p hosted.Push) (gitw
 func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	t.Parallel()
 	turn := make(chan struct{}, 1)
-	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver {
-		return &asked{g, func() { turn <- struct{}{} }}
-	}})
+	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { turn <- struct{}{} }} }})
 	repo := r.host()
 	_, base := r.file(repo, false)
 	pack, head := filed(base)
