@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/processors/settle"
@@ -86,7 +87,7 @@ func TestLooseEvidence(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
 	l := ledger.New(log, layout, nil)
-	r := settle.NewRecorder(stack{log}, log, telemetry.NewMetrics())
+	r := bench.Recorder(log)
 	leave := func(st *ledger.State, id string) bool {
 		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
 		return st.Loose
@@ -158,4 +159,27 @@ func BenchmarkSettle(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestAllIsRecalled: however many records an action has left, none is left twice.
+func TestAllIsRecalled(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(layout, time.Now, memlog.Hooks{})
+	l := ledger.New(log, layout, nil)
+	r := bench.Recorder(log)
+	st := claim(t, l, "a")
+	const many = 10_050 // of three entries
+	records := make([]schemas.Evidence, many)
+	for i := range records {
+		records[i] = schemas.Evidence{ID: "a." + strconv.Itoa(i), Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Entry: strconv.Itoa(i % 3), Payload: []byte("{}")}
+	}
+	require.NoError(t, r.Leave(t.Context(), st, records...))
+	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+	again, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	fresh := schemas.Evidence{ID: "a.new", Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Payload: []byte("{}")}
+	require.NoError(t, r.Leave(t.Context(), again, append(records[many-3:len(records):len(records)], fresh)...))
+	stored, err := log.Range(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 2*many)
+	require.NoError(t, err)
+	require.Len(t, stored, many+1)
 }

@@ -110,20 +110,9 @@ func TestEnds(t *testing.T) {
 		"done and nothing":       {[]sentence{{"done", `[DONE]`}}, ``},
 		"an end that is no JSON": {[]sentence{{"final", `ok`}}, ``},
 	}, func(t *testing.T, tt testCase) {
-		l := &listener{exchange: &exchange{}, head: head{status: 200}}
-		l.talk = Talk{RequestID: "r-1", TaskType: "T"}
-		l.reader.talk = l.talk
-		for _, s := range tt.said {
-			require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
-		}
-		reply, err := l.ended(io.EOF)
-		if tt.want == "" {
-			require.Error(t, err)
-			require.NotErrorIs(t, err, io.EOF)
-			return
-		}
-		require.NoError(t, err)
-		assert.Equal(t, tt.want, string(reply.Answer.Body))
+		_, end, code := heard(t, tt.said...)
+		assert.Equal(t, tt.want, end)
+		assert.Equal(t, tt.want == "", code != "")
 	})
 }
 
