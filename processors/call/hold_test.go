@@ -29,8 +29,7 @@ const (
 func (b *desk) rested(t *testing.T) *call.Rest {
 	t.Helper()
 	_, err := b.caller.Run(t.Context(), b.task)
-	rest, ok := errors.AsType[*call.Rest](err)
-	require.True(t, ok, "%v", err)
+	rest := bench.As[*call.Rest](t, err)
 	require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{
 		Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until, Step: rest.Step, Rules: rest.Rules},
 	}))

@@ -84,8 +84,7 @@ func TestRelay(t *testing.T) {
 			require.NoError(t, err)
 			return
 		}
-		failed, ok := errors.AsType[*fault.Call](err)
-		require.True(t, ok, err)
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, []any{tt.want, true}, []any{failed.Code, failed.Sent})
 		assert.Equal(t, tt.canceled, errors.Is(err, call.ErrStopped))
 	})

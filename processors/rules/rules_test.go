@@ -248,8 +248,7 @@ func TestRedirects(t *testing.T) {
 	}
 	// A circle is one between rules that are on, and have not expired.
 	r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/"})
-	var expiring map[string]any
-	require.NoError(t, json.Unmarshal(redirect("x", "https://api.test/x", "https://api.test/y"), &expiring))
+	expiring := bench.Decode[map[string]any](t, redirect("x", "https://api.test/x", "https://api.test/y"))
 	expiring["expires_at"] = r.now.Add(time.Hour)
 	doc, err := json.Marshal(expiring)
 	require.NoError(t, err)

@@ -165,8 +165,7 @@ func TestAFullAgent(t *testing.T) {
 	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 		begin(id)
 	}
-	var rest *call.Rest
-	require.ErrorAs(t, (<-ends).err, &rest, "the ninth that waits gives its slot back")
+	rest := bench.As[*call.Rest](t, (<-ends).err)
 	assert.Equal(t, schemas.WaitCapacity, rest.For)
 	assert.Equal(t, 1, a.Hits())
 	close(hold)

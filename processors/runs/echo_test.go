@@ -220,8 +220,7 @@ func TestHTTPPlan(t *testing.T) {
 			assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
 			doc = e.result.Error.Details
 		}
-		var report schemas.PlanResult
-		require.NoError(t, json.Unmarshal(doc, &report))
+		report := bench.Decode[schemas.PlanResult](t, doc)
 		assert.Len(t, report.Report.PolicyDecisions, len(tt.decisions), "what became of each is told, however it ended")
 
 		st := bench.Load(t, r.ledger, runRef("1"))
@@ -237,8 +236,7 @@ func TestPayloadsThatCannotBeRead(t *testing.T) {
 	for _, payload := range []string{`[]`, `{"task_type":"HTTP_EXECUTE"}`, `{"task_type":"HTTP_PLAN"}`, `{`} {
 		st := r.claim(string(rune('a'+len(payload))), schemas.Run{}, time.Minute)
 		st.Action.Payload = json.RawMessage(payload)
-		var parked *fault.Parked
-		require.ErrorAs(t, r.perform(st, still).err, &parked, payload)
+		parked := bench.As[*fault.Parked](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked, payload)
 	}

@@ -119,8 +119,7 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
 	r := newRoom(t, options{}, synced)
-	var budgets schemas.RunBudgets
-	require.NoError(t, json.Unmarshal([]byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`), &budgets))
+	budgets := bench.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
 		Budgets: &budgets,

@@ -106,8 +106,7 @@ func TestRoutes(t *testing.T) {
 func TestASyncAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	const extras = `{"artifacts":["s3://a"],"provenance":{"model":"m","n":1.50},"usage":{"duration_ms":5,"tokens":7},"grounding":[{"id":1}],"warnings":["w"]}`
-	var members map[string]any
-	require.NoError(t, json.Unmarshal([]byte(extras), &members))
+	members := bench.Decode[map[string]any](t, []byte(extras))
 	members["provenance"] = json.RawMessage(`{"model":"m","n":1.50}`)
 	a := double.New(t, double.Config{Script: []double.Act{{Extras: members}}})
 	served := to(a)

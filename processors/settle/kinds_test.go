@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/bench"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -76,11 +76,9 @@ func TestSealedChat(t *testing.T) {
 // number is expected.
 func TestSealedChatHasNoContent(t *testing.T) {
 	t.Parallel()
-	var members map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(encode(t, audit()), &members))
+	members := bench.Decode[map[string]json.RawMessage](t, encode(t, audit()))
 	for _, name := range []string{"usage", "gen_ai"} {
-		var inner map[string]json.RawMessage
-		require.NoError(t, json.Unmarshal(members[name], &inner))
+		inner := bench.Decode[map[string]json.RawMessage](t, members[name])
 		for member := range inner {
 			members[name+" "+member] = nil
 		}

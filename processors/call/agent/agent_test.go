@@ -17,6 +17,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -169,8 +170,7 @@ func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunRe
 		assert.Len(t, events, n)
 	}
 	if w.code != "" {
-		var failed *fault.Call
-		require.ErrorAs(t, err, &failed)
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, w.code, failed.Code)
 		assert.True(t, failed.Sent)
 		assert.Equal(t, w.code != schemas.UpstreamReset, failed.Status != 0)
@@ -243,8 +243,7 @@ func TestSilenceEndsWithItsContext(t *testing.T) {
 			cancel()
 		}()
 		_, _, _, err := l.talk(ctx, t, schemas.RouteRunStream)
-		var failed *fault.Call
-		require.ErrorAs(t, err, &failed, f)
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.Canceled, failed.Code, f)
 		assert.Contains(t, []int{status, 0}, failed.Status, f)
 		<-a.WaitRun(1).Closed()

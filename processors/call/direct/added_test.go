@@ -69,8 +69,7 @@ func TestWhatAnEntryAdds(t *testing.T) {
 		assert.Equal(t, []string{"Bearer " + secret}, got[0].Values("Authorization"))
 		assert.Equal(t, []string{"plain"}, got[0].Values("X-Plain"))
 		if c.body != "" {
-			var doc map[string]any
-			require.NoError(t, json.Unmarshal(got[0].Body, &doc))
+			doc := bench.Decode[map[string]any](t, got[0].Body)
 			assert.Equal(t, inBody, doc["key"])
 		}
 		assert.Equal(t, c.body, string(call.Body), "what the caller gave is not written to")
