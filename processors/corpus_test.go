@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/ledger"
 	"weir/internal/policy"
+	"weir/internal/weirtest/bench"
 	"weir/schemas"
 )
 
@@ -84,14 +84,13 @@ func (r *crashRow) run(t *testing.T) {
 	})
 	r.arm(t, h)
 	require.Error(t, h.worker(t, "first").Handle(t.Context(), rec, true))
-	require.True(t, h.dead, "the worker did not reach the point")
+	require.True(t, h.Dead(), "the worker did not reach the point")
 	h.refuse, h.stored = nil, nil
-	h.heal()
+	h.Heal()
 	require.NoError(t, h.worker(t, "second").Handle(t.Context(), rec, false))
 	require.NoError(t, h.worker(t, "third").Handle(t.Context(), rec, false), "a settled action is left alone")
 
-	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
-	require.NoError(t, err)
+	st := h.state(t)
 	require.NotNil(t, st.Settled)
 	code, terminals := string(st.Settled.Code), 0
 	if st.Settled.Outcome == schemas.OutcomeSucceeded {
@@ -116,8 +115,8 @@ func (r *crashRow) arm(t *testing.T, h *house) {
 		return func(m schemas.Append) error {
 			var ev schemas.Event
 			if json.Unmarshal(m.Data, &ev) == nil && ev.Type == event {
-				h.dead = true // the log's hooks hold the lock
-				return errDead
+				h.Kill()
+				return bench.ErrDead
 			}
 			return nil
 		}
@@ -127,7 +126,7 @@ func (r *crashRow) arm(t *testing.T, h *house) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.sent += requests
-			h.dead = true
+			h.Kill()
 		}
 	}
 	switch r.Assert.CrashAt {

@@ -7,10 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -44,23 +47,21 @@ func (h *house) watch() *[]string {
 // the evidence of a denial.
 func TestStartedStandsFirst(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		url  string
 		want []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"sent":   {"http://up.example/x", []string{"started", "attempt", "attempted", schemas.EvidenceAttempt, "settled"}},
 		"denied": {"http://elsewhere.example/x", []string{"started", schemas.EvidenceDecision, "settled"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse()
-			rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: tt.url})
-			h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
-			order := h.watch()
-			require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
-			require.Equal(t, tt.want, *order)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse()
+		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: tt.url})
+		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
+		order := h.watch()
+		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
+		require.Equal(t, tt.want, *order)
+	})
 }
 
 // TestOldWorkIsNotBegunEarly: what a queue that was made anew gives out may have ended long
@@ -84,17 +85,96 @@ func TestOldWorkIsNotBegunEarly(t *testing.T) {
 // action sends nothing and leaves nothing.
 func TestNothingIsSentUnlessBegun(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse()
-			rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
-			h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
-			h.refuse = func(schemas.Append) error { return fault.ErrFenced }
-			var later *fault.Later
-			require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), &later)
-			require.Zero(t, h.sent)
-			require.Empty(t, h.evidence(t))
+	table.Run(t, map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"}, func(t *testing.T, url string) {
+		h := newHouse()
+		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
+		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
+		h.refuse = func(schemas.Append) error { return fault.ErrFenced }
+		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), new(*fault.Later))
+		require.Zero(t, h.sent)
+		require.Empty(t, h.evidence(t))
+	})
+}
+
+// succeed claims a successor as ingress does that dies right after it, and its predecessor
+// before it, if there is one. It returns the successor's accepted record.
+func (h *house) succeed(t *testing.T, before bool) schemas.Record {
+	t.Helper()
+	claim := func(id, supersedes string) *ledger.State {
+		return bench.Claim(t, h.door(), schemas.Action{ID: id, Kind: schemas.KindHTTP, Supersedes: supersedes}, schemas.HTTPCall{
+			Method: "GET", URL: "http://up.example/x",
 		})
 	}
+	if before {
+		end := &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.AgentUnavailable}
+		bench.Append(t, h.door(), claim("a", ""), schemas.Event{Type: schemas.EventSettled, Settled: end})
+	}
+	return bench.Accepted(t, h.log, claim("a~2", "a").Ref)
+}
+
+// linked checks that two actions name each other, once, and have one end each.
+func (h *house) linked(t *testing.T, what string) {
+	t.Helper()
+	for id, want := range map[string]map[schemas.EventType]int{
+		"a":   {schemas.EventSettled: 1, schemas.EventSuperseded: 1},
+		"a~2": {schemas.EventSettled: 1},
+	} {
+		st := bench.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id})
+		got := map[schemas.EventType]int{}
+		for _, ev := range st.Events {
+			if ev.Type == schemas.EventSettled || ev.Type == schemas.EventSuperseded {
+				got[ev.Type]++
+			}
+		}
+		assert.Equal(t, want, got, "%s: %s", what, id)
+		if id == "a" {
+			assert.Equal(t, "a~2", st.SupersededBy, what)
+			assert.Equal(t, "failed", st.Status(), what)
+		} else {
+			assert.Equal(t, "a", st.Action.Supersedes, what)
+		}
+	}
+}
+
+// TestASuccessorIsLinked: whatever dies after its claim, the two actions name each other.
+func TestASuccessorIsLinked(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []bool{false, true} {
+		for n, over := 0, false; !over; n++ {
+			h := newHouse()
+			rec := h.succeed(t, true)
+			h.DieAt(n, kept)
+			over = h.worker(t, "w1").Handle(t.Context(), rec, true) == nil
+			h.Heal()
+			require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false))
+			h.linked(t, "crash")
+			require.Less(t, n, 20)
+		}
+	}
+}
+
+// TestACanceledSuccessorIsLinked, which ingress has ended before a worker took it.
+func TestACanceledSuccessorIsLinked(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	rec := h.succeed(t, true)
+	l := h.door()
+	st, err := l.Find(t.Context(), "default", "a~2")
+	require.NoError(t, err)
+	bench.Append(t, l, st, schemas.Event{Type: schemas.EventCancel})
+	bench.Append(t, l, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeCanceled}})
+	for range 2 {
+		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, false))
+	}
+	h.linked(t, "canceled")
+}
+
+// TestASuccessorAlone: a predecessor that the log has dropped is not missed.
+func TestASuccessorAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), h.succeed(t, false), true))
+	st, err := h.door().Find(t.Context(), "default", "a~2")
+	require.NoError(t, err)
+	require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 }

@@ -1,16 +1,16 @@
 package processors_test
 
 import (
+	"bufio"
 	"context"
-	"encoding/json"
-	"log/slog"
+	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,173 +18,12 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/redact"
-	"weir/internal/retry"
-	"weir/internal/secrets"
-	"weir/internal/telemetry"
-	"weir/internal/weirtest/memlog"
-	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
-	"weir/processors"
-	"weir/processors/admit"
-	"weir/processors/call"
-	"weir/processors/call/direct"
-	"weir/processors/executor"
 	"weir/processors/guard"
-	"weir/processors/park"
-	"weir/processors/plans"
-	"weir/processors/settle"
 	"weir/schemas"
 )
-
-// site is a pipeline over the real client, whose policy can be exchanged while
-// a call is anywhere on its way.
-type site struct {
-	log    *memlog.Log
-	guard  *guard.Guard
-	policy atomic.Pointer[policy.Policy]
-	book   rulebook.Book
-	server *upstream.Server
-
-	pipeline *processors.Pipeline
-	ledger   *ledger.Ledger
-
-	sensitive bool // of the next action
-
-	// The points of a call's way at which a test may act; each runs once. offering
-	// is a connection's first write, and known on pipes only.
-	dialled, written, read, offering func()
-	once                             [4]sync.Once
-}
-
-// at is one of those points.
-func (s *site) at(i int, f *func()) {
-	if *f != nil {
-		s.once[i].Do(*f)
-	}
-}
-
-func newSite(t *testing.T, behaviours ...upstream.Behaviour) *site {
-	t.Helper()
-	s := &site{server: upstream.New(t, behaviours...)}
-	names := upstream.NewNetwork(s.server.Addr(), map[string][][]string{"*": upstream.Answers("93.184.216.34")})
-	s.build(t, outbound.Config{Resolver: names, Dial: names.Dial})
-	return s
-}
-
-// build makes everything over one network.
-func (s *site) build(t *testing.T, network outbound.Config) {
-	t.Helper()
-	s.guard = guard.New(s.policy.Load, &s.book)
-	s.log = memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
-		var ev schemas.Event
-		if json.Unmarshal(m.Data, &ev) == nil && ev.Type == schemas.EventAttempt {
-			s.at(1, &s.written)
-		}
-		return nil
-	}})
-	dial := network.Dial
-	network.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		s.at(0, &s.dialled)
-		return conn, err
-	}
-	client := outbound.New(network)
-	t.Cleanup(client.Close)
-	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) {
-		s.at(2, &s.read)
-		return "value-of-" + strings.TrimPrefix(name, secrets.EnvPrefix), true
-	}})
-	s.serve(t, direct.New(client, store, redact.New(nil)))
-}
-
-// serve makes the pipeline, which handles whatever accept claims.
-func (s *site) serve(t *testing.T, a call.Adapter) {
-	t.Helper()
-	barrier := func(context.Context) error { return nil }
-	metrics := telemetry.NewMetrics()
-	l := ledger.New(s.log, layout, time.Now)
-	s.ledger = l
-	recorder := settle.NewRecorder(publisher{s.log}, s.log, metrics)
-	caller := call.New(l, s.guard, a, call.Config{
-		Worker: "w", Barrier: barrier, Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
-	})
-	s.pipeline = processors.NewPipeline(l, nowhere{}, "w", processors.Stages{
-		Admit: admit.New(l, admit.Config{Worker: "w", Alone: true}),
-		Performers: map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: executor.New(caller, recorder, call.Answers{Blobs: l}),
-			schemas.KindPlan: plans.New(caller, recorder),
-		},
-		Caller: caller, Evidence: recorder, Settle: settle.New(l, barrier, metrics),
-		Park: park.New(publisher{s.log}, metrics, slog.New(slog.DiscardHandler)), Barrier: barrier,
-	})
-}
-
-// reload puts a policy of these entries in force, as a node does: when it
-// returns, what the policy denies begins no more.
-func (s *site) reload(t *testing.T, entries ...policy.Entry) {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	if assert.NoError(t, err) {
-		s.policy.Store(p)
-		assert.NoError(t, s.guard.Settle(context.Background()))
-	}
-}
-
-var first = schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
-
-// claim stores an action and returns its accepted record.
-func (s *site) claim(t *testing.T, c schemas.HTTPCall, only ...string) schemas.Record {
-	t.Helper()
-	payload, err := ledger.Encode(c)
-	require.NoError(t, err)
-	_, _, err = s.ledger.Claim(t.Context(), schemas.Action{
-		ID: first.ID, Tenant: first.Tenant, Kind: first.Kind, Fingerprint: "f", Principal: "token1", Entries: only, Sensitive: s.sensitive,
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
-	})
-	require.NoError(t, err)
-	rec, err := s.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(first, schemas.TailAccepted))
-	require.NoError(t, err)
-	return rec
-}
-
-func (s *site) handle(t *testing.T, rec schemas.Record) *ledger.State {
-	t.Helper()
-	require.NoError(t, s.pipeline.Handle(t.Context(), rec, true))
-	st, err := s.ledger.Load(t.Context(), first)
-	require.NoError(t, err)
-	require.NotNil(t, st.Settled)
-	return st
-}
-
-func (s *site) records(t *testing.T) []schemas.Evidence {
-	t.Helper()
-	records, err := s.log.Range(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 1000)
-	require.NoError(t, err)
-	var all []schemas.Evidence
-	for _, r := range records {
-		var e schemas.Evidence
-		require.NoError(t, json.Unmarshal(r.Data, &e))
-		all = append(all, e)
-	}
-	return all
-}
-
-func up(change func(*policy.Entry)) policy.Entry {
-	e := policy.Entry{
-		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST"}, Redirects: 2,
-		Headers: map[string]string{"X-Key": "${secret:ONE}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
-	}
-	if change != nil {
-		change(&e)
-	}
-	return e
-}
-
-// elsewhere is the policy that lets nothing of the tests pass.
-func elsewhere() policy.Entry {
-	return policy.Entry{Name: "other", URLPrefix: "http://other.example/"}
-}
 
 // TestReloadAtEveryPoint places a reload that revokes the call at each point of
 // its way: whatever the upstream had received by then is all it ever receives.
@@ -271,8 +110,7 @@ func (s *site) checkRefusal(t *testing.T, st *ledger.State) {
 	if st.Settled.Code == schemas.DenyRedirect {
 		return // that is told as the answer it was
 	}
-	var res schemas.HTTPResult
-	require.NoError(t, json.Unmarshal(st.Settled.Result, &res))
+	res := bench.Decode[schemas.HTTPResult](t, st.Settled.Result)
 	require.NotNil(t, res.Decision)
 	assert.Equal(t, s.policy.Load().Version(), res.Decision.Version)
 	assert.NotEmpty(t, res.Decision.Reason)
@@ -283,25 +121,22 @@ func (s *site) checkRefusal(t *testing.T, st *ledger.State) {
 func TestReloadThatStillAllows(t *testing.T) {
 	t.Parallel()
 	other := up(func(e *policy.Entry) { e.Headers = map[string]string{"X-Key": "${secret:TWO}"} })
-	for name, place := range map[string]func(s *site, reload func()){
+	table.Run(t, map[string]func(s *site, reload func()){
 		"while it is queued":   func(_ *site, reload func()) { reload() },
 		"while it dials":       func(s *site, reload func()) { s.dialled = reload },
 		"after it was written": func(s *site, reload func()) { s.written = reload },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.reload(t, up(nil))
-			rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
-			place(s, func() { s.reload(t, other) })
-			st := s.handle(t, rec)
-			require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-			require.Equal(t, 1, s.server.Hits())
-			assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
-			require.Len(t, s.records(t), 1)
-			assert.Equal(t, s.policy.Load().Version(), s.records(t)[0].PolicyVersion)
-		})
-	}
+	}, func(t *testing.T, place func(s *site, reload func())) {
+		s := newSite(t)
+		s.reload(t, up(nil))
+		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
+		place(s, func() { s.reload(t, other) })
+		st := s.handle(t, rec)
+		require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+		require.Equal(t, 1, s.server.Hits())
+		assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
+		require.Len(t, s.records(t), 1)
+		assert.Equal(t, s.policy.Load().Version(), s.records(t)[0].PolicyVersion)
+	})
 }
 
 // TestReloadOfTheNetwork: the addresses that a name had are judged by the policy
@@ -309,42 +144,21 @@ func TestReloadThatStillAllows(t *testing.T) {
 func TestReloadOfTheNetwork(t *testing.T) {
 	t.Parallel()
 	private := up(func(e *policy.Entry) { e.Network, e.CIDRs = policy.NetworkPrivate, []string{"10.0.0.0/8"} })
-	for name, place := range map[string]func(s *site, reload func()){
+	table.Run(t, map[string]func(s *site, reload func()){
 		"while it dials":       func(s *site, reload func()) { s.dialled = reload },
 		"after it was written": func(s *site, reload func()) { s.written = reload },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.reload(t, up(nil))
-			rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
-			place(s, func() { s.reload(t, private) })
-			st := s.handle(t, rec)
-			s.server.WaitIdle()
-			assert.Zero(t, s.server.Hits())
-			assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
-			assert.Equal(t, schemas.DenyAddress, st.Settled.Code)
-			s.checkRefusal(t, st)
-		})
-	}
-}
-
-// TestOnlyTheTokensEntries: what the asker may not use does not exist for its calls.
-func TestOnlyTheTokensEntries(t *testing.T) {
-	t.Parallel()
-	second := up(func(e *policy.Entry) { e.Name, e.Headers = "second", map[string]string{"X-Key": "${secret:TWO}"} })
-	s := newSite(t)
-	s.reload(t, up(nil), second)
-	st := s.handle(t, s.claim(t, schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}, "second"))
-	require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-	assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
-
-	s = newSite(t)
-	s.reload(t, up(nil), second)
-	st = s.handle(t, s.claim(t, schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a", AllowlistKey: "up"}, "second"))
-	assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
-	assert.Equal(t, schemas.DenyKeyUnknown, st.Settled.Code)
-	assert.Zero(t, s.server.Hits())
+	}, func(t *testing.T, place func(s *site, reload func())) {
+		s := newSite(t)
+		s.reload(t, up(nil))
+		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
+		place(s, func() { s.reload(t, private) })
+		st := s.handle(t, rec)
+		s.server.WaitIdle()
+		assert.Zero(t, s.server.Hits())
+		assert.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
+		assert.Equal(t, schemas.DenyAddress, st.Settled.Code)
+		s.checkRefusal(t, st)
+	})
 }
 
 // TestShadow: a shadow entry changes nothing and is seen in the evidence.
@@ -373,4 +187,89 @@ func TestShadow(t *testing.T) {
 	require.NotNil(t, shadow)
 	assert.True(t, shadow.Allowed)
 	assert.Equal(t, "wide", shadow.Entry)
+}
+
+// piped is a site in a bubble. Its upstream is the far end of a pipe, so that
+// synctest.Wait sees every goroutine at rest; got counts the requests there.
+func piped(t *testing.T) (s *site, got *atomic.Int32) {
+	t.Helper()
+	s, got = &site{}, &atomic.Int32{}
+	names := upstream.NewNetwork(netip.AddrPort{}, map[string][][]string{"*": upstream.Answers("93.184.216.34")})
+	s.build(t, outbound.Config{Resolver: names, Dial: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go answer(far, got)
+		return &watched{Conn: near, site: s}, nil
+	}})
+	return s, got
+}
+
+func answer(far net.Conn, got *atomic.Int32) {
+	defer far.Close()
+	r := bufio.NewReader(far)
+	if _, err := http.ReadRequest(r); err != nil {
+		return
+	}
+	got.Add(1)
+	_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+	_, _ = io.Copy(io.Discard, r)
+}
+
+// watched is a connection whose first write passes one of the site's points
+// before it moves anything.
+type watched struct {
+	net.Conn
+	site *site
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.site.at(3, &w.site.offering)
+	return w.Conn.Write(p)
+}
+
+// TestReloadWaitsForWhatItLetPass: behind the last look at the policy a call may
+// be held up before its first byte has left. A reload that revokes it is then
+// acknowledged after that byte, never before, and the next call is denied.
+func TestReloadWaitsForWhatItLetPass(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]func(s *site, hold func()){
+		"while its secret is read":          func(s *site, hold func()) { s.read = hold },
+		"while its first bytes are offered": func(s *site, hold func()) { s.offering = hold },
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(name+", "+method, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s, got := piped(t)
+					s.reload(t, up(nil))
+					rec := s.claim(t, schemas.HTTPCall{Method: method, URL: "http://up.example/a"})
+					acknowledged := make(chan struct{})
+					place(s, func() {
+						go func() {
+							defer close(acknowledged)
+							s.reload(t, elsewhere())
+						}()
+						synctest.Wait() // the reload has come as far as it comes
+						assert.False(t, s.allows(), "the new policy is in force")
+						assert.Zero(t, got.Load())
+						select {
+						case <-acknowledged:
+							assert.Fail(t, "acknowledged before the call had begun")
+						default:
+						}
+					})
+					st := s.handle(t, rec)
+					<-acknowledged
+					assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+					assert.Equal(t, int32(1), got.Load())
+					assert.False(t, s.allows())
+				})
+			})
+		}
+	}
+}
+
+// allows asks about the tests' call by the policy in force.
+func (s *site) allows() bool {
+	p, _ := s.guard.Check(schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}, guard.Scope{})
+	return p.Valid()
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -18,17 +20,13 @@ func (d *dormitory) line(t *testing.T, n int, edit func(i int, a *schemas.Action
 	var all []schemas.Record
 	for i := range n {
 		a := schemas.Action{
-			ID: fmt.Sprintf("a%d", i), Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Fingerprint: "f", OrderingKey: "k",
-			AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(10 * time.Minute).UTC(), Payload: []byte(fmt.Sprintf(`{"method":"POST","url":"http://up.example/%d"}`, i)),
+			ID: fmt.Sprintf("a%d", i), Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, OrderingKey: "k",
+			Deadline: time.Now().Add(10 * time.Minute).UTC(), Payload: fmt.Appendf(nil, `{"method":"POST","url":"http://up.example/%d"}`, i),
 		}
 		if edit != nil {
 			edit(i, &a)
 		}
-		st, _, err := d.ledger.Claim(t.Context(), a)
-		require.NoError(t, err)
-		rec, err := d.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(st.Ref, schemas.TailAccepted))
-		require.NoError(t, err)
-		all = append(all, rec)
+		all = append(all, bench.Accepted(t, d.log, bench.Claim(t, d.ledger, a, nil).Ref))
 	}
 	return all
 }
@@ -117,7 +115,7 @@ func TestOneThatWaitsItsTurnEnds(t *testing.T) {
 		require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], false))
 		require.Equal(t, schemas.OutcomeExpired, d.state(t, "t", "a1").Settled.Outcome)
 		st := d.state(t, "t", "a2")
-		require.NoError(t, d.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+		bench.Append(t, d.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		require.NoError(t, d.pipeline.Handle(t.Context(), recs[2], false))
 		require.Equal(t, schemas.OutcomeCanceled, d.state(t, "t", "a2").Settled.Outcome)
 		require.Zero(t, d.sent)
@@ -161,10 +159,10 @@ func TestAWorkerOfALineDies(t *testing.T) {
 				d := newDormitory(t)
 				recs := d.line(t, 2, nil)
 				require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], true))
-				d.crashAt(n, kept)
+				d.DieAt(n, kept)
 				err := d.pipeline.Handle(t.Context(), recs[0], true)
-				over = !d.dead
-				d.heal()
+				over = !d.Dead()
+				d.Heal()
 				d.pipeline = d.node(t, "w2", true)
 				if err != nil { // else the one that it woke was under way
 					require.NoError(t, d.pipeline.Handle(t.Context(), recs[0], false))
@@ -221,4 +219,34 @@ func TestOneOfHighPriorityComesTwice(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestPutOff: an action that is to begin later rests, says so once, and begins then; and one
+// that is asked to stop meanwhile ends without having begun a call.
+func TestPutOff(t *testing.T) {
+	t.Parallel()
+	table.Bubble(t, map[string]bool{"its time comes": false, "it is asked to stop": true}, func(t *testing.T, stop bool) {
+		h := newHouse()
+		rec := bench.Accepted(t, h.log, bench.Claim(t, h.door(), schemas.Action{
+			Kind: schemas.KindHTTP, Class: schemas.ClassSafe, NotBefore: time.Now().Add(30 * time.Second).UTC(),
+		}, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"}).Ref)
+		p := h.worker(t, "w")
+		require.NoError(t, p.Handle(t.Context(), rec, true))
+		st := h.state(t)
+		if stop {
+			bench.Append(t, h.door(), st, schemas.Event{Type: schemas.EventCancel})
+			require.NoError(t, p.Handle(t.Context(), rec, false))
+			require.Equal(t, schemas.OutcomeCanceled, h.state(t).Settled.Outcome)
+			require.Empty(t, h.state(t).Attempts)
+			return
+		}
+		require.Equal(t, "waiting", st.Status())
+		require.Equal(t, schemas.WaitDelay, st.Waiting.For)
+		require.True(t, st.Action.NotBefore.Equal(st.Waiting.Until))
+		require.NoError(t, p.Handle(t.Context(), rec, false), "it comes too early once more")
+		require.Equal(t, st.N, h.state(t).N, "what is known is not said again")
+		time.Sleep(30 * time.Second)
+		require.NoError(t, p.Handle(t.Context(), rec, false))
+		require.Equal(t, schemas.OutcomeSucceeded, h.state(t).Settled.Outcome)
+	})
 }

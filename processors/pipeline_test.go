@@ -2,276 +2,25 @@ package processors_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
+	"math"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/ledger"
-	"weir/internal/policy"
-	"weir/internal/retry"
-	"weir/internal/telemetry"
-	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/rulebook"
-	"weir/processors"
-	"weir/processors/admit"
-	"weir/processors/call"
-	"weir/processors/executor"
-	"weir/processors/guard"
-	"weir/processors/park"
-	"weir/processors/plans"
+	"weir/internal/weirtest/table"
 	"weir/processors/settle"
 	"weir/schemas"
 )
-
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
-
-// house is a log and a target that outlive the workers that use them.
-type house struct {
-	log *memlog.Log
-
-	mu     sync.Mutex
-	dead   bool      // the worker at hand has crashed: it can do nothing any more
-	left   int       // appends until it does; negative: never
-	kept   bool      // whether the append it dies on is stored
-	sent   int       // requests that reached the target
-	opened int       // connections to it that were asked for
-	deaf   bool      // no event is acknowledged, though it is stored
-	late   time.Time // until when a replica answers that shows nothing
-
-	during func()                     // runs while the first request is out
-	refuse func(schemas.Append) error // what the log says to an append; nil: it takes all
-	stored func(schemas.Append) error // the same after it has stored the append
-
-	entries []policy.Entry // of the policy; nil: the entry "up"
-
-	book rulebook.Book // the traffic rules
-
-	over func(ledger.Log) ledger.Log // what the workers have between them and the log; nil: nothing
-}
-
-var errDead = errors.New("the worker is dead")
-
-func newHouse() *house {
-	h := &house{left: -1}
-	h.log = memlog.New(layout, time.Now, memlog.Hooks{
-		Before: func(m schemas.Append) error {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if h.dead {
-				return errDead
-			}
-			if h.refuse != nil {
-				if err := h.refuse(m); err != nil {
-					return err
-				}
-			}
-			if h.left == 0 && !h.kept {
-				h.dead = true
-				return errDead
-			}
-			return nil
-		},
-		After: func(m schemas.Append, _ uint64) error {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if h.stored != nil {
-				if err := h.stored(m); err != nil {
-					return err
-				}
-			}
-			if h.left--; h.left < 0 && h.kept && h.left == -1 {
-				h.dead = true
-				return errDead
-			}
-			if h.deaf && strings.HasPrefix(m.Subject, schemas.LogRoot) {
-				return fault.ErrUnavailable
-			}
-			return nil
-		},
-		Late: func() int {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if time.Now().Before(h.late) {
-				return 1000
-			}
-			return 0
-		},
-		Read: func() error {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if h.dead {
-				return errDead
-			}
-			return nil
-		},
-	})
-	return h
-}
-
-// crashAt has the next worker die at its n-th append, counted from 0.
-func (h *house) crashAt(n int, kept bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.left, h.kept, h.dead = n, kept, false
-}
-
-// heal lets the next worker live.
-func (h *house) heal() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.left, h.kept, h.dead = -1_000_000, false, false
-}
-
-func (h *house) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.opened++
-	return exchange{h, p.Mocked()}, nil
-}
-
-type exchange struct {
-	h      *house
-	mocked bool
-}
-
-func (exchange) Close() {}
-
-func (exchange) Renew(guard.Pass) error { return nil }
-
-func (exchange) Begun() <-chan struct{} { return begun }
-
-// begun is that of an exchange which begins at once.
-var begun = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-func (x exchange) Do(context.Context) (call.Reply, error) {
-	x.h.mu.Lock()
-	defer x.h.mu.Unlock()
-	if during := x.h.during; during != nil {
-		x.h.during = nil
-		x.h.mu.Unlock()
-		during()
-		x.h.mu.Lock()
-	}
-	if x.h.dead {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset}
-	}
-	if !x.mocked {
-		x.h.sent++
-	}
-	return call.Reply{Answer: schemas.Answer{Status: 200, JSON: true, Hash: "x", Body: json.RawMessage(`{"ok":true}`)}}, nil
-}
-
-// publisher stores messages without looking at their ids: what keeps a record
-// from being stored twice must not be the broker's window alone.
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }
-
-type nowhere struct{}
-
-func (nowhere) Wake(context.Context, schemas.Ref, time.Time) error { return nil }
-
-// worker is a pipeline of its own, as a new process has it.
-func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
-	t.Helper()
-	entries := h.entries
-	if entries == nil {
-		entries = []policy.Entry{{
-			Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "PUT", "POST"},
-			UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour},
-		}}
-	}
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(t, err)
-	barrier := func(context.Context) error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.dead {
-			return errDead
-		}
-		return nil
-	}
-	metrics := telemetry.NewMetrics()
-	log := ledger.Log(h.log)
-	if h.over != nil {
-		log = h.over(log)
-	}
-	l := ledger.New(log, layout, time.Now)
-	recorder := settle.NewRecorder(publisher{h.log}, h.log, metrics)
-	caller := call.New(l, guard.New(func() *policy.Policy { return p }, &h.book), h, call.Config{
-		Worker: name, Barrier: barrier, Schedule: retry.Schedule{Attempts: 3},
-	})
-	return processors.NewPipeline(l, nowhere{}, name, processors.Stages{
-		Admit: admit.New(l, admit.Config{Worker: name, Alone: true}),
-		Performers: map[schemas.Kind]processors.Performer{
-			schemas.KindHTTP: executor.New(caller, recorder, call.Answers{Blobs: l}),
-			schemas.KindPlan: plans.New(caller, recorder),
-		},
-		Caller: caller, Evidence: recorder,
-		Settle: settle.New(l, barrier, metrics),
-		Park:   park.New(publisher{h.log}, metrics, slog.New(slog.DiscardHandler)), Barrier: barrier,
-	})
-}
-
-// accept claims an action for a call and returns its accepted record.
-func (h *house) accept(t *testing.T, c schemas.HTTPCall) schemas.Record {
-	t.Helper()
-	return h.claim(t, schemas.KindHTTP, c)
-}
-
-func (h *house) claim(t *testing.T, kind schemas.Kind, doc any) schemas.Record {
-	t.Helper()
-	payload, err := ledger.Encode(doc)
-	require.NoError(t, err)
-	ref := schemas.Ref{Tenant: "default", Kind: kind, ID: "a"}
-	_, _, err = ledger.New(h.log, layout, time.Now).Claim(t.Context(), schemas.Action{
-		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
-	})
-	require.NoError(t, err)
-	rec, err := h.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailAccepted))
-	require.NoError(t, err)
-	return rec
-}
-
-// evidence reads all records back by id, with how often each is stored.
-func (h *house) evidence(t *testing.T) map[string]int {
-	t.Helper()
-	records, err := h.log.Range(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 1000)
-	require.NoError(t, err)
-	found := map[string]int{}
-	for _, r := range records {
-		var e schemas.Evidence
-		require.NoError(t, json.Unmarshal(r.Data, &e))
-		found[e.ID]++
-	}
-	return found
-}
 
 // TestCrashAtEveryAppend kills the worker at each append it makes, stored or
 // not, and has another take over: one terminal event, no send too many, no
@@ -296,15 +45,15 @@ func TestCrashAtEveryAppend(t *testing.T) {
 				h := newHouse()
 				h.book.Put(t, rulebook.Mock("m", "http://up.example/mocked", 200, ""))
 				rec := h.accept(t, tt.call)
-				h.crashAt(n, kept)
+				h.DieAt(n, kept)
 				first := h.worker(t, "w1").Handle(t.Context(), rec, true)
-				if !h.dead {
+				if !h.Dead() {
 					require.NoError(t, first)
 					require.Greater(t, n, 2, "the worker appended too little for a test")
 					break
 				}
 				require.Error(t, first)
-				h.heal()
+				h.Heal()
 				require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false))
 				outcome := h.check(t, fmt.Sprintf("%s, crash at %d, kept %v", name, n, kept), tt.most)
 				branches[outcome]++
@@ -322,8 +71,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 // check holds the log, the target and the evidence against each other.
 func (h *house) check(t *testing.T, what string, most int) schemas.Outcome {
 	t.Helper()
-	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
-	require.NoError(t, err, what)
+	st := h.state(t)
 	settled := 0
 	for _, e := range st.Events {
 		if e.Type == schemas.EventSettled {
@@ -368,19 +116,17 @@ func TestCrashInAPlan(t *testing.T) {
 			what := fmt.Sprintf("crash at %d, kept %v", n, kept)
 			h := newHouse()
 			rec := h.claim(t, schemas.KindPlan, plan)
-			h.crashAt(n, kept)
+			h.DieAt(n, kept)
 			err := h.worker(t, "w1").Handle(t.Context(), rec, true)
-			died := h.dead
-			h.heal()
+			died := h.Dead()
+			h.Heal()
 			if died {
 				require.Error(t, err, what)
 				require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false), what)
 			}
-			st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), ref)
-			require.NoError(t, err)
+			st := bench.Load(t, h.door(), ref)
 			require.NotNil(t, st.Settled, what)
-			var result schemas.PlanResult
-			require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
+			result := bench.Decode[schemas.PlanResult](t, st.Settled.Result)
 			assert.Equal(t, "partial", result.Report.Status, what)
 			assert.Len(t, result.Report.Errors, 2, what)
 			assert.LessOrEqual(t, h.sent, 3, what)
@@ -424,8 +170,7 @@ func TestTooLargeEnds(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
-	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
-	require.NoError(t, err)
+	st := h.state(t)
 	require.NotNil(t, st.Settled)
 	assert.Equal(t, schemas.OutcomeFailed, st.Settled.Outcome)
 }
@@ -436,13 +181,12 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 	h := newHouse()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	why := &fault.Parked{Code: schemas.Poison, Reason: "again and again"}
-	h.dead = true // nothing can be read
+	h.Kill() // nothing can be read
 	w := h.worker(t, "w1")
 	require.Error(t, w.Condemn(t.Context(), rec, why))
-	h.heal()
+	h.Heal()
 	require.NoError(t, w.Condemn(t.Context(), rec, why))
-	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
-	require.NoError(t, err)
+	st := h.state(t)
 	require.NotNil(t, st.Settled)
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
 	require.NoError(t, w.Condemn(t.Context(), rec, why), "what has settled is left alone")
@@ -452,50 +196,115 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 func TestALargeMessageIsParked(t *testing.T) {
 	t.Parallel()
 	h := newHouse()
-	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
 	large := bytes.Repeat([]byte("["), 1<<20)
-	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref, schemas.TailAccepted), Data: large})
-	require.NoError(t, err)
-	rec, err := h.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailAccepted))
-	require.NoError(t, err)
+	rec := h.store(t, large)
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
-	dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
-	require.NoError(t, err)
+	dead := bench.Dead(t, h.log)
 	require.Len(t, dead, 1)
 	assert.Less(t, len(dead[0].Data), 1<<20)
-	var letter schemas.DeadLetter
-	require.NoError(t, json.Unmarshal(dead[0].Data, &letter))
+	letter := bench.Decode[schemas.DeadLetter](t, dead[0].Data)
 	assert.Equal(t, large[:512<<10], letter.Data)
 	assert.Contains(t, letter.Reason, "the first 524288 of its 1048576 bytes")
 }
 
 func TestPoisonIsParkedAndSettled(t *testing.T) {
 	t.Parallel()
-	for name, data := range map[string]string{
+	table.Run(t, map[string]string{
 		"not JSON":        `{`,
 		"no action":       `{"v":1,"n":1,"type":"accepted"}`,
 		"unknown version": `{"v":99,"n":1,"type":"accepted","action":{}}`,
 		"not a call":      `{"v":1,"n":1,"type":"accepted","action":{"id":"a","tenant":"default","kind":"http","payload":[1]}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse()
-			ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
-			_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref, schemas.TailAccepted), Data: []byte(data)})
-			require.NoError(t, err)
-			rec, err := h.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailAccepted))
-			require.NoError(t, err)
-			require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+	}, func(t *testing.T, data string) {
+		h := newHouse()
+		rec := h.store(t, []byte(data))
+		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 
-			dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
-			require.NoError(t, err)
-			require.Len(t, dead, 1)
-			st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), ref)
-			require.NoError(t, err)
-			require.NotNil(t, st.Settled)
-			assert.Equal(t, schemas.OutcomeFailed, st.Settled.Outcome)
-			assert.Equal(t, schemas.Poison, st.Settled.Code)
-			assert.Zero(t, h.sent)
-		})
+		dead := bench.Dead(t, h.log)
+		require.Len(t, dead, 1)
+		st := h.state(t)
+		require.NotNil(t, st.Settled)
+		assert.Equal(t, schemas.OutcomeFailed, st.Settled.Outcome)
+		assert.Equal(t, schemas.Poison, st.Settled.Code)
+		assert.Zero(t, h.sent)
+	})
+}
+
+// TestEvidenceThatAPowerCutTook is left again when the message comes again that was not
+// acknowledged before the end was durable. Nothing is sent for it.
+func TestEvidenceThatAPowerCutTook(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+	id := settle.AttemptID("a", schemas.Attempt{Number: 1})
+	require.Equal(t, map[string]int{id: 1}, h.evidence(t))
+
+	h.log.Purge(schemas.EvidenceStream, math.MaxUint64)
+	require.Empty(t, h.evidence(t))
+	for range 2 {
+		require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false))
 	}
+	assert.Equal(t, schemas.OutcomeSucceeded, h.check(t, "after the cut", 1))
+	assert.Equal(t, map[string]int{id: 1}, h.evidence(t))
+}
+
+// TestLostAcknowledgements from a log whose replica is late: the worker that writes
+// an action's events knows them for its own. Otherwise it would give up the call it
+// has just written down, or leave it to another node, which would wait for it.
+func TestLostAcknowledgements(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDormitory(t)
+		rec := d.take(t, "mine", "one", "POST")
+		d.deaf, d.late = true, time.Now().Add(time.Second)
+		require.NoError(t, d.node(t, "n1", false).Handle(t.Context(), rec, true))
+		st := d.state(t, "mine", "one")
+		require.NotNil(t, st.Settled)
+		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
+		assert.Equal(t, 1, d.sent)
+		assert.Len(t, st.Attempts, 1)
+	})
+}
+
+// TestActionThatAReplicaDoesNotKnow is not taken for one that has been dropped: its
+// message would be acknowledged, and nobody would ever perform it.
+func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDormitory(t)
+		rec := d.take(t, "mine", "one", "POST")
+		n := d.node(t, "n1", false)
+		d.late = time.Now().Add(time.Hour)
+		require.ErrorIs(t, n.Handle(t.Context(), rec, false), fault.ErrUnavailable)
+		assert.Zero(t, d.sent)
+
+		d.late = time.Now().Add(time.Second)
+		require.NoError(t, n.Handle(t.Context(), rec, false))
+		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
+		assert.Equal(t, 1, d.sent)
+	})
+}
+
+// TestCostOfAnAction: what one call of a pipeline allocates between the log and its
+// target, both in memory. The broker's tests count what an append costs.
+func TestCostOfAnAction(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
+	h := newHouse()
+	p := h.worker(t, "w")
+	records := make([]schemas.Record, 0, 201)
+	for i := range cap(records) {
+		st := bench.Claim(t, h.door(), schemas.Action{
+			ID: strconv.Itoa(i), Kind: schemas.KindHTTP, Deadline: time.Now().Add(time.Hour),
+		}, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
+		records = append(records, bench.Accepted(t, h.log, st.Ref))
+	}
+	i := -1
+	cost := testing.AllocsPerRun(len(records)-1, func() {
+		i++
+		if err := p.Handle(t.Context(), records[i], true); err != nil {
+			t.Error(err)
+		}
+	})
+	require.Equal(t, len(records), h.sent)
+	t.Log(cost, "allocations")
+	require.LessOrEqual(t, cost, 200.0)
 }

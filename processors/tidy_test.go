@@ -6,11 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -58,58 +58,53 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 // round, is asked again, but not for those whose time has come.
 func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]bool{"roused": false, "told before it rested": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var down atomic.Bool
-				start, woken := time.Now(), map[string]int{}
-				down.Store(true)
-				r := newResting(func(ctx context.Context, ref schemas.Ref) error {
-					if down.Load() {
-						<-ctx.Done()
-						return ctx.Err()
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					woken[ref.ID]++
-					return nil
-				})
-				count := func() int {
-					mu.Lock()
-					defer mu.Unlock()
-					return len(woken)
-				}
-				replaced := make(chan struct{})
-				if told {
-					close(replaced)
-				}
-				r.put(schemas.Ref{Tenant: "t", ID: "soon"}, start.Add(15*time.Second), replaced)
-				for i := range 10 {
-					r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, start.Add(time.Hour), replaced)
-				}
-				if !told {
-					r.rouse("t")
-				}
-				time.Sleep(20 * time.Second)
-				assert.Zero(t, count())
-				down.Store(false)
-				time.Sleep(20 * time.Second)
-				assert.Equal(t, 10, count())
-				mu.Lock()
-				for id, n := range woken {
-					assert.Equal(t, 1, n, id)
-				}
-				assert.NotContains(t, woken, "soon")
-				mu.Unlock()
-				down.Store(true)
-				r.put(schemas.Ref{Tenant: "t", ID: "never"}, start.Add(time.Hour), nil)
-				r.rouse("t")
-				time.Sleep(time.Second)
-				r.close() // nobody waits for a log that does not answer
-				assert.Equal(t, 10, count())
-			})
+	table.Bubble(t, map[string]bool{"roused": false, "told before it rested": true}, func(t *testing.T, told bool) {
+		var mu sync.Mutex
+		var down atomic.Bool
+		start, woken := time.Now(), map[string]int{}
+		down.Store(true)
+		r := newResting(func(ctx context.Context, ref schemas.Ref) error {
+			if down.Load() {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			woken[ref.ID]++
+			return nil
 		})
-	}
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(woken)
+		}
+		replaced := make(chan struct{})
+		if told {
+			close(replaced)
+		}
+		r.put(schemas.Ref{Tenant: "t", ID: "soon"}, start.Add(15*time.Second), replaced)
+		for i := range 10 {
+			r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, start.Add(time.Hour), replaced)
+		}
+		if !told {
+			r.rouse("t")
+		}
+		time.Sleep(20 * time.Second)
+		assert.Zero(t, count())
+		down.Store(false)
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, 10, count())
+		mu.Lock()
+		for id, n := range woken {
+			assert.Equal(t, 1, n, id)
+		}
+		assert.NotContains(t, woken, "soon")
+		mu.Unlock()
+		down.Store(true)
+		r.put(schemas.Ref{Tenant: "t", ID: "never"}, start.Add(time.Hour), nil)
+		r.rouse("t")
+		time.Sleep(time.Second)
+		r.close() // nobody waits for a log that does not answer
+		assert.Equal(t, 10, count())
+	})
 }

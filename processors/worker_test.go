@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/capture"
 	"weir/processors"
 	"weir/processors/call"
@@ -143,12 +144,10 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	require.Contains(t, log.String(), "handler panicked")
 	require.NotContains(t, log.String(), "AGWCANARY")
 
-	dead, err := h.log.Range(t.Context(), schemas.DeadStream, schemas.DeadRoot+".>", 1, 10)
-	require.NoError(t, err)
+	dead := bench.Dead(t, h.log)
 	require.Len(t, dead, 1)
 	require.NotContains(t, string(dead[0].Data), "AGWCANARY")
-	st, err := ledger.New(h.log, layout, time.Now).Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"})
-	require.NoError(t, err)
+	st := h.state(t)
 	require.Equal(t, schemas.Poison, st.Settled.Code)
 	require.NotContains(t, string(st.Settled.Result)+st.Settled.Message, "AGWCANARY")
 }

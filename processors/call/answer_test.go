@@ -45,8 +45,7 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 	release()
 	require.Zero(t, held)
 	_, _, err = answers.Reserved(t.Context(), "acme", try("gone"))
-	var parked *fault.Parked
-	require.ErrorAs(t, err, &parked)
+	require.ErrorAs(t, err, new(*fault.Parked))
 	require.Zero(t, held)
 	for _, none := range []*ledger.Try{try(""), {}, nil} {
 		_, release, err = answers.Reserved(t.Context(), "acme", none)
@@ -65,7 +64,6 @@ func TestNoMemoryForAStoredAnswer(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}}
 		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Try{Result: &schemas.Attempted{AnswerBlob: "b"}})
-		var later *fault.Later
-		require.ErrorAs(t, err, &later)
+		require.ErrorAs(t, err, new(*fault.Later))
 	})
 }

@@ -12,11 +12,12 @@ import (
 
 	"weir/internal/destination"
 	"weir/internal/policy"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 // other is a call of somebody else's to the bench's target.
-func (b *bench) other(why string) {
+func (b *desk) other(why string) {
 	b.t.Helper()
 	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
@@ -35,48 +36,41 @@ func (b *bench) other(why string) {
 // TestWhatAnswersSay of their destination, to everybody.
 func TestWhatAnswersSay(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		benchConfig
+	type testCase struct {
+		deskConfig
 		after time.Duration // when another call is let through again, at the latest
 		until time.Duration // until when it is not; zero: it is at once
-	}{
-		"a wish":                            {benchConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"a wish of a server with no time":   {benchConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
-		"too many, and no wish":             {benchConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
-		"no time, and no wish":              {benchConfig{method: "POST", script: status(503)}, 0, 0},
-		"a wish that outlasts the deadline": {benchConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
-		"a wish with a good answer":         {benchConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, tt.benchConfig)
-				_, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				require.Equal(t, 1, b.target.sent)
-				if tt.until > 0 {
-					time.Sleep(tt.until)
-					b.other(schemas.WaitDestination)
-					time.Sleep(tt.after - tt.until)
-				}
-				b.other("")
-			})
-		})
 	}
+	table.Bubble(t, map[string]testCase{
+		"a wish":                            {deskConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"a wish of a server with no time":   {deskConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"too many, and no wish":             {deskConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"no time, and no wish":              {deskConfig{method: "POST", script: status(503)}, 0, 0},
+		"a wish that outlasts the deadline": {deskConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"a wish with a good answer":         {deskConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, tt.deskConfig)
+		b.run()
+		require.Equal(t, 1, b.target.sent)
+		if tt.until > 0 {
+			time.Sleep(tt.until)
+			b.other(schemas.WaitDestination)
+			time.Sleep(tt.after - tt.until)
+		}
+		b.other("")
+	})
 }
 
 // TestAWishThatIsGranted holds others back for as long as the retry waits, and no longer.
 func TestAWishThatIsGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		b := newDesk(t, deskConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
+		r := b.run()
 		require.False(t, r.Again.IsZero())
 		b.other(schemas.WaitDestination)
 		time.Sleep(time.Until(r.Again))
-		r, err = b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r = b.run()
 		require.True(t, r.Answered)
 		require.Equal(t, 10*time.Second, b.elapsed())
 	})
@@ -85,41 +79,36 @@ func TestAWishThatIsGranted(t *testing.T) {
 // TestFailuresInARow have the destination left alone; the call that sees brings it back.
 func TestFailuresInARow(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		end   end
 		count bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"500": {end{status: 500}, true}, "refused": {refused, true}, "reset": {reset, true},
 		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false}, "no memory": {unread, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "POST", script: []end{tt.end}})
-				for b.target.opened < 100 {
-					b.anew(t)
-					if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
-						require.ErrorContains(t, err, "waiting for destination")
-					}
-				}
-				if !tt.count {
-					b.other("")
-					return
-				}
-				b.anew(t)
-				sent := b.target.opened
-				rest := b.rested(t)
-				assert.Equal(t, schemas.WaitDestination, rest.For)
-				assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
-				time.Sleep(time.Until(rest.Until))
-				b.target.script = status(200)
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				require.True(t, r.Answered)
-				b.other("")
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "POST", script: []end{tt.end}})
+		for b.target.opened < 100 {
+			b.anew(t)
+			if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
+				require.ErrorContains(t, err, "waiting for destination")
+			}
+		}
+		if !tt.count {
+			b.other("")
+			return
+		}
+		b.anew(t)
+		sent := b.target.opened
+		rest := b.rested(t)
+		assert.Equal(t, schemas.WaitDestination, rest.For)
+		assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
+		time.Sleep(time.Until(rest.Until))
+		b.target.script = status(200)
+		r := b.run()
+		require.True(t, r.Answered)
+		b.other("")
+	})
 }
 
 // TestACallWithoutMemory is no success, either: failures before and after it are in a row.
@@ -127,12 +116,11 @@ func TestACallWithoutMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := append(slices.Repeat([]end{reset}, 99), unread, reset)
-		b := newBench(t, benchConfig{method: "POST", script: script})
+		b := newDesk(t, deskConfig{method: "POST", script: script})
 		for range script {
 			b.other("")
 			b.anew(t)
-			_, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			b.run()
 		}
 		b.other(schemas.WaitDestination)
 	})
@@ -143,7 +131,7 @@ func TestACallWithoutMemory(t *testing.T) {
 func TestLimitsOfAnEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
 		for n := range 4 {
 			b.anew(t)
 			if n > 0 {
@@ -152,8 +140,7 @@ func TestLimitsOfAnEntry(t *testing.T) {
 				assert.Equal(t, time.Duration(n)*10*time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
 				time.Sleep(time.Until(rest.Until))
 			}
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 		}
 	})
@@ -163,11 +150,10 @@ func TestLimitsOfAnEntry(t *testing.T) {
 func TestASecondsWorth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "10/s"}})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "10/s"}})
 		for range 14 {
 			b.anew(t)
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 		}
 		require.Equal(t, 400*time.Millisecond, b.elapsed())
@@ -178,7 +164,7 @@ func TestASecondsWorth(t *testing.T) {
 func TestNoSeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
+		b := newDesk(t, deskConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
 		b.target.script[0].during = func() {
 			_, held, err := b.destinations.Enter(t.Context(), destination.Call{
 				Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80", Limits: destination.Limits{Concurrency: 1},
@@ -188,8 +174,7 @@ func TestNoSeat(t *testing.T) {
 		}
 		for range 2 {
 			b.anew(t)
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 		}
 	})
@@ -200,7 +185,7 @@ func TestNoSeat(t *testing.T) {
 func TestPausedUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", script: status(200)})
+		b := newDesk(t, deskConfig{method: "GET", script: status(200)})
 		_, err := b.destinations.Order(t.Context(), schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Kind: schemas.KindHTTP}})
 		require.NoError(t, err)
 		require.False(t, b.rested(t).Quiet)
@@ -211,8 +196,7 @@ func TestPausedUntilItsDeadline(t *testing.T) {
 			time.Sleep(time.Until(rest.Until))
 		}
 		time.Sleep(time.Until(b.task.State.Action.Deadline))
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		require.True(t, r.Expired)
 		require.Zero(t, b.target.opened)
 	})

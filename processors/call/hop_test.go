@@ -13,13 +13,15 @@ import (
 	"weir/internal/destination"
 	"weir/internal/ledger"
 	"weir/internal/policy"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
 
 // somebody takes a turn at the bench's target, whatever it is for.
-func (b *bench) somebody(l destination.Limits) *destination.Turn {
+func (b *desk) somebody(l destination.Limits) *destination.Turn {
 	b.t.Helper()
 	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
 		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
@@ -31,7 +33,7 @@ func (b *bench) somebody(l destination.Limits) *destination.Turn {
 }
 
 // pause holds the bench's entry back until the returned func is called.
-func (b *bench) pause() (resume func()) {
+func (b *desk) pause() (resume func()) {
 	b.t.Helper()
 	order := schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Entry: "up"}}
 	_, err := b.destinations.Order(context.Background(), order)
@@ -44,10 +46,9 @@ func (b *bench) pause() (resume func()) {
 
 // arrived runs the task to its end: the redirect was followed once, as part of the attempt
 // that led to it.
-func (b *bench) arrived() {
+func (b *desk) arrived() {
 	b.t.Helper()
-	r, err := b.caller.Run(b.t.Context(), b.task)
-	require.NoError(b.t, err)
+	r := b.run()
 	require.True(b.t, r.Answered, "%+v", r)
 	assert.Equal(b.t, []string{"http://up.example/x", "http://up.example/y"}, b.target.urls)
 	require.Len(b.t, r.Tries, 2)
@@ -63,18 +64,19 @@ func (b *bench) arrived() {
 // itself: what led there is not asked again, whatever held it back and on whichever worker.
 func TestHeldRedirectRests(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		limits policy.Limits
 		rules  []schemas.Rule
 		// during runs while the first request is out
-		during func(b *bench)
-		rests  func(b *bench)
+		during func(b *desk)
+		rests  func(b *desk)
 		// at is when the redirect is followed, and no later than half as late again; zero: any time
 		at time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"the entry's rate": {
 			limits: policy.Limits{Rate: "60/m"},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitLimit, rest.For)
 				assert.Equal(b.t, time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
@@ -84,7 +86,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		},
 		"its seats, once it has rested": {
 			limits: policy.Limits{Rate: "60/m", Concurrency: 1},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitLimit, rest.For)
 				other := b.somebody(destination.Limits{Count: 60, Per: time.Minute, Concurrency: 1})
@@ -95,8 +97,8 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 		},
 		"a pause": {
-			during: func(b *bench) { time.AfterFunc(time.Minute, b.pause()) },
-			rests: func(b *bench) {
+			during: func(b *desk) { time.AfterFunc(time.Minute, b.pause()) },
+			rests: func(b *desk) {
 				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).For)
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -104,12 +106,12 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: time.Minute,
 		},
 		"a wish of the destination's": {
-			during: func(b *bench) {
+			during: func(b *desk) {
 				turn := b.somebody(destination.Limits{})
 				turn.Asked(context.Background(), time.Now().Add(8*time.Second))
 				turn.Leave()
 			},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitDestination, rest.For)
 				time.Sleep(time.Until(rest.Until))
@@ -117,8 +119,8 @@ func TestHeldRedirectRests(t *testing.T) {
 			at: 8 * time.Second,
 		},
 		"the breaker, behind a pause": {
-			during: func(b *bench) { time.AfterFunc(time.Second, b.pause()) },
-			rests: func(b *bench) {
+			during: func(b *desk) { time.AfterFunc(time.Second, b.pause()) },
+			rests: func(b *desk) {
 				turn := b.somebody(destination.Limits{}) // it was let through before the pause was known to it
 				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).For)
 				for range 100 {
@@ -135,7 +137,7 @@ func TestHeldRedirectRests(t *testing.T) {
 		},
 		"a traffic rule": {
 			rules: []schemas.Rule{rulebook.Delay("d", "http://up.example/y", minute)},
-			rests: func(b *bench) {
+			rests: func(b *desk) {
 				rest := b.rested(b.t)
 				assert.Equal(b.t, schemas.WaitRule, rest.For)
 				assert.Equal(b.t, []string{"d"}, rest.Rules)
@@ -143,26 +145,21 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 			at: time.Minute,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", redirects: 1, limits: tt.limits})
-				b.book.Put(b.t, tt.rules...)
-				b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
-				if tt.during != nil {
-					b.target.script[0].during = func() { tt.during(b) }
-				}
-				tt.rests(b)
-				assert.Equal(t, 1, b.target.sent)
-				b.arrived()
-				if tt.at > 0 {
-					assert.GreaterOrEqual(t, b.elapsed(), tt.at)
-					assert.LessOrEqual(t, b.elapsed(), tt.at*3/2)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, limits: tt.limits})
+		b.book.Put(b.t, tt.rules...)
+		b.target.script = []end{{status: 302, location: "/y"}, {status: 200}}
+		if tt.during != nil {
+			b.target.script[0].during = func() { tt.during(b) }
+		}
+		tt.rests(b)
+		assert.Equal(t, 1, b.target.sent)
+		b.arrived()
+		if tt.at > 0 {
+			assert.GreaterOrEqual(t, b.elapsed(), tt.at)
+			assert.LessOrEqual(t, b.elapsed(), tt.at*3/2)
+		}
+	})
 }
 
 // TestRedirectsTakeTurns: each of a chain waits for its own and all have one seat, which is
@@ -170,13 +167,12 @@ func TestHeldRedirectRests(t *testing.T) {
 func TestRedirectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
+		b := newDesk(t, deskConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
 		b.target.script = []end{{status: 302, location: "/y"}, {status: 302, location: "z?a=b"}, {status: 200}}
 		for n := range 3 {
 			b.anew(t)
 			b.target.opened = 0
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
+			r := b.run()
 			require.True(t, r.Answered)
 			assert.Equal(t, "http://up.example/z?a=b", b.target.urls[3*n+2])
 		}
@@ -189,94 +185,81 @@ func TestRedirectsTakeTurns(t *testing.T) {
 // answer follows it; of a program that did not write down where it led, the call begins anew.
 func TestRedirectAfterADeath(t *testing.T) {
 	t.Parallel()
-	for name, written := range map[string]bool{"it was written down": true, "it was not": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
-			dead, record := errors.New("the worker is gone"), b.task.Record
-			b.task.Record = func(context.Context, ledger.Try) error { return dead }
-			_, err := b.caller.Run(t.Context(), b.task)
-			require.ErrorIs(t, err, dead)
-			b.task.Record = record
-			b.task.State, err = b.ledger.Load(t.Context(), b.task.State.Ref)
-			require.NoError(t, err)
-			require.Equal(t, "http://up.example/y", b.task.State.Attempts[0].Result.Location)
-			if written {
-				b.left = b.task.State.Attempts // the next worker leaves what this one did not
-				b.arrived()
-				return
-			}
-			b.task.State.Attempts[0].Result.Location = ""
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
-			assert.True(t, r.Answered)
-			assert.Equal(t, []string{"http://up.example/x", "http://up.example/x"}, b.target.urls)
-			assert.Equal(t, 2, r.Last.Number)
-		})
-	}
+	table.Run(t, map[string]bool{"it was written down": true, "it was not": false}, func(t *testing.T, written bool) {
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		dead, record := errors.New("the worker is gone"), b.task.Record
+		b.task.Record = func(context.Context, ledger.Try) error { return dead }
+		_, err := b.caller.Run(t.Context(), b.task)
+		require.ErrorIs(t, err, dead)
+		b.task.Record = record
+		b.task.State = bench.Load(b.t, b.ledger, b.task.State.Ref)
+		require.Equal(t, "http://up.example/y", b.task.State.Attempts[0].Result.Location)
+		if written {
+			b.left = b.task.State.Attempts // the next worker leaves what this one did not
+			b.arrived()
+			return
+		}
+		b.task.State.Attempts[0].Result.Location = ""
+		r := b.run()
+		assert.True(t, r.Answered)
+		assert.Equal(t, []string{"http://up.example/x", "http://up.example/x"}, b.target.urls)
+		assert.Equal(t, 2, r.Last.Number)
+	})
 }
 
 // TestRestedRedirectIsDecidedAnew: what came into force while it rested counts.
 func TestRestedRedirectIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	const prefix = "http://up.example/"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		entry policy.Entry
 		rules []schemas.Rule
 		code  schemas.Code
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"the call does not pass any more": {entry: policy.Entry{Name: "other", URLPrefix: prefix}, code: schemas.DenyKeyUnknown},
 		"nothing is followed any more":    {entry: policy.Entry{Name: "up", URLPrefix: prefix}, code: schemas.DenyRedirect},
 		"a rule leads it out":             {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Redirect("r", prefix+"y", "http://evil.example/")}, code: schemas.DenyRule},
 		"a rule answers it":               {entry: policy.Entry{Name: "up", URLPrefix: prefix, Redirects: 1}, rules: []schemas.Rule{rulebook.Mock("m", prefix+"y", 200, "{}")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
-				var resume func()
-				b.target.script[0].during = func() { resume = b.pause() }
-				assert.Equal(t, schemas.WaitPaused, b.rested(t).For)
-				b.enforce(t, tt.entry)
-				b.book.Put(t, tt.rules...)
-				resume()
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.Equal(t, 1, b.target.sent)
-				require.Len(t, r.Tries, 2)
-				assert.Equal(t, tt.code, r.Last.Result.Code)
-				assert.Equal(t, tt.code != "", r.Failed)
-				assert.Equal(t, 1, r.Last.Hop)
-				assert.Equal(t, 1, r.Last.Number)
-				assert.Len(t, b.left, 2)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: []end{{status: 302, location: "/y"}, {status: 200}}})
+		var resume func()
+		b.target.script[0].during = func() { resume = b.pause() }
+		assert.Equal(t, schemas.WaitPaused, b.rested(t).For)
+		b.enforce(t, tt.entry)
+		b.book.Put(t, tt.rules...)
+		resume()
+		r := b.run()
+		assert.Equal(t, 1, b.target.sent)
+		require.Len(t, r.Tries, 2)
+		assert.Equal(t, tt.code, r.Last.Result.Code)
+		assert.Equal(t, tt.code != "", r.Failed)
+		assert.Equal(t, 1, r.Last.Hop)
+		assert.Equal(t, 1, r.Last.Number)
+		assert.Len(t, b.left, 2)
+		checkLog(t, b)
+	})
 }
 
 // TestRedirectToNowhere is refused, and none is followed beyond the entry's number.
 func TestRedirectToNowhere(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		script []end
 		sent   int
 		want   func(call.Result) bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"no Location": {[]end{{status: 302}}, 1, func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
 		"too many": {[]end{{status: 302, location: "/y"}, {status: 302, location: "/x"}}, 2, func(r call.Result) bool {
 			return r.Answered && r.Last.Result.Status == 302 && r.Last.Result.Location == ""
 		}},
 		"another host": {[]end{{status: 302, location: "http://evil.example/"}}, 1, func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, benchConfig{method: "GET", redirects: 1, script: tt.script})
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
-			assert.True(t, tt.want(r), "%+v", r.Last.Result)
-			assert.Equal(t, tt.sent, b.target.sent)
-			checkLog(t, b)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "GET", redirects: 1, script: tt.script})
+		r := b.run()
+		assert.True(t, tt.want(r), "%+v", r.Last.Result)
+		assert.Equal(t, tt.sent, b.target.sent)
+		checkLog(t, b)
+	})
 }

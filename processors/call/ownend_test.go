@@ -11,6 +11,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -20,15 +22,14 @@ import (
 func TestTheWorkerEnds(t *testing.T) {
 	t.Parallel()
 	const lost = schemas.Interrupted
-	unknown := func(r call.Result) bool { return r.Unknown }
-	answered := func(r call.Result) bool { return r.Answered }
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		method string
 		script end
 		code   schemas.Code // of the attempt
 		want   func(call.Result) bool
 		sent   int // with what the next worker sends
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"before any answer":   {"POST", end{endless: true}, lost, unknown, 1},
 		"mid-word":            {"POST", end{endless: true, status: 200}, lost, unknown, 1},
 		"reset by then":       {"POST", reset, lost, unknown, 1},
@@ -38,36 +39,29 @@ func TestTheWorkerEnds(t *testing.T) {
 		"nothing could leave": {"POST", unsent, schemas.UpstreamReset, answered, 2},
 		"not allowed by then": {"POST", end{sendErr: &fault.Call{Code: schemas.DenyHost}}, schemas.DenyHost, func(r call.Result) bool { return r.Failed }, 1},
 		"it may be repeated":  {"PUT", end{endless: true}, lost, answered, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				b := newBench(t, benchConfig{method: tt.method})
-				tt.script.during = cancel
-				b.target.script = []end{tt.script, {status: 200}}
-				b.task.Abort, b.task.Timeout = true, long
-				start := time.Now()
-				_, err := b.caller.Run(ctx, b.task)
-				require.ErrorIs(t, err, context.Canceled)
-				assert.Zero(t, time.Since(start))
-				assert.Len(t, b.left, 1)
-				checkLog(t, b)
+	}, func(t *testing.T, tt testCase) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := newDesk(t, deskConfig{method: tt.method})
+		tt.script.during = cancel
+		b.target.script = []end{tt.script, {status: 200}}
+		b.task.Abort, b.task.Timeout = true, long
+		start := time.Now()
+		_, err := b.caller.Run(ctx, b.task)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Zero(t, time.Since(start))
+		assert.Len(t, b.left, 1)
+		checkLog(t, b)
 
-				st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
-				require.NoError(t, err)
-				require.Nil(t, st.Open(), "nobody has to wait until it expires")
-				assert.Equal(t, tt.code, st.Attempts[0].Result.Code)
-				b.task.State = st
-				require.NoError(t, b.caller.Abandon(t.Context(), st))
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, tt.want(r), "%+v", r)
-				assert.Equal(t, tt.sent, b.target.sent)
-			})
-		})
-	}
+		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+		require.Nil(t, st.Open(), "nobody has to wait until it expires")
+		assert.Equal(t, tt.code, st.Attempts[0].Result.Code)
+		b.task.State = st
+		require.NoError(t, b.caller.Abandon(t.Context(), st))
+		r := b.run()
+		assert.True(t, tt.want(r), "%+v", r)
+		assert.Equal(t, tt.sent, b.target.sent)
+	})
 }
 
 // mute takes no result of an attempt.
@@ -88,7 +82,7 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		b := newBench(t, benchConfig{method: "POST", script: []end{{endless: true, during: cancel}}})
+		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true, during: cancel}}})
 		b.task.Abort, b.task.Timeout = true, long
 		caller := call.New(mute{b.ledger}, b.guard, b.target, call.Config{Barrier: func(context.Context) error { return nil }})
 		start := time.Now()
@@ -97,13 +91,11 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(start))
 		assert.Empty(t, b.left)
 
-		st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
-		require.NoError(t, err)
+		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
 		require.NotNil(t, st.Open())
 		b.task.State = st
 		require.NoError(t, b.caller.Abandon(t.Context(), st))
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
 		assert.Equal(t, 1, b.target.sent, "and it is not made again")
 	})
@@ -113,10 +105,9 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 // then nobody has to wait until its attempt expires. Its effect is as unknown.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}})
+	b := newDesk(t, deskConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}})
 	b.task.Abort = true
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
 	assert.Nil(t, b.task.State.Open())
 	checkLog(t, b)
@@ -127,19 +118,17 @@ func TestRunUnderWayOutlivesTheDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		draining := make(chan struct{})
-		b := newBench(t, benchConfig{method: "POST", draining: draining})
+		b := newDesk(t, deskConfig{method: "POST", draining: draining})
 		b.target.script = []end{{status: 200, during: func() {
 			close(draining)
 			<-time.After(time.Minute)
 		}}}
 		b.task.Abort, b.task.Timeout = true, long
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, r.Answered, "%+v", r)
 		b.task.Step = 1
-		_, err = b.caller.Run(t.Context(), b.task)
-		var later *fault.Later
-		require.ErrorAs(t, err, &later, "the next step is for the next worker")
+		_, err := b.caller.Run(t.Context(), b.task)
+		require.ErrorAs(t, err, new(*fault.Later), "the next step is for the next worker")
 		assert.Equal(t, 1, b.target.sent)
 	})
 }
@@ -149,7 +138,7 @@ func TestRunUnderWayOutlivesTheDrain(t *testing.T) {
 func TestProgressMeetsACancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, benchConfig{method: "POST"})
+		b := newDesk(t, deskConfig{method: "POST"})
 		b.task.Abort = true
 		say := func() {
 			assert.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}))
@@ -163,15 +152,13 @@ func TestProgressMeetsACancel(t *testing.T) {
 			say()
 			assert.True(t, b.task.State.CancelRequested)
 			say()
-			b.stop.pull() // the wake-up call comes later than the word on the log
+			b.stop.Pull() // the wake-up call comes later than the word on the log
 		}}}
-		r, err := b.caller.Run(t.Context(), b.task)
-		require.NoError(t, err)
+		r := b.run()
 		assert.True(t, r.Canceled, "%+v", r)
 		assert.Equal(t, 3, b.task.State.Progress)
 		checkLog(t, b)
-		st, err := b.ledger.Load(t.Context(), b.task.State.Ref)
-		require.NoError(t, err)
+		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
 		assert.Equal(t, 3, st.Progress)
 		var types []schemas.EventType
 		for _, ev := range st.Events {

@@ -12,15 +12,14 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 // enforce exchanges the policy of a bench.
-func (b *bench) enforce(t *testing.T, entries ...policy.Entry) {
+func (b *desk) enforce(t *testing.T, entries ...policy.Entry) {
 	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(t, err)
-	b.rules.Store(p)
+	b.rules.Enforce(t, entries...)
 }
 
 // unkeyed is the bench's entry without its promise about repeated keys.
@@ -33,14 +32,14 @@ func unkeyed() policy.Entry {
 // whatever came of the attempts between.
 func TestNoBlindRepeatAfterAReload(t *testing.T) {
 	t.Parallel()
-	for name, place := range map[string]func(b *bench, reload func()){
-		"after an attempt that never left": func(b *bench, reload func()) {
+	table.Bubble(t, map[string]func(b *desk, reload func()){
+		"after an attempt that never left": func(b *desk, reload func()) {
 			b.target.script = []end{reset, {openErr: refused.openErr, opening: reload}, {status: 200}}
 		},
-		"while the second one dials": func(b *bench, reload func()) {
+		"while the second one dials": func(b *desk, reload func()) {
 			b.target.script = []end{reset, {status: 200, opening: reload}}
 		},
-		"after the second one was written": func(b *bench, reload func()) {
+		"after the second one was written": func(b *desk, reload func()) {
 			written := 0
 			b.barrier = func() {
 				if written++; written == 2 {
@@ -49,75 +48,65 @@ func TestNoBlindRepeatAfterAReload(t *testing.T) {
 			}
 			b.target.script = []end{reset, {status: 200}}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var b *bench
-				b = newBench(t, benchConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
-					if b.barrier != nil {
-						b.barrier()
-					}
-					return nil
-				}})
-				place(b, func() { b.enforce(t, unkeyed()) })
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				assert.True(t, r.Unknown, "result: %+v", r)
-				assert.Equal(t, 1, b.target.sent)
-				checkLog(t, b)
-			})
-		})
-	}
+	}, func(t *testing.T, place func(b *desk, reload func())) {
+		var b *desk
+		b = newDesk(t, deskConfig{method: "POST", key: "k", declared: true, barrier: func(context.Context) error {
+			if b.barrier != nil {
+				b.barrier()
+			}
+			return nil
+		}})
+		place(b, func() { b.enforce(t, unkeyed()) })
+		r := b.run()
+		assert.True(t, r.Unknown, "result: %+v", r)
+		assert.Equal(t, 1, b.target.sent)
+		checkLog(t, b)
+	})
 }
 
 // TestTheLastWordIsRecorded: where the policy changed after an attempt was
 // written down, its result says what the new one said.
 func TestTheLastWordIsRecorded(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		entries []policy.Entry
 		renew   error
 		sent    int
 		code    schemas.Code
 		allowed bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"allowed":            {entries: []policy.Entry{unkeyed()}, sent: 1, allowed: true},
 		"denied":             {code: schemas.DenyKeyUnknown},
 		"an address refused": {entries: []policy.Entry{unkeyed()}, renew: &fault.Call{Code: schemas.DenyAddress}, code: schemas.DenyAddress, allowed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var b *bench
-			b = newBench(t, benchConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
-				b.enforce(t, tt.entries...)
-				return nil
-			}})
-			before := b.rules.Load()
-			r, err := b.caller.Run(t.Context(), b.task)
-			require.NoError(t, err)
-			assert.Equal(t, tt.sent, b.target.sent)
-			require.Len(t, r.Tries, 1)
-			res := r.Tries[0].Result
-			assert.Equal(t, tt.code, res.Code)
-			assert.Equal(t, tt.sent == 1, res.Sent)
-			require.NotNil(t, res.Decision)
-			assert.Equal(t, tt.allowed, res.Decision.Allowed)
-			assert.Equal(t, b.rules.Load().Version(), res.Decision.Version)
-			assert.Equal(t, before.Version(), r.Tries[0].Decision.Version, "what was written down stands")
-			assert.Equal(t, tt.code != "", r.Failed)
-			checkLog(t, b)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var b *desk
+		b = newDesk(t, deskConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+			b.enforce(t, tt.entries...)
+			return nil
+		}})
+		before := b.rules.InForce()
+		r := b.run()
+		assert.Equal(t, tt.sent, b.target.sent)
+		require.Len(t, r.Tries, 1)
+		res := r.Tries[0].Result
+		assert.Equal(t, tt.code, res.Code)
+		assert.Equal(t, tt.sent == 1, res.Sent)
+		require.NotNil(t, res.Decision)
+		assert.Equal(t, tt.allowed, res.Decision.Allowed)
+		assert.Equal(t, b.rules.InForce().Version(), res.Decision.Version)
+		assert.Equal(t, before.Version(), r.Tries[0].Decision.Version, "what was written down stands")
+		assert.Equal(t, tt.code != "", r.Failed)
+		checkLog(t, b)
+	})
 }
 
 // TestRevokedWhileItDials leaves nothing on the log: there was no attempt.
 func TestRevokedWhileItDials(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST"})
+	b := newDesk(t, deskConfig{method: "POST"})
 	b.target.script = []end{{status: 200, opening: func() { b.enforce(t) }}}
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	assert.True(t, r.Denied)
 	assert.Equal(t, schemas.DenyKeyUnknown, r.Decision.Code)
 	assert.Zero(t, b.target.sent)
@@ -129,13 +118,12 @@ func TestRevokedWhileItDials(t *testing.T) {
 // written down under the one in force.
 func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchConfig{method: "POST", key: "k", declared: true})
+	b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true})
 	b.target.script = []end{{status: 200, opening: func() { b.enforce(t, unkeyed()) }}}
-	r, err := b.caller.Run(t.Context(), b.task)
-	require.NoError(t, err)
+	r := b.run()
 	require.True(t, r.Answered)
 	assert.Equal(t, schemas.ClassOnce, r.Last.Class)
-	assert.Equal(t, b.rules.Load().Version(), r.Last.Decision.Version)
+	assert.Equal(t, b.rules.InForce().Version(), r.Last.Decision.Version)
 	assert.Nil(t, r.Last.Result.Decision)
 	assert.Equal(t, time.Time{}, r.Last.KeyExpiresAt)
 }
@@ -144,70 +132,60 @@ func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 // for until it ends, however it does.
 func TestNoReloadWaitsForEver(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		end  end
 		stop bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"it is answered":        {end: end{status: 200}},
 		"it fails":              {end: reset},
 		"it never left":         {end: unsent},
 		"a safe one is stopped": {end: end{endless: true}, stop: true},
 		"its time is up":        {end: end{endless: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var b *bench
-				settled := make(chan struct{})
-				tt.end.during = sync.OnceFunc(func() {
-					go func() {
-						defer close(settled)
-						assert.NoError(t, b.guard.Settle(context.Background()))
-					}()
-					synctest.Wait()
-					select {
-					case <-settled:
-						assert.Fail(t, "settled, and the call has not begun")
-					default:
-					}
-					if tt.stop {
-						b.stop.pull()
-					}
-				})
-				b = newBench(t, benchConfig{method: "GET", script: []end{tt.end}})
-				_, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				<-settled
-			})
+	}, func(t *testing.T, tt testCase) {
+		var b *desk
+		settled := make(chan struct{})
+		tt.end.during = sync.OnceFunc(func() {
+			go func() {
+				defer close(settled)
+				assert.NoError(t, b.guard.Settle(context.Background()))
+			}()
+			synctest.Wait()
+			select {
+			case <-settled:
+				assert.Fail(t, "settled, and the call has not begun")
+			default:
+			}
+			if tt.stop {
+				b.stop.Pull()
+			}
 		})
-	}
+		b = newDesk(t, deskConfig{method: "GET", script: []end{tt.end}})
+		b.run()
+		<-settled
+	})
 }
 
 // TestNoReloadWaitsForWhatWasRefused: a call that the last look stops has not
 // begun, and is over.
 func TestNoReloadWaitsForWhatWasRefused(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		entries []policy.Entry
 		renew   error
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"it is revoked":         {},
 		"an address is refused": {[]policy.Entry{unkeyed()}, &fault.Call{Code: schemas.DenyAddress}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var b *bench
-				b = newBench(t, benchConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
-					b.enforce(t, tt.entries...)
-					return nil
-				}})
-				r, err := b.caller.Run(t.Context(), b.task)
-				require.NoError(t, err)
-				require.True(t, r.Failed)
-				assert.Zero(t, b.target.sent)
-				assert.NoError(t, b.guard.Settle(t.Context()))
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var b *desk
+		b = newDesk(t, deskConfig{method: "POST", script: []end{{status: 200, renewErr: tt.renew}}, barrier: func(context.Context) error {
+			b.enforce(t, tt.entries...)
+			return nil
+		}})
+		r := b.run()
+		require.True(t, r.Failed)
+		assert.Zero(t, b.target.sent)
+		assert.NoError(t, b.guard.Settle(t.Context()))
+	})
 }

@@ -113,14 +113,11 @@ func crash(t *testing.T, l life, n int, kept bool, msg string) (crashed bool) {
 		l.change = func(*schemas.Action) {}
 	}
 	h.accept(l.order, l.change)
-	h.steps, h.kept = n, kept
+	h.DieAt(n, kept)
 	if l.cancel > 0 {
-		go func() {
-			time.Sleep(l.cancel)
-			h.cancel()
-		}()
+		time.AfterFunc(l.cancel, h.cancel)
 	}
-	h.advance(2 * deadline)
+	h.Advance(2 * deadline)
 	e := h.end(msg)
 	broken := e.result.Error != nil && e.Code == schemas.Interrupted
 	if !broken {
@@ -140,25 +137,25 @@ func crash(t *testing.T, l life, n int, kept bool, msg string) (crashed bool) {
 	require.LessOrEqual(t, spoke, 1, msg)
 	h.accounts(e, msg)
 	require.LessOrEqual(t, len(h.metrics.called), len(e.attempts), "%s: a call was counted twice", msg)
-	require.LessOrEqual(t, h.crashes, 1, msg)
-	return h.crashes > 0
+	require.LessOrEqual(t, h.Crashes, 1, msg)
+	return h.Crashes > 0
 }
 
 // accounts holds what the budgets say against the end.
 func (h *house) accounts(e end, msg string) {
-	h.t.Helper()
+	h.T.Helper()
 	for _, b := range h.budgets {
 		v := h.account(b.Name)
-		require.Zero(h.t, v.Open, "%s: something is still held of %s", msg, b.Name)
+		require.Zero(h.T, v.Open, "%s: something is still held of %s", msg, b.Name)
 		var used schemas.ChatUsage
 		if e.result.Usage != nil {
 			used = *e.result.Usage
 		}
 		if v.Tokens != nil && b.Window == 0 {
-			assert.InDelta(h.t, float64(used.Total), v.Tokens.Used, 0, "%s: %s", msg, b.Name)
+			assert.InDelta(h.T, float64(used.Total), v.Tokens.Used, 0, "%s: %s", msg, b.Name)
 		}
 		if v.USD != nil && b.Window == 0 {
-			assert.InDelta(h.t, float64(used.Nanos)/1e9, v.USD.Used, 1e-9, "%s: %s", msg, b.Name)
+			assert.InDelta(h.T, float64(used.Nanos)/1e9, v.USD.Used, 1e-9, "%s: %s", msg, b.Name)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"weir/internal/budget"
 	"weir/internal/fault"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -24,10 +26,9 @@ func large() schemas.ChatOrder {
 
 // settled writes an end of the completion, as a worker does that dies right behind it.
 func (h *house) settled(s schemas.Settled) {
-	h.t.Helper()
-	st, err := h.door.Load(h.t.Context(), ref)
-	require.NoError(h.t, err)
-	require.NoError(h.t, h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &s}))
+	h.T.Helper()
+	st := bench.Load(h.T, h.Door, ref)
+	bench.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
 }
 
 // TestWhatWasPutAside is charged by what its attempts have used, the open one too,
@@ -40,11 +41,11 @@ func TestWhatWasPutAside(t *testing.T) {
 	} {
 		for by, aside := range map[string]func(h *house, rec schemas.Record) error{
 			"by this worker": func(h *house, rec schemas.Record) error {
-				return h.node("n2").Condemn(h.t.Context(), rec, &fault.Parked{Code: schemas.Poison})
+				return h.node("n2").Condemn(h.T.Context(), rec, &fault.Parked{Code: schemas.Poison})
 			},
 			"by one that died then": func(h *house, rec schemas.Record) error {
 				h.settled(poison)
-				return h.node("n2").Handle(h.t.Context(), rec, false)
+				return h.node("n2").Handle(h.T.Context(), rec, false)
 			},
 		} {
 			for sent, texts := range map[string][]string{"nothing came": nil, "something came": {"Hello there"}} {
@@ -55,7 +56,7 @@ func TestWhatWasPutAside(t *testing.T) {
 						h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 						h.acts["a"] = []act{{texts: texts, hang: true}}
 						h.accept(order())
-						rec := h.queue[0].rec
+						rec := h.Queue[0].Record
 						h.dieIn(rec, time.Minute)
 						require.Equal(t, 1, h.account("all").Open)
 						require.NoError(t, aside(h, rec))
@@ -74,18 +75,10 @@ func TestWhatWasPutAside(t *testing.T) {
 
 // dieIn has a worker take a message up and die after a while.
 func (h *house) dieIn(rec schemas.Record, d time.Duration) {
-	h.t.Helper()
-	h.toWork(true)
-	done := make(chan error, 1)
-	ctx, stop, worker := h.ctx, h.stop, h.node("n1")
-	go func() { done <- worker.Handle(ctx, rec, true) }()
+	h.T.Helper()
+	end := h.Begin(h.node("n1"), rec)
 	time.Sleep(d)
-	h.mu.Lock()
-	h.dead = true
-	h.mu.Unlock()
-	stop()
-	require.Error(h.t, <-done)
-	h.toWork(false)
+	end()
 }
 
 // TestPutAsideBehindAFailure: an attempt that has ended is charged, though nobody knows
@@ -98,7 +91,7 @@ func TestPutAsideBehindAFailure(t *testing.T) {
 		h.acts["a"] = []act{broke(schemas.UpstreamTimeout, 0)}
 		h.acts["b"] = []act{{hang: true}}
 		h.accept(order("small"))
-		rec := h.queue[0].rec
+		rec := h.Queue[0].Record
 		h.dieIn(rec, time.Minute)
 		require.NoError(t, h.node("n2").Condemn(t.Context(), rec, &fault.Parked{Code: schemas.Poison}))
 		v := h.account("all")
@@ -115,16 +108,14 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		h.acts["a"] = []act{{hang: true}}
 		h.accept(order("small"))
-		rec := h.queue[0].rec
+		rec := h.Queue[0].Record
 		h.dieIn(rec, time.Minute)
-		st, err := h.door.Load(t.Context(), ref)
-		require.NoError(t, err)
-		require.NoError(t, h.door.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
+		st := bench.Load(h.T, h.Door, ref)
+		require.NoError(t, h.Door.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
 			Number: 1, Sent: true, Status: 200, Answer: &schemas.Answer{Status: 200, Body: json.RawMessage(`"?"`)},
 		}}))
 		require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
-		st, err = h.door.Load(t.Context(), ref)
-		require.NoError(t, err)
+		st = bench.Load(h.T, h.Door, ref)
 		require.Equal(t, schemas.Poison, st.Settled.Code)
 		v := h.account("all")
 		assert.Zero(t, v.Open)
@@ -136,27 +127,224 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 // What the end was charged stands.
 func TestAHoldBehindTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string]func() schemas.ChatOrder{
+	table.Bubble(t, map[string]func() schemas.ChatOrder{
 		"small": func() schemas.ChatOrder { return order("small") }, "large": large,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-				h.accept(order())
-				rec := h.queue[0].rec
-				h.settled(schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"completion":{}}`)})
-				book := budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
-				_, err := book.Reserve(t.Context(), budget.Order{
-					Tenant: ref.Tenant, Action: ref.ID, Token: "tok-1", Models: []string{"small"}, Prompt: 400, Output: 1000, Until: time.Now().Add(time.Hour),
-				})
-				require.NoError(t, err)
-				require.Equal(t, 1, h.account("all").Open)
-				require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
-				assert.Zero(t, h.account("all").Open)
-				assert.Zero(t, h.account("all").Tokens.Used)
-			})
+	}, func(t *testing.T, order func() schemas.ChatOrder) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		h.accept(order())
+		rec := h.Queue[0].Record
+		h.settled(schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"completion":{}}`)})
+		book := budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
+		_, err := book.Reserve(t.Context(), budget.Order{
+			Tenant: ref.Tenant, Action: ref.ID, Token: "tok-1", Models: []string{"small"}, Prompt: 400, Output: 1000, Until: time.Now().Add(time.Hour),
+		})
+		require.NoError(t, err)
+		require.Equal(t, 1, h.account("all").Open)
+		require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
+		assert.Zero(t, h.account("all").Open)
+		assert.Zero(t, h.account("all").Tokens.Used)
+	})
+}
+
+// books is a book over the house's accounts, with some budgets.
+func (h *house) books(list ...schemas.Budget) *budget.Book {
+	return budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return list }})
+}
+
+// holds has somebody else hold so much of some budgets.
+func (h *house) holds(prompt int64, list ...schemas.Budget) {
+	h.T.Helper()
+	_, err := h.books(list...).Reserve(h.T.Context(), budget.Order{
+		Tenant: ref.Tenant, Action: "other", Token: "tok-2", Models: []string{"small"}, Prompt: prompt, Output: 1, Until: time.Now().Add(time.Hour),
+	})
+	require.NoError(h.T, err)
+}
+
+// dies has a worker begin a completion, and go down while it is under way.
+func (h *house) dies(after time.Duration) schemas.Record {
+	h.T.Helper()
+	rec := h.Queue[0].Record
+	h.Queue = nil
+	done := make(chan error, 1)
+	go func() { done <- h.Handle(rec, true) }()
+	time.Sleep(after)
+	h.Stop()
+	require.Error(h.T, <-done)
+	h.Replace()
+	return rec
+}
+
+// TestWhatADeadWorkerUsed is charged, though the next one is refused: the window in which
+// it was begun is over, and another's completions have filled the next.
+func TestWhatADeadWorkerUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "total", Tokens: 100_000}, {Name: "minute", Window: time.Minute, Tokens: 1_600}}
+		h.acts["a"] = []act{{hang: true}}
+		h.accept(order("small"))
+		rec := h.dies(30 * time.Second)
+		time.Sleep(90 * time.Second)
+		h.holds(1_500, h.budgets[1])
+		require.NoError(t, h.Handle(rec, false))
+		e := h.end("")
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.RateLimited}, []any{e.Outcome, e.Code})
+		assert.Positive(t, e.result.Usage.Total)
+		v := h.account("total")
+		assert.InDelta(t, e.result.Usage.Total, v.Tokens.Used, 0)
+		assert.Zero(t, v.Tokens.Held)
+	})
+}
+
+// TestWhatADeadWorkerHeard of what was used is charged where it is on the log, for a reader
+// that wants to know, with what came behind it; otherwise it is an estimate.
+func TestWhatADeadWorkerHeard(t *testing.T) {
+	t.Parallel()
+	for asked, total := range map[bool]int64{true: 1303, false: 103} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a"))
+			h.acts["a"] = []act{{raw: []string{`{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":300}}`, chunk("Hello, world")}, hang: true}}
+			o := order("small")
+			o.Usage = asked
+			h.accept(o)
+			rec := h.dies(30 * time.Second)
+			require.NoError(t, h.Handle(rec, false))
+			e := h.end("")
+			assert.Equal(t, schemas.Interrupted, e.Code)
+			assert.Equal(t, []any{total, true}, []any{e.result.Usage.Total, e.result.Usage.Estimated})
 		})
 	}
+}
+
+// TestWhatADeadWorkerHeld is free where nothing was sent, and the next one is refused.
+func TestWhatADeadWorkerHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "minute", Window: time.Minute, Requests: 1}, {Name: "total", Tokens: 100_000}}
+		h.accept(order("small"))
+		rec := h.Queue[0].Record
+		h.Queue = nil
+		n := 0
+		h.hook = func(schemas.Append) error {
+			if n++; n > 1 { // it has started, and says no more
+				return fault.ErrFull
+			}
+			return nil
+		}
+		require.Error(t, h.Handle(rec, true))
+		require.Equal(t, 1, h.account("total").Open)
+		h.hook = nil
+		time.Sleep(2 * time.Minute)
+		h.holds(1, h.budgets[0])
+		require.NoError(t, h.Handle(rec, false))
+		e := h.end("")
+		assert.Equal(t, []any{schemas.OutcomeDenied, schemas.RateLimited}, []any{e.Outcome, e.Code})
+		assert.Empty(t, h.asked())
+		assert.Zero(t, h.account("total").Open)
+	})
+}
+
+// TestAnAccountThatCannotBeRead keeps no completion from its end.
+func TestAnAccountThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	spoil := func(h *house, name string) {
+		h.shelf.mu.Lock()
+		defer h.shelf.mu.Unlock()
+		found := false
+		for key, r := range h.shelf.kept {
+			if strings.Contains(key, name) {
+				h.shelf.seq++ // a newer version has written it
+				r.Seq, r.Data = h.shelf.seq, []byte(`{"v":2}`)
+				h.shelf.kept[key], found = r, true
+			}
+		}
+		require.True(t, found)
+	}
+	budgets := []schemas.Budget{{Name: "first", Tokens: 100_000}, {Name: "total", Tokens: 100_000}, {Name: "zlast", Tokens: 100_000}}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = budgets
+		h.holds(1, budgets[1])
+		spoil(h, "total")
+		e := h.run(order("small"))
+		assert.Equal(t, []any{schemas.OutcomeDenied, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.Contains(t, e.result.Error.Message, "cannot be read")
+		assert.JSONEq(t, `{"limit_source":"total"}`, string(e.result.Error.Metadata))
+		assert.Equal(t, "total", e.audits[0].LimitSource)
+		assert.Empty(t, h.asked())
+		assert.Zero(t, h.account("first").Open)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.budgets = budgets
+		h.acts["a"] = []act{{texts: []string{"Hello"}, then: func() { spoil(h, "total") }}}
+		e := h.run(order("small"))
+		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		for _, name := range []string{"first", "zlast"} {
+			v := h.account(name)
+			assert.Zero(t, v.Open)
+			assert.InDelta(t, e.result.Usage.Total, v.Tokens.Used, 0)
+		}
+	})
+}
+
+// TestFurtherStepsAreHeld on top of what those before them are charged, and not begun where
+// that does not fit.
+func TestFurtherStepsAreHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, modelOf("small", "a", "b", "c"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_500}}
+		var held []float64
+		slow := broke(schemas.UpstreamTimeout, 0)
+		slow.first = func() { held = append(held, h.account("all").Tokens.Held) }
+		h.acts["a"], h.acts["b"] = []act{slow}, []act{slow}
+		e := h.run(whole())
+		assert.Equal(t, []float64{1_400, 1_500}, held)
+		assert.Equal(t, []string{"a", "b"}, h.asked())
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.EqualValues(t, 200, e.result.Usage.Total)
+		h.accounts(e, "")
+	})
+	synctest.Test(t, func(t *testing.T) { // what can be cut off is shorter, and what cost nothing is not held
+		h := newHouse(t, modelOf("small", "a", "b", "c"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 510}}
+		var held []float64
+		look := func() { held = append(held, h.account("all").Tokens.Held) }
+		slow := broke(schemas.UpstreamTimeout, 0)
+		slow.first = look
+		h.acts["a"] = []act{slow}
+		h.acts["b"] = []act{{status: 503, first: look}}
+		h.acts["c"] = []act{{texts: manyTexts(30, "word "), silent: true, first: look}}
+		e := h.run(order("small"))
+		assert.Equal(t, []float64{510, 510, 510}, held)
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted}, []any{e.Outcome, e.Code}, "ten were left")
+		assert.JSONEq(t, `{"limit_source":"all","limit_what":"tokens"}`, string(e.result.Error.Metadata))
+		h.accounts(e, "")
+	})
+}
+
+// TestTheAccountOfAnAlias is that of the model it named when the completion was accepted,
+// whatever it names when another worker ends it.
+func TestTheAccountOfAnAlias(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one, two := modelOf("one", "a"), modelOf("two", "b")
+		h := newHouse(t, one, two, schemas.Model{Name: "fast", Alias: "one"})
+		h.budgets = []schemas.Budget{{Name: "each", Per: []string{schemas.PerModel}, Tokens: 100_000}}
+		h.acts["a"] = []act{{texts: []string{"Hel"}, hang: true}}
+		h.accept(order("fast"), func(a *schemas.Action) { a.Answers = []string{"one"} })
+		rec := h.dies(time.Minute)
+		h.configure(one, two, schemas.Model{Name: "fast", Alias: "two"})
+		require.NoError(t, h.Handle(rec, false))
+		e := h.end("")
+		list, err := h.books(h.budgets...).List(t.Context(), ref.Tenant)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		assert.Equal(t, "one", list[0].Model)
+		assert.Zero(t, list[0].Open)
+		assert.InDelta(t, e.result.Usage.Total, list[0].Tokens.Used, 0)
+	})
 }

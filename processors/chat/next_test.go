@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/weirtest/table"
 	"weir/processors/call/model"
 	"weir/processors/chat"
 	"weir/schemas"
@@ -177,12 +178,13 @@ func TestCandidates(t *testing.T) {
 	}
 	pattern := modelOf("vendor/*", "v")
 	pattern.Upstreams[0].Model = "*"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		order  schemas.ChatOrder
 		change func(a *schemas.Action)
 		models []schemas.Model
 		want   []string // upstream and model
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"further models": {
 			order: schemas.ChatOrder{Model: "small", Models: []string{"large", "unknown", "small"}}, models: []schemas.Model{modelOf("small", "a", "b"), modelOf("large", "c")},
 			want: []string{"a real-a", "b real-b", "c real-c"},
@@ -209,37 +211,29 @@ func TestCandidates(t *testing.T) {
 			}
 			return list
 		}()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, tt.models...)
-				for _, m := range tt.models {
-					for _, u := range m.Upstreams {
-						h.acts[u.Name] = []act{{status: 503}}
-					}
-				}
-				o := order(tt.order.Model)
-				o.Models, o.Further = tt.order.Models, tt.order.Further
-				if tt.change == nil {
-					tt.change = func(*schemas.Action) {}
-				}
-				e := h.run(o, tt.change)
-				assert.Equal(t, schemas.ModelFailed, e.Code)
-				got := make([]string, len(h.calls))
-				for i, c := range h.calls {
-					sent := strings.TrimPrefix(c.body, `{"model":"`)
-					sent, _, _ = strings.Cut(sent, `"`)
-					got[i] = c.upstream + " " + sent
-				}
-				assert.Equal(t, tt.want, got)
-				for i, a := range e.audits {
-					assert.Equal(t, tt.want[i], a.Upstream+" "+a.Sent)
-				}
-				assert.Nil(t, e.result.Usage, "a refusal costs nothing")
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, tt.models...)
+		for _, m := range tt.models {
+			for _, u := range m.Upstreams {
+				h.acts[u.Name] = []act{{status: 503}}
+			}
+		}
+		o := order(tt.order.Model)
+		o.Models, o.Further = tt.order.Models, tt.order.Further
+		e := h.run(o, tt.change)
+		assert.Equal(t, schemas.ModelFailed, e.Code)
+		got := make([]string, len(h.calls))
+		for i, c := range h.calls {
+			sent := strings.TrimPrefix(c.body, `{"model":"`)
+			sent, _, _ = strings.Cut(sent, `"`)
+			got[i] = c.upstream + " " + sent
+		}
+		assert.Equal(t, tt.want, got)
+		for i, a := range e.audits {
+			assert.Equal(t, tt.want[i], a.Upstream+" "+a.Sent)
+		}
+		assert.Nil(t, e.result.Usage, "a refusal costs nothing")
+	})
 }
 
 // TestPolicyDenies one upstream, or all of them.
@@ -254,43 +248,36 @@ func TestPolicyDenies(t *testing.T) {
 			}
 		}
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		entries func(e *policy.Entry)
 		change  func(a *schemas.Action)
 		asked   []string
 		denials int
 		code    schemas.Code
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"the first":            {entries: refuse("a"), asked: []string{"b"}, denials: 1},
 		"all":                  {entries: refuse("a", "b"), denials: 2, code: schemas.DenyMethod},
 		"every entry to token": {change: func(a *schemas.Action) { a.Entries = []string{"other"} }, denials: 2, code: schemas.DenyKeyUnknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.entries = tt.entries
-				h.configure(modelOf("small", "a", "b"))
-				if tt.change == nil {
-					tt.change = func(*schemas.Action) {}
-				}
-				e := h.run(order("small"), tt.change)
-				assert.Equal(t, tt.code, e.Code)
-				assert.Equal(t, tt.asked, h.asked())
-				n := 0
-				for _, ev := range e.left {
-					if ev.Kind == schemas.EvidenceDecision {
-						n++
-					}
-				}
-				assert.Equal(t, tt.denials, n)
-				if tt.code != "" {
-					assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
-					assert.Equal(t, 403, e.result.Error.Status)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t)
+		h.entries = tt.entries
+		h.configure(modelOf("small", "a", "b"))
+		e := h.run(order("small"), tt.change)
+		assert.Equal(t, tt.code, e.Code)
+		assert.Equal(t, tt.asked, h.asked())
+		n := 0
+		for _, ev := range e.left {
+			if ev.Kind == schemas.EvidenceDecision {
+				n++
+			}
+		}
+		assert.Equal(t, tt.denials, n)
+		if tt.code != "" {
+			assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
+			assert.Equal(t, 403, e.result.Error.Status)
+		}
+	})
 }
 
 // TestAReloadBetween: what was asked already is not asked again, and what has moved is

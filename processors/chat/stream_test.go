@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/processors/chat"
 	"weir/schemas"
 )
@@ -81,39 +82,35 @@ func TestChunksGather(t *testing.T) {
 func TestABusyLog(t *testing.T) {
 	t.Parallel()
 	const every = time.Millisecond
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		takes       time.Duration
 		least, most int // events of 300 chunks
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"it keeps up":    {0, 300, 301},
 		"hardly busy":    {2 * time.Millisecond, 145, 152},
 		"busy":           {10 * time.Millisecond, 9, 12}, // every 30 ms
 		"busier":         {100 * time.Millisecond, 3, 4}, // no pause is longer than 50 ms
 		"hardly answers": {time.Second, 2, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.hook = func(m schemas.Append) error {
-					if strings.Contains(string(m.Data), `"type":"delta"`) {
-						time.Sleep(tt.takes)
-					}
-					return nil
-				}
-				var spoken time.Time
-				h.acts["a"] = []act{{texts: texts(300), every: every, then: func() { spoken = time.Now() }}}
-				h.accept(order("small"))
-				h.drain()
-				assert.LessOrEqual(t, time.Since(spoken), 2*tt.takes, "the event that is being written, and the last one")
-				e := h.end("")
-				assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-				assert.Equal(t, strings.Join(texts(300), ""), e.given)
-				assert.GreaterOrEqual(t, e.deltas, tt.least)
-				assert.LessOrEqual(t, e.deltas, tt.most)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.hook = func(m schemas.Append) error {
+			if strings.Contains(string(m.Data), `"type":"delta"`) {
+				time.Sleep(tt.takes)
+			}
+			return nil
+		}
+		var spoken time.Time
+		h.acts["a"] = []act{{texts: texts(300), every: every, then: func() { spoken = time.Now() }}}
+		h.accept(order("small"))
+		h.Drain()
+		assert.LessOrEqual(t, time.Since(spoken), 2*tt.takes, "the event that is being written, and the last one")
+		e := h.end("")
+		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+		assert.Equal(t, strings.Join(texts(300), ""), e.given)
+		assert.GreaterOrEqual(t, e.deltas, tt.least)
+		assert.LessOrEqual(t, e.deltas, tt.most)
+	})
 }
 
 // TestTheFirstOfAnAnswer is marked, and nothing behind it: readers are shown it once it
@@ -126,7 +123,7 @@ func TestTheFirstOfAnAnswer(t *testing.T) {
 		h.acts["b"] = []act{{texts: texts(5), every: time.Millisecond}}
 		h.run(order("small"))
 		var marks []bool
-		require.NoError(t, h.door.Replay(t.Context(), ref, func(ev schemas.Event) error {
+		require.NoError(t, h.Door.Replay(t.Context(), ref, func(ev schemas.Event) error {
 			if ev.Type == schemas.EventDelta {
 				marks = append(marks, ev.First)
 				assert.Equal(t, ev.First, ev.NeedsBarrier())
@@ -165,7 +162,7 @@ func TestBackPressure(t *testing.T) {
 		assert.Equal(t, strings.Join(list, ""), e.given)
 		assert.Less(t, given, 25, "more was read than may wait")
 		assert.Greater(t, given, 5)
-		require.NoError(t, h.door.Replay(t.Context(), ref, func(ev schemas.Event) error {
+		require.NoError(t, h.Door.Replay(t.Context(), ref, func(ev schemas.Event) error {
 			if ev.Type == schemas.EventDelta {
 				assert.LessOrEqual(t, len(ev.Data), schemas.InlineLimit+1024)
 			}
@@ -178,41 +175,37 @@ func TestBackPressure(t *testing.T) {
 // is charged.
 func TestAHardCap(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		said  int64 // the caller's own word
 		limit int64
 		cut   bool
 		least int64
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"what is left":           {limit: 150, cut: true, least: 150 - 100},
 		"enough":                 {limit: 100_000},
 		"the caller's own word":  {said: 100, limit: 100_000, cut: true, least: 200},
 		"twice that is no error": {said: 400, limit: 100_000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a", "b"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: tt.limit}}
-				h.acts["a"] = []act{{texts: manyTexts(500, "tok "), every: time.Millisecond}}
-				o := order("small")
-				o.Prompt, o.Output = 100, tt.said
-				e := h.run(o)
-				if !tt.cut {
-					assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-					return
-				}
-				assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
-				assert.JSONEq(t, `{"limit_source":"all","limit_what":"tokens"}`, string(e.result.Error.Metadata))
-				assert.Equal(t, []string{"a"}, h.asked(), "no other is asked behind it")
-				assert.True(t, e.result.Usage.Estimated)
-				assert.GreaterOrEqual(t, e.result.Usage.Completion, tt.least)
-				assert.LessOrEqual(t, e.result.Usage.Completion, tt.least+2)
-				assert.InDelta(t, float64(e.result.Usage.Total), h.account("all").Tokens.Used, 0)
-				assert.Equal(t, "all", e.audits[0].LimitSource)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: tt.limit}}
+		h.acts["a"] = []act{{texts: manyTexts(500, "tok "), every: time.Millisecond}}
+		o := order("small")
+		o.Prompt, o.Output = 100, tt.said
+		e := h.run(o)
+		if !tt.cut {
+			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+			return
+		}
+		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.JSONEq(t, `{"limit_source":"all","limit_what":"tokens"}`, string(e.result.Error.Metadata))
+		assert.Equal(t, []string{"a"}, h.asked(), "no other is asked behind it")
+		assert.True(t, e.result.Usage.Estimated)
+		assert.GreaterOrEqual(t, e.result.Usage.Completion, tt.least)
+		assert.LessOrEqual(t, e.result.Usage.Completion, tt.least+2)
+		assert.InDelta(t, float64(e.result.Usage.Total), h.account("all").Tokens.Used, 0)
+		assert.Equal(t, "all", e.audits[0].LimitSource)
+	})
 }
 
 // TestAHardCapOfAWhole: an answer that nobody reads as it comes is cut as well where its
@@ -241,41 +234,32 @@ func manyTexts(n int, text string) (list []string) {
 // TestACancel cuts the stream off, and what has come stands.
 func TestACancel(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		act   act
 		given string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"in the middle":         {act{texts: []string{"Hel", "lo"}, hang: true}, "Hello"},
 		"before the first":      {act{hang: true}, ""},
 		"while it still speaks": {act{texts: texts(10_000), every: time.Millisecond}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a", "b"))
-				h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-				tt.act.first = func() {
-					go func() {
-						time.Sleep(500 * time.Millisecond)
-						h.cancel()
-					}()
-				}
-				h.acts["a"] = []act{tt.act}
-				e := h.run(order("small"))
-				assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
-				assert.Equal(t, []string{"a"}, h.asked())
-				if tt.given != "" {
-					assert.Equal(t, tt.given, e.given)
-				}
-				assert.True(t, e.result.Usage.Estimated)
-				assert.Equal(t, int64(100), e.result.Usage.Prompt)
-				assert.Equal(t, e.given != "", e.result.Usage.Completion > 0)
-				v := h.account("all")
-				assert.InDelta(t, float64(e.result.Usage.Total), v.Tokens.Used, 0)
-				assert.Zero(t, v.Open)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		tt.act.first = func() { time.AfterFunc(500*time.Millisecond, h.cancel) }
+		h.acts["a"] = []act{tt.act}
+		e := h.run(order("small"))
+		assert.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled}, []any{e.Outcome, e.Code, e.result.Error.Status})
+		assert.Equal(t, []string{"a"}, h.asked())
+		if tt.given != "" {
+			assert.Equal(t, tt.given, e.given)
+		}
+		assert.True(t, e.result.Usage.Estimated)
+		assert.Equal(t, int64(100), e.result.Usage.Prompt)
+		assert.Equal(t, e.given != "", e.result.Usage.Completion > 0)
+		v := h.account("all")
+		assert.InDelta(t, float64(e.result.Usage.Total), v.Tokens.Used, 0)
+		assert.Zero(t, v.Open)
+	})
 }
 
 // TestACancelByTheLogAlone, from another node: the next event that is written hears of it.
@@ -283,12 +267,7 @@ func TestACancelByTheLogAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a", "b"))
-		h.acts["a"] = []act{{texts: texts(10_000), every: time.Millisecond, first: func() {
-			go func() {
-				time.Sleep(500 * time.Millisecond)
-				h.ask()
-			}()
-		}}}
+		h.acts["a"] = []act{{texts: texts(10_000), every: time.Millisecond, first: func() { time.AfterFunc(500*time.Millisecond, func() { h.Cancel(ref) }) }}}
 		e := h.run(order("small"))
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 		assert.Less(t, e.deltas, 600)
@@ -306,7 +285,7 @@ func TestACancelThatComesLate(t *testing.T) {
 			synctest.Wait()
 			go func() {
 				time.Sleep(time.Second) // the stream has ended by then, and waits for the log
-				h.ask()
+				h.Cancel(ref)
 				close(release)
 			}()
 		}}}
@@ -352,49 +331,45 @@ func TestTheDeadlineBefore(t *testing.T) {
 // not asked for again.
 func TestADrain(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		act     act
 		outcome schemas.Outcome
 		given   string
 		asked   int
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"it ends by itself":    {act{texts: []string{"Hel", "lo"}, every: time.Second}, schemas.OutcomeSucceeded, "Hello", 1},
 		"cut off":              {act{texts: []string{"Hel"}, hang: true}, schemas.OutcomeFailed, "Hel", 1},
 		"cut off before first": {act{hang: true}, schemas.OutcomeSucceeded, "Hello", 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				tt.act.first = func() {
-					draining, stop := h.draining, h.stop
-					go func() {
-						time.Sleep(100 * time.Millisecond)
-						close(draining)
-						time.Sleep(10 * time.Second)
-						stop()
-					}()
-				}
-				h.acts["a"] = []act{tt.act, {texts: []string{"Hello"}}}
-				e := h.run(order("small"))
-				assert.Equal(t, tt.outcome, e.Outcome)
-				assert.Equal(t, tt.given, e.given)
-				assert.Len(t, h.asked(), tt.asked)
-				if tt.outcome == schemas.OutcomeFailed {
-					assert.Equal(t, schemas.Interrupted, e.Code)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		tt.act.first = func() {
+			draining, stop := h.draining, h.Stop
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				close(draining)
+				time.Sleep(10 * time.Second)
+				stop()
+			}()
+		}
+		h.acts["a"] = []act{tt.act, {texts: []string{"Hello"}}}
+		e := h.run(order("small"))
+		assert.Equal(t, tt.outcome, e.Outcome)
+		assert.Equal(t, tt.given, e.given)
+		assert.Len(t, h.asked(), tt.asked)
+		if tt.outcome == schemas.OutcomeFailed {
+			assert.Equal(t, schemas.Interrupted, e.Code)
+		}
+	})
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.acts["a"] = []act{{open: &fault.Call{Code: schemas.UpstreamConnect}}, {}}
 		close(h.draining)
 		h.accept(order("small"))
-		h.advance(3 * time.Second)
+		h.Advance(3 * time.Second)
 		assert.Empty(t, h.asked(), "a worker that drains begins nothing")
-		h.hire()
-		h.advance(time.Minute)
+		h.Replace()
+		h.Advance(time.Minute)
 		assert.Equal(t, schemas.OutcomeSucceeded, h.end("").Outcome)
 	})
 }
@@ -404,41 +379,37 @@ func TestADrain(t *testing.T) {
 func TestALogThatIsAway(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("no such stream")
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		fails  error
 		during time.Duration
 		code   schemas.Code
 		given  string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"for a while":        {fault.ErrUnavailable, 5 * time.Second, "", "Hello"},
 		"too long":           {fault.ErrUnavailable, 20 * time.Minute, schemas.Interrupted, "Hel"},
 		"refuses":            {refused, time.Second, schemas.Interrupted, "Hel"},
 		"it is too large":    {fault.ErrTooLarge, time.Second, schemas.UpstreamTooLarge, "Hel"},
 		"somebody was first": {fault.ErrFenced, time.Minute, schemas.Interrupted, "Hel"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				var from time.Time
-				h.hook = func(m schemas.Append) error {
-					delta := strings.Contains(string(m.Data), `"type":"delta"`)
-					if delta && strings.Contains(string(m.Data), `"lo"`) && from.IsZero() {
-						from = time.Now()
-					}
-					if !from.IsZero() && time.Since(from) < tt.during && (delta || errors.Is(tt.fails, fault.ErrUnavailable)) {
-						return tt.fails
-					}
-					return nil
-				}
-				h.acts["a"] = []act{{texts: []string{"Hel", "lo"}, every: time.Millisecond}}
-				e := h.run(order("small"))
-				assert.Equal(t, tt.code, e.Code)
-				assert.Equal(t, tt.given, e.given)
-				assert.Len(t, h.asked(), 1)
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		var from time.Time
+		h.hook = func(m schemas.Append) error {
+			delta := strings.Contains(string(m.Data), `"type":"delta"`)
+			if delta && strings.Contains(string(m.Data), `"lo"`) && from.IsZero() {
+				from = time.Now()
+			}
+			if !from.IsZero() && time.Since(from) < tt.during && (delta || errors.Is(tt.fails, fault.ErrUnavailable)) {
+				return tt.fails
+			}
+			return nil
+		}
+		h.acts["a"] = []act{{texts: []string{"Hel", "lo"}, every: time.Millisecond}}
+		e := h.run(order("small"))
+		assert.Equal(t, tt.code, e.Code)
+		assert.Equal(t, tt.given, e.given)
+		assert.Len(t, h.asked(), 1)
+	})
 }
 
 // TestABrokenStream whose provider had told what it used is charged that, whether its
@@ -470,12 +441,7 @@ func TestABrokenStream(t *testing.T) {
 					a := tt.act
 					a.raw = tt.raw
 					if a.hang {
-						a.then = func() {
-							go func() {
-								time.Sleep(time.Second)
-								h.cancel()
-							}()
-						}
+						a.then = func() { time.AfterFunc(time.Second, h.cancel) }
 					}
 					h.acts["a"] = []act{a}
 					o := order("small")

@@ -13,7 +13,9 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 	"weir/processors/git"
 	"weir/schemas"
 )
@@ -35,7 +37,7 @@ func (r *room) take(repo schemas.Repo, id string, o schemas.PushOrder, pack []by
 func (r *room) lost(id string, o schemas.PushOrder) *ledger.State {
 	r.t.Helper()
 	st := r.accept(schemas.KindPush, id, o)
-	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "dead"}}))
+	bench.Start(r.t, r.ledger, st)
 	return r.again(st)
 }
 
@@ -44,19 +46,18 @@ func (r *room) lost(id string, o schemas.PushOrder) *ledger.State {
 func TestFate(t *testing.T) {
 	t.Parallel()
 	type line struct{ base, one, two, aside string } // two is on one, which is on base; aside on nothing
-	for name, c := range map[string]struct {
+	type testCase struct {
 		force       bool
 		from, to    func(line) string
 		at          func(line) string // where the branch is at last, by way of one
 		outcome     schemas.Outcome
 		code        schemas.Code
 		gone, taken bool
-	}{
-		"not taken": {at: func(l line) string { return l.base }, outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete},
-		"taken":     {at: func(l line) string { return l.one }, taken: true, outcome: schemas.OutcomeSucceeded},
-		"taken and pushed on": {
-			at: func(l line) string { return l.two }, taken: true, outcome: schemas.OutcomeSucceeded,
-		},
+	}
+	table.Run(t, map[string]testCase{
+		"not taken":           {at: func(l line) string { return l.base }, outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete},
+		"taken":               {at: func(l line) string { return l.one }, taken: true, outcome: schemas.OutcomeSucceeded},
+		"taken and pushed on": {at: func(l line) string { return l.two }, taken: true, outcome: schemas.OutcomeSucceeded},
 		"another was first": {
 			to: func(l line) string { return l.aside },
 			at: func(l line) string { return l.one }, taken: true, outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete,
@@ -80,50 +81,48 @@ func TestFate(t *testing.T) {
 			at: func(l line) string { return l.two }, taken: true, outcome: schemas.OutcomeSucceeded,
 		},
 		"the branch is gone": {gone: true, outcome: schemas.OutcomeUnknown, code: schemas.OutcomeUnknownCode},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.host()
-			_, base := r.file(repo, true)
-			one, first := commit("one", base)
-			two, second := commit("two", first)
-			aside, other := commit("aside", "")
-			l := line{base: base, one: first, two: second, aside: other}
-			o := order(repo, l.base, l.one)
-			o.Force = c.force
-			if c.from != nil {
-				o.Old = c.from(l)
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		repo := r.host()
+		_, base := r.file(repo, true)
+		one, first := commit("one", base)
+		two, second := commit("two", first)
+		aside, other := commit("aside", "")
+		l := line{base: base, one: first, two: second, aside: other}
+		o := order(repo, l.base, l.one)
+		o.Force = c.force
+		if c.from != nil {
+			o.Old = c.from(l)
+		}
+		if c.to != nil {
+			o.New = c.to(l)
+		}
+		if c.gone {
+			o.Ref = schemas.RefOf("nowhere")
+		}
+		st := r.lost("push-1", o)
+		if c.taken {
+			r.take(repo, "push-0", order(repo, l.base, l.one), one)
+			switch to := c.at(l); to {
+			case l.two:
+				r.take(repo, "push-2", order(repo, l.one, to), two)
+			case l.aside:
+				forced := order(repo, l.one, to)
+				forced.Force = true
+				r.take(repo, "push-2", forced, aside)
 			}
-			if c.to != nil {
-				o.New = c.to(l)
-			}
-			if c.gone {
-				o.Ref = schemas.RefOf("nowhere")
-			}
-			st := r.lost("push-1", o)
-			if c.taken {
-				r.take(repo, "push-0", order(repo, l.base, l.one), one)
-				switch to := c.at(l); to {
-				case l.two:
-					r.take(repo, "push-2", order(repo, l.one, to), two)
-				case l.aside:
-					forced := order(repo, l.one, to)
-					forced.Force = true
-					r.take(repo, "push-2", forced, aside)
-				}
-			}
-			p := r.perform(t.Context(), st)
-			require.NoError(t, p.err)
-			assert.Equal(t, c.outcome, p.Outcome, p.Message)
-			assert.Equal(t, c.code, p.Code)
-			if c.outcome != schemas.OutcomeSucceeded {
-				assert.NotEmpty(t, p.result.Reason)
-			}
-			assert.Zero(t, p.result.Bytes)
-			assert.NotContains(t, string(r.evidence(schemas.EvidencePush)[0].Payload), "bytes", "nobody knows")
-		})
-	}
+		}
+		require.NoError(t, r.pushes.Here(st))
+		p := r.perform(st)
+		assert.Equal(t, c.outcome == schemas.OutcomeSucceeded, r.task().Pushes == 1)
+		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		assert.Equal(t, c.code, p.Code)
+		if c.outcome != schemas.OutcomeSucceeded {
+			assert.NotEmpty(t, p.result.Reason)
+		}
+		assert.Zero(t, p.result.Bytes)
+		assert.NotContains(t, string(r.evidence(schemas.EvidencePush)[0].Payload), "bytes", "nobody knows")
+	})
 }
 
 // unsynced is a git whose disk does not take what the branch says.
@@ -140,17 +139,14 @@ func (g unsynced) Fate(context.Context, string, string, string, string) (hosted.
 func TestFateWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk")
-	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return unsynced{g, broken} }})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{program: func(g *hosted.Git) git.Receiver { return unsynced{g, broken} }})
 	pack, head := commit("one", base)
 	o := order(repo, base, head)
 	st := r.lost("push-1", o)
 	r.take(repo, "push-1", o, pack)
-	p := r.perform(t.Context(), st)
-	var later *fault.Later
-	require.ErrorAs(t, p.err, &later)
-	require.ErrorIs(t, p.err, broken)
+	_, err := r.try(t.Context(), st)
+	require.ErrorAs(t, err, new(*fault.Later))
+	require.ErrorIs(t, err, broken)
 	assert.Zero(t, r.task().Pushes)
 	assert.Empty(t, r.evidence(schemas.EvidencePush))
 }
@@ -158,13 +154,10 @@ func TestFateWaitsForTheDisk(t *testing.T) {
 // TestPushWithoutTheDirectory: to push again does not bring it back.
 func TestPushWithoutTheDirectory(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{})
 	require.NoError(t, r.git.Remove(t.Context(), repo.ID))
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.GitRejected, p.Code)
 	assert.Contains(t, p.result.Reason, "not on this node")
 	assert.NotContains(t, p.result.Reason, "push again")
@@ -178,20 +171,16 @@ func (slipping) Read([]byte) (int, error) { panic("a slip") }
 // TestASlipEndsOnePush, and not the program.
 func TestASlipEndsOnePush(t *testing.T) {
 	t.Parallel()
-	for name, proxied := range map[string]bool{"hosted": false, "elsewhere": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.host()
-			if proxied {
-				repo = r.proxy().Repo
-			}
-			_, base := r.file(repo, false)
-			p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
-			require.NoError(t, p.err)
-			assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
-			assert.Contains(t, p.result.Reason, "cannot be read here")
-			require.False(t, r.hands.Here(p.st.Ref))
-		})
-	}
+	table.Run(t, map[string]bool{"hosted": false, "elsewhere": true}, func(t *testing.T, proxied bool) {
+		r := newRoom(t, options{})
+		repo := r.host()
+		if proxied {
+			repo = r.proxy().Repo
+		}
+		_, base := r.file(repo, false)
+		p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
+		assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
+		assert.Contains(t, p.result.Reason, "cannot be read here")
+		require.False(t, r.hands.Here(p.st.Ref))
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"weir/internal/task"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -56,44 +57,37 @@ func (r *room) front(repo schemas.Repo, g task.Grant) string {
 
 func TestCloneFromUpstream(t *testing.T) {
 	t.Parallel()
-	for name, version := range map[string]string{"protocol 2": "2", "protocol 0": "0"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.proxy()
-			_, base := r.file(repo.Repo, false)
-			url := r.front(repo.Repo, grant())
-			dir := t.TempDir()
-			clone := gitkit.Run(t.Context(), dir, gitkit.Env("GIT_TRACE_PACKET=1"), nil, "-c", "protocol.version="+version, "clone", "-q", "-b", branch, url, "work")
-			require.Zero(t, clone.Code, clone.Err)
-			assert.Equal(t, version == "2", strings.Contains(clone.Err, "version 2"))
-			assert.Equal(t, base, gitkit.Git(t, dir+"/work", "rev-parse", "HEAD"))
-			refs := gitkit.Git(t, dir+"/work", "ls-remote", "origin")
-			assert.Contains(t, refs, "refs/heads/"+branch)
-			assert.Contains(t, refs, "refs/heads/main")
-			assert.NotContains(t, refs, "secret")
-			shallow := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "-q", "--depth=1", url, "shallow")
-			assert.Zero(t, shallow.Code, shallow.Err)
-			partial := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "--filter=blob:none", url, "partial")
-			assert.Zero(t, partial.Code, partial.Err)
-			assert.Contains(t, partial.Err, "filtering not recognized by server")
+	table.Run(t, map[string]string{"protocol 2": "2", "protocol 0": "0"}, func(t *testing.T, version string) {
+		r, repo, base := proxying(t, options{})
+		url := r.front(repo.Repo, grant())
+		dir := t.TempDir()
+		clone := gitkit.Run(t.Context(), dir, gitkit.Env("GIT_TRACE_PACKET=1"), nil, "-c", "protocol.version="+version, "clone", "-q", "-b", branch, url, "work")
+		require.Zero(t, clone.Code, clone.Err)
+		assert.Equal(t, version == "2", strings.Contains(clone.Err, "version 2"))
+		assert.Equal(t, base, gitkit.Git(t, dir+"/work", "rev-parse", "HEAD"))
+		refs := gitkit.Git(t, dir+"/work", "ls-remote", "origin")
+		assert.Contains(t, refs, "refs/heads/"+branch)
+		assert.Contains(t, refs, "refs/heads/main")
+		assert.NotContains(t, refs, "secret")
+		shallow := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "-q", "--depth=1", url, "shallow")
+		assert.Zero(t, shallow.Code, shallow.Err)
+		partial := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "--filter=blob:none", url, "partial")
+		assert.Zero(t, partial.Code, partial.Err)
+		assert.Contains(t, partial.Err, "filtering not recognized by server")
 
-			for _, e := range r.evidence(schemas.EvidenceAttempt) {
-				assert.Equal(t, []string{taskID, "upstream", "t-1"}, []string{e.ActionID, e.Entry, e.Principal})
-			}
-			all := r.front(repo.Repo, task.Grant{Tenant: tenant, Principal: "t-2"})
-			assert.Contains(t, gitkit.Git(t, dir, "-c", "protocol.version="+version, "ls-remote", all), "secret")
-		})
-	}
+		for _, e := range r.evidence(schemas.EvidenceAttempt) {
+			assert.Equal(t, []string{taskID, "upstream", "t-1"}, []string{e.ActionID, e.Entry, e.Principal})
+		}
+		all := r.front(repo.Repo, task.Grant{Tenant: tenant, Principal: "t-2"})
+		assert.Contains(t, gitkit.Git(t, dir, "-c", "protocol.version="+version, "ls-remote", all), "secret")
+	})
 }
 
 // TestAdvertisementOfAPush: what a client is told before it pushes is what it may see,
 // and of what it may use.
 func TestAdvertisementOfAPush(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.proxy()
-	_, base := r.file(repo.Repo, false)
+	r, repo, base := proxying(t, options{})
 	gitkit.Git(t, repo.dir, "config", "receive.advertisePushOptions", "true")
 	var out bytes.Buffer
 	require.NoError(t, r.forward.Advertise(t.Context(), repo.Repo, grant(), schemas.GitReceivePack, 2, &out))
@@ -129,13 +123,14 @@ func TestFetchThatIsRefused(t *testing.T) {
 
 func TestUpstreamThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		answer http.HandlerFunc
 		before func(*testing.T, *room, string)
 		code   schemas.Code
 		says   string
 		denial bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a page": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "<html>")
 		}, code: schemas.UpstreamProtocol, says: "no git server"},
@@ -161,36 +156,33 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 		}, code: schemas.UpstreamTimeout, says: "hold"},
 		"policy":  {before: func(_ *testing.T, r *room, _ string) { r.enforce() }, code: schemas.DenyHost, says: "policy", denial: true},
 		"no rule": {before: func(_ *testing.T, r *room, _ string) { r.book.Break(io.EOF) }, code: schemas.DenyRule, denial: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			hits := 0
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-				hits++
-				assert.Equal(t, "Basic "+basic, q.Header.Get("Authorization"))
-				assert.Equal(t, "git/weir", q.Header.Get("User-Agent"))
-				c.answer(w, q)
-			}))
-			defer s.Close()
-			r.allow(s.URL)
-			if c.before != nil {
-				c.before(t, r, s.URL)
-			}
-			repo := schemas.Repo{Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: s.URL + "/app.git"}
-			var out bytes.Buffer
-			message := said(t, r.forward.Advertise(t.Context(), repo, grant(), schemas.GitUploadPack, 2, &out), c.code)
-			assert.Contains(t, message, c.says)
-			assert.NotContains(t, message, s.URL)
-			assert.Empty(t, out.Bytes())
-			assert.Equal(t, c.answer == nil, hits == 0)
-			if c.denial {
-				assert.Len(t, r.evidence(schemas.EvidenceDecision), 1)
-			} else {
-				assert.Len(t, r.evidence(schemas.EvidenceAttempt), 1)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		hits := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			hits++
+			assert.Equal(t, "Basic "+basic, q.Header.Get("Authorization"))
+			assert.Equal(t, "git/weir", q.Header.Get("User-Agent"))
+			c.answer(w, q)
+		}))
+		defer s.Close()
+		r.allow(s.URL)
+		if c.before != nil {
+			c.before(t, r, s.URL)
+		}
+		repo := schemas.Repo{Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: s.URL + "/app.git"}
+		var out bytes.Buffer
+		message := said(t, r.forward.Advertise(t.Context(), repo, grant(), schemas.GitUploadPack, 2, &out), c.code)
+		assert.Contains(t, message, c.says)
+		assert.NotContains(t, message, s.URL)
+		assert.Empty(t, out.Bytes())
+		assert.Equal(t, c.answer == nil, hits == 0)
+		if c.denial {
+			assert.Len(t, r.evidence(schemas.EvidenceDecision), 1)
+		} else {
+			assert.Len(t, r.evidence(schemas.EvidenceAttempt), 1)
+		}
+	})
 }
 
 // TestFetchIsGivenUp: a client that leaves ends the request, whose evidence is left all

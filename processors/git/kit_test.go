@@ -3,15 +3,14 @@ package git_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	hosted "weir/internal/git"
@@ -24,6 +23,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	"weir/internal/task"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
@@ -35,6 +35,8 @@ import (
 	"weir/schemas"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 const (
 	tenant   = "default"
 	taskID   = "task-1"
@@ -42,6 +44,8 @@ const (
 	password = "sesame-open-9"
 	basic    = "eDpzZXNhbWUtb3Blbi05" // of the user x
 )
+
+var taskRef = schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID}
 
 // room is a worker without its pipeline: the performers over the real git, the real
 // client and a log in memory.
@@ -53,7 +57,7 @@ type room struct {
 	catalog *catalog
 	hands   *handoff.Hands
 	book    *rulebook.Book
-	stop    *stopper
+	stop    *bench.Stop
 
 	forward  *git.Forward
 	upstream git.Upstream
@@ -62,8 +66,7 @@ type room struct {
 	repos    *git.Repos
 	recorder *settle.Recorder
 
-	mu     sync.Mutex
-	policy *policy.Policy
+	policy bench.Policy
 	over   chan struct{}
 }
 
@@ -80,16 +83,15 @@ type options struct {
 
 func newRoom(t *testing.T, o options) *room {
 	t.Helper()
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
 	if o.now == nil {
 		o.now = time.Now
 	}
 	r := &room{
-		t: t, log: memlog.New(layout, o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
-		hands: handoff.New(), book: &rulebook.Book{}, stop: newStopper(), over: make(chan struct{}),
+		t: t, log: memlog.New(bench.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
+		hands: handoff.New(), book: &rulebook.Book{}, stop: bench.NewStop(t), over: make(chan struct{}),
 	}
-	r.ledger = ledger.New(r.log, layout, o.now)
-	r.enforce()
+	r.ledger = ledger.New(r.log, bench.Layout(), o.now)
+	r.policy.Enforce(t)
 	g, err := hosted.Open(t.Context(), hosted.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(g.Close)
@@ -97,9 +99,9 @@ func newRoom(t *testing.T, o options) *room {
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
-	recorder := settle.NewRecorder(publisher{r.log}, r.log, uncounted{})
+	recorder := bench.Recorder(r.log)
 	r.recorder = recorder
-	g2 := guard.New(r.inForce, r.book)
+	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
 	adapter := gitcall.New(client, store, gitcall.Config{})
 	o.pause = max(o.pause, time.Millisecond)
@@ -125,21 +127,27 @@ func newRoom(t *testing.T, o options) *room {
 	return r
 }
 
-// enforce puts entries in force.
-func (r *room) enforce(entries ...policy.Entry) {
-	r.t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(r.t, err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.policy = p
+// hosting is a room with a repository on this node, and a task that may push to it; base is where the
+// task's branch is.
+func hosting(t *testing.T, o options) (r *room, repo schemas.Repo, base string) {
+	t.Helper()
+	r = newRoom(t, o)
+	repo = r.host()
+	_, base = r.file(repo, false)
+	return r, repo, base
 }
 
-func (r *room) inForce() *policy.Policy {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.policy
+// proxying is hosting for a repository on a git server elsewhere.
+func proxying(t *testing.T, o options) (r *room, repo elsewhere, base string) {
+	t.Helper()
+	r = newRoom(t, o)
+	repo = r.proxy()
+	_, base = r.file(repo.Repo, false)
+	return r, repo, base
 }
+
+// enforce puts entries in force.
+func (r *room) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries...) }
 
 // allow lets a server be asked, with the password.
 func (r *room) allow(url string) {
@@ -153,23 +161,17 @@ func (r *room) allow(url string) {
 // accept writes an action down.
 func (r *room) accept(kind schemas.Kind, id string, payload any) *ledger.State {
 	r.t.Helper()
-	doc, err := json.Marshal(payload)
-	require.NoError(r.t, err)
-	now := time.Now().UTC()
-	st, _, err := r.ledger.Claim(r.t.Context(), schemas.Action{
-		ID: id, Tenant: tenant, Kind: kind, Fingerprint: "f", AcceptedAt: now, Deadline: now.Add(15 * time.Minute), Payload: doc,
+	now := time.Now()
+	return bench.Claim(r.t, r.ledger, schemas.Action{
+		ID: id, Tenant: tenant, Kind: kind, AcceptedAt: now, Deadline: now.Add(15 * time.Minute),
 		Principal: "t-1", TokenHash: task.New(tenant, id, 0, [32]byte{1}).Hash(),
-	})
-	require.NoError(r.t, err)
-	return st
+	}, payload)
 }
 
 // again is an action as another worker reads it.
 func (r *room) again(st *ledger.State) *ledger.State {
 	r.t.Helper()
-	st, err := r.ledger.Load(r.t.Context(), st.Ref)
-	require.NoError(r.t, err)
-	return st
+	return bench.Load(r.t, r.ledger, st.Ref)
 }
 
 // host makes a repository on this node of another, and returns it.
@@ -197,9 +199,7 @@ func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base strin
 // tell appends an event of the task.
 func (r *room) tell(typ schemas.EventType, ev schemas.TaskEvent) {
 	r.t.Helper()
-	st, err := r.ledger.Load(r.t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID})
-	require.NoError(r.t, err)
-	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: typ, Task: &ev}))
+	bench.Append(r.t, r.ledger, bench.Load(r.t, r.ledger, taskRef), schemas.Event{Type: typ, Task: &ev})
 }
 
 // complete ends the task.
@@ -219,47 +219,69 @@ func order(repo schemas.Repo, from, to string) schemas.PushOrder {
 // pushed is a push that was performed.
 type pushed struct {
 	settle.Verdict
-	result   schemas.PushResult
-	progress string
-	st       *ledger.State
-	err      error
+	result schemas.PushResult
+	st     *ledger.State
 }
 
 // push performs a push of a body.
 func (r *room) push(id string, o schemas.PushOrder, body io.Reader) pushed {
 	r.t.Helper()
-	st := r.accept(schemas.KindPush, id, o)
-	heard := &heard{}
-	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body, Progress: heard.add})
-	require.NoError(r.t, r.pushes.Here(st))
-	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
-	p := r.perform(r.t.Context(), st)
-	withdraw()
-	p.progress = heard.String()
+	p, err := r.tryPush(id, o, body)
+	require.NoError(r.t, err)
 	return p
 }
 
-func (r *room) perform(ctx context.Context, st *ledger.State) pushed {
+func (r *room) tryPush(id string, o schemas.PushOrder, body io.Reader) (pushed, error) {
+	r.t.Helper()
+	st := r.accept(schemas.KindPush, id, o)
+	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+	require.NoError(r.t, r.pushes.Here(st))
+	bench.Start(r.t, r.ledger, st)
+	p, err := r.try(r.t.Context(), st)
+	withdraw()
+	return p, err
+}
+
+// perform carries a push out that must have an end.
+func (r *room) perform(st *ledger.State) pushed {
+	r.t.Helper()
+	p, err := r.try(r.t.Context(), st)
+	require.NoError(r.t, err)
+	return p
+}
+
+func (r *room) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
 	v, err := r.pushes.Perform(ctx, st, r.stop)
-	p := pushed{Verdict: v, st: st, err: err}
-	if res, ok := v.Result.(schemas.PushResult); ok {
-		p.result = res
-	}
+	p := pushed{Verdict: v, st: st}
+	p.result, _ = v.Result.(schemas.PushResult)
+	return p, err
+}
+
+// interrupted performs a push whose client stops after some bytes, and does something then. It returns
+// whether the client goes on or not.
+func (r *room) interrupted(o schemas.PushOrder, pack []byte, after int, then func(*stuttering)) pushed {
+	r.t.Helper()
+	body := stutter(pack, after)
+	st := r.accept(schemas.KindPush, "push-1", o)
+	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
+	go func() {
+		<-body.at
+		then(body)
+	}()
+	p := r.perform(st)
+	body.goOn()
+	withdraw() // only when nobody reads the body any more
 	return p
 }
 
 // evidence is what was left of a kind, with its payloads.
-func (r *room) evidence(kind string) []schemas.Evidence {
+func (r *room) evidence(kind string) (list []schemas.Evidence) {
 	r.t.Helper()
-	records, err := r.log.Range(r.t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 1000)
-	require.NoError(r.t, err)
-	var list []schemas.Evidence
-	for _, rec := range records {
-		var e schemas.Evidence
-		require.NoError(r.t, json.Unmarshal(rec.Data, &e))
-		require.NotContains(r.t, string(rec.Data), password)
-		require.NotContains(r.t, string(rec.Data), basic)
+	for _, e := range bench.Evidence(r.t, r.log, "") {
+		all := fmt.Sprintf("%+v %s", e, e.Payload)
+		require.NotContains(r.t, all, password)
+		require.NotContains(r.t, all, basic)
 		if e.Kind == kind {
 			list = append(list, e)
 		}
@@ -272,19 +294,14 @@ func (r *room) audit() schemas.PushAudit {
 	r.t.Helper()
 	list := r.evidence(schemas.EvidencePush)
 	require.Len(r.t, list, 1)
-	var a schemas.PushAudit
-	require.NoError(r.t, json.Unmarshal(list[0].Payload, &a))
-	return a
+	return bench.Decode[schemas.PushAudit](r.t, list[0].Payload)
 }
 
 // task is the task's state by its events.
 func (r *room) task() *task.State {
 	r.t.Helper()
-	st, err := r.ledger.Load(r.t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: taskID})
-	require.NoError(r.t, err)
-	var o schemas.TaskOrder
-	require.NoError(r.t, json.Unmarshal(st.Action.Payload, &o))
-	s := task.Begin(st.Action, o)
+	st := bench.Load(r.t, r.ledger, taskRef)
+	s := task.Begin(st.Action, bench.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
 	for _, ev := range st.Events {
 		s.Apply(ev.Event)
 	}
@@ -301,24 +318,6 @@ func (r *room) head(repo schemas.Repo) string {
 
 // commit is a pack with one good commit on another.
 func commit(text, parent string) (pack []byte, head string) { return gitkit.GoodCommit(text, parent) }
-
-// heard gathers what a client is told.
-type heard struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *heard) add(p []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.b.Write(p)
-}
-
-func (s *heard) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // catalog is the table of repositories in memory.
 type catalog struct {
@@ -359,63 +358,24 @@ func (c *catalog) Add(_ context.Context, r schemas.Repo) (schemas.Repo, error) {
 	return r, nil
 }
 
-// stopper is a stop that a test gives.
-type stopper struct {
-	once sync.Once
-	done chan struct{}
-}
-
-func newStopper() *stopper { return &stopper{done: make(chan struct{})} }
-
-func (s *stopper) stop()                 { s.once.Do(func() { close(s.done) }) }
-func (s *stopper) Done() <-chan struct{} { return s.done }
-func (s *stopper) Requested() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s *stopper) AfterFunc(f func()) (forget func() bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-s.done:
-			f()
-		case <-ctx.Done():
-		}
-	}()
-	return func() bool {
-		cancel()
-		<-ended
-		return true
-	}
-}
-
 // stuttering is a body that stops in the middle until it is let go on.
 type stuttering struct {
 	begin, rest io.Reader
 	at          chan struct{} // closed when it has stopped
 	on          chan struct{}
-	once        sync.Once
+	stop, again sync.Once
 	broken      error
 }
 
 func stutter(data []byte, n int) *stuttering {
-	return &stuttering{
-		begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{}),
-	}
+	return &stuttering{begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{})}
 }
 
 func (s *stuttering) Read(p []byte) (int, error) {
 	if n, err := s.begin.Read(p); err == nil {
 		return n, nil
 	}
-	s.once.Do(func() { close(s.at) })
+	s.stop.Do(func() { close(s.at) })
 	<-s.on
 	if s.broken != nil {
 		return 0, s.broken
@@ -423,21 +383,5 @@ func (s *stuttering) Read(p []byte) (int, error) {
 	return s.rest.Read(p)
 }
 
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }
-
-type uncounted struct{}
-
-func (uncounted) EvidenceWritten(string) {}
-func (uncounted) Denied(schemas.Code)    {}
-func (uncounted) Shadowed(string, bool)  {}
+// goOn lets the body go on.
+func (s *stuttering) goOn() { s.again.Do(func() { close(s.on) }) }

@@ -12,19 +12,17 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
-	"weir/internal/handoff"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 func TestPushToThisNode(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{})
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, schemas.PushResult{
 		Repo: "app", Ref: schemas.RefOf(branch), Old: base, New: head, TaskID: taskID, Unpack: "ok",
@@ -40,8 +38,7 @@ func TestPushToThisNode(t *testing.T) {
 	assert.Equal(t, "t-1", r.evidence(schemas.EvidencePush)[0].Principal)
 
 	// Whoever takes the action up again finds it done, and does and tells nothing twice.
-	again := r.perform(t.Context(), r.again(p.st))
-	require.NoError(t, again.err)
+	again := r.perform(r.again(p.st))
 	assert.Equal(t, schemas.OutcomeSucceeded, again.Outcome)
 	assert.Equal(t, 1, r.task().Pushes)
 	assert.Len(t, r.evidence(schemas.EvidencePush), 1)
@@ -50,7 +47,7 @@ func TestPushToThisNode(t *testing.T) {
 func TestPushEnds(t *testing.T) {
 	t.Parallel()
 	errGone := errors.New("the client is gone")
-	for name, c := range map[string]struct {
+	type testCase struct {
 		order   func(*schemas.PushOrder)
 		body    func(base string) (io.Reader, string)
 		before  func(*room)
@@ -58,7 +55,8 @@ func TestPushEnds(t *testing.T) {
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"denied at the door": {
 			order:   func(o *schemas.PushOrder) { o.Denied = "this token updates agent/work alone" },
 			outcome: schemas.OutcomeDenied, code: schemas.GitRefDenied, says: "this token updates agent/work alone",
@@ -138,39 +136,33 @@ func TestPushEnds(t *testing.T) {
 			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, says: "lease",
 		},
 		"the push was canceled": {
-			before:  func(r *room) { r.stop.stop() },
+			before:  func(r *room) { r.stop.Pull() },
 			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, says: "canceled",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{limits: c.limits})
-			repo := r.host()
-			_, base := r.file(repo, false)
-			if c.before != nil {
-				c.before(r)
-			}
-			pack, head := commit("one", base)
-			body := io.Reader(bytes.NewReader(pack))
-			if c.body != nil {
-				body, head = c.body(base)
-			}
-			o := order(repo, base, head)
-			if c.order != nil {
-				c.order(&o)
-			}
-			p := r.push("push-1", o, body)
-			require.NoError(t, p.err)
-			assert.Equal(t, c.outcome, p.Outcome, p.Message)
-			assert.Equal(t, c.code, p.Code)
-			assert.Contains(t, p.result.Reason, c.says)
-			assert.NotEmpty(t, p.result.Reason)
-			assert.Equal(t, base, r.head(repo), "the branch is where it was")
-			assert.Zero(t, r.task().Pushes)
-			assert.Equal(t, string(c.code), r.audit().Result)
-			assert.Equal(t, c.code, r.evidence(schemas.EvidencePush)[0].Code)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r, repo, base := hosting(t, options{limits: c.limits})
+		if c.before != nil {
+			c.before(r)
+		}
+		pack, head := commit("one", base)
+		body := io.Reader(bytes.NewReader(pack))
+		if c.body != nil {
+			body, head = c.body(base)
+		}
+		o := order(repo, base, head)
+		if c.order != nil {
+			c.order(&o)
+		}
+		p := r.push("push-1", o, body)
+		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		assert.Equal(t, c.code, p.Code)
+		assert.Contains(t, p.result.Reason, c.says)
+		assert.NotEmpty(t, p.result.Reason)
+		assert.Equal(t, base, r.head(repo), "the branch is where it was")
+		assert.Zero(t, r.task().Pushes)
+		assert.Equal(t, string(c.code), r.audit().Result)
+		assert.Equal(t, c.code, r.evidence(schemas.EvidencePush)[0].Code)
+	})
 }
 
 type broken struct{ err error }
@@ -186,7 +178,6 @@ func TestForcedPush(t *testing.T) {
 	o := order(repo, base, head)
 	o.Force = true
 	p := r.push("push-1", o, bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, head, r.head(repo))
 }
@@ -195,111 +186,54 @@ func TestForcedPush(t *testing.T) {
 // the end of the pack waits for a look at the task, whether the client goes on or not.
 func TestTaskEndsDuringPush(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*room, *stuttering){
+	table.Run(t, map[string]func(*room, *stuttering){
 		"and the client goes on": func(r *room, s *stuttering) {
 			r.complete()
-			close(s.on)
+			s.goOn()
 		},
 		"and the board says so": func(r *room, _ *stuttering) {
 			r.complete()
 			close(r.over)
 		},
-		"by a cancel of the push": func(r *room, _ *stuttering) { r.stop.stop() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.host()
-			_, base := r.file(repo, false)
-			pack, head := commit("one", base)
-			body := stutter(pack, 40)
-			st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
-			withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
-			go func() {
-				<-body.at
-				end(r, body)
-			}()
-			p := r.perform(t.Context(), st) // it returns whether the client goes on or not
-			require.NoError(t, p.err)
-			assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
-			assert.Equal(t, base, r.head(repo))
-			assert.Zero(t, r.task().Pushes)
-			select {
-			case <-body.on:
-			default:
-				close(body.on)
-			}
-			withdraw() // only when nobody reads the body any more
-		})
-	}
+		"by a cancel of the push": func(r *room, _ *stuttering) { r.stop.Pull() },
+	}, func(t *testing.T, end func(*room, *stuttering)) {
+		r, repo, base := hosting(t, options{})
+		pack, head := commit("one", base)
+		p := r.interrupted(order(repo, base, head), pack, 40, func(s *stuttering) { end(r, s) })
+		assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
+		assert.Equal(t, base, r.head(repo))
+		assert.Zero(t, r.task().Pushes)
+	})
 }
 
 // TestBoardMayBeWrong: that a board says that a task is over is a reason to look, and
 // no more.
 func TestBoardMayBeWrong(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{})
 	close(r.over)
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 }
 
 func TestPushOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := newRoom(t, options{now: func() time.Time { return now }})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{now: func() time.Time { return now }})
 	_, head := commit("one", base)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
 	now = st.Action.AcceptedAt
-	var later *fault.Later
-	require.ErrorAs(t, r.pushes.Here(st), &later)
+	later := bench.As[*fault.Later](t, r.pushes.Here(st))
 	assert.Equal(t, 500*time.Millisecond, later.After)
 
 	now = now.Add(31 * time.Second)
 	require.NoError(t, r.pushes.Here(st), "nobody has it")
-	p := r.perform(t.Context(), st)
-	require.NoError(t, p.err)
+	p := r.perform(st)
 	assert.Equal(t, schemas.GitIncomplete, p.Code)
 	assert.Equal(t, base, r.head(repo))
 
 	denied := order(repo, base, head)
 	denied.Denied = "no"
 	require.NoError(t, r.pushes.Here(r.accept(schemas.KindPush, "push-2", denied)), "nobody needs its body")
-}
-
-// TestLostWorker: a push whose worker is gone ended as its branch says.
-func TestLostWorker(t *testing.T) {
-	t.Parallel()
-	for name, done := range map[string]bool{"before git was asked": false, "behind git": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.host()
-			_, base := r.file(repo, false)
-			pack, head := commit("one", base)
-			if done { // by another push, as far as git is concerned
-				p := r.push("push-0", order(repo, base, head), bytes.NewReader(pack))
-				require.NoError(t, p.err)
-			}
-			st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w0"}}))
-			st = r.again(st)
-			require.NoError(t, r.pushes.Here(st))
-			p := r.perform(t.Context(), st)
-			require.NoError(t, p.err)
-			if done {
-				assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome)
-				assert.Equal(t, 2, r.task().Pushes)
-				return
-			}
-			assert.Equal(t, schemas.GitIncomplete, p.Code)
-			assert.Zero(t, r.task().Pushes)
-		})
-	}
 }

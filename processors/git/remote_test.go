@@ -18,9 +18,11 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/handoff"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -71,14 +73,11 @@ func (e elsewhere) is(t *testing.T, oid string) {
 
 func TestPushToUpstream(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.proxy()
-	_, base := r.file(repo.Repo, false)
+	r, repo, base := proxying(t, options{})
 	assert.Equal(t, repo.main, base)
 	repo.is(t, base)
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, "ok", p.result.Unpack)
 	repo.is(t, head)
@@ -100,15 +99,14 @@ func TestPushToUpstream(t *testing.T) {
 
 	// The end is on the log: whoever takes it up again sends nothing.
 	before := len(repo.Requests())
-	again := r.perform(t.Context(), st)
-	require.NoError(t, again.err)
+	again := r.perform(st)
 	assert.Equal(t, schemas.OutcomeSucceeded, again.Outcome)
 	assert.Len(t, repo.Requests(), before)
 }
 
 func TestUpstreamRefuses(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		before  func(*testing.T, *room, elsewhere)
 		order   func(*schemas.PushOrder)
 		cut     int
@@ -116,7 +114,8 @@ func TestUpstreamRefuses(t *testing.T) {
 		code    schemas.Code
 		says    string
 		silent  bool // nothing of the push was sent
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"by its own rules": {
 			before: func(t *testing.T, _ *room, e elsewhere) {
 				t.Helper()
@@ -151,40 +150,31 @@ func TestUpstreamRefuses(t *testing.T) {
 			before:  func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) },
 			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "could not be asked", silent: true,
 		},
-		"half a pack": {
-			cut:     3,
-			outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete, silent: true,
-		},
+		"half a pack": {cut: 3, outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete, silent: true},
 		"the task has ended": {
 			before:  func(_ *testing.T, r *room, _ elsewhere) { r.complete() },
 			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.proxy()
-			_, base := r.file(repo.Repo, false)
-			if c.before != nil {
-				c.before(t, r, repo)
-			}
-			pack, head := commit("one", base)
-			o := order(repo.Repo, base, head)
-			if c.order != nil {
-				c.order(&o)
-			}
-			before := len(repo.Requests())
-			p := r.push("push-1", o, bytes.NewReader(pack[:len(pack)-c.cut]))
-			require.NoError(t, p.err)
-			assert.Equal(t, c.outcome, p.Outcome, p.Message)
-			assert.Equal(t, c.code, p.Code, p.Message)
-			assert.Contains(t, p.result.Reason, c.says)
-			repo.is(t, base)
-			if c.silent {
-				assert.Len(t, repo.Requests(), before)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r, repo, base := proxying(t, options{})
+		if c.before != nil {
+			c.before(t, r, repo)
+		}
+		pack, head := commit("one", base)
+		o := order(repo.Repo, base, head)
+		if c.order != nil {
+			c.order(&o)
+		}
+		before := len(repo.Requests())
+		p := r.push("push-1", o, bytes.NewReader(pack[:len(pack)-c.cut]))
+		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		assert.Equal(t, c.code, p.Code, p.Message)
+		assert.Contains(t, p.result.Reason, c.says)
+		repo.is(t, base)
+		if c.silent {
+			assert.Len(t, repo.Requests(), before)
+		}
+	})
 }
 
 // streaming is a git server that takes chunks, as net/http/cgi does not: the real git's
@@ -269,7 +259,6 @@ func TestForcedPushToUpstream(t *testing.T) {
 	o := order(repo.Repo, base, head)
 	o.Force = true
 	p := r.push("push-1", o, bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	repo.is(t, head)
 }
@@ -281,7 +270,6 @@ func TestLargePushToUpstream(t *testing.T) {
 	_, base := r.file(repo.Repo, false)
 	pack, head := large(base)
 	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, int64(len(pack)), p.result.Bytes)
 	repo.is(t, head)
@@ -291,49 +279,33 @@ func TestLargePushToUpstream(t *testing.T) {
 // anything, though much of it was sent.
 func TestLargePushBreaksOff(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		end  func(*room, *stuttering)
 		code schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"the client leaves": {func(_ *room, s *stuttering) {
 			s.broken = io.ErrUnexpectedEOF
-			close(s.on)
+			s.goOn()
 		}, schemas.GitIncomplete},
 		"the task ends": {func(r *room, s *stuttering) {
 			r.complete()
-			close(s.on)
+			s.goOn()
 		}, schemas.Canceled},
 		"the board says so": {func(r *room, _ *stuttering) {
 			r.complete()
 			close(r.over)
 		}, schemas.Canceled},
-		"it is canceled": {func(r *room, _ *stuttering) { r.stop.stop() }, schemas.Canceled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			repo := r.streamed(&streaming{})
-			_, base := r.file(repo.Repo, false)
-			pack, head := large(base)
-			body := stutter(pack, 3<<19)
-			st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
-			withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
-			go func() {
-				<-body.at
-				c.end(r, body)
-			}()
-			p := r.perform(t.Context(), st)
-			require.NoError(t, p.err)
-			assert.Equal(t, c.code, p.Code, p.Message)
-			repo.is(t, base)
-			select {
-			case <-body.on:
-			default:
-				close(body.on)
-			}
-			withdraw()
-		})
-	}
+		"it is canceled": {func(r *room, _ *stuttering) { r.stop.Pull() }, schemas.Canceled},
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		repo := r.streamed(&streaming{})
+		_, base := r.file(repo.Repo, false)
+		pack, head := large(base)
+		p := r.interrupted(order(repo.Repo, base, head), pack, 3<<19, func(s *stuttering) { c.end(r, s) })
+		assert.Equal(t, c.code, p.Code, p.Message)
+		repo.is(t, base)
+	})
 }
 
 // TestAnswerIsLost: the upstream's branch tells what became of a push whose answer did
@@ -346,10 +318,11 @@ func TestAnswerIsLost(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		answer  func(w http.ResponseWriter, r *http.Request, git func(io.Writer))
 		outcome schemas.Outcome
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"and it was taken": {func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
 			git(io.Discard)
 			cut(w)
@@ -366,32 +339,26 @@ func TestAnswerIsLost(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_, _ = io.WriteString(w, "0006ab")
 		}, schemas.OutcomeUnknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			s := &streaming{}
-			repo := r.streamed(s)
-			_, base := r.file(repo.Repo, false)
-			s.answer = c.answer
-			pack, head := commit("one", base)
-			p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-			assert.Equal(t, c.outcome, p.Outcome, p.Message)
-			if c.outcome == schemas.OutcomeSucceeded {
-				repo.is(t, head)
-				assert.Equal(t, 1, r.task().Pushes)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		s := &streaming{}
+		repo := r.streamed(s)
+		_, base := r.file(repo.Repo, false)
+		s.answer = c.answer
+		pack, head := commit("one", base)
+		p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
+		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		if c.outcome == schemas.OutcomeSucceeded {
+			repo.is(t, head)
+			assert.Equal(t, 1, r.task().Pushes)
+		}
+	})
 }
 
 // TestWorkerIsLostOverAnUpstream: the next one does not send it again, and asks.
 func TestWorkerIsLostOverAnUpstream(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.proxy()
-	_, base := r.file(repo.Repo, false)
+	r, repo, base := proxying(t, options{})
 	pack, head := commit("one", base)
 	ctx, cancel := context.WithCancel(t.Context())
 	st := r.accept(schemas.KindPush, "push-1", order(repo.Repo, base, head))
@@ -400,13 +367,12 @@ func TestWorkerIsLostOverAnUpstream(t *testing.T) {
 	go func() {
 		<-body.at
 		cancel()
-		close(body.on)
+		body.goOn()
 	}()
-	p := r.perform(ctx, st)
-	require.Error(t, p.err, "the worker's time is up, and it writes nothing more")
+	_, err := r.try(ctx, st)
+	require.Error(t, err, "the worker's time is up, and it writes nothing more")
 	withdraw()
-	p = r.perform(t.Context(), r.again(st))
-	require.NoError(t, p.err)
+	p := r.perform(r.again(st))
 	assert.Contains(t, []schemas.Code{schemas.GitIncomplete, schemas.OutcomeUnknownCode}, p.Code)
 	repo.is(t, base)
 }
@@ -464,8 +430,7 @@ func TestBranchElsewhere(t *testing.T) {
 		r.leave(repo.Repo)
 		o := schemas.TaskOrder{Repo: repo.Name}
 		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
-		var rest *call.Rest
-		require.ErrorAs(t, err, &rest)
+		rest := bench.As[*call.Rest](t, err)
 		assert.Equal(t, schemas.WaitDelay, rest.For)
 	})
 	t.Run("the answer is lost", func(t *testing.T) {
@@ -484,8 +449,7 @@ func TestBranchElsewhere(t *testing.T) {
 // said asserts that an error says why for good.
 func said(t *testing.T, err error, code schemas.Code) string {
 	t.Helper()
-	var e *fault.Error
-	require.ErrorAs(t, err, &e)
+	e := bench.As[*fault.Error](t, err)
 	require.Equal(t, code, e.Code, e.Message)
 	require.NotEmpty(t, e.Message)
 	return e.Message
@@ -494,15 +458,12 @@ func said(t *testing.T, err error, code schemas.Code) string {
 // TestTaskIDInRules: a traffic rule for a task is one for its pushes.
 func TestTaskIDInRules(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, options{hooks: memlog.Hooks{}})
-	repo := r.proxy()
-	_, base := r.file(repo.Repo, false)
+	r, repo, base := proxying(t, options{hooks: memlog.Hooks{}})
 	rule := rulebook.Mock("m", repo.Backend.URL+"/*", 503, `"busy"`)
 	rule.Scope = &schemas.RuleScope{TaskID: taskID}
 	r.book.Put(t, rule)
 	pack, head := commit("one", base)
 	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.GitRejected, p.Code)
 	repo.is(t, base)
 	var a struct {

@@ -3,7 +3,6 @@ package git_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,8 +13,10 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/git"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -55,8 +56,7 @@ func TestNewRepository(t *testing.T) {
 	list := r.evidence(schemas.EvidenceRepo)
 	require.Len(t, list, 1)
 	assert.Equal(t, "repo-1.repo", list[0].ID)
-	var a schemas.RepoAudit
-	require.NoError(t, json.Unmarshal(list[0].Payload, &a))
+	a := bench.Decode[schemas.RepoAudit](t, list[0].Payload)
 	assert.Equal(t, schemas.RepoAudit{Repo: "app", Mode: schemas.RepoHosted, Result: schemas.AuditOK}, a)
 
 	v := r.make("repo-2", schemas.RepoOrder{Name: "app"})
@@ -66,7 +66,7 @@ func TestNewRepository(t *testing.T) {
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"}
 	again, err := r.ledger.Load(t.Context(), ref)
 	require.NoError(t, err)
-	require.NoError(t, r.ledger.Append(t.Context(), again, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w0"}}))
+	bench.Start(r.t, r.ledger, again)
 	again = r.again(again)
 	v, err = r.repos.Perform(t.Context(), again, r.stop)
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestImportSaysHowFarItIs(t *testing.T) {
 		r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+		bench.Start(r.t, r.ledger, st)
 		v, err := r.repos.Perform(t.Context(), st, r.stop)
 		require.NoError(t, err)
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
@@ -120,44 +120,41 @@ func TestImportSaysHowFarItIs(t *testing.T) {
 func TestImportWithoutALog(t *testing.T) {
 	t.Parallel()
 	isProgress := func(m schemas.Append) bool { return bytes.Contains(m.Data, []byte(`"type":"progress"`)) }
-	for name, many := range map[string]int64{"away": 10, "silent": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var ticks, failed atomic.Int64
-			begun := time.Now()
-			away := func(m schemas.Append) error {
-				if isProgress(m) && failed.Add(1) <= many {
-					return fault.ErrUnavailable
-				}
-				return nil
+	table.RunNamed(t, map[string]int64{"away": 10, "silent": 1}, func(t *testing.T, name string, many int64) {
+		var ticks, failed atomic.Int64
+		begun := time.Now()
+		away := func(m schemas.Append) error {
+			if isProgress(m) && failed.Add(1) <= many {
+				return fault.ErrUnavailable
 			}
-			hooks := memlog.Hooks{Before: away}
-			if name == "silent" {
-				hooks = memlog.Hooks{After: func(m schemas.Append, _ uint64) error { return away(m) }}
+			return nil
+		}
+		hooks := memlog.Hooks{Before: away}
+		if name == "silent" {
+			hooks = memlog.Hooks{After: func(m schemas.Append, _ uint64) error { return away(m) }}
+		}
+		r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
+		up := r.proxy()
+		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+		bench.Start(r.t, r.ledger, st)
+		v, err := r.repos.Perform(t.Context(), st, r.stop)
+		require.NoError(t, err)
+		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+		require.GreaterOrEqual(t, failed.Load(), many)
+		said := map[string]int{}
+		records, err := r.log.Range(t.Context(), schemas.LogStream(0), ">", 1, 1000)
+		require.NoError(t, err)
+		for _, rec := range records {
+			if bytes.Contains(rec.Data, []byte(`"type":"progress"`)) {
+				said[string(rec.Data)]++
 			}
-			r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
-			up := r.proxy()
-			st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
-			v, err := r.repos.Perform(t.Context(), st, r.stop)
-			require.NoError(t, err)
-			require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
-			require.GreaterOrEqual(t, failed.Load(), many)
-			said := map[string]int{}
-			records, err := r.log.Range(t.Context(), schemas.LogStream(0), ">", 1, 1000)
-			require.NoError(t, err)
-			for _, rec := range records {
-				if bytes.Contains(rec.Data, []byte(`"type":"progress"`)) {
-					said[string(rec.Data)]++
-				}
-			}
-			require.NotEmpty(t, said)
-			for what, times := range said {
-				require.Equal(t, 1, times, what)
-			}
-			require.Equal(t, len(said), r.again(st).Progress)
-		})
-	}
+		}
+		require.NotEmpty(t, said)
+		for what, times := range said {
+			require.Equal(t, 1, times, what)
+		}
+		require.Equal(t, len(said), r.again(st).Progress)
+	})
 }
 
 // TestImportThatIsToStop: the log's word that it is to stop ends it where it would say how far it is.
@@ -168,8 +165,8 @@ func TestImportThatIsToStop(t *testing.T) {
 	r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 	up := r.proxy()
 	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-	require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
-	require.NoError(t, r.ledger.Append(t.Context(), r.again(st), schemas.Event{Type: schemas.EventCancel}))
+	bench.Start(r.t, r.ledger, st)
+	bench.Append(t, r.ledger, r.again(st), schemas.Event{Type: schemas.EventCancel})
 	v, err := r.repos.Perform(t.Context(), st, r.stop)
 	require.NoError(t, err)
 	require.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled}, []any{v.Outcome, v.Code}, v.Message)
@@ -194,18 +191,19 @@ func TestImportedHead(t *testing.T) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		order  schemas.RepoOrder
 		before func(*room, *ledger.State)
 		code   schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"the name is taken meanwhile": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
 			r.catalog.late = &schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"}
 		}, schemas.Conflict},
 		"the name was taken": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) {
 			r.catalog.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
 		}, schemas.Conflict},
-		"canceled": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) { r.stop.stop() }, schemas.Canceled},
+		"canceled": {schemas.RepoOrder{}, func(r *room, _ *ledger.State) { r.stop.Pull() }, schemas.Canceled},
 		"too late": {schemas.RepoOrder{}, func(_ *room, st *ledger.State) {
 			st.Action.Deadline = now.Add(-time.Minute)
 		}, schemas.DeadlineExceeded},
@@ -213,26 +211,23 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			// Who made it before had no such wish.
 			require.NoError(r.t, r.git.Remove(r.t.Context(), git.Identity(st)))
 		}, schemas.ValidationError},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			up := r.proxy()
-			o := c.order
-			if o.Name = "new"; o.ImportURL != "" {
-				o.ImportURL = up.UpstreamURL
-			}
-			st := r.accept(schemas.KindRepo, "repo-1", o)
-			_, err := r.git.Create(t.Context(), git.Identity(st), "main") // as a worker that is gone has
-			require.NoError(t, err)
-			c.before(r, st)
-			v, err := r.repos.Perform(t.Context(), st, r.stop)
-			require.NoError(t, err)
-			assert.Equal(t, c.code, v.Code, v.Message)
-			_, err = r.git.Head(t.Context(), git.Identity(st), "main")
-			assert.ErrorIs(t, err, hosted.ErrNoRepo)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		up := r.proxy()
+		o := c.order
+		if o.Name = "new"; o.ImportURL != "" {
+			o.ImportURL = up.UpstreamURL
+		}
+		st := r.accept(schemas.KindRepo, "repo-1", o)
+		_, err := r.git.Create(t.Context(), git.Identity(st), "main") // as a worker that is gone has
+		require.NoError(t, err)
+		c.before(r, st)
+		v, err := r.repos.Perform(t.Context(), st, r.stop)
+		require.NoError(t, err)
+		assert.Equal(t, c.code, v.Code, v.Message)
+		_, err = r.git.Head(t.Context(), git.Identity(st), "main")
+		assert.ErrorIs(t, err, hosted.ErrNoRepo)
+	})
 }
 
 // TestWhatIsInTheTableStays, though its action was canceled behind that.
@@ -242,7 +237,7 @@ func TestWhatIsInTheTableStays(t *testing.T) {
 	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
 	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"})
 	require.NoError(t, err)
-	r.stop.stop()
+	r.stop.Pull()
 	v, err := r.repos.Perform(t.Context(), st, r.stop)
 	require.NoError(t, err)
 	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
@@ -260,12 +255,13 @@ func TestUpstreamRepository(t *testing.T) {
 
 func TestRepositoryThatIsNotMade(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		order   func(*testing.T, *room, elsewhere) schemas.RepoOrder
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"import, denied": {
 			func(_ *testing.T, r *room, e elsewhere) schemas.RepoOrder {
 				r.enforce()
@@ -324,27 +320,23 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 		},
 		"canceled": {
 			func(_ *testing.T, r *room, _ elsewhere) schemas.RepoOrder {
-				r.stop.stop()
+				r.stop.Pull()
 				return schemas.RepoOrder{}
 			}, schemas.OutcomeCanceled, schemas.Canceled, "canceled",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t, options{})
-			o := c.order(t, r, r.proxy())
-			o.Name = "new"
-			v := r.make("repo-1", o)
-			assert.Equal(t, []any{c.outcome, c.code}, []any{v.Outcome, v.Code}, v.Message)
-			assert.Contains(t, v.Message, c.says)
-			assert.Nil(t, v.Result)
-			_, err := r.catalog.Get(t.Context(), tenant, "new")
-			require.Error(t, err)
-			var a schemas.RepoAudit
-			require.NoError(t, json.Unmarshal(r.evidence(schemas.EvidenceRepo)[0].Payload, &a))
-			assert.Equal(t, string(c.code), a.Result)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := newRoom(t, options{})
+		o := c.order(t, r, r.proxy())
+		o.Name = "new"
+		v := r.make("repo-1", o)
+		assert.Equal(t, []any{c.outcome, c.code}, []any{v.Outcome, v.Code}, v.Message)
+		assert.Contains(t, v.Message, c.says)
+		assert.Nil(t, v.Result)
+		_, err := r.catalog.Get(t.Context(), tenant, "new")
+		require.Error(t, err)
+		a := bench.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
+		assert.Equal(t, string(c.code), a.Result)
+	})
 }
 
 // TestImportIsTakenUpAgain: a worker that dies over an import leaves nothing that

@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/handoff"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
+	"weir/processors/call"
 	"weir/processors/git"
 	"weir/schemas"
 )
@@ -38,9 +46,7 @@ func (a *asked) ReceivePack(ctx context.Context, id string, p hosted.Push) (gitw
 func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	t.Parallel()
 	turn := make(chan struct{}, 1)
-	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver {
-		return &asked{g, func() { turn <- struct{}{} }}
-	}})
+	r := newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { turn <- struct{}{} }} }})
 	repo := r.host()
 	_, base := r.file(repo, false)
 	pack, head := filed(base)
@@ -49,13 +55,12 @@ func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
 	defer withdraw()
 	done := make(chan pushed, 1)
-	go func() { done <- r.perform(t.Context(), st) }()
+	go func() { done <- r.perform(st) }()
 	<-body.at
 	require.Empty(t, turn)
-	close(body.on)
+	body.goOn()
 	<-turn
 	p := <-done
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, head, r.head(repo))
 	assert.EqualValues(t, len(pack), p.result.Bytes)
@@ -64,25 +69,21 @@ func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 // TestATaskThatEndsWhileItsPushWaits for its turn pushes nothing, also where nobody has told this node of that.
 func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*room){
+	table.Run(t, map[string]func(*room){
 		"unheard":  (*room).complete,
 		"heard of": func(r *room) { r.complete(); close(r.over) },
-		"canceled": func(r *room) { r.stop.stop() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var r *room
-			r = newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { end(r) }} }})
-			repo := r.host()
-			_, base := r.file(repo, false)
-			pack, head := commit("one", base)
-			p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-			require.NoError(t, p.err)
-			assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
-			assert.Equal(t, base, r.head(repo))
-			assert.Zero(t, r.task().Pushes)
-		})
-	}
+		"canceled": func(r *room) { r.stop.Pull() },
+	}, func(t *testing.T, end func(*room)) {
+		var r *room
+		r = newRoom(t, options{program: func(g *hosted.Git) git.Receiver { return &asked{g, func() { end(r) }} }})
+		repo := r.host()
+		_, base := r.file(repo, false)
+		pack, head := commit("one", base)
+		p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
+		assert.Equal(t, schemas.OutcomeCanceled, p.Outcome, p.Message)
+		assert.Equal(t, base, r.head(repo))
+		assert.Zero(t, r.task().Pushes)
+	})
 }
 
 // cramped is a git whose packs come in elsewhere.
@@ -100,15 +101,169 @@ func TestAPackWithoutRoom(t *testing.T) {
 	defer small.Close()
 	_, err = small.Create(t.Context(), "app-id", "main")
 	require.NoError(t, err)
-	r := newRoom(t, options{program: func(*hosted.Git) git.Receiver { return cramped{small} }})
-	repo := r.host()
-	_, base := r.file(repo, false)
+	r, repo, base := hosting(t, options{program: func(*hosted.Git) git.Receiver { return cramped{small} }})
 	pack, head := filed(base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	require.NoError(t, p.err)
 	assert.Equal(t, schemas.GitRejected, p.Code)
 	for _, part := range []string{"git.max_pack", "limits.tenant_share", "push again in a moment"} {
 		assert.Contains(t, p.result.Reason, part)
 	}
 	assert.Equal(t, base, r.head(repo))
+}
+
+// TestATaskHearsOfItsPush although who told it died before it was woken.
+func TestATaskHearsOfItsPush(t *testing.T) {
+	t.Parallel()
+	deaf := true
+	r := newRoom(t, options{hooks: memlog.Hooks{Before: func(m schemas.Append) error {
+		if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailWake && deaf {
+			return fault.ErrUnavailable
+		}
+		return nil
+	}}})
+	repo := r.host()
+	task, base := r.file(repo, false)
+	pack, head := commit("one", base)
+	p, err := r.tryPush("push-1", order(repo, base, head), bytes.NewReader(pack))
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.Equal(t, 1, r.task().Pushes)
+	deaf = false
+	p = r.perform(r.again(p.st))
+	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome)
+	assert.Equal(t, 1, r.task().Pushes, "it is told once")
+	wakes, err := r.log.Range(t.Context(), schemas.LogStream(0), r.ledger.Layout().Subject(task.Ref, schemas.TailWake), 1, 10)
+	require.NoError(t, err)
+	assert.Len(t, wakes, 1)
+}
+
+// TestAPushTooMany: what an agent writes to its task's log is bounded.
+func TestAPushTooMany(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, options{})
+	repo := r.host()
+	task, base := r.file(repo, false)
+	st := r.again(task)
+	for i := range schemas.MaxTaskPushes {
+		require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
+			What: schemas.TaskPushed, Status: schemas.TaskStatusRunning, Head: base, Push: strconv.Itoa(i),
+		}}))
+	}
+	pack, head := commit("one", base)
+	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
+	assert.Equal(t, schemas.GitRejected, p.Code)
+	assert.Contains(t, p.Message, "10000 times")
+	assert.Equal(t, base, r.head(repo))
+	assert.Equal(t, schemas.MaxTaskPushes, r.task().Pushes)
+}
+
+// TestAPushBehindItsTasksEnd is told of all the same: the branch is where it is.
+func TestAPushBehindItsTasksEnd(t *testing.T) {
+	t.Parallel()
+	r, repo, base := hosting(t, options{})
+	pack, head := commit("one", base)
+	_ = r.push("push-0", order(repo, base, head), bytes.NewReader(pack))
+	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head)) // as if it were this one's work
+	bench.Start(r.t, r.ledger, st)
+	r.complete()
+	_ = r.perform(r.again(st))
+	s := r.task()
+	assert.Equal(t, []any{2, head, schemas.TaskStatusCompleted}, []any{s.Pushes, s.Head, s.Status})
+	assert.Equal(t, head, s.Left)
+}
+
+// bare is a node that has no git, or not the repository.
+type bare struct{}
+
+func (bare) Create(context.Context, string, string) (string, error) { return "", hosted.ErrNoRepo }
+
+func (bare) Import(context.Context, string, string, string, string, func(schemas.RepoProgress)) (string, error) {
+	return "", hosted.ErrNoRepo
+}
+
+func (bare) Head(context.Context, string, string) (string, error) { return "", hosted.ErrNoRepo }
+
+func (bare) Branch(context.Context, string, string, string, string) (string, error) {
+	return "", hosted.ErrNoRepo
+}
+
+func (bare) Remove(context.Context, string) error { return hosted.ErrNoRepo }
+
+// left asserts that somebody else is to look, and gives when.
+func left(t *testing.T, err error) *call.Rest {
+	t.Helper()
+	rest := bench.As[*call.Rest](t, err)
+	require.Equal(t, schemas.WaitDelay, rest.For)
+	return rest
+}
+
+// rested writes down what a pipeline does.
+func (r *room) rested(st *ledger.State, rest *call.Rest) *ledger.State {
+	r.t.Helper()
+	bench.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}})
+	return r.again(st)
+}
+
+// TestABranchIsLeftToWhoHasTheRepository, however late the first look comes.
+func TestABranchIsLeftToWhoHasTheRepository(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	r := newRoom(t, options{now: func() time.Time { return now }})
+	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
+	o := schemas.TaskOrder{Repo: repo.Name}
+	st := r.accept(schemas.KindTask, taskID, o)
+	here := git.NewBranches(nil, git.BranchConfig{Repos: r.catalog, Hosted: bare{}, Now: func() time.Time { return now }})
+	open := func() *call.Rest {
+		_, err := here.Open(t.Context(), st, o, branch)
+		return left(t, err)
+	}
+	rest := open()
+	require.False(t, rest.Quiet)
+	require.Equal(t, 500*time.Millisecond, rest.Until.Sub(now))
+	st = r.rested(st, rest)
+	for _, tt := range [][2]time.Duration{
+		{30 * time.Second, 3750 * time.Millisecond}, {10 * time.Minute, 10 * time.Second}, {15*time.Minute - time.Second, time.Second},
+	} {
+		now = st.Action.AcceptedAt.Add(tt[0])
+		rest = open()
+		require.True(t, rest.Quiet, "the log was told")
+		require.Equal(t, tt[1], rest.Until.Sub(now))
+	}
+	_, err := here.Exists(t.Context(), repo, "main")
+	require.ErrorIs(t, err, hosted.ErrNoRepo, "nor does it say that there is none")
+	base, err := r.branches.Open(t.Context(), st, o, branch)
+	require.NoError(t, err, "and then it comes to the one that has it")
+	assert.NotEmpty(t, base)
+}
+
+// TestARepositoryIsLeftToWhoHasGit, until it is canceled or its time is up.
+func TestARepositoryIsLeftToWhoHasGit(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	r := newRoom(t, options{now: func() time.Time { return now }})
+	up := r.proxy()
+	here := git.NewRepos(r.recorder, git.RepoConfig{Log: r.ledger, Catalog: r.catalog, Hosted: bare{}, Upstream: r.upstream, Now: func() time.Time { return now }})
+	for id, o := range map[string]schemas.RepoOrder{"repo-1": {Name: "new"}, "repo-2": {Name: "copy", ImportURL: up.UpstreamURL}} {
+		st := r.accept(schemas.KindRepo, id, o)
+		_, err := here.Perform(t.Context(), st, r.stop)
+		rest := left(t, err)
+		st = r.rested(st, rest)
+		_, err = here.Perform(t.Context(), st, r.stop)
+		require.True(t, left(t, err).Quiet)
+		v, err := r.repos.Perform(t.Context(), st, r.stop)
+		require.NoError(t, err)
+		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
+	}
+	require.Len(t, r.evidence(schemas.EvidenceRepo), 2, "who cannot make it says nothing of it")
+
+	st := r.accept(schemas.KindRepo, "repo-3", schemas.RepoOrder{Name: "late"})
+	st.Action.Deadline = time.Now().Add(-time.Second)
+	v, err := here.Perform(t.Context(), st, r.stop)
+	require.NoError(t, err)
+	require.Equal(t, schemas.OutcomeExpired, v.Outcome)
+	r.stop.Pull()
+	v, err = here.Perform(t.Context(), r.accept(schemas.KindRepo, "repo-4", schemas.RepoOrder{Name: "canceled"}), r.stop)
+	require.NoError(t, err)
+	require.Equal(t, schemas.OutcomeCanceled, v.Outcome)
+	_, err = r.catalog.Get(t.Context(), tenant, "late")
+	require.ErrorIs(t, err, fault.ErrNotFound)
 }

@@ -14,7 +14,9 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/traffic"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -34,7 +36,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 	v1 := policy.Entry{Name: "api", URLPrefix: "https://api.example.com/v1/", Methods: []string{"GET"}, Headers: map[string]string{"X-Key": "k"}, CallerHeaders: []string{"X-Trace"}, CallerParams: []string{"a", "b"}}
 	v2 := policy.Entry{Name: "two", URLPrefix: "https://two.example.com:8443/", Methods: []string{"GET"}}
 	const all, here = "https://api.example.com/*", "https://api.example.com/v1/x?b=2&a=1"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		rules  []schemas.Rule
 		key    string
 		only   []string
@@ -42,7 +44,8 @@ func TestRulesBeforePolicy(t *testing.T) {
 		url    string
 		code   schemas.Code
 		want   schemas.Traffic
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"none applies":              {rules: []schemas.Rule{rulebook.Mock("m", "https://other.example.com/*", 200, "")}},
 		"a redirect in the entry":   {rules: []schemas.Rule{rulebook.Redirect("r", "https://api.example.com/v1/x", "https://api.example.com/v1/y")}, key: "api", want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://api.example.com/v1/y?a,b"}},
 		"a redirect to another":     {rules: []schemas.Rule{rulebook.Redirect("r", all, "https://two.example.com:8443/$1?c=3&c=4")}, want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://two.example.com:8443/v1/x?c"}},
@@ -59,35 +62,32 @@ func TestRulesBeforePolicy(t *testing.T) {
 		"a mock of what is denied":  {rules: []schemas.Rule{rulebook.Mock("m", "https://old.example.com/*", 200, "{}")}, url: "https://old.example.com/x", code: schemas.DenyHost, want: schemas.Traffic{Rules: []string{"m"}, Mocked: "m"}},
 		"a delay":                   {rules: []schemas.Rule{rulebook.Delay("d1", all, 300), rulebook.Delay("d2", all, 500)}, want: schemas.Traffic{Rules: []string{"d2", "d1"}, DelayMS: 800}},
 		"a URL that is none":        {rules: []schemas.Rule{rulebook.Mock("m", "*", 200, "{}")}, url: "https://a b/", code: schemas.DenyURLInvalid},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, b, g := under(t, v1, v2)
-			tt.want.RulesEtag = b.Put(t, tt.rules...)
-			call := schemas.HTTPCall{Method: "GET", URL: here, AllowlistKey: tt.key}
-			if tt.method != "" {
-				call.Method = tt.method
+	}, func(t *testing.T, tt testCase) {
+		r, b, g := under(t, v1, v2)
+		tt.want.RulesEtag = b.Put(t, tt.rules...)
+		call := schemas.HTTPCall{Method: "GET", URL: here, AllowlistKey: tt.key}
+		if tt.method != "" {
+			call.Method = tt.method
+		}
+		if tt.url != "" {
+			call.URL = tt.url
+		}
+		scope := guard.Scope{Tenant: "t", Only: tt.only}
+		p, d := g.Check(call, scope)
+		assert.Equal(t, tt.code, d.Code, d.Reason)
+		assert.Equal(t, tt.code == "", p.Valid())
+		assert.Equal(t, r.now.Load().Version(), d.Version)
+		require.NotNil(t, d.Traffic)
+		assert.Equal(t, tt.want, *d.Traffic)
+		if tt.code == schemas.DenyRule {
+			for _, id := range tt.want.Rules {
+				assert.Contains(t, d.Reason, id)
 			}
-			if tt.url != "" {
-				call.URL = tt.url
-			}
-			scope := guard.Scope{Tenant: "t", Only: tt.only}
-			p, d := g.Check(call, scope)
-			assert.Equal(t, tt.code, d.Code, d.Reason)
-			assert.Equal(t, tt.code == "", p.Valid())
-			assert.Equal(t, r.now.Load().Version(), d.Version)
-			require.NotNil(t, d.Traffic)
-			assert.Equal(t, tt.want, *d.Traffic)
-			if tt.code == schemas.DenyRule {
-				for _, id := range tt.want.Rules {
-					assert.Contains(t, d.Reason, id)
-				}
-			}
-			set, _, _ := b.InForce("t")
-			_, judged := guard.Judge(r.now.Load(), set, call, scope, time.Now())
-			assert.Equal(t, d, judged.Decision, "a preview says the same")
-		})
-	}
+		}
+		set, _, _ := b.InForce("t")
+		_, judged := guard.Judge(r.now.Load(), set, call, scope, time.Now())
+		assert.Equal(t, d, judged.Decision, "a preview says the same")
+	})
 }
 
 // TestRulesOfNobody: without rules nothing is said of them.
@@ -135,8 +135,7 @@ func TestMockedPass(t *testing.T) {
 	client := outbound.New(outbound.Config{})
 	defer client.Close()
 	_, err := client.Open(t.Context(), p.Permit())
-	var failed *fault.Call
-	require.ErrorAs(t, err, &failed)
+	failed := bench.As[*fault.Call](t, err)
 	assert.Equal(t, schemas.DenyAddress, failed.Code)
 	require.ErrorIs(t, err, outbound.ErrNoPermit)
 }

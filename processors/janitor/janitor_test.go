@@ -16,6 +16,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/janitor"
 	"weir/schemas"
 )
@@ -301,19 +302,14 @@ func TestTheLogIsAway(t *testing.T) {
 // TestAPlaceBeyondTheLog, or one that cannot be read: the walk begins anew.
 func TestAPlaceBeyondTheLog(t *testing.T) {
 	t.Parallel()
-	for name, value := range map[string]string{"beyond": `{"worker":"x","seq":1000000}`, "unreadable": `?`} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				y := newYard(t)
-				_, err := y.places.Put(t.Context(), "0", []byte(value), 0)
-				require.NoError(t, err)
-				y.accept("a", time.Second)
-				j := y.janitor("one", nil)
-				defer j.Stop()
-				after(5 * time.Minute)
-				require.Len(t, y.heard()["a"], 1)
-			})
-		})
-	}
+	table.Bubble(t, map[string]string{"beyond": `{"worker":"x","seq":1000000}`, "unreadable": `?`}, func(t *testing.T, value string) {
+		y := newYard(t)
+		_, err := y.places.Put(t.Context(), "0", []byte(value), 0)
+		require.NoError(t, err)
+		y.accept("a", time.Second)
+		j := y.janitor("one", nil)
+		defer j.Stop()
+		after(5 * time.Minute)
+		require.Len(t, y.heard()["a"], 1)
+	})
 }

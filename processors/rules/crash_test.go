@@ -2,7 +2,6 @@ package rules_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	writes "weir/processors/rules"
 	"weir/schemas"
 )
@@ -75,9 +76,7 @@ func TestCrash(t *testing.T) {
 					r.start(st)
 				case died: // its write is in, and no word of it anywhere else
 					r.start(st)
-					r.sets = mute{r.keeper}
-					require.ErrorIs(t, r.perform(st).err, errDied)
-					r.sets = r.keeper
+					r.dies(st)
 					want = r.etag()
 				}
 				r.others(tt.other)
@@ -87,14 +86,12 @@ func TestCrash(t *testing.T) {
 				} else {
 					r.start(st)
 				}
-				e := r.perform(st)
-				require.NoError(t, e.err)
+				e := r.verdict(st)
 				require.Equal(t, tt.outcome, e.Outcome)
 				require.Equal(t, tt.code, e.Code)
 				made := 0
 				for _, rec := range r.bucket.records {
-					var doc schemas.RuleSet
-					require.NoError(t, json.Unmarshal(rec.Data, &doc))
+					doc := bench.Decode[schemas.RuleSet](t, rec.Data)
 					if doc.By == st.ID {
 						made++
 					}
@@ -122,8 +119,7 @@ func TestCrash(t *testing.T) {
 				}
 				all := r.evidence(st.ID)
 				require.Len(t, all, 1)
-				var audit schemas.RuleAudit
-				require.NoError(t, json.Unmarshal(all[0].Payload, &audit))
+				audit := bench.Decode[schemas.RuleAudit](t, all[0].Payload)
 				require.Equal(t, []string{"ok", o.IfMatch, e.result.RulesEtag, r.now.Format(time.RFC3339Nano)},
 					[]string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter, audit.Timestamp})
 			})
@@ -148,16 +144,10 @@ func TestFirstWrite(t *testing.T) {
 	t.Parallel()
 	for _, others := range []int{0, 1, history + 1} {
 		r := newRoom(t)
-		o := create(delay("n"))
-		o.IfMatch = r.etag()
-		st := r.claim(o)
-		r.start(st)
-		r.sets = mute{r.keeper}
-		require.ErrorIs(t, r.perform(st).err, errDied)
-		r.sets = r.keeper
+		st := r.begun(create(delay("n")))
+		r.dies(st)
 		r.others(others)
-		e := r.perform(r.again(st))
-		require.NoError(t, e.err)
+		e := r.verdict(r.again(st))
 		if others > history {
 			require.Equal(t, schemas.OutcomeUnknown, e.Outcome)
 			continue
@@ -177,10 +167,8 @@ func TestRevisionOfAnotherTenant(t *testing.T) {
 	r.others(1)
 	o := create(delay("n"))
 	o.IfMatch = other.Etag
-	st := r.claim(o)
-	r.start(st)
-	e := r.perform(r.again(st))
-	require.NoError(t, e.err)
+	st := r.begun(o)
+	e := r.verdict(r.again(st))
 	require.Equal(t, schemas.EtagMismatch, e.Code)
 }
 
@@ -192,18 +180,13 @@ func TestUnknownAck(t *testing.T) {
 			r := newRoom(t)
 			r.do(create(delay("a")))
 			r.bucket.hook(func() (error, bool) { return told, stored })
-			o := patch("a", `{"priority":5}`)
-			o.IfMatch = r.etag()
-			st := r.claim(o)
-			r.start(st)
+			st := r.begun(patch("a", `{"priority":5}`))
 			e := r.perform(st)
-			later, ok := errors.AsType[*fault.Later](e.err)
-			require.True(t, ok)
+			later := bench.As[*fault.Later](t, e.err)
 			require.ErrorIs(t, later, told)
 			require.Empty(t, r.evidence(st.ID))
 			r.bucket.hook(nil)
-			e = r.perform(r.again(st))
-			require.NoError(t, e.err)
+			e = r.verdict(r.again(st))
 			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 			require.Equal(t, uint64(2), r.newest().Revision)
 			require.Equal(t, r.etag(), e.result.RulesEtag)
@@ -238,67 +221,57 @@ func TestOvertaken(t *testing.T) {
 	o := on(schemas.OpGlobalOff, "")
 	o.IfMatch = r.etag()
 	e := r.try(o)
-	later, ok := errors.AsType[*fault.Later](e.err)
-	require.True(t, ok, "a store that contradicts itself is asked again later")
+	later := bench.As[*fault.Later](t, e.err)
 	require.NotErrorIs(t, later, fault.ErrFenced, "the pipeline would take it for the action's own fence")
 }
 
 // TestStopped: what was not made is not made any more, and what was made is.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		stop    func(r *room, st *ledger.State)
 		outcome schemas.Outcome
 		code    schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"canceled": {func(r *room, st *ledger.State) {
-			require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+			bench.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		}, schemas.OutcomeCanceled, schemas.Canceled},
 		"expired": {func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) }, schemas.OutcomeExpired, schemas.DeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, begun := range []bool{true, false} {
-				r := newRoom(t)
-				o := create(delay("n"))
-				o.IfMatch = r.etag()
-				st := r.claim(o)
-				if begun {
-					r.start(st)
-				}
-				tt.stop(r, st)
-				e := r.perform(r.again(st))
-				require.NoError(t, e.err)
-				require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
-				require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
-				set := r.newest()
-				require.Empty(t, set.Doc.Rules)
-				require.True(t, set.Doc.GlobalActive)
-				// Where another worker had begun, the set stands in its own place: the
-				// other's write cannot arrive any more.
-				require.Equal(t, begun, set.Revision > 0)
-				require.Equal(t, set.Etag, e.result.RulesEtag)
-				_, audit := r.audit()
-				require.Equal(t, []string{string(tt.code), o.IfMatch, set.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
-			}
+	}, func(t *testing.T, tt testCase) {
+		for _, begun := range []bool{true, false} {
 			r := newRoom(t)
 			o := create(delay("n"))
 			o.IfMatch = r.etag()
 			st := r.claim(o)
-			r.start(st)
-			r.sets = mute{r.keeper}
-			require.ErrorIs(t, r.perform(st).err, errDied)
-			r.sets = r.keeper
+			if begun {
+				r.start(st)
+			}
 			tt.stop(r, st)
-			require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome, "it is in")
-		})
-	}
+			e := r.verdict(r.again(st))
+			require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
+			require.Equal(t, schemas.AgentError{Code: schemas.InternalError, Message: e.Message, Detail: string(tt.code)}, *e.result.Error)
+			set := r.newest()
+			require.Empty(t, set.Doc.Rules)
+			require.True(t, set.Doc.GlobalActive)
+			// Where another worker had begun, the set stands in its own place: the
+			// other's write cannot arrive any more.
+			require.Equal(t, begun, set.Revision > 0)
+			require.Equal(t, set.Etag, e.result.RulesEtag)
+			_, audit := r.audit()
+			require.Equal(t, []string{string(tt.code), o.IfMatch, set.Etag}, []string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter})
+		}
+		r := newRoom(t)
+		st := r.begun(create(delay("n")))
+		r.dies(st)
+		tt.stop(r, st)
+		require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome, "it is in")
+	})
 	r := newRoom(t)
-	o := create(delay("n"))
-	o.IfMatch = r.etag()
-	st := r.claim(o)
-	r.start(st)
-	v, err := r.performer().Perform(t.Context(), st, asked{yes: true})
+	st := r.begun(create(delay("n")))
+	stop := bench.NewStop(t)
+	stop.Pull()
+	v, err := r.performer().Perform(t.Context(), st, stop)
 	require.NoError(t, err)
 	require.Equal(t, schemas.OutcomeCanceled, v.Outcome)
 }
@@ -308,14 +281,10 @@ func TestOutOfReach(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	r.do(create(delay("a")))
-	o := create(delay("n"))
-	o.IfMatch = r.etag()
-	st := r.claim(o)
-	r.start(st)
+	st := r.begun(create(delay("n")))
 	r.bucket.reading = fault.ErrUnavailable
 	e := r.perform(st)
-	_, ok := errors.AsType[*fault.Later](e.err)
-	require.True(t, ok)
+	require.ErrorAs(t, e.err, new(*fault.Later))
 	require.ErrorIs(t, e.err, fault.ErrUnavailable)
 	r.bucket.reading = nil
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
@@ -334,8 +303,7 @@ func TestNoSuccessor(t *testing.T) {
 		o.IfMatch = r.etag()
 		r.others(1)
 		r.sets = blind{r.keeper, told}
-		st := r.claim(o)
-		r.start(st)
+		st := r.begun(o)
 		for i, code := range want {
 			e := r.perform(st)
 			require.Equal(t, code, e.Code)
@@ -368,21 +336,15 @@ func TestUnreadable(t *testing.T) {
 		for _, made := range []bool{false, true} {
 			r := newRoom(t)
 			r.do(create(delay("a")))
-			o := create(delay("n"))
-			o.IfMatch = r.etag()
-			st := r.claim(o)
-			r.start(st)
+			st := r.begun(create(delay("n")))
 			if made {
-				r.sets = mute{r.keeper}
-				require.ErrorIs(t, r.perform(st).err, errDied)
-				r.sets = r.keeper
+				r.dies(st)
 			}
 			r.bucket.overwrite(`{"v":99}`)
 			if begun || made {
 				st = r.again(st)
 			}
-			e := r.perform(st)
-			require.NoError(t, e.err)
+			e := r.verdict(st)
 			name := fmt.Sprintf("begun %v, made %v", begun, made)
 			switch {
 			case made:
@@ -405,10 +367,7 @@ func TestUnreadable(t *testing.T) {
 func TestRefusedThenMade(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	o := create(redirect("n", "https://old.test/*", "https://new.test/"))
-	o.IfMatch = r.etag()
-	st := r.claim(o)
-	r.start(st)
+	st := r.begun(create(redirect("n", "https://old.test/*", "https://new.test/")))
 	require.Equal(t, schemas.ValidationError, r.perform(st).Code)
 	r.enforce(policy.Entry{Name: "new", URLPrefix: "https://new.test/"})
 	for range 2 { // however often
@@ -416,8 +375,7 @@ func TestRefusedThenMade(t *testing.T) {
 	}
 	var results []string
 	for _, e := range r.evidence(st.ID) {
-		var audit schemas.RuleAudit
-		require.NoError(t, json.Unmarshal(e.Payload, &audit))
+		audit := bench.Decode[schemas.RuleAudit](t, e.Payload)
 		results = append(results, strings.TrimPrefix(e.ID, st.ID)+" "+audit.Result)
 	}
 	require.Equal(t, []string{".rule.refused VALIDATION_ERROR", ".rule ok"}, results)
@@ -427,11 +385,8 @@ func TestRefusedThenMade(t *testing.T) {
 func TestEvidenceFirst(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	o := on(schemas.OpGlobalOff, "")
-	o.IfMatch = r.etag()
-	st := r.claim(o)
-	r.start(st)
-	v, err := writes.New(r.keeper, r.inForce, deaf{}, r.cfg).Perform(t.Context(), st, asked{})
+	st := r.begun(on(schemas.OpGlobalOff, ""))
+	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Perform(t.Context(), st, bench.NoStop{})
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.Empty(t, v)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)

@@ -8,20 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
-	"weir/internal/telemetry"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
-	"weir/processors/call"
 	writes "weir/processors/rules"
 	"weir/processors/settle"
 	"weir/schemas"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const tenant = "acme"
 
@@ -40,16 +41,15 @@ type room struct {
 	sets   writes.Sets
 	now    time.Time
 
+	policy bench.Policy
 	mu     sync.Mutex
-	policy *policy.Policy
 	n      int
 }
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
-	r := &room{t: t, bucket: &bucket{history: history}, log: memlog.New(layout, time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
-	r.ledger = ledger.New(r.log, layout, time.Now)
+	r := &room{t: t, bucket: &bucket{history: history}, log: memlog.New(bench.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
+	r.ledger = ledger.New(r.log, bench.Layout(), time.Now)
 	r.keeper = rules.New(r.bucket, rules.Config{})
 	r.sets = r.keeper
 	r.cfg.Now = func() time.Time { return r.now }
@@ -59,17 +59,7 @@ func newRoom(t *testing.T) *room {
 
 func (r *room) enforce(entries ...policy.Entry) {
 	r.t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries, AllowedHosts: []string{"allowed.test"}})
-	require.NoError(r.t, err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.policy = p
-}
-
-func (r *room) inForce() *policy.Policy {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.policy
+	r.policy.Put(r.t, policy.Config{Entries: entries, AllowedHosts: []string{"allowed.test"}})
 }
 
 func (r *room) newest() rules.Snapshot {
@@ -92,28 +82,32 @@ func (r *room) claim(o schemas.RuleOrder) *ledger.State {
 		o.RequestID = "req " + id
 	}
 	o.Caller = "tok-1"
-	payload, err := ledger.Encode(o)
-	require.NoError(r.t, err)
-	st, _, err := r.ledger.Claim(r.t.Context(), schemas.Action{
-		ID: id, Tenant: tenant, Kind: schemas.KindRule, Fingerprint: "f", Principal: "tok-1",
-		AcceptedAt: r.now, Deadline: r.now.Add(time.Minute), Payload: payload,
-	})
-	require.NoError(r.t, err)
+	return bench.Claim(r.t, r.ledger, schemas.Action{
+		ID: id, Tenant: tenant, Kind: schemas.KindRule, Principal: "tok-1", AcceptedAt: r.now, Deadline: r.now.Add(time.Minute),
+	}, o)
+}
+
+// begun accepts a write against the newest set, unless it names another, and has a worker begin it.
+func (r *room) begun(o schemas.RuleOrder) *ledger.State {
+	r.t.Helper()
+	if o.IfMatch == "" {
+		o.IfMatch = r.etag()
+	}
+	st := r.claim(o)
+	r.start(st)
 	return st
 }
 
 // start writes down that a worker begins, as the pipeline does.
 func (r *room) start(st *ledger.State) {
 	r.t.Helper()
-	require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w1"}}))
+	bench.Start(r.t, r.ledger, st)
 }
 
 // again is the action as the next worker reads it.
 func (r *room) again(st *ledger.State) *ledger.State {
 	r.t.Helper()
-	again, err := r.ledger.Load(r.t.Context(), st.Ref)
-	require.NoError(r.t, err)
-	return again
+	return bench.Load(r.t, r.ledger, st.Ref)
 }
 
 // ended is a write that was performed.
@@ -125,12 +119,11 @@ type ended struct {
 }
 
 func (r *room) performer() *writes.Rules {
-	recorder := settle.NewRecorder(publisher{log: r.log}, r.log, telemetry.NewMetrics())
-	return writes.New(r.sets, r.inForce, recorder, r.cfg)
+	return writes.New(r.sets, r.policy.InForce, bench.Recorder(r.log), r.cfg)
 }
 
 func (r *room) perform(st *ledger.State) ended {
-	v, err := r.performer().Perform(r.t.Context(), st, asked{})
+	v, err := r.performer().Perform(r.t.Context(), st, bench.NoStop{})
 	e := ended{Verdict: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e
@@ -156,17 +149,26 @@ func (r *room) do(o schemas.RuleOrder) ended {
 	return e
 }
 
-// evidence are the records that an action has left.
-func (r *room) evidence(id string) (all []schemas.Evidence) {
+// verdict performs a write to its end.
+func (r *room) verdict(st *ledger.State) ended {
 	r.t.Helper()
-	records, err := r.log.Range(r.t.Context(), schemas.EvidenceStream, schemas.EvidenceFilter(tenant, "", "", id, false), 1, 1000)
-	require.NoError(r.t, err)
-	for _, rec := range records {
-		var e schemas.Evidence
-		require.NoError(r.t, json.Unmarshal(rec.Data, &e))
-		all = append(all, e)
-	}
-	return all
+	e := r.perform(st)
+	require.NoError(r.t, e.err)
+	return e
+}
+
+// dies performs a write whose worker dies once it is in, with no word of it anywhere else.
+func (r *room) dies(st *ledger.State) {
+	r.t.Helper()
+	r.sets = mute{r.keeper}
+	require.ErrorIs(r.t, r.perform(st).err, errDied)
+	r.sets = r.keeper
+}
+
+// evidence are the records that an action has left.
+func (r *room) evidence(id string) []schemas.Evidence {
+	r.t.Helper()
+	return bench.Evidence(r.t, r.log, id)
 }
 
 // audit is the only record of the newest action.
@@ -174,9 +176,7 @@ func (r *room) audit() (schemas.Evidence, schemas.RuleAudit) {
 	r.t.Helper()
 	all := r.evidence(fmt.Sprintf("rul-%d", r.n))
 	require.Len(r.t, all, 1)
-	var a schemas.RuleAudit
-	require.NoError(r.t, json.Unmarshal(all[0].Payload, &a))
-	return all[0], a
+	return all[0], bench.Decode[schemas.RuleAudit](r.t, all[0].Payload)
 }
 
 // delay is a rule that holds every call to api.test back.
@@ -337,28 +337,3 @@ func (h *heap) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revi
 	h.doc, h.size, h.revision = doc, len(data), h.revision+1
 	return h.Newest(ctx, tenant)
 }
-
-// publisher writes what is published into the log.
-type publisher struct {
-	message.Publisher
-
-	log *memlog.Log
-}
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// asked says whether a request to stop has come.
-type asked struct {
-	call.Stop
-
-	yes bool
-}
-
-func (a asked) Requested() bool { return a.yes }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +15,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/rules"
+	"weir/internal/weirtest/bench"
 	"weir/schemas"
 )
 
@@ -31,7 +35,7 @@ func (r *room) slow(st *ledger.State) *slow {
 	})
 	worker := r.performer()
 	go func() {
-		v, err := worker.Perform(r.t.Context(), st, asked{})
+		v, err := worker.Perform(r.t.Context(), st, bench.NoStop{})
 		s.ended <- ended{Verdict: v, err: err}
 	}()
 	<-sent
@@ -50,7 +54,7 @@ func (s *slow) arrive() ended {
 func hindrances() map[schemas.Code]func(*room, *ledger.State) {
 	return map[schemas.Code]func(*room, *ledger.State){
 		schemas.Canceled: func(r *room, st *ledger.State) {
-			require.NoError(r.t, r.ledger.Append(r.t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
+			bench.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		},
 		schemas.DeadlineExceeded:  func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) },
 		schemas.ValidationError:   func(r *room, _ *ledger.State) { r.enforce() },
@@ -64,10 +68,7 @@ func sent(t *testing.T, hinder func(*room, *ledger.State)) (*room, *ledger.State
 	r := newRoom(t)
 	r.do(create(delay("a")))
 	r.do(create(delay("b")))
-	o := create(redirect("n", "https://old.test/*", "https://api.test/v1/x"))
-	o.IfMatch = r.etag()
-	st := r.claim(o)
-	r.start(st)
+	st := r.begun(create(redirect("n", "https://old.test/*", "https://api.test/v1/x")))
 	s := r.slow(st)
 	next := r.again(st)
 	hinder(r, next)
@@ -83,8 +84,7 @@ func TestLate(t *testing.T) {
 			t.Parallel()
 			r, st, s := sent(t, hinder)
 			was := r.newest()
-			e := r.perform(st)
-			require.NoError(t, e.err)
+			e := r.verdict(st)
 			require.Equal(t, code, e.Code)
 			told := r.newest()
 			require.Equal(t, told.Etag, e.result.RulesEtag)
@@ -113,8 +113,7 @@ func TestLateAndFirst(t *testing.T) {
 				s.arrive()
 				return nil, true
 			})
-			e := r.perform(st)
-			require.NoError(t, e.err)
+			e := r.verdict(st)
 			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 			require.Equal(t, "n", e.result.Rule.ID)
 			require.Equal(t, r.etag(), e.result.RulesEtag)
@@ -132,8 +131,7 @@ func TestVoidUnheard(t *testing.T) {
 		rev := r.newest().Revision
 		r.bucket.hook(func() (error, bool) { return fault.ErrUnavailable, stored })
 		e := r.perform(st)
-		_, ok := errors.AsType[*fault.Later](e.err)
-		require.True(t, ok)
+		require.ErrorAs(t, e.err, new(*fault.Later))
 		require.ErrorIs(t, e.err, fault.ErrUnavailable)
 		require.Empty(t, r.evidence(st.ID))
 		r.bucket.hook(nil)
@@ -150,14 +148,10 @@ func TestVoidRefused(t *testing.T) {
 	t.Parallel()
 	for _, told := range []error{fault.ErrTooLarge, rules.ErrUnreadable} {
 		r := newRoom(t)
-		o := create(delay("n"))
-		o.IfMatch = r.etag()
-		st := r.claim(o)
-		r.start(st)
+		st := r.begun(create(delay("n")))
 		r.sets = closed{r.keeper, told}
 		require.Equal(t, schemas.OutcomeFailed, r.perform(st).Outcome, "no other worker had begun")
-		e := r.perform(r.again(st))
-		require.NoError(t, e.err)
+		e := r.verdict(r.again(st))
 		require.Equal(t, schemas.OutcomeUnknown, e.Outcome)
 	}
 }
@@ -191,13 +185,11 @@ func TestVoidOnce(t *testing.T) {
 	} {
 		o := create(json.RawMessage(`{"id":"n"}`))
 		o.IfMatch = tt.etag
-		st := r.claim(o)
-		r.start(st)
+		st := r.begun(o)
 		if tt.again {
 			st = r.again(st)
 		}
-		e := r.perform(st)
-		require.NoError(t, e.err, name)
+		e := r.verdict(st)
 		require.Equal(t, schemas.OutcomeFailed, e.Outcome, name)
 		require.Equal(t, newest, r.etag(), name)
 	}
@@ -212,18 +204,147 @@ func TestUnreadableExpected(t *testing.T) {
 		r.bucket.overwrite(`{"v":99}`)
 		o := create(delay("n"))
 		o.IfMatch = "etag-1-0123456789abcdef"
-		st := r.claim(o)
-		r.start(st)
+		st := r.begun(o)
 		want := schemas.InternalError
 		if begun {
 			st, want = r.again(st), schemas.OutcomeUnknownCode
 		}
-		e := r.perform(st)
-		require.NoError(t, e.err)
+		e := r.verdict(st)
 		require.Equal(t, want, e.Code)
 		if !begun {
 			require.Equal(t, schemas.DetailRulesUnreadable, e.result.Error.Detail)
 			require.Contains(t, e.Message, "`weir rules reset`")
 		}
 	}
+}
+
+// counted counts what is asked of a keeper.
+type counted struct {
+	*rules.Keeper
+
+	mu                    sync.Mutex
+	newest, after, stored int
+	// storing is called before the first set is stored.
+	storing func()
+}
+
+func (c *counted) count(n *int) (before int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+	return *n - 1
+}
+
+func (c *counted) Newest(ctx context.Context, tenant string) (rules.Snapshot, error) {
+	c.count(&c.newest)
+	return c.Keeper.Newest(ctx, tenant)
+}
+
+func (c *counted) After(ctx context.Context, tenant string, revision uint64) (rules.Snapshot, error) {
+	c.count(&c.after)
+	return c.Keeper.After(ctx, tenant, revision)
+}
+
+func (c *counted) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error) {
+	if c.count(&c.stored) == 0 {
+		c.storing()
+	}
+	return c.Keeper.Put(ctx, tenant, doc, revision)
+}
+
+// TestLosersAreCheap: of many writers with one etag one makes a set and stores it,
+// and the others learn from the newest etag alone that they have lost.
+func TestLosersAreCheap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const writers = 20
+		r := newRoom(t)
+		sets := &counted{Keeper: r.keeper, storing: synctest.Wait} // until the others wait, or have come as far
+		r.sets = sets
+		etag := r.etag()
+		worker := r.performer()
+		codes := make([]schemas.Code, writers)
+		var wg sync.WaitGroup
+		for i := range writers {
+			o := create(delay(fmt.Sprint("w", i)))
+			o.IfMatch = etag
+			st := r.begun(o)
+			wg.Go(func() {
+				v, err := worker.Perform(t.Context(), st, bench.NoStop{})
+				if err == nil {
+					codes[i] = v.Code
+				}
+			})
+		}
+		wg.Wait()
+		won := 0
+		for _, code := range codes {
+			if code == "" {
+				won++
+				continue
+			}
+			require.Equal(t, schemas.EtagMismatch, code)
+		}
+		require.Equal(t, []int{1, 1, writers, 0}, []int{won, sets.stored, sets.newest, sets.after})
+	})
+}
+
+// TestTurn: who waits for its turn hears that it is to end, and waits for nobody of
+// another tenant.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	storing, release := make(chan struct{}), make(chan struct{})
+	r.sets = &counted{Keeper: r.keeper, storing: func() {
+		close(storing)
+		<-release
+	}}
+	worker := r.performer()
+	order := create(delay("a"))
+	order.IfMatch = r.etag()
+	claim := func() *ledger.State {
+		st := r.claim(order)
+		r.start(st)
+		return st
+	}
+	first, second, third := claim(), claim(), claim()
+	done := make(chan error, 1)
+	go func() {
+		_, err := worker.Perform(t.Context(), first, bench.NoStop{})
+		done <- err
+	}()
+	<-storing
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := worker.Perform(ctx, second, bench.NoStop{})
+	_, later := errors.AsType[*fault.Later](err)
+	require.True(t, later)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, r.evidence(second.ID))
+
+	third.Tenant = "other"
+	v, err := worker.Perform(t.Context(), third, bench.NoStop{})
+	require.NoError(t, err)
+	require.Equal(t, schemas.EtagMismatch, v.Code, "its own set has another etag")
+
+	close(release)
+	require.NoError(t, <-done)
+	v, err = worker.Perform(t.Context(), second, bench.NoStop{})
+	require.NoError(t, err)
+	require.Equal(t, schemas.EtagMismatch, v.Code)
+}
+
+// TestFencedByItself: a write is in, and its worker is told that another was first.
+func TestFencedByItself(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	o := create(delay("a"))
+	o.IfMatch = r.etag()
+	r.bucket.hook(func() (error, bool) { return fault.ErrFenced, true })
+	e := r.try(o)
+	require.NoError(t, e.err)
+	require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+	require.Equal(t, r.etag(), e.result.RulesEtag)
+	require.Equal(t, uint64(1), r.newest().Revision)
 }

@@ -1,13 +1,13 @@
 package rules_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -62,12 +62,13 @@ func TestResetAgain(t *testing.T) {
 		_, err := r.keeper.Reset(r.t.Context(), tenant, "other")
 		require.NoError(r.t, err)
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		made, again bool
 		then        func(*room)
 		outcome     schemas.Outcome
 		code        schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"it is in":             {true, true, nil, schemas.OutcomeSucceeded, ""},
 		"it is in, too late":   {true, true, late, schemas.OutcomeSucceeded, ""},
 		"it is in, then more":  {true, true, func(r *room) { r.others(1) }, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
@@ -76,35 +77,30 @@ func TestResetAgain(t *testing.T) {
 		"not begun, too late":  {false, false, late, schemas.OutcomeExpired, schemas.DeadlineExceeded},
 		"another's":            {false, true, mend, schemas.OutcomeUnknown, schemas.OutcomeUnknownCode},
 		"another's, not begun": {false, false, mend, schemas.OutcomeFailed, schemas.ValidationError},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t)
-			r.bucket.overwrite(`{"v":99}`)
-			st := r.claim(reset())
-			r.start(st)
-			if tt.made {
-				r.bucket.hook(func() (error, bool) { return fault.ErrUnavailable, true })
-				_, ok := errors.AsType[*fault.Later](r.perform(st).err)
-				require.True(t, ok)
-				r.bucket.hook(nil)
-			}
-			if tt.then != nil {
-				tt.then(r)
-			}
-			if tt.again {
-				st = r.again(st)
-			}
-			e := r.perform(st)
-			require.NoError(t, e.err)
-			require.Equal(t, tt.outcome, e.Outcome)
-			require.Equal(t, tt.code, e.Code)
-			if tt.outcome == schemas.OutcomeSucceeded {
-				require.Equal(t, uint64(2), r.newest().Revision, "once")
-				require.Equal(t, st.ID, r.newest().Doc.By)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		r := newRoom(t)
+		r.bucket.overwrite(`{"v":99}`)
+		st := r.claim(reset())
+		r.start(st)
+		if tt.made {
+			r.bucket.hook(func() (error, bool) { return fault.ErrUnavailable, true })
+			require.ErrorAs(t, r.perform(st).err, new(*fault.Later))
+			r.bucket.hook(nil)
+		}
+		if tt.then != nil {
+			tt.then(r)
+		}
+		if tt.again {
+			st = r.again(st)
+		}
+		e := r.verdict(st)
+		require.Equal(t, tt.outcome, e.Outcome)
+		require.Equal(t, tt.code, e.Code)
+		if tt.outcome == schemas.OutcomeSucceeded {
+			require.Equal(t, uint64(2), r.newest().Revision, "once")
+			require.Equal(t, st.ID, r.newest().Doc.By)
+		}
+	})
 
 	r := newRoom(t)
 	r.bucket.overwrite(`{"v":99}`)

@@ -3,7 +3,6 @@ package rules_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -217,7 +218,7 @@ func TestRefusals(t *testing.T) {
 // rule is not in the way of its own end.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string]schemas.RuleOrder{
+	table.Run(t, map[string]schemas.RuleOrder{
 		"inside":             create(redirect("n", "https://old.test/*", "https://api.test/v1/x")),
 		"by wildcard":        create(redirect("n", "https://old.test/*", "https://api.test/$1")),
 		"host by wildcard":   create(redirect("n", "https://*.old.test/", "https://$1.test/v1/")),
@@ -227,16 +228,13 @@ func TestRedirects(t *testing.T) {
 		"turned off":         on(schemas.OpRulesDisable, "revoked"),
 		"turned off by word": patch("revoked", `{"enabled":false}`),
 		"made a mock":        patch("revoked", `{"type":"mock","action":{"body":1}}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoom(t)
-			r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
-			r.do(create(redirect("revoked", "https://was.test/", "https://gone.test/")))
-			r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/v1/"})
-			r.do(order)
-		})
-	}
+	}, func(t *testing.T, order schemas.RuleOrder) {
+		r := newRoom(t)
+		r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
+		r.do(create(redirect("revoked", "https://was.test/", "https://gone.test/")))
+		r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/v1/"})
+		r.do(order)
+	})
 	r := newRoom(t)
 	r.enforce(policy.Entry{Name: "gone", URLPrefix: "https://gone.test/"})
 	r.do(create(redirect("r", "https://was.test/", "https://gone.test/")))
@@ -250,8 +248,7 @@ func TestRedirects(t *testing.T) {
 	}
 	// A circle is one between rules that are on, and have not expired.
 	r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/"})
-	var expiring map[string]any
-	require.NoError(t, json.Unmarshal(redirect("x", "https://api.test/x", "https://api.test/y"), &expiring))
+	expiring := bench.Decode[map[string]any](t, redirect("x", "https://api.test/x", "https://api.test/y"))
 	expiring["expires_at"] = r.now.Add(time.Hour)
 	doc, err := json.Marshal(expiring)
 	require.NoError(t, err)
@@ -383,8 +380,7 @@ func TestBytes(t *testing.T) {
 		st.Action.Payload, err = ledger.Encode(o)
 		require.NoError(t, err)
 		r.start(st)
-		e := r.perform(st)
-		require.NoError(t, e.err)
+		e := r.verdict(st)
 		require.Equal(t, heap.etag(), e.result.RulesEtag)
 		return e
 	}
@@ -422,8 +418,7 @@ func TestPoison(t *testing.T) {
 		st := r.claim(on(schemas.OpGlobalOff, ""))
 		st.Action.Payload = json.RawMessage(payload)
 		e := r.perform(st)
-		parked, ok := errors.AsType[*fault.Parked](e.err)
-		require.True(t, ok, payload)
+		parked := bench.As[*fault.Parked](t, e.err)
 		assert.Equal(t, schemas.Poison, parked.Code)
 	}
 	assert.Zero(t, r.newest().Revision)
@@ -443,8 +438,7 @@ func TestHundredWriters(t *testing.T) {
 	for i := range ends {
 		o := create(delay(fmt.Sprint("w", i)))
 		o.IfMatch = etag
-		st := r.claim(o)
-		r.start(st)
+		st := r.begun(o)
 		wg.Go(func() { ends[i] = r.perform(st) })
 	}
 	wg.Wait()

@@ -2,10 +2,11 @@ package runs
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"weir/internal/weirtest/table"
 )
 
 // tried is one breaker, and whether it is open as somebody hears of it.
@@ -55,7 +56,7 @@ func (b *tried) isAlone() {
 // that began earlier have to say of it.
 func TestABreakerByTheClock(t *testing.T) {
 	t.Parallel()
-	for name, then := range map[string]func(b *tried){
+	table.Bubble(t, map[string]func(b *tried){
 		"a failure": func(b *tried) {
 			b.failure(true)
 			b.isAlone()
@@ -121,18 +122,13 @@ func TestABreakerByTheClock(t *testing.T) {
 			b.untried()
 			b.lets(true, false)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := brokenOff(t)
-				time.Sleep(time.Second)
-				b.failure(false) // of a call that began before
-				assert.Equal(t, quarantine-time.Second, b.remaining())
-				time.Sleep(quarantine - time.Second)
-				b.lets(true, true)
-				then(b)
-			})
-		})
-	}
+	}, func(t *testing.T, then func(b *tried)) {
+		b := brokenOff(t)
+		time.Sleep(time.Second)
+		b.failure(false) // of a call that began before
+		assert.Equal(t, quarantine-time.Second, b.remaining())
+		time.Sleep(quarantine - time.Second)
+		b.lets(true, true)
+		then(b)
+	})
 }

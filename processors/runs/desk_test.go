@@ -15,6 +15,8 @@ import (
 
 	"weir/internal/fault"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
 	"weir/processors/runs"
@@ -45,11 +47,7 @@ func TestAnAgentThatFailsIsLeftAlone(t *testing.T) {
 			script := append(acts(6, f), double.Act{})
 			a := double.New(t, double.Config{Script: script})
 			r := newRoom(t, options{}, to(a))
-			for _, id := range []string{"1", "2", "3", "4", "5"} {
-				assert.False(t, r.metrics.isOpen())
-				r.run(id)
-			}
-			assert.True(t, r.metrics.isOpen())
+			r.breakOff()
 			e := r.run("6")
 			assert.Equal(t, schemas.AgentUnavailable, e.Code)
 			assert.Equal(t, "AGENT_UNAVAILABLE", e.result.Error.Code)
@@ -92,8 +90,7 @@ func TestWhatIsNoFaultOfTheAgent(t *testing.T) {
 	a := double.New(t, double.Config{Fault: double.NeverAnswers})
 	r := newRoom(t, options{}, to(a))
 	for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
-		e := r.perform(r.claim(id, schemas.Run{}, 50*time.Millisecond), still{})
-		require.NoError(t, e.err)
+		e := r.done(r.claim(id, schemas.Run{}, 50*time.Millisecond), still)
 		require.Equal(t, schemas.OutcomeExpired, e.Outcome)
 	}
 	assert.False(t, r.metrics.isOpen(), "whoever gives it no time learns nothing of it")
@@ -130,21 +127,19 @@ func TestAProbeIsOne(t *testing.T) {
 	script := append(acts(5, double.Status500), double.Act{Fault: double.NeverAnswers}, double.Act{Hold: hold}, double.Act{})
 	a := double.New(t, double.Config{Script: script})
 	r := newRoom(t, options{}, to(a))
-	for _, id := range []string{"1", "2", "3", "4", "5"} {
-		r.run(id)
-	}
+	r.breakOff()
 	r.pass()
-	stop := newStopper(t)
+	stop := bench.NewStop(t)
 	probe := make(chan ended, 1)
 	go func() { probe <- r.perform(r.claim("6", schemas.Run{}, 1<<40), stop) }()
 	a.WaitRun(6)
 	assert.Equal(t, schemas.AgentUnavailable, r.run("7").Code, "while the probe is under way")
-	stop.stop()
+	stop.Pull()
 	assert.Equal(t, schemas.OutcomeCanceled, (<-probe).Outcome)
 	assert.Equal(t, schemas.AgentUnavailable, r.run("8").Code)
 
 	r.pass()
-	go func() { probe <- r.perform(r.claim("9", schemas.Run{}, 1<<40), still{}) }()
+	go func() { probe <- r.perform(r.claim("9", schemas.Run{}, 1<<40), still) }()
 	<-r.metrics.closed
 	assert.Equal(t, schemas.OutcomeSucceeded, r.run("10").Outcome)
 	close(hold)
@@ -163,15 +158,14 @@ func TestAFullAgent(t *testing.T) {
 	ends := make(chan ended, 10)
 	begin := func(id string) {
 		st := r.claim(id, schemas.Run{}, time.Minute)
-		go func() { ends <- r.perform(st, still{}) }()
+		go func() { ends <- r.perform(st, still) }()
 	}
 	begin("0")
 	a.WaitRun(1)
 	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 		begin(id)
 	}
-	var rest *call.Rest
-	require.ErrorAs(t, (<-ends).err, &rest, "the ninth that waits gives its slot back")
+	rest := bench.As[*call.Rest](t, (<-ends).err)
 	assert.Equal(t, schemas.WaitCapacity, rest.For)
 	assert.Equal(t, 1, a.Hits())
 	close(hold)
@@ -194,17 +188,16 @@ func TestWaitingForAPlace(t *testing.T) {
 		var delays []time.Duration
 		for range 8 {
 			began := time.Now()
-			e := r.perform(st, still{})
+			e := r.perform(st, still)
 			if e.err == nil {
 				assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 				break
 			}
-			var rest *call.Rest
-			require.ErrorAs(t, e.err, &rest)
+			rest := bench.As[*call.Rest](t, e.err)
 			require.Equal(t, 3*time.Second, time.Since(began))
 			delays = append(delays, time.Until(rest.Until))
 			ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}}
-			require.NoError(t, r.ledger.Append(t.Context(), st, ev))
+			bench.Append(t, r.ledger, st, ev)
 			time.Sleep(time.Until(rest.Until))
 		}
 		require.GreaterOrEqual(t, len(delays), 4)
@@ -216,20 +209,18 @@ func TestWaitingForAPlace(t *testing.T) {
 		}
 		assert.Greater(t, delays[1], 4*time.Second-time.Nanosecond)
 
-		stop := newStopper(t)
-		time.AfterFunc(time.Second, stop.stop)
+		stop := bench.NewStop(t)
+		time.AfterFunc(time.Second, stop.Pull)
 		began := time.Now()
-		e := r.perform(r.claim("2", schemas.Run{}, time.Minute), stop)
-		require.NoError(t, e.err)
+		e := r.done(r.claim("2", schemas.Run{}, time.Minute), stop)
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 		assert.Equal(t, time.Second, time.Since(began))
 
-		e = r.perform(r.claim("3", schemas.Run{}, 2*time.Second), still{})
-		require.NoError(t, e.err)
+		e = r.done(r.claim("3", schemas.Run{}, 2*time.Second), still)
 		assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 
 		time.AfterFunc(time.Second, func() { close(r.draining) })
-		e = r.perform(r.claim("4", schemas.Run{}, time.Minute), still{})
+		e = r.perform(r.claim("4", schemas.Run{}, time.Minute), still)
 		require.Error(t, e.err)
 		var rest *call.Rest
 		require.NotErrorAs(t, e.err, &rest)
@@ -242,13 +233,11 @@ func TestNothingToWaitFor(t *testing.T) {
 	t.Parallel()
 	over := func(r *room) {
 		r.t.Helper()
-		stop := newStopper(r.t)
-		stop.stop()
-		e := r.perform(r.claim("stopped", schemas.Run{}, time.Minute), stop)
-		require.NoError(r.t, e.err)
+		stop := bench.NewStop(r.t)
+		stop.Pull()
+		e := r.done(r.claim("stopped", schemas.Run{}, time.Minute), stop)
 		assert.Equal(r.t, schemas.OutcomeCanceled, e.Outcome)
-		e = r.perform(r.claim("late", schemas.Run{}, -time.Second), still{})
-		require.NoError(r.t, e.err)
+		e = r.done(r.claim("late", schemas.Run{}, -time.Second), still)
 		assert.Equal(r.t, schemas.OutcomeExpired, e.Outcome)
 	}
 	t.Run("a full queue", func(t *testing.T) {
@@ -258,23 +247,21 @@ func TestNothingToWaitFor(t *testing.T) {
 			var waiting sync.WaitGroup
 			for i := range 8 {
 				st := r.claim(strconv.Itoa(i), schemas.Run{}, time.Hour)
-				waiting.Go(func() { r.perform(st, still{}) })
+				waiting.Go(func() { r.perform(st, still) })
 			}
 			synctest.Wait()
 			over(r)
 			began, firsts := time.Now(), map[time.Duration]bool{}
 			for i := range 20 {
-				var rest *call.Rest
-				require.ErrorAs(t, r.perform(r.claim(fmt.Sprint("r", i), schemas.Run{}, time.Hour), still{}).err, &rest)
+				rest := bench.As[*call.Rest](t, r.perform(r.claim(fmt.Sprint("r", i), schemas.Run{}, time.Hour), still).err)
 				firsts[rest.Until.Sub(began)] = true
 			}
 			assert.Greater(t, len(firsts), 1, "those that rest at once do not come again at once")
 			soon := r.claim("soon", schemas.Run{}, time.Second)
-			var rest *call.Rest
-			require.ErrorAs(t, r.perform(soon, still{}).err, &rest)
+			rest := bench.As[*call.Rest](t, r.perform(soon, still).err)
 			assert.Equal(t, time.Second, rest.Until.Sub(began), "no rest goes beyond the deadline")
 			time.Sleep(time.Second)
-			e := r.perform(soon, still{})
+			e := r.perform(soon, still)
 			require.NoError(t, e.err, "and none is behind it")
 			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 			waiting.Wait()
@@ -284,10 +271,7 @@ func TestNothingToWaitFor(t *testing.T) {
 		t.Parallel()
 		a := double.New(t, double.Config{Fault: double.Status500})
 		r := newRoom(t, options{}, to(a))
-		for _, id := range []string{"1", "2", "3", "4", "5"} {
-			r.run(id)
-		}
-		require.True(t, r.metrics.isOpen())
+		r.breakOff()
 		over(r)
 	})
 	t.Run("an agent that is gone", func(t *testing.T) {
@@ -301,15 +285,12 @@ func TestAProbeThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Script: append(acts(5, double.Status500), double.Act{})})
 	r := newRoom(t, options{}, to(a))
-	for _, id := range []string{"1", "2", "3", "4", "5"} {
-		r.run(id)
-	}
+	r.breakOff()
 	r.pass()
-	for range 3 {
-		st := r.claim("denied", schemas.Run{}, time.Minute)
+	for i := range 3 {
+		st := r.claim(fmt.Sprint("denied-", i), schemas.Run{}, time.Minute)
 		st.Action.Entries = []string{"another"}
-		e := r.perform(st, still{})
-		require.NoError(t, e.err)
+		e := r.done(st, still)
 		assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
 	}
 	assert.Equal(t, schemas.OutcomeSucceeded, r.run("6").Outcome)
@@ -334,7 +315,7 @@ func TestARunThatPanics(t *testing.T) {
 	for _, id := range []string{"1", "2"} {
 		st := r.claim(id, schemas.Run{}, time.Minute)
 		require.PanicsWithValue(t, "broken", func() {
-			_, _ = m.Perform(t.Context(), st, schemas.Run{RunOrder: schemas.RunOrder{TaskType: double.TaskType}}, still{})
+			_, _ = m.Perform(t.Context(), st, schemas.Run{RunOrder: schemas.RunOrder{TaskType: double.TaskType}}, still)
 		})
 	}
 }
@@ -344,12 +325,110 @@ func TestAProbeThatADrainStops(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Fault: double.Status500})
 	r := newRoom(t, options{}, to(a))
-	for _, id := range []string{"1", "2", "3", "4", "5"} {
-		r.run(id)
-	}
+	r.breakOff()
 	r.pass()
 	close(r.draining)
-	var later *fault.Later
-	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still{}).err, &later)
+	require.ErrorAs(t, r.perform(r.claim("6", schemas.Run{}, time.Minute), still).err, new(*fault.Later))
 	assert.False(t, r.remote.Pass(double.TaskType), "it is not left alone again")
+}
+
+// TestAnAgentThatMoves while a run of it is about to be made, right before
+// whatever is read of the configuration: the run is made at its new place, as that
+// wants it, and denied nowhere.
+func TestAnAgentThatMoves(t *testing.T) {
+	t.Parallel()
+	for _, at := range []struct {
+		what string
+		n    int
+	}{{"agents", 1}, {"agents", 2}, {"policy", 1}, {"policy", 2}} {
+		t.Run(fmt.Sprint(at.what, at.n), func(t *testing.T) {
+			t.Parallel()
+			old, moved := double.New(t, double.Config{}), double.New(t, double.Config{})
+			synced := to(moved)
+			synced.Mode = schemas.AgentSync
+			var r *room
+			r = newRoom(t, options{reading: func(what string, n int) {
+				if what == at.what && n == at.n {
+					r.enforce(synced)
+				}
+			}}, to(old))
+			e := r.run("1")
+			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+			assert.Zero(t, old.Hits())
+			assert.Equal(t, schemas.RouteRunSync, moved.WaitRun(1).Route)
+			assert.Len(t, r.evidence("1"), 1)
+			assert.Equal(t, map[string]int{double.TaskType: 0}, r.metrics.runs)
+		})
+	}
+}
+
+// TestAnAgentThatGoes while a run of it waits for its place is not there.
+func TestAnAgentThatGoes(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"agents", "policy"} {
+		a := double.New(t, double.Config{})
+		var r *room
+		r = newRoom(t, options{reading: func(what string, n int) {
+			if what == at && n == map[string]int{"agents": 2, "policy": 1}[at] {
+				r.enforce()
+			}
+		}}, to(a))
+		e := r.run("1")
+		assert.Equal(t, schemas.AgentUnavailable, e.Code, at)
+		assert.Zero(t, a.Hits(), at)
+		assert.Empty(t, r.evidence("1"), at)
+	}
+}
+
+// TestWhatIsSaidOfAnAgentThatMoved: nothing any more, also not by a run that is
+// still with it.
+func TestWhatIsSaidOfAnAgentThatMoved(t *testing.T) {
+	t.Parallel()
+	table.Run(t, map[string][]schemas.Agent{
+		"moved": {{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1}}, "gone": nil,
+	}, func(t *testing.T, next []schemas.Agent) {
+		begin := make(chan struct{})
+		script := append([]double.Act{{Fault: double.Status500, Begin: begin}}, acts(9, double.Status500)...)
+		a := double.New(t, double.Config{Script: script})
+		r := newRoom(t, options{}, to(a))
+		late := make(chan ended, 1)
+		st := r.claim("late", schemas.Run{}, 1<<40)
+		go func() { late <- r.perform(st, still) }()
+		a.WaitRun(1)
+		for _, id := range []string{"1", "2", "3", "4"} {
+			r.run(id)
+		}
+		r.enforce(next...)
+		r.runs.Refresh()
+		close(begin)
+		require.NoError(t, (<-late).err)
+		assert.False(t, r.metrics.isOpen(), "the fifth failure is that of another address")
+
+		r.enforce(to(a))
+		for _, id := range []string{"5", "6", "7", "8", "9"} {
+			assert.False(t, r.metrics.isOpen())
+			r.run(id)
+		}
+		assert.True(t, r.metrics.isOpen())
+		r.runs.Refresh()
+		assert.True(t, r.metrics.isOpen(), "nothing has changed")
+		r.enforce(next...)
+		r.runs.Refresh()
+		assert.False(t, r.metrics.isOpen())
+	})
+}
+
+// TestAMoveIsNoFavour: what the new address does counts there from the first run,
+// also of one that had its place at the old address when the agent moved.
+func TestAMoveIsNoFavour(t *testing.T) {
+	t.Parallel()
+	old, moved := double.New(t, double.Config{}), double.New(t, double.Config{Fault: double.Status500})
+	var r *room
+	r = newRoom(t, options{reading: func(what string, n int) {
+		if what == "agents" && n == 2 {
+			r.enforce(to(moved))
+		}
+	}}, to(old))
+	r.breakOff()
+	assert.Equal(t, 5, moved.Hits())
 }

@@ -1,14 +1,14 @@
 package runs_test
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/ledger"
 	"weir/internal/outbound"
@@ -17,6 +17,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -28,6 +29,8 @@ import (
 	"weir/processors/settle"
 	"weir/schemas"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // room is a worker without its pipeline: the performer of runs over the real
 // client and a log in memory.
@@ -45,7 +48,7 @@ type room struct {
 
 	mu     sync.Mutex
 	agents map[string]schemas.Agent
-	policy *policy.Policy
+	policy bench.Policy
 
 	reading  func(what string, n int)
 	readings map[string]int
@@ -63,16 +66,15 @@ type options struct {
 
 func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
 	t.Helper()
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
-	r := &room{t: t, log: memlog.New(layout, time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
+	r := &room{t: t, log: memlog.New(bench.Layout(), time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
 	r.reading, r.readings = o.reading, map[string]int{}
-	r.ledger = ledger.New(r.log, layout, time.Now)
+	r.ledger = ledger.New(r.log, bench.Layout(), time.Now)
 	r.enforce(agents...)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return "", false }})
 	r.make = func(draining chan struct{}) *runs.Runs {
-		recorder := settle.NewRecorder(publisher{r.log}, r.log, uncounted{})
+		recorder := bench.Recorder(r.log)
 		caller := call.New(r.ledger, guard.New(r.inForce, o.rules), direct.New(client, store, redact.New(nil)), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Draining: draining,
 			Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
@@ -108,18 +110,15 @@ func (r *room) enforce(agents ...schemas.Agent) {
 			Name: schemas.AgentEntry(a.TaskType), URLPrefix: a.URL + "/agents/run/", Methods: []string{"POST"}, Network: policy.NetworkLoopback, Agent: true,
 		})
 	}
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(r.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.agents, r.policy = known, p
+	r.agents = known
+	r.policy.Enforce(r.t, entries...)
 }
 
 func (r *room) inForce() *policy.Policy {
 	r.reads("policy")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.policy
+	return r.policy.InForce()
 }
 
 func (r *room) agent(taskType string) (schemas.Agent, bool) {
@@ -153,14 +152,9 @@ func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger
 	if run.TaskType == "" {
 		run.TaskType = double.TaskType
 	}
-	payload, err := json.Marshal(run)
-	require.NoError(r.t, err)
-	st, _, err := r.ledger.Claim(r.t.Context(), schemas.Action{
-		ID: id, Tenant: "default", Kind: schemas.KindRun, TaskType: run.TaskType, Sync: r.sync, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(deadline).UTC(), Payload: payload,
-	})
-	require.NoError(r.t, err)
-	return st
+	return bench.Claim(r.t, r.ledger, schemas.Action{
+		ID: id, Kind: schemas.KindRun, TaskType: run.TaskType, Sync: r.sync, Deadline: time.Now().Add(deadline),
+	}, run)
 }
 
 // ended is a run that was performed.
@@ -177,12 +171,28 @@ func (r *room) perform(st *ledger.State, stop call.Stop) ended {
 	return e
 }
 
+// done performs a run to its end.
+func (r *room) done(st *ledger.State, stop call.Stop) ended {
+	r.t.Helper()
+	e := r.perform(st, stop)
+	require.NoError(r.t, e.err)
+	return e
+}
+
 // run accepts and performs a run of the double's type.
 func (r *room) run(id string) ended {
 	r.t.Helper()
-	e := r.perform(r.claim(id, schemas.Run{RunOrder: schemas.RunOrder{Inputs: json.RawMessage(`{"q":"1"}`)}}, time.Minute), still{})
-	require.NoError(r.t, e.err)
-	return e
+	return r.done(r.claim(id, schemas.Run{RunOrder: schemas.RunOrder{Inputs: json.RawMessage(`{"q":"1"}`)}}, time.Minute), still)
+}
+
+// breakOff fails five runs of the double: after the last of them, and not before, it is left alone.
+func (r *room) breakOff() {
+	r.t.Helper()
+	for i := range 5 {
+		require.False(r.t, r.metrics.isOpen(), i)
+		r.run(fmt.Sprint("failing-", i))
+	}
+	require.True(r.t, r.metrics.isOpen())
 }
 
 // types are the events of a run on the log.
@@ -196,10 +206,7 @@ func (r *room) types(id string) (types []schemas.EventType) {
 
 func (r *room) events(id string) (all []schemas.Event) {
 	r.t.Helper()
-	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: id}
-	records, err := r.log.Range(r.t.Context(), schemas.LogStream(0), r.ledger.Layout().All(ref), 1, 10_000)
-	require.NoError(r.t, err)
-	for _, rec := range records {
+	for _, rec := range bench.Records(r.t, r.log, schemas.LogStream(0), bench.Layout().All(runRef(id))) {
 		ev, err := ledger.Decode(rec.Data)
 		require.NoError(r.t, err)
 		all = append(all, ev)
@@ -207,17 +214,14 @@ func (r *room) events(id string) (all []schemas.Event) {
 	return all
 }
 
+func runRef(id string) schemas.Ref {
+	return schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: id}
+}
+
 // evidence are the records that a run has left.
-func (r *room) evidence(id string) (all []schemas.Evidence) {
+func (r *room) evidence(id string) []schemas.Evidence {
 	r.t.Helper()
-	records, err := r.log.Range(r.t.Context(), schemas.EvidenceStream, schemas.EvidenceFilter("default", "", "", id, false), 1, 1000)
-	require.NoError(r.t, err)
-	for _, rec := range records {
-		var e schemas.Evidence
-		require.NoError(r.t, json.Unmarshal(rec.Data, &e))
-		all = append(all, e)
-	}
-	return all
+	return bench.Evidence(r.t, r.log, id)
 }
 
 // gauges are metrics that can be asked.
@@ -255,43 +259,5 @@ func (g *gauges) isOpen() bool {
 	return g.open[double.TaskType]
 }
 
-// stopper is a request to stop that a test makes.
-type stopper struct {
-	ctx  context.Context
-	stop context.CancelFunc
-}
-
-func newStopper(t *testing.T) stopper {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	return stopper{ctx, cancel}
-}
-
-func (s stopper) Requested() bool                         { return s.ctx.Err() != nil }
-func (s stopper) Done() <-chan struct{}                   { return s.ctx.Done() }
-func (s stopper) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(s.ctx, f) }
-
-type still struct{}
-
-func (still) Requested() bool              { return false }
-func (still) Done() <-chan struct{}        { return nil }
-func (still) AfterFunc(func()) func() bool { return func() bool { return true } }
-
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }
-
-type uncounted struct{}
-
-func (uncounted) EvidenceWritten(string) {}
-func (uncounted) Denied(schemas.Code)    {}
-func (uncounted) Shadowed(string, bool)  {}
+// still is a request to stop that never comes.
+var still bench.NoStop

@@ -12,7 +12,9 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -103,8 +105,7 @@ func TestWhatARunLeaves(t *testing.T) {
 	assert.Equal(t, map[string]int{double.TaskType: 0}, r.metrics.runs)
 
 	r.enforce(schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1"}) // the record is of the run, not of the configuration
-	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: "default", Kind: schemas.KindRun, ID: "r-1"})
-	require.NoError(t, err)
+	st := bench.Load(t, r.ledger, runRef("r-1"))
 	again, err := r.runs.Evidence(st)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
@@ -118,13 +119,12 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
 	r := newRoom(t, options{}, synced)
-	var budgets schemas.RunBudgets
-	require.NoError(t, json.Unmarshal([]byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`), &budgets))
+	budgets := bench.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
 		Budgets: &budgets,
 	}
-	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.claim("r-1", schemas.Run{RunOrder: order}, time.Minute), still{}).Outcome)
+	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.claim("r-1", schemas.Run{RunOrder: order}, time.Minute), still).Outcome)
 	got := a.WaitRun(1)
 	assert.Equal(t, schemas.RouteRunSync, got.Route)
 	assert.Equal(t, "application/json", got.Header.Get("Accept"))
@@ -136,25 +136,21 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 
 func TestAStopClosesTheAgentsConnection(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{Fault: f})
-			r := newRoom(t, options{}, to(a))
-			stop := newStopper(t)
-			go func() {
-				a.WaitRun(1)
-				stop.stop()
-			}()
-			e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), stop)
-			require.NoError(t, e.err)
-			assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
-			assert.JSONEq(t, `{"code":"CANCELED"}`, string(e.result.Error.Details))
-			<-a.WaitRun(1).Closed()
-			assert.True(t, a.WaitRun(1).Cut())
-			assert.Len(t, r.evidence("r-1"), 1)
-		})
-	}
+	table.Run(t, map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers}, func(t *testing.T, f double.Fault) {
+		a := double.New(t, double.Config{Fault: f})
+		r := newRoom(t, options{}, to(a))
+		stop := bench.NewStop(t)
+		go func() {
+			a.WaitRun(1)
+			stop.Pull()
+		}()
+		e := r.done(r.claim("r-1", schemas.Run{}, time.Minute), stop)
+		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
+		assert.JSONEq(t, `{"code":"CANCELED"}`, string(e.result.Error.Details))
+		<-a.WaitRun(1).Closed()
+		assert.True(t, a.WaitRun(1).Cut())
+		assert.Len(t, r.evidence("r-1"), 1)
+	})
 }
 
 // TestACancelThatOnlyTheLogTells: the nudge went astray; the next event of the
@@ -174,8 +170,7 @@ func TestACancelThatOnlyTheLogTells(t *testing.T) {
 		assert.NoError(t, err)
 		step <- struct{}{}
 	}()
-	e := r.perform(st, still{})
-	require.NoError(t, e.err)
+	e := r.done(st, still)
 	assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 	<-a.WaitRun(1).Closed()
 	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventAttempt, schemas.EventCancel, schemas.EventProgress, schemas.EventAttempted}, r.types("r-1"))
@@ -188,8 +183,7 @@ func TestTheDeadlineEndsARun(t *testing.T) {
 			t.Parallel()
 			a := double.New(t, double.Config{Fault: f})
 			r := newRoom(t, options{}, to(a))
-			e := r.perform(r.claim("r-1", schemas.Run{}, 3*time.Second), still{})
-			require.NoError(t, e.err)
+			e := r.done(r.claim("r-1", schemas.Run{}, 3*time.Second), still)
 			assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 			assert.Equal(t, schemas.DeadlineExceeded, e.Code)
 			assert.JSONEq(t, `{"code":"DEADLINE_EXCEEDED"}`, string(e.result.Error.Details))
@@ -222,12 +216,13 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 	}
 	absent := answered(404, `{}`)
 	absent.Answer.NoRoute = true
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		res     *schemas.Attempted
 		gone    bool
 		outcome schemas.Outcome
 		calls   int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"answered":             {answered(200, `{"outputs":{"a":1}}`), false, schemas.OutcomeSucceeded, 0},
 		"answered, agent gone": {answered(200, `{"outputs":{"a":1}}`), true, schemas.OutcomeSucceeded, 0},
 		"failed":               {answered(200, `{"error":{"code":"X","message":"m"}}`), true, schemas.OutcomeFailed, 0},
@@ -237,24 +232,20 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 		"no stream, gone":      {absent, true, schemas.OutcomeFailed, 0},
 		"not sent yet":         {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, false, schemas.OutcomeSucceeded, 1},
 		"not sent yet, gone":   {&schemas.Attempted{Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()}, true, schemas.OutcomeFailed, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{})
-			r := newRoom(t, options{}, to(a))
-			st := r.claim("r-1", schemas.Run{}, time.Minute)
-			attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt}))
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res}))
-			if tt.gone {
-				r.enforce()
-			}
-			e := r.perform(st, still{})
-			require.NoError(t, e.err)
-			assert.Equal(t, tt.outcome, e.Outcome)
-			assert.Equal(t, tt.calls, a.Hits())
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		a := double.New(t, double.Config{})
+		r := newRoom(t, options{}, to(a))
+		st := r.claim("r-1", schemas.Run{}, time.Minute)
+		attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
+		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
+		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res})
+		if tt.gone {
+			r.enforce()
+		}
+		e := r.done(st, still)
+		assert.Equal(t, tt.outcome, e.Outcome)
+		assert.Equal(t, tt.calls, a.Hits())
+	})
 }
 
 func TestAnAgentThatIsNotThere(t *testing.T) {
@@ -282,8 +273,7 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		st.Action.Entries = []string{"another"}
-		e := r.perform(st, still{})
-		require.NoError(t, e.err)
+		e := r.done(st, still)
 		assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
 		assert.Equal(t, schemas.DenyKeyUnknown, e.Code)
 		assert.Zero(t, a.Hits())
@@ -348,57 +338,50 @@ func TestALogThatRefusesEndsTheCall(t *testing.T) {
 // known, and written down once the log is back.
 func TestALogThatIsAway(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		stop     bool
 		deadline time.Duration
 		want     schemas.Outcome
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a stop":       {true, time.Minute, schemas.OutcomeCanceled},
 		"the deadline": {false, 3 * time.Second, schemas.OutcomeExpired},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			stop := newStopper(t)
-			hooks := memlog.Hooks{Before: func(m schemas.Append) error {
-				ev, err := ledger.Decode(m.Data)
-				if err == nil && ev.Type == schemas.EventProgress {
-					if tt.stop {
-						stop.stop()
-					}
-					return fault.ErrUnavailable
+	}, func(t *testing.T, tt testCase) {
+		stop := bench.NewStop(t)
+		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
+			ev, err := ledger.Decode(m.Data)
+			if err == nil && ev.Type == schemas.EventProgress {
+				if tt.stop {
+					stop.Pull()
 				}
-				return nil
-			}}
-			a := double.New(t, double.Config{Fault: double.EndlessEvents})
-			r := newRoom(t, options{hooks: hooks}, to(a))
-			e := r.perform(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
-			require.NoError(t, e.err)
-			assert.Equal(t, tt.want, e.Outcome)
-			<-a.WaitRun(1).Closed()
-		})
-	}
+				return fault.ErrUnavailable
+			}
+			return nil
+		}}
+		a := double.New(t, double.Config{Fault: double.EndlessEvents})
+		r := newRoom(t, options{hooks: hooks}, to(a))
+		e := r.done(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
+		assert.Equal(t, tt.want, e.Outcome)
+		<-a.WaitRun(1).Closed()
+	})
 }
 
 // TestAStepThatNoRunHas is no step of a run: whatever wrote it, nothing is made of it.
 func TestAStepThatNoRunHas(t *testing.T) {
 	t.Parallel()
-	for name, res := range map[string]*schemas.Attempted{
+	table.Run(t, map[string]*schemas.Attempted{
 		"ended":  {Step: 2, Number: 1, Sent: true, Status: 200, Answer: &schemas.Answer{Status: 200, Body: json.RawMessage(`{}`)}},
 		"to try": {Step: 2, Number: 1, Code: schemas.UpstreamConnect, RetryAt: time.Now()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := double.New(t, double.Config{})
-			r := newRoom(t, options{}, to(a))
-			st := r.claim("r-1", schemas.Run{}, time.Minute)
-			require.NoError(t, r.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res}))
-			var parked *fault.Parked
-			require.ErrorAs(t, r.perform(st, still{}).err, &parked)
-			_, err := r.runs.Evidence(st)
-			require.ErrorAs(t, err, &parked)
-			assert.Zero(t, a.Hits())
-		})
-	}
+	}, func(t *testing.T, res *schemas.Attempted) {
+		a := double.New(t, double.Config{})
+		r := newRoom(t, options{}, to(a))
+		st := r.claim("r-1", schemas.Run{}, time.Minute)
+		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
+		parked := bench.As[*fault.Parked](t, r.perform(st, still).err)
+		_, err := r.runs.Evidence(st)
+		require.ErrorAs(t, err, &parked)
+		assert.Zero(t, a.Hits())
+	})
 }
 
 func TestADrainGivesTheRunBack(t *testing.T) {
@@ -406,9 +389,8 @@ func TestADrainGivesTheRunBack(t *testing.T) {
 	a := double.New(t, double.Config{})
 	r := newRoom(t, options{}, to(a))
 	close(r.draining)
-	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still{})
-	var later *fault.Later
-	require.ErrorAs(t, e.err, &later)
+	e := r.perform(r.claim("r-1", schemas.Run{}, time.Minute), still)
+	require.ErrorAs(t, e.err, new(*fault.Later))
 	assert.Zero(t, a.Hits())
 	var rest *call.Rest
 	require.NotErrorAs(t, e.err, &rest)

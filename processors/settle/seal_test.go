@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/bench"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -159,8 +160,7 @@ func TestEveryMemberHasARule(t *testing.T) {
 	t.Parallel()
 	hash := regexp.MustCompile(`^hmac-sha256:[0-9a-f]{64}$`)
 	for sort, e := range records(t, func(class string) string { return class }) {
-		var members map[string]json.RawMessage
-		require.NoError(t, json.Unmarshal(sealed(t, e).Payload, &members))
+		members := bench.Decode[map[string]json.RawMessage](t, sealed(t, e).Payload)
 		for name := range members {
 			assert.False(t, hash.MatchString(name), "%s: a member has no rule: its name is sealed", sort)
 		}

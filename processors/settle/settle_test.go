@@ -14,7 +14,9 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -55,31 +57,29 @@ func TestSettle(t *testing.T) {
 // nobody could bring back.
 func TestWhatAnEndRestsOn(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		result any
 		loose  bool
 		want   []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a small result":                         {result: "x", want: []string{"end", "barrier"}},
 		"a result that is put aside":             {result: strings.Repeat("x", schemas.InlineLimit), want: []string{"barrier", "end", "barrier"}},
 		"evidence that no event of it calls for": {result: "x", loose: true, want: []string{"barrier", "end", "barrier"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var order []string
-			l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
-				if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
-					order = append(order, "end")
-				}
-				return nil
-			}}), layout, nil)
-			s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
-			st := claim(t, l, "a")
-			st.Loose = tt.loose
-			require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
-			require.Equal(t, tt.want, order)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var order []string
+		l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
+			if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
+				order = append(order, "end")
+			}
+			return nil
+		}}), layout, nil)
+		s := settle.New(l, func(context.Context) error { order = append(order, "barrier"); return nil }, telemetry.NewMetrics())
+		st := claim(t, l, "a")
+		st.Loose = tt.loose
+		require.NoError(t, s.Settle(t.Context(), st, settle.Verdict{Outcome: schemas.OutcomeSucceeded, Result: tt.result}))
+		require.Equal(t, tt.want, order)
+	})
 }
 
 // TestLooseEvidence: what follows from an attempt can be left again, and nothing else can.
@@ -87,7 +87,7 @@ func TestLooseEvidence(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
 	l := ledger.New(log, layout, nil)
-	r := settle.NewRecorder(stack{log}, log, telemetry.NewMetrics())
+	r := bench.Recorder(log)
 	leave := func(st *ledger.State, id string) bool {
 		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
 		return st.Loose
@@ -159,4 +159,27 @@ func BenchmarkSettle(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestAllIsRecalled: however many records an action has left, none is left twice.
+func TestAllIsRecalled(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(layout, time.Now, memlog.Hooks{})
+	l := ledger.New(log, layout, nil)
+	r := bench.Recorder(log)
+	st := claim(t, l, "a")
+	const many = 10_050 // of three entries
+	records := make([]schemas.Evidence, many)
+	for i := range records {
+		records[i] = schemas.Evidence{ID: "a." + strconv.Itoa(i), Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Entry: strconv.Itoa(i % 3), Payload: []byte("{}")}
+	}
+	require.NoError(t, r.Leave(t.Context(), st, records...))
+	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+	again, err := l.Load(t.Context(), st.Ref)
+	require.NoError(t, err)
+	fresh := schemas.Evidence{ID: "a.new", Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Payload: []byte("{}")}
+	require.NoError(t, r.Leave(t.Context(), again, append(records[many-3:len(records):len(records)], fresh)...))
+	stored, err := log.Range(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 2*many)
+	require.NoError(t, err)
+	require.Len(t, stored, many+1)
 }

@@ -2,68 +2,37 @@ package tasks_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/policy"
 	"weir/internal/task"
-	"weir/internal/telemetry"
-	"weir/internal/weirtest/memlog"
-	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/bench"
 	"weir/processors"
-	"weir/processors/admit"
 	"weir/processors/call"
 	"weir/processors/guard"
-	"weir/processors/park"
 	"weir/processors/settle"
 	"weir/processors/tasks"
 	"weir/schemas"
 )
 
-var (
-	layout = schemas.Layout{Partitions: 1, Lanes: 8}
-	ref    = schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: "t-1"}
-)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: "t-1"}
 
 const (
 	lease    = time.Minute
 	deadline = time.Hour
 )
 
-var errDead = errors.New("the worker is dead")
-
-// delivered is a message that a worker has to take, not before a time.
-type delivered struct {
-	rec   schemas.Record
-	first bool
-	after time.Time
-}
-
-// house is a log with all that stands around it, and the door's side of a task. It is
-// driven by one goroutine, in a bubble: advance has the workers do what falls due.
+// house is a worker of tasks with all that stands around it, and the door's side of one task.
 type house struct {
-	t      *testing.T
-	log    *memlog.Log
-	door   *ledger.Ledger
-	queue  []delivered
-	worker *processors.Pipeline
-	name   int // of the worker
-
-	working bool // the worker is at it, and what is written is its own
-	steps   int  // what it does before it dies; negative: it does not
-	kept    bool // the step it dies at is done
-	dead    bool
-	crashes int
+	*bench.Bench
 
 	branches map[string]string // by name: the task that they were made for
 	opens    int
@@ -81,92 +50,53 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	h := &house{t: t, steps: -1, branches: map[string]string{}, leases: map[string]schemas.Record{}}
-	h.log = memlog.New(layout, time.Now, memlog.Hooks{
-		Before: func(schemas.Append) error {
-			if f := h.each; h.working && f != nil {
-				h.working = false
-				f()
-				h.working = true
-			}
-			if f := h.before; h.working && f != nil {
-				h.before, h.working = nil, false
-				f()
-				h.working = true
-			}
-			return h.stepping(false)
-		},
-		After: func(schemas.Append, uint64) error { return h.stepping(true) },
-		Read: func() error {
-			if h.working && h.dead {
-				return errDead
-			}
-			return nil
-		},
+	h := &house{branches: map[string]string{}, leases: map[string]schemas.Record{}}
+	h.Bench = bench.New(t, schemas.KindTask, func(schemas.Append) error {
+		if h.each != nil {
+			h.Apart(h.each)
+		}
+		if f := h.before; f != nil {
+			h.before = nil
+			h.Apart(f)
+		}
+		return nil
 	})
-	h.door = ledger.New(h.log, layout, time.Now)
-	for _, tail := range schemas.WorkTails(schemas.KindTask) {
-		filter := schemas.WorkFilter(0, schemas.KindTask, tail)
-		stop, err := h.log.Live(schemas.LiveRoot+strings.TrimPrefix(filter, schemas.LogRoot), func(r schemas.Record) {
-			h.queue = append(h.queue, delivered{rec: r, first: true})
-		}, nil)
-		require.NoError(t, err)
-		t.Cleanup(stop)
-	}
-	h.hire()
+	h.Employ(h.hire)
 	return h
 }
 
-// stepping counts what the worker does, before and after it is done.
-func (h *house) stepping(after bool) error {
-	switch {
-	case !h.working:
-		return nil
-	case h.dead:
-		return errDead
-	case h.steps < 0:
-		return nil
-	case h.steps == 0 && after == h.kept:
-		h.dead, h.steps = true, -1
-		return errDead
-	case after && h.steps > 0:
-		h.steps--
-	}
-	return nil
+// filed is a house whose task was just accepted.
+func filed(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t)
+	h.accept()
+	return h
 }
 
-// barrier is no step: it writes nothing of its own.
-func (h *house) barrier(context.Context) error {
-	if h.working && h.dead {
-		return errDead
-	}
-	return nil
+// queued is one whose task has its branch, and waits for an agent.
+func queued(t *testing.T) *house {
+	t.Helper()
+	h := filed(t)
+	h.Advance(0)
+	return h
 }
 
 func (h *house) now() time.Time { return time.Now().Add(h.jump) }
 
-// hire puts another worker in the place of the one at hand.
-func (h *house) hire() {
-	h.t.Helper()
-	h.name++
-	h.dead = false
-	p, err := policy.Compile(policy.Config{})
-	require.NoError(h.t, err)
-	metrics := telemetry.NewMetrics()
-	l := ledger.New(h.log, layout, h.now)
-	recorder := settle.NewRecorder(publisher{h.log}, h.log, metrics)
-	name := fmt.Sprintf("w%d", h.name)
-	caller := call.New(l, guard.New(func() *policy.Policy { return p }, &rulebook.Book{}), nil, call.Config{Worker: name, Barrier: h.barrier})
-	performer := tasks.New(l, h, recorder, tasks.Config{
-		Leases: shelf{h}, Lease: lease - lease/(schemas.LeaseShare+1), // what is written down is a share of it old
-		Announce: h.announce, Barrier: h.barrier, Now: h.now,
-	})
-	h.worker = processors.NewPipeline(l, h.log, name, processors.Stages{
-		Admit:      admit.New(l, admit.Config{Worker: name, Alone: true}),
-		Performers: map[schemas.Kind]processors.Performer{schemas.KindTask: performer},
-		Caller:     caller, Evidence: recorder, Settle: settle.New(l, h.barrier, metrics),
-		Park: park.New(publisher{h.log}, metrics, slog.New(slog.DiscardHandler)), Barrier: h.barrier,
-	})
+func (h *house) hire(name string) bench.Handler {
+	var none bench.Policy
+	none.Enforce(h.T)
+	l := ledger.New(h.Log, bench.Layout(), h.now)
+	return bench.Worker{
+		Name: name, Alone: true, Log: h.Log, Ledger: l, Barrier: h.Barrier,
+		Caller: call.New(l, guard.New(none.InForce, nil), nil, call.Config{Worker: name, Barrier: h.Barrier}),
+		Perform: func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
+			return map[schemas.Kind]processors.Performer{schemas.KindTask: tasks.New(l, h, r, tasks.Config{
+				Leases: shelf{h}, Lease: lease - lease/(schemas.LeaseShare+1), // what is written down is a share of it old
+				Announce: h.announce, Barrier: h.Barrier, Now: h.now,
+			})}
+		},
+	}.Pipeline()
 }
 
 // Open makes branches.
@@ -178,33 +108,31 @@ func (h *house) Open(_ context.Context, st *ledger.State, _ schemas.TaskOrder, b
 			return "", err
 		}
 	}
-	if err := h.stepping(false); err != nil {
+	if err := h.Step(false); err != nil {
 		return "", err
 	}
 	if by, ok := h.branches[branch]; ok && by != st.ID {
 		return "", fault.New(schemas.Conflict, "the branch exists")
 	}
 	h.branches[branch] = st.ID
-	return "b0", h.stepping(true)
+	return "b0", h.Step(true)
 }
 
 func (h *house) announce(subject string, data []byte) error {
-	require.Equal(h.t, schemas.StatusSubject(ref), subject)
-	if err := h.stepping(false); err != nil {
+	require.Equal(h.T, schemas.StatusSubject(ref), subject)
+	if err := h.Step(false); err != nil {
 		return err
 	}
-	var u schemas.TaskUpdate
-	require.NoError(h.t, json.Unmarshal(data, &u))
-	h.told = append(h.told, u)
-	return h.stepping(true)
+	h.told = append(h.told, bench.Decode[schemas.TaskUpdate](h.T, data))
+	return h.Step(true)
 }
 
 // shelf is the leases as a worker sees them.
 type shelf struct{ h *house }
 
 func (s shelf) Get(_ context.Context, key string) (schemas.Record, error) {
-	if s.h.dead {
-		return schemas.Record{}, errDead
+	if s.h.Dead() {
+		return schemas.Record{}, bench.ErrDead
 	}
 	if s.h.away != nil {
 		return schemas.Record{}, s.h.away
@@ -225,98 +153,40 @@ func (h *house) touch(n int) {
 
 // accept files a task that ends after a while.
 func (h *house) accept() {
-	h.t.Helper()
-	payload, err := ledger.Encode(schemas.TaskOrder{Repo: "shop", Pool: schemas.PoolDefault, Description: "Fix the <rounding>"})
-	require.NoError(h.t, err)
-	_, _, err = h.door.Claim(h.t.Context(), schemas.Action{
-		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f", Principal: "tok-1", TokenHash: "00",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(deadline).UTC(), Payload: payload,
-	})
-	require.NoError(h.t, err)
-}
-
-// advance has time go by, and the workers do what is to be done meanwhile.
-func (h *house) advance(d time.Duration) {
-	h.t.Helper()
-	until := time.Now().Add(d)
-	for range 10_000 {
-		h.drain()
-		next, ok := h.log.NextWake()
-		for _, m := range h.queue {
-			if !ok || m.after.Before(next) {
-				next, ok = m.after, true
-			}
-		}
-		if !ok || next.After(until) {
-			time.Sleep(time.Until(until))
-			return
-		}
-		time.Sleep(time.Until(next))
-		_, err := h.log.Due(h.t.Context(), time.Now())
-		require.NoError(h.t, err)
-	}
-	h.t.Fatal("the workers do not come to rest")
-}
-
-// drain handles the messages that are to be taken now.
-func (h *house) drain() {
-	h.t.Helper()
-	for i := 0; i < len(h.queue); {
-		m := h.queue[i]
-		if m.after.After(time.Now()) {
-			i++
-			continue
-		}
-		h.queue = append(h.queue[:i:i], h.queue[i+1:]...)
-		i = 0
-		h.working = true
-		err := h.worker.Handle(h.t.Context(), m.rec, m.first)
-		h.working = false
-		if h.dead {
-			h.crashes++
-			h.hire()
-		}
-		if ack, again := fault.Disposition(err); !ack {
-			h.queue = append(h.queue, delivered{rec: m.rec, after: time.Now().Add(again)})
-		}
-	}
+	h.T.Helper()
+	bench.Claim(h.T, h.Door, schemas.Action{
+		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", TokenHash: "00", Deadline: time.Now().Add(deadline),
+	}, schemas.TaskOrder{Repo: "shop", Pool: schemas.PoolDefault, Description: "Fix the <rounding>"})
 }
 
 // load is the task as the log has it.
 func (h *house) load() (*ledger.State, *task.State) {
-	h.t.Helper()
-	st, err := h.door.Load(h.t.Context(), ref)
-	require.NoError(h.t, err)
-	var o schemas.TaskOrder
-	require.NoError(h.t, json.Unmarshal(st.Action.Payload, &o))
-	t := task.Begin(st.Action, o)
+	h.T.Helper()
+	st := bench.Load(h.T, h.Door, ref)
+	return st, h.fold(st)
+}
+
+func (h *house) fold(st *ledger.State) *task.State {
+	h.T.Helper()
+	t := task.Begin(st.Action, bench.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
 	for _, ev := range st.Events {
 		t.Apply(ev.Event)
 	}
-	return st, t
+	return t
 }
 
 // signal is what the desk writes if the task can take it; false if it cannot.
 func (h *house) signal(decide func(t *task.State) (schemas.TaskEvent, bool)) bool {
-	h.t.Helper()
-	for {
-		st, t := h.load()
-		e, ok := decide(t)
-		if !ok {
-			return false
-		}
-		err := h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &e})
-		if errors.Is(err, fault.ErrFenced) {
-			continue
-		}
-		require.NoError(h.t, err)
-		return true
-	}
+	h.T.Helper()
+	return h.Write(ref, func(st *ledger.State) (schemas.Event, bool) {
+		e, ok := decide(h.fold(st))
+		return schemas.Event{Type: schemas.EventSignal, Task: &e}, ok
+	})
 }
 
 // claim has an agent of the pool take the task.
 func (h *house) claim(holder string) (n int, ok bool) {
-	h.t.Helper()
+	h.T.Helper()
 	ok = h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 		n = t.Lease + 1
 		h.hashes++
@@ -327,17 +197,24 @@ func (h *house) claim(holder string) (n int, ok bool) {
 	return n, ok
 }
 
+// leased checks whether an agent holds the task.
+func (h *house) leased(want bool, msg ...any) {
+	h.T.Helper()
+	_, s := h.load()
+	require.Equal(h.T, want, s.Leased, msg...)
+}
+
 // own has the holder of the task's own token take it.
 func (h *house) own() {
-	h.t.Helper()
-	require.True(h.t, h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
+	h.T.Helper()
+	require.True(h.T, h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 		return schemas.TaskEvent{What: schemas.TaskClaimed, Status: schemas.TaskStatusRunning}, t.Status == schemas.TaskStatusQueued && t.Lease == 0
 	}))
 }
 
 // report is the agent's last word, if it still holds the task.
 func (h *house) report(n int, r schemas.TaskReport) bool {
-	h.t.Helper()
+	h.T.Helper()
 	return h.signal(func(t *task.State) (schemas.TaskEvent, bool) {
 		status := schemas.TaskStatusFailed
 		if r.Completed {
@@ -350,42 +227,30 @@ func (h *house) report(n int, r schemas.TaskReport) bool {
 
 // cancel asks for the task to stop. That alone wakes whoever looks after it.
 func (h *house) cancel() {
-	h.t.Helper()
-	for {
-		st, t := h.load()
-		require.False(h.t, t.Over())
-		err := h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventCancel})
-		if errors.Is(err, fault.ErrFenced) {
-			continue
-		}
-		require.NoError(h.t, err)
-		return
-	}
+	h.T.Helper()
+	_, t := h.load()
+	require.False(h.T, t.Over())
+	h.Cancel(ref)
 }
 
 // pushed is what a push writes.
 func (h *house) pushed(head string) {
-	h.t.Helper()
+	h.T.Helper()
 	st, t := h.load()
-	require.NoError(h.t, h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
+	bench.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
 		What: schemas.TaskPushed, Status: t.Status, Lease: t.Lease, Head: head, Push: "p-" + head,
-	}}))
+	}})
 }
 
 // audits are the records of the task by id.
 func (h *house) audits() (byID map[string]schemas.TaskAudit, order []string) {
-	h.t.Helper()
-	records, err := h.log.Range(h.t.Context(), schemas.EvidenceStream, schemas.EvidenceFilter(ref.Tenant, "", "", ref.ID, false), 1, 1000)
-	require.NoError(h.t, err)
+	h.T.Helper()
 	byID = map[string]schemas.TaskAudit{}
-	for _, r := range records {
-		var e schemas.Evidence
-		require.NoError(h.t, json.Unmarshal(r.Data, &e))
-		require.Equal(h.t, []string{schemas.EvidenceTask, "acme", "t-1", "tok-1"}, []string{e.Kind, e.Tenant, e.ActionID, e.Principal})
-		require.NotContains(h.t, byID, e.ID, "a record was left twice")
-		var a schemas.TaskAudit
-		require.NoError(h.t, json.Unmarshal(e.Payload, &a))
-		require.Equal(h.t, e.Code, a.Code)
+	for _, e := range bench.Evidence(h.T, h.Log, ref.ID) {
+		require.Equal(h.T, []string{schemas.EvidenceTask, "acme", "t-1", "tok-1"}, []string{e.Kind, e.Tenant, e.ActionID, e.Principal})
+		require.NotContains(h.T, byID, e.ID, "a record was left twice")
+		a := bench.Decode[schemas.TaskAudit](h.T, e.Payload)
+		require.Equal(h.T, e.Code, a.Code)
 		byID[e.ID], order = a, append(order, e.ID)
 	}
 	return byID, order
@@ -393,7 +258,7 @@ func (h *house) audits() (byID map[string]schemas.TaskAudit, order []string) {
 
 // what are the task's events in short.
 func (h *house) what() (all []string) {
-	h.t.Helper()
+	h.T.Helper()
 	st, _ := h.load()
 	for _, ev := range st.Events {
 		switch {
@@ -409,9 +274,9 @@ func (h *house) what() (all []string) {
 // check holds the log, the evidence and what was announced against each other, once
 // the task has ended.
 func (h *house) check(msg string) (schemas.Settled, schemas.TaskResult) {
-	h.t.Helper()
+	h.T.Helper()
 	st, t := h.load()
-	require.NotNil(h.t, st.Settled, msg)
+	require.NotNil(h.T, st.Settled, msg)
 	ends := 0
 	audits, _ := h.audits()
 	said := map[int]schemas.TaskUpdate{}
@@ -429,37 +294,22 @@ func (h *house) check(msg string) (schemas.Settled, schemas.TaskResult) {
 		}
 		want++
 		got, ok := said[ev.N]
-		require.True(h.t, ok, "%s: event %d was not announced", msg, ev.N)
+		require.True(h.T, ok, "%s: event %d was not announced", msg, ev.N)
 		if u.Status == "" {
 			u.Status = got.Status
 		}
-		require.Equal(h.t, u, got, msg)
+		require.Equal(h.T, u, got, msg)
 		id := fmt.Sprintf("t-1.task.%d", ev.N)
 		if ev.Type == schemas.EventSettled {
 			id = "t-1.task.settled"
 		}
 		a, ok := audits[id]
-		require.True(h.t, ok, "%s: no evidence of event %d", msg, ev.N)
-		require.Equal(h.t, []any{u.Status, u.What, u.Head, u.Reason, u.Code, u.Push, u.Inquiry}, []any{a.Status, a.What, a.Head, a.Reason, a.Code, a.Push, a.Inquiry}, msg)
+		require.True(h.T, ok, "%s: no evidence of event %d", msg, ev.N)
+		require.Equal(h.T, []any{u.Status, u.What, u.Head, u.Reason, u.Code, u.Push, u.Inquiry}, []any{a.Status, a.What, a.Head, a.Reason, a.Code, a.Push, a.Inquiry}, msg)
 	}
-	require.Equal(h.t, 1, ends, "%s: terminal events", msg)
-	require.Len(h.t, audits, want, msg)
-	var res schemas.TaskResult
-	require.NoError(h.t, json.Unmarshal(st.Settled.Result, &res))
-	require.Equal(h.t, t.Status, res.Status, msg)
+	require.Equal(h.T, 1, ends, "%s: terminal events", msg)
+	require.Len(h.T, audits, want, msg)
+	res := bench.Decode[schemas.TaskResult](h.T, st.Settled.Result)
+	require.Equal(h.T, t.Status, res.Status, msg)
 	return *st.Settled, res
 }
-
-// publisher stores messages without looking at their ids.
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -15,25 +16,22 @@ import (
 func TestALeaseIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
-		h.advance(0)
+		h := queued(t)
 		first, ok := h.claim("pool-1")
 		require.True(t, ok)
 		_, again := h.claim("pool-2")
 		require.False(t, again, "one has it")
-		h.advance(lease - time.Second)
+		h.Advance(lease - time.Second)
+		h.leased(true)
+		h.Advance(2 * time.Second)
 		_, s := h.load()
-		require.True(t, s.Leased)
-		h.advance(2 * time.Second)
-		_, s = h.load()
 		require.Equal(t, []any{false, schemas.TaskStatusQueued, 1}, []any{s.Leased, s.Status, s.Lease})
 		require.False(t, h.report(first, schemas.TaskReport{Completed: true}), "it is too late for that")
 		second, ok := h.claim("pool-2")
 		require.True(t, ok)
 		require.Equal(t, 2, second)
 		require.True(t, h.report(second, schemas.TaskReport{Completed: true}))
-		h.advance(time.Second)
+		h.Advance(time.Second)
 		h.check("lost and taken again")
 		require.Equal(t, []string{"accepted", "started", "opened", "waiting", "claimed", "lost", "claimed", "reported", "settled"}, h.what())
 	})
@@ -43,25 +41,20 @@ func TestALeaseIsLost(t *testing.T) {
 func TestALeaseIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
-		h.advance(0)
+		h := queued(t)
 		n, _ := h.claim("pool-1")
 		for range int(deadline/lease) - 1 {
-			h.advance(lease * 3 / 4)
+			h.Advance(lease * 3 / 4)
 			h.touch(n)
-			_, s := h.load()
-			require.True(t, s.Leased)
+			h.leased(true)
 		}
 		quiet := h.what()
 		require.Len(t, quiet, 5, "a holder that is heard of writes nothing to the log")
-		h.advance(lease - time.Second)
-		_, s := h.load()
-		require.True(t, s.Leased)
-		h.advance(2 * time.Second)
-		_, s = h.load()
-		require.False(t, s.Leased)
-		h.advance(deadline)
+		h.Advance(lease - time.Second)
+		h.leased(true)
+		h.Advance(2 * time.Second)
+		h.leased(false)
+		h.Advance(deadline)
 		end, _ := h.check("kept, then lost, then expired")
 		require.Equal(t, schemas.OutcomeExpired, end.Outcome)
 	})
@@ -71,21 +64,17 @@ func TestALeaseIsKept(t *testing.T) {
 func TestTheSignOfAnotherLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
-		h.advance(0)
+		h := queued(t)
 		n, _ := h.claim("pool-1")
 		h.touch(n)
-		h.advance(lease + time.Second)
+		h.Advance(lease + time.Second)
 		m, ok := h.claim("pool-2")
 		require.True(t, ok)
-		h.advance(lease / 2)
-		_, s := h.load()
-		require.True(t, s.Leased, "what is known of the one before takes nothing from it")
+		h.Advance(lease / 2)
+		h.leased(true, "what is known of the one before takes nothing from it")
 		h.touch(n) // who lost it calls again
-		h.advance(lease/2 + time.Second)
-		_, s = h.load()
-		require.False(t, s.Leased, "lease %d was heard of, and not %d", n, m)
+		h.Advance(lease/2 + time.Second)
+		h.leased(false, "lease %d was heard of, and not %d", n, m)
 	})
 }
 
@@ -93,16 +82,15 @@ func TestTheSignOfAnotherLease(t *testing.T) {
 func TestTheOwnTokenHasNoTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
+		h := filed(t)
 		h.own()
-		h.advance(deadline - time.Second)
+		h.Advance(deadline - time.Second)
 		_, s := h.load()
 		require.True(t, s.Own)
 		require.Equal(t, schemas.TaskStatusRunning, s.Status)
 		_, ok := h.claim("pool-1")
 		require.False(t, ok)
-		h.advance(2 * time.Second)
+		h.Advance(2 * time.Second)
 		end, _ := h.check("the deadline")
 		require.Equal(t, schemas.OutcomeExpired, end.Outcome)
 	})
@@ -112,13 +100,11 @@ func TestTheOwnTokenHasNoTimeout(t *testing.T) {
 func TestAHolderComesBackAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
-		h.advance(0)
+		h := queued(t)
 		n, _ := h.claim("pool-1")
-		h.advance(lease - time.Second)
+		h.Advance(lease - time.Second)
 		h.before = func() { h.report(n, schemas.TaskReport{Completed: true}) }
-		h.advance(10 * time.Second)
+		h.Advance(10 * time.Second)
 		end, _ := h.check("reported while it was lost")
 		require.Equal(t, schemas.OutcomeSucceeded, end.Outcome)
 		require.NotContains(t, h.what(), "lost")
@@ -132,24 +118,20 @@ func TestClocksThatJump(t *testing.T) {
 	for _, jump := range []time.Duration{30 * time.Minute, -30 * time.Minute, -72 * time.Hour} {
 		for _, touched := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				h.advance(0)
+				h := queued(t)
 				n, _ := h.claim("pool-1")
 				if touched {
 					h.touch(n)
 				}
-				h.advance(lease / 2)
+				h.Advance(lease / 2)
 				h.jump = jump
-				require.NoError(t, h.door.Nudge(t.Context(), ref)) // somebody has it looked at
-				h.drain()
-				_, s := h.load()
-				require.True(t, s.Leased, "jump %v", jump)
+				require.NoError(t, h.Door.Nudge(t.Context(), ref)) // somebody has it looked at
+				h.Drain()
+				h.leased(true, "jump %v", jump)
 				h.due(lease) // its wake-ups are by its own clock, and may come late or at once
-				_, s = h.load()
-				require.False(t, s.Leased, "jump %v", jump)
+				h.leased(false, "jump %v", jump)
 				h.jump = 0
-				h.advance(2 * deadline)
+				h.Advance(2 * deadline)
 				h.check("after a jump")
 			})
 		}
@@ -159,64 +141,53 @@ func TestClocksThatJump(t *testing.T) {
 // TestANewWorkerGoesByTheClocks, and never waits longer than a lease.
 func TestANewWorkerGoesByTheClocks(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		silent, jump time.Duration
 		leased       bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"heard of just now":             {lease / 2, 0, true},
 		"silent while nobody was there": {2 * lease, 0, false},
 		"its clock is behind":           {2 * lease, -deadline, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				h.advance(0)
-				n, _ := h.claim("pool-1")
-				h.advance(time.Second)
-				h.touch(n)
-				time.Sleep(tt.silent)
-				h.hire()
-				h.jump = tt.jump
-				require.NoError(t, h.door.Nudge(t.Context(), ref))
-				h.drain()
-				_, s := h.load()
-				require.Equal(t, tt.leased, s.Leased)
-				if tt.leased {
-					h.due(lease)
-					_, s = h.load()
-					require.False(t, s.Leased)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := queued(t)
+		n, _ := h.claim("pool-1")
+		h.Advance(time.Second)
+		h.touch(n)
+		time.Sleep(tt.silent)
+		h.Replace()
+		h.jump = tt.jump
+		require.NoError(t, h.Door.Nudge(t.Context(), ref))
+		h.Drain()
+		_, s := h.load()
+		require.Equal(t, tt.leased, s.Leased)
+		if tt.leased {
+			h.due(lease)
+			h.leased(false)
+		}
+	})
 }
 
 // due lets time go by and has the worker look at the task then, whatever its own
 // wake-up is.
 func (h *house) due(d time.Duration) {
-	h.t.Helper()
+	h.T.Helper()
 	time.Sleep(d)
-	require.NoError(h.t, h.door.Nudge(h.t.Context(), ref))
-	h.drain()
+	require.NoError(h.T, h.Door.Nudge(h.T.Context(), ref))
+	h.Drain()
 }
 
 // TestTheLeasesAreAway: nothing is lost for that.
 func TestTheLeasesAreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
-		h.advance(0)
+		h := queued(t)
 		h.claim("pool-1")
 		h.away = errors.New("no leader")
-		h.advance(2 * lease)
-		_, s := h.load()
-		require.True(t, s.Leased)
+		h.Advance(2 * lease)
+		h.leased(true)
 		h.away = nil
-		h.advance(2 * time.Second)
-		_, s = h.load()
-		require.False(t, s.Leased)
+		h.Advance(2 * time.Second)
+		h.leased(false)
 	})
 }

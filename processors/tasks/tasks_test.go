@@ -14,6 +14,8 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/task"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/processors/tasks"
 	"weir/schemas"
 )
@@ -21,15 +23,13 @@ import (
 func TestALife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
-		h.advance(0)
+		h := queued(t)
 		_, s := h.load()
 		require.True(t, s.Leasable())
 		require.Equal(t, "b0", s.Base)
 		n, ok := h.claim("pool-1")
 		require.True(t, ok)
-		h.advance(time.Second)
+		h.Advance(time.Second)
 		h.signal(func(*task.State) (schemas.TaskEvent, bool) {
 			return schemas.TaskEvent{What: schemas.TaskAsked, Status: schemas.TaskStatusRunning, Lease: n, Inquiry: &schemas.TaskInquiry{N: 1, Text: "half up?"}}, true
 		})
@@ -38,9 +38,9 @@ func TestALife(t *testing.T) {
 			return schemas.TaskEvent{What: schemas.TaskAnswered, Status: schemas.TaskStatusRunning, Inquiry: &schemas.TaskInquiry{N: 1, Text: "half even", By: "tok-1"}}, true
 		})
 		h.touch(n)
-		h.advance(time.Second)
+		h.Advance(time.Second)
 		require.True(t, h.report(n, schemas.TaskReport{Completed: true, Description: "done <b>"}))
-		h.advance(time.Second)
+		h.Advance(time.Second)
 		end, res := h.check("a life")
 		require.Equal(t, schemas.OutcomeSucceeded, end.Outcome)
 		require.Equal(t, schemas.TaskResult{
@@ -57,7 +57,7 @@ func TestALife(t *testing.T) {
 		}
 		require.Len(t, h.told, len(audits), "who hears of it all hears of it once")
 		h.told = nil
-		h.advance(2 * deadline)
+		h.Advance(2 * deadline)
 		require.Empty(t, h.told, "what is over is told of once")
 	})
 }
@@ -66,32 +66,33 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	completed := schemas.TaskReport{Completed: true, Description: "d"}
 	failed := schemas.TaskReport{Description: "no", Reason: schemas.ReasonTaskIssues}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		live    func(h *house)
 		outcome schemas.Outcome
 		code    schemas.Code
 		status  schemas.TaskStatus
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"completed": {func(h *house) { h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
 		"failed":    {func(h *house) { h.own(); h.report(0, failed) }, schemas.OutcomeFailed, schemas.TaskFailed, schemas.TaskStatusFailed},
-		"at once":   {func(h *house) { h.queue = nil; h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
+		"at once":   {func(h *house) { h.Queue = nil; h.own(); h.report(0, completed) }, schemas.OutcomeSucceeded, "", schemas.TaskStatusCompleted},
 		"canceled while it is queued": {
-			func(h *house) { h.advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+			func(h *house) { h.Advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
 		},
 		"canceled before anybody has looked": {
 			func(h *house) { h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
 		},
 		"canceled while it runs": {
-			func(h *house) { h.own(); h.advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
+			func(h *house) { h.own(); h.Advance(time.Minute); h.cancel() }, schemas.OutcomeCanceled, schemas.Canceled, schemas.TaskStatusCanceled,
 		},
 		"nobody came": {
-			func(h *house) { h.advance(deadline + time.Second) }, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
+			func(h *house) { h.Advance(deadline + time.Second) }, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
 		},
 		"the agent is late": {
 			func(h *house) {
 				h.own()
-				h.advance(deadline)
-				require.False(h.t, h.report(0, completed))
+				h.Advance(deadline)
+				require.False(h.T, h.report(0, completed))
 			}, schemas.OutcomeExpired, schemas.DeadlineExceeded, schemas.TaskStatusExpired,
 		},
 		"the repository is gone": {
@@ -115,30 +116,24 @@ func TestEnds(t *testing.T) {
 				h.refuse = func() error { return fault.New(schemas.DenyHost, "the host is not allowed") }
 			}, schemas.OutcomeDenied, schemas.DenyHost, schemas.TaskStatusFailed,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				tt.live(h)
-				h.advance(time.Second)
-				if name == "at once" { // as a wake-up of an action whose accepted message is lost
-					require.NoError(t, h.door.Nudge(t.Context(), ref))
-					h.advance(time.Second)
-				}
-				end, res := h.check(name)
-				require.Equal(t, []any{tt.outcome, tt.code, tt.status}, []any{end.Outcome, end.Code, res.Status})
-				if tt.outcome != schemas.OutcomeSucceeded {
-					require.NotEmpty(t, end.Message)
-				}
-				if tt.code == schemas.TaskFailed {
-					require.Equal(t, "no", res.Description)
-					require.Equal(t, schemas.ReasonTaskIssues, res.Reason)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tt testCase) {
+		h := filed(t)
+		tt.live(h)
+		h.Advance(time.Second)
+		if name == "at once" { // as a wake-up of an action whose accepted message is lost
+			require.NoError(t, h.Door.Nudge(t.Context(), ref))
+			h.Advance(time.Second)
+		}
+		end, res := h.check(name)
+		require.Equal(t, []any{tt.outcome, tt.code, tt.status}, []any{end.Outcome, end.Code, res.Status})
+		if tt.outcome != schemas.OutcomeSucceeded {
+			require.NotEmpty(t, end.Message)
+		}
+		if tt.code == schemas.TaskFailed {
+			require.Equal(t, "no", res.Description)
+			require.Equal(t, schemas.ReasonTaskIssues, res.Reason)
+		}
+	})
 }
 
 // TestTheBranchCannotBeMadeYet: it is tried again, and the log hears of it once.
@@ -161,7 +156,7 @@ func TestTheBranchCannotBeMadeYet(t *testing.T) {
 			}
 		}
 		h.accept()
-		h.advance(time.Minute)
+		h.Advance(time.Minute)
 		require.Equal(t, 7, tries)
 		require.Equal(t, []string{"accepted", "started", "waiting", "opened", "waiting"}, h.what())
 	})
@@ -171,18 +166,17 @@ func TestTheBranchCannotBeMadeYet(t *testing.T) {
 func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
-		h.accept()
+		h := filed(t)
 		h.refuse = func() error {
-			h.working = false
-			h.cancel()
-			// As a call finds out that writes to the log.
-			require.NoError(t, h.door.Append(t.Context(), h.opening, schemas.Event{Type: schemas.EventProgress}))
-			require.True(t, h.opening.CancelRequested)
-			h.working = true
+			h.Apart(func() {
+				h.cancel()
+				// As a call finds out that writes to the log.
+				bench.Append(t, h.Door, h.opening, schemas.Event{Type: schemas.EventProgress})
+				require.True(t, h.opening.CancelRequested)
+			})
 			return &fault.Later{After: time.Hour}
 		}
-		h.advance(time.Second)
+		h.Advance(time.Second)
 		end, _ := h.check("canceled on the way")
 		require.Equal(t, schemas.OutcomeCanceled, end.Outcome)
 		require.Equal(t, 1, h.opens)
@@ -193,33 +187,28 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 // of the log decides, and the evidence says the same.
 func TestFirstWriterWins(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		between func(h *house)
 		outcome schemas.Outcome
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"a report at the deadline": {func(h *house) {
 			st, _ := h.load() // by the door's clock it is not late
-			require.NoError(h.t, h.door.Append(h.t.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
+			require.NoError(h.T, h.Door.Append(h.T.Context(), st, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{
 				What: schemas.TaskReported, Status: schemas.TaskStatusCompleted, Report: &schemas.TaskReport{Completed: true, Description: "d"},
 			}}))
 		}, schemas.OutcomeSucceeded},
 		"a cancel at the deadline": {func(h *house) { h.cancel() }, schemas.OutcomeCanceled},
 		"nothing":                  {func(*house) {}, schemas.OutcomeExpired},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
-				h.accept()
-				h.own()
-				h.advance(deadline - time.Second)
-				h.before = func() { tt.between(h) }
-				h.advance(10 * time.Second)
-				end, _ := h.check(name)
-				require.Equal(t, tt.outcome, end.Outcome)
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tt testCase) {
+		h := filed(t)
+		h.own()
+		h.Advance(deadline - time.Second)
+		h.before = func() { tt.between(h) }
+		h.Advance(10 * time.Second)
+		end, _ := h.check(name)
+		require.Equal(t, tt.outcome, end.Outcome)
+	})
 }
 
 // TestWhatCannotBeRead is put aside, and its task ends.
@@ -228,13 +217,12 @@ func TestWhatCannotBeRead(t *testing.T) {
 	for _, payload := range []string{`[]`, `{}`} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t)
-			_, _, err := h.door.Claim(t.Context(), schemas.Action{
+			_, _, err := h.Door.Claim(t.Context(), schemas.Action{
 				ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(payload),
 			})
 			require.NoError(t, err)
-			h.advance(time.Second)
-			st, err := h.door.Load(t.Context(), ref)
-			require.NoError(t, err)
+			h.Advance(time.Second)
+			st := bench.Load(t, h.Door, ref)
 			require.Equal(t, schemas.Poison, st.Settled.Code)
 			require.Len(t, h.told, 1)
 			require.Equal(t, schemas.TaskStatusFailed, h.told[0].Status)
@@ -247,19 +235,19 @@ func TestWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
-		_, _, err := h.door.Claim(t.Context(), schemas.Action{
+		_, _, err := h.Door.Claim(t.Context(), schemas.Action{
 			ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(`{"repo":"shop","pool":"default"}`),
 		})
 		require.NoError(t, err)
-		h.advance(time.Second)
-		at, ok := h.log.NextWake()
+		h.Advance(time.Second)
+		at, ok := h.Log.NextWake()
 		require.True(t, ok)
 		require.Greater(t, time.Until(at), time.Hour)
-		h.advance(72 * time.Hour)
+		h.Advance(72 * time.Hour)
 		require.Equal(t, 1, strings.Count(strings.Join(h.what(), " "), "waiting"))
 		h.own()
 		h.report(0, schemas.TaskReport{Completed: true})
-		h.advance(time.Second)
+		h.Advance(time.Second)
 		h.check("without a deadline")
 	})
 }

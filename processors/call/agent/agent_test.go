@@ -17,6 +17,8 @@ import (
 	"weir/internal/policy"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
 	"weir/processors/guard"
@@ -168,8 +170,7 @@ func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunRe
 		assert.Len(t, events, n)
 	}
 	if w.code != "" {
-		var failed *fault.Call
-		require.ErrorAs(t, err, &failed)
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, w.code, failed.Code)
 		assert.True(t, failed.Sent)
 		assert.Equal(t, w.code != schemas.UpstreamReset, failed.Status != 0)
@@ -242,8 +243,7 @@ func TestSilenceEndsWithItsContext(t *testing.T) {
 			cancel()
 		}()
 		_, _, _, err := l.talk(ctx, t, schemas.RouteRunStream)
-		var failed *fault.Call
-		require.ErrorAs(t, err, &failed, f)
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.Canceled, failed.Code, f)
 		assert.Contains(t, []int{status, 0}, failed.Status, f)
 		<-a.WaitRun(1).Closed()
@@ -310,10 +310,11 @@ func TestEventsAsTheyAreKept(t *testing.T) {
 	huge := strings.Repeat("x", 3<<20)
 	large := strings.Repeat("y", schemas.InlineLimit)
 	deep := strings.Repeat("[", 600) + strings.Repeat("]", 600)
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		in   string
 		want *schemas.RunProgress // nil: it is no event of its own
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"json":                  {"event: progress\ndata: {\"n\":1.50, \"big\":12345678901234567890}\n\n", &schemas.RunProgress{Name: "progress", Data: json.RawMessage(`{"n":1.50, "big":12345678901234567890}`)}},
 		"text":                  {"event: log\ndata: half <way>\n\n", &schemas.RunProgress{Name: "log", Data: json.RawMessage("\"half \\u003cway\\u003e\"")}},
 		"number":                {"data: 42\n\n", &schemas.RunProgress{Name: "message", Data: json.RawMessage("42")}},
@@ -336,22 +337,19 @@ func TestEventsAsTheyAreKept(t *testing.T) {
 		"started with more":     {"event: started\ndata: {\"model\":\"m\"}\n\n", &schemas.RunProgress{Name: "started", Data: json.RawMessage(`{"model":"m"}`)}},
 		"without data":          {"event: progress\n\nevent: progress\ndata:\n\n", nil},
 		"an end without a word": {"event: done\ndata: [DONE]\n\n", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			events, end, _, err := newLine(t, says(t, tt.in+finished).URL()).talk(t.Context(), t, schemas.RouteRunStream)
-			require.NoError(t, err)
-			require.Nil(t, end.Error)
-			if tt.want == nil {
-				require.Empty(t, events)
-				return
-			}
-			require.Len(t, events, 1)
-			assert.Equal(t, tt.want.Name, events[0].Name)
-			assert.Equal(t, tt.want.Omitted, events[0].Omitted)
-			if string(tt.want.Data) != string(events[0].Data) {
-				assert.JSONEq(t, string(tt.want.Data), string(events[0].Data))
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		events, end, _, err := newLine(t, says(t, tt.in+finished).URL()).talk(t.Context(), t, schemas.RouteRunStream)
+		require.NoError(t, err)
+		require.Nil(t, end.Error)
+		if tt.want == nil {
+			require.Empty(t, events)
+			return
+		}
+		require.Len(t, events, 1)
+		assert.Equal(t, tt.want.Name, events[0].Name)
+		assert.Equal(t, tt.want.Omitted, events[0].Omitted)
+		if string(tt.want.Data) != string(events[0].Data) {
+			assert.JSONEq(t, string(tt.want.Data), string(events[0].Data))
+		}
+	})
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/processors/call/sse"
 	"weir/schemas"
 )
@@ -24,10 +26,11 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	const ok = `"request_id":"r-1","status":"ok"`
 	const failure = `"request_id":"r-1","status":"error"`
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		said []sentence
 		want string // the kept end; empty: there is none
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"all members": {
 			[]sentence{{"final", `{` + ok + `,"task_type":"T","outputs":{"n":1.50},"artifacts":["a"],"provenance":{"p":1},"usage":{"duration_ms":5},"grounding":[1],"warnings":["w"]}`}},
 			`{"outputs":{"n":1.50},"artifacts":["a"],"provenance":{"p":1},"usage":{"duration_ms":5},"grounding":[1],"warnings":["w"]}`,
@@ -106,25 +109,11 @@ func TestEnds(t *testing.T) {
 		"a number for an id":     {[]sentence{{"final", `{"request_id":7,"status":"ok","outputs":{}}`}}, `{"outputs":{},"warnings":["the agent's end does not name the request"]}`},
 		"done and nothing":       {[]sentence{{"done", `[DONE]`}}, ``},
 		"an end that is no JSON": {[]sentence{{"final", `ok`}}, ``},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := &listener{exchange: &exchange{}, head: head{status: 200}}
-			l.talk = Talk{RequestID: "r-1", TaskType: "T"}
-			l.reader.talk = l.talk
-			for _, s := range tt.said {
-				require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
-			}
-			reply, err := l.ended(io.EOF)
-			if tt.want == "" {
-				require.Error(t, err)
-				require.NotErrorIs(t, err, io.EOF)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, tt.want, string(reply.Answer.Body))
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		_, end, code := heard(t, tt.said...)
+		assert.Equal(t, tt.want, end)
+		assert.Equal(t, tt.want == "", code != "")
+	})
 }
 
 // FuzzEnd: whatever an agent says, there is either one end in canonical form or a
@@ -167,3 +156,5 @@ func FuzzEnd(f *testing.F) {
 }
 
 func discard(context.Context, schemas.RunProgress) error { return nil }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

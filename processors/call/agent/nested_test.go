@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/processors/call/sse"
 	"weir/schemas"
 )
@@ -53,10 +55,11 @@ func TestEndsOfSomethingElse(t *testing.T) {
 		atOnce
 	)
 	const warned = "the agent's end was one only because no other came"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		event sentence
 		ends  int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a tool":                    {sentence{"tool_call", step}, never},
 		"a tool, by event":          {sentence{"tool_call", `{"event":"done","ok":true}`}, never},
 		"a tool that failed":        {sentence{"tool_call", `{"type":"error","error":"no such page"}`}, never},
@@ -76,29 +79,26 @@ func TestEndsOfSomethingElse(t *testing.T) {
 		"an end by name":            {sentence{"completed", `{"status":"ok","outputs":{"a":1}}`}, atOnce},
 		"a step with our id":        {sentence{"tool_call", `{"type":"completed","status":"ok","request_id":"r-1"}`}, atClose},
 		"a step with outputs":       {sentence{"tool_call", `{"type":"completed","success":true,"outputs":{"tool":1}}`}, atClose},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			events, end, code := heard(t, tt.event)
-			switch tt.ends {
-			case atOnce:
-				assert.Empty(t, events)
-				assert.NotEmpty(t, end)
-				return
-			case atClose:
-				assert.Contains(t, end, warned)
-			default:
-				assert.Equal(t, schemas.UpstreamTruncated, code, "the run has no end of its own")
-			}
-			assert.Equal(t, []schemas.RunProgress{{Name: tt.event.name, Data: json.RawMessage(tt.event.data)}}, events)
+	}, func(t *testing.T, tt testCase) {
+		events, end, code := heard(t, tt.event)
+		switch tt.ends {
+		case atOnce:
+			assert.Empty(t, events)
+			assert.NotEmpty(t, end)
+			return
+		case atClose:
+			assert.Contains(t, end, warned)
+		default:
+			assert.Equal(t, schemas.UpstreamTruncated, code, "the run has no end of its own")
+		}
+		assert.Equal(t, []schemas.RunProgress{{Name: tt.event.name, Data: json.RawMessage(tt.event.data)}}, events)
 
-			events, end, _ = heard(t, tt.event, sentence{"complete", proper})
-			assert.Len(t, events, 1)
-			assert.JSONEq(t, properly, end)
-			_, end, _ = heard(t, tt.event, sentence{"complete", `{"request_id":"r-1","status":"error","error":{"code":"X","message":"m"}}`})
-			assert.JSONEq(t, `{"error":{"code":"X","message":"m"}}`, end, "the one end stands, and contradicts nothing")
-		})
-	}
+		events, end, _ = heard(t, tt.event, sentence{"complete", proper})
+		assert.Len(t, events, 1)
+		assert.JSONEq(t, properly, end)
+		_, end, _ = heard(t, tt.event, sentence{"complete", `{"request_id":"r-1","status":"error","error":{"code":"X","message":"m"}}`})
+		assert.JSONEq(t, `{"error":{"code":"X","message":"m"}}`, end, "the one end stands, and contradicts nothing")
+	})
 }
 
 // TestDataThatIsReadInTwoWays by two readers is handed on as its text, and ends
@@ -106,35 +106,32 @@ func TestEndsOfSomethingElse(t *testing.T) {
 func TestDataThatIsReadInTwoWays(t *testing.T) {
 	t.Parallel()
 	const doubted = "the agent sent an end that is not valid JSON to every reader"
-	for name, bad := range map[string]string{
+	table.Run(t, map[string]string{
 		"a name twice":           `{"request_id":"r-1","status":"ok","status":"error","outputs":{}}`,
 		"a name twice, within":   `{"request_id":"r-1","status":"ok","outputs":{"a":1,"a":2}}`,
 		"twice, once escaped":    `{"request_id":"r-1","status":"ok","outputs":{"a":1,"\u0061":2}}`,
 		"half a surrogate":       `{"request_id":"r-1","status":"ok","outputs":{"a":"\ud800"}}`,
 		"half a one in an error": `{"request_id":"r-1","status":"error","error":"\udc00"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			events, _, code := heard(t, sentence{"progress", bad})
-			require.Len(t, events, 1)
-			var text string
-			require.NoError(t, json.Unmarshal(events[0].Data, &text))
-			assert.Equal(t, bad, text)
-			assert.Equal(t, schemas.UpstreamTruncated, code)
+	}, func(t *testing.T, bad string) {
+		events, _, code := heard(t, sentence{"progress", bad})
+		require.Len(t, events, 1)
+		var text string
+		require.NoError(t, json.Unmarshal(events[0].Data, &text))
+		assert.Equal(t, bad, text)
+		assert.Equal(t, schemas.UpstreamTruncated, code)
 
-			named := `{"type":"final",` + bad[1:]
-			for _, end := range []sentence{{"complete", bad}, {"error", bad}, {"", named}, {"message", named}, {"agent", named}} {
-				events, _, code = heard(t, sentence{"progress", "1"}, end)
-				assert.Len(t, events, 1, end.name)
-				assert.Equal(t, schemas.UpstreamProtocol, code, end.name)
+		named := `{"type":"final",` + bad[1:]
+		for _, end := range []sentence{{"complete", bad}, {"error", bad}, {"", named}, {"message", named}, {"agent", named}} {
+			events, _, code = heard(t, sentence{"progress", "1"}, end)
+			assert.Len(t, events, 1, end.name)
+			assert.Equal(t, schemas.UpstreamProtocol, code, end.name)
 
-				_, kept, _ := heard(t, end, sentence{"complete", proper})
-				assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
-				_, kept, _ = heard(t, sentence{"complete", proper}, end)
-				assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
-			}
-		})
-	}
+			_, kept, _ := heard(t, end, sentence{"complete", proper})
+			assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
+			_, kept, _ = heard(t, sentence{"complete", proper}, end)
+			assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
+		}
+	})
 }
 
 // TestDetailsThatSayNothing are left out.
@@ -144,4 +141,60 @@ func TestDetailsThatSayNothing(t *testing.T) {
 		_, end, _ := heard(t, sentence{"final", `{"request_id":"r-1","status":"error","error":{"code":"X","message":"m","details":` + details + `}}`})
 		assert.JSONEq(t, `{"error":{"code":"X","message":"m"}}`, end, details)
 	}
+}
+
+// TestTooManyEvents: what one run may leave on the log has a bound. Its end is not
+// among what is left out, and says how much that is.
+func TestTooManyEvents(t *testing.T) {
+	t.Parallel()
+	const ok = `{"request_id":"r-1","status":"ok","outputs":{}}`
+	large := `"` + strings.Repeat("x", schemas.InlineLimit) + `"`
+	type testCase struct {
+		said     []sentence // behind all events but one that there may be
+		given    int
+		warnings []string
+	}
+	table.Run(t, map[string]testCase{
+		"one less":  {[]sentence{{"final", ok}}, 0, nil},
+		"as many":   {[]sentence{{"progress", "1"}, {"final", ok}}, 1, nil},
+		"one more":  {[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
+		"of a sort": {[]sentence{{"progress", "1"}, {"log", "2"}, {"started", "{\"a\":1}"}, {"progress", large}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 3 of them are left out"}},
+		"a failure": {[]sentence{{"progress", "1"}, {"progress", "2"}, {"error", "it broke"}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
+		"two ends": {
+			[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}, {"final", `{"request_id":"r-1","status":"error"}`}},
+			1,
+			[]string{"the agent sent more than 100000 events; 1 of them are left out"},
+		},
+	}, func(t *testing.T, tt testCase) {
+		given := 0
+		l := &listener{exchange: &exchange{}, head: head{status: 200}, given: maxEvents - 1}
+		l.talk = Talk{RequestID: "r-1", Progress: func(context.Context, schemas.RunProgress) error { given++; return nil }}
+		l.reader.talk = l.talk
+		for _, s := range tt.said {
+			require.NoError(t, l.event(t.Context(), sse.Event{Name: s.name, Data: []byte(s.data), Size: len(s.data)}))
+		}
+		reply, err := l.ended(io.EOF)
+		require.NoError(t, err)
+		var end schemas.RunResult
+		require.NoError(t, json.Unmarshal(reply.Answer.Body, &end))
+		assert.Equal(t, tt.warnings, end.Warnings)
+		assert.Equal(t, tt.given, given)
+	})
+}
+
+// TestEventsAreCounted from the first on, those whose data is not kept too.
+func TestEventsAreCounted(t *testing.T) {
+	t.Parallel()
+	l := &listener{exchange: &exchange{}, head: head{status: 200}}
+	l.talk = Talk{RequestID: "r-1", Progress: discard}
+	for _, ev := range []sse.Event{
+		{Name: "progress", Data: []byte("1"), Size: 1},
+		{Name: "progress", Size: 9 << 20},
+		{Name: "started", Data: []byte(`{"a":1}`), Size: 7},
+		{Name: "started", Data: []byte("{}"), Size: 2},
+		{Name: "progress"},
+	} {
+		require.NoError(t, l.event(t.Context(), ev))
+	}
+	assert.Equal(t, 3, l.given)
 }

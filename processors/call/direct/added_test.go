@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -11,12 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/redact"
-	"weir/internal/secrets"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/upstream"
-	"weir/processors/call/direct"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -31,41 +30,6 @@ var known = map[string]string{
 	"WEIR_SECRET_TOKEN": secret, "WEIR_SECRET_QUERY": inQuery, "WEIR_SECRET_BODY": inBody, "WEIR_SECRET_PART": inParts,
 	"WEIR_SECRET_BASIC": base64.StdEncoding.EncodeToString([]byte("user:AGWCANARY-PASS:word-99")),
 	"WEIR_SECRET_LINES": "line one\nline two-AGWCANARY", "WEIR_SECRET_LATIN": "caf\xe9-AGWCANARY", "WEIR_SECRET_SHORT": "abc",
-}
-
-// house is an adapter over the real client, with entries of the test's own.
-type house struct {
-	adapter *direct.Adapter
-	guard   *guard.Guard
-	known   map[string]string
-}
-
-func newHouse(t *testing.T, entries ...policy.Entry) *house {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: entries})
-	require.NoError(t, err)
-	client := outbound.New(outbound.Config{})
-	t.Cleanup(client.Close)
-	h := &house{known: known, guard: guard.New(func() *policy.Policy { return p }, nil)}
-	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := h.known[name]; return v, ok }})
-	h.adapter = direct.New(client, store, redact.New(nil))
-	return h
-}
-
-func (h *house) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
-	t.Helper()
-	p, d := h.guard.Check(c, guard.Scope{})
-	require.True(t, p.Valid(), "%+v", d)
-	return p
-}
-
-func (h *house) send(t *testing.T, p guard.Pass) (schemas.Answer, string, error) {
-	t.Helper()
-	ex, err := h.adapter.Open(t.Context(), p)
-	require.NoError(t, err)
-	defer ex.Close()
-	reply, err := ex.Do(t.Context())
-	return reply.Answer, reply.Location, err
 }
 
 // full is an entry that adds to everything that can be added to.
@@ -97,8 +61,7 @@ func TestWhatAnEntryAdds(t *testing.T) {
 		if c.body != "" {
 			call.Body = []byte(c.body)
 		}
-		_, _, err := h.send(t, h.pass(t, call))
-		require.NoError(t, err)
+		h.ask(t, call)
 		got := up.Ledger()
 		require.Len(t, got, 1)
 		assert.Equal(t, c.wantTarget, got[0].Target)
@@ -106,8 +69,7 @@ func TestWhatAnEntryAdds(t *testing.T) {
 		assert.Equal(t, []string{"Bearer " + secret}, got[0].Values("Authorization"))
 		assert.Equal(t, []string{"plain"}, got[0].Values("X-Plain"))
 		if c.body != "" {
-			var doc map[string]any
-			require.NoError(t, json.Unmarshal(got[0].Body, &doc))
+			doc := bench.Decode[map[string]any](t, got[0].Body)
 			assert.Equal(t, inBody, doc["key"])
 		}
 		assert.Equal(t, c.body, string(call.Body), "what the caller gave is not written to")
@@ -129,9 +91,8 @@ func TestWhatCannotBeAddedSendsNothing(t *testing.T) {
 		e := policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Methods: []string{"POST"}, Network: policy.NetworkLoopback}
 		add(&e)
 		h := newHouse(t, e)
-		_, _, err := h.send(t, h.pass(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")}))
-		var failed *fault.Call
-		require.ErrorAs(t, err, &failed, name)
+		_, err := h.send(t, h.pass(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")}))
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.SecretUnavailable, failed.Code, name)
 		assert.False(t, failed.Sent, name)
 		assert.NotContains(t, failed.Cause.Error(), "AGWCANARY", name)
@@ -157,8 +118,7 @@ func TestSecretsStayWithTheirEntry(t *testing.T) {
 		{AllowlistKey: "other", URL: other.URL() + "/mine"},
 	} {
 		c.Method, c.Body, c.Headers = "POST", body, []schemas.Header{{Name: "X-Own", Value: "$TOKEN"}}
-		_, _, err := h.send(t, h.pass(t, c))
-		require.NoError(t, err)
+		h.ask(t, c)
 	}
 	for _, got := range append(up.Ledger(), other.Ledger()...) {
 		assert.NotContains(t, fmt.Sprint(got.Target, string(got.Body), got.Headers), "AGWCANARY")
@@ -194,14 +154,14 @@ func TestRedirectCarriesNothingOfTheEntry(t *testing.T) {
 	p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
 	next, d := h.guard.Hop(p, up.URL()+"/to?a=1", 302, 1)
 	require.True(t, next.Valid(), "%+v", d)
-	answer, _, err := h.send(t, next)
+	reply, err := h.send(t, next)
 	require.NoError(t, err)
 	got := up.Ledger()
 	require.Len(t, got, 1)
 	assert.Equal(t, "/to?a=1", got[0].Target)
 	assert.Empty(t, got[0].Values("Authorization"))
 	assert.Empty(t, got[0].Values("X-Plain"))
-	assert.Equal(t, `"you were REDACTED and REDACTED and REDACTED"`, string(answer.Body))
+	assert.Equal(t, `"you were REDACTED and REDACTED and REDACTED"`, string(reply.Answer.Body))
 }
 
 // TestOwnCredentialsAreScrubbed: what a caller authenticates with is taken out of whatever
@@ -216,9 +176,7 @@ func TestOwnCredentialsAreScrubbed(t *testing.T) {
 	} {
 		up := upstream.New(t, upstream.Respond(200, own.echo, schemas.Header{Name: "X-Echo", Value: own.value}))
 		h := newHouse(t, policy.Entry{Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback})
-		p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", Headers: []schemas.Header{{Name: own.name, Value: own.value}}})
-		answer, _, err := h.send(t, p)
-		require.NoError(t, err)
+		answer := h.ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", Headers: []schemas.Header{{Name: own.name, Value: own.value}}})
 		got := up.Ledger()
 		require.Len(t, got, 1)
 		assert.Equal(t, []string{own.value}, got[0].Values(own.name))
@@ -243,13 +201,143 @@ func TestLocationWithASecretIsNotFollowed(t *testing.T) {
 		up := upstream.New(t, upstream.Redirect(302, location))
 		h := newHouse(t, full(up.URL()))
 		p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/from", AllowlistKey: "up"})
-		answer, follow, err := h.send(t, p)
+		reply, err := h.send(t, p)
 		require.NoError(t, err)
-		assert.Equal(t, kept, follow)
-		assert.NotContains(t, strings.ToUpper(header(answer.Headers, "location")), "AGWCANARY")
-		_, d := h.guard.Hop(p, follow, 302, 1)
+		assert.Equal(t, kept, reply.Location)
+		assert.NotContains(t, strings.ToUpper(header(reply.Answer.Headers, "location")), "AGWCANARY")
+		_, d := h.guard.Hop(p, reply.Location, 302, 1)
 		if kept == "" {
 			assert.Equal(t, schemas.DenyRedirect, d.Code)
 		}
 	}
+}
+
+// TestEverySecretComesBackScrubbed: whatever the entry adds, wherever, and in
+// whatever form and place the target says it again.
+func TestEverySecretComesBackScrubbed(t *testing.T) {
+	t.Parallel()
+	quoted := func(s string) string {
+		b, err := json.Marshal(s)
+		require.NoError(t, err)
+		return string(b)
+	}
+	for name, echo := range map[string]string{
+		"raw":          "%s",
+		"query":        "q",
+		"path":         "p",
+		"json":         "j",
+		"base64":       "b",
+		"base64 inner": "B",
+		"split":        "split",
+	} {
+		for _, value := range []string{secret, inQuery, inBody, inParts, "pre-" + inParts + "-post", "AGWCANARY-PASS:word-99", known["WEIR_SECRET_BASIC"]} {
+			said, pad := value, 500 // the cut goes through it
+			switch echo {
+			case "q":
+				said = url.QueryEscape(value)
+			case "p":
+				said = url.PathEscape(value)
+			case "j":
+				said = quoted(value)
+			case "b":
+				said = base64.StdEncoding.EncodeToString([]byte(value))
+			case "B":
+				said = base64.RawURLEncoding.EncodeToString([]byte("x" + value + "yy"))
+			case "split": // by bytes that are dropped for the snippet
+				said, pad = value[:9]+"\xff"+value[9:], 400
+			}
+			printable := strings.ReplaceAll(said, "\xff", "")
+			up := upstream.New(t, upstream.Respond(200, strings.Repeat("é", pad)+said, upstream.Header("X-Echo", printable), upstream.Header("Location", "/next?x="+url.QueryEscape(value))))
+			e := full(up.URL())
+			e.Headers["X-Basic"] = "Basic ${secret:BASIC}"
+			h := newHouse(t, e)
+			answer := h.ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")})
+			var body string
+			require.NoError(t, json.Unmarshal(answer.Body, &body))
+			kept := fmt.Sprint(strings.ReplaceAll(body, "\ufffd", ""), answer.Snippet, answer.Headers)
+			if echo == "split" { // halves of it, apart, are in the body as they came
+				kept = fmt.Sprint(answer.Snippet, answer.Headers)
+			}
+			for _, form := range []string{value, url.QueryEscape(value), url.PathEscape(value), strings.Trim(quoted(value), `"`), base64.StdEncoding.EncodeToString([]byte(value))} {
+				assert.NotContains(t, kept, form, name)
+				assert.NotContains(t, kept, form[:min(len(form), 16)], "%s: its beginning", name)
+			}
+		}
+	}
+}
+
+func TestNamesAndNumbersOfSecrets(t *testing.T) {
+	t.Parallel()
+	up := upstream.New(t, upstream.Respond(200, `{"pin":12345678,"AGWCANARY-SECRET-0123456789abcdef":[1.50]}`, upstream.Header("X-AGWCANARY-SECRET-0123456789ABCDEF", "1"), upstream.Header("X-Csrf-Token", "theirs"), upstream.Header("Signature", "theirs")))
+	e := full(up.URL())
+	e.Headers["X-Pin"] = "${secret:PIN}"
+	h := newHouse(t, e)
+	h.known = map[string]string{"WEIR_SECRET_PIN": "12345678"}
+	maps.Copy(h.known, known)
+	answer := h.ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", AllowlistKey: "up"})
+	assert.True(t, answer.JSON, "what was JSON stays JSON")
+	assert.JSONEq(t, `{"pin":"REDACTED","REDACTED":[1.50]}`, string(answer.Body))
+	assert.Contains(t, string(answer.Body), "[1.50]")
+	assert.Equal(t, "1", header(answer.Headers, "x-redacted"))
+	assert.Equal(t, "REDACTED", header(answer.Headers, "x-csrf-token"))
+	assert.Equal(t, "REDACTED", header(answer.Headers, "signature"))
+}
+
+// TestShortSecretsWithTheirScheme: a secret too short to be looked for is found
+// as part of what was sent.
+func TestShortSecretsWithTheirScheme(t *testing.T) {
+	t.Parallel()
+	up := upstream.New(t, upstream.Respond(200, `abc Bearer abc "YmVhcmVyOg=="`))
+	h := newHouse(t, policy.Entry{
+		Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback,
+		Headers: map[string]string{"Authorization": "Bearer ${secret:SHORT}"},
+	})
+	answer := h.ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", AllowlistKey: "up"})
+	assert.Equal(t, `abc REDACTED "YmVhcmVyOg=="`, answer.Snippet)
+}
+
+// TestRotationMidway: what a target was told before a rotation is scrubbed after
+// it, and the next call carries the new secret.
+func TestRotationMidway(t *testing.T) {
+	t.Parallel()
+	up := upstream.New(t, upstream.Respond(503, "{}"), upstream.Respond(200, "first "+secret+", now AGWCANARY-NEW-9"))
+	h := newHouse(t, policy.Entry{
+		Name: "up", URLPrefix: up.URL() + "/", Network: policy.NetworkLoopback,
+		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
+	})
+	h.known = map[string]string{"WEIR_SECRET_TOKEN": secret}
+	p := h.pass(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", AllowlistKey: "up"})
+	_, err := h.send(t, p)
+	require.NoError(t, err)
+	h.known["WEIR_SECRET_TOKEN"] = "AGWCANARY-NEW-9"
+	reply, err := h.send(t, p)
+	require.NoError(t, err)
+	assert.Equal(t, "first REDACTED, now REDACTED", reply.Answer.Snippet)
+	got := up.Ledger()
+	require.Len(t, got, 2)
+	assert.Equal(t, "Bearer "+secret, got[0].Header("Authorization"))
+	assert.Equal(t, "Bearer AGWCANARY-NEW-9", got[1].Header("Authorization"))
+}
+
+// TestSecretsInsideQuotedRequests: a target quotes the request it got, as text in
+// its own JSON. What is kept is JSON still, within and without.
+func TestSecretsInsideQuotedRequests(t *testing.T) {
+	t.Parallel()
+	const value = `pa"ss/w\ord-42!xyz`
+	request, err := json.Marshal(map[string]any{"user": "someone", "token": value})
+	require.NoError(t, err)
+	echo, err := json.Marshal(map[string]string{"b": string(request), value: "1"})
+	require.NoError(t, err)
+	up := upstream.New(t, upstream.Respond(200, string(echo), upstream.Header("X-Echo", string(echo))))
+	e := full(up.URL())
+	e.Headers["X-Quoted"] = "${secret:QUOTED}"
+	h := newHouse(t, e)
+	h.known = map[string]string{"WEIR_SECRET_QUOTED": value}
+	maps.Copy(h.known, known)
+	answer := h.ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x", AllowlistKey: "up"})
+	const want = `{"b":"{\"token\":\"REDACTED\",\"user\":\"someone\"}","REDACTED":"1"}`
+	assert.True(t, answer.JSON)
+	assert.JSONEq(t, want, string(answer.Body))
+	assert.JSONEq(t, want, answer.Snippet)
+	assert.JSONEq(t, want, header(answer.Headers, "x-echo"))
 }

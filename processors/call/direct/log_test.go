@@ -2,7 +2,6 @@ package direct_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +20,9 @@ import (
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
 	"weir/processors/call/added"
@@ -73,55 +73,23 @@ func (s *spy) Resolve(template string) (secrets.Value, []secrets.Value, error) {
 	return s.Secrets.Resolve(template)
 }
 
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }
-
-type uncounted struct{}
-
-func (uncounted) EvidenceWritten(string) {}
-func (uncounted) Denied(schemas.Code)    {}
-func (uncounted) Shadowed(string, bool)  {}
-
-type still struct{}
-
-func (still) Requested() bool              { return false }
-func (still) Done() <-chan struct{}        { return nil }
-func (still) AfterFunc(func()) func() bool { return func() bool { return true } }
-
 // run performs one action over the real client, and returns what was written.
 func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) (*books, *spy, settle.Verdict) {
 	t.Helper()
 	b := &books{}
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
-	log := memlog.New(layout, time.Now, memlog.Hooks{After: b.note})
-	l := ledger.New(log, layout, time.Now)
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
-	require.NoError(t, err)
+	log := memlog.New(bench.Layout(), time.Now, memlog.Hooks{After: b.note})
+	l := ledger.New(log, bench.Layout(), time.Now)
+	var p bench.Policy
+	p.Enforce(t, e)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	s := &spy{books: b, up: up, Secrets: secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := known[name]; return v, ok }})}
-	caller := call.New(l, guard.New(func() *policy.Policy { return p }, nil), direct.New(client, s, redact.New(nil)), call.Config{
-		Worker: "w1", Barrier: func(context.Context) error { return nil },
+	caller := call.New(l, guard.New(p.InForce, nil), direct.New(client, s, redact.New(nil)), call.Config{
+		Worker: "w1", Barrier: bench.NoBarrier,
 		Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})
-	payload, err := json.Marshal(c)
-	require.NoError(t, err)
-	st, _, err := l.Claim(t.Context(), schemas.Action{
-		ID: "a", Tenant: "default", Kind: schemas.KindHTTP, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
-	})
-	require.NoError(t, err)
-	verdict, err := executor.New(caller, settle.NewRecorder(publisher{log}, log, uncounted{}), call.Answers{Blobs: l}).Perform(t.Context(), st, still{})
+	st := bench.Claim(t, l, schemas.Action{Kind: schemas.KindHTTP}, c)
+	verdict, err := executor.New(caller, bench.Recorder(log), call.Answers{Blobs: l}).Perform(t.Context(), st, bench.NoStop{})
 	require.NoError(t, err)
 	return b, s, verdict
 }
@@ -133,11 +101,12 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 	t.Parallel()
 	all := []string{secret, inQuery, inBody, inParts}
 	echo := strings.Join(all, " ") + " " + url.QueryEscape(inQuery) + " " + base64.StdEncoding.EncodeToString([]byte(strings.Join(all, ":")))
-	for name, c := range map[string]struct {
+	type testCase struct {
 		method   string
 		answers  []upstream.Behaviour
 		attempts int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"answered":           {"POST", []upstream.Behaviour{upstream.Respond(200, echo, upstream.Header("X-Echo", secret), upstream.Header("Set-Cookie", inParts))}, 1},
 		"a large answer":     {"GET", []upstream.Behaviour{upstream.Respond(200, strings.Repeat("x", 300<<10)+echo)}, 1},
 		"failed":             {"GET", []upstream.Behaviour{upstream.Respond(500, echo)}, 3},
@@ -147,40 +116,37 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 		"unknown":            {"POST", []upstream.Behaviour{upstream.ResetBeforeResponse()}, 1},
 		"redirected":         {"GET", []upstream.Behaviour{upstream.Redirect(302, "/to?a=1"), upstream.Respond(200, echo)}, 2},
 		"redirected with it": {"GET", []upstream.Behaviour{upstream.Redirect(302, "/to?a="+url.QueryEscape(inQuery))}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			up := upstream.New(t, c.answers...)
-			call := schemas.HTTPCall{Method: c.method, URL: up.URL() + "/x?q=1", AllowlistKey: "up"}
-			if c.method == "POST" {
-				call.Body = []byte(`{"a":1}`)
-			}
-			b, s, verdict := run(t, full(up.URL()), call, up)
+	}, func(t *testing.T, c testCase) {
+		up := upstream.New(t, c.answers...)
+		call := schemas.HTTPCall{Method: c.method, URL: up.URL() + "/x?q=1", AllowlistKey: "up"}
+		if c.method == "POST" {
+			call.Body = []byte(`{"a":1}`)
+		}
+		b, s, verdict := run(t, full(up.URL()), call, up)
 
-			require.NotEmpty(t, s.asked)
-			for i, events := range s.asked {
-				require.NotEmpty(t, events)
-				assert.Equal(t, schemas.EventAttempt, events[len(events)-1], "question %d came before the attempt was written: %v", i, events)
-			}
-			assert.Zero(t, s.hits[0])
+		require.NotEmpty(t, s.asked)
+		for i, events := range s.asked {
+			require.NotEmpty(t, events)
+			assert.Equal(t, schemas.EventAttempt, events[len(events)-1], "question %d came before the attempt was written: %v", i, events)
+		}
+		assert.Zero(t, s.hits[0])
 
-			attempts := 0
-			var wrote bytes.Buffer
-			for _, m := range b.written {
-				wrote.WriteString(m.Subject + "\n")
-				wrote.Write(m.Data)
-				wrote.WriteByte('\n')
-				if strings.HasPrefix(m.Subject, "weir.evidence.") {
-					attempts++
-				}
+		attempts := 0
+		var wrote bytes.Buffer
+		for _, m := range b.written {
+			wrote.WriteString(m.Subject + "\n")
+			wrote.Write(m.Data)
+			wrote.WriteByte('\n')
+			if strings.HasPrefix(m.Subject, "weir.evidence.") {
+				attempts++
 			}
-			assert.GreaterOrEqual(t, attempts, c.attempts, "evidence was left")
-			doc, err := ledger.Encode(verdict)
-			require.NoError(t, err)
-			wrote.Write(doc)
-			clean(t, wrote.String(), all)
-		})
-	}
+		}
+		assert.GreaterOrEqual(t, attempts, c.attempts, "evidence was left")
+		doc, err := ledger.Encode(verdict)
+		require.NoError(t, err)
+		wrote.Write(doc)
+		clean(t, wrote.String(), all)
+	})
 }
 
 // clean asserts that no form of any secret, and no long piece of one, is there.

@@ -13,10 +13,11 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
-	"weir/internal/policy"
 	"weir/internal/redact"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
 	"weir/processors/call/direct"
@@ -45,14 +46,13 @@ func (o outside) Resolve(string) (secrets.Value, []secrets.Value, error) {
 // mocked opens and does a call that a rule answers.
 func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, error) {
 	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "up", URLPrefix: "https://up.example/", Methods: []string{"GET", "POST", "HEAD"},
-		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
-	}}})
-	require.NoError(t, err)
+	e := plain("https://up.example")
+	e.Network = ""
+	var p bench.Policy
+	p.Enforce(t, e)
 	var book rulebook.Book
 	book.Put(t, rules...)
-	pass, d := guard.New(func() *policy.Policy { return p }, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, guard.Scope{})
+	pass, d := guard.New(p.InForce, &book).Check(schemas.HTTPCall{Method: method, URL: "https://up.example/x"}, guard.Scope{})
 	require.True(t, pass.Mocked(), "%+v", d)
 	o := outside{t}
 	client := outbound.New(outbound.Config{Resolver: o, Dial: o.dial})
@@ -73,7 +73,7 @@ func TestMock(t *testing.T) {
 	text := func(status int, body string) schemas.Rule {
 		return rulebook.MockText("m", all, status, "text/html", body)
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		method  string
 		rule    schemas.Rule
 		status  int
@@ -81,30 +81,28 @@ func TestMock(t *testing.T) {
 		isJSON  bool
 		snippet string
 		hashed  bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"JSON keeps its bytes": {rule: rulebook.Mock("m", all, 201, `{"n":1.50}`), status: 201, body: `{"n":1.50}`, isJSON: true, snippet: `{"n":1.50}`, hashed: true},
 		"text":                 {rule: text(503, "<b>"), status: 503, body: `"\u003cb\u003e"`, snippet: "<b>", hashed: true},
 		"JSON as text":         {rule: text(200, `{"a":1}`), status: 200, body: `{"a":1}`, isJSON: true, snippet: `{"a":1}`, hashed: true},
 		"nothing":              {rule: rulebook.Mock("m", all, 0, ""), status: 200, body: "null"},
 		"HEAD":                 {method: "HEAD", rule: rulebook.Mock("m", all, 200, `{"a":1}`), status: 200, body: "null"},
 		"204":                  {rule: rulebook.Mock("m", all, 204, ""), status: 204, body: "null"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			method := tt.method
-			if method == "" {
-				method = "POST"
-			}
-			reply, err := mocked(t, method, tt.rule)
-			require.NoError(t, err)
-			a := reply.Answer
-			assert.Equal(t, tt.status, a.Status)
-			assert.Equal(t, tt.body, string(a.Body))
-			assert.Equal(t, tt.isJSON, a.JSON)
-			assert.Equal(t, tt.snippet, a.Snippet)
-			assert.Equal(t, tt.hashed, a.Hash != "")
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		method := tt.method
+		if method == "" {
+			method = "POST"
+		}
+		reply, err := mocked(t, method, tt.rule)
+		require.NoError(t, err)
+		a := reply.Answer
+		assert.Equal(t, tt.status, a.Status)
+		assert.Equal(t, tt.body, string(a.Body))
+		assert.Equal(t, tt.isJSON, a.JSON)
+		assert.Equal(t, tt.snippet, a.Snippet)
+		assert.Equal(t, tt.hashed, a.Hash != "")
+	})
 }
 
 // TestHeadersOfAMock are read, changed and hidden as a target's.
@@ -133,32 +131,19 @@ func TestHeadersOfAMock(t *testing.T) {
 func TestResponseChanges(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t, upstream.Respond(200, "{}", schemas.Header{Name: "X-Upstream", Value: "u"}, schemas.Header{Name: "X-Gone", Value: "g"}))
-	b := newBench(t, up.URL())
 	var book rulebook.Book
 	book.Put(t, rulebook.Answers("h", "*",
 		schemas.HeaderChange{Op: schemas.HeaderSet, Name: "x-internal", Value: "mine"},
 		schemas.HeaderChange{Op: schemas.HeaderAppend, Name: "x-upstream", Value: "v"},
 		schemas.HeaderChange{Op: schemas.HeaderRemove, Name: "x-gone"},
 	), rulebook.SetHeader("i", "*", "X-Asked", "yes"))
-	b.guard = guardWith(t, up.URL(), &book)
-	reply, err := b.send(t, b.pass(t, schemas.HTTPCall{Method: "GET", URL: "/x"}))
-	require.NoError(t, err)
-	assert.Equal(t, "REDACTED", header(reply.Answer.Headers, "x-internal"))
-	assert.Equal(t, "u, v", header(reply.Answer.Headers, "x-upstream"))
-	assert.Empty(t, header(reply.Answer.Headers, "x-gone"))
+	answer := newHouseUnder(t, &book, plain(up.URL())).ask(t, schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"})
+	assert.Equal(t, "REDACTED", header(answer.Headers, "x-internal"))
+	assert.Equal(t, "u, v", header(answer.Headers, "x-upstream"))
+	assert.Empty(t, header(answer.Headers, "x-gone"))
 	require.Equal(t, 1, up.Hits())
 	assert.Equal(t, []string{"yes"}, up.Ledger()[0].Values("X-Asked"))
 	assert.Equal(t, []string{"Bearer " + secret}, up.Ledger()[0].Values("Authorization"))
-}
-
-func guardWith(t *testing.T, base string, rules guard.Rules) *guard.Guard {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "up", URLPrefix: base + "/", Methods: []string{"GET"}, Network: policy.NetworkLoopback,
-		Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, CallerHeaders: []string{"*"}, CallerParams: []string{"*"},
-	}}})
-	require.NoError(t, err)
-	return guard.New(func() *policy.Policy { return p }, rules)
 }
 
 // TestNoWayOutOfAMock: an exchange that was opened for one sort of pass goes on by
@@ -166,18 +151,17 @@ func guardWith(t *testing.T, base string, rules guard.Rules) *guard.Guard {
 func TestNoWayOutOfAMock(t *testing.T) {
 	t.Parallel()
 	up := upstream.New(t)
-	b := newBench(t, up.URL())
-	sent := b.pass(t, schemas.HTTPCall{Method: "GET", URL: "/x"})
+	c := schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"}
 	var book rulebook.Book
+	h := newHouseUnder(t, &book, plain(up.URL()))
+	sent := h.pass(t, c)
 	book.Put(t, rulebook.Mock("m", "*", 200, ""))
-	b.guard = guardWith(t, up.URL(), &book)
-	mock := b.pass(t, schemas.HTTPCall{Method: "GET", URL: "/x"})
+	mock := h.pass(t, c)
 	for _, passes := range [][2]guard.Pass{{sent, mock}, {mock, sent}} {
-		ex, err := b.adapter.Open(t.Context(), passes[0])
+		ex, err := h.adapter.Open(t.Context(), passes[0])
 		require.NoError(t, err)
 		err = ex.Renew(passes[1])
-		var failed *fault.Call
-		require.ErrorAs(t, err, &failed)
+		failed := bench.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.DenyAddress, failed.Code)
 		assert.False(t, failed.Sent)
 		ex.Close()

@@ -17,7 +17,9 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
 	"weir/processors/call/git"
@@ -85,12 +87,13 @@ func report(rep gitwire.Report) string { return string(gitwire.AppendReport(nil,
 func TestWordOfAServer(t *testing.T) {
 	t.Parallel()
 	refused := func(text string) *string { return &text }
-	for name, c := range map[string]struct {
+	type testCase struct {
 		answer upstream.Behaviour
 		want   git.Word
 		status int
 		code   schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"updated": {
 			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})),
 			want:   git.Word{Unpack: "ok", Updated: true}, status: 200,
@@ -113,34 +116,30 @@ func TestWordOfAServer(t *testing.T) {
 		"cut off":            {answer: upstream.Raw("HTTP/1.1 200 OK\r\nContent-Type: " + gitwire.ResultType(schemas.GitReceivePack) + "\r\nContent-Length: 99\r\n\r\n0030"), code: schemas.UpstreamTruncated},
 		"a page":             {answer: upstream.Respond(200, "<html>", upstream.Header("Content-Type", "text/html")), code: schemas.UpstreamProtocol},
 		"not found":          {answer: upstream.Respond(404, "none"), status: 404},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, c.answer)
-			got, status, err := do(t, s, talk())
-			s.WaitIdle()
-			require.Equal(t, 1, s.Hits())
-			received := s.Ledger()[0]
-			assert.Equal(t, "Bearer "+secret, received.Header("Authorization"))
-			assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
-			assert.NotEmpty(t, received.Header("Content-Length"))
-			if c.code != "" {
-				failed(t, err, c.code, true)
-				return
-			}
-			require.NoError(t, err)
-			want, _ := json.Marshal(c.want)
-			have, _ := json.Marshal(got)
-			assert.Contains(t, []string{string(want), strings.ReplaceAll(string(want), "[REDACTED]", "REDACTED")}, string(have))
-			assert.Equal(t, c.status, status)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		s := upstream.New(t, c.answer)
+		got, status, err := do(t, s, talk())
+		s.WaitIdle()
+		require.Equal(t, 1, s.Hits())
+		received := s.Ledger()[0]
+		assert.Equal(t, "Bearer "+secret, received.Header("Authorization"))
+		assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
+		assert.NotEmpty(t, received.Header("Content-Length"))
+		if c.code != "" {
+			failed(t, err, c.code, true)
+			return
+		}
+		require.NoError(t, err)
+		want, _ := json.Marshal(c.want)
+		have, _ := json.Marshal(got)
+		assert.Contains(t, []string{string(want), strings.ReplaceAll(string(want), "[REDACTED]", "REDACTED")}, string(have))
+		assert.Equal(t, c.status, status)
+	})
 }
 
 func failed(t *testing.T, err error, code schemas.Code, sent bool) {
 	t.Helper()
-	var c *fault.Call
-	require.ErrorAs(t, err, &c)
+	c := bench.As[*fault.Call](t, err)
 	assert.Equal(t, code, c.Code)
 	assert.Equal(t, sent, c.Sent)
 }

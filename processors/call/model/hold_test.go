@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/redact"
+	"weir/internal/weirtest/table"
 )
 
 const key = "zq-CANARY-0123456789"
@@ -46,10 +48,11 @@ func content(index int, text, more string) string {
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	s := redact.Values([]string{key})
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		in, want []string
 		after    []int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nothing of it": {
 			in:    []string{content(0, "a z", ""), content(0, "q b", ""), `{"choices":[],"usage":{"n":1.50}}`},
 			want:  []string{content(0, "a z", ""), content(0, "q b", ""), `{"choices":[],"usage":{"n":1.50}}`},
@@ -109,14 +112,11 @@ func TestHolder(t *testing.T) {
 			want:  []string{`{"choices":[{"index":0,"logprobs":null,"delta":{"content":"a"}}]}`},
 			after: []int{1},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, after := through(t, s, tt.in...)
-			assert.Equal(t, tt.want, got)
-			assert.Equal(t, tt.after, after)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		got, after := through(t, s, tt.in...)
+		assert.Equal(t, tt.want, got)
+		assert.Equal(t, tt.after, after)
+	})
 }
 
 // TestHolderIsBounded: what waits for nothing is decided.
@@ -184,4 +184,53 @@ func BenchmarkHolder(b *testing.B) {
 			b.Fatal("it waits")
 		}
 	}
+}
+
+// BenchmarkLarge tells what large chunks cost by what is in them: the worst of them must
+// stay within a small factor of the best.
+func BenchmarkLarge(b *testing.B) {
+	scrub := redact.Values([]string{"Bearer sk-supersecret-0123456789", "sk-supersecret-0123456789"})
+	const size = 10_000
+	for name, text := range map[string]string{
+		"words":  strings.Repeat("the quick brown fox returns a token, and sk- stands ", size/52),
+		"letter": strings.Repeat("B", size),
+		"secret": strings.Repeat("s", size),
+		"random": base64Text(size),
+		"escape": strings.Repeat(`\n`+"\t\"", size/4),
+	} {
+		b.Run(name, func(b *testing.B) {
+			quoted, err := json.Marshal(text)
+			require.NoError(b, err)
+			data := fmt.Appendf(nil, `{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`, quoted)
+			l := listener{scrub: scrub}
+			held := newHolder(scrub)
+			n := 0
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				c, err := l.clean(data)
+				if err != nil {
+					b.Fatal(err)
+				}
+				list, _ := held.add(c)
+				for _, c := range list {
+					l.whole.Add(c)
+				}
+				if n++; n%100 == 0 {
+					l.whole = completion.Assembler{}
+				}
+			}
+		})
+	}
+}
+
+// base64Text is a text in which any part of an encoding may begin anywhere.
+func base64Text(size int) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	r := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	for range size {
+		text.WriteByte(alphabet[r.IntN(len(alphabet))])
+	}
+	return text.String()
 }

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/redact"
+	"weir/internal/weirtest/table"
 )
 
 // joined is the answer that chunks are put together to, as the one who reads them has it.
@@ -35,11 +36,12 @@ func TestHolderJoinsAsTheAssembler(t *testing.T) {
 	const emoji = "zq-\U0001F511-0123456789"
 	call := func(s string) string { return `{"choices":[{"index":0,"delta":{"tool_calls":[` + s + `]}}]}` }
 	first := content(0, half, "")
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		secret string
 		in     []string
 		text   string // of it in the answer; default the secret
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a choice loses its index":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest + `"}}]}`}},
 		"an index that is none":      {in: []string{first, `{"choices":[{"index":0.0,"delta":{"content":"` + rest + `"}}]}`}},
 		"an index that is a text":    {in: []string{first, `{"choices":[{"index":"3","delta":{"content":"` + rest + `"}}]}`}},
@@ -61,25 +63,22 @@ func TestHolderJoinsAsTheAssembler(t *testing.T) {
 		"a name that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"x"},"index":1,"index":0,"delta":{"content":"` + rest + `"}}]}`}},
 		"a text that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest[:4] + `","content":"` + rest + `"}}]}`}, text: half + rest[:4] + rest},
 		"halves of a character":      {secret: emoji, in: []string{content(0, "zq-", ""), `{"choices":[{"delta":{"content":"\ud83d"}}]}`, `{"choices":[{"delta":{"content":"\udd11-0123456789"}}]}`}, text: `zq-ud83dudd11-0123456789`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			secret := key
-			if tt.secret != "" {
-				secret = tt.secret
-			}
-			text := secret
-			if tt.text != "" {
-				text = tt.text
-			}
-			require.Contains(t, joined(t, tt.in...), text, "it is the same text")
-			out, _ := through(t, redact.Values([]string{secret}), tt.in...)
-			doc := joined(t, out...)
-			assert.NotContains(t, doc, text)
-			assert.NotContains(t, doc, secret)
-			assert.Contains(t, doc, redact.Mark)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		secret := key
+		if tt.secret != "" {
+			secret = tt.secret
+		}
+		text := secret
+		if tt.text != "" {
+			text = tt.text
+		}
+		require.Contains(t, joined(t, tt.in...), text, "it is the same text")
+		out, _ := through(t, redact.Values([]string{secret}), tt.in...)
+		doc := joined(t, out...)
+		assert.NotContains(t, doc, text)
+		assert.NotContains(t, doc, secret)
+		assert.Contains(t, doc, redact.Mark)
+	})
 }
 
 // TestHolderAndAssemblerAgree: pieces of a secret in chunks of any shapes, with anything

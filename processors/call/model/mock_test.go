@@ -10,6 +10,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/call/model"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -22,12 +23,13 @@ func TestMock(t *testing.T) {
 	const whole = `{"choices":[{"index":0,"message":{"role":"assistant","content":"mocked"},"finish_reason":"stop"}]}`
 	const events = `data: {"choices":[{"index":0,"delta":{"content":"mo"}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{"content":"cked"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		rule   schemas.Rule
 		status int // default 200
 		fault  string
 		code   schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a document":       {rule: rulebook.Mock("m", "*", 200, whole)},
 		"a stream":         {rule: rulebook.MockText("m", "*", 200, "text/event-stream", events)},
 		"a refusal":        {rule: rulebook.Mock("m", "*", 429, `{"error":{"message":"later"}}`), status: 429, fault: "later"},
@@ -44,31 +46,28 @@ func TestMock(t *testing.T) {
 		"no event":         {rule: rulebook.MockText("m", "*", 200, "text/plain", "no healthy upstream"), code: schemas.UpstreamProtocol},
 		"too large":        {rule: rulebook.MockText("m", "*", 200, "", "data: "+strings.Repeat("x", 70<<10)+"\n\n"), code: schemas.UpstreamTooLarge},
 		"a large document": {rule: rulebook.Mock("m", "*", 200, `{"x":"`+strings.Repeat("x", 70<<10)+`"}`), code: schemas.UpstreamTooLarge},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := llm.New(t, llm.Config{})
-			l := newLine(t, s.URL())
-			var book rulebook.Book
-			book.Put(t, tt.rule)
-			l.guard = ruled(t, s.URL(), &book)
-			for _, stream := range []bool{true, false} {
-				h := l.talk(t.Context(), t, request("m", stream), model.Talk{Stream: stream})
-				require.Equal(t, tt.code, h.code(), "%v", h.err)
-				if tt.code != "" {
-					continue
-				}
-				assert.Equal(t, max(200, tt.status), h.status)
-				if tt.fault != "" {
-					assert.Equal(t, tt.fault, h.told.Fault.Message)
-				} else if tt.status == 0 {
-					assert.Contains(t, string(h.told.Completion), `"content":"mocked"`)
-					assert.Equal(t, stream, h.text(t) == "mocked")
-				}
+	}, func(t *testing.T, tt testCase) {
+		s := llm.New(t, llm.Config{})
+		l := newLine(t, s.URL())
+		var book rulebook.Book
+		book.Put(t, tt.rule)
+		l.guard = ruled(t, s.URL(), &book)
+		for _, stream := range []bool{true, false} {
+			h := l.talk(t.Context(), t, request("m", stream), model.Talk{Stream: stream})
+			require.Equal(t, tt.code, h.code(), "%v", h.err)
+			if tt.code != "" {
+				continue
 			}
-			assert.Zero(t, s.Hits())
-		})
-	}
+			assert.Equal(t, max(200, tt.status), h.status)
+			if tt.fault != "" {
+				assert.Equal(t, tt.fault, h.told.Fault.Message)
+			} else if tt.status == 0 {
+				assert.Contains(t, string(h.told.Completion), `"content":"mocked"`)
+				assert.Equal(t, stream, h.text(t) == "mocked")
+			}
+		}
+		assert.Zero(t, s.Hits())
+	})
 }
 
 func ruled(t *testing.T, base string, book *rulebook.Book) *guard.Guard {

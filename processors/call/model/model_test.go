@@ -20,6 +20,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/llm"
 	"weir/processors/call"
 	"weir/processors/call/model"
@@ -448,12 +449,11 @@ func TestConnect(t *testing.T) {
 	l := newLine(t, s.URL())
 	s.Close()
 	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: 30 * time.Second})
-	failed, ok := errors.AsType[*fault.Call](h.err)
-	require.True(t, ok)
+	failed := bench.As[*fault.Call](t, h.err)
 	assert.Equal(t, schemas.UpstreamConnect, failed.Code)
 	assert.False(t, failed.Sent)
 	h = l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: time.Nanosecond})
-	failed, ok = errors.AsType[*fault.Call](h.err)
+	failed, ok := errors.AsType[*fault.Call](h.err)
 	require.True(t, ok)
 	assert.Equal(t, schemas.UpstreamTimeout, failed.Code)
 	assert.False(t, failed.Sent)

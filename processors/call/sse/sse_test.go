@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/processors/call/sse"
 )
 
@@ -36,10 +37,11 @@ func readAll(t *testing.T, r io.Reader, limit int) ([]got, error) {
 
 func TestSSE(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		in   string
 		want []got
-	}{
+	}
+	table.RunNamed(t, map[string]testCase{
 		"nothing":                   {"", nil},
 		"blank lines":               {"\n\r\r\n\n", nil},
 		"one":                       {"event: a\ndata: 1\n\n", []got{{"a", "1", 1, false}}},
@@ -69,23 +71,20 @@ func TestSSE(t *testing.T) {
 		"long name":                 {"event: " + strings.Repeat("x", 131) + "\n\n", []got{{strings.Repeat("x", 131), "", 0, false}}},
 		"a name over the limit":     {"event: a\nevent: " + strings.Repeat("x", 132) + "\ndata: 1\n\n", []got{{"", "1", 1, false}}},
 		"long comment":              {":" + strings.Repeat("x", 9000) + "\ndata: 1\n\n", []got{{"", "1", 1, false}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			limit := 10
-			if strings.HasPrefix(name, "several") {
-				limit = 100
-			}
-			for way, r := range map[string]io.Reader{
-				"whole": strings.NewReader(tt.in), "by bytes": iotest.OneByteReader(strings.NewReader(tt.in)),
-				"with the error": iotest.DataErrReader(strings.NewReader(tt.in)),
-			} {
-				events, err := readAll(t, r, limit)
-				require.ErrorIs(t, err, io.EOF, way)
-				assert.Equal(t, tt.want, events, way)
-			}
-		})
-	}
+	}, func(t *testing.T, name string, tt testCase) {
+		limit := 10
+		if strings.HasPrefix(name, "several") {
+			limit = 100
+		}
+		for way, r := range map[string]io.Reader{
+			"whole": strings.NewReader(tt.in), "by bytes": iotest.OneByteReader(strings.NewReader(tt.in)),
+			"with the error": iotest.DataErrReader(strings.NewReader(tt.in)),
+		} {
+			events, err := readAll(t, r, limit)
+			require.ErrorIs(t, err, io.EOF, way)
+			assert.Equal(t, tt.want, events, way)
+		}
+	})
 }
 
 // TestSSEGivesEventsAtOnce: an event is given when its blank line is there, with

@@ -1,0 +1,41 @@
+package bench_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/memlog"
+	"weir/schemas"
+)
+
+// TestDieAt: the worker dies at the nth append, which is stored or not, and can do nothing more until
+// another takes its place. What is done apart is not counted.
+func TestDieAt(t *testing.T) {
+	t.Parallel()
+	for _, done := range []bool{false, true} {
+		var life bench.Life
+		log := memlog.New(bench.Layout(), time.Now, life.Hooks(nil))
+		put := func() error {
+			_, err := log.Append(t.Context(), schemas.Append{Subject: schemas.DeadRoot + ".t.http.x"})
+			return err
+		}
+		life.DieAt(2, done)
+		require.NoError(t, put())
+		life.Apart(func() { require.NoError(t, put()) })
+		require.NoError(t, put())
+		require.ErrorIs(t, put(), bench.ErrDead)
+		require.True(t, life.Dead())
+		require.ErrorIs(t, put(), bench.ErrDead)
+		require.ErrorIs(t, life.Barrier(t.Context()), bench.ErrDead)
+		life.Heal()
+		require.NoError(t, put())
+		want := 4
+		if done {
+			want++
+		}
+		require.Len(t, bench.Dead(t, log), want)
+	}
+}

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/telemetry"
+	"weir/internal/weirtest/memlog"
+	"weir/processors"
+	"weir/processors/admit"
+	"weir/processors/call"
+	"weir/processors/park"
+	"weir/processors/settle"
+	"weir/schemas"
+)
+
+// Policy is a policy that a test exchanges.
+type Policy struct{ now atomic.Pointer[policy.Policy] }
+
+// Enforce puts a policy with some entries in force.
+func (p *Policy) Enforce(t *testing.T, entries ...policy.Entry) {
+	t.Helper()
+	p.Put(t, policy.Config{Entries: entries})
+}
+
+// Put puts a policy in force.
+func (p *Policy) Put(t *testing.T, cfg policy.Config) {
+	t.Helper()
+	compiled, err := policy.Compile(cfg)
+	require.NoError(t, err)
+	p.now.Store(compiled)
+}
+
+// InForce is the policy in force.
+func (p *Policy) InForce() *policy.Policy { return p.now.Load() }
+
+// Publisher stores messages in a log without looking at their ids: what keeps a record from being stored
+// twice must not be the broker's window alone.
+func Publisher(log *memlog.Log) message.Publisher { return publisher{log} }
+
+type publisher struct{ log *memlog.Log }
+
+func (p publisher) Publish(topic string, messages ...*message.Message) error {
+	for _, m := range messages {
+		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (publisher) Close() error { return nil }
+
+// Recorder leaves evidence in a log.
+func Recorder(log *memlog.Log) *settle.Recorder {
+	return settle.NewRecorder(Publisher(log), log, telemetry.NewMetrics())
+}
+
+// NoBarrier waits for nothing.
+func NoBarrier(context.Context) error { return nil }
+
+// Worker is what a pipeline is made of.
+type Worker struct {
+	Name    string
+	Alone   bool // there is no other worker
+	Log     *memlog.Log
+	Ledger  *ledger.Ledger
+	Waker   processors.Waker                // default: the log
+	Barrier func(ctx context.Context) error // default: none
+	Caller  *call.Caller
+	// Perform makes the performers.
+	Perform func(*settle.Recorder) map[schemas.Kind]processors.Performer
+}
+
+// Pipeline makes a pipeline, as a new process does.
+func (w Worker) Pipeline() *processors.Pipeline {
+	if w.Waker == nil {
+		w.Waker = w.Log
+	}
+	if w.Barrier == nil {
+		w.Barrier = NoBarrier
+	}
+	metrics, recorder := telemetry.NewMetrics(), Recorder(w.Log)
+	return processors.NewPipeline(w.Ledger, w.Waker, w.Name, processors.Stages{
+		Admit:      admit.New(w.Ledger, admit.Config{Worker: w.Name, Alone: w.Alone}),
+		Performers: w.Perform(recorder), Caller: w.Caller, Evidence: recorder, Settle: settle.New(w.Ledger, w.Barrier, metrics),
+		Park: park.New(Publisher(w.Log), metrics, slog.New(slog.DiscardHandler)), Barrier: w.Barrier,
+	})
+}

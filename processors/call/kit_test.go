@@ -1,0 +1,243 @@
+package call_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/destination"
+	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/policy"
+	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/shelf"
+	"weir/processors/call"
+	"weir/processors/guard"
+	"weir/schemas"
+)
+
+// end is what the fake target does with one attempt.
+type end struct {
+	openErr error  // before anything is sent
+	opening func() // runs while it is dialled
+	sendErr error
+	// renewErr is the refusal of a fresh pass
+	renewErr error
+	status   int
+	wish     time.Duration
+	location string // of a redirect
+	during   func() // runs while the request is out
+	endless  bool   // no whole answer comes; the request ends with its context
+}
+
+// target is an Adapter that follows a script and counts what it was sent.
+type target struct {
+	script []end
+	opened int
+	sent   int
+	urls   []string // of what was sent
+	mocked int      // answers of traffic rules
+	// mocking runs while one is read, and its error is what becomes of it
+	mocking func() error
+}
+
+func (t *target) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
+	if p.Mocked() {
+		return &exchange{target: t, pass: p, begun: make(chan struct{})}, nil
+	}
+	e := t.script[min(t.opened, len(t.script)-1)]
+	t.opened++
+	if e.opening != nil {
+		e.opening()
+	}
+	if e.openErr != nil {
+		return nil, e.openErr
+	}
+	return &exchange{target: t, pass: p, end: e, begun: make(chan struct{})}, nil
+}
+
+type exchange struct {
+	target *target
+	pass   guard.Pass
+	end    end
+	begun  chan struct{}
+	once   sync.Once
+}
+
+func (x *exchange) Close() { x.once.Do(func() { close(x.begun) }) }
+
+func (x *exchange) Begun() <-chan struct{} { return x.begun }
+
+func (x *exchange) Renew(p guard.Pass) error {
+	x.pass = p
+	return x.end.renewErr
+}
+
+func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
+	}
+	if x.pass.Mocked() {
+		x.target.mocked++
+		if x.target.mocking != nil {
+			if err := x.target.mocking(); err != nil {
+				return call.Reply{}, err
+			}
+		}
+		return call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
+	}
+	x.target.sent++
+	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
+	if x.end.during != nil {
+		x.end.during()
+	}
+	if x.end.endless {
+		<-ctx.Done()
+		code := schemas.Canceled
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			code = schemas.UpstreamTimeout
+		}
+		return call.Reply{}, &fault.Call{Code: code, Sent: true, Status: x.end.status, Cause: ctx.Err()}
+	}
+	if x.end.sendErr != nil {
+		return call.Reply{}, x.end.sendErr
+	}
+	return call.Reply{
+		Answer:   schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish},
+		Location: x.end.location,
+	}, nil
+}
+
+// desk is one action with a call on an in-memory log.
+type desk struct {
+	t      *testing.T
+	ledger *ledger.Ledger
+	caller *call.Caller
+	task   *call.Task
+	target *target
+	stop   *bench.Stop
+	left   []ledger.Try // evidence, in order
+	rules  bench.Policy
+	guard  *guard.Guard
+	book   *rulebook.Book
+	start  time.Time
+	// actions counts those that calls were made for
+	actions  int
+	deadline time.Duration
+	// destinations are those that every call goes by
+	destinations *destination.Book
+	// counted are the metrics, where a test asks for them
+	counted map[string]int
+	// barrier runs in the caller's, where a test asks for it
+	barrier func()
+}
+
+type deskConfig struct {
+	draining <-chan struct{}
+	method   string
+	key      string // declared idempotency key
+	declared bool   // the entry declares that its target honours keys
+	deadline time.Duration
+	barrier  func(context.Context) error
+	plan     bool
+	hold     time.Duration // call.Config's; zero: the default
+	limits   policy.Limits
+	// redirects are those of the entry
+	redirects int
+	script    []end
+}
+
+// counter is metrics in a map.
+type counter map[string]int
+
+func (c counter) AttemptDone(string, string, schemas.Code, time.Duration) { c["attempts"]++ }
+func (c counter) Retry(string, string, int, string, string)               { c["retries"]++ }
+func (c counter) RuleApplied(ruleType string)                             { c[ruleType]++ }
+
+func newDesk(t *testing.T, cfg deskConfig) *desk {
+	t.Helper()
+	l := ledger.New(memlog.New(bench.Layout(), time.Now, memlog.Hooks{}), bench.Layout(), time.Now)
+	entry := policy.Entry{
+		Name: "up", URLPrefix: "http://up.example/", Network: "public", Limits: cfg.limits, Redirects: cfg.redirects,
+		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
+	}
+	if cfg.declared {
+		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
+	}
+	b := &desk{t: t, ledger: l, target: &target{script: cfg.script}, stop: bench.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
+	if cfg.barrier == nil {
+		cfg.barrier = bench.NoBarrier
+	}
+	b.rules.Enforce(t, entry)
+	b.guard = guard.New(b.rules.InForce, b.book)
+	b.destinations = destination.New(shelf.New(), nil, destination.Config{Worker: "w1"})
+	b.caller = call.New(l, b.guard, b.target, call.Config{
+		Destinations: b.destinations,
+		Worker:       "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Hold: cfg.hold, Metrics: counter(b.counted),
+	})
+	if cfg.deadline == 0 {
+		cfg.deadline = 2 * time.Minute
+	}
+	b.deadline = cfg.deadline
+	b.task = &call.Task{
+		JudgeStatus: !cfg.plan, Stop: b.stop,
+		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
+		Record: func(_ context.Context, t ledger.Try) error {
+			b.left = append(b.left, t)
+			return nil
+		},
+	}
+	b.anew(t)
+	return b
+}
+
+// anew has the bench make the call of another action.
+func (b *desk) anew(t *testing.T) {
+	t.Helper()
+	b.actions++
+	b.task.State = bench.Claim(t, b.ledger, schemas.Action{
+		ID: strings.Repeat("a", b.actions), Kind: schemas.KindHTTP, Deadline: time.Now().Add(b.deadline), Payload: []byte("{}"),
+	}, nil)
+}
+
+// run makes the call, which must come to a result.
+func (b *desk) run() call.Result {
+	b.t.Helper()
+	r, err := b.caller.Run(b.t.Context(), b.task)
+	require.NoError(b.t, err)
+	return r
+}
+
+func status(codes ...int) []end {
+	var ends []end
+	for _, c := range codes {
+		ends = append(ends, end{status: c})
+	}
+	return ends
+}
+
+var (
+	refused = end{openErr: &fault.Call{Code: schemas.UpstreamConnect}}
+	reset   = end{sendErr: &fault.Call{Code: schemas.UpstreamReset, Sent: true}}
+	slow    = end{sendErr: &fault.Call{Code: schemas.UpstreamTimeout, Sent: true}}
+	unread  = end{sendErr: &fault.Call{Code: schemas.UpstreamTimeout, Sent: true, Status: 200, NoMemory: true}, during: func() { time.Sleep(time.Minute) }}
+	unsent  = end{sendErr: &fault.Call{Code: schemas.UpstreamReset}}
+	huge    = end{sendErr: &fault.Call{Code: schemas.UpstreamTooLarge, Sent: true, Status: 200}}
+	cutOff  = end{sendErr: &fault.Call{Code: schemas.UpstreamTruncated, Sent: true, Status: 200}}
+)
+
+// What a call may come to.
+func answered(r call.Result) bool { return r.Answered && !r.Exhausted }
+func spent(r call.Result) bool    { return r.Answered && r.Exhausted }
+func failed(r call.Result) bool   { return r.Failed && !r.Exhausted }
+func gaveUp(r call.Result) bool   { return r.Failed && r.Exhausted }
+func unknown(r call.Result) bool  { return r.Unknown }
+func canceled(r call.Result) bool { return r.Canceled }
+func denied(r call.Result) bool   { return r.Denied }
