@@ -108,7 +108,7 @@ powercut: ## cut the power 60 times under load (as root)
 
 .PHONY: disks
 disks: ## run on disks that are full, slow, broken or damaged (as root)
-	$(GO) test -tags nightly ./integration/disk -count 1 -v
+	$(GO) test -tags nightly ./integration/disk ./internal/weirtest/disk ./internal/weirtest/clock -count 1 -v
 
 FAULTS := $(GO) test -tags nightly ./integration/faults -count 1 -v
 OLDER  ?= 7530eec

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package clock_test
 
 import (
