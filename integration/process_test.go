@@ -5,8 +5,11 @@ package integration_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,4 +86,21 @@ func decode[T any](tb testing.TB, text string) T {
 	var v T
 	require.NoError(tb, json.Unmarshal([]byte(text), &v), text)
 	return v
+}
+
+// policyFile writes a configuration whose entry "up" lets everything through to
+// one upstream on this machine.
+func policyFile(tb testing.TB, upstream string, more ...string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "weir.yaml")
+	text := fmt.Sprintf(`policy:
+  timeout: 60s
+  allowlist:
+    - name: up
+      url_prefix: %s/
+      methods: [GET, HEAD, POST, PUT, PATCH, DELETE]
+      network: loopback
+`, upstream) + strings.Join(more, "")
+	require.NoError(tb, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }

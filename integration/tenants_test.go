@@ -34,7 +34,7 @@ type caller struct {
 }
 
 // configured serves with a configuration, and returns the admin that the first start made.
-func tenanted(t *testing.T, dir, text string) caller {
+func serveTenants(t *testing.T, dir, text string) caller {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "weir.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("auth: {mode: tokens}\n"+text), 0o600))
@@ -96,7 +96,7 @@ func TestOneTenantsAttack(t *testing.T) {
 	config := fmt.Sprintf("log: {max_bytes: 128MiB}\nlimits: {answers: 16MiB}\ndeadline: {http: 1h}\n"+
 		"policy: {allowlist: [{name: target, url_prefix: \"%s/\", methods: [GET, POST], network: loopback}]}\n", target.URL)
 	dir := t.TempDir()
-	admin := tenanted(t, dir, config)
+	admin := serveTenants(t, dir, config)
 	attacker, other := admin.tenants(t)
 	bodies := 0
 	call := func(method, url string, size int) string {
@@ -157,7 +157,7 @@ func TestOneTenantsAttack(t *testing.T) {
 	require.Positive(t, calls)
 
 	admin.drain(t)
-	attacker.weir = tenanted(t, dir, config).weir
+	attacker.weir = serveTenants(t, dir, config).weir
 	status = 0
 	for i := 0; status != http.StatusTooManyRequests; i++ {
 		require.Less(t, i, 100, "what was stored counts after a restart, and what was reserved for answers does not")
@@ -176,7 +176,7 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 		_, _ = io.WriteString(w, `"`+r.URL.Path+large+`"`)
 	}))
 	t.Cleanup(target.Close)
-	admin := tenanted(t, t.TempDir(), "log: {max_bytes: 32MiB}\npolicy: {allowed_hosts: [127.0.0.1]}\n")
+	admin := serveTenants(t, t.TempDir(), "log: {max_bytes: 32MiB}\npolicy: {allowed_hosts: [127.0.0.1]}\n")
 	first, second := admin.tenants(t)
 	get := func(who caller, path string) (int, string, string) {
 		status, text, h := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+path))
@@ -242,7 +242,7 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 	}
 	target.Start()
 	t.Cleanup(target.Close)
-	admin := tenanted(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
+	admin := serveTenants(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
 	first, second := admin.tenants(t)
 	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
 	for range 6 {
@@ -386,7 +386,7 @@ func TestOneTenantsSlowPushesStopNobody(t *testing.T) {
 	from, _ := gitkit.NewRepo(t)
 	fast := gitkit.NewBackend(t)
 	url, _ := fast.Add(t, "app.git", from)
-	admin := tenanted(t, t.TempDir(), fmt.Sprintf(`
+	admin := serveTenants(t, t.TempDir(), fmt.Sprintf(`
 policy:
   allowlist:
     - {name: slow, url_prefix: "%s/", methods: [GET, POST], network: loopback}
@@ -430,7 +430,7 @@ policy:
 // TestOneTenantDoesNotTakeEveryWorkerOfPushes: another tenant's push finds one while as many of a tenant's stand still as may.
 func TestOneTenantDoesNotTakeEveryWorkerOfPushes(t *testing.T) {
 	t.Parallel()
-	admin := tenanted(t, t.TempDir(), "workers: {slots: 4}\n")
+	admin := serveTenants(t, t.TempDir(), "workers: {slots: 4}\n")
 	first, second := admin.tenants(t)
 	k, other := first.coder(t, "shop"), second.coder(t, "shop")
 	pushes := []*pushing{k.push(t), k.push(t), k.push(t)}

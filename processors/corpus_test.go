@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/schemas"
 )
 
@@ -116,7 +116,7 @@ func (r *crashRow) arm(t *testing.T, h *house) {
 			var ev schemas.Event
 			if json.Unmarshal(m.Data, &ev) == nil && ev.Type == event {
 				h.Kill()
-				return bench.ErrDead
+				return harness.ErrDead
 			}
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -101,15 +101,15 @@ func TestNothingIsSentUnlessBegun(t *testing.T) {
 func (h *house) succeed(t *testing.T, before bool) schemas.Record {
 	t.Helper()
 	claim := func(id, supersedes string) *ledger.State {
-		return bench.Claim(t, h.door(), schemas.Action{ID: id, Kind: schemas.KindHTTP, Supersedes: supersedes}, schemas.HTTPCall{
+		return harness.Claim(t, h.door(), schemas.Action{ID: id, Kind: schemas.KindHTTP, Supersedes: supersedes}, schemas.HTTPCall{
 			Method: "GET", URL: "http://up.example/x",
 		})
 	}
 	if before {
 		end := &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.AgentUnavailable}
-		bench.Append(t, h.door(), claim("a", ""), schemas.Event{Type: schemas.EventSettled, Settled: end})
+		harness.Append(t, h.door(), claim("a", ""), schemas.Event{Type: schemas.EventSettled, Settled: end})
 	}
-	return bench.Accepted(t, h.log, claim("a~2", "a").Ref)
+	return harness.Accepted(t, h.log, claim("a~2", "a").Ref)
 }
 
 // linked checks that two actions name each other, once, and have one end each.
@@ -119,7 +119,7 @@ func (h *house) linked(t *testing.T, what string) {
 		"a":   {schemas.EventSettled: 1, schemas.EventSuperseded: 1},
 		"a~2": {schemas.EventSettled: 1},
 	} {
-		st := bench.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id})
+		st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id})
 		got := map[schemas.EventType]int{}
 		for _, ev := range st.Events {
 			if ev.Type == schemas.EventSettled || ev.Type == schemas.EventSuperseded {
@@ -161,8 +161,8 @@ func TestACanceledSuccessorIsLinked(t *testing.T) {
 	l := h.door()
 	st, err := l.Find(t.Context(), "default", "a~2")
 	require.NoError(t, err)
-	bench.Append(t, l, st, schemas.Event{Type: schemas.EventCancel})
-	bench.Append(t, l, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeCanceled}})
+	harness.Append(t, l, st, schemas.Event{Type: schemas.EventCancel})
+	harness.Append(t, l, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeCanceled}})
 	for range 2 {
 		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, false))
 	}

@@ -18,7 +18,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/guard"
@@ -110,7 +110,7 @@ func (s *site) checkRefusal(t *testing.T, st *ledger.State) {
 	if st.Settled.Code == schemas.DenyRedirect {
 		return // that is told as the answer it was
 	}
-	res := bench.Decode[schemas.HTTPResult](t, st.Settled.Result)
+	res := harness.Decode[schemas.HTTPResult](t, st.Settled.Result)
 	require.NotNil(t, res.Decision)
 	assert.Equal(t, s.policy.Load().Version(), res.Decision.Version)
 	assert.NotEmpty(t, res.Decision.Reason)

@@ -20,7 +20,7 @@ import (
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/upstream"
@@ -34,13 +34,13 @@ import (
 	"weir/schemas"
 )
 
-var layout = bench.Layout()
+var layout = harness.Layout()
 
 // first is the action of a test that has one.
 var first = schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}
 
 // assemble makes a pipeline of calls and plans.
-func assemble(w bench.Worker, g *guard.Guard, a call.Adapter) *processors.Pipeline {
+func assemble(w harness.Worker, g *guard.Guard, a call.Adapter) *processors.Pipeline {
 	w.Caller = call.New(w.Ledger, g, a, call.Config{
 		Worker: w.Name, Barrier: w.Barrier, Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})
@@ -54,7 +54,7 @@ func assemble(w bench.Worker, g *guard.Guard, a call.Adapter) *processors.Pipeli
 
 // house is a log and a target that outlive the workers that use them.
 type house struct {
-	bench.Life
+	harness.Life
 	log *memlog.Log
 
 	mu     sync.Mutex
@@ -160,12 +160,12 @@ func (nowhere) Wake(context.Context, schemas.Ref, time.Time) error { return nil 
 // worker is a pipeline of its own, as a new process has it.
 func (h *house) worker(t *testing.T, name string) *processors.Pipeline {
 	t.Helper()
-	return h.employ(t, bench.Worker{Name: name, Alone: true, Waker: nowhere{}})
+	return h.employ(t, harness.Worker{Name: name, Alone: true, Waker: nowhere{}})
 }
 
-func (h *house) employ(t *testing.T, w bench.Worker) *processors.Pipeline {
+func (h *house) employ(t *testing.T, w harness.Worker) *processors.Pipeline {
 	t.Helper()
-	var p bench.Policy
+	var p harness.Policy
 	entries := h.entries
 	if entries == nil {
 		entries = []policy.Entry{{
@@ -190,7 +190,7 @@ func (h *house) accept(t *testing.T, c schemas.HTTPCall) schemas.Record {
 
 func (h *house) claim(t *testing.T, kind schemas.Kind, doc any) schemas.Record {
 	t.Helper()
-	return bench.Accepted(t, h.log, bench.Claim(t, h.door(), schemas.Action{Kind: kind}, doc).Ref)
+	return harness.Accepted(t, h.log, harness.Claim(t, h.door(), schemas.Action{Kind: kind}, doc).Ref)
 }
 
 // store puts an accepted message of the first action on the log as it is.
@@ -198,7 +198,7 @@ func (h *house) store(t *testing.T, data []byte) schemas.Record {
 	t.Helper()
 	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(first, schemas.TailAccepted), Data: data})
 	require.NoError(t, err)
-	return bench.Accepted(t, h.log, first)
+	return harness.Accepted(t, h.log, first)
 }
 
 // door is the log as ingress has it.
@@ -207,14 +207,14 @@ func (h *house) door() *ledger.Ledger { return ledger.New(h.log, layout, time.No
 // state is the first action as it is on the log.
 func (h *house) state(t *testing.T) *ledger.State {
 	t.Helper()
-	return bench.Load(t, h.door(), first)
+	return harness.Load(t, h.door(), first)
 }
 
 // evidence are the records by id, with how often each is stored.
 func (h *house) evidence(t *testing.T) map[string]int {
 	t.Helper()
 	found := map[string]int{}
-	for _, e := range bench.Evidence(t, h.log, "") {
+	for _, e := range harness.Evidence(t, h.log, "") {
 		found[e.ID]++
 	}
 	return found
@@ -264,7 +264,7 @@ func newDormitory(t *testing.T) *dormitory {
 // node is one of the processes that share the log.
 func (d *dormitory) node(t *testing.T, name string, alone bool) *processors.Pipeline {
 	t.Helper()
-	return d.employ(t, bench.Worker{Name: name, Alone: alone, Waker: d.alarm})
+	return d.employ(t, harness.Worker{Name: name, Alone: alone, Waker: d.alarm})
 }
 
 // put claims an action of a tenant and handles it.
@@ -276,15 +276,15 @@ func (d *dormitory) put(t *testing.T, tenant, id string) {
 // take claims an action of a tenant and gives its accepted record.
 func (d *dormitory) take(t *testing.T, tenant, id, method string) schemas.Record {
 	t.Helper()
-	st := bench.Claim(t, d.ledger, schemas.Action{
+	st := harness.Claim(t, d.ledger, schemas.Action{
 		ID: id, Tenant: tenant, Kind: schemas.KindHTTP, Deadline: time.Now().Add(10 * time.Minute),
 	}, schemas.HTTPCall{Method: method, URL: "http://up.example/" + id})
-	return bench.Accepted(t, d.log, st.Ref)
+	return harness.Accepted(t, d.log, st.Ref)
 }
 
 func (d *dormitory) state(t *testing.T, tenant, id string) *ledger.State {
 	t.Helper()
-	return bench.Load(t, d.ledger, schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id})
+	return harness.Load(t, d.ledger, schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id})
 }
 
 // site is a pipeline over the real client, whose policy can be exchanged while
@@ -346,7 +346,7 @@ func (s *site) build(t *testing.T, network outbound.Config) {
 		return "value-of-" + strings.TrimPrefix(name, secrets.EnvPrefix), true
 	}})
 	s.ledger = ledger.New(s.log, layout, time.Now)
-	w := bench.Worker{Name: "w", Alone: true, Log: s.log, Ledger: s.ledger, Waker: nowhere{}, Barrier: bench.NoBarrier}
+	w := harness.Worker{Name: "w", Alone: true, Log: s.log, Ledger: s.ledger, Waker: nowhere{}, Barrier: harness.NoBarrier}
 	s.pipeline = assemble(w, s.guard, direct.New(client, store, redact.New(nil)))
 }
 
@@ -364,7 +364,7 @@ func (s *site) reload(t *testing.T, entries ...policy.Entry) {
 // claim stores an action and returns its accepted record.
 func (s *site) claim(t *testing.T, c schemas.HTTPCall) schemas.Record {
 	t.Helper()
-	return bench.Accepted(t, s.log, bench.Claim(t, s.ledger, schemas.Action{
+	return harness.Accepted(t, s.log, harness.Claim(t, s.ledger, schemas.Action{
 		Kind: schemas.KindHTTP, Principal: "token1", Sensitive: s.sensitive,
 	}, c).Ref)
 }
@@ -372,14 +372,14 @@ func (s *site) claim(t *testing.T, c schemas.HTTPCall) schemas.Record {
 func (s *site) handle(t *testing.T, rec schemas.Record) *ledger.State {
 	t.Helper()
 	require.NoError(t, s.pipeline.Handle(t.Context(), rec, true))
-	st := bench.Load(t, s.ledger, first)
+	st := harness.Load(t, s.ledger, first)
 	require.NotNil(t, st.Settled)
 	return st
 }
 
 func (s *site) records(t *testing.T) []schemas.Evidence {
 	t.Helper()
-	return bench.Evidence(t, s.log, "")
+	return harness.Evidence(t, s.log, "")
 }
 
 func up(change func(*policy.Entry)) policy.Entry {

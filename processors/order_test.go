@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -26,7 +26,7 @@ func (d *dormitory) line(t *testing.T, n int, edit func(i int, a *schemas.Action
 		if edit != nil {
 			edit(i, &a)
 		}
-		all = append(all, bench.Accepted(t, d.log, bench.Claim(t, d.ledger, a, nil).Ref))
+		all = append(all, harness.Accepted(t, d.log, harness.Claim(t, d.ledger, a, nil).Ref))
 	}
 	return all
 }
@@ -115,7 +115,7 @@ func TestOneThatWaitsItsTurnEnds(t *testing.T) {
 		require.NoError(t, d.pipeline.Handle(t.Context(), recs[1], false))
 		require.Equal(t, schemas.OutcomeExpired, d.state(t, "t", "a1").Settled.Outcome)
 		st := d.state(t, "t", "a2")
-		bench.Append(t, d.ledger, st, schemas.Event{Type: schemas.EventCancel})
+		harness.Append(t, d.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		require.NoError(t, d.pipeline.Handle(t.Context(), recs[2], false))
 		require.Equal(t, schemas.OutcomeCanceled, d.state(t, "t", "a2").Settled.Outcome)
 		require.Zero(t, d.sent)
@@ -227,14 +227,14 @@ func TestPutOff(t *testing.T) {
 	t.Parallel()
 	table.Bubble(t, map[string]bool{"its time comes": false, "it is asked to stop": true}, func(t *testing.T, stop bool) {
 		h := newHouse()
-		rec := bench.Accepted(t, h.log, bench.Claim(t, h.door(), schemas.Action{
+		rec := harness.Accepted(t, h.log, harness.Claim(t, h.door(), schemas.Action{
 			Kind: schemas.KindHTTP, Class: schemas.ClassSafe, NotBefore: time.Now().Add(30 * time.Second).UTC(),
 		}, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"}).Ref)
 		p := h.worker(t, "w")
 		require.NoError(t, p.Handle(t.Context(), rec, true))
 		st := h.state(t)
 		if stop {
-			bench.Append(t, h.door(), st, schemas.Event{Type: schemas.EventCancel})
+			harness.Append(t, h.door(), st, schemas.Event{Type: schemas.EventCancel})
 			require.NoError(t, p.Handle(t.Context(), rec, false))
 			require.Equal(t, schemas.OutcomeCanceled, h.state(t).Settled.Outcome)
 			require.Empty(t, h.state(t).Attempts)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/settle"
@@ -124,9 +124,9 @@ func TestCrashInAPlan(t *testing.T) {
 				require.Error(t, err, what)
 				require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false), what)
 			}
-			st := bench.Load(t, h.door(), ref)
+			st := harness.Load(t, h.door(), ref)
 			require.NotNil(t, st.Settled, what)
-			result := bench.Decode[schemas.PlanResult](t, st.Settled.Result)
+			result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
 			assert.Equal(t, "partial", result.Report.Status, what)
 			assert.Len(t, result.Report.Errors, 2, what)
 			assert.LessOrEqual(t, h.sent, 3, what)
@@ -199,10 +199,10 @@ func TestALargeMessageIsParked(t *testing.T) {
 	large := bytes.Repeat([]byte("["), 1<<20)
 	rec := h.store(t, large)
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
-	dead := bench.Dead(t, h.log)
+	dead := harness.Dead(t, h.log)
 	require.Len(t, dead, 1)
 	assert.Less(t, len(dead[0].Data), 1<<20)
-	letter := bench.Decode[schemas.DeadLetter](t, dead[0].Data)
+	letter := harness.Decode[schemas.DeadLetter](t, dead[0].Data)
 	assert.Equal(t, large[:512<<10], letter.Data)
 	assert.Contains(t, letter.Reason, "the first 524288 of its 1048576 bytes")
 }
@@ -219,7 +219,7 @@ func TestPoisonIsParkedAndSettled(t *testing.T) {
 		rec := h.store(t, []byte(data))
 		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 
-		dead := bench.Dead(t, h.log)
+		dead := harness.Dead(t, h.log)
 		require.Len(t, dead, 1)
 		st := h.state(t)
 		require.NotNil(t, st.Settled)
@@ -292,10 +292,10 @@ func TestCostOfAnAction(t *testing.T) { //nolint:paralleltest // AllocsPerRun co
 	p := h.worker(t, "w")
 	records := make([]schemas.Record, 0, 201)
 	for i := range cap(records) {
-		st := bench.Claim(t, h.door(), schemas.Action{
+		st := harness.Claim(t, h.door(), schemas.Action{
 			ID: strconv.Itoa(i), Kind: schemas.KindHTTP, Deadline: time.Now().Add(time.Hour),
 		}, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
-		records = append(records, bench.Accepted(t, h.log, st.Ref))
+		records = append(records, harness.Accepted(t, h.log, st.Ref))
 	}
 	i := -1
 	cost := testing.AllocsPerRun(len(records)-1, func() {

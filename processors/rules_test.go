@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -40,9 +40,9 @@ func TestMockedCall(t *testing.T) {
 	st, etag, records := s.ruled(t, schemas.HTTPCall{Method: http.MethodPost, URL: a + "?q=1"}, rulebook.Mock("m", anywhere, 200, `{"rehearsed":true}`))
 	require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 	assert.Zero(t, s.server.Hits())
-	res := bench.Decode[schemas.HTTPResult](t, st.Settled.Result)
+	res := harness.Decode[schemas.HTTPResult](t, st.Settled.Result)
 	assert.JSONEq(t, `{"rehearsed":true}`, string(res.Answer.Body))
-	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventStarted, schemas.EventAttempted, schemas.EventSettled}, bench.Types(st))
+	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventStarted, schemas.EventAttempted, schemas.EventSettled}, harness.Types(st))
 	require.Len(t, records, 1)
 	e := records[0]
 	assert.Equal(t, &schemas.Traffic{RulesEtag: etag, Rules: []string{"m"}, Mocked: "m"}, e.Traffic)
@@ -153,12 +153,12 @@ func TestPlanUnderRules(t *testing.T) {
 	}}})
 	require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
 	assert.Equal(t, 1, h.sent)
-	st := bench.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
-	result := bench.Decode[schemas.PlanResult](t, st.Settled.Result)
+	st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+	result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
 	assert.Equal(t, "partial", result.Report.Status)
 	require.Len(t, result.Report.Errors, 1)
 	found := map[string]schemas.Evidence{}
-	for _, e := range bench.Evidence(t, h.log, "") {
+	for _, e := range harness.Evidence(t, h.log, "") {
 		found[e.ID] = e
 	}
 	mocked := found["a.attempt.0.1.0"]

@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/harness"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/settle"
@@ -144,7 +144,7 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	require.Contains(t, log.String(), "handler panicked")
 	require.NotContains(t, log.String(), "AGWCANARY")
 
-	dead := bench.Dead(t, h.log)
+	dead := harness.Dead(t, h.log)
 	require.Len(t, dead, 1)
 	require.NotContains(t, string(dead[0].Data), "AGWCANARY")
 	st := h.state(t)

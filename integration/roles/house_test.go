@@ -1,5 +1,11 @@
 //go:build e2e
 
+// Package roles_test runs the roles as processes of their own over three real NATS servers,
+// kills one of each kind, stops one in its work, takes all the servers away, and holds what
+// is left against Weir's invariants.
+//
+// Only this suite shows that actions go on when any one process of a role, or the leading
+// server, dies.
 package roles_test
 
 import (
@@ -22,6 +28,8 @@ import (
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
+
+var weirBinary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
 
 // house is the processes of all roles on one cluster, and the target of their calls.
 type house struct {

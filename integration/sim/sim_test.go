@@ -30,7 +30,7 @@ var (
 	replaysFlag = flag.Uint64("sim.replays", 20, "how many runs TestReplay makes twice")
 	runsFlag    = flag.Int("sim.runs", 0, "how many runs; 0: as many as the time allows")
 	firstFlag   = flag.Uint64("sim.first", 1, "the seed of the first run")
-	budgetFlag  = flag.Duration("sim.time", budget, "how long to go on at least, where no number of runs is given")
+	budgetFlag  = flag.Duration("sim.time", 0, "how long to go on at least, where no number of runs is given")
 )
 
 // lanes is how many runs go on at once.

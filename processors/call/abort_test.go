@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
@@ -72,8 +72,8 @@ func TestAbort(t *testing.T) {
 		checkLog(t, b)
 
 		<-time.After(long) // whoever reads it from the log, and whenever
-		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventProgress})
-		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventProgress})
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 		b.task.State = st
 		again, err := b.caller.Run(t.Context(), b.task)
 		require.NoError(t, err)
@@ -105,10 +105,10 @@ func TestAbortAndADeadWorker(t *testing.T) {
 		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true}}})
 		b.task.Abort = !tt.blunt
 		st := b.task.State
-		bench.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassOnce}})
-		bench.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventCancel})
+		harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassOnce}})
+		harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		if tt.written != nil {
-			bench.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.written})
+			harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.written})
 		}
 		require.NoError(t, b.caller.Abandon(t.Context(), st))
 		r := b.run()

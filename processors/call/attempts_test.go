@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/guard"
@@ -121,7 +121,7 @@ func TestRun(t *testing.T) {
 // every request that was sent was written down before.
 func checkLog(t *testing.T, b *desk) {
 	t.Helper()
-	st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+	st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 	assert.Equal(t, b.task.State.Seq, st.Seq)
 	assert.Equal(t, b.task.State.N, st.N)
 	assert.Len(t, st.Attempts, len(b.task.State.Attempts))
@@ -150,8 +150,8 @@ func TestNothingIsSentBeforeTheAttemptIsDurable(t *testing.T) {
 func TestFencedWorkerSendsNothing(t *testing.T) {
 	t.Parallel()
 	b := newDesk(t, deskConfig{method: "GET", script: status(200)})
-	other := bench.Load(b.t, b.ledger, b.task.State.Ref)
-	bench.Append(t, b.ledger, other, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w2"}})
+	other := harness.Load(b.t, b.ledger, b.task.State.Ref)
+	harness.Append(t, b.ledger, other, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w2"}})
 	_, err := b.caller.Run(t.Context(), b.task)
 	require.ErrorIs(t, err, fault.ErrFenced)
 	assert.Zero(t, b.target.sent)
@@ -214,7 +214,7 @@ func TestAbandon(t *testing.T) {
 				if attempt.Class == schemas.ClassKeyed {
 					attempt.KeyExpiresAt = time.Now().Add(time.Hour)
 				}
-				bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
+				harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
 				require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
 				r := b.run()
 				assert.True(t, tt.want(r), "result: %+v", r)
@@ -232,7 +232,7 @@ func guardOf(t *testing.T, b *desk, cfg deskConfig) (guard.Pass, schemas.Decisio
 	if cfg.declared {
 		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
 	}
-	var p bench.Policy
+	var p harness.Policy
 	p.Enforce(t, entry)
 	return guard.New(p.InForce, nil).Check(b.task.Call, guard.Scope{})
 }
@@ -243,7 +243,7 @@ func TestKeyOutlived(t *testing.T) {
 		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: []end{reset}})
 		b.task.State.Action.Deadline = time.Now().Add(3 * time.Hour)
 		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: time.Now().Add(100 * time.Millisecond)}
-		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
 		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
 		r := b.run()
 		assert.True(t, r.Unknown, "a repeat with a key that has run out is a blind one")
@@ -301,16 +301,16 @@ func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 		now := time.Now()
 		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(time.Hour)}
 		done := schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}
-		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
 		r := b.run()
 		assert.True(t, r.Unknown)
 		assert.Zero(t, b.target.sent)
 
 		b = newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)}) // the key ran out while it waited
 		attempt.KeyExpiresAt = now
-		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		bench.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
+		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
 		r = b.run()
 		assert.True(t, r.Unknown)
 		assert.Zero(t, b.target.sent)

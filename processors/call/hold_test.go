@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -29,11 +29,11 @@ const (
 func (b *desk) rested(t *testing.T) *call.Rest {
 	t.Helper()
 	_, err := b.caller.Run(t.Context(), b.task)
-	rest := bench.As[*call.Rest](t, err)
+	rest := harness.As[*call.Rest](t, err)
 	require.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{
 		Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until, Step: rest.Step, Rules: rest.Rules},
 	}))
-	st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+	st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 	b.task.State = st
 	return rest
 }

@@ -13,7 +13,7 @@ import (
 	"weir/internal/destination"
 	"weir/internal/ledger"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -192,7 +192,7 @@ func TestRedirectAfterADeath(t *testing.T) {
 		_, err := b.caller.Run(t.Context(), b.task)
 		require.ErrorIs(t, err, dead)
 		b.task.Record = record
-		b.task.State = bench.Load(b.t, b.ledger, b.task.State.Ref)
+		b.task.State = harness.Load(b.t, b.ledger, b.task.State.Ref)
 		require.Equal(t, "http://up.example/y", b.task.State.Attempts[0].Result.Location)
 		if written {
 			b.left = b.task.State.Attempts // the next worker leaves what this one did not

@@ -14,7 +14,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/shelf"
@@ -122,9 +122,9 @@ type desk struct {
 	caller *call.Caller
 	task   *call.Task
 	target *target
-	stop   *bench.Stop
+	stop   *harness.Stop
 	left   []ledger.Try // evidence, in order
-	rules  bench.Policy
+	rules  harness.Policy
 	guard  *guard.Guard
 	book   *rulebook.Book
 	start  time.Time
@@ -163,7 +163,7 @@ func (c counter) RuleApplied(ruleType string)                             { c[ru
 
 func newDesk(t *testing.T, cfg deskConfig) *desk {
 	t.Helper()
-	l := ledger.New(memlog.New(bench.Layout(), time.Now, memlog.Hooks{}), bench.Layout(), time.Now)
+	l := ledger.New(memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), harness.Layout(), time.Now)
 	entry := policy.Entry{
 		Name: "up", URLPrefix: "http://up.example/", Network: "public", Limits: cfg.limits, Redirects: cfg.redirects,
 		Methods: []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"},
@@ -171,9 +171,9 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 	if cfg.declared {
 		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
 	}
-	b := &desk{t: t, ledger: l, target: &target{script: cfg.script}, stop: bench.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
+	b := &desk{t: t, ledger: l, target: &target{script: cfg.script}, stop: harness.NewStop(t), book: &rulebook.Book{}, start: time.Now(), counted: map[string]int{}}
 	if cfg.barrier == nil {
-		cfg.barrier = bench.NoBarrier
+		cfg.barrier = harness.NoBarrier
 	}
 	b.rules.Enforce(t, entry)
 	b.guard = guard.New(b.rules.InForce, b.book)
@@ -202,7 +202,7 @@ func newDesk(t *testing.T, cfg deskConfig) *desk {
 func (b *desk) anew(t *testing.T) {
 	t.Helper()
 	b.actions++
-	b.task.State = bench.Claim(t, b.ledger, schemas.Action{
+	b.task.State = harness.Claim(t, b.ledger, schemas.Action{
 		ID: strings.Repeat("a", b.actions), Kind: schemas.KindHTTP, Deadline: time.Now().Add(b.deadline), Payload: []byte("{}"),
 	}, nil)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -103,7 +103,7 @@ func TestDoubtOutlivesAMock(t *testing.T) {
 			{Type: schemas.EventAttempted, Attempt: &keyed, Attempted: &schemas.Attempted{Code: schemas.UpstreamTimeout, Sent: true}},
 			{Type: schemas.EventAttempted, Attempt: &keyed, Attempted: &schemas.Attempted{Status: 503, Sent: sent, RetryAt: time.Now()}},
 		} {
-			bench.Append(t, b.ledger, b.task.State, ev)
+			harness.Append(t, b.ledger, b.task.State, ev)
 		}
 		b.enforce(b.t)
 		r := b.run()

@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
@@ -53,7 +53,7 @@ func TestTheWorkerEnds(t *testing.T) {
 		assert.Len(t, b.left, 1)
 		checkLog(t, b)
 
-		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 		require.Nil(t, st.Open(), "nobody has to wait until it expires")
 		assert.Equal(t, tt.code, st.Attempts[0].Result.Code)
 		b.task.State = st
@@ -91,7 +91,7 @@ func TestTheWorkerEndsWithItsLog(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(start))
 		assert.Empty(t, b.left)
 
-		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 		require.NotNil(t, st.Open())
 		b.task.State = st
 		require.NoError(t, b.caller.Abandon(t.Context(), st))
@@ -158,7 +158,7 @@ func TestProgressMeetsACancel(t *testing.T) {
 		assert.True(t, r.Canceled, "%+v", r)
 		assert.Equal(t, 3, b.task.State.Progress)
 		checkLog(t, b)
-		st := bench.Load(b.t, b.ledger, b.task.State.Ref)
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
 		assert.Equal(t, 3, st.Progress)
 		var types []schemas.EventType
 		for _, ev := range st.Events {

@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
@@ -84,7 +84,7 @@ func TestRelay(t *testing.T) {
 			require.NoError(t, err)
 			return
 		}
-		failed := bench.As[*fault.Call](t, err)
+		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, []any{tt.want, true}, []any{failed.Code, failed.Sent})
 		assert.Equal(t, tt.canceled, errors.Is(err, call.ErrStopped))
 	})
@@ -109,7 +109,7 @@ func TestPause(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stop, draining := bench.NewStop(t), make(chan struct{})
+		stop, draining := harness.NewStop(t), make(chan struct{})
 		time.AfterFunc(time.Second, func() {
 			switch {
 			case tt.stop:

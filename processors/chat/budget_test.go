@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -200,7 +200,7 @@ func TestWhoCutItOff(t *testing.T) {
 		h.Queue = nil
 		h.hook = func(m schemas.Append) error {
 			if strings.HasPrefix(m.Subject, schemas.EvidenceRoot+".") {
-				return bench.ErrDead
+				return harness.ErrDead
 			}
 			return nil
 		}

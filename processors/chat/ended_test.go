@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/budget"
 	"weir/internal/fault"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -27,8 +27,8 @@ func large() schemas.ChatOrder {
 // settled writes an end of the completion, as a worker does that dies right behind it.
 func (h *house) settled(s schemas.Settled) {
 	h.T.Helper()
-	st := bench.Load(h.T, h.Door, ref)
-	bench.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
+	st := harness.Load(h.T, h.Door, ref)
+	harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
 }
 
 // TestWhatWasPutAside is charged by what its attempts have used, the open one too,
@@ -110,12 +110,12 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		h.accept(order("small"))
 		rec := h.Queue[0].Record
 		h.dieIn(rec, time.Minute)
-		st := bench.Load(h.T, h.Door, ref)
+		st := harness.Load(h.T, h.Door, ref)
 		require.NoError(t, h.Door.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
 			Number: 1, Sent: true, Status: 200, Answer: &schemas.Answer{Status: 200, Body: json.RawMessage(`"?"`)},
 		}}))
 		require.NoError(t, h.node("n2").Handle(t.Context(), rec, false))
-		st = bench.Load(h.T, h.Door, ref)
+		st = harness.Load(h.T, h.Door, ref)
 		require.Equal(t, schemas.Poison, st.Settled.Code)
 		v := h.account("all")
 		assert.Zero(t, v.Open)

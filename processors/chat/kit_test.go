@@ -15,7 +15,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/models"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/processors"
 	"weir/processors/call"
@@ -33,7 +33,7 @@ const deadline = 15 * time.Minute
 
 // house is a worker of completions between a log and the upstreams of a test.
 type house struct {
-	*bench.Bench
+	*harness.Bench
 	*world
 
 	worker   *processors.Pipeline // the one at hand
@@ -43,7 +43,7 @@ type house struct {
 
 	conf    sync.Mutex
 	set     *models.Set
-	policy  bench.Policy
+	policy  harness.Policy
 	entries func(e *policy.Entry)
 	reading func() // runs before the models are read
 	budgets []schemas.Budget
@@ -64,7 +64,7 @@ func modelOf(name string, upstreams ...string) schemas.Model {
 func newHouse(t *testing.T, list ...schemas.Model) *house {
 	t.Helper()
 	h := &house{world: &world{acts: map[string][]act{}}, metrics: &counted{}}
-	h.Bench = bench.New(t, schemas.KindChat, func(m schemas.Append) error {
+	h.Bench = harness.New(t, schemas.KindChat, func(m schemas.Append) error {
 		if h.hook == nil {
 			return nil
 		}
@@ -107,7 +107,7 @@ func (h *house) known() *models.Set {
 	return h.set
 }
 
-func (h *house) hire(name string) bench.Handler {
+func (h *house) hire(name string) harness.Handler {
 	h.draining = make(chan struct{})
 	h.worker = h.pipeline(name, true, chat.Config{Metrics: h.metrics, Draining: h.draining, Mac: settle.NewSeal([]byte("0123456789abcdef")).Mac})
 	return h.worker
@@ -117,11 +117,11 @@ func (h *house) hire(name string) bench.Handler {
 func (h *house) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{}) }
 
 func (h *house) pipeline(name string, alone bool, cfg chat.Config) *processors.Pipeline {
-	l := ledger.New(h.Log, bench.Layout(), time.Now)
+	l := ledger.New(h.Log, harness.Layout(), time.Now)
 	caller := call.New(l, guard.New(h.policy.InForce, &h.book), nil, call.Config{Worker: name, Barrier: h.Barrier, Draining: cfg.Draining})
 	cfg.Models, cfg.Adapter = h.known, h.adapter
 	cfg.Budgets = budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
-	return bench.Worker{
+	return harness.Worker{
 		Name: name, Alone: alone, Log: h.Log, Ledger: l, Barrier: h.Barrier, Caller: caller,
 		Perform: func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
 			return map[schemas.Kind]processors.Performer{schemas.KindChat: chat.New(l, caller, r, call.Answers{Blobs: l}, cfg)}
@@ -158,7 +158,7 @@ func (h *house) accept(o schemas.ChatOrder, change ...func(a *schemas.Action)) {
 			f(&a)
 		}
 	}
-	bench.Claim(h.T, h.Door, a, nil)
+	harness.Claim(h.T, h.Door, a, nil)
 }
 
 // cancel asks for the completion to stop, as the door does.
@@ -200,7 +200,7 @@ func (h *house) end(msg string) end {
 		switch ev.Type {
 		case schemas.EventDelta:
 			e.deltas++
-			d := bench.Decode[schemas.ChatDelta](h.T, ev.Data)
+			d := harness.Decode[schemas.ChatDelta](h.T, ev.Data)
 			require.NotEmpty(h.T, d.Chunks, msg)
 			for _, raw := range d.Chunks {
 				c, err := completion.ReadChunk(raw)
@@ -221,7 +221,7 @@ func (h *house) end(msg string) end {
 		require.NoError(h.T, json.Unmarshal(doc, &e.result), msg)
 	}
 	e.given = said(all.Document())
-	e.attempts = bench.Load(h.T, h.Door, ref).Attempts
+	e.attempts = harness.Load(h.T, h.Door, ref).Attempts
 	h.evidence(&e, msg)
 	if e.Outcome == schemas.OutcomeSucceeded {
 		require.Nil(h.T, e.result.Error, msg)
@@ -241,13 +241,13 @@ func (h *house) end(msg string) end {
 func (h *house) evidence(e *end, msg string) {
 	h.T.Helper()
 	ids := map[string]bool{}
-	for _, ev := range bench.Evidence(h.T, h.Log, ref.ID) {
+	for _, ev := range harness.Evidence(h.T, h.Log, ref.ID) {
 		require.False(h.T, ids[ev.ID], "%s: %s was left twice", msg, ev.ID)
 		require.NotContains(h.T, fmt.Sprintf("%+v %s", ev, ev.Payload), "Hel", msg)
 		ids[ev.ID] = true
 		e.left = append(e.left, ev)
 		if ev.Kind == schemas.EvidenceChat {
-			e.audits = append(e.audits, bench.Decode[schemas.ChatAudit](h.T, ev.Payload))
+			e.audits = append(e.audits, harness.Decode[schemas.ChatAudit](h.T, ev.Payload))
 		}
 	}
 	for _, t := range e.attempts {

@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -125,14 +125,14 @@ func TestADeadWorkerOfSeveral(t *testing.T) {
 // task is another action, which is a task or of another kind.
 func (h *house) task(kind schemas.Kind) *ledger.State {
 	h.T.Helper()
-	return bench.Claim(h.T, h.Door, schemas.Action{ID: "t-1", Tenant: ref.Tenant, Kind: kind, Payload: json.RawMessage(`{}`)}, nil)
+	return harness.Claim(h.T, h.Door, schemas.Action{ID: "t-1", Tenant: ref.Tenant, Kind: kind, Payload: json.RawMessage(`{}`)}, nil)
 }
 
 // over ends it.
 func (h *house) over(st *ledger.State, o schemas.Outcome) {
 	h.T.Helper()
 	h.Apart(func() {
-		bench.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}})
+		harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: o}})
 	})
 }
 

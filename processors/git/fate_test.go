@@ -13,8 +13,8 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/git"
 	"weir/schemas"
@@ -37,7 +37,7 @@ func (r *room) take(repo schemas.Repo, id string, o schemas.PushOrder, pack []by
 func (r *room) lost(id string, o schemas.PushOrder) *ledger.State {
 	r.t.Helper()
 	st := r.accept(schemas.KindPush, id, o)
-	bench.Start(r.t, r.ledger, st)
+	harness.Start(r.t, r.ledger, st)
 	return r.again(st)
 }
 

@@ -23,8 +23,8 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	"weir/internal/task"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/processors/call"
@@ -57,7 +57,7 @@ type room struct {
 	catalog *catalog
 	hands   *handoff.Hands
 	book    *rulebook.Book
-	stop    *bench.Stop
+	stop    *harness.Stop
 
 	forward  *git.Forward
 	upstream git.Upstream
@@ -66,7 +66,7 @@ type room struct {
 	repos    *git.Repos
 	recorder *settle.Recorder
 
-	policy bench.Policy
+	policy harness.Policy
 	over   chan struct{}
 }
 
@@ -87,10 +87,10 @@ func newRoom(t *testing.T, o options) *room {
 		o.now = time.Now
 	}
 	r := &room{
-		t: t, log: memlog.New(bench.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
-		hands: handoff.New(), book: &rulebook.Book{}, stop: bench.NewStop(t), over: make(chan struct{}),
+		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
+		hands: handoff.New(), book: &rulebook.Book{}, stop: harness.NewStop(t), over: make(chan struct{}),
 	}
-	r.ledger = ledger.New(r.log, bench.Layout(), o.now)
+	r.ledger = ledger.New(r.log, harness.Layout(), o.now)
 	r.policy.Enforce(t)
 	g, err := hosted.Open(t.Context(), hosted.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func newRoom(t *testing.T, o options) *room {
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
-	recorder := bench.Recorder(r.log)
+	recorder := harness.Recorder(r.log)
 	r.recorder = recorder
 	g2 := guard.New(r.policy.InForce, r.book)
 	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
@@ -162,7 +162,7 @@ func (r *room) allow(url string) {
 func (r *room) accept(kind schemas.Kind, id string, payload any) *ledger.State {
 	r.t.Helper()
 	now := time.Now()
-	return bench.Claim(r.t, r.ledger, schemas.Action{
+	return harness.Claim(r.t, r.ledger, schemas.Action{
 		ID: id, Tenant: tenant, Kind: kind, AcceptedAt: now, Deadline: now.Add(15 * time.Minute),
 		Principal: "t-1", TokenHash: task.New(tenant, id, 0, [32]byte{1}).Hash(),
 	}, payload)
@@ -171,7 +171,7 @@ func (r *room) accept(kind schemas.Kind, id string, payload any) *ledger.State {
 // again is an action as another worker reads it.
 func (r *room) again(st *ledger.State) *ledger.State {
 	r.t.Helper()
-	return bench.Load(r.t, r.ledger, st.Ref)
+	return harness.Load(r.t, r.ledger, st.Ref)
 }
 
 // host makes a repository on this node of another, and returns it.
@@ -199,7 +199,7 @@ func (r *room) file(repo schemas.Repo, force bool) (st *ledger.State, base strin
 // tell appends an event of the task.
 func (r *room) tell(typ schemas.EventType, ev schemas.TaskEvent) {
 	r.t.Helper()
-	bench.Append(r.t, r.ledger, bench.Load(r.t, r.ledger, taskRef), schemas.Event{Type: typ, Task: &ev})
+	harness.Append(r.t, r.ledger, harness.Load(r.t, r.ledger, taskRef), schemas.Event{Type: typ, Task: &ev})
 }
 
 // complete ends the task.
@@ -236,7 +236,7 @@ func (r *room) tryPush(id string, o schemas.PushOrder, body io.Reader) (pushed, 
 	st := r.accept(schemas.KindPush, id, o)
 	withdraw := r.hands.Offer(st.Ref, handoff.Hand{Body: body})
 	require.NoError(r.t, r.pushes.Here(st))
-	bench.Start(r.t, r.ledger, st)
+	harness.Start(r.t, r.ledger, st)
 	p, err := r.try(r.t.Context(), st)
 	withdraw()
 	return p, err
@@ -278,7 +278,7 @@ func (r *room) interrupted(o schemas.PushOrder, pack []byte, after int, then fun
 // evidence is what was left of a kind, with its payloads.
 func (r *room) evidence(kind string) (list []schemas.Evidence) {
 	r.t.Helper()
-	for _, e := range bench.Evidence(r.t, r.log, "") {
+	for _, e := range harness.Evidence(r.t, r.log, "") {
 		all := fmt.Sprintf("%+v %s", e, e.Payload)
 		require.NotContains(r.t, all, password)
 		require.NotContains(r.t, all, basic)
@@ -294,14 +294,14 @@ func (r *room) audit() schemas.PushAudit {
 	r.t.Helper()
 	list := r.evidence(schemas.EvidencePush)
 	require.Len(r.t, list, 1)
-	return bench.Decode[schemas.PushAudit](r.t, list[0].Payload)
+	return harness.Decode[schemas.PushAudit](r.t, list[0].Payload)
 }
 
 // task is the task's state by its events.
 func (r *room) task() *task.State {
 	r.t.Helper()
-	st := bench.Load(r.t, r.ledger, taskRef)
-	s := task.Begin(st.Action, bench.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
+	st := harness.Load(r.t, r.ledger, taskRef)
+	s := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
 	for _, ev := range st.Events {
 		s.Apply(ev.Event)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -207,7 +207,7 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	order := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, order)
 	_, err := r.branches.Open(t.Context(), st, order, branch)
-	rest := bench.As[*call.Rest](t, err)
+	rest := harness.As[*call.Rest](t, err)
 	st = r.rested(st, rest)
 	now = now.Add(11 * time.Second)
 
@@ -215,7 +215,7 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	gitkit.Git(t, dir, "update-ref", schemas.RefOf(branch), "refs/heads/secret")
 	theirs := gitkit.Git(t, dir, "rev-parse", schemas.RefOf(branch))
 	_, err = r.branches.Open(t.Context(), st, order, branch)
-	said := bench.As[*fault.Error](t, err)
+	said := harness.As[*fault.Error](t, err)
 	assert.Equal(t, schemas.Conflict, said.Code)
 	assert.Empty(t, up.sent)
 	assert.Equal(t, theirs, gitkit.Git(t, dir, "rev-parse", schemas.RefOf(branch)))

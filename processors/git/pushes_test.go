@@ -12,8 +12,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/gitwire"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -224,7 +224,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 	_, head := commit("one", base)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
 	now = st.Action.AcceptedAt
-	later := bench.As[*fault.Later](t, r.pushes.Here(st))
+	later := harness.As[*fault.Later](t, r.pushes.Here(st))
 	assert.Equal(t, 500*time.Millisecond, later.After)
 
 	now = now.Add(31 * time.Second)

@@ -18,8 +18,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/handoff"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
@@ -430,7 +430,7 @@ func TestBranchElsewhere(t *testing.T) {
 		r.leave(repo.Repo)
 		o := schemas.TaskOrder{Repo: repo.Name}
 		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
-		rest := bench.As[*call.Rest](t, err)
+		rest := harness.As[*call.Rest](t, err)
 		assert.Equal(t, schemas.WaitDelay, rest.For)
 	})
 	t.Run("the answer is lost", func(t *testing.T) {
@@ -449,7 +449,7 @@ func TestBranchElsewhere(t *testing.T) {
 // said asserts that an error says why for good.
 func said(t *testing.T, err error, code schemas.Code) string {
 	t.Helper()
-	e := bench.As[*fault.Error](t, err)
+	e := harness.As[*fault.Error](t, err)
 	require.Equal(t, code, e.Code, e.Message)
 	require.NotEmpty(t, e.Message)
 	return e.Message

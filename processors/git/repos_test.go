@@ -13,8 +13,8 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/processors/git"
@@ -56,7 +56,7 @@ func TestNewRepository(t *testing.T) {
 	list := r.evidence(schemas.EvidenceRepo)
 	require.Len(t, list, 1)
 	assert.Equal(t, "repo-1.repo", list[0].ID)
-	a := bench.Decode[schemas.RepoAudit](t, list[0].Payload)
+	a := harness.Decode[schemas.RepoAudit](t, list[0].Payload)
 	assert.Equal(t, schemas.RepoAudit{Repo: "app", Mode: schemas.RepoHosted, Result: schemas.AuditOK}, a)
 
 	v := r.make("repo-2", schemas.RepoOrder{Name: "app"})
@@ -66,7 +66,7 @@ func TestNewRepository(t *testing.T) {
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"}
 	again, err := r.ledger.Load(t.Context(), ref)
 	require.NoError(t, err)
-	bench.Start(r.t, r.ledger, again)
+	harness.Start(r.t, r.ledger, again)
 	again = r.again(again)
 	v, err = r.repos.Perform(t.Context(), again, r.stop)
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestImportSaysHowFarItIs(t *testing.T) {
 		r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-		bench.Start(r.t, r.ledger, st)
+		harness.Start(r.t, r.ledger, st)
 		v, err := r.repos.Perform(t.Context(), st, r.stop)
 		require.NoError(t, err)
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
@@ -136,7 +136,7 @@ func TestImportWithoutALog(t *testing.T) {
 		r := newRoom(t, options{hooks: hooks, now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-		bench.Start(r.t, r.ledger, st)
+		harness.Start(r.t, r.ledger, st)
 		v, err := r.repos.Perform(t.Context(), st, r.stop)
 		require.NoError(t, err)
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
@@ -165,8 +165,8 @@ func TestImportThatIsToStop(t *testing.T) {
 	r := newRoom(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * 2 * time.Second) }})
 	up := r.proxy()
 	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-	bench.Start(r.t, r.ledger, st)
-	bench.Append(t, r.ledger, r.again(st), schemas.Event{Type: schemas.EventCancel})
+	harness.Start(r.t, r.ledger, st)
+	harness.Append(t, r.ledger, r.again(st), schemas.Event{Type: schemas.EventCancel})
 	v, err := r.repos.Perform(t.Context(), st, r.stop)
 	require.NoError(t, err)
 	require.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled}, []any{v.Outcome, v.Code}, v.Message)
@@ -334,7 +334,7 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 		assert.Nil(t, v.Result)
 		_, err := r.catalog.Get(t.Context(), tenant, "new")
 		require.Error(t, err)
-		a := bench.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
+		a := harness.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
 		assert.Equal(t, string(c.code), a.Result)
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/handoff"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -163,7 +163,7 @@ func TestAPushBehindItsTasksEnd(t *testing.T) {
 	pack, head := commit("one", base)
 	_ = r.push("push-0", order(repo, base, head), bytes.NewReader(pack))
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head)) // as if it were this one's work
-	bench.Start(r.t, r.ledger, st)
+	harness.Start(r.t, r.ledger, st)
 	r.complete()
 	_ = r.perform(r.again(st))
 	s := r.task()
@@ -191,7 +191,7 @@ func (bare) Remove(context.Context, string) error { return hosted.ErrNoRepo }
 // left asserts that somebody else is to look, and gives when.
 func left(t *testing.T, err error) *call.Rest {
 	t.Helper()
-	rest := bench.As[*call.Rest](t, err)
+	rest := harness.As[*call.Rest](t, err)
 	require.Equal(t, schemas.WaitDelay, rest.For)
 	return rest
 }
@@ -199,7 +199,7 @@ func left(t *testing.T, err error) *call.Rest {
 // rested writes down what a pipeline does.
 func (r *room) rested(st *ledger.State, rest *call.Rest) *ledger.State {
 	r.t.Helper()
-	bench.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}})
+	harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}})
 	return r.again(st)
 }
 

@@ -14,7 +14,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/traffic"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/guard"
@@ -135,7 +135,7 @@ func TestMockedPass(t *testing.T) {
 	client := outbound.New(outbound.Config{})
 	defer client.Close()
 	_, err := client.Open(t.Context(), p.Permit())
-	failed := bench.As[*fault.Call](t, err)
+	failed := harness.As[*fault.Call](t, err)
 	assert.Equal(t, schemas.DenyAddress, failed.Code)
 	require.ErrorIs(t, err, outbound.ErrNoPermit)
 }

@@ -15,7 +15,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	writes "weir/processors/rules"
 	"weir/schemas"
@@ -91,7 +91,7 @@ func TestCrash(t *testing.T) {
 				require.Equal(t, tt.code, e.Code)
 				made := 0
 				for _, rec := range r.bucket.records {
-					doc := bench.Decode[schemas.RuleSet](t, rec.Data)
+					doc := harness.Decode[schemas.RuleSet](t, rec.Data)
 					if doc.By == st.ID {
 						made++
 					}
@@ -119,7 +119,7 @@ func TestCrash(t *testing.T) {
 				}
 				all := r.evidence(st.ID)
 				require.Len(t, all, 1)
-				audit := bench.Decode[schemas.RuleAudit](t, all[0].Payload)
+				audit := harness.Decode[schemas.RuleAudit](t, all[0].Payload)
 				require.Equal(t, []string{"ok", o.IfMatch, e.result.RulesEtag, r.now.Format(time.RFC3339Nano)},
 					[]string{audit.Result, audit.RulesEtagBefore, audit.RulesEtagAfter, audit.Timestamp})
 			})
@@ -182,7 +182,7 @@ func TestUnknownAck(t *testing.T) {
 			r.bucket.hook(func() (error, bool) { return told, stored })
 			st := r.begun(patch("a", `{"priority":5}`))
 			e := r.perform(st)
-			later := bench.As[*fault.Later](t, e.err)
+			later := harness.As[*fault.Later](t, e.err)
 			require.ErrorIs(t, later, told)
 			require.Empty(t, r.evidence(st.ID))
 			r.bucket.hook(nil)
@@ -221,7 +221,7 @@ func TestOvertaken(t *testing.T) {
 	o := on(schemas.OpGlobalOff, "")
 	o.IfMatch = r.etag()
 	e := r.try(o)
-	later := bench.As[*fault.Later](t, e.err)
+	later := harness.As[*fault.Later](t, e.err)
 	require.NotErrorIs(t, later, fault.ErrFenced, "the pipeline would take it for the action's own fence")
 }
 
@@ -235,7 +235,7 @@ func TestStopped(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"canceled": {func(r *room, st *ledger.State) {
-			bench.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
+			harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		}, schemas.OutcomeCanceled, schemas.Canceled},
 		"expired": {func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) }, schemas.OutcomeExpired, schemas.DeadlineExceeded},
 	}, func(t *testing.T, tt testCase) {
@@ -269,7 +269,7 @@ func TestStopped(t *testing.T) {
 	})
 	r := newRoom(t)
 	st := r.begun(create(delay("n")))
-	stop := bench.NewStop(t)
+	stop := harness.NewStop(t)
 	stop.Pull()
 	v, err := r.performer().Perform(t.Context(), st, stop)
 	require.NoError(t, err)
@@ -375,7 +375,7 @@ func TestRefusedThenMade(t *testing.T) {
 	}
 	var results []string
 	for _, e := range r.evidence(st.ID) {
-		audit := bench.Decode[schemas.RuleAudit](t, e.Payload)
+		audit := harness.Decode[schemas.RuleAudit](t, e.Payload)
 		results = append(results, strings.TrimPrefix(e.ID, st.ID)+" "+audit.Result)
 	}
 	require.Equal(t, []string{".rule.refused VALIDATION_ERROR", ".rule ok"}, results)
@@ -386,7 +386,7 @@ func TestEvidenceFirst(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	st := r.begun(on(schemas.OpGlobalOff, ""))
-	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Perform(t.Context(), st, bench.NoStop{})
+	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Perform(t.Context(), st, harness.NoStop{})
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.Empty(t, v)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)

@@ -15,7 +15,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	writes "weir/processors/rules"
 	"weir/processors/settle"
@@ -41,15 +41,15 @@ type room struct {
 	sets   writes.Sets
 	now    time.Time
 
-	policy bench.Policy
+	policy harness.Policy
 	mu     sync.Mutex
 	n      int
 }
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	r := &room{t: t, bucket: &bucket{history: history}, log: memlog.New(bench.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
-	r.ledger = ledger.New(r.log, bench.Layout(), time.Now)
+	r := &room{t: t, bucket: &bucket{history: history}, log: memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
+	r.ledger = ledger.New(r.log, harness.Layout(), time.Now)
 	r.keeper = rules.New(r.bucket, rules.Config{})
 	r.sets = r.keeper
 	r.cfg.Now = func() time.Time { return r.now }
@@ -82,7 +82,7 @@ func (r *room) claim(o schemas.RuleOrder) *ledger.State {
 		o.RequestID = "req " + id
 	}
 	o.Caller = "tok-1"
-	return bench.Claim(r.t, r.ledger, schemas.Action{
+	return harness.Claim(r.t, r.ledger, schemas.Action{
 		ID: id, Tenant: tenant, Kind: schemas.KindRule, Principal: "tok-1", AcceptedAt: r.now, Deadline: r.now.Add(time.Minute),
 	}, o)
 }
@@ -101,13 +101,13 @@ func (r *room) begun(o schemas.RuleOrder) *ledger.State {
 // start writes down that a worker begins, as the pipeline does.
 func (r *room) start(st *ledger.State) {
 	r.t.Helper()
-	bench.Start(r.t, r.ledger, st)
+	harness.Start(r.t, r.ledger, st)
 }
 
 // again is the action as the next worker reads it.
 func (r *room) again(st *ledger.State) *ledger.State {
 	r.t.Helper()
-	return bench.Load(r.t, r.ledger, st.Ref)
+	return harness.Load(r.t, r.ledger, st.Ref)
 }
 
 // ended is a write that was performed.
@@ -119,11 +119,11 @@ type ended struct {
 }
 
 func (r *room) performer() *writes.Rules {
-	return writes.New(r.sets, r.policy.InForce, bench.Recorder(r.log), r.cfg)
+	return writes.New(r.sets, r.policy.InForce, harness.Recorder(r.log), r.cfg)
 }
 
 func (r *room) perform(st *ledger.State) ended {
-	v, err := r.performer().Perform(r.t.Context(), st, bench.NoStop{})
+	v, err := r.performer().Perform(r.t.Context(), st, harness.NoStop{})
 	e := ended{Verdict: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e
@@ -168,7 +168,7 @@ func (r *room) dies(st *ledger.State) {
 // evidence are the records that an action has left.
 func (r *room) evidence(id string) []schemas.Evidence {
 	r.t.Helper()
-	return bench.Evidence(r.t, r.log, id)
+	return harness.Evidence(r.t, r.log, id)
 }
 
 // audit is the only record of the newest action.
@@ -176,7 +176,7 @@ func (r *room) audit() (schemas.Evidence, schemas.RuleAudit) {
 	r.t.Helper()
 	all := r.evidence(fmt.Sprintf("rul-%d", r.n))
 	require.Len(r.t, all, 1)
-	return all[0], bench.Decode[schemas.RuleAudit](r.t, all[0].Payload)
+	return all[0], harness.Decode[schemas.RuleAudit](r.t, all[0].Payload)
 }
 
 // delay is a rule that holds every call to api.test back.

@@ -15,7 +15,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/rules"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/schemas"
 )
 
@@ -35,7 +35,7 @@ func (r *room) slow(st *ledger.State) *slow {
 	})
 	worker := r.performer()
 	go func() {
-		v, err := worker.Perform(r.t.Context(), st, bench.NoStop{})
+		v, err := worker.Perform(r.t.Context(), st, harness.NoStop{})
 		s.ended <- ended{Verdict: v, err: err}
 	}()
 	<-sent
@@ -54,7 +54,7 @@ func (s *slow) arrive() ended {
 func hindrances() map[schemas.Code]func(*room, *ledger.State) {
 	return map[schemas.Code]func(*room, *ledger.State){
 		schemas.Canceled: func(r *room, st *ledger.State) {
-			bench.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
+			harness.Append(r.t, r.ledger, st, schemas.Event{Type: schemas.EventCancel})
 		},
 		schemas.DeadlineExceeded:  func(r *room, _ *ledger.State) { r.now = r.now.Add(time.Minute) },
 		schemas.ValidationError:   func(r *room, _ *ledger.State) { r.enforce() },
@@ -270,7 +270,7 @@ func TestLosersAreCheap(t *testing.T) {
 			o.IfMatch = etag
 			st := r.begun(o)
 			wg.Go(func() {
-				v, err := worker.Perform(t.Context(), st, bench.NoStop{})
+				v, err := worker.Perform(t.Context(), st, harness.NoStop{})
 				if err == nil {
 					codes[i] = v.Code
 				}
@@ -310,27 +310,27 @@ func TestTurn(t *testing.T) {
 	first, second, third := claim(), claim(), claim()
 	done := make(chan error, 1)
 	go func() {
-		_, err := worker.Perform(t.Context(), first, bench.NoStop{})
+		_, err := worker.Perform(t.Context(), first, harness.NoStop{})
 		done <- err
 	}()
 	<-storing
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := worker.Perform(ctx, second, bench.NoStop{})
+	_, err := worker.Perform(ctx, second, harness.NoStop{})
 	_, later := errors.AsType[*fault.Later](err)
 	require.True(t, later)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, r.evidence(second.ID))
 
 	third.Tenant = "other"
-	v, err := worker.Perform(t.Context(), third, bench.NoStop{})
+	v, err := worker.Perform(t.Context(), third, harness.NoStop{})
 	require.NoError(t, err)
 	require.Equal(t, schemas.EtagMismatch, v.Code, "its own set has another etag")
 
 	close(release)
 	require.NoError(t, <-done)
-	v, err = worker.Perform(t.Context(), second, bench.NoStop{})
+	v, err = worker.Perform(t.Context(), second, harness.NoStop{})
 	require.NoError(t, err)
 	require.Equal(t, schemas.EtagMismatch, v.Code)
 }

@@ -16,7 +16,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -248,7 +248,7 @@ func TestRedirects(t *testing.T) {
 	}
 	// A circle is one between rules that are on, and have not expired.
 	r.enforce(policy.Entry{Name: "api", URLPrefix: "https://api.test/"})
-	expiring := bench.Decode[map[string]any](t, redirect("x", "https://api.test/x", "https://api.test/y"))
+	expiring := harness.Decode[map[string]any](t, redirect("x", "https://api.test/x", "https://api.test/y"))
 	expiring["expires_at"] = r.now.Add(time.Hour)
 	doc, err := json.Marshal(expiring)
 	require.NoError(t, err)
@@ -418,7 +418,7 @@ func TestPoison(t *testing.T) {
 		st := r.claim(on(schemas.OpGlobalOff, ""))
 		st.Action.Payload = json.RawMessage(payload)
 		e := r.perform(st)
-		parked := bench.As[*fault.Parked](t, e.err)
+		parked := harness.As[*fault.Parked](t, e.err)
 		assert.Equal(t, schemas.Poison, parked.Code)
 	}
 	assert.Zero(t, r.newest().Revision)

@@ -15,7 +15,7 @@ import (
 
 	"weir/internal/fault"
 	double "weir/internal/weirtest/agent"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -129,7 +129,7 @@ func TestAProbeIsOne(t *testing.T) {
 	r := newRoom(t, options{}, to(a))
 	r.breakOff()
 	r.pass()
-	stop := bench.NewStop(t)
+	stop := harness.NewStop(t)
 	probe := make(chan ended, 1)
 	go func() { probe <- r.perform(r.claim("6", schemas.Run{}, 1<<40), stop) }()
 	a.WaitRun(6)
@@ -165,7 +165,7 @@ func TestAFullAgent(t *testing.T) {
 	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 		begin(id)
 	}
-	rest := bench.As[*call.Rest](t, (<-ends).err)
+	rest := harness.As[*call.Rest](t, (<-ends).err)
 	assert.Equal(t, schemas.WaitCapacity, rest.For)
 	assert.Equal(t, 1, a.Hits())
 	close(hold)
@@ -193,11 +193,11 @@ func TestWaitingForAPlace(t *testing.T) {
 				assert.Equal(t, schemas.OutcomeExpired, e.Outcome)
 				break
 			}
-			rest := bench.As[*call.Rest](t, e.err)
+			rest := harness.As[*call.Rest](t, e.err)
 			require.Equal(t, 3*time.Second, time.Since(began))
 			delays = append(delays, time.Until(rest.Until))
 			ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}}
-			bench.Append(t, r.ledger, st, ev)
+			harness.Append(t, r.ledger, st, ev)
 			time.Sleep(time.Until(rest.Until))
 		}
 		require.GreaterOrEqual(t, len(delays), 4)
@@ -209,7 +209,7 @@ func TestWaitingForAPlace(t *testing.T) {
 		}
 		assert.Greater(t, delays[1], 4*time.Second-time.Nanosecond)
 
-		stop := bench.NewStop(t)
+		stop := harness.NewStop(t)
 		time.AfterFunc(time.Second, stop.Pull)
 		began := time.Now()
 		e := r.done(r.claim("2", schemas.Run{}, time.Minute), stop)
@@ -233,7 +233,7 @@ func TestNothingToWaitFor(t *testing.T) {
 	t.Parallel()
 	over := func(r *room) {
 		r.t.Helper()
-		stop := bench.NewStop(r.t)
+		stop := harness.NewStop(r.t)
 		stop.Pull()
 		e := r.done(r.claim("stopped", schemas.Run{}, time.Minute), stop)
 		assert.Equal(r.t, schemas.OutcomeCanceled, e.Outcome)
@@ -253,12 +253,12 @@ func TestNothingToWaitFor(t *testing.T) {
 			over(r)
 			began, firsts := time.Now(), map[time.Duration]bool{}
 			for i := range 20 {
-				rest := bench.As[*call.Rest](t, r.perform(r.claim(fmt.Sprint("r", i), schemas.Run{}, time.Hour), still).err)
+				rest := harness.As[*call.Rest](t, r.perform(r.claim(fmt.Sprint("r", i), schemas.Run{}, time.Hour), still).err)
 				firsts[rest.Until.Sub(began)] = true
 			}
 			assert.Greater(t, len(firsts), 1, "those that rest at once do not come again at once")
 			soon := r.claim("soon", schemas.Run{}, time.Second)
-			rest := bench.As[*call.Rest](t, r.perform(soon, still).err)
+			rest := harness.As[*call.Rest](t, r.perform(soon, still).err)
 			assert.Equal(t, time.Second, rest.Until.Sub(began), "no rest goes beyond the deadline")
 			time.Sleep(time.Second)
 			e := r.perform(soon, still)

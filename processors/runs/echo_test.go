@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
@@ -81,7 +81,7 @@ func TestEchoByTheClock(t *testing.T) {
 		assert.Equal(t, 3500*time.Millisecond, time.Since(began))
 		assert.Len(t, r.events("late"), 1+3)
 
-		stop := bench.NewStop(t)
+		stop := harness.NewStop(t)
 		time.AfterFunc(2500*time.Millisecond, stop.Pull)
 		e = r.done(r.claim("stopped", echo(slow), time.Minute), stop)
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
@@ -92,7 +92,7 @@ func TestEchoByTheClock(t *testing.T) {
 		st := r.claim("moved", echo(slow), time.Minute)
 		e = r.perform(st, still)
 		require.ErrorAs(t, e.err, new(*fault.Later))
-		st = bench.Load(t, r.ledger, st.Ref)
+		st = harness.Load(t, r.ledger, st.Ref)
 		require.Equal(t, 4, st.Progress)
 		r.undrain()
 		e = r.done(st, still)
@@ -110,7 +110,7 @@ func TestASlowEcho(t *testing.T) {
 		carry := func(id string, deadline time.Duration) ended {
 			st := r.claim(id, echo(`{"steps":3,"interval_ms":60000}`), deadline)
 			time.Sleep(time.Second) // in the queue
-			bench.Start(t, r.ledger, st)
+			harness.Start(t, r.ledger, st)
 			for {
 				began := time.Now()
 				e := r.perform(st, still)
@@ -124,7 +124,7 @@ func TestASlowEcho(t *testing.T) {
 				require.Greater(t, time.Until(rest.Until), time.Duration(0))
 				require.LessOrEqual(t, time.Until(rest.Until), time.Minute, "no longer than to the next event")
 				ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: rest.For, Until: rest.Until}}
-				bench.Append(t, r.ledger, st, ev)
+				harness.Append(t, r.ledger, st, ev)
 				time.Sleep(time.Until(rest.Until))
 				st, e.err = r.ledger.Load(t.Context(), st.Ref)
 				require.NoError(t, e.err)
@@ -138,7 +138,7 @@ func TestASlowEcho(t *testing.T) {
 		assert.Equal(t, schemas.OutcomeExpired, carry("late", 90*time.Second).Outcome)
 		assert.Equal(t, 90*time.Second, time.Since(began))
 
-		stop := bench.NewStop(t)
+		stop := harness.NewStop(t)
 		stop.Pull()
 		e := r.done(r.claim("stopped", echo(`{"interval_ms":60000}`), time.Hour), stop)
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
@@ -220,10 +220,10 @@ func TestHTTPPlan(t *testing.T) {
 			assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
 			doc = e.result.Error.Details
 		}
-		report := bench.Decode[schemas.PlanResult](t, doc)
+		report := harness.Decode[schemas.PlanResult](t, doc)
 		assert.Len(t, report.Report.PolicyDecisions, len(tt.decisions), "what became of each is told, however it ended")
 
-		st := bench.Load(t, r.ledger, runRef("1"))
+		st := harness.Load(t, r.ledger, runRef("1"))
 		_, err := r.runs.Evidence(st)
 		require.NoError(t, err)
 	})
@@ -236,7 +236,7 @@ func TestPayloadsThatCannotBeRead(t *testing.T) {
 	for _, payload := range []string{`[]`, `{"task_type":"HTTP_EXECUTE"}`, `{"task_type":"HTTP_PLAN"}`, `{`} {
 		st := r.claim(string(rune('a'+len(payload))), schemas.Run{}, time.Minute)
 		st.Action.Payload = json.RawMessage(payload)
-		parked := bench.As[*fault.Parked](t, r.perform(st, still).err)
+		parked := harness.As[*fault.Parked](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked, payload)
 	}

@@ -17,7 +17,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -48,7 +48,7 @@ type room struct {
 
 	mu     sync.Mutex
 	agents map[string]schemas.Agent
-	policy bench.Policy
+	policy harness.Policy
 
 	reading  func(what string, n int)
 	readings map[string]int
@@ -66,15 +66,15 @@ type options struct {
 
 func newRoom(t *testing.T, o options, agents ...schemas.Agent) *room {
 	t.Helper()
-	r := &room{t: t, log: memlog.New(bench.Layout(), time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
+	r := &room{t: t, log: memlog.New(harness.Layout(), time.Now, o.hooks), metrics: newGauges(), draining: make(chan struct{}), entry: o.entry}
 	r.reading, r.readings = o.reading, map[string]int{}
-	r.ledger = ledger.New(r.log, bench.Layout(), time.Now)
+	r.ledger = ledger.New(r.log, harness.Layout(), time.Now)
 	r.enforce(agents...)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return "", false }})
 	r.make = func(draining chan struct{}) *runs.Runs {
-		recorder := bench.Recorder(r.log)
+		recorder := harness.Recorder(r.log)
 		caller := call.New(r.ledger, guard.New(r.inForce, o.rules), direct.New(client, store, redact.New(nil)), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Draining: draining,
 			Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
@@ -152,7 +152,7 @@ func (r *room) claim(id string, run schemas.Run, deadline time.Duration) *ledger
 	if run.TaskType == "" {
 		run.TaskType = double.TaskType
 	}
-	return bench.Claim(r.t, r.ledger, schemas.Action{
+	return harness.Claim(r.t, r.ledger, schemas.Action{
 		ID: id, Kind: schemas.KindRun, TaskType: run.TaskType, Sync: r.sync, Deadline: time.Now().Add(deadline),
 	}, run)
 }
@@ -206,7 +206,7 @@ func (r *room) types(id string) (types []schemas.EventType) {
 
 func (r *room) events(id string) (all []schemas.Event) {
 	r.t.Helper()
-	for _, rec := range bench.Records(r.t, r.log, schemas.LogStream(0), bench.Layout().All(runRef(id))) {
+	for _, rec := range harness.Records(r.t, r.log, schemas.LogStream(0), harness.Layout().All(runRef(id))) {
 		ev, err := ledger.Decode(rec.Data)
 		require.NoError(r.t, err)
 		all = append(all, ev)
@@ -221,7 +221,7 @@ func runRef(id string) schemas.Ref {
 // evidence are the records that a run has left.
 func (r *room) evidence(id string) []schemas.Evidence {
 	r.t.Helper()
-	return bench.Evidence(r.t, r.log, id)
+	return harness.Evidence(r.t, r.log, id)
 }
 
 // gauges are metrics that can be asked.
@@ -260,4 +260,4 @@ func (g *gauges) isOpen() bool {
 }
 
 // still is a request to stop that never comes.
-var still bench.NoStop
+var still harness.NoStop

@@ -12,7 +12,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	double "weir/internal/weirtest/agent"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -105,7 +105,7 @@ func TestWhatARunLeaves(t *testing.T) {
 	assert.Equal(t, map[string]int{double.TaskType: 0}, r.metrics.runs)
 
 	r.enforce(schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1"}) // the record is of the run, not of the configuration
-	st := bench.Load(t, r.ledger, runRef("r-1"))
+	st := harness.Load(t, r.ledger, runRef("r-1"))
 	again, err := r.runs.Evidence(st)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
@@ -119,7 +119,7 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
 	r := newRoom(t, options{}, synced)
-	budgets := bench.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
+	budgets := harness.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
 		Budgets: &budgets,
@@ -139,7 +139,7 @@ func TestAStopClosesTheAgentsConnection(t *testing.T) {
 	table.Run(t, map[string]double.Fault{"mid-stream": double.Stalls, "before the first word": double.NeverAnswers}, func(t *testing.T, f double.Fault) {
 		a := double.New(t, double.Config{Fault: f})
 		r := newRoom(t, options{}, to(a))
-		stop := bench.NewStop(t)
+		stop := harness.NewStop(t)
 		go func() {
 			a.WaitRun(1)
 			stop.Pull()
@@ -237,8 +237,8 @@ func TestWhatTheLogHoldsIsNotAskedAgain(t *testing.T) {
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
 		attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
-		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
-		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res})
+		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
+		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.res})
 		if tt.gone {
 			r.enforce()
 		}
@@ -347,7 +347,7 @@ func TestALogThatIsAway(t *testing.T) {
 		"a stop":       {true, time.Minute, schemas.OutcomeCanceled},
 		"the deadline": {false, 3 * time.Second, schemas.OutcomeExpired},
 	}, func(t *testing.T, tt testCase) {
-		stop := bench.NewStop(t)
+		stop := harness.NewStop(t)
 		hooks := memlog.Hooks{Before: func(m schemas.Append) error {
 			ev, err := ledger.Decode(m.Data)
 			if err == nil && ev.Type == schemas.EventProgress {
@@ -376,8 +376,8 @@ func TestAStepThatNoRunHas(t *testing.T) {
 		a := double.New(t, double.Config{})
 		r := newRoom(t, options{}, to(a))
 		st := r.claim("r-1", schemas.Run{}, time.Minute)
-		bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
-		parked := bench.As[*fault.Parked](t, r.perform(st, still).err)
+		harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempt: &schemas.Attempt{Step: 2, Number: 1, Class: schemas.ClassOnce}, Attempted: res})
+		parked := harness.As[*fault.Parked](t, r.perform(st, still).err)
 		_, err := r.runs.Evidence(st)
 		require.ErrorAs(t, err, &parked)
 		assert.Zero(t, a.Hits())

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	double "weir/internal/weirtest/agent"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -106,7 +106,7 @@ func TestRoutes(t *testing.T) {
 func TestASyncAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	const extras = `{"artifacts":["s3://a"],"provenance":{"model":"m","n":1.50},"usage":{"duration_ms":5,"tokens":7},"grounding":[{"id":1}],"warnings":["w"]}`
-	members := bench.Decode[map[string]any](t, []byte(extras))
+	members := harness.Decode[map[string]any](t, []byte(extras))
 	members["provenance"] = json.RawMessage(`{"model":"m","n":1.50}`)
 	a := double.New(t, double.Config{Script: []double.Act{{Extras: members}}})
 	served := to(a)
@@ -136,8 +136,8 @@ func told(t *testing.T, res *schemas.Attempted) ended {
 	r := newRoom(t, options{}, schemas.Agent{TaskType: double.TaskType, URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1})
 	st := r.claim("r-1", schemas.Run{}, time.Minute)
 	attempt := &schemas.Attempt{Number: 1, Class: schemas.ClassOnce, Worker: "w0", Decision: schemas.Decision{Allowed: true, Entry: "agent:DOUBLE"}}
-	bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
-	bench.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: res})
+	harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: attempt})
+	harness.Append(t, r.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: res})
 	e := r.done(st, still)
 	require.NotNil(t, e.result.Error)
 	return e
@@ -295,7 +295,7 @@ func TestDelayedRun(t *testing.T) {
 	r := newRoom(t, options{rules: &book}, to(a))
 	st := r.claim("r-1", schemas.Run{}, 5*time.Minute)
 	e := r.perform(st, still)
-	rest := bench.As[*call.Rest](t, e.err)
+	rest := harness.As[*call.Rest](t, e.err)
 	assert.Equal(t, schemas.WaitRule, rest.For)
 	assert.Zero(t, a.Hits())
 	r.metrics.mu.Lock()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -76,9 +76,9 @@ func TestSealedChat(t *testing.T) {
 // number is expected.
 func TestSealedChatHasNoContent(t *testing.T) {
 	t.Parallel()
-	members := bench.Decode[map[string]json.RawMessage](t, encode(t, audit()))
+	members := harness.Decode[map[string]json.RawMessage](t, encode(t, audit()))
 	for _, name := range []string{"usage", "gen_ai"} {
-		inner := bench.Decode[map[string]json.RawMessage](t, members[name])
+		inner := harness.Decode[map[string]json.RawMessage](t, members[name])
 		for member := range inner {
 			members[name+" "+member] = nil
 		}

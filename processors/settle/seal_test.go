@@ -20,7 +20,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -160,7 +160,7 @@ func TestEveryMemberHasARule(t *testing.T) {
 	t.Parallel()
 	hash := regexp.MustCompile(`^hmac-sha256:[0-9a-f]{64}$`)
 	for sort, e := range records(t, func(class string) string { return class }) {
-		members := bench.Decode[map[string]json.RawMessage](t, sealed(t, e).Payload)
+		members := harness.Decode[map[string]json.RawMessage](t, sealed(t, e).Payload)
 		for name := range members {
 			assert.False(t, hash.MatchString(name), "%s: a member has no rule: its name is sealed", sort)
 		}

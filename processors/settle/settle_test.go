@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/processors/settle"
@@ -87,7 +87,7 @@ func TestLooseEvidence(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
 	l := ledger.New(log, layout, nil)
-	r := bench.Recorder(log)
+	r := harness.Recorder(log)
 	leave := func(st *ledger.State, id string) bool {
 		require.NoError(t, r.Leave(t.Context(), st, schemas.Evidence{ID: id, Tenant: "t", ActionID: st.ID, Kind: schemas.EvidenceAttempt, Payload: json.RawMessage(`{}`)}))
 		return st.Loose
@@ -166,7 +166,7 @@ func TestAllIsRecalled(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
 	l := ledger.New(log, layout, nil)
-	r := bench.Recorder(log)
+	r := harness.Recorder(log)
 	st := claim(t, l, "a")
 	const many = 10_050 // of three entries
 	records := make([]schemas.Evidence, many)

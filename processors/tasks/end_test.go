@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/task"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -89,7 +89,7 @@ func TestATaskThatNobodyKeeps(t *testing.T) {
 		h := queued(t)
 		st, _ := h.load()
 		signal := func(e schemas.TaskEvent) {
-			bench.Append(t, h.Door, st, schemas.Event{Type: schemas.EventSignal, Task: &e})
+			harness.Append(t, h.Door, st, schemas.Event{Type: schemas.EventSignal, Task: &e})
 		}
 		for n := 1; n <= schemas.MaxTaskLeases; n++ {
 			signal(schemas.TaskEvent{What: schemas.TaskClaimed, Status: schemas.TaskStatusRunning, Lease: n, Holder: "pool-1", TokenHash: "01"})

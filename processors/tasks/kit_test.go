@@ -12,7 +12,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/task"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/guard"
@@ -32,7 +32,7 @@ const (
 
 // house is a worker of tasks with all that stands around it, and the door's side of one task.
 type house struct {
-	*bench.Bench
+	*harness.Bench
 
 	branches map[string]string // by name: the task that they were made for
 	opens    int
@@ -51,7 +51,7 @@ type house struct {
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{branches: map[string]string{}, leases: map[string]schemas.Record{}}
-	h.Bench = bench.New(t, schemas.KindTask, func(schemas.Append) error {
+	h.Bench = harness.New(t, schemas.KindTask, func(schemas.Append) error {
 		if h.each != nil {
 			h.Apart(h.each)
 		}
@@ -83,11 +83,11 @@ func queued(t *testing.T) *house {
 
 func (h *house) now() time.Time { return time.Now().Add(h.jump) }
 
-func (h *house) hire(name string) bench.Handler {
-	var none bench.Policy
+func (h *house) hire(name string) harness.Handler {
+	var none harness.Policy
 	none.Enforce(h.T)
-	l := ledger.New(h.Log, bench.Layout(), h.now)
-	return bench.Worker{
+	l := ledger.New(h.Log, harness.Layout(), h.now)
+	return harness.Worker{
 		Name: name, Alone: true, Log: h.Log, Ledger: l, Barrier: h.Barrier,
 		Caller: call.New(l, guard.New(none.InForce, nil), nil, call.Config{Worker: name, Barrier: h.Barrier}),
 		Perform: func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
@@ -123,7 +123,7 @@ func (h *house) announce(subject string, data []byte) error {
 	if err := h.Step(false); err != nil {
 		return err
 	}
-	h.told = append(h.told, bench.Decode[schemas.TaskUpdate](h.T, data))
+	h.told = append(h.told, harness.Decode[schemas.TaskUpdate](h.T, data))
 	return h.Step(true)
 }
 
@@ -132,7 +132,7 @@ type shelf struct{ h *house }
 
 func (s shelf) Get(_ context.Context, key string) (schemas.Record, error) {
 	if s.h.Dead() {
-		return schemas.Record{}, bench.ErrDead
+		return schemas.Record{}, harness.ErrDead
 	}
 	if s.h.away != nil {
 		return schemas.Record{}, s.h.away
@@ -154,7 +154,7 @@ func (h *house) touch(n int) {
 // accept files a task that ends after a while.
 func (h *house) accept() {
 	h.T.Helper()
-	bench.Claim(h.T, h.Door, schemas.Action{
+	harness.Claim(h.T, h.Door, schemas.Action{
 		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", TokenHash: "00", Deadline: time.Now().Add(deadline),
 	}, schemas.TaskOrder{Repo: "shop", Pool: schemas.PoolDefault, Description: "Fix the <rounding>"})
 }
@@ -162,13 +162,13 @@ func (h *house) accept() {
 // load is the task as the log has it.
 func (h *house) load() (*ledger.State, *task.State) {
 	h.T.Helper()
-	st := bench.Load(h.T, h.Door, ref)
+	st := harness.Load(h.T, h.Door, ref)
 	return st, h.fold(st)
 }
 
 func (h *house) fold(st *ledger.State) *task.State {
 	h.T.Helper()
-	t := task.Begin(st.Action, bench.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
+	t := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
 	for _, ev := range st.Events {
 		t.Apply(ev.Event)
 	}
@@ -237,7 +237,7 @@ func (h *house) cancel() {
 func (h *house) pushed(head string) {
 	h.T.Helper()
 	st, t := h.load()
-	bench.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
+	harness.Append(h.T, h.Door, st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{
 		What: schemas.TaskPushed, Status: t.Status, Lease: t.Lease, Head: head, Push: "p-" + head,
 	}})
 }
@@ -246,10 +246,10 @@ func (h *house) pushed(head string) {
 func (h *house) audits() (byID map[string]schemas.TaskAudit, order []string) {
 	h.T.Helper()
 	byID = map[string]schemas.TaskAudit{}
-	for _, e := range bench.Evidence(h.T, h.Log, ref.ID) {
+	for _, e := range harness.Evidence(h.T, h.Log, ref.ID) {
 		require.Equal(h.T, []string{schemas.EvidenceTask, "acme", "t-1", "tok-1"}, []string{e.Kind, e.Tenant, e.ActionID, e.Principal})
 		require.NotContains(h.T, byID, e.ID, "a record was left twice")
-		a := bench.Decode[schemas.TaskAudit](h.T, e.Payload)
+		a := harness.Decode[schemas.TaskAudit](h.T, e.Payload)
 		require.Equal(h.T, e.Code, a.Code)
 		byID[e.ID], order = a, append(order, e.ID)
 	}
@@ -309,7 +309,7 @@ func (h *house) check(msg string) (schemas.Settled, schemas.TaskResult) {
 	}
 	require.Equal(h.T, 1, ends, "%s: terminal events", msg)
 	require.Len(h.T, audits, want, msg)
-	res := bench.Decode[schemas.TaskResult](h.T, st.Settled.Result)
+	res := harness.Decode[schemas.TaskResult](h.T, st.Settled.Result)
 	require.Equal(h.T, t.Status, res.Status, msg)
 	return *st.Settled, res
 }

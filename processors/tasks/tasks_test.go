@@ -14,7 +14,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/task"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/tasks"
 	"weir/schemas"
@@ -171,7 +171,7 @@ func TestCanceledWhileTheBranchIsMade(t *testing.T) {
 			h.Apart(func() {
 				h.cancel()
 				// As a call finds out that writes to the log.
-				bench.Append(t, h.Door, h.opening, schemas.Event{Type: schemas.EventProgress})
+				harness.Append(t, h.Door, h.opening, schemas.Event{Type: schemas.EventProgress})
 				require.True(t, h.opening.CancelRequested)
 			})
 			return &fault.Later{After: time.Hour}
@@ -222,7 +222,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 			})
 			require.NoError(t, err)
 			h.Advance(time.Second)
-			st := bench.Load(t, h.Door, ref)
+			st := harness.Load(t, h.Door, ref)
 			require.Equal(t, schemas.Poison, st.Settled.Code)
 			require.Len(t, h.told, 1)
 			require.Equal(t, schemas.TaskStatusFailed, h.told[0].Status)

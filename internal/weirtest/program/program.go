@@ -37,7 +37,7 @@ const (
 // Path is where a program lies: beside the weir that WEIR_BIN names, as `make e2e` sets it, or
 // else in .tmp/e2e of the module, where it is built first. It is called from TestMain, before
 // there are processes: it sets WEIR_BIN, so that what a test starts finds the same programs.
-// It panics where there is no program and none can be built.
+// Where there is no program, and none can be built, it says why and ends the process.
 func Path(name string) string {
 	if weir := os.Getenv("WEIR_BIN"); weir != "" {
 		path, err := filepath.Abs(filepath.Join(filepath.Dir(weir), name))
@@ -45,24 +45,30 @@ func Path(name string) string {
 			_, err = os.Stat(path) //nolint:gosec // the path is the operator's
 		}
 		if err != nil {
-			panic(fmt.Sprintf("WEIR_BIN is %s, and %s is not beside it; run `make programs`: %v", weir, name, err))
+			abort(fmt.Errorf("WEIR_BIN is %s, and %s is not beside it; run `make programs`: %w", weir, name, err))
 		}
 		return path
 	}
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output() //nolint:noctx // it ends
 	if err != nil {
-		panic(fmt.Sprintf("where is the module: %v", err))
+		abort(fmt.Errorf("where is the module: %w", err))
 	}
 	dir := filepath.Join(strings.TrimSpace(string(root)), ".tmp", "e2e")
 	for _, name := range []string{Weir, Failpoints, NATS} {
 		if err := Build(dir, name); err != nil {
-			panic(err)
+			abort(err)
 		}
 	}
 	if err := os.Setenv("WEIR_BIN", filepath.Join(dir, Weir)); err != nil {
-		panic(err)
+		abort(err)
 	}
 	return filepath.Join(dir, name)
+}
+
+// abort ends the process: no test of it can run.
+func abort(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // Build makes a program in a folder, with more arguments for `go build`.

@@ -17,7 +17,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -170,7 +170,7 @@ func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunRe
 		assert.Len(t, events, n)
 	}
 	if w.code != "" {
-		failed := bench.As[*fault.Call](t, err)
+		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, w.code, failed.Code)
 		assert.True(t, failed.Sent)
 		assert.Equal(t, w.code != schemas.UpstreamReset, failed.Status != 0)
@@ -243,7 +243,7 @@ func TestSilenceEndsWithItsContext(t *testing.T) {
 			cancel()
 		}()
 		_, _, _, err := l.talk(ctx, t, schemas.RouteRunStream)
-		failed := bench.As[*fault.Call](t, err)
+		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.Canceled, failed.Code, f)
 		assert.Contains(t, []int{status, 0}, failed.Status, f)
 		<-a.WaitRun(1).Closed()

@@ -12,7 +12,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/policy"
 	double "weir/internal/weirtest/agent"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/guard"
@@ -25,7 +25,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 	t.Parallel()
 	const bad = "{\"request_id\":\"r-1\",\"status\":\"ok\",\"outputs\":{\"a\":\"\xff\"}}"
 	protocol := func(err error) {
-		failed := bench.As[*fault.Call](t, err)
+		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.UpstreamProtocol, failed.Code)
 	}
 	events, end, _, err := newLine(t, says(t, "event: progress\ndata: "+bad+"\n\n"+finished).URL()).talk(t.Context(), t, schemas.RouteRunStream)
@@ -148,7 +148,7 @@ func TestMock(t *testing.T) {
 		events, got, reply, err := l.talk(t.Context(), t, schemas.RouteRunStream)
 		assert.Empty(t, a.Ledger())
 		if tt.code != "" {
-			failed := bench.As[*fault.Call](t, err)
+			failed := harness.As[*fault.Call](t, err)
 			assert.Equal(t, tt.code, failed.Code)
 			return
 		}

@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -69,7 +69,7 @@ func TestWhatAnEntryAdds(t *testing.T) {
 		assert.Equal(t, []string{"Bearer " + secret}, got[0].Values("Authorization"))
 		assert.Equal(t, []string{"plain"}, got[0].Values("X-Plain"))
 		if c.body != "" {
-			doc := bench.Decode[map[string]any](t, got[0].Body)
+			doc := harness.Decode[map[string]any](t, got[0].Body)
 			assert.Equal(t, inBody, doc["key"])
 		}
 		assert.Equal(t, c.body, string(call.Body), "what the caller gave is not written to")
@@ -92,7 +92,7 @@ func TestWhatCannotBeAddedSendsNothing(t *testing.T) {
 		add(&e)
 		h := newHouse(t, e)
 		_, err := h.send(t, h.pass(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x", AllowlistKey: "up", Body: []byte("{}")}))
-		failed := bench.As[*fault.Call](t, err)
+		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.SecretUnavailable, failed.Code, name)
 		assert.False(t, failed.Sent, name)
 		assert.NotContains(t, failed.Cause.Error(), "AGWCANARY", name)

@@ -13,7 +13,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/redact"
 	"weir/internal/secrets"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/call"
@@ -39,7 +39,7 @@ func newHouse(t *testing.T, entries ...policy.Entry) *house {
 // newHouseUnder is newHouse with traffic rules.
 func newHouseUnder(t *testing.T, rules guard.Rules, entries ...policy.Entry) *house {
 	t.Helper()
-	var p bench.Policy
+	var p harness.Policy
 	p.Enforce(t, entries...)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)

@@ -20,7 +20,7 @@ import (
 	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/internal/secrets"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -77,19 +77,19 @@ func (s *spy) Resolve(template string) (secrets.Value, []secrets.Value, error) {
 func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) (*books, *spy, settle.Verdict) {
 	t.Helper()
 	b := &books{}
-	log := memlog.New(bench.Layout(), time.Now, memlog.Hooks{After: b.note})
-	l := ledger.New(log, bench.Layout(), time.Now)
-	var p bench.Policy
+	log := memlog.New(harness.Layout(), time.Now, memlog.Hooks{After: b.note})
+	l := ledger.New(log, harness.Layout(), time.Now)
+	var p harness.Policy
 	p.Enforce(t, e)
 	client := outbound.New(outbound.Config{})
 	t.Cleanup(client.Close)
 	s := &spy{books: b, up: up, Secrets: secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { v, ok := known[name]; return v, ok }})}
 	caller := call.New(l, guard.New(p.InForce, nil), direct.New(client, s, redact.New(nil)), call.Config{
-		Worker: "w1", Barrier: bench.NoBarrier,
+		Worker: "w1", Barrier: harness.NoBarrier,
 		Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})
-	st := bench.Claim(t, l, schemas.Action{Kind: schemas.KindHTTP}, c)
-	verdict, err := executor.New(caller, bench.Recorder(log), call.Answers{Blobs: l}).Perform(t.Context(), st, bench.NoStop{})
+	st := harness.Claim(t, l, schemas.Action{Kind: schemas.KindHTTP}, c)
+	verdict, err := executor.New(caller, harness.Recorder(log), call.Answers{Blobs: l}).Perform(t.Context(), st, harness.NoStop{})
 	require.NoError(t, err)
 	return b, s, verdict
 }

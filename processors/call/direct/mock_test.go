@@ -15,7 +15,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/internal/secrets"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -48,7 +48,7 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, err
 	t.Helper()
 	e := plain("https://up.example")
 	e.Network = ""
-	var p bench.Policy
+	var p harness.Policy
 	p.Enforce(t, e)
 	var book rulebook.Book
 	book.Put(t, rules...)
@@ -161,7 +161,7 @@ func TestNoWayOutOfAMock(t *testing.T) {
 		ex, err := h.adapter.Open(t.Context(), passes[0])
 		require.NoError(t, err)
 		err = ex.Renew(passes[1])
-		failed := bench.As[*fault.Call](t, err)
+		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.DenyAddress, failed.Code)
 		assert.False(t, failed.Sent)
 		ex.Close()

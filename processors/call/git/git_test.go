@@ -17,7 +17,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/secrets"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -139,7 +139,7 @@ func TestWordOfAServer(t *testing.T) {
 
 func failed(t *testing.T, err error, code schemas.Code, sent bool) {
 	t.Helper()
-	c := bench.As[*fault.Call](t, err)
+	c := harness.As[*fault.Call](t, err)
 	assert.Equal(t, code, c.Code)
 	assert.Equal(t, sent, c.Sent)
 }

@@ -20,7 +20,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/secrets"
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/llm"
 	"weir/processors/call"
 	"weir/processors/call/model"
@@ -449,7 +449,7 @@ func TestConnect(t *testing.T) {
 	l := newLine(t, s.URL())
 	s.Close()
 	h := l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: 30 * time.Second})
-	failed := bench.As[*fault.Call](t, h.err)
+	failed := harness.As[*fault.Call](t, h.err)
 	assert.Equal(t, schemas.UpstreamConnect, failed.Code)
 	assert.False(t, failed.Sent)
 	h = l.talk(t.Context(), t, request("m", true), model.Talk{Stream: true, Connect: time.Nanosecond})

@@ -1,4 +1,4 @@
-package bench_test
+package harness_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/bench"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
@@ -16,8 +16,8 @@ import (
 func TestDieAt(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
-		var life bench.Life
-		log := memlog.New(bench.Layout(), time.Now, life.Hooks(nil))
+		var life harness.Life
+		log := memlog.New(harness.Layout(), time.Now, life.Hooks(nil))
 		put := func() error {
 			_, err := log.Append(t.Context(), schemas.Append{Subject: schemas.DeadRoot + ".t.http.x"})
 			return err
@@ -26,16 +26,16 @@ func TestDieAt(t *testing.T) {
 		require.NoError(t, put())
 		life.Apart(func() { require.NoError(t, put()) })
 		require.NoError(t, put())
-		require.ErrorIs(t, put(), bench.ErrDead)
+		require.ErrorIs(t, put(), harness.ErrDead)
 		require.True(t, life.Dead())
-		require.ErrorIs(t, put(), bench.ErrDead)
-		require.ErrorIs(t, life.Barrier(t.Context()), bench.ErrDead)
+		require.ErrorIs(t, put(), harness.ErrDead)
+		require.ErrorIs(t, life.Barrier(t.Context()), harness.ErrDead)
 		life.Heal()
 		require.NoError(t, put())
 		want := 4
 		if done {
 			want++
 		}
-		require.Len(t, bench.Dead(t, log), want)
+		require.Len(t, harness.Dead(t, log), want)
 	}
 }

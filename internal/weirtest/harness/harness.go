@@ -1,6 +1,6 @@
-// Package bench is what the workers of a test stand on: an action log in memory, workers that die where
+// Package harness is what the workers of a test stand on: an action log in memory, workers that die where
 // a test says so, the messages that they have to take, and a look at what they wrote.
-package bench
+package harness
 
 import (
 	"context"
