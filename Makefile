@@ -32,7 +32,7 @@ programs: ## build the programs that e2e runs
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
 	@$(MAKE) --no-print-directory -k clients browser || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
-	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
+	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
 
 .PHONY: nightly
 nightly: ## what takes hours: e2e with the race detector, long crashes, disks, power cuts, faults, soak, fuzz, bench
