@@ -31,7 +31,9 @@ type live struct {
 //
 // This is a feed without memory: when the connection was lost, or fn was too
 // slow for too long, messages are missing and lost is called. fn and lost
-// never run at once. The caller then reads what it missed from the log.
+// never run at once. The caller then reads what it missed from the log. On a
+// cluster it also reads from time to time: what a leader stores before it knows
+// of the subscription, or as it stops leading, is missing and nobody is told.
 // A message is republished as it is stored, before any Barrier.
 func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
 	l := &live{fn: fn, lost: lost}
