@@ -584,15 +584,3 @@ func TestIdempotencyKey(t *testing.T) {
 		w.do(t, post(path, body, "Idempotency-Key", `"café"`)).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
 	}
 }
-
-func BenchmarkExecute(b *testing.B) {
-	w := setup(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, post("/v1/execute", okPost, "Prefer", "respond-async"))
-		if rec.Code != http.StatusAccepted {
-			b.Fatal(rec.Code)
-		}
-	}
-}
