@@ -19,12 +19,13 @@ import (
 	"weir/egress"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
-type table struct{ err error }
+type stock struct{ err error }
 
-func (b table) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
+func (b stock) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
 	if tenant != "acme" || b.err != nil {
 		return nil, b.err
 	}
@@ -35,7 +36,7 @@ func (b table) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
 	return all, nil
 }
 
-func (b table) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
+func (b stock) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
 	all, err := b.List(ctx, tenant)
 	if err != nil {
 		return schemas.Repo{}, err
@@ -47,7 +48,7 @@ func (b table) Get(ctx context.Context, tenant, name string) (schemas.Repo, erro
 }
 
 func tasked(c *egress.Config) {
-	c.Repos = table{}
+	c.Repos = stock{}
 	c.PublicURL = func() string { return "https://weir.example" }
 }
 
@@ -284,11 +285,12 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 	t.Parallel()
 	const ready = `{"status":"Running","description":"d","git_user_name":"weir[bot]","git_user_email":"weir[bot]@users.noreply.weir.invalid",` +
 		`"git_repo_url":"https://weir.example/git/shop.git","git_branch":"b-t-1"}`
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		live   func(h *house, st *ledger.State)
 		status int
 		code   schemas.Code // or the status of a task that has ended
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"it is there":   {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
 		"it comes":      {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
 		"it comes late": {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
@@ -309,38 +311,33 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 			h.claimed(st, 2)
 		}, 401, schemas.Unauthorized},
 		"the node stops": {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := build(t, tasked)
-				st := h.task("t-1", "d")
-				lease := 0
-				if strings.Contains(name, "lost") {
-					lease = 1
-				}
-				got := make(chan *httptest.ResponseRecorder, 1)
-				if name == "it is there" || name == "it has ended" {
-					tc.live(h, st)
-					go func() { got <- h.agent(t.Context(), lease) }()
-				} else {
-					h.claimed(st, lease)
-					go func() { got <- h.agent(t.Context(), lease) }()
-					synctest.Wait()
-					tc.live(h, st)
-				}
-				w := <-got
-				require.Equal(t, tc.status, w.Code, w.Body.String())
-				if tc.status == 200 {
-					require.JSONEq(t, strings.Replace(ready, "Running", cmp.Or(string(tc.code), "Running"), 1), w.Body.String())
-				} else {
-					require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code)
-				}
-				require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
-				h.feed.Close()
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tc testCase) {
+		h := build(t, tasked)
+		st := h.task("t-1", "d")
+		lease := 0
+		if strings.Contains(name, "lost") {
+			lease = 1
+		}
+		got := make(chan *httptest.ResponseRecorder, 1)
+		if name == "it is there" || name == "it has ended" {
+			tc.live(h, st)
+			go func() { got <- h.agent(t.Context(), lease) }()
+		} else {
+			h.claimed(st, lease)
+			go func() { got <- h.agent(t.Context(), lease) }()
+			synctest.Wait()
+			tc.live(h, st)
+		}
+		w := <-got
+		require.Equal(t, tc.status, w.Code, w.Body.String())
+		if tc.status == 200 {
+			require.JSONEq(t, strings.Replace(ready, "Running", cmp.Or(string(tc.code), "Running"), 1), w.Body.String())
+		} else {
+			require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code)
+		}
+		require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
+		h.feed.Close()
+	})
 }
 
 func TestATaskThatIsLeased(t *testing.T) {
@@ -396,11 +393,12 @@ func TestAnAnswerIsWaitedFor(t *testing.T) {
 	lost := func(h *house, st *ledger.State) {
 		h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
 	}
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		live   func(h *house, st *ledger.State)
 		status int
 		want   string // a part of the body
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"answered":            {func(h *house, st *ledger.State) { h.answered(st, 1, "half <even> \u00fc") }, 200, `"half <even> ü"`},
 		"answered with none":  {func(h *house, st *ledger.State) { h.answered(st, 1, "") }, 200, `""`},
 		"another is answered": {func(h *house, st *ledger.State) { h.asked(st, 2, "b"); h.answered(st, 2, "B"); h.answered(st, 1, "A") }, 200, `"A"`},
@@ -412,39 +410,34 @@ func TestAnAnswerIsWaitedFor(t *testing.T) {
 		"the log is lost": {func(h *house, st *ledger.State) {
 			h.log.Purge(schemas.LogStream(layout.Partition("acme", "t-1")), st.Seq)
 		}, 200, `"after all"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := build(t, tasked)
-				st := h.task("t-1", "d")
-				h.opened(st)
-				h.claimed(st, 1)
-				h.asked(st, 1, "a")
-				var touched atomic.Int64
-				got := make(chan *httptest.ResponseRecorder, 1)
-				go func() { got <- h.inquire(t.Context(), 1, 1, func() { touched.Add(1) }) }()
-				time.Sleep(time.Hour + time.Second)
-				require.Empty(t, got, "it waits for as long as it takes")
-				require.GreaterOrEqual(t, touched.Load(), int64(1000), "and is heard of all the time")
-				tc.live(h, st)
-				if name == "the log is lost" { // what follows comes by the feed
-					h.answered(st, 1, "after all")
-				}
-				w := <-got
-				require.Equal(t, tc.status, w.Code, w.Body.String())
-				require.Contains(t, w.Body.String(), tc.want)
-				if tc.status == 200 {
-					require.Equal(t, tc.want, w.Body.String())
-					require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-				}
-				before := touched.Load()
-				time.Sleep(time.Minute)
-				require.Equal(t, before, touched.Load(), "who has an answer waits no more")
-				h.feed.Close()
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tc testCase) {
+		h := build(t, tasked)
+		st := h.task("t-1", "d")
+		h.opened(st)
+		h.claimed(st, 1)
+		h.asked(st, 1, "a")
+		var touched atomic.Int64
+		got := make(chan *httptest.ResponseRecorder, 1)
+		go func() { got <- h.inquire(t.Context(), 1, 1, func() { touched.Add(1) }) }()
+		time.Sleep(time.Hour + time.Second)
+		require.Empty(t, got, "it waits for as long as it takes")
+		require.GreaterOrEqual(t, touched.Load(), int64(1000), "and is heard of all the time")
+		tc.live(h, st)
+		if name == "the log is lost" { // what follows comes by the feed
+			h.answered(st, 1, "after all")
+		}
+		w := <-got
+		require.Equal(t, tc.status, w.Code, w.Body.String())
+		require.Contains(t, w.Body.String(), tc.want)
+		if tc.status == 200 {
+			require.Equal(t, tc.want, w.Body.String())
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		}
+		before := touched.Load()
+		time.Sleep(time.Minute)
+		require.Equal(t, before, touched.Load(), "who has an answer waits no more")
+		h.feed.Close()
+	})
 }
 
 // TestAnswersThatAreThere need no waiting, whoever has asked.
@@ -478,7 +471,7 @@ func TestRepositories(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, w.Code)
 	}
 	require.Equal(t, http.StatusBadRequest, h.get("/v1/repos?limit=0").Code)
-	down := build(t, func(c *egress.Config) { c.Repos = table{err: fault.ErrUnavailable} })
+	down := build(t, func(c *egress.Config) { c.Repos = stock{err: fault.ErrUnavailable} })
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos").Code)
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos/shop").Code)
 }
@@ -519,7 +512,7 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 // replica, which has not heard of that, that it does not.
 func TestALateReplicaIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(h *house) *httptest.ResponseRecorder{
+	table.RunNamed(t, map[string]func(h *house) *httptest.ResponseRecorder{
 		"the task": func(h *house) *httptest.ResponseRecorder { return h.agent(h.t.Context(), 2) },
 		"the lease": func(h *house) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
@@ -527,37 +520,34 @@ func TestALateReplicaIsNotBelieved(t *testing.T) {
 			return w
 		},
 		"the answer": func(h *house) *httptest.ResponseRecorder { return h.inquire(h.t.Context(), 2, 1, func() {}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for late := range 6 {
-				synctest.Test(t, func(t *testing.T) {
-					h := build(t, tasked)
-					st := h.task("t-1", "d")
-					h.opened(st)
-					h.claimed(st, 1)
-					h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
-					h.claimed(st, 2)
-					h.asked(st, 1, "a")
-					if name == "the answer" {
-						go func() {
-							time.Sleep(time.Minute)
-							h.answered(st, 1, "A")
-						}()
-					}
-					h.late.Store(int64(late))
+	}, func(t *testing.T, name string, do func(h *house) *httptest.ResponseRecorder) {
+		for late := range 6 {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, tasked)
+				st := h.task("t-1", "d")
+				h.opened(st)
+				h.claimed(st, 1)
+				h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
+				h.claimed(st, 2)
+				h.asked(st, 1, "a")
+				if name == "the answer" {
 					go func() {
-						time.Sleep(time.Second)
-						h.late.Store(0)
+						time.Sleep(time.Minute)
+						h.answered(st, 1, "A")
 					}()
-					w := do(h)
-					require.Equal(t, http.StatusOK, w.Code, "late by %d: %s", late, w.Body)
-					time.Sleep(2 * time.Second)
-					h.feed.Close()
-				})
-			}
-		})
-	}
+				}
+				h.late.Store(int64(late))
+				go func() {
+					time.Sleep(time.Second)
+					h.late.Store(0)
+				}()
+				w := do(h)
+				require.Equal(t, http.StatusOK, w.Code, "late by %d: %s", late, w.Body)
+				time.Sleep(2 * time.Second)
+				h.feed.Close()
+			})
+		}
+	})
 }
 
 // TestABranchThatTheFeedHasMissed is found before the agent is sent away.

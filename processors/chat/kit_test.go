@@ -17,6 +17,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/shelf"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/chat"
@@ -47,7 +48,7 @@ type house struct {
 	entries func(e *policy.Entry)
 	reading func() // runs before the models are read
 	budgets []schemas.Budget
-	shelf   *bucket
+	shelf   *shelf.Shelf
 	metrics *counted
 	book    rulebook.Book
 	adapter chat.Adapter // default: the house's own upstreams
@@ -71,7 +72,13 @@ func newHouse(t *testing.T, list ...schemas.Model) *house {
 		return h.hook(m)
 	})
 	h.adapter = h.world
-	h.shelf = &bucket{kept: map[string]schemas.Record{}, step: h.Step}
+	h.shelf = shelf.New()
+	h.shelf.Hook(func() (error, bool) { // every Put is a step of a worker's
+		if err := h.Step(false); err != nil {
+			return err, false
+		}
+		return h.Step(true), true
+	})
 	h.configure(list...)
 	h.Employ(h.hire)
 	return h
@@ -159,6 +166,13 @@ func (h *house) accept(o schemas.ChatOrder, change ...func(a *schemas.Action)) {
 		}
 	}
 	harness.Claim(h.T, h.Door, a, nil)
+}
+
+// message is accept, and gives the message that a worker has to take.
+func (h *house) message(o schemas.ChatOrder, change ...func(a *schemas.Action)) schemas.Record {
+	h.T.Helper()
+	h.accept(o, change...)
+	return h.Queue[len(h.Queue)-1].Record
 }
 
 // cancel asks for the completion to stop, as the door does.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -269,66 +268,3 @@ func said(doc json.RawMessage) string {
 	}
 	return c.Choices[0].Message.Content
 }
-
-// bucket is a bucket of accounts in memory. Every Put is a step of a worker's.
-type bucket struct {
-	mu    sync.Mutex
-	seq   uint64
-	kept  map[string]schemas.Record
-	step  func(after bool) error
-	fails error
-	reads func() // runs before each read of a key
-}
-
-func (b *bucket) Get(_ context.Context, key string) (schemas.Record, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.reads != nil {
-		b.reads()
-	}
-	if b.fails != nil {
-		return schemas.Record{}, b.fails
-	}
-	r, ok := b.kept[key]
-	if !ok {
-		return r, fault.ErrNotFound
-	}
-	return r, nil
-}
-
-func (b *bucket) Put(_ context.Context, key string, value []byte, last uint64) (uint64, error) {
-	if err := b.step(false); err != nil {
-		return 0, err
-	}
-	b.mu.Lock()
-	if b.kept[key].Seq != last {
-		b.mu.Unlock()
-		return 0, fault.ErrFenced
-	}
-	b.seq++
-	seq := b.seq
-	b.kept[key] = schemas.Record{Subject: key, Seq: seq, Data: slices.Clone(value), Time: time.Now()}
-	b.mu.Unlock()
-	return seq, b.step(true)
-}
-
-func (b *bucket) Forget(_ context.Context, key string, _ uint64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.kept, key)
-	return nil
-}
-
-func (b *bucket) Read(_ context.Context, after uint64, limit int) (list []schemas.Record, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.kept {
-		if r.Seq > after {
-			list = append(list, r)
-		}
-	}
-	slices.SortFunc(list, func(x, y schemas.Record) int { return int(x.Seq) - int(y.Seq) })
-	return list[:min(limit, len(list))], nil
-}
-
-func (b *bucket) Barrier(context.Context) error { return nil }

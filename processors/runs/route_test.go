@@ -190,14 +190,6 @@ func TestARunThatBrokeOff(t *testing.T) {
 	}
 }
 
-// TestDetailsThatSayNothing are none.
-func TestDetailsThatSayNothing(t *testing.T) {
-	t.Parallel()
-	e := newRoom(t, options{}).run("r-1")
-	assert.Equal(t, schemas.AgentUnavailable, e.Code)
-	assert.Nil(t, e.result.Error.Details)
-}
-
 const anyAgent = "*://*:*/agents/run/*"
 
 // TestMockedRun: a rule answers in the agent's place, the run goes as its answer

@@ -167,26 +167,15 @@ func lives() map[string]func(h *house) schemas.Outcome {
 // one end, and every change is told of and left as evidence once.
 func TestCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
-	for name, live := range lives() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			steps := 0
-			for _, kept := range []bool{false, true} {
-				for n, crashed := 0, true; crashed; n++ {
-					synctest.Test(t, func(t *testing.T) {
-						h := filed(t)
-						h.DieAt(n, kept)
-						outcome := live(h)
-						msg := fmt.Sprintf("%s, step %d, done %v", name, n, kept)
-						end, _ := h.check(msg)
-						require.Equal(t, outcome, end.Outcome, msg)
-						crashed = h.Crashes > 0
-						require.LessOrEqual(t, h.Crashes, 1, msg)
-					})
-					steps = max(steps, n)
-				}
-			}
-			require.Greater(t, steps, 8, "the workers did too little for a test")
+	table.Run(t, lives(), func(t *testing.T, live func(h *house) schemas.Outcome) {
+		harness.EachStep(t, 7, func(t *testing.T, n int, done bool, msg string) bool {
+			h := filed(t)
+			h.DieAt(n, done)
+			outcome := live(h)
+			end, _ := h.check(msg)
+			require.Equal(t, outcome, end.Outcome, msg)
+			require.LessOrEqual(t, h.Crashes, 1, msg)
+			return h.Crashes > 0
 		})
-	}
+	})
 }
