@@ -80,6 +80,17 @@ func (h *house) status(st *ledger.State, e schemas.TaskEvent) {
 	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &e})
 }
 
+// lost is the loss of the first lease.
+func (h *house) lost(st *ledger.State) {
+	h.t.Helper()
+	h.status(st, schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1})
+}
+
+func (h *house) canceled(st *ledger.State) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventCancel})
+}
+
 func (h *house) opened(st *ledger.State) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "worker-7"}})
@@ -201,8 +212,8 @@ func (h *house) whole(id string) *ledger.State {
 	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
 	h.claimed(st, 1)
 	h.asked(st, 1, "SECRET?")
-	h.append(st, schemas.Event{Type: schemas.EventCancel})
-	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskPushed, Status: "Running", Head: "c1", Push: "p-1"}})
+	h.canceled(st)
+	h.status(st, schemas.TaskEvent{What: schemas.TaskPushed, Status: "Running", Head: "c1", Push: "p-1"})
 	return st
 }
 
@@ -291,26 +302,17 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 		code   schemas.Code // or the status of a task that has ended
 	}
 	table.BubbleNamed(t, map[string]testCase{
-		"it is there":   {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
-		"it comes":      {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
-		"it comes late": {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
-		"it is canceled": {func(h *house, st *ledger.State) {
-			h.append(st, schemas.Event{Type: schemas.EventCancel})
-		}, 400, schemas.TaskNotRunning},
+		"it is there":    {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
+		"it comes":       {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
+		"it comes late":  {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
+		"it is canceled": {(*house).canceled, 400, schemas.TaskNotRunning},
 		"it cannot be made": {func(h *house, st *ledger.State) {
-			h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskClosed, Status: "Failed", Code: schemas.Conflict}})
+			h.status(st, schemas.TaskEvent{What: schemas.TaskClosed, Status: "Failed", Code: schemas.Conflict})
 		}, 200, "Failed"},
-		"it has ended": {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 200, "Completed"},
-		"it is lost": {func(h *house, st *ledger.State) {
-			h.signal(st, schemas.TaskEvent{What: schemas.TaskReleased, Status: "Queued", Lease: 1})
-			h.opened(st)
-		}, 401, schemas.Unauthorized},
-		"it is lost to another": {func(h *house, st *ledger.State) {
-			h.signal(st, schemas.TaskEvent{What: schemas.TaskReleased, Status: "Queued", Lease: 1})
-			h.opened(st)
-			h.claimed(st, 2)
-		}, 401, schemas.Unauthorized},
-		"the node stops": {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
+		"it has ended":          {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 200, "Completed"},
+		"it is lost":            {func(h *house, st *ledger.State) { h.lost(st); h.opened(st) }, 401, schemas.Unauthorized},
+		"it is lost to another": {func(h *house, st *ledger.State) { h.lost(st); h.opened(st); h.claimed(st, 2) }, 401, schemas.Unauthorized},
+		"the node stops":        {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
 	}, func(t *testing.T, name string, tc testCase) {
 		h := build(t, tasked)
 		st := h.task("t-1", "d")
@@ -390,9 +392,6 @@ func (h *house) inquire(ctx context.Context, lease, n int, touch func()) *httpte
 
 func TestAnAnswerIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	lost := func(h *house, st *ledger.State) {
-		h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
-	}
 	type testCase struct {
 		live   func(h *house, st *ledger.State)
 		status int
@@ -403,9 +402,9 @@ func TestAnAnswerIsWaitedFor(t *testing.T) {
 		"answered with none":  {func(h *house, st *ledger.State) { h.answered(st, 1, "") }, 200, `""`},
 		"another is answered": {func(h *house, st *ledger.State) { h.asked(st, 2, "b"); h.answered(st, 2, "B"); h.answered(st, 1, "A") }, 200, `"A"`},
 		"completed meanwhile": {func(h *house, st *ledger.State) { h.reported(st, 1) }, 400, "Task is not running"},
-		"canceled":            {func(h *house, st *ledger.State) { h.append(st, schemas.Event{Type: schemas.EventCancel}) }, 400, "Task is not running"},
-		"lost":                {lost, 401, "UNAUTHORIZED"},
-		"lost to another":     {func(h *house, st *ledger.State) { lost(h, st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
+		"canceled":            {(*house).canceled, 400, "Task is not running"},
+		"lost":                {(*house).lost, 401, "UNAUTHORIZED"},
+		"lost to another":     {func(h *house, st *ledger.State) { h.lost(st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
 		"the node stops":      {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, "ask again"},
 		"the log is lost": {func(h *house, st *ledger.State) {
 			h.log.Purge(schemas.LogStream(layout.Partition("acme", "t-1")), st.Seq)
@@ -527,7 +526,7 @@ func TestALateReplicaIsNotBelieved(t *testing.T) {
 				st := h.task("t-1", "d")
 				h.opened(st)
 				h.claimed(st, 1)
-				h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
+				h.lost(st)
 				h.claimed(st, 2)
 				h.asked(st, 1, "a")
 				if name == "the answer" {

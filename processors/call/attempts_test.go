@@ -300,22 +300,20 @@ func TestRestEndsWithACancel(t *testing.T) {
 // done under another that does not allow it.
 func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", key: "k", script: status(200)}) // the entry declares nothing any more
+	type testCase struct {
+		declared bool          // by the entry as it is now
+		good     time.Duration // for how long the key still is
+	}
+	table.Bubble(t, map[string]testCase{
+		"the entry declares nothing any more": {false, time.Hour},
+		"the key ran out while it waited":     {true, 0},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: tt.declared, script: status(200)})
 		now := time.Now()
-		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(time.Hour)}
-		done := schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
+		harness.Append(t, b.ledger, b.task.State,
+			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(tt.good)}},
+			schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}})
 		r := b.run()
-		assert.True(t, r.Unknown)
-		assert.Zero(t, b.target.sent)
-
-		b = newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)}) // the key ran out while it waited
-		attempt.KeyExpiresAt = now
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
-		r = b.run()
 		assert.True(t, r.Unknown)
 		assert.Zero(t, b.target.sent)
 	})

@@ -184,21 +184,6 @@ func TestDelaysOfOthers(t *testing.T) {
 	})
 }
 
-// TestRestEndsAtTheDeadline.
-func TestRestEndsAtTheDeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", deadline: 20 * time.Second, script: status(200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, minute))
-		rest := b.rested(t)
-		assert.Equal(t, b.start.Add(20*time.Second), rest.Until)
-		time.Sleep(20 * time.Second)
-		r := b.run()
-		assert.True(t, r.Expired)
-		assert.Zero(t, b.target.opened)
-	})
-}
-
 // TestDelayAndDrain: a worker that drains gives back what a rule holds back.
 func TestDelayAndDrain(t *testing.T) {
 	t.Parallel()

@@ -141,12 +141,19 @@ func (r *room) try(o schemas.RuleOrder) ended {
 	return r.perform(st)
 }
 
-// do carries an order out that must succeed, against the newest set.
-func (r *room) do(o schemas.RuleOrder) ended {
+// against carries an order out against the newest set.
+func (r *room) against(o schemas.RuleOrder) ended {
 	r.t.Helper()
 	o.IfMatch = r.etag()
 	e := r.try(o)
 	require.NoError(r.t, e.err)
+	return e
+}
+
+// do carries an order out that must succeed, against the newest set.
+func (r *room) do(o schemas.RuleOrder) ended {
+	r.t.Helper()
+	e := r.against(o)
 	require.Equal(r.t, schemas.OutcomeSucceeded, e.Outcome, "%+v", e.result.Error)
 	return e
 }

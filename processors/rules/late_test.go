@@ -339,11 +339,8 @@ func TestTurn(t *testing.T) {
 func TestFencedByItself(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	o := create(delay("a"))
-	o.IfMatch = r.etag()
 	r.bucket.Hook(func() (error, bool) { return fault.ErrFenced, true })
-	e := r.try(o)
-	require.NoError(t, e.err)
+	e := r.against(create(delay("a")))
 	require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 	require.Equal(t, r.etag(), e.result.RulesEtag)
 	require.Equal(t, uint64(1), r.newest().Revision)
