@@ -243,7 +243,7 @@ func TestTheLastReaderIsTheOneThatLeaves(t *testing.T) {
 		name, how string // without how it leaves
 		left      int64
 	}
-	table.BubbleNamed(t, map[string][]step{
+	table.Bubble(t, map[string][]step{
 		"came back":               {{"old", "stream!", 0}, {"new", "stream!", 0}, {"old", "", 0}, {"new", "", 1}},
 		"came back for the whole": {{"old", "whole!", 0}, {"new", "whole!", 0}, {"old", "", 0}, {"new", "", 1}},
 		"the new one leaves":      {{"old", "stream!", 0}, {"new", "whole!", 0}, {"new", "", 0}, {"old", "", 1}},
@@ -255,7 +255,7 @@ func TestTheLastReaderIsTheOneThatLeaves(t *testing.T) {
 		"events before":           {{"b", "events", 0}, {"a", "stream!", 0}, {"b", "", 0}, {"a", "", 1}},
 		"many":                    {{"a", "stream!", 0}, {"b", "whole!", 0}, {"c", "events", 0}, {"a", "", 0}, {"c", "", 0}, {"d", "stream!", 0}, {"b", "", 0}, {"d", "", 1}},
 		"comes after":             {{"a", "stream!", 0}, {"a", "", 1}, {"b", "stream", 1}, {"b", "", 1}},
-	}, func(t *testing.T, name string, steps []step) {
+	}, func(t *testing.T, steps []step) {
 		c := gather(t)
 		defer c.feed.Close()
 		for i, s := range steps {

@@ -40,7 +40,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 	}
 	branches := map[schemas.Outcome]int{}
 	for name, tt := range calls {
-		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool {
+		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
 			h := newHouse()
 			h.book.Put(t, rulebook.Mock("m", "http://up.example/mocked", 200, ""))
 			rec := h.accept(t, tt.call)
@@ -108,7 +108,7 @@ func TestCrashInAPlan(t *testing.T) {
 		{EffectRef: "unreadable", TargetState: json.RawMessage(`{}`)},
 		{EffectRef: "get", TargetState: target("GET", "http://up.example/2")},
 	}}}
-	harness.EachStep(t, 8, func(t *testing.T, n int, done bool, what string) bool {
+	harness.EachStep(t, 8, func(t *testing.T, n int, done bool, what string) bool { //nolint:thelper // it is the test
 		h := newHouse()
 		rec := h.claim(t, schemas.KindPlan, plan)
 		h.DieAt(n, done)

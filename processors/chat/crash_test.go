@@ -89,7 +89,9 @@ func lives() map[string]func() life {
 func TestCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
 	table.Run(t, lives(), func(t *testing.T, of func() life) {
-		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool { return crash(t, of(), n, done, msg) })
+		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
+			return crash(t, of(), n, done, msg)
+		})
 	})
 }
 

@@ -174,9 +174,9 @@ func (h *house) accept(o schemas.ChatOrder, change ...func(a *schemas.Action)) {
 }
 
 // message is accept, and gives the message that a worker has to take.
-func (h *house) message(o schemas.ChatOrder, change ...func(a *schemas.Action)) schemas.Record {
+func (h *house) message(o schemas.ChatOrder) schemas.Record {
 	h.T.Helper()
-	h.accept(o, change...)
+	h.accept(o)
 	return h.Queue[len(h.Queue)-1].Record
 }
 

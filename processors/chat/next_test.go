@@ -348,7 +348,8 @@ func TestWhatAProviderSays(t *testing.T) {
 	table.Bubble(t, map[string]testCase{
 		"a wish": {act{status: 429, after: 7 * time.Second, fault: &model.Fault{Status: 429, Message: "slow down"}}, 429, "slow down", `"provider_status":429`},
 		"a reason": {
-			act{status: 400, fault: &model.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}}, 400, "too long",
+			act{status: 400, fault: &model.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}},
+			400, "too long",
 			`"provider_status":400,"provider_code":"context_length_exceeded","provider_param":"messages"`,
 		},
 		"the key":    {key(401), 502, own, `"provider_status":401`},

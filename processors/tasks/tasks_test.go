@@ -619,7 +619,7 @@ func lives() map[string]func(h *house) schemas.Outcome {
 func TestCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
 	table.Run(t, lives(), func(t *testing.T, live func(h *house) schemas.Outcome) {
-		harness.EachStep(t, 7, func(t *testing.T, n int, done bool, msg string) bool {
+		harness.EachStep(t, 7, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
 			h := filed(t)
 			h.DieAt(n, done)
 			outcome := live(h)
