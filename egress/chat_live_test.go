@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 )
 
 // listened is a stream of the completion a that is read as it comes.
@@ -70,12 +71,13 @@ func TestTheFirstChunkComesAtOnce(t *testing.T) {
 // or was sent away, has not gone.
 func TestAClientThatGoes(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		whole  bool
 		before func(h *house, st *ledger.State)
 		does   func(h *house, st *ledger.State, leave func())
 		left   int64
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"held":          {left: 1, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
 		"waiting":       {whole: true, left: 1, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
 		"in the middle": {left: 1, before: func(h *house, st *ledger.State) { h.delta(st, `{}`) }, does: func(_ *house, _ *ledger.State, leave func()) { leave() }},
@@ -88,31 +90,26 @@ func TestAClientThatGoes(t *testing.T) {
 		"answered":        {whole: true, does: func(h *house, st *ledger.State, leave func()) { h.settle(st, said); synctest.Wait(); leave() }},
 		"sent away":       {does: func(h *house, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
 		"waits sent away": {whole: true, does: func(h *house, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := build(t)
-				defer h.feed.Close()
-				st := h.claim(chatRef("a"))
-				if tc.before != nil {
-					tc.before(h, st)
-				}
-				ctx, leave := context.WithCancel(context.Background())
-				defer leave()
-				var left atomic.Int64
-				gone := make(chan struct{})
-				go func() {
-					defer close(gone)
-					h.talked(talk{ctx: ctx, id: "a", whole: tc.whole, wait: -1, duplicate: true, left: func() { left.Add(1) }})
-				}()
-				synctest.Wait()
-				tc.does(h, st, leave)
-				<-gone
-				require.Equal(t, tc.left, left.Load())
-			})
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		h := build(t)
+		defer h.feed.Close()
+		st := h.claim(chatRef("a"))
+		if tc.before != nil {
+			tc.before(h, st)
+		}
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		var left atomic.Int64
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			h.talked(talk{ctx: ctx, id: "a", whole: tc.whole, wait: -1, duplicate: true, left: func() { left.Add(1) }})
+		}()
+		synctest.Wait()
+		tc.does(h, st, leave)
+		<-gone
+		require.Equal(t, tc.left, left.Load())
+	})
 }
 
 // stuck is a client that takes nothing any more.
@@ -201,6 +198,14 @@ type crowd struct {
 	leave map[string]func()
 }
 
+func gather(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{house: build(t), leave: map[string]func(){}}
+	c.st = c.claim(chatRef("a"))
+	c.delta(c.st, `{"c":1}`)
+	return c
+}
+
 // join has somebody read: as a stream, as the whole, or as events; "!" asks to be told.
 func (c *crowd) join(name, how string) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -238,7 +243,7 @@ func TestTheLastReaderIsTheOneThatLeaves(t *testing.T) {
 		name, how string // without how it leaves
 		left      int64
 	}
-	for name, steps := range map[string][]step{
+	table.Bubble(t, map[string][]step{
 		"came back":               {{"old", "stream!", 0}, {"new", "stream!", 0}, {"old", "", 0}, {"new", "", 1}},
 		"came back for the whole": {{"old", "whole!", 0}, {"new", "whole!", 0}, {"old", "", 0}, {"new", "", 1}},
 		"the new one leaves":      {{"old", "stream!", 0}, {"new", "whole!", 0}, {"new", "", 0}, {"old", "", 1}},
@@ -250,25 +255,18 @@ func TestTheLastReaderIsTheOneThatLeaves(t *testing.T) {
 		"events before":           {{"b", "events", 0}, {"a", "stream!", 0}, {"b", "", 0}, {"a", "", 1}},
 		"many":                    {{"a", "stream!", 0}, {"b", "whole!", 0}, {"c", "events", 0}, {"a", "", 0}, {"c", "", 0}, {"d", "stream!", 0}, {"b", "", 0}, {"d", "", 1}},
 		"comes after":             {{"a", "stream!", 0}, {"a", "", 1}, {"b", "stream", 1}, {"b", "", 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c := &crowd{house: build(t), leave: map[string]func(){}}
-				defer c.feed.Close()
-				c.st = c.claim(chatRef("a"))
-				c.delta(c.st, `{"c":1}`)
-				for i, s := range steps {
-					if s.how != "" {
-						c.join(s.name, s.how)
-					} else {
-						c.leave[s.name]()
-					}
-					require.Equal(t, s.left, c.left.Load(), i)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, steps []step) {
+		c := gather(t)
+		defer c.feed.Close()
+		for i, s := range steps {
+			if s.how != "" {
+				c.join(s.name, s.how)
+			} else {
+				c.leave[s.name]()
+			}
+			require.Equal(t, s.left, c.left.Load(), i)
+		}
+	})
 }
 
 // TestAllLeaveAtOnce: of those that do, one was the last.
@@ -276,10 +274,8 @@ func TestAllLeaveAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			c := &crowd{house: build(t), leave: map[string]func(){}}
+			c := gather(t)
 			defer c.feed.Close()
-			c.st = c.claim(chatRef("a"))
-			c.delta(c.st, `{"c":1}`)
 			for i := range 8 {
 				c.join(strconv.Itoa(i), []string{"stream!", "whole!"}[i%2])
 			}
@@ -296,10 +292,8 @@ func TestAllLeaveAtOnce(t *testing.T) {
 func TestAGlanceKeepsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{house: build(t), leave: map[string]func(){}}
+		c := gather(t)
 		defer c.feed.Close()
-		c.st = c.claim(chatRef("a"))
-		c.delta(c.st, `{"c":1}`)
 		c.join("a", "stream!")
 		read := make(chan struct{})
 		var reads atomic.Int64
@@ -324,10 +318,8 @@ func TestWhoGoesWhileTheLogIsRead(t *testing.T) {
 	t.Parallel()
 	for _, other := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &crowd{house: build(t), leave: map[string]func(){}}
+			c := gather(t)
 			defer c.feed.Close()
-			c.st = c.claim(chatRef("a"))
-			c.delta(c.st, `{"c":1}`)
 			if other {
 				c.join("b", "events")
 			}

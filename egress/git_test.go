@@ -24,6 +24,7 @@ import (
 	"weir/internal/githttp"
 	"weir/internal/problem"
 	"weir/internal/task"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -302,14 +303,15 @@ func TestGitRefusesToFetch(t *testing.T) {
 func TestGitKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	denied := fault.New(schemas.DenyHost, "the policy does not allow it")
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		source  stable
 		fetch   string // a body; nothing: it is info/refs
 		token   string
 		headers []string
 		status  int
 		held    int32
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"refs":                  {token: "task", status: 200, held: 1},
 		"refs that fail":        {source: stable{err: denied}, token: "task", status: 403, held: 1},
 		"refs of a dead token":  {token: "dead", status: 401},
@@ -319,45 +321,42 @@ func TestGitKeepsTheLease(t *testing.T) {
 		"a fetch that fails":    {source: stable{err: errDown}, fetch: lsRefs, token: "task", status: 500, held: 1},
 		"one that breaks off":   {source: stable{err: errDown, before: "some"}, fetch: lsRefs, token: "task", held: 1},
 		"its media type":        {fetch: lsRefs, token: "task", headers: []string{"Content-Type", "text/plain"}, status: 415},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var now, ever, during atomic.Int32
-			var who task.Grant
-			source := tc.source
-			source.during = func() { during.Store(now.Load()) }
-			h := gitHouse(t, &source, func(c *git.Config) {
-				c.Hold = func(g task.Grant) func() {
-					who = g
-					now.Add(1)
-					ever.Add(1)
-					return func() { now.Add(-1) }
-				}
-			})
-			var w *httptest.ResponseRecorder
-			ask := func() {
-				if tc.fetch == "" {
-					w = h.ask(http.MethodGet, "/git/own"+refsPath, tc.token)
-				} else {
-					w = h.fetch("/git/own/git-upload-pack", tc.token, tc.fetch, tc.headers...)
-				}
-			}
-			if tc.status == 0 {
-				require.PanicsWithError(t, http.ErrAbortHandler.Error(), ask)
-			} else {
-				ask()
-				require.Equal(t, tc.status, w.Code, w.Body)
-			}
-			require.Equal(t, tc.held, ever.Load())
-			require.Zero(t, now.Load(), "it is released")
-			if tc.held > 0 {
-				require.Equal(t, "t-1", who.TaskID)
-			}
-			if tc.status == http.StatusOK && tc.fetch != "0000" {
-				require.EqualValues(t, 1, during.Load(), "it is held while the source answers")
+	}, func(t *testing.T, tc testCase) {
+		var now, ever, during atomic.Int32
+		var who task.Grant
+		source := tc.source
+		source.during = func() { during.Store(now.Load()) }
+		h := gitHouse(t, &source, func(c *git.Config) {
+			c.Hold = func(g task.Grant) func() {
+				who = g
+				now.Add(1)
+				ever.Add(1)
+				return func() { now.Add(-1) }
 			}
 		})
-	}
+		var w *httptest.ResponseRecorder
+		ask := func() {
+			if tc.fetch == "" {
+				w = h.ask(http.MethodGet, "/git/own"+refsPath, tc.token)
+			} else {
+				w = h.fetch("/git/own/git-upload-pack", tc.token, tc.fetch, tc.headers...)
+			}
+		}
+		if tc.status == 0 {
+			require.PanicsWithError(t, http.ErrAbortHandler.Error(), ask)
+		} else {
+			ask()
+			require.Equal(t, tc.status, w.Code, w.Body)
+		}
+		require.Equal(t, tc.held, ever.Load())
+		require.Zero(t, now.Load(), "it is released")
+		if tc.held > 0 {
+			require.Equal(t, "t-1", who.TaskID)
+		}
+		if tc.status == http.StatusOK && tc.fetch != "0000" {
+			require.EqualValues(t, 1, during.Load(), "it is held while the source answers")
+		}
+	})
 }
 
 // One task cannot take all of a repository's fetches with answers that it does not read.

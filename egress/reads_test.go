@@ -20,16 +20,22 @@ import (
 
 func TestEveryReadNeedsATenant(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := build(t, tasked, shelved, listing, func(c *egress.Config) { c.Budgets = accounts{} })
 	st := h.claim(httpRef("a"))
 	h.attempt(st)
-	for _, path := range []string{"/v1/actions", "/v1/actions/a", "/v1/actions/a/events", "/v1/evidence", "/v1/dead-letters"} {
+	for _, path := range []string{
+		"/v1/actions", "/v1/actions/a", "/v1/actions/a/events", "/v1/actions/a/payload", "/v1/evidence", "/v1/dead-letters",
+		"/v1/tasks", "/v1/repos", "/v1/rules", "/v1/tokens", "/v1/budgets",
+	} {
 		require.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, path, "").Code, path)
 		require.Equal(t, http.StatusForbidden, h.ask(http.MethodGet, path, "weak").Code, path)
 		other := h.ask(http.MethodGet, path, "other", "Accept", "application/json")
-		if strings.Contains(path, "/a") && strings.Contains(path, "actions/") {
+		switch {
+		case path == "/v1/tokens": // those of another tenant
+			require.NotContains(t, other.Body.String(), "acme")
+		case strings.Contains(path, "actions/"):
 			require.Equal(t, http.StatusNotFound, other.Code, path)
-		} else {
+		default:
 			require.Contains(t, other.Body.String(), `{"items":[]`, path)
 			require.NotContains(t, other.Body.String(), `"next"`, path)
 		}
@@ -374,68 +380,53 @@ func TestEvidencePages(t *testing.T) {
 	require.Equal(t, http.StatusOK, h.get("/v1/evidence?since=49").Code)
 }
 
+// watched opens the stream of the evidence of tenant acme, and gives its frames one by one.
+func (h *house) watched(query, after string) (next func() string) {
+	w := &sink{header: http.Header{}, got: make(chan string, 10)}
+	done := make(chan struct{})
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/evidence"+query, http.NoBody)
+	for name, value := range map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer acme", "Last-Event-ID": after} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	go func() {
+		defer close(done)
+		h.engine.ServeHTTP(w, r)
+	}()
+	h.t.Cleanup(func() { h.feed.Close(); <-done })
+	require.Equal(h.t, ":\n\n", <-w.got)
+	return func() string { return <-w.got }
+}
+
 func TestEvidenceStream(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	old := h.evidence("acme", schemas.EvidenceAttempt, "e", "a")
-	open := func(after string) (next func() (id string, e schemas.Evidence)) {
-		w := &sink{header: http.Header{}, got: make(chan string, 10)}
-		done := make(chan struct{})
-		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/evidence?entry=e", http.NoBody)
-		for name, value := range map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer acme", "Last-Event-ID": after} {
-			if value != "" {
-				r.Header.Set(name, value)
-			}
-		}
-		go func() {
-			defer close(done)
-			h.engine.ServeHTTP(w, r)
-		}()
-		t.Cleanup(func() { h.feed.Close(); <-done })
-		require.Equal(t, ":\n\n", <-w.got)
-		return func() (id string, e schemas.Evidence) {
-			frame := <-w.got
-			_, data, _ := strings.Cut(strings.TrimSpace(frame), "\ndata: ")
-			require.NoError(t, json.Unmarshal([]byte(data), &e), frame)
-			return idOf(frame), e
-		}
+	shows := func(frame string, want schemas.Evidence) (id string) {
+		t.Helper()
+		_, data, _ := strings.Cut(strings.TrimSpace(frame), "\ndata: ")
+		require.Equal(t, want.ID, decode[schemas.Evidence](t, strings.NewReader(data)).ID)
+		return idOf(frame)
 	}
-	first := open("")
-	id, e := first()
-	require.Equal(t, old.ID, e.ID)
+	old := h.evidence("acme", schemas.EvidenceAttempt, "e", "a")
+	next := h.watched("?entry=e", "")
+	id := shows(next(), old)
 	h.evidence("other", schemas.EvidenceAttempt, "e", "a")
 	h.evidence("acme", schemas.EvidenceAttempt, "not asked for", "a")
 	second := h.evidence("acme", schemas.EvidenceAttempt, "e", "b")
-	_, e = first()
-	require.Equal(t, second.ID, e.ID)
-	_, e = open(id)()
-	require.Equal(t, second.ID, e.ID)
+	shows(next(), second)
+	shows(h.watched("?entry=e", id)(), second)
 }
 
 func TestEvidenceWrittenOnSeveralLinesStaysOneEvent(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	e := schemas.Evidence{Tenant: "acme", Kind: "k", ActionID: "a"}
-	_, err := h.log.Append(t.Context(), schemas.Append{
-		Subject: schemas.EvidenceSubject(e), Data: []byte("{\"id\":\"1\",\n\n\"event\":\r\n\"x\"}"),
-	})
-	require.NoError(t, err)
-	_, err = h.log.Append(t.Context(), schemas.Append{Subject: schemas.EvidenceSubject(e), Data: []byte("not\njson\n\nevent: x")})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &sink{header: http.Header{}, got: make(chan string, 10)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/evidence", http.NoBody)
-		r.Header.Set("Authorization", "Bearer acme")
-		r.Header.Set("Accept", "text/event-stream")
-		h.engine.ServeHTTP(w, r)
-	}()
-	require.Equal(t, ":\n\n", <-w.got)
-	require.Equal(t, "id: 1\nevent: evidence\ndata: {\"id\":\"1\",\"event\":\"x\"}\n\n", <-w.got)
-	cancel()
-	<-done
+	for _, data := range []string{"{\"id\":\"1\",\n\n\"event\":\r\n\"x\"}", "not\njson\n\nevent: x"} {
+		_, err := h.log.Append(t.Context(), schemas.Append{Subject: schemas.EvidenceSubject(e), Data: []byte(data)})
+		require.NoError(t, err)
+	}
+	require.Equal(t, "id: 1\nevent: evidence\ndata: {\"id\":\"1\",\"event\":\"x\"}\n\n", h.watched("", "")())
 	require.Len(t, decode[schemas.Page[json.RawMessage]](t, h.get("/v1/evidence").Body).Items, 1)
 }
 

@@ -55,7 +55,6 @@ func TestTheListOfTheRules(t *testing.T) {
 		{"acme", "?group=none", 200, `{"items":[],"global_active":true,"rules_etag":"etag-3-00000000000000aa"}`},
 		{"acme", "?cursor=z", 400, ""},
 		{"poor", "", 403, ""},
-		{"", "", 401, ""},
 		{"busy", "", 429, ""},
 		{"down", "", 503, ""},
 		{"odd", "", 500, ""},

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -132,28 +131,6 @@ func TestAResolutionIsNoEventOfARun(t *testing.T) {
 	require.Len(t, all, 2)
 	require.Contains(t, all[1], schemas.UnknownText)
 	require.Equal(t, http.StatusNoContent, h.streamed("a", "Last-Event-ID", last).Code)
-}
-
-func TestStreamWhileItHappens(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(runRef("a"))
-	var wg sync.WaitGroup
-	bodies := make([]string, 50)
-	for i := range bodies {
-		wg.Go(func() { bodies[i] = h.streamed("a").Body.String() })
-	}
-	h.attempt(st)
-	for i := range 200 {
-		h.progress(st, fmt.Sprintf(`{"name":"token","data":{"i":%d}}`, i))
-	}
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"outputs":{"n":1.0}}`)})
-	wg.Wait()
-	for i := range bodies {
-		require.Equal(t, bodies[0], bodies[i], "viewer %d", i)
-	}
-	require.Len(t, frames(bodies[0]), 202)
-	require.Equal(t, bodies[0], h.streamed("a").Body.String(), "and who comes late sees the same")
 }
 
 // TestASuccessorAnswers under its caller's id. Its positions name it, and each of the two

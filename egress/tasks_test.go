@@ -19,12 +19,13 @@ import (
 	"weir/egress"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
-type table struct{ err error }
+type stock struct{ err error }
 
-func (b table) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
+func (b stock) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
 	if tenant != "acme" || b.err != nil {
 		return nil, b.err
 	}
@@ -35,7 +36,7 @@ func (b table) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
 	return all, nil
 }
 
-func (b table) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
+func (b stock) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
 	all, err := b.List(ctx, tenant)
 	if err != nil {
 		return schemas.Repo{}, err
@@ -47,7 +48,7 @@ func (b table) Get(ctx context.Context, tenant, name string) (schemas.Repo, erro
 }
 
 func tasked(c *egress.Config) {
-	c.Repos = table{}
+	c.Repos = stock{}
 	c.PublicURL = func() string { return "https://weir.example" }
 }
 
@@ -77,6 +78,17 @@ func (h *house) signal(st *ledger.State, e schemas.TaskEvent) {
 func (h *house) status(st *ledger.State, e schemas.TaskEvent) {
 	h.t.Helper()
 	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &e})
+}
+
+// lost is the loss of the first lease.
+func (h *house) lost(st *ledger.State) {
+	h.t.Helper()
+	h.status(st, schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1})
+}
+
+func (h *house) canceled(st *ledger.State) {
+	h.t.Helper()
+	h.append(st, schemas.Event{Type: schemas.EventCancel})
 }
 
 func (h *house) opened(st *ledger.State) {
@@ -200,8 +212,8 @@ func (h *house) whole(id string) *ledger.State {
 	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
 	h.claimed(st, 1)
 	h.asked(st, 1, "SECRET?")
-	h.append(st, schemas.Event{Type: schemas.EventCancel})
-	h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskPushed, Status: "Running", Head: "c1", Push: "p-1"}})
+	h.canceled(st)
+	h.status(st, schemas.TaskEvent{What: schemas.TaskPushed, Status: "Running", Head: "c1", Push: "p-1"})
 	return st
 }
 
@@ -284,63 +296,50 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 	t.Parallel()
 	const ready = `{"status":"Running","description":"d","git_user_name":"weir[bot]","git_user_email":"weir[bot]@users.noreply.weir.invalid",` +
 		`"git_repo_url":"https://weir.example/git/shop.git","git_branch":"b-t-1"}`
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		live   func(h *house, st *ledger.State)
 		status int
 		code   schemas.Code // or the status of a task that has ended
-	}{
-		"it is there":   {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
-		"it comes":      {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
-		"it comes late": {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
-		"it is canceled": {func(h *house, st *ledger.State) {
-			h.append(st, schemas.Event{Type: schemas.EventCancel})
-		}, 400, schemas.TaskNotRunning},
-		"it cannot be made": {func(h *house, st *ledger.State) {
-			h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskClosed, Status: "Failed", Code: schemas.Conflict}})
-		}, 200, "Failed"},
-		"it has ended": {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 200, "Completed"},
-		"it is lost": {func(h *house, st *ledger.State) {
-			h.signal(st, schemas.TaskEvent{What: schemas.TaskReleased, Status: "Queued", Lease: 1})
-			h.opened(st)
-		}, 401, schemas.Unauthorized},
-		"it is lost to another": {func(h *house, st *ledger.State) {
-			h.signal(st, schemas.TaskEvent{What: schemas.TaskReleased, Status: "Queued", Lease: 1})
-			h.opened(st)
-			h.claimed(st, 2)
-		}, 401, schemas.Unauthorized},
-		"the node stops": {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := build(t, tasked)
-				st := h.task("t-1", "d")
-				lease := 0
-				if strings.Contains(name, "lost") {
-					lease = 1
-				}
-				got := make(chan *httptest.ResponseRecorder, 1)
-				if name == "it is there" || name == "it has ended" {
-					tc.live(h, st)
-					go func() { got <- h.agent(t.Context(), lease) }()
-				} else {
-					h.claimed(st, lease)
-					go func() { got <- h.agent(t.Context(), lease) }()
-					synctest.Wait()
-					tc.live(h, st)
-				}
-				w := <-got
-				require.Equal(t, tc.status, w.Code, w.Body.String())
-				if tc.status == 200 {
-					require.JSONEq(t, strings.Replace(ready, "Running", cmp.Or(string(tc.code), "Running"), 1), w.Body.String())
-				} else {
-					require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code)
-				}
-				require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
-				h.feed.Close()
-			})
-		})
 	}
+	table.BubbleNamed(t, map[string]testCase{
+		"it is there":    {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0) }, 200, ""},
+		"it comes":       {func(h *house, st *ledger.State) { time.Sleep(9 * time.Second); h.opened(st) }, 200, ""},
+		"it comes late":  {func(*house, *ledger.State) { time.Sleep(11 * time.Second) }, 503, schemas.Unavailable},
+		"it is canceled": {(*house).canceled, 400, schemas.TaskNotRunning},
+		"it cannot be made": {func(h *house, st *ledger.State) {
+			h.status(st, schemas.TaskEvent{What: schemas.TaskClosed, Status: "Failed", Code: schemas.Conflict})
+		}, 200, "Failed"},
+		"it has ended":          {func(h *house, st *ledger.State) { h.opened(st); h.claimed(st, 0); h.reported(st, 0); h.completed(st) }, 200, "Completed"},
+		"it is lost":            {func(h *house, st *ledger.State) { h.lost(st); h.opened(st) }, 401, schemas.Unauthorized},
+		"it is lost to another": {func(h *house, st *ledger.State) { h.lost(st); h.opened(st); h.claimed(st, 2) }, 401, schemas.Unauthorized},
+		"the node stops":        {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, schemas.Unavailable},
+	}, func(t *testing.T, name string, tc testCase) {
+		h := build(t, tasked)
+		st := h.task("t-1", "d")
+		lease := 0
+		if strings.Contains(name, "lost") {
+			lease = 1
+		}
+		got := make(chan *httptest.ResponseRecorder, 1)
+		if name == "it is there" || name == "it has ended" {
+			tc.live(h, st)
+			go func() { got <- h.agent(t.Context(), lease) }()
+		} else {
+			h.claimed(st, lease)
+			go func() { got <- h.agent(t.Context(), lease) }()
+			synctest.Wait()
+			tc.live(h, st)
+		}
+		w := <-got
+		require.Equal(t, tc.status, w.Code, w.Body.String())
+		if tc.status == 200 {
+			require.JSONEq(t, strings.Replace(ready, "Running", cmp.Or(string(tc.code), "Running"), 1), w.Body.String())
+		} else {
+			require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code)
+		}
+		require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
+		h.feed.Close()
+	})
 }
 
 func TestATaskThatIsLeased(t *testing.T) {
@@ -393,58 +392,51 @@ func (h *house) inquire(ctx context.Context, lease, n int, touch func()) *httpte
 
 func TestAnAnswerIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	lost := func(h *house, st *ledger.State) {
-		h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
-	}
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		live   func(h *house, st *ledger.State)
 		status int
 		want   string // a part of the body
-	}{
+	}
+	table.BubbleNamed(t, map[string]testCase{
 		"answered":            {func(h *house, st *ledger.State) { h.answered(st, 1, "half <even> \u00fc") }, 200, `"half <even> ü"`},
 		"answered with none":  {func(h *house, st *ledger.State) { h.answered(st, 1, "") }, 200, `""`},
 		"another is answered": {func(h *house, st *ledger.State) { h.asked(st, 2, "b"); h.answered(st, 2, "B"); h.answered(st, 1, "A") }, 200, `"A"`},
 		"completed meanwhile": {func(h *house, st *ledger.State) { h.reported(st, 1) }, 400, "Task is not running"},
-		"canceled":            {func(h *house, st *ledger.State) { h.append(st, schemas.Event{Type: schemas.EventCancel}) }, 400, "Task is not running"},
-		"lost":                {lost, 401, "UNAUTHORIZED"},
-		"lost to another":     {func(h *house, st *ledger.State) { lost(h, st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
+		"canceled":            {(*house).canceled, 400, "Task is not running"},
+		"lost":                {(*house).lost, 401, "UNAUTHORIZED"},
+		"lost to another":     {func(h *house, st *ledger.State) { h.lost(st); h.claimed(st, 2) }, 401, "UNAUTHORIZED"},
 		"the node stops":      {func(h *house, _ *ledger.State) { h.feed.EndStreams() }, 503, "ask again"},
 		"the log is lost": {func(h *house, st *ledger.State) {
 			h.log.Purge(schemas.LogStream(layout.Partition("acme", "t-1")), st.Seq)
 		}, 200, `"after all"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := build(t, tasked)
-				st := h.task("t-1", "d")
-				h.opened(st)
-				h.claimed(st, 1)
-				h.asked(st, 1, "a")
-				var touched atomic.Int64
-				got := make(chan *httptest.ResponseRecorder, 1)
-				go func() { got <- h.inquire(t.Context(), 1, 1, func() { touched.Add(1) }) }()
-				time.Sleep(time.Hour + time.Second)
-				require.Empty(t, got, "it waits for as long as it takes")
-				require.GreaterOrEqual(t, touched.Load(), int64(1000), "and is heard of all the time")
-				tc.live(h, st)
-				if name == "the log is lost" { // what follows comes by the feed
-					h.answered(st, 1, "after all")
-				}
-				w := <-got
-				require.Equal(t, tc.status, w.Code, w.Body.String())
-				require.Contains(t, w.Body.String(), tc.want)
-				if tc.status == 200 {
-					require.Equal(t, tc.want, w.Body.String())
-					require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-				}
-				before := touched.Load()
-				time.Sleep(time.Minute)
-				require.Equal(t, before, touched.Load(), "who has an answer waits no more")
-				h.feed.Close()
-			})
-		})
-	}
+	}, func(t *testing.T, name string, tc testCase) {
+		h := build(t, tasked)
+		st := h.task("t-1", "d")
+		h.opened(st)
+		h.claimed(st, 1)
+		h.asked(st, 1, "a")
+		var touched atomic.Int64
+		got := make(chan *httptest.ResponseRecorder, 1)
+		go func() { got <- h.inquire(t.Context(), 1, 1, func() { touched.Add(1) }) }()
+		time.Sleep(time.Hour + time.Second)
+		require.Empty(t, got, "it waits for as long as it takes")
+		require.GreaterOrEqual(t, touched.Load(), int64(1000), "and is heard of all the time")
+		tc.live(h, st)
+		if name == "the log is lost" { // what follows comes by the feed
+			h.answered(st, 1, "after all")
+		}
+		w := <-got
+		require.Equal(t, tc.status, w.Code, w.Body.String())
+		require.Contains(t, w.Body.String(), tc.want)
+		if tc.status == 200 {
+			require.Equal(t, tc.want, w.Body.String())
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		}
+		before := touched.Load()
+		time.Sleep(time.Minute)
+		require.Equal(t, before, touched.Load(), "who has an answer waits no more")
+		h.feed.Close()
+	})
 }
 
 // TestAnswersThatAreThere need no waiting, whoever has asked.
@@ -478,7 +470,7 @@ func TestRepositories(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, w.Code)
 	}
 	require.Equal(t, http.StatusBadRequest, h.get("/v1/repos?limit=0").Code)
-	down := build(t, func(c *egress.Config) { c.Repos = table{err: fault.ErrUnavailable} })
+	down := build(t, func(c *egress.Config) { c.Repos = stock{err: fault.ErrUnavailable} })
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos").Code)
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos/shop").Code)
 }
@@ -519,7 +511,7 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 // replica, which has not heard of that, that it does not.
 func TestALateReplicaIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(h *house) *httptest.ResponseRecorder{
+	table.RunNamed(t, map[string]func(h *house) *httptest.ResponseRecorder{
 		"the task": func(h *house) *httptest.ResponseRecorder { return h.agent(h.t.Context(), 2) },
 		"the lease": func(h *house) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
@@ -527,37 +519,34 @@ func TestALateReplicaIsNotBelieved(t *testing.T) {
 			return w
 		},
 		"the answer": func(h *house) *httptest.ResponseRecorder { return h.inquire(h.t.Context(), 2, 1, func() {}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for late := range 6 {
-				synctest.Test(t, func(t *testing.T) {
-					h := build(t, tasked)
-					st := h.task("t-1", "d")
-					h.opened(st)
-					h.claimed(st, 1)
-					h.append(st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskLost, Status: "Queued", Lease: 1}})
-					h.claimed(st, 2)
-					h.asked(st, 1, "a")
-					if name == "the answer" {
-						go func() {
-							time.Sleep(time.Minute)
-							h.answered(st, 1, "A")
-						}()
-					}
-					h.late.Store(int64(late))
+	}, func(t *testing.T, name string, do func(h *house) *httptest.ResponseRecorder) {
+		for late := range 6 {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, tasked)
+				st := h.task("t-1", "d")
+				h.opened(st)
+				h.claimed(st, 1)
+				h.lost(st)
+				h.claimed(st, 2)
+				h.asked(st, 1, "a")
+				if name == "the answer" {
 					go func() {
-						time.Sleep(time.Second)
-						h.late.Store(0)
+						time.Sleep(time.Minute)
+						h.answered(st, 1, "A")
 					}()
-					w := do(h)
-					require.Equal(t, http.StatusOK, w.Code, "late by %d: %s", late, w.Body)
-					time.Sleep(2 * time.Second)
-					h.feed.Close()
-				})
-			}
-		})
-	}
+				}
+				h.late.Store(int64(late))
+				go func() {
+					time.Sleep(time.Second)
+					h.late.Store(0)
+				}()
+				w := do(h)
+				require.Equal(t, http.StatusOK, w.Code, "late by %d: %s", late, w.Body)
+				time.Sleep(2 * time.Second)
+				h.feed.Close()
+			})
+		}
+	})
 }
 
 // TestABranchThatTheFeedHasMissed is found before the agent is sent away.

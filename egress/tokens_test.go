@@ -51,8 +51,6 @@ func TestTokensOfATenant(t *testing.T) {
 		{"default", "?cursor=", 400, "", ""},
 		{"default", "?limit=0", 400, "", ""},
 		{"default", "?tenant=down", 503, "", ""},
-		{"weak", "", 403, "", ""},
-		{"", "", 401, "", ""},
 	} {
 		w := h.ask(http.MethodGet, "/v1/tokens"+tc.query, tc.tenant)
 		require.Equal(t, tc.status, w.Code, tc)
@@ -233,8 +231,6 @@ func TestBudgets(t *testing.T) {
 		{"acme", "?cursor=YQ", 400},
 		{"acme", "?limit=0", 400},
 		{"down", "", 503},
-		{"weak", "", 403},
-		{"", "", 401},
 	} {
 		w := h.ask(http.MethodGet, "/v1/budgets"+tc.query, tc.who)
 		require.Equal(t, tc.status, w.Code, tc)

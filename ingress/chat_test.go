@@ -25,6 +25,7 @@ import (
 	"weir/internal/budget"
 	"weir/internal/fault"
 	"weir/internal/models"
+	"weir/internal/weirtest/table"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -518,12 +519,13 @@ func (s single) Accept() (net.Conn, error) { return s.conn, nil }
 // and its worker hears of it before anything else.
 func TestAClientThatLeavesWhileTheLogIsAway(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		meanwhile func(t *testing.T, w *world, id string, drain chan struct{})
 		takes     time.Duration // at most
 		outcome   schemas.Outcome
 		logged    bool
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"it comes back": {
 			meanwhile: func(_ *testing.T, w *world, _ string, _ chan struct{}) { w.plant(nil, nil) },
 			takes:     time.Minute, outcome: schemas.OutcomeCanceled,
@@ -538,44 +540,39 @@ func TestAClientThatLeavesWhileTheLogIsAway(t *testing.T) {
 		},
 		"it stays away":  {meanwhile: func(*testing.T, *world, string, chan struct{}) {}, takes: 4 * time.Minute, logged: true},
 		"the node stops": {meanwhile: func(_ *testing.T, _ *world, _ string, drain chan struct{}) { close(drain) }, takes: time.Minute, logged: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var logs bytes.Buffer
-				var stopped []schemas.Ref
-				drain := make(chan struct{})
-				w := setup(t, desk(func(c *ingress.ChatConfig) { c.Draining = drain }), func(c *ingress.Config) {
-					c.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
-					c.Stop = func(ref schemas.Ref) { stopped = append(stopped, ref) }
-				})
-				id := w.do(t, post("/chat/completions", okChat, schemas.HeaderOnDisconnect, "cancel")).Header().Get("Weir-Action-Id")
-				w.plant(fault.ErrUnavailable, nil)
-				begin, over := time.Now(), make(chan struct{})
-				left := w.responder.last(t).left
-				go func() {
-					defer close(over)
-					left()
-				}()
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
-				require.Equal(t, []schemas.Ref{w.responder.last(t).ref}, stopped, "at once")
-				tc.meanwhile(t, w, id, drain)
-				<-over
-				require.LessOrEqual(t, time.Since(begin), tc.takes)
-				st, err := w.ledger.Find(t.Context(), "default", id)
-				require.NoError(t, err)
-				if tc.outcome != "" {
-					require.Equal(t, tc.outcome, st.Settled.Outcome)
-				}
-				if !tc.logged {
-					require.Empty(t, logs.String())
-					return
-				}
-				require.Contains(t, logs.String(), `"msg":"completion not canceled","action_id":"`+id+`","tenant":"default","code":"UNAVAILABLE"`)
-			})
+	}, func(t *testing.T, tc testCase) {
+		var logs bytes.Buffer
+		var stopped []schemas.Ref
+		drain := make(chan struct{})
+		w := setup(t, desk(func(c *ingress.ChatConfig) { c.Draining = drain }), func(c *ingress.Config) {
+			c.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
+			c.Stop = func(ref schemas.Ref) { stopped = append(stopped, ref) }
 		})
-	}
+		id := w.do(t, post("/chat/completions", okChat, schemas.HeaderOnDisconnect, "cancel")).Header().Get("Weir-Action-Id")
+		w.plant(fault.ErrUnavailable, nil)
+		begin, over := time.Now(), make(chan struct{})
+		left := w.responder.last(t).left
+		go func() {
+			defer close(over)
+			left()
+		}()
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []schemas.Ref{w.responder.last(t).ref}, stopped, "at once")
+		tc.meanwhile(t, w, id, drain)
+		<-over
+		require.LessOrEqual(t, time.Since(begin), tc.takes)
+		st, err := w.ledger.Find(t.Context(), "default", id)
+		require.NoError(t, err)
+		if tc.outcome != "" {
+			require.Equal(t, tc.outcome, st.Settled.Outcome)
+		}
+		if !tc.logged {
+			require.Empty(t, logs.String())
+			return
+		}
+		require.Contains(t, logs.String(), `"msg":"completion not canceled","action_id":"`+id+`","tenant":"default","code":"UNAVAILABLE"`)
+	})
 }
 
 func largeChat(n int) string {
@@ -605,43 +602,39 @@ func (w *world) sent(r *http.Request) <-chan *httptest.ResponseRecorder {
 // Large bodies are taken as far as there is room for them; small ones pass them.
 func TestLargeBodiesAtATime(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		length func(body string) int64
 		first  int // bytes of the one that is under way
 		second int
 		status int
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"no room":            {func(b string) int64 { return int64(len(b)) }, 700 << 10, 700 << 10, 503},
 		"room beside it":     {func(b string) int64 { return int64(len(b)) }, 500 << 10, 300 << 10, 202},
 		"small ones pass":    {func(b string) int64 { return int64(len(b)) }, 1000 << 10, 200 << 10, 202},
 		"without a length":   {func(string) int64 { return -1 }, 10, 300 << 10, 503},
 		"a small one beside": {func(string) int64 { return -1 }, 10, 10, 202},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
-				first := largeChat(tc.first)
-				r, finish := slow(first, tc.length(first))
-				under := w.sent(r)
-				synctest.Wait() // it waits for its body
+	}, func(t *testing.T, tc testCase) {
+		w := setup(t, desk(func(c *ingress.ChatConfig) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
+		first := largeChat(tc.first)
+		r, finish := slow(first, tc.length(first))
+		under := w.sent(r)
+		synctest.Wait() // it waits for its body
 
-				start := time.Now()
-				a := w.do(t, post("/v1/chat/completions", largeChat(tc.second)))
-				require.Equal(t, tc.status, a.Code, a.Body)
-				if tc.status == http.StatusServiceUnavailable {
-					require.Equal(t, "UNAVAILABLE", chatFault(t, a))
-					require.Equal(t, "1", a.Header().Get("Retry-After"))
-					require.Equal(t, "close", a.Header().Get("Connection"), "its body is not read")
-					require.Equal(t, 2*time.Second, time.Since(start))
-					require.Zero(t, w.records(t))
-				}
-				finish()
-				require.Equal(t, http.StatusAccepted, (<-under).Code)
-				require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", largeChat(1000<<10))).Code, "all the room is back")
-			})
-		})
-	}
+		start := time.Now()
+		a := w.do(t, post("/v1/chat/completions", largeChat(tc.second)))
+		require.Equal(t, tc.status, a.Code, a.Body)
+		if tc.status == http.StatusServiceUnavailable {
+			require.Equal(t, "UNAVAILABLE", chatFault(t, a))
+			require.Equal(t, "1", a.Header().Get("Retry-After"))
+			require.Equal(t, "close", a.Header().Get("Connection"), "its body is not read")
+			require.Equal(t, 2*time.Second, time.Since(start))
+			require.Zero(t, w.records(t))
+		}
+		finish()
+		require.Equal(t, http.StatusAccepted, (<-under).Code)
+		require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", largeChat(1000<<10))).Code, "all the room is back")
+	})
 }
 
 // Whoever waits gets the room that another leaves, and the room of a body is left when it

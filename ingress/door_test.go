@@ -15,18 +15,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	long := `{"method":"GET","url":"http://ok.example/","body":"` + strings.Repeat("x", 1<<20) + `"}`
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		body    string
 		headers []string
 		status  int
 		code    schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"empty":                  {"", nil, 400, "INVALID_REQUEST"},
 		"duplicate":              {`{"method":"GET","method":"POST"}`, nil, 400, "INVALID_REQUEST"},
 		"duplicate in a body":    {`{"method":"POST","url":"http://ok.example/","body":{"a":1,"a":2}}`, nil, 400, "INVALID_REQUEST"},
@@ -44,24 +46,21 @@ func TestHostileBodies(t *testing.T) {
 		"in capitals":            {okGet, []string{"Content-Type", "Application/JSON"}, 202, ""},
 		"a charset":              {okGet, []string{"Content-Type", "application/json; charset=utf-8"}, 202, ""},
 		"a quoted charset":       {okGet, []string{"Content-Type", `application/json;charset="UTF-8"`, "Accept", "text/html"}, 202, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
-			a := w.do(t, post("/v1/execute", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
-			if tc.code == "" {
-				return
-			}
-			require.Equal(t, false, a.field("error", "retryable"))
-			require.Empty(t, a.Header().Get("Weir-Action-Id"))
-			require.Equal(t, 1, w.metrics.refused[tc.code])
-			if tc.status != 400 || tc.code == schemas.InvalidRequest { // the plans' door is the same door
-				w.do(t, post("/v1/plans", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
-			}
-			require.Zero(t, w.records(t))
-			require.Empty(t, w.responder.calls)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		w := setup(t)
+		a := w.do(t, post("/v1/execute", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
+		if tc.code == "" {
+			return
+		}
+		require.Equal(t, false, a.field("error", "retryable"))
+		require.Empty(t, a.Header().Get("Weir-Action-Id"))
+		require.Equal(t, 1, w.metrics.refused[tc.code])
+		if tc.status != 400 || tc.code == schemas.InvalidRequest { // the plans' door is the same door
+			w.do(t, post("/v1/plans", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
+		}
+		require.Zero(t, w.records(t))
+		require.Empty(t, w.responder.calls)
+	})
 }
 
 func TestBodiesOfUnknownLength(t *testing.T) {
@@ -198,12 +197,13 @@ var deferrable = map[string]string{"/v1/execute": okPost, "/v1/plans": okPlan, s
 func TestLaterBeginning(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		path, body string
 		header     []string
 		want       time.Time
 		wait       time.Duration
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"executor":        {"/v1/execute", okPost, []string{"Weir-Delay", "30s"}, now.Add(30 * time.Second), 0},
 		"plan":            {"/v1/plans", okPlan, []string{"Weir-Delay", "1m30s"}, now.Add(90 * time.Second), 0},
 		"run":             {schemas.RouteRunSync, echoRun, []string{"Weir-Delay", "1s"}, now.Add(time.Second), 0},
@@ -213,17 +213,14 @@ func TestLaterBeginning(t *testing.T) {
 		"no delay":        {"/v1/execute", okPost, []string{"Weir-Delay", "0s"}, time.Time{}, -1},
 		"a past instant":  {"/v1/execute", okPost, []string{"Weir-Not-Before", "2020-01-01T00:00:00Z"}, time.Time{}, -1},
 		"nothing of that": {"/v1/execute", okPost, nil, time.Time{}, -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, func(c *ingress.Config) { c.Accept.Now = func() time.Time { return now } })
-			w.do(t, post(tc.path, tc.body, tc.header...))
-			c := w.responder.last(t)
-			require.Equal(t, tc.wait, c.wait, "how long the answer is held back")
-			a := w.action(t, c.ref.Tenant, c.ref.ID)
-			require.True(t, tc.want.Equal(a.NotBefore), "%s", a.NotBefore)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		w := setup(t, func(c *ingress.Config) { c.Accept.Now = func() time.Time { return now } })
+		w.do(t, post(tc.path, tc.body, tc.header...))
+		c := w.responder.last(t)
+		require.Equal(t, tc.wait, c.wait, "how long the answer is held back")
+		a := w.action(t, c.ref.Tenant, c.ref.ID)
+		require.True(t, tc.want.Equal(a.NotBefore), "%s", a.NotBefore)
+	})
 }
 
 // TestOrderingKey: the key is stored with a place in its line.

@@ -446,24 +446,9 @@ func surfaces() map[string]surface {
 	}
 }
 
-func TestEverySurfaceStoresAndWaits(t *testing.T) {
-	t.Parallel()
-	for name, s := range surfaces() {
-		w := setup(t, served, desk())
-		a := w.do(t, post(s.path, s.body))
-		c := w.responder.last(t)
-		require.Equal(t, []any{"default", s.kind}, []any{c.ref.Tenant, c.ref.Kind}, name)
-		require.Negative(t, c.wait, name)
-		require.True(t, c.held, "the end cannot be missed")
-		require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"), name)
-		require.Empty(t, a.Header().Get("Preference-Applied"), name)
-		require.Equal(t, map[schemas.Kind]int{s.kind: 1}, w.metrics.accepted, name)
-		require.Equal(t, schemas.DurabilityDisk, c.receipt.Durability, name)
-	}
-}
-
-// TestPreferences: what a field of Prefer reads as is shown in accept.
-func TestPreferences(t *testing.T) {
+// TestSurfaces: each stores its action and waits as its client prefers. What a field of Prefer
+// reads as is shown in accept.
+func TestSurfaces(t *testing.T) {
 	t.Parallel()
 	for name, s := range surfaces() {
 		for prefer, tc := range map[string]struct {
@@ -473,15 +458,20 @@ func TestPreferences(t *testing.T) {
 			"respond-async":         {0, "respond-async"},
 			"respond-async, wait=7": {7 * time.Second, "respond-async, wait=7"},
 			"return=representation": {-1, ""},
+			"":                      {-1, ""},
 		} {
 			w := setup(t, served, desk())
 			a := w.do(t, post(s.path, s.body, "Prefer", prefer))
 			c := w.responder.last(t)
+			require.Equal(t, []any{"default", s.kind}, []any{c.ref.Tenant, c.ref.Kind}, name)
 			require.Equal(t, tc.wait, c.wait, "%s: %s", name, prefer)
-			require.Equal(t, tc.wait != 0, c.held, "%s: %s", name, prefer)
+			require.Equal(t, tc.wait != 0, c.held, "%s: %s: the end cannot be missed", name, prefer)
 			require.Equal(t, tc.applied, a.Header().Get("Preference-Applied"), "%s: %s", name, prefer)
 			require.Equal(t, http.StatusAccepted, a.Code)
 			require.Equal(t, "/v1/actions/"+c.ref.ID, a.Header().Get("Location"))
+			require.Equal(t, c.ref.ID, a.Header().Get("Weir-Action-Id"), name)
+			require.Equal(t, map[schemas.Kind]int{s.kind: 1}, w.metrics.accepted, name)
+			require.Equal(t, schemas.DurabilityDisk, c.receipt.Durability, name)
 		}
 	}
 }
@@ -542,22 +532,6 @@ func TestDeniedIsStoredAndAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// TestRepeats: what joins and what does not is shown in accept.
-func TestRepeats(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	body := func(n string) string {
-		return `{"method":"POST","url":"http://ok.example/x","body":` + n + `,"request_id":"r1"}`
-	}
-	w.do(t, post("/v1/execute", body("1")))
-	w.do(t, post("/v1/execute", body("1"), "Prefer", "respond-async"))
-	require.True(t, w.responder.last(t).receipt.Duplicate)
-	w.do(t, post("/v1/execute", body("2"))).refused(t, http.StatusConflict, schemas.Conflict)
-	w.do(t, post("/v1/plans", `{"request_id":"r1",`+okPlan[1:])).refused(t, http.StatusConflict, schemas.Conflict)
-	require.EqualValues(t, 1, w.records(t))
-	require.Equal(t, 1, w.metrics.accepted[schemas.KindHTTP])
-}
-
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -582,17 +556,5 @@ func TestIdempotencyKey(t *testing.T) {
 	require.NotEqual(t, id, plan.Header().Get("Weir-Action-Id"), "a key belongs to its route")
 	for path, body := range map[string]string{"/v1/execute": okPost, "/v1/plans": okPlan} {
 		w.do(t, post(path, body, "Idempotency-Key", `"café"`)).refused(t, http.StatusBadRequest, schemas.InvalidRequest)
-	}
-}
-
-func BenchmarkExecute(b *testing.B) {
-	w := setup(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, post("/v1/execute", okPost, "Prefer", "respond-async"))
-		if rec.Code != http.StatusAccepted {
-			b.Fatal(rec.Code)
-		}
 	}
 }

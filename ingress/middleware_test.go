@@ -18,6 +18,7 @@ import (
 	"weir/ingress"
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -211,27 +212,25 @@ func TestAuthentication(t *testing.T) {
 // hang up.
 func TestTheLineOfAClientThatIsGone(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		gone   bool
 		status string
 		level  string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"it hung up":   {true, `"status":499`, `"level":"INFO"`},
 		"it is there ": {false, `"status":503`, `"level":"ERROR"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log bytes.Buffer
-			e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-			e.GET("/read", func(c *gin.Context) { problem.Write(c.Writer, c.Request, context.Canceled) })
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if tt.gone {
-				cancel()
-			}
-			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody))
-			assert.Contains(t, log.String(), tt.status)
-			assert.Contains(t, log.String(), tt.level)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var log bytes.Buffer
+		e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		e.GET("/read", func(c *gin.Context) { problem.Write(c.Writer, c.Request, context.Canceled) })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if tt.gone {
+			cancel()
+		}
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody))
+		assert.Contains(t, log.String(), tt.status)
+		assert.Contains(t, log.String(), tt.level)
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"weir/internal/board"
 	"weir/internal/fault"
 	"weir/internal/git"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -412,45 +413,43 @@ func (c cut) FlushError() error { return c.flush }
 func TestALeaseWhoseAnswerDoesNotGoOut(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken pipe")
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		to   cut
 		gone bool // before anything is written
 		mute bool // the responder gives none
 		kept bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nothing is given":                        {mute: true},
 		"nobody listens":                          {to: cut{write: broken}},
 		"it is buffered":                          {to: cut{flush: broken}},
 		"the client left while its task was read": {gone: true},
 		"it goes out":                             {kept: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := lobby(t)
-			h.file(t, "a")
-			h.open(t, "a")
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if tt.gone {
-				h.responder.handing = cancel
-			}
-			h.responder.mute = tt.mute
-			to := tt.to
-			to.ResponseRecorder = httptest.NewRecorder()
-			h.engine.ServeHTTP(to, post(schemas.RouteTaskLease, `{}`).WithContext(ctx))
-			if tt.gone {
-				require.Empty(t, to.Body.String())
-			}
-			h.responder.handing, h.responder.mute = nil, false
-			if tt.kept {
-				require.Equal(t, http.StatusNoContent, h.send(post(schemas.RouteTaskLease, `{}`)).Code)
-				return
-			}
-			a := h.do(t, post(schemas.RouteTaskLease, `{}`))
-			require.Equal(t, http.StatusOK, a.Code)
-			require.EqualValues(t, 2, a.field("lease"))
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		h := lobby(t)
+		h.file(t, "a")
+		h.open(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if tt.gone {
+			h.responder.handing = cancel
+		}
+		h.responder.mute = tt.mute
+		to := tt.to
+		to.ResponseRecorder = httptest.NewRecorder()
+		h.engine.ServeHTTP(to, post(schemas.RouteTaskLease, `{}`).WithContext(ctx))
+		if tt.gone {
+			require.Empty(t, to.Body.String())
+		}
+		h.responder.handing, h.responder.mute = nil, false
+		if tt.kept {
+			require.Equal(t, http.StatusNoContent, h.send(post(schemas.RouteTaskLease, `{}`)).Code)
+			return
+		}
+		a := h.do(t, post(schemas.RouteTaskLease, `{}`))
+		require.Equal(t, http.StatusOK, a.Code)
+		require.EqualValues(t, 2, a.field("lease"))
+	})
 }
 
 // TestWhoWaitsForAnswers: a few at a time, and each for itself.

@@ -15,6 +15,7 @@ import (
 
 	"weir/ingress"
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -149,13 +150,14 @@ func TestALimitedTokenNamesItsEntries(t *testing.T) {
 // asked first and the one who asks now may use.
 func TestRedriveWidensNothing(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		old    []string
 		key    string
 		bearer string
 		status int
 		want   []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"by an admin":              {[]string{"orders"}, "", "root", 202, []string{"orders"}},
 		"by a limited admin":       {nil, "", "chief", 202, []string{"stock"}},
 		"of a wider one":           {[]string{"orders", "stock"}, "", "chief", 202, []string{"stock"}},
@@ -164,26 +166,23 @@ func TestRedriveWidensNothing(t *testing.T) {
 		"of a call with another":   {nil, "orders", "chief", 403, nil},
 		"of a call, by an admin":   {nil, "orders", "root", 202, nil},
 		"by no admin":              {nil, "", "writer", 403, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
-			seq := w.parked(t, schemas.Action{
-				ID: "old", Tenant: "a", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", Entries: tc.old,
-				AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour),
-				Payload: []byte(`{"method":"GET","url":"http://ok.example/","allowlist_key":"` + tc.key + `"}`),
-			})
-			a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`, "Authorization", "Bearer "+tc.bearer))
-			require.Equal(t, tc.status, a.Code, a.Body)
-			if tc.status != http.StatusAccepted {
-				return
-			}
-			again := w.action(t, "a", a.Header().Get("Weir-Action-Id"))
-			require.Equal(t, tc.want, again.Entries)
-			require.Equal(t, "id-"+tc.bearer, again.Principal)
-			require.Equal(t, "old", again.Supersedes)
+	}, func(t *testing.T, tc testCase) {
+		w := setup(t, func(c *ingress.Config) { c.Authenticate = people })
+		seq := w.parked(t, schemas.Action{
+			ID: "old", Tenant: "a", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", Entries: tc.old,
+			AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour),
+			Payload: []byte(`{"method":"GET","url":"http://ok.example/","allowlist_key":"` + tc.key + `"}`),
 		})
-	}
+		a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`, "Authorization", "Bearer "+tc.bearer))
+		require.Equal(t, tc.status, a.Code, a.Body)
+		if tc.status != http.StatusAccepted {
+			return
+		}
+		again := w.action(t, "a", a.Header().Get("Weir-Action-Id"))
+		require.Equal(t, tc.want, again.Entries)
+		require.Equal(t, "id-"+tc.bearer, again.Principal)
+		require.Equal(t, "old", again.Supersedes)
+	})
 }
 
 func (w *world) parked(t *testing.T, a schemas.Action) (sequence string) {

@@ -9,23 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors"
 	"weir/schemas"
 )
-
-// patience is how long a message is given back for whose worker may live.
-const patience = 10 * time.Second
-
-// requireLater holds an error to say when its message comes again.
-func requireLater(t *testing.T, err error, after time.Duration) {
-	t.Helper()
-	require.Error(t, err)
-	ack, again := fault.Disposition(err)
-	require.False(t, ack)
-	require.Equal(t, after, again)
-}
 
 // TestTheSameMessageAgain while it is under way here rests until a heartbeat has replaced
 // the delay. Any other of its action rests for a moment.
@@ -39,10 +28,10 @@ func TestTheSameMessageAgain(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- p.Handle(t.Context(), rec, true) }()
 	<-performer.begun
-	requireLater(t, p.Handle(t.Context(), rec, false), patience)
+	harness.Later(t, p.Handle(t.Context(), rec, false), harness.Patience)
 	other := rec
 	other.Seq++
-	requireLater(t, p.Handle(t.Context(), other, true), 2*time.Second)
+	harness.Later(t, p.Handle(t.Context(), other, true), 2*time.Second)
 	performer.end <- fault.ErrUnavailable
 	require.ErrorIs(t, <-done, fault.ErrUnavailable)
 }
@@ -65,7 +54,7 @@ func TestTwoNodesAtOneMessage(t *testing.T) {
 		go func() { first <- n1.Handle(t.Context(), rec, true) }()
 		time.Sleep(5 * time.Second)
 		require.NoError(t, n2.Handle(t.Context(), rec, false))
-		requireLater(t, <-first, patience)
+		harness.Later(t, <-first, harness.Patience)
 		st := d.state(t, "mine", "one")
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 		assert.Len(t, st.Attempts, 2)
@@ -90,7 +79,7 @@ func TestAFirstDeliveryThatIsNone(t *testing.T) {
 				n1, first := d.node(t, "n1", false), make(chan error, 1)
 				go func() { first <- n1.Handle(t.Context(), rec, true) }()
 				time.Sleep(5 * time.Second)
-				requireLater(t, d.node(t, "n2", false).Handle(t.Context(), rec, true), patience)
+				harness.Later(t, d.node(t, "n2", false).Handle(t.Context(), rec, true), harness.Patience)
 				assert.Empty(t, d.alarm.at)
 				require.NoError(t, <-first)
 				st := d.state(t, "mine", "one")
@@ -194,32 +183,24 @@ func TestWritesThatChangeNothing(t *testing.T) {
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
 		d.put(t, "mine", "one")
 		planned := d.alarm.at["one"]
-		waits := func() (n int) {
-			for _, ev := range d.state(t, "mine", "one").Events {
-				if ev.Waiting != nil {
-					n++
-				}
-			}
-			return n
-		}
 		for range 20 {
 			time.Sleep(time.Second)
 			d.book.Put(t, rulebook.Delay("d", anywhere, 60_000), rulebook.Mock("m", "http://other.example/*", 200, ""))
 			d.pipeline.RulesChanged("mine")
 			require.NoError(t, <-d.handled)
 		}
-		assert.Equal(t, 1, waits())
+		assert.Equal(t, 1, d.waits(t))
 		assert.Equal(t, planned, d.alarm.at["one"])
 		d.book.Put(t, rulebook.Delay("d", anywhere, 50_000))
 		d.pipeline.RulesChanged("mine")
 		require.NoError(t, <-d.handled)
-		assert.Equal(t, 2, waits())
+		assert.Equal(t, 2, d.waits(t))
 		assert.Equal(t, planned.Add(-10*time.Second), d.alarm.at["one"])
 		assert.Equal(t, []string{"d"}, d.state(t, "mine", "one").Waiting.Rules)
 		d.book.Put(t, rulebook.Delay("e", anywhere, 50_000))
 		d.pipeline.RulesChanged("mine")
 		require.NoError(t, <-d.handled)
-		assert.Equal(t, 3, waits(), "another rule holds it back")
+		assert.Equal(t, 3, d.waits(t), "another rule holds it back")
 		assert.Equal(t, []string{"e"}, d.state(t, "mine", "one").Waiting.Rules)
 	})
 }

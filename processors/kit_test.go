@@ -287,6 +287,17 @@ func (d *dormitory) state(t *testing.T, tenant, id string) *ledger.State {
 	return harness.Load(t, d.ledger, schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id})
 }
 
+// waits is how often tenant mine's action has said what it waits for.
+func (d *dormitory) waits(t *testing.T) (n int) {
+	t.Helper()
+	for _, ev := range d.state(t, "mine", "one").Events {
+		if ev.Waiting != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // site is a pipeline over the real client, whose policy can be exchanged while
 // a call is anywhere on its way.
 type site struct {

@@ -40,28 +40,26 @@ func TestCrashAtEveryAppend(t *testing.T) {
 	}
 	branches := map[schemas.Outcome]int{}
 	for name, tt := range calls {
-		for _, kept := range []bool{false, true} {
-			for n := 0; ; n++ {
-				h := newHouse()
-				h.book.Put(t, rulebook.Mock("m", "http://up.example/mocked", 200, ""))
-				rec := h.accept(t, tt.call)
-				h.DieAt(n, kept)
-				first := h.worker(t, "w1").Handle(t.Context(), rec, true)
-				if !h.Dead() {
-					require.NoError(t, first)
-					require.Greater(t, n, 2, "the worker appended too little for a test")
-					break
-				}
-				require.Error(t, first)
-				h.Heal()
-				require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false))
-				outcome := h.check(t, fmt.Sprintf("%s, crash at %d, kept %v", name, n, kept), tt.most)
-				branches[outcome]++
-				if name == "mocked" {
-					assert.Equal(t, schemas.OutcomeSucceeded, outcome, "what was not sent is never in doubt")
-				}
+		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
+			h := newHouse()
+			h.book.Put(t, rulebook.Mock("m", "http://up.example/mocked", 200, ""))
+			rec := h.accept(t, tt.call)
+			h.DieAt(n, done)
+			first := h.worker(t, "w1").Handle(t.Context(), rec, true)
+			if !h.Dead() {
+				require.NoError(t, first)
+				return false
 			}
-		}
+			require.Error(t, first)
+			h.Heal()
+			require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false))
+			outcome := h.check(t, name+", "+msg, tt.most)
+			branches[outcome]++
+			if name == "mocked" {
+				assert.Equal(t, schemas.OutcomeSucceeded, outcome, "what was not sent is never in doubt")
+			}
+			return true
+		})
 	}
 	for _, o := range []schemas.Outcome{schemas.OutcomeSucceeded, schemas.OutcomeUnknown, schemas.OutcomeDenied} {
 		assert.Positive(t, branches[o], "no crash led to %s: the test sees less than it claims", o)
@@ -110,40 +108,34 @@ func TestCrashInAPlan(t *testing.T) {
 		{EffectRef: "unreadable", TargetState: json.RawMessage(`{}`)},
 		{EffectRef: "get", TargetState: target("GET", "http://up.example/2")},
 	}}}
-	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"}
-	for _, kept := range []bool{false, true} {
-		for n := 0; ; n++ {
-			what := fmt.Sprintf("crash at %d, kept %v", n, kept)
-			h := newHouse()
-			rec := h.claim(t, schemas.KindPlan, plan)
-			h.DieAt(n, kept)
-			err := h.worker(t, "w1").Handle(t.Context(), rec, true)
-			died := h.Dead()
-			h.Heal()
-			if died {
-				require.Error(t, err, what)
-				require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false), what)
-			}
-			st := harness.Load(t, h.door(), ref)
-			require.NotNil(t, st.Settled, what)
-			result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
-			assert.Equal(t, "partial", result.Report.Status, what)
-			assert.Len(t, result.Report.Errors, 2, what)
-			assert.LessOrEqual(t, h.sent, 3, what)
-			records := h.evidence(t)
-			for id, times := range records {
-				assert.Equal(t, 1, times, "%s: evidence %s", what, id)
-			}
-			assert.Equal(t, 1, records[settle.ClosingID("a")], what)
-			assert.Equal(t, 1, records[settle.DenialID("a", 1, 0)], what)
-			assert.Equal(t, 1, records[settle.DenialID("a", 2, 0)], what)
-			if !died {
-				assert.Equal(t, 2, h.sent)
-				require.Greater(t, n, 8)
-				break
-			}
+	harness.EachStep(t, 8, func(t *testing.T, n int, done bool, what string) bool { //nolint:thelper // it is the test
+		h := newHouse()
+		rec := h.claim(t, schemas.KindPlan, plan)
+		h.DieAt(n, done)
+		err := h.worker(t, "w1").Handle(t.Context(), rec, true)
+		died := h.Dead()
+		h.Heal()
+		if died {
+			require.Error(t, err, what)
+			require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false), what)
+		} else {
+			assert.Equal(t, 2, h.sent)
 		}
-	}
+		st := harness.Load(t, h.door(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+		require.NotNil(t, st.Settled, what)
+		result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
+		assert.Equal(t, "partial", result.Report.Status, what)
+		assert.Len(t, result.Report.Errors, 2, what)
+		assert.LessOrEqual(t, h.sent, 3, what)
+		records := h.evidence(t)
+		for id, times := range records {
+			assert.Equal(t, 1, times, "%s: evidence %s", what, id)
+		}
+		for _, id := range []string{settle.ClosingID("a"), settle.DenialID("a", 1, 0), settle.DenialID("a", 2, 0)} {
+			assert.Equal(t, 1, records[id], "%s: %s", what, id)
+		}
+		return died
+	})
 }
 
 func TestSettledIsLeftAlone(t *testing.T) {

@@ -85,13 +85,7 @@ func TestWokenByOthers(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, d.ledger.Nudge(t.Context(), ref)) // too early: it rests again
 		require.NoError(t, <-d.handled)
-		waits := 0
-		for _, ev := range d.state(t, "mine", "one").Events {
-			if ev.Waiting != nil {
-				waits++
-			}
-		}
-		assert.Equal(t, 1, waits, "for the same, until the same")
+		assert.Equal(t, 1, d.waits(t), "for the same, until the same")
 		time.Sleep(time.Minute)
 		require.NoError(t, d.ledger.Nudge(t.Context(), ref))
 		require.NoError(t, <-d.handled)

@@ -3,6 +3,8 @@ package stream_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -480,48 +483,44 @@ func (l *lateLog) Page(ctx context.Context, name, filter string, from uint64, li
 // the same, and nobody is told that there is nothing, or nothing more.
 func TestLateReplica(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		shown, resume int
 		within        time.Duration
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"not there yet":          {0, 0, time.Second},
 		"the beginning is there": {2, 0, 20 * time.Second}, // found by the look that a silent stream takes now and then
 		"resumed where it ends":  {3, 3, time.Second},
 		"resumed past it":        {2, 4, time.Second},
 		"only the end is hidden": {7, 7, time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t, stream.Config{})
-				defer n.feed.Close()
-				a := n.claim("a")
-				a.whole(3)
-				seqs := a.seqs()
-				log := &lateLog{Log: n.log}
-				log.reads.Store(3)
-				if c.shown > 0 {
-					log.after = seqs[c.shown-1]
-				}
-				feed, err := stream.Open(log, n, stream.Config{Layout: layout})
-				require.NoError(t, err)
-				defer feed.Close()
-				after := uint64(0)
-				if c.resume > 0 {
-					after = seqs[c.resume-1]
-				}
-				begun := time.Now()
-				reader, err := feed.Follow(t.Context(), ref("a"), after)
-				require.NoError(t, err)
-				defer reader.Close()
-				require.False(t, reader.Ended())
-				got, err := drain(t.Context(), reader)
-				require.NoError(t, err)
-				require.Equal(t, seqs[c.resume:], got)
-				require.Less(t, time.Since(begun), c.within)
-			})
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		a := n.claim("a")
+		a.whole(3)
+		seqs := a.seqs()
+		log := &lateLog{Log: n.log}
+		log.reads.Store(3)
+		if c.shown > 0 {
+			log.after = seqs[c.shown-1]
+		}
+		feed, err := stream.Open(log, n, stream.Config{Layout: layout})
+		require.NoError(t, err)
+		defer feed.Close()
+		after := uint64(0)
+		if c.resume > 0 {
+			after = seqs[c.resume-1]
+		}
+		begun := time.Now()
+		reader, err := feed.Follow(t.Context(), ref("a"), after)
+		require.NoError(t, err)
+		defer reader.Close()
+		require.False(t, reader.Ended())
+		got, err := drain(t.Context(), reader)
+		require.NoError(t, err)
+		require.Equal(t, seqs[c.resume:], got)
+		require.Less(t, time.Since(begun), c.within)
+	})
 }
 
 // What is known to have been there, and is not shown any more, is not waited for
@@ -548,4 +547,59 @@ func TestReplicaThatNeverCatchesUp(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Less(t, int64(1<<40)-log.reads.Load(), int64(1000), "it asks and asks")
 	})
+}
+
+// BenchmarkFanOut gives one event to many viewers of one action.
+func BenchmarkFanOut(b *testing.B) {
+	for _, viewers := range []int{1, 100, 10_000} {
+		b.Run(strconv.Itoa(viewers), func(b *testing.B) {
+			n := newNode(b, stream.Config{})
+			a := n.claim("a")
+			readers := make([]*stream.Reader, viewers)
+			for i := range readers {
+				readers[i] = n.follow(a.st.Seq)
+			}
+			step := func() {
+				a.progress(`{"token":"lorem"}`)
+				for _, r := range readers {
+					items, err := r.Next(context.Background(), nil)
+					if err != nil || len(items) == 0 {
+						b.Fatal(err)
+					}
+					_, _ = io.Discard.Write(items[0].Frame())
+				}
+			}
+			step() // the first event after a resume is read from the log
+			b.ReportAllocs()
+			for b.Loop() {
+				step()
+			}
+		})
+	}
+}
+
+// TestFanOutAllocatesOnlyThePerViewerBuffer pins what a viewer adds: the event
+// is decoded and rendered once, whoever watches.
+//
+//nolint:paralleltest // other tests' allocations would be counted
+func TestFanOutAllocatesOnlyThePerViewerBuffer(t *testing.T) {
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	const viewers = 200
+	readers := make([]*stream.Reader, viewers)
+	for i := range readers {
+		readers[i] = n.follow(a.st.Seq)
+	}
+	step := func() {
+		a.progress(`1`)
+		for _, r := range readers {
+			items, err := r.Next(context.Background(), nil)
+			if err != nil || len(items) != 1 || !strings.HasPrefix(string(items[0].Frame()[:4]), "id: ") {
+				t.Fatal("no event")
+			}
+		}
+	}
+	step()
+	perViewer := testing.AllocsPerRun(20, step) / viewers
+	require.Less(t, perViewer, 1.5)
 }

@@ -10,17 +10,19 @@ import (
 
 	"weir/ingress/accept"
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 func TestKey(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 255)
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		fields []string
 		want   string
 		bad    bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"absent":            {nil, "", false},
 		"quoted":            {[]string{`"8e03978e-40d5-43dd-bc93-6894a57f9324"`}, "8e03978e-40d5-43dd-bc93-6894a57f9324", false},
 		"bare":              {[]string{`8e03978e`}, "8e03978e", false},
@@ -43,20 +45,17 @@ func TestKey(t *testing.T) {
 		"non-ASCII":         {[]string{`"café"`}, "", true},
 		"delete character":  {[]string{"a\x7f"}, "", true},
 		"tab inside":        {[]string{"\"a\tb\""}, "", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := accept.Key(tc.fields)
-			require.Equal(t, tc.want, got)
-			if !tc.bad {
-				require.NoError(t, err)
-				return
-			}
-			var public *fault.Error
-			require.ErrorAs(t, err, &public)
-			require.Equal(t, schemas.InvalidRequest, public.Code)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		got, err := accept.Key(tc.fields)
+		require.Equal(t, tc.want, got)
+		if !tc.bad {
+			require.NoError(t, err)
+			return
+		}
+		var public *fault.Error
+		require.ErrorAs(t, err, &public)
+		require.Equal(t, schemas.InvalidRequest, public.Code)
+	})
 }
 
 func TestNameOf(t *testing.T) {

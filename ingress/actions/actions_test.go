@@ -114,6 +114,11 @@ func code(t *testing.T, err error) schemas.Code {
 
 func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
+	results := map[schemas.Kind]string{ // a % stands for the message
+		schemas.KindChat: `{"error":{"status":499,"message":"%"}}`,
+		schemas.KindRule: `{"operation":"global.off","request_id":"r","error":{"code":"INTERNAL_ERROR","message":"%","detail":"CANCELED"}}`,
+		schemas.KindPush: `{"repo":"r","ref":"refs/heads/b","old":"0","new":"1","task_id":"t","reason":"%","report":true,"side_band":true}`,
+	}
 	for _, kind := range schemas.Kinds() {
 		if kind == schemas.KindTask {
 			continue // see TestStopsThatAreAskedFor
@@ -130,22 +135,14 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
 			require.Equal(t, kind != schemas.KindPlan && kind != schemas.KindRepo, st.Settled.Result != nil)
+			if want, ok := results[kind]; ok {
+				require.JSONEq(t, strings.Replace(want, "%", st.Settled.Message, 1), string(st.Settled.Result))
+			}
 			if kind == schemas.KindRun {
 				var result schemas.RunResult
 				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
 				require.Equal(t, string(schemas.TaskFailed), result.Error.Code)
 				require.JSONEq(t, `{"code":"CANCELED"}`, string(result.Error.Details))
-			}
-			if kind == schemas.KindChat {
-				require.JSONEq(t, `{"error":{"status":499,"message":"`+st.Settled.Message+`"}}`, string(st.Settled.Result))
-			}
-			if kind == schemas.KindRule {
-				require.JSONEq(t, `{"operation":"global.off","request_id":"r","error":{"code":"INTERNAL_ERROR","message":"`+st.Settled.Message+`","detail":"CANCELED"}}`, string(st.Settled.Result))
-			}
-			if kind == schemas.KindPush {
-				var result schemas.PushResult
-				require.NoError(t, json.Unmarshal(st.Settled.Result, &result))
-				require.Equal(t, schemas.PushResult{Repo: "r", Ref: "refs/heads/b", Old: "0", New: "1", TaskID: "t", Reason: st.Settled.Message, Report: true, SideBand: true}, result)
 			}
 			require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "x"))))
 		})

@@ -251,16 +251,6 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-func BenchmarkTranslate(b *testing.B) {
-	body := []byte(`{"type":"Http","args":{"method":"POST","url":"http://localhost/v1/things","headers":{"accept":"application/json","x-trace":"abc"},"body":{"name":"thing","tags":["a","b"]},"timeout_ms":5000},"request_id":"r-1"}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := executor.Translate(body, door{}, executor.Checker{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestAskedIsWhatTranslateGives: a question is about the very call that would
 // be made.
 func TestAskedIsWhatTranslateGives(t *testing.T) {

@@ -1,6 +1,8 @@
 package call_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
@@ -117,19 +120,6 @@ func TestAbortAndADeadWorker(t *testing.T) {
 	})
 }
 
-// TestStopWhileDialling: nothing was sent, and nothing is.
-func TestStopWhileDialling(t *testing.T) {
-	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST"})
-	b.target.script = []end{{opening: b.stop.Pull, openErr: &fault.Call{Code: schemas.Canceled}}}
-	b.task.Abort = true
-	r := b.run()
-	assert.True(t, r.Canceled, "%+v", r)
-	assert.False(t, r.Last.Result.Sent)
-	assert.Zero(t, b.target.sent)
-	checkLog(t, b)
-}
-
 // TestTimeout: what bounds an attempt, and until when nobody else may take it up.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
@@ -218,4 +208,272 @@ func TestAgentScopeIsKept(t *testing.T) {
 	r = b.run()
 	assert.True(t, r.Denied && r.Decision.Code == schemas.DenyKeyUnknown, "the agent is gone: %+v", r)
 	assert.Equal(t, 1, b.target.sent)
+}
+
+// TestTheWorkerEnds: a call that is cut off because its worker's time is up is on
+// the log at once as one of which nobody knows, and nobody waits for it to expire.
+func TestTheWorkerEnds(t *testing.T) {
+	t.Parallel()
+	const lost = schemas.Interrupted
+	type testCase struct {
+		method string
+		script end
+		code   schemas.Code // of the attempt
+		want   func(call.Result) bool
+		sent   int // with what the next worker sends
+	}
+	table.Bubble(t, map[string]testCase{
+		"before any answer":   {"POST", end{endless: true}, lost, unknown, 1},
+		"mid-word":            {"POST", end{endless: true, status: 200}, lost, unknown, 1},
+		"reset by then":       {"POST", reset, lost, unknown, 1},
+		"log away by then":    {"POST", end{sendErr: fault.ErrUnavailable}, lost, unknown, 1},
+		"answered by then":    {"POST", end{status: 200}, "", answered, 1},
+		"nothing had left":    {"POST", end{sendErr: &fault.Call{Code: schemas.Canceled}}, lost, answered, 2},
+		"nothing could leave": {"POST", unsent, schemas.UpstreamReset, answered, 2},
+		"not allowed by then": {"POST", end{sendErr: &fault.Call{Code: schemas.DenyHost}}, schemas.DenyHost, func(r call.Result) bool { return r.Failed }, 1},
+		"it may be repeated":  {"PUT", end{endless: true}, lost, answered, 2},
+	}, func(t *testing.T, tt testCase) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := newDesk(t, deskConfig{method: tt.method})
+		tt.script.during = cancel
+		b.target.script = []end{tt.script, {status: 200}}
+		b.task.Abort, b.task.Timeout = true, long
+		start := time.Now()
+		_, err := b.caller.Run(ctx, b.task)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Zero(t, time.Since(start))
+		assert.Len(t, b.left, 1)
+		checkLog(t, b)
+
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
+		require.Nil(t, st.Open(), "nobody has to wait until it expires")
+		assert.Equal(t, tt.code, st.Attempts[0].Result.Code)
+		b.task.State = st
+		require.NoError(t, b.caller.Abandon(t.Context(), st))
+		r := b.run()
+		assert.True(t, tt.want(r), "%+v", r)
+		assert.Equal(t, tt.sent, b.target.sent)
+	})
+}
+
+// mute takes no result of an attempt.
+type mute struct{ *ledger.Ledger }
+
+func (m mute) Append(ctx context.Context, st *ledger.State, ev schemas.Event) error {
+	if ev.Type != schemas.EventAttempted {
+		return m.Ledger.Append(ctx, st, ev)
+	}
+	<-ctx.Done() // it does not answer
+	return fault.ErrUnavailable
+}
+
+// TestTheWorkerEndsWithItsLog: without a log nothing is claimed, and the worker
+// does not stay for it.
+func TestTheWorkerEndsWithItsLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := newDesk(t, deskConfig{method: "POST", script: []end{{endless: true, during: cancel}}})
+		b.task.Abort, b.task.Timeout = true, long
+		caller := call.New(mute{b.ledger}, b.guard, b.target, call.Config{Barrier: func(context.Context) error { return nil }})
+		start := time.Now()
+		_, err := caller.Run(ctx, b.task)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Empty(t, b.left)
+
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
+		require.NotNil(t, st.Open())
+		b.task.State = st
+		require.NoError(t, b.caller.Abandon(t.Context(), st))
+		r := b.run()
+		assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
+		assert.Equal(t, 1, b.target.sent, "and it is not made again")
+	})
+}
+
+// TestInterrupted: an exchange that cannot write any more may say so at once, and
+// then nobody has to wait until its attempt expires. Its effect is as unknown.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	b := newDesk(t, deskConfig{method: "POST", script: []end{{sendErr: &fault.Call{Code: schemas.Interrupted, Sent: true, Cause: fault.ErrFull}}}})
+	b.task.Abort = true
+	r := b.run()
+	assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
+	assert.Nil(t, b.task.State.Open())
+	checkLog(t, b)
+}
+
+// TestRunUnderWayOutlivesTheDrain: a drain begins nothing, and cuts nothing off.
+func TestRunUnderWayOutlivesTheDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		draining := make(chan struct{})
+		b := newDesk(t, deskConfig{method: "POST", draining: draining})
+		b.target.script = []end{{status: 200, during: func() {
+			close(draining)
+			<-time.After(time.Minute)
+		}}}
+		b.task.Abort, b.task.Timeout = true, long
+		r := b.run()
+		assert.True(t, r.Answered, "%+v", r)
+		b.task.Step = 1
+		_, err := b.caller.Run(t.Context(), b.task)
+		require.ErrorAs(t, err, new(*fault.Later), "the next step is for the next worker")
+		assert.Equal(t, 1, b.target.sent)
+	})
+}
+
+// TestProgressMeetsACancel: what an exchange writes while its request is out goes
+// around a cancel that lands between, which is known from then on.
+func TestProgressMeetsACancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "POST"})
+		b.task.Abort = true
+		say := func() {
+			assert.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}))
+		}
+		b.target.script = []end{{endless: true, status: 200, during: func() {
+			say()
+			other, err := b.ledger.Load(t.Context(), b.task.State.Ref)
+			assert.NoError(t, err)
+			assert.NoError(t, b.ledger.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
+			assert.False(t, b.task.State.CancelRequested)
+			say()
+			assert.True(t, b.task.State.CancelRequested)
+			say()
+			b.stop.Pull() // the wake-up call comes later than the word on the log
+		}}}
+		r := b.run()
+		assert.True(t, r.Canceled, "%+v", r)
+		assert.Equal(t, 3, b.task.State.Progress)
+		checkLog(t, b)
+		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
+		assert.Equal(t, 3, st.Progress)
+		var types []schemas.EventType
+		for _, ev := range st.Events {
+			types = append(types, ev.Type)
+		}
+		assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventAttempt, schemas.EventCancel, schemas.EventAttempted}, types)
+	})
+}
+
+// stubborn is a log that answers with one error after the other; the last one stays.
+type stubborn struct {
+	answers  []error
+	canceled bool // an event that it takes finds the request to stop before it
+	events   []schemas.Event
+}
+
+func (s *stubborn) Append(ctx context.Context, st *ledger.State, ev schemas.Event) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.events = append(s.events, ev)
+	err := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	if err == nil {
+		st.CancelRequested = s.canceled
+	}
+	return err
+}
+
+// TestRelay: an event is written or known not to be, whatever the log does meanwhile.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	away := fault.ErrUnavailable
+	type testCase struct {
+		answers  []error
+		canceled bool
+		ends     time.Duration // of the call; 0: it does not
+		deadline bool
+		want     schemas.Code // empty: it is written
+		tries    int
+	}
+	table.Bubble(t, map[string]testCase{
+		"at once":                       {answers: []error{nil}, tries: 1},
+		"the log was away for a moment": {answers: []error{away, away, nil}, tries: 3},
+		"the action is to stop":         {answers: []error{nil}, canceled: true, want: schemas.Canceled, tries: 1},
+		"the call is over":              {answers: []error{nil}, ends: -1, tries: 1},
+		"stopped, and the log away":     {answers: []error{away}, ends: time.Second, want: schemas.Canceled, tries: 5},
+		"its time, and the log away":    {answers: []error{away}, ends: time.Second, deadline: true, want: schemas.UpstreamTimeout, tries: 5},
+		"the log stays away":            {answers: []error{away}, want: schemas.Interrupted, tries: 51},
+		"somebody was first":            {answers: []error{fault.ErrFenced}, want: schemas.Interrupted, tries: 1},
+		"it is too large":               {answers: []error{fault.ErrTooLarge}, want: schemas.UpstreamTooLarge, tries: 1},
+	}, func(t *testing.T, tt testCase) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		switch {
+		case tt.deadline:
+			ctx, cancel = context.WithTimeout(ctx, tt.ends-time.Millisecond)
+			defer cancel()
+		case tt.ends > 0:
+			time.AfterFunc(tt.ends-time.Millisecond, cancel)
+		case tt.ends < 0:
+			cancel()
+		}
+		log := &stubborn{answers: tt.answers, canceled: tt.canceled}
+		err := call.Relay(ctx, log, &ledger.State{}, schemas.Event{Type: schemas.EventDelta})
+		require.Len(t, log.events, tt.tries)
+		for _, ev := range log.events {
+			assert.Equal(t, log.events[0], ev, "a repeat is the same record")
+			assert.False(t, ev.Time.IsZero())
+		}
+		if tt.want == "" {
+			require.NoError(t, err)
+			return
+		}
+		failed := harness.As[*fault.Call](t, err)
+		assert.Equal(t, []any{tt.want, true}, []any{failed.Code, failed.Sent})
+		assert.Equal(t, tt.canceled, errors.Is(err, call.ErrStopped))
+	})
+}
+
+// TestPause ends with what it waits for, and before.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		stop, drain, dead bool
+		deadline          time.Duration
+		took              time.Duration
+		want              error
+	}
+	table.Bubble(t, map[string]testCase{
+		"its time":        {took: time.Minute},
+		"a stop":          {stop: true, took: time.Second},
+		"a drain":         {drain: true, took: time.Second, want: call.ErrDraining},
+		"the worker ends": {dead: true, took: time.Second, want: context.Canceled},
+		"the deadline":    {deadline: 10 * time.Second, took: 10 * time.Second},
+		"behind it":       {deadline: -time.Second},
+	}, func(t *testing.T, tt testCase) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stop, draining := harness.NewStop(t), make(chan struct{})
+		time.AfterFunc(time.Second, func() {
+			switch {
+			case tt.stop:
+				stop.Pull()
+			case tt.drain:
+				close(draining)
+			case tt.dead:
+				cancel()
+			}
+		})
+		st := &ledger.State{}
+		if tt.deadline != 0 {
+			st.Action.Deadline = time.Now().Add(tt.deadline)
+		}
+		start := time.Now()
+		err := call.Pause(ctx, st, time.Minute, stop, draining)
+		require.ErrorIs(t, err, tt.want)
+		assert.Equal(t, tt.took, time.Since(start))
+		canceled, over := call.Over(st, stop, time.Now())
+		assert.Equal(t, []bool{tt.stop, tt.stop || tt.deadline != 0}, []bool{canceled, over})
+		time.Sleep(time.Second) // so that the timer is done
+	})
 }

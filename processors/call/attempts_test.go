@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/policy"
+	"weir/internal/ledger"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -179,13 +180,23 @@ func TestCancelCutsOffASafeCallOnly(t *testing.T) {
 	}
 }
 
-func TestCancelBeforeTheFirstAttempt(t *testing.T) {
+// TestStopBeforeItIsSent: a call that is stopped before it begins, or while it is dialled, is not sent.
+func TestStopBeforeItIsSent(t *testing.T) {
 	t.Parallel()
-	b := newDesk(t, deskConfig{method: "POST", script: status(200)})
-	b.stop.Pull()
-	r := b.run()
-	assert.True(t, r.Canceled)
-	assert.Zero(t, b.target.opened)
+	for opened, act := range []func(b *desk){
+		func(b *desk) { b.stop.Pull() },
+		func(b *desk) {
+			b.target.script = []end{{opening: b.stop.Pull, openErr: &fault.Call{Code: schemas.Canceled}}}
+			b.task.Abort = true
+		},
+	} {
+		b := newDesk(t, deskConfig{method: "POST", script: status(200)})
+		act(b)
+		r := b.run()
+		assert.True(t, r.Canceled, "%+v", r)
+		assert.Equal(t, []int{opened, opened, 0}, []int{b.target.opened, len(r.Tries), b.target.sent})
+		checkLog(t, b)
+	}
 }
 
 // TestAbandon is the crash between an attempt and its result, for each class.
@@ -207,7 +218,7 @@ func TestAbandon(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newDesk(t, tt.deskConfig)
-				p, _ := guardOf(t, b, tt.deskConfig)
+				p, _ := guardOf(b)
 				attempt := schemas.Attempt{
 					Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p.Call()), ExpiresAt: time.Now(),
 				}
@@ -226,15 +237,8 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-func guardOf(t *testing.T, b *desk, cfg deskConfig) (guard.Pass, schemas.Decision) {
-	t.Helper()
-	entry := policy.Entry{Name: "up", URLPrefix: "http://up.example/", Methods: []string{cfg.method}}
-	if cfg.declared {
-		entry.UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour}
-	}
-	var p harness.Policy
-	p.Enforce(t, entry)
-	return guard.New(p.InForce, nil).Check(b.task.Call, guard.Scope{})
+func guardOf(b *desk) (guard.Pass, schemas.Decision) {
+	return b.guard.Check(b.task.Call, guard.Scope{})
 }
 
 func TestKeyOutlived(t *testing.T) {
@@ -296,22 +300,20 @@ func TestRestEndsWithACancel(t *testing.T) {
 // done under another that does not allow it.
 func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", key: "k", script: status(200)}) // the entry declares nothing any more
+	type testCase struct {
+		declared bool          // by the entry as it is now
+		good     time.Duration // for how long the key still is
+	}
+	table.Bubble(t, map[string]testCase{
+		"the entry declares nothing any more": {false, time.Hour},
+		"the key ran out while it waited":     {true, 0},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: tt.declared, script: status(200)})
 		now := time.Now()
-		attempt := schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(time.Hour)}
-		done := schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
+		harness.Append(t, b.ledger, b.task.State,
+			schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassKeyed, KeyExpiresAt: now.Add(tt.good)}},
+			schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true, RetryAt: now}})
 		r := b.run()
-		assert.True(t, r.Unknown)
-		assert.Zero(t, b.target.sent)
-
-		b = newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)}) // the key ran out while it waited
-		attempt.KeyExpiresAt = now
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempted, Attempted: &done})
-		r = b.run()
 		assert.True(t, r.Unknown)
 		assert.Zero(t, b.target.sent)
 	})
@@ -340,4 +342,58 @@ func TestRoute(t *testing.T) {
 	} {
 		assert.Equal(t, want, call.Route(url))
 	}
+}
+
+// blobs are documents by name.
+type blobs map[string]json.RawMessage
+
+func (b blobs) Blob(_ context.Context, _ json.RawMessage, name string) (json.RawMessage, error) {
+	doc, ok := b[name]
+	if !ok {
+		return nil, fault.ErrNotFound
+	}
+	return doc, nil
+}
+
+// TestMemoryOfAStoredAnswer is reserved until it is released, and not for an answer that cannot be read.
+func TestMemoryOfAStoredAnswer(t *testing.T) {
+	t.Parallel()
+	held := 0
+	answers := call.Answers{Blobs: blobs{"b": json.RawMessage(`{"status":201}`)}, Reserve: func(_ context.Context, tenant string, names ...string) (func(), error) {
+		require.Equal(t, "acme", tenant)
+		require.Len(t, names, 1)
+		held++
+		return func() { held-- }, nil
+	}}
+	try := func(name string) *ledger.Try {
+		return &ledger.Try{Result: &schemas.Attempted{Answer: &schemas.Answer{Status: 200}, AnswerBlob: name}}
+	}
+	a, release, err := answers.Reserved(t.Context(), "acme", try("b"))
+	require.NoError(t, err)
+	require.Equal(t, 201, a.Status)
+	require.Equal(t, 1, held)
+	release()
+	require.Zero(t, held)
+	_, _, err = answers.Reserved(t.Context(), "acme", try("gone"))
+	require.ErrorAs(t, err, new(*fault.Parked))
+	require.Zero(t, held)
+	for _, none := range []*ledger.Try{try(""), {}, nil} {
+		_, release, err = answers.Reserved(t.Context(), "acme", none)
+		require.NoError(t, err)
+		require.Zero(t, held)
+		release()
+	}
+}
+
+// TestNoMemoryForAStoredAnswer: an action gives its slot back after a while, and comes again.
+func TestNoMemoryForAStoredAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answers := call.Answers{Reserve: func(ctx context.Context, _ string, _ ...string) (func(), error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}}
+		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Try{Result: &schemas.Attempted{AnswerBlob: "b"}})
+		require.ErrorAs(t, err, new(*fault.Later))
+	})
 }

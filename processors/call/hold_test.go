@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/destination"
 	"weir/internal/fault"
+	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
@@ -43,86 +46,39 @@ func (b *desk) elapsed() time.Duration { return time.Since(b.start) }
 // TestDelay: rules hold each attempt back, and that time is not the attempt's.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	second := rulebook.Delay("d", all, 1000)
-	type testCase struct {
-		deskConfig
-		act  func(b *desk)
-		want func(call.Result) bool
-		sent int
-		took time.Duration
+	const soon = 300 * time.Millisecond
+	second, x := rulebook.Delay("d", all, 1000), []string{"/x"}
+	by := func(ms int64) func(call.Result) bool {
+		return func(r call.Result) bool { return r.Answered && r.Last.Decision.Traffic.DelayMS == ms }
 	}
-	table.Bubble(t, map[string]testCase{
-		"a call": {
-			deskConfig{method: "POST", script: status(200)},
-			nil,
-			func(r call.Result) bool { return r.Answered && r.Last.Decision.Traffic.DelayMS == 1000 }, 1, time.Second,
-		},
-		"each attempt": {
-			deskConfig{method: "GET", script: status(503, 503, 200)},
-			nil,
-			func(r call.Result) bool { return r.Answered && len(r.Tries) == 3 }, 3, 3600 * time.Millisecond,
-		},
+	later := func(f func(b *desk)) func(b *desk) {
+		return func(b *desk) { time.AfterFunc(soon, func() { f(b) }) }
+	}
+	impatient := deskConfig{method: "GET", plan: true, script: []end{{endless: true}}}
+	table.Bubble(t, map[string]story{
+		"a call":       {want: by(1000), paths: x, took: time.Second},
+		"each attempt": {deskConfig: deskConfig{method: "GET", script: status(503, 503, 200)}, want: tries(3, answered), paths: []string{"/x", "/x", "/x"}, took: 3600 * time.Millisecond},
 		"not in the attempt's time": {
-			deskConfig{method: "GET", plan: true, script: []end{{endless: true}}},
-			func(b *desk) {
-				b.task.Timeout = 300 * time.Millisecond
-				b.task.Call.Timeout = 300 * time.Millisecond
-			},
-			func(r call.Result) bool { return r.Failed && len(r.Tries) == 3 }, 3, 4500 * time.Millisecond,
+			deskConfig: impatient, act: func(b *desk) { b.task.Timeout, b.task.Call.Timeout = soon, soon },
+			want: tries(3, func(r call.Result) bool { return r.Failed }), paths: []string{"/x", "/x", "/x"}, took: 4500 * time.Millisecond,
 		},
-		"a stop": {
-			deskConfig{method: "POST", script: status(200)},
-			func(b *desk) { time.AfterFunc(300*time.Millisecond, b.stop.Pull) },
-			func(r call.Result) bool { return r.Canceled && len(r.Tries) == 0 }, 0, 300 * time.Millisecond,
-		},
-		"the deadline": {
-			deskConfig{method: "POST", deadline: 400 * time.Millisecond, script: status(200)},
-			nil,
-			func(r call.Result) bool { return r.Expired && len(r.Tries) == 0 }, 0, 400 * time.Millisecond,
-		},
-		"the rule is gone": {
-			deskConfig{method: "POST", script: status(200)},
-			func(b *desk) { time.AfterFunc(300*time.Millisecond, func() { b.book.Put(b.t) }) },
-			func(r call.Result) bool { return r.Answered && r.Last.Decision.Traffic.DelayMS == 0 }, 1, 300 * time.Millisecond,
-		},
-		"rules are off": {
-			deskConfig{method: "POST", script: status(200)},
-			func(b *desk) { time.AfterFunc(300*time.Millisecond, func() { b.book.Off(b.t, second) }) },
-			answered, 1, 300 * time.Millisecond,
-		},
-		"another delay counts from where the first began": {
-			deskConfig{method: "POST", script: status(200)},
-			func(b *desk) {
-				time.AfterFunc(300*time.Millisecond, func() { b.book.Put(b.t, rulebook.Delay("d", all, 2500)) })
-				time.AfterFunc(700*time.Millisecond, func() { b.book.Put(b.t, rulebook.Delay("d", all, 1500)) })
-			},
-			func(r call.Result) bool { return r.Answered && r.Last.Decision.Traffic.DelayMS == 1500 }, 1, 1500 * time.Millisecond,
-		},
-		"a mock comes": {
-			deskConfig{method: "POST", script: status(200)},
-			func(b *desk) {
-				time.AfterFunc(300*time.Millisecond, func() { b.book.Put(b.t, second, rulebook.Mock("m", all, 202, "{}")) })
-			},
-			func(r call.Result) bool { return r.Answered && r.Last.Result.Status == 202 }, 0, time.Second,
-		},
-		"policy revokes it": {
-			deskConfig{method: "POST", script: status(200)},
-			func(b *desk) { time.AfterFunc(300*time.Millisecond, func() { b.enforce(b.t) }) },
-			func(r call.Result) bool { return r.Denied && r.Decision.Code == schemas.DenyKeyUnknown }, 0, time.Second,
-		},
-		"a denied call is not held back": {deskConfig{method: "TRACE", script: status(200)}, nil, denied, 0, 0},
-	}, func(t *testing.T, tt testCase) {
-		tt.hold = 3 * time.Second
-		b := newDesk(t, tt.deskConfig)
-		b.book.Put(b.t, second)
-		if tt.act != nil {
-			tt.act(b)
+		"a stop":           {act: later(func(b *desk) { b.stop.Pull() }), want: tries(0, canceled), took: soon},
+		"the deadline":     {deskConfig: deskConfig{method: "POST", deadline: soon}, want: tries(0, func(r call.Result) bool { return r.Expired }), took: soon},
+		"the rule is gone": {act: puts(soon), want: by(0), paths: x, took: soon},
+		"rules are off":    {act: later(func(b *desk) { b.book.Off(b.t, second) }), want: answered, paths: x, took: soon},
+		"another delay counts from where the first began": {act: func(b *desk) {
+			puts(soon, rulebook.Delay("d", all, 2500))(b)
+			puts(2*soon, rulebook.Delay("d", all, 1500))(b)
+		}, want: by(1500), paths: x, took: 1500 * time.Millisecond},
+		"a mock comes":                   {act: puts(soon, second, rulebook.Mock("m", all, 202, "{}")), want: answers(202), took: time.Second},
+		"policy revokes it":              {act: later(func(b *desk) { b.enforce(b.t) }), want: refusedFor(schemas.DenyKeyUnknown), took: time.Second},
+		"a denied call is not held back": {deskConfig: deskConfig{method: "TRACE"}, want: denied},
+	}, func(t *testing.T, s story) {
+		if s.method == "" {
+			s.method = "POST"
 		}
-		r := b.run()
-		assert.True(t, tt.want(r), "result: %+v", r)
-		assert.Equal(t, tt.sent, b.target.sent)
-		assert.Equal(t, tt.took, b.elapsed())
-		checkLog(t, b)
+		s.hold, s.rules = 3*time.Second, []schemas.Rule{second}
+		s.play(t)
 	})
 }
 
@@ -228,21 +184,6 @@ func TestDelaysOfOthers(t *testing.T) {
 	})
 }
 
-// TestRestEndsAtTheDeadline.
-func TestRestEndsAtTheDeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newDesk(t, deskConfig{method: "POST", deadline: 20 * time.Second, script: status(200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, minute))
-		rest := b.rested(t)
-		assert.Equal(t, b.start.Add(20*time.Second), rest.Until)
-		time.Sleep(20 * time.Second)
-		r := b.run()
-		assert.True(t, r.Expired)
-		assert.Zero(t, b.target.opened)
-	})
-}
-
 // TestDelayAndDrain: a worker that drains gives back what a rule holds back.
 func TestDelayAndDrain(t *testing.T) {
 	t.Parallel()
@@ -303,5 +244,191 @@ func TestDelayEndsWithItsRule(t *testing.T) {
 		assert.Equal(t, tt.took, b.elapsed())
 		assert.Equal(t, 1, b.target.sent)
 		checkLog(t, b)
+	})
+}
+
+// other is a call of somebody else's to the bench's target.
+func (b *desk) other(why string) {
+	b.t.Helper()
+	turn, held, err := b.destinations.Enter(context.Background(), destination.Call{
+		Ref: schemas.Ref{Tenant: b.task.State.Tenant, Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80",
+		Gives: time.Now().Add(time.Minute),
+	})
+	require.NoError(b.t, err)
+	turn.Leave()
+	if why == "" {
+		require.Nil(b.t, held)
+		return
+	}
+	require.NotNil(b.t, held)
+	require.Equal(b.t, why, held.For)
+}
+
+// TestWhatAnswersSay of their destination, to everybody.
+func TestWhatAnswersSay(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		deskConfig
+		after time.Duration // when another call is let through again, at the latest
+		until time.Duration // until when it is not; zero: it is at once
+	}
+	table.Bubble(t, map[string]testCase{
+		"a wish":                            {deskConfig{method: "POST", script: []end{{status: 429, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"a wish of a server with no time":   {deskConfig{method: "POST", script: []end{{status: 503, wish: 7 * time.Second}}}, 7 * time.Second, 6 * time.Second},
+		"too many, and no wish":             {deskConfig{method: "POST", script: status(429)}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"no time, and no wish":              {deskConfig{method: "POST", script: status(503)}, 0, 0},
+		"a wish that outlasts the deadline": {deskConfig{method: "POST", script: []end{{status: 429, wish: time.Hour}}}, 200 * time.Millisecond, 190 * time.Millisecond},
+		"a wish with a good answer":         {deskConfig{method: "POST", script: []end{{status: 200, wish: time.Minute}}}, 0, 0},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, tt.deskConfig)
+		b.run()
+		require.Equal(t, 1, b.target.sent)
+		if tt.until > 0 {
+			time.Sleep(tt.until)
+			b.other(schemas.WaitDestination)
+			time.Sleep(tt.after - tt.until)
+		}
+		b.other("")
+	})
+}
+
+// TestAWishThatIsGranted holds others back for as long as the retry waits, and no longer.
+func TestAWishThatIsGranted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
+		r := b.run()
+		require.False(t, r.Again.IsZero())
+		b.other(schemas.WaitDestination)
+		time.Sleep(time.Until(r.Again))
+		r = b.run()
+		require.True(t, r.Answered)
+		require.Equal(t, 10*time.Second, b.elapsed())
+	})
+}
+
+// TestFailuresInARow have the destination left alone; the call that sees brings it back.
+func TestFailuresInARow(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		end   end
+		count bool
+	}
+	table.Bubble(t, map[string]testCase{
+		"500": {end{status: 500}, true}, "refused": {refused, true}, "reset": {reset, true},
+		"404": {end{status: 404}, false}, "too large": {huge, false}, "impatience": {slow, false}, "no memory": {unread, false},
+	}, func(t *testing.T, tt testCase) {
+		b := newDesk(t, deskConfig{method: "POST", script: []end{tt.end}})
+		for b.target.opened < 100 {
+			b.anew(t)
+			if _, err := b.caller.Run(t.Context(), b.task); err != nil { // between two attempts
+				require.ErrorContains(t, err, "waiting for destination")
+			}
+		}
+		if !tt.count {
+			b.other("")
+			return
+		}
+		b.anew(t)
+		sent := b.target.opened
+		rest := b.rested(t)
+		assert.Equal(t, schemas.WaitDestination, rest.For)
+		assert.Equal(t, sent, b.target.opened, "nothing is dialled meanwhile")
+		time.Sleep(time.Until(rest.Until))
+		b.target.script = status(200)
+		r := b.run()
+		require.True(t, r.Answered)
+		b.other("")
+	})
+}
+
+// TestACallWithoutMemory is no success, either: failures before and after it are in a row.
+func TestACallWithoutMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		script := append(slices.Repeat([]end{reset}, 99), unread, reset)
+		b := newDesk(t, deskConfig{method: "POST", script: script})
+		for range script {
+			b.other("")
+			b.anew(t)
+			b.run()
+		}
+		b.other(schemas.WaitDestination)
+	})
+}
+
+// TestLimitsOfAnEntry: a call over them is not failed; it rests until its turn, which is
+// on the log, whoever takes it up.
+func TestLimitsOfAnEntry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
+		for n := range 4 {
+			b.anew(t)
+			if n > 0 {
+				rest := b.rested(t)
+				assert.Equal(t, schemas.WaitLimit, rest.For)
+				assert.Equal(t, time.Duration(n)*10*time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
+				time.Sleep(time.Until(rest.Until))
+			}
+			r := b.run()
+			require.True(t, r.Answered)
+		}
+	})
+}
+
+// TestASecondsWorth waits in the worker's slot where that is short.
+func TestASecondsWorth(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "10/s"}})
+		for range 14 {
+			b.anew(t)
+			r := b.run()
+			require.True(t, r.Answered)
+		}
+		require.Equal(t, 400*time.Millisecond, b.elapsed())
+	})
+}
+
+// TestNoSeat: a call of an entry that has no room rests, and gives its own seat back.
+func TestNoSeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
+		b.target.script[0].during = func() {
+			_, held, err := b.destinations.Enter(t.Context(), destination.Call{
+				Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80", Limits: destination.Limits{Concurrency: 1},
+			})
+			require.NoError(t, err)
+			require.Equal(t, schemas.WaitCapacity, held.For)
+		}
+		for range 2 {
+			b.anew(t)
+			r := b.run()
+			require.True(t, r.Answered)
+		}
+	})
+}
+
+// TestPausedUntilItsDeadline: an action that an operator holds back expires like every
+// other, and says once what it waits for.
+func TestPausedUntilItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "GET", script: status(200)})
+		_, err := b.destinations.Order(t.Context(), schemas.Operation{Do: schemas.OperationPause, Target: schemas.Target{Kind: schemas.KindHTTP}})
+		require.NoError(t, err)
+		require.False(t, b.rested(t).Quiet)
+		for range 2 {
+			rest := b.rested(t)
+			require.True(t, rest.Quiet)
+			require.False(t, rest.Until.After(b.task.State.Action.Deadline))
+			time.Sleep(time.Until(rest.Until))
+		}
+		time.Sleep(time.Until(b.task.State.Action.Deadline))
+		r := b.run()
+		require.True(t, r.Expired)
+		require.Zero(t, b.target.opened)
 	})
 }

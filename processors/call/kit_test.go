@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/destination"
@@ -215,6 +216,56 @@ func (b *desk) run() call.Result {
 	return r
 }
 
+// story is a call: what is done to it, what it comes to, the paths that its target is asked for,
+// and how long that takes.
+type story struct {
+	deskConfig
+	rules []schemas.Rule
+	act   func(b *desk)
+	want  func(call.Result) bool
+	paths []string
+	took  time.Duration
+}
+
+func (s story) play(t *testing.T) (*desk, call.Result) {
+	t.Helper()
+	if s.script == nil {
+		s.script = status(200)
+	}
+	b := newDesk(t, s.deskConfig)
+	b.book.Put(t, s.rules...)
+	if s.act != nil {
+		s.act(b)
+	}
+	r := b.run()
+	assert.True(t, s.want(r), "result: %+v", r)
+	b.asked(s.paths...)
+	assert.Equal(t, s.took, b.elapsed())
+	checkLog(t, b)
+	return b, r
+}
+
+// asked asserts the paths that the target was asked for.
+func (b *desk) asked(paths ...string) {
+	b.t.Helper()
+	var urls []string
+	for _, path := range paths {
+		urls = append(urls, "http://up.example"+path)
+	}
+	assert.Equal(b.t, urls, b.target.urls)
+}
+
+// puts replaces the rules, after a while or at once.
+func puts(after time.Duration, rules ...schemas.Rule) func(b *desk) {
+	return func(b *desk) {
+		if put := func() { b.book.Put(b.t, rules...) }; after > 0 {
+			time.AfterFunc(after, put)
+		} else {
+			put()
+		}
+	}
+}
+
 func status(codes ...int) []end {
 	var ends []end
 	for _, c := range codes {
@@ -241,3 +292,18 @@ func gaveUp(r call.Result) bool   { return r.Failed && r.Exhausted }
 func unknown(r call.Result) bool  { return r.Unknown }
 func canceled(r call.Result) bool { return r.Canceled }
 func denied(r call.Result) bool   { return r.Denied }
+
+// tries is p after so many attempts.
+func tries(n int, p func(call.Result) bool) func(call.Result) bool {
+	return func(r call.Result) bool { return p(r) && len(r.Tries) == n }
+}
+
+// refusedFor is a call that was not let pass.
+func refusedFor(code schemas.Code) func(call.Result) bool {
+	return func(r call.Result) bool { return r.Denied && r.Decision.Code == code }
+}
+
+// answers is an answer with a status.
+func answers(status int) func(call.Result) bool {
+	return func(r call.Result) bool { return r.Answered && r.Last.Result.Status == status }
+}

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -65,11 +68,7 @@ func TestRulesBehindAnAttempt(t *testing.T) {
 		behind(b, tt.first, tt.rule)
 		r := b.run()
 		assert.True(t, tt.want(r), "result: %+v", r)
-		var urls []string
-		for _, path := range tt.urls {
-			urls = append(urls, "http://up.example"+path)
-		}
-		assert.Equal(t, urls, b.target.urls)
+		b.asked(tt.urls...)
 		for _, try := range r.Tries {
 			assert.Equal(t, "http://up.example/x", try.URL, "as the action asks for it")
 		}
@@ -101,65 +100,32 @@ func TestKeyOfTheShorterPromise(t *testing.T) {
 // not sent as it was: everything begins anew, and no attempt was made.
 func TestRulesWhileItDials(t *testing.T) {
 	t.Parallel()
+	const x, y = "http://up.example/x", "http://up.example/y"
 	type testCase struct {
-		change func(b *desk)
-		want   func(call.Result) bool
+		story
 		opened int
-		urls   []string
-		took   time.Duration
 	}
 	table.Bubble(t, map[string]testCase{
-		"a mock": {
-			func(b *desk) { b.book.Put(b.t, rulebook.Mock("m", all, 202, "")) },
-			func(r call.Result) bool { return r.Answered && r.Last.Result.Status == 202 }, 1, nil, 0,
-		},
-		"a redirect": {
-			func(b *desk) {
-				b.book.Put(b.t, rulebook.Redirect("r", "http://up.example/x", "http://up.example/y"))
-			},
-			answered, 2,
-			[]string{"http://up.example/y"},
-			0,
-		},
-		"a redirect out": {
-			func(b *desk) { b.book.Put(b.t, rulebook.Redirect("r", all, "http://evil.example/")) },
-			func(r call.Result) bool { return r.Denied && r.Decision.Code == schemas.DenyRule }, 1, nil, 0,
-		},
-		"a header": {
-			func(b *desk) { b.book.Put(b.t, rulebook.SetHeader("h", all, "X-A", "1")) },
-			answered, 2,
-			[]string{"http://up.example/x"},
-			0,
-		},
-		"a delay": {
-			func(b *desk) { b.book.Put(b.t, rulebook.Delay("d", all, 400)) },
-			answered, 2,
-			[]string{"http://up.example/x"},
-			400 * time.Millisecond,
-		},
+		"a mock":         {story{act: puts(0, rulebook.Mock("m", all, 202, "")), want: answers(202)}, 1},
+		"a redirect":     {story{act: puts(0, rulebook.Redirect("r", x, y)), want: answered, paths: []string{"/y"}}, 2},
+		"a redirect out": {story{act: puts(0, rulebook.Redirect("r", all, "http://evil.example/")), want: refusedFor(schemas.DenyRule)}, 1},
+		"a header":       {story{act: puts(0, rulebook.SetHeader("h", all, "X-A", "1")), want: answered, paths: []string{"/x"}}, 2},
+		"a delay":        {story{act: puts(0, rulebook.Delay("d", all, 400)), want: answered, paths: []string{"/x"}, took: 400 * time.Millisecond}, 2},
 		"rules that nobody can read": {
-			func(b *desk) { b.book.Break(errors.New("torn")) },
-			func(r call.Result) bool { return r.Denied && r.Decision.Code == schemas.DenyRule }, 1, nil, 0,
+			story{act: func(b *desk) { b.book.Break(errors.New("torn")) }, want: refusedFor(schemas.DenyRule)}, 1,
 		},
-		"one for others": {
-			func(b *desk) { b.book.Put(b.t, rulebook.Mock("m", "http://other.example/*", 202, "")) },
-			func(r call.Result) bool { return r.Answered && r.Last.Result.Status == 200 }, 1,
-			[]string{"http://up.example/x"},
-			0,
-		},
+		"one for others": {story{act: puts(0, rulebook.Mock("m", "http://other.example/*", 202, "")), want: answers(200), paths: []string{"/x"}}, 1},
 	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "POST"})
-		b.target.script = []end{{status: 200, opening: func() { tt.change(b) }}, {status: 200}}
-		r := b.run()
-		assert.True(t, tt.want(r), "result: %+v", r)
+		change := tt.act
+		tt.method, tt.act = "POST", func(b *desk) {
+			b.target.script = []end{{status: 200, opening: func() { change(b) }}, {status: 200}}
+		}
+		b, r := tt.play(t)
 		assert.Equal(t, tt.opened, b.target.opened)
-		assert.Equal(t, tt.urls, b.target.urls)
-		assert.Equal(t, tt.took, b.elapsed())
 		for i, try := range r.Tries {
 			assert.Equal(t, i+1, try.Number)
 		}
 		assert.LessOrEqual(t, len(r.Tries), 1)
-		checkLog(t, b)
 	})
 }
 
@@ -182,106 +148,45 @@ func TestRulesBehindTheRecord(t *testing.T) {
 // down as a call of its own.
 func TestHopUnderRules(t *testing.T) {
 	t.Parallel()
-	hop := end{status: 302, location: "/y"}
-	const y = "http://up.example/y"
-	type testCase struct {
-		rules []schemas.Rule
-		act   func(b *desk)
-		want  func(call.Result) bool
-		urls  []string
-		took  time.Duration
-	}
-	table.Bubble(t, map[string]testCase{
+	const y, z = "http://up.example/y", "http://up.example/z"
+	hop, half := end{status: 302, location: "/y"}, rulebook.Delay("d", y, minute/2)
+	whole := []schemas.Rule{rulebook.Delay("d", y, minute), rulebook.Delay("e", y, minute), rulebook.Delay("f", y, minute)}
+	led := func(r call.Result) bool { return r.Last.Decision.Traffic.Redirected == "r" }
+	arrived := tries(2, func(r call.Result) bool { return r.Answered && r.Last.Hop == 1 })
+	table.Bubble(t, map[string]story{
 		"redirected": {
-			[]schemas.Rule{rulebook.Redirect("r", y, "http://up.example/z")},
-			nil,
-			func(r call.Result) bool {
-				return r.Answered && r.Last.Hop == 1 && r.Last.Decision.Traffic.Redirected == "r"
-			},
-			[]string{"/x", "/z"},
-			0,
+			rules: []schemas.Rule{rulebook.Redirect("r", y, z)}, paths: []string{"/x", "/z"},
+			want: func(r call.Result) bool { return arrived(r) && led(r) },
 		},
 		"redirected out": {
-			[]schemas.Rule{rulebook.Redirect("r", y, "http://evil.example/")},
-			nil,
-			func(r call.Result) bool {
-				return r.Failed && r.Last.Result.Code == schemas.DenyRule && r.Last.Decision.Traffic.Redirected == "r"
-			},
-			[]string{"/x"},
-			0,
+			rules: []schemas.Rule{rulebook.Redirect("r", y, "http://evil.example/")}, paths: []string{"/x"},
+			want: func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRule && led(r) },
 		},
 		"mocked": {
-			[]schemas.Rule{rulebook.Mock("m", y, 200, "")},
-			nil,
-			func(r call.Result) bool {
-				return r.Answered && r.Last.Hop == 1 && r.Last.Mocked() && !r.Last.Result.Sent
-			},
-			[]string{"/x"},
-			0,
+			rules: []schemas.Rule{rulebook.Mock("m", y, 200, "")}, paths: []string{"/x"},
+			want: func(r call.Result) bool { return arrived(r) && r.Last.Mocked() && !r.Last.Result.Sent },
 		},
-		"held back for long": {
-			[]schemas.Rule{rulebook.Delay("d", y, minute/2)},
-			nil,
-			func(r call.Result) bool { return r.Answered && len(r.Tries) == 2 },
-			[]string{"/x", "/y"},
-			30 * time.Second,
-		},
-		"held back, then not": {
-			[]schemas.Rule{rulebook.Delay("d", y, minute/2)},
-			func(b *desk) { time.AfterFunc(time.Second, func() { b.book.Put(b.t) }) },
-			func(r call.Result) bool { return r.Answered && len(r.Tries) == 2 },
-			[]string{"/x", "/y"},
-			time.Second,
-		},
-		"held back for too long, then not": {
-			[]schemas.Rule{rulebook.Delay("d", y, minute)},
-			func(b *desk) { time.AfterFunc(10*time.Second, func() { b.book.Put(b.t) }) },
-			func(r call.Result) bool { return r.Answered && len(r.Tries) == 2 },
-			[]string{"/x", "/y"},
-			10 * time.Second,
-		},
+		"held back for long":               {rules: []schemas.Rule{half}, want: arrived, paths: []string{"/x", "/y"}, took: 30 * time.Second},
+		"held back, then not":              {rules: []schemas.Rule{half}, act: puts(time.Second), want: arrived, paths: []string{"/x", "/y"}, took: time.Second},
+		"held back for too long, then not": {rules: whole[:1], act: puts(10 * time.Second), want: arrived, paths: []string{"/x", "/y"}, took: 10 * time.Second},
 		"stopped meanwhile": {
-			[]schemas.Rule{rulebook.Delay("d", y, minute/2)},
-			func(b *desk) { time.AfterFunc(time.Second, b.stop.Pull) },
-			func(r call.Result) bool { return r.Canceled && len(r.Tries) == 1 },
-			[]string{"/x"},
-			time.Second,
+			rules: []schemas.Rule{half}, act: func(b *desk) { time.AfterFunc(time.Second, b.stop.Pull) },
+			want: tries(1, canceled), paths: []string{"/x"}, took: time.Second,
 		},
 		"the deadline comes": {
-			[]schemas.Rule{rulebook.Delay("d", y, minute), rulebook.Delay("e", y, minute), rulebook.Delay("f", y, minute)},
-			func(b *desk) { b.task.Timeout = 3 * time.Minute },
-			func(r call.Result) bool { return r.Expired && len(r.Tries) == 1 },
-			[]string{"/x"},
-			2 * time.Minute,
+			rules: whole, act: func(b *desk) { b.task.Timeout = 3 * time.Minute },
+			want: tries(1, func(r call.Result) bool { return r.Expired }), paths: []string{"/x"}, took: 2 * time.Minute,
 		},
-		"changed while it is dialled": {
-			nil,
-			func(b *desk) {
-				b.target.script = []end{hop, {status: 200, opening: func() { b.book.Put(b.t, rulebook.Redirect("r", y, "http://up.example/z")) }}, {status: 200}}
-			},
-			func(r call.Result) bool { return r.Answered && len(r.Tries) == 2 && r.Last.Hop == 1 },
-			[]string{"/x", "/z"},
-			0,
-		},
-	}, func(t *testing.T, tt testCase) {
-		b := newDesk(t, deskConfig{method: "GET", hold: 3 * time.Minute, script: []end{hop, {status: 200}}})
-		b.enforce(b.t, policy.Entry{Name: "up", URLPrefix: "http://up.example/", Redirects: 1})
-		b.book.Put(b.t, tt.rules...)
-		if tt.act != nil {
-			tt.act(b)
-		}
-		r := b.run()
-		assert.True(t, tt.want(r), "result: %+v", r)
-		var urls []string
-		for _, path := range tt.urls {
-			urls = append(urls, "http://up.example"+path)
-		}
-		assert.Equal(t, urls, b.target.urls)
-		assert.Equal(t, tt.took, b.elapsed())
+		"changed while it is dialled": {act: func(b *desk) {
+			change := puts(0, rulebook.Redirect("r", y, z))
+			b.target.script = []end{hop, {status: 200, opening: func() { change(b) }}, {status: 200}}
+		}, want: arrived, paths: []string{"/x", "/z"}},
+	}, func(t *testing.T, s story) {
+		s.deskConfig = deskConfig{method: "GET", redirects: 1, hold: 3 * time.Minute, script: []end{hop, {status: 200}}}
+		_, r := s.play(t)
 		for _, try := range r.Tries {
 			assert.Equal(t, 1, try.Number)
 		}
-		checkLog(t, b)
 	})
 }
 
@@ -296,5 +201,116 @@ func TestRulesAreCounted(t *testing.T) {
 		assert.Equal(t, map[string]int{
 			"attempts": 2, "retries": 1, schemas.RuleRedirect: 2, schemas.RuleDelay: 2, schemas.RuleHeaders: 2,
 		}, b.counted)
+	})
+}
+
+// TestMock: a call that a rule answers is judged as if the target had, and nothing
+// of it is sent or written down before.
+func TestMock(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		deskConfig
+		status int
+		want   func(call.Result) bool
+		mocked int
+		took   time.Duration
+	}
+	table.Bubble(t, map[string]testCase{
+		"a GET":               {deskConfig{method: "GET"}, 200, answered, 1, 0},
+		"a POST":              {deskConfig{method: "POST"}, 200, answered, 1, 0},
+		"a GET's 503":         {deskConfig{method: "GET"}, 503, spent, 3, 600 * time.Millisecond},
+		"a GET's 404":         {deskConfig{method: "GET"}, 404, answered, 1, 0},
+		"a POST's 503":        {deskConfig{method: "POST"}, 503, answered, 1, 0},
+		"a keyed POST's 503":  {deskConfig{method: "POST", key: "k", declared: true}, 503, spent, 3, 600 * time.Millisecond},
+		"a plan's 503":        {deskConfig{method: "GET", plan: true}, 503, answered, 1, 0},
+		"what policy refuses": {deskConfig{method: "TRACE"}, 200, func(r call.Result) bool { return r.Denied && r.Decision.Traffic.Mocked == "m" }, 0, 0},
+	}, func(t *testing.T, tt testCase) {
+		tt.barrier = func(context.Context) error { return errors.New("there is nothing to wait for") }
+		b := newDesk(t, tt.deskConfig)
+		etag := b.book.Put(b.t, rulebook.Mock("m", all, tt.status, `{"a":1}`))
+		r := b.run()
+		assert.True(t, tt.want(r), "result: %+v", r)
+		assert.Equal(t, tt.mocked, b.target.mocked)
+		assert.Zero(t, b.target.opened)
+		assert.Zero(t, b.target.sent)
+		assert.Equal(t, tt.took, b.elapsed())
+		require.Len(t, r.Tries, tt.mocked)
+		assert.Len(t, b.left, tt.mocked)
+		for _, try := range r.Tries {
+			assert.False(t, try.Result.Sent)
+			assert.True(t, try.Mocked())
+			assert.Equal(t, schemas.Traffic{RulesEtag: etag, Rules: []string{"m"}, Mocked: "m"}, *try.Decision.Traffic)
+			assert.Equal(t, b.task.Call.Method, try.Method)
+			assert.Equal(t, b.task.Call.URL, try.URL)
+			assert.Zero(t, try.KeyExpiresAt, "no target has seen the key")
+		}
+		for _, ev := range b.task.State.Events {
+			assert.NotEqual(t, schemas.EventAttempt, ev.Type, "written down before")
+		}
+		assert.Equal(t, tt.mocked, b.counted[schemas.RuleMock])
+		assert.Zero(t, b.counted["attempts"])
+		checkLog(t, b)
+	})
+}
+
+// TestMockIsNeverInDoubt: whatever becomes of reading a rule's answer, nothing was
+// sent, and whoever takes the action up begins anew.
+func TestMockIsNeverInDoubt(t *testing.T) {
+	t.Parallel()
+	b := newDesk(t, deskConfig{method: "POST"})
+	b.book.Put(b.t, rulebook.Mock("m", all, 200, ""))
+	b.target.mocking = func() error { return &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: 200} }
+	r := b.run()
+	assert.True(t, r.Failed, "%+v", r)
+	assert.Len(t, r.Tries, 1, "and it is repeated no more than a real one")
+	assert.False(t, r.Last.Result.Sent)
+
+	b = newDesk(t, deskConfig{method: "POST"})
+	b.book.Put(b.t, rulebook.Mock("m", all, 200, ""))
+	ctx, cut := context.WithCancel(t.Context())
+	b.target.mocking = func() error { cut(); return nil }
+	events := len(b.task.State.Events)
+	_, err := b.caller.Run(ctx, b.task)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Len(t, b.task.State.Events, events, "the worker's time was up, and nothing is on the log")
+	r = b.run()
+	assert.True(t, r.Answered)
+	checkLog(t, b)
+}
+
+// TestDoubtOutlivesAMock: an answer of a rule's that stands behind a call in doubt
+// is no answer of the target's.
+func TestDoubtOutlivesAMock(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string]bool{"a rule's": false, "the target's": true} {
+		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true})
+		keyed := schemas.Attempt{Class: schemas.ClassKeyed, Number: 1, KeyExpiresAt: time.Now().Add(time.Hour)}
+		for _, ev := range []schemas.Event{
+			{Type: schemas.EventAttempted, Attempt: &keyed, Attempted: &schemas.Attempted{Code: schemas.UpstreamTimeout, Sent: true}},
+			{Type: schemas.EventAttempted, Attempt: &keyed, Attempted: &schemas.Attempted{Status: 503, Sent: sent, RetryAt: time.Now()}},
+		} {
+			harness.Append(t, b.ledger, b.task.State, ev)
+		}
+		b.enforce(b.t)
+		r := b.run()
+		assert.Equal(t, !sent, r.Unknown, name)
+		assert.Equal(t, sent, r.Denied, name)
+	}
+}
+
+// TestKeyIsNotShownByAMock: a call that a rule answered does not start the time of
+// its key.
+func TestKeyIsNotShownByAMock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk(t, deskConfig{method: "POST", key: "k", declared: true, script: status(200)})
+		b.book.Put(b.t, rulebook.Mock("m", all, 503, ""))
+		b.target.mocking = func() error { b.book.Put(b.t); return nil }
+		r := b.run()
+		assert.True(t, r.Answered, "%+v", r)
+		assert.Equal(t, 1, b.target.mocked)
+		assert.Equal(t, 1, b.target.sent)
+		assert.Zero(t, r.Tries[0].KeyExpiresAt)
+		assert.Equal(t, b.start.Add(time.Hour+200*time.Millisecond).UTC(), r.Tries[1].KeyExpiresAt)
 	})
 }

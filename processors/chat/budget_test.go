@@ -1,7 +1,6 @@
 package chat_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,22 +107,14 @@ func TestTheBucketIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		h.shelf.fails = errors.New("away")
+		h.shelf.Away(true)
 		h.accept(order("small"))
 		h.Advance(10 * time.Second)
 		assert.Empty(t, h.asked(), "what cannot be held is not asked for")
-		h.shelf.mu.Lock()
-		h.shelf.fails = nil
-		h.shelf.mu.Unlock()
+		h.shelf.Away(false)
 		h.acts["a"] = []act{{texts: []string{"Hello"}, then: func() {
-			h.shelf.mu.Lock()
-			defer h.shelf.mu.Unlock()
-			h.shelf.fails = errors.New("away")
-			time.AfterFunc(time.Minute, func() {
-				h.shelf.mu.Lock()
-				defer h.shelf.mu.Unlock()
-				h.shelf.fails = nil
-			})
+			h.shelf.Away(true)
+			time.AfterFunc(time.Minute, func() { h.shelf.Away(false) })
 		}}}
 		h.Advance(deadline)
 		e := h.end("")
@@ -195,8 +186,7 @@ func TestWhoCutItOff(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "minute", Tokens: 410, Window: time.Minute}}
 		h.acts["a"] = []act{{texts: manyTexts(30, "tok ")}}
-		h.accept(order("small"))
-		rec := h.Queue[0].Record
+		rec := h.message(order("small"))
 		h.Queue = nil
 		h.hook = func(m schemas.Append) error {
 			if strings.HasPrefix(m.Subject, schemas.EvidenceRoot+".") {
@@ -242,10 +232,10 @@ func TestARefusalWritesNoAccount(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 300}, {Name: "more", Tokens: 100_000}}
 		reads := 0
-		h.shelf.reads = func() { reads++ }
+		h.shelf.Reads = func() error { reads++; return nil }
 		e := h.run(order("small"))
 		require.Equal(t, schemas.BudgetExhausted, e.Code)
 		require.Equal(t, 1, reads)
-		require.Empty(t, h.shelf.kept)
+		require.Zero(t, h.shelf.Written())
 	})
 }

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,8 +56,7 @@ func TestWhatWasPutAside(t *testing.T) {
 						h := newHouse(t, modelOf("small", "a"))
 						h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 						h.acts["a"] = []act{{texts: texts, hang: true}}
-						h.accept(order())
-						rec := h.Queue[0].Record
+						rec := h.message(order())
 						h.dieIn(rec, time.Minute)
 						require.Equal(t, 1, h.account("all").Open)
 						require.NoError(t, aside(h, rec))
@@ -90,8 +90,7 @@ func TestPutAsideBehindAFailure(t *testing.T) {
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		h.acts["a"] = []act{broke(schemas.UpstreamTimeout, 0)}
 		h.acts["b"] = []act{{hang: true}}
-		h.accept(order("small"))
-		rec := h.Queue[0].Record
+		rec := h.message(order("small"))
 		h.dieIn(rec, time.Minute)
 		require.NoError(t, h.node("n2").Condemn(t.Context(), rec, &fault.Parked{Code: schemas.Poison}))
 		v := h.account("all")
@@ -107,8 +106,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
 		h.acts["a"] = []act{{hang: true}}
-		h.accept(order("small"))
-		rec := h.Queue[0].Record
+		rec := h.message(order("small"))
 		h.dieIn(rec, time.Minute)
 		st := harness.Load(h.T, h.Door, ref)
 		require.NoError(t, h.Door.Append(t.Context(), st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{
@@ -132,11 +130,9 @@ func TestAHoldBehindTheEnd(t *testing.T) {
 	}, func(t *testing.T, order func() schemas.ChatOrder) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		h.accept(order())
-		rec := h.Queue[0].Record
+		rec := h.message(order())
 		h.settled(schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"completion":{}}`)})
-		book := budget.NewBook(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
-		_, err := book.Reserve(t.Context(), budget.Order{
+		_, err := h.books(h.budgets...).Reserve(t.Context(), budget.Order{
 			Tenant: ref.Tenant, Action: ref.ID, Token: "tok-1", Models: []string{"small"}, Prompt: 400, Output: 1000, Until: time.Now().Add(time.Hour),
 		})
 		require.NoError(t, err)
@@ -223,8 +219,7 @@ func TestWhatADeadWorkerHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "minute", Window: time.Minute, Requests: 1}, {Name: "total", Tokens: 100_000}}
-		h.accept(order("small"))
-		rec := h.Queue[0].Record
+		rec := h.message(order("small"))
 		h.Queue = nil
 		n := 0
 		h.hook = func(schemas.Append) error {
@@ -250,17 +245,10 @@ func TestWhatADeadWorkerHeld(t *testing.T) {
 func TestAnAccountThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	spoil := func(h *house, name string) {
-		h.shelf.mu.Lock()
-		defer h.shelf.mu.Unlock()
-		found := false
-		for key, r := range h.shelf.kept {
-			if strings.Contains(key, name) {
-				h.shelf.seq++ // a newer version has written it
-				r.Seq, r.Data = h.shelf.seq, []byte(`{"v":2}`)
-				h.shelf.kept[key], found = r, true
-			}
-		}
-		require.True(t, found)
+		all := h.shelf.All()
+		i := slices.IndexFunc(all, func(r schemas.Record) bool { return strings.Contains(r.Subject, name) })
+		require.GreaterOrEqual(t, i, 0)
+		h.shelf.Overwrite(all[i].Subject, `{"v":2}`) // a newer version has written it
 	}
 	budgets := []schemas.Budget{{Name: "first", Tokens: 100_000}, {Name: "total", Tokens: 100_000}, {Name: "zlast", Tokens: 100_000}}
 	synctest.Test(t, func(t *testing.T) {

@@ -80,44 +80,41 @@ func TestFallback(t *testing.T) {
 		rows[string(code)+" on its way"] = row{act{open: &fault.Call{Code: code}}, want{true, 403, code, 1}}
 	}
 	rows["nobody knows"] = row{broke(schemas.Interrupted, 0), want{false, 502, schemas.Interrupted, 4}} // that says nothing of the model
-	for name, r := range rows {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a"))
-				h.acts["a"] = []act{r.act}
-				e := h.run(order("small"))
-				assert.Equal(t, r.code, e.Code)
-				assert.Equal(t, r.want.status, e.result.Error.Status)
-				assert.NotEmpty(t, e.result.Error.Message)
-				assert.NotEmpty(t, e.Message)
-				assert.Len(t, e.attempts, max(r.times, 1))
-				outcome := schemas.OutcomeFailed
-				if strings.HasPrefix(string(r.code), "DENY_") {
-					outcome = schemas.OutcomeDenied
-				} else {
-					assert.Contains(t, string(e.result.Error.Metadata), `"provider_name":"a"`)
-				}
-				assert.Equal(t, outcome, e.Outcome)
-				assert.Len(t, e.audits, len(e.attempts))
-			})
-			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, modelOf("small", "a", "b"))
-				h.acts["a"] = []act{r.act}
-				e := h.run(order("small"))
-				if r.falls {
-					assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-					assert.Equal(t, []string{"real-b", "b"}, []string{e.result.Sent, e.result.Upstream})
-					require.Len(t, e.attempts, 2)
-					assert.Equal(t, 1, e.attempts[1].Step)
-				} else {
-					assert.Equal(t, r.code, e.Code)
-					assert.Equal(t, "a", e.result.Upstream)
-					assert.Len(t, e.attempts, max(r.times, 1))
-				}
-			})
+	table.Run(t, rows, func(t *testing.T, r row) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a"))
+			h.acts["a"] = []act{r.act}
+			e := h.run(order("small"))
+			assert.Equal(t, r.code, e.Code)
+			assert.Equal(t, r.want.status, e.result.Error.Status)
+			assert.NotEmpty(t, e.result.Error.Message)
+			assert.NotEmpty(t, e.Message)
+			assert.Len(t, e.attempts, max(r.times, 1))
+			outcome := schemas.OutcomeFailed
+			if strings.HasPrefix(string(r.code), "DENY_") {
+				outcome = schemas.OutcomeDenied
+			} else {
+				assert.Contains(t, string(e.result.Error.Metadata), `"provider_name":"a"`)
+			}
+			assert.Equal(t, outcome, e.Outcome)
+			assert.Len(t, e.audits, len(e.attempts))
 		})
-	}
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, modelOf("small", "a", "b"))
+			h.acts["a"] = []act{r.act}
+			e := h.run(order("small"))
+			if r.falls {
+				assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
+				assert.Equal(t, []string{"real-b", "b"}, []string{e.result.Sent, e.result.Upstream})
+				require.Len(t, e.attempts, 2)
+				assert.Equal(t, 1, e.attempts[1].Step)
+			} else {
+				assert.Equal(t, r.code, e.Code)
+				assert.Equal(t, "a", e.result.Upstream)
+				assert.Len(t, e.attempts, max(r.times, 1))
+			}
+		})
+	})
 }
 
 // TestEveryStatus that a provider may answer with.
@@ -284,44 +281,26 @@ func TestPolicyDenies(t *testing.T) {
 // asked at its new place.
 func TestAReloadBetween(t *testing.T) {
 	t.Parallel()
-	t.Run("others come in", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
-			h.acts["a"] = []act{{status: 503, first: func() { h.configure(modelOf("small", "c", "a")) }}}
-			e := h.run(order("small"))
-			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-			assert.Equal(t, []string{"a", "c"}, h.asked())
-		})
-	})
-	t.Run("none passes what it says any more", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
-			o := order("small")
-			o.Further = []string{"plugins"}
-			e := h.run(o)
-			assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
-			assert.Empty(t, h.asked())
-		})
-	})
-	t.Run("all go", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a", "b"))
-			h.acts["a"] = []act{{status: 503, first: func() { h.configure() }}}
-			e := h.run(order("small"))
-			assert.Equal(t, schemas.ModelFailed, e.Code)
-			assert.Equal(t, []string{"a"}, h.asked())
-			assert.Equal(t, "a", e.result.Upstream)
-		})
-	})
-	t.Run("it moves while policy is asked", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			old, moved := modelOf("small", "a"), modelOf("small", "a")
+	type testCase struct {
+		further []string // members of the request that upstreams would have to pass
+		act     func(h *house)
+		asked   []string
+		outcome schemas.Outcome
+		code    schemas.Code
+		left    int // records
+	}
+	reload := func(list ...schemas.Model) func(h *house) {
+		return func(h *house) { h.acts["a"] = []act{{status: 503, first: func() { h.configure(list...) }}} }
+	}
+	table.Bubble(t, map[string]testCase{
+		"others come in": {act: reload(modelOf("small", "c", "a")), asked: []string{"a", "c"}, outcome: schemas.OutcomeSucceeded, left: 2},
+		"all go":         {act: reload(), asked: []string{"a"}, outcome: schemas.OutcomeFailed, code: schemas.ModelFailed, left: 1},
+		"none passes what it says any more": {
+			further: []string{"plugins"}, outcome: schemas.OutcomeFailed, code: schemas.ValidationError,
+		},
+		"it moves while policy is asked": {act: func(h *house) {
+			moved := modelOf("small", "a", "b")
 			moved.Upstreams[0].URL = "http://moved.example"
-			h := newHouse(t, old)
 			set := h.set
 			h.configure(moved)
 			fresh := h.set
@@ -332,48 +311,56 @@ func TestAReloadBetween(t *testing.T) {
 					h.set = fresh
 				}
 			}
-			e := h.run(order("small"))
-			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-			assert.Len(t, e.left, 1, "nothing was denied")
-		})
+		}, asked: []string{"a"}, outcome: schemas.OutcomeSucceeded, left: 1},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a", "b"))
+		if tt.act != nil {
+			tt.act(h)
+		}
+		o := order("small")
+		o.Further = tt.further
+		e := h.run(o)
+		assert.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
+		assert.Equal(t, tt.asked, h.asked())
+		assert.Len(t, e.left, tt.left, "nothing was denied")
+		if tt.code == schemas.ValidationError {
+			assert.Equal(t, 400, e.result.Error.Status)
+		} else {
+			assert.Equal(t, tt.asked[len(tt.asked)-1], e.result.Upstream)
+		}
 	})
 }
 
-// TestRetryAfter is the provider's, for the caller.
-func TestRetryAfter(t *testing.T) {
+// TestWhatAProviderSays of a failure is the caller's to look for, with its wish; what it says of
+// Weir's own credential is not shown, and the log of actions has Weir's own words alone.
+func TestWhatAProviderSays(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		h.acts["a"] = []act{{status: 429, after: 7 * time.Second, fault: &model.Fault{Status: 429, Message: "slow down"}}}
-		e := h.run(whole())
-		assert.Equal(t, int64(7000), e.result.Error.RetryAfterMS)
-		assert.Equal(t, "slow down", e.result.Error.Message)
-		assert.NotContains(t, e.Message, "slow down", "the log of actions has Weir's own words alone")
-	})
-}
-
-// TestTheProvidersWords for an error are the caller's to look for.
-func TestTheProvidersWords(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, modelOf("small", "a"))
-		h.acts["a"] = []act{{status: 400, fault: &model.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}}}
-		e := h.run(whole())
-		assert.JSONEq(t, `{"provider_name":"a","provider_status":400,"provider_code":"context_length_exceeded","provider_param":"messages"}`, string(e.result.Error.Metadata))
-	})
-}
-
-// TestTheCredentialIsWeirs: what a provider says of it is not shown.
-func TestTheCredentialIsWeirs(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{401, 402, 403} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, modelOf("small", "a"))
-			h.acts["a"] = []act{{status: status, fault: &model.Fault{Status: status, Message: "key sk-1 of org-2", Code: "sk-1", Type: "org-2"}}}
-			e := h.run(order("small"))
-			assert.Equal(t, 502, e.result.Error.Status)
-			assert.Equal(t, "the model's provider does not accept the gateway's own credential or account", e.result.Error.Message)
-			assert.JSONEq(t, fmt.Sprintf(`{"provider_name":"a","provider_status":%d}`, status), string(e.result.Error.Metadata))
-		})
+	const own = "the model's provider does not accept the gateway's own credential or account"
+	key := func(status int) act {
+		return act{status: status, fault: &model.Fault{Status: status, Message: "key sk-1 of org-2", Code: "sk-1", Type: "org-2"}}
 	}
+	type testCase struct {
+		act
+		status  int
+		message string
+		meta    string // behind the provider's name
+	}
+	table.Bubble(t, map[string]testCase{
+		"a wish": {act{status: 429, after: 7 * time.Second, fault: &model.Fault{Status: 429, Message: "slow down"}}, 429, "slow down", `"provider_status":429`},
+		"a reason": {
+			act{status: 400, fault: &model.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}},
+			400, "too long",
+			`"provider_status":400,"provider_code":"context_length_exceeded","provider_param":"messages"`,
+		},
+		"the key":    {key(401), 502, own, `"provider_status":401`},
+		"the money":  {key(402), 502, own, `"provider_status":402`},
+		"the rights": {key(403), 502, own, `"provider_status":403`},
+	}, func(t *testing.T, tt testCase) {
+		h := newHouse(t, modelOf("small", "a"))
+		h.acts["a"] = []act{tt.act}
+		e := h.run(whole())
+		assert.Equal(t, []any{tt.status, tt.message, tt.after.Milliseconds()}, []any{e.result.Error.Status, e.result.Error.Message, e.result.Error.RetryAfterMS})
+		assert.JSONEq(t, `{"provider_name":"a",`+tt.meta+`}`, string(e.result.Error.Metadata))
+		assert.NotContains(t, e.Message, tt.fault.Message)
+	})
 }

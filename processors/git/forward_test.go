@@ -123,39 +123,34 @@ func TestFetchThatIsRefused(t *testing.T) {
 
 func TestUpstreamThatCannotBeRead(t *testing.T) {
 	t.Parallel()
+	const advert = "application/x-git-upload-pack-advertisement"
+	says := func(media, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", media)
+			_, _ = io.WriteString(w, body)
+		}
+	}
 	type testCase struct {
 		answer http.HandlerFunc
-		before func(*testing.T, *room, string)
+		before func(*room, string)
 		code   schemas.Code
 		says   string
 		denial bool
 	}
 	table.Run(t, map[string]testCase{
-		"a page": {answer: func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "<html>")
-		}, code: schemas.UpstreamProtocol, says: "no git server"},
-		"nonsense": {answer: func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
-			_, _ = io.WriteString(w, "<html>")
-		}, code: schemas.UpstreamProtocol, says: "not git's protocol"},
-		"an error of git's": {answer: func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
-			_, _ = io.WriteString(w, gitkit.Pkt("ERR go away"))
-		}, code: schemas.HTTPFailure, says: "credential"},
-		"a redirect": {answer: func(w http.ResponseWriter, q *http.Request) {
-			http.Redirect(w, q, "/elsewhere", http.StatusFound)
-		}, code: schemas.HTTPFailure, says: "redirect"},
-		"nobody": {answer: http.NotFound, code: schemas.HTTPFailure, says: "404"},
-		"a rule": {before: func(t *testing.T, r *room, url string) {
-			t.Helper()
-			r.book.Put(t, rulebook.Mock("m", url+"/*", 503, `"busy"`))
+		"a page":            {answer: says("text/html", "<html>"), code: schemas.UpstreamProtocol, says: "no git server"},
+		"nonsense":          {answer: says(advert, "<html>"), code: schemas.UpstreamProtocol, says: "not git's protocol"},
+		"an error of git's": {answer: says(advert, gitkit.Pkt("ERR go away")), code: schemas.HTTPFailure, says: "credential"},
+		"a redirect":        {answer: http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, code: schemas.HTTPFailure, says: "redirect"},
+		"nobody":            {answer: http.NotFound, code: schemas.HTTPFailure, says: "404"},
+		"a rule": {before: func(r *room, url string) {
+			r.book.Put(r.t, rulebook.Mock("m", url+"/*", 503, `"busy"`))
 		}, code: schemas.HTTPFailure, says: "503"},
-		"held back": {before: func(t *testing.T, r *room, url string) {
-			t.Helper()
-			r.book.Put(t, rulebook.Delay("d", url+"/*", 60_000))
+		"held back": {before: func(r *room, url string) {
+			r.book.Put(r.t, rulebook.Delay("d", url+"/*", 60_000))
 		}, code: schemas.UpstreamTimeout, says: "hold"},
-		"policy":  {before: func(_ *testing.T, r *room, _ string) { r.enforce() }, code: schemas.DenyHost, says: "policy", denial: true},
-		"no rule": {before: func(_ *testing.T, r *room, _ string) { r.book.Break(io.EOF) }, code: schemas.DenyRule, denial: true},
+		"policy":  {before: func(r *room, _ string) { r.enforce() }, code: schemas.DenyHost, says: "policy", denial: true},
+		"no rule": {before: func(r *room, _ string) { r.book.Break(io.EOF) }, code: schemas.DenyRule, denial: true},
 	}, func(t *testing.T, c testCase) {
 		r := newRoom(t, options{})
 		hits := 0
@@ -168,7 +163,7 @@ func TestUpstreamThatCannotBeRead(t *testing.T) {
 		defer s.Close()
 		r.allow(s.URL)
 		if c.before != nil {
-			c.before(t, r, s.URL)
+			c.before(r, s.URL)
 		}
 		repo := schemas.Repo{Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: s.URL + "/app.git"}
 		var out bytes.Buffer

@@ -3,7 +3,6 @@ package git_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"weir/internal/handoff"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
-	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -106,8 +104,9 @@ func TestPushToUpstream(t *testing.T) {
 
 func TestUpstreamRefuses(t *testing.T) {
 	t.Parallel()
+	const failed = schemas.OutcomeFailed
 	type testCase struct {
-		before  func(*testing.T, *room, elsewhere)
+		before  func(*room, elsewhere)
 		order   func(*schemas.PushOrder)
 		cut     int
 		outcome schemas.Outcome
@@ -117,48 +116,43 @@ func TestUpstreamRefuses(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"by its own rules": {
-			before: func(t *testing.T, _ *room, e elsewhere) {
-				t.Helper()
-				gitkit.Git(t, e.dir, "config", "receive.maxInputSize", "10")
-			},
-			outcome: schemas.OutcomeFailed, code: schemas.GitRejected,
+			before:  func(r *room, e elsewhere) { gitkit.Git(r.t, e.dir, "config", "receive.maxInputSize", "10") },
+			outcome: failed, code: schemas.GitRejected,
 		},
 		"the branch is elsewhere": {
-			order:   func(o *schemas.PushOrder) { o.Old = gitkit.BlobOf("y").ID() },
-			outcome: schemas.OutcomeFailed, code: schemas.GitRejected,
+			order: func(o *schemas.PushOrder) { o.Old = gitkit.BlobOf("y").ID() }, outcome: failed, code: schemas.GitRejected,
 		},
 		"nothing of what was there": {
 			order:   func(o *schemas.PushOrder) { _, o.New = commit("x", "") },
-			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "build on", silent: true,
+			outcome: failed, code: schemas.GitRejected, says: "build on", silent: true,
 		},
-		"the password": {
-			before:  func(_ *testing.T, _ *room, e elsewhere) { e.Require("another") },
-			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "status 401",
-		},
+		"the password": {before: func(_ *room, e elsewhere) { e.Require("another") }, outcome: failed, code: schemas.GitRejected, says: "status 401"},
 		"policy": {
-			before:  func(_ *testing.T, r *room, _ elsewhere) { r.enforce() },
+			before:  func(r *room, _ elsewhere) { r.enforce() },
 			outcome: schemas.OutcomeDenied, code: schemas.DenyHost, says: "policy", silent: true,
 		},
 		"a traffic rule": {
-			before: func(t *testing.T, r *room, e elsewhere) {
-				t.Helper()
-				r.book.Put(t, rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`))
+			before:  func(r *room, e elsewhere) { r.book.Put(r.t, rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`)) },
+			outcome: failed, code: schemas.GitRejected, says: "status 503", silent: true,
+		},
+		"a traffic rule for its task": {
+			before: func(r *room, e elsewhere) {
+				rule := rulebook.Mock("m", e.Backend.URL+"/*", 503, `"busy"`)
+				rule.Scope = &schemas.RuleScope{TaskID: taskID}
+				r.book.Put(r.t, rule)
 			},
-			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "status 503", silent: true,
+			outcome: failed, code: schemas.GitRejected, says: "status 503", silent: true,
 		},
 		"nobody is there": {
-			before:  func(_ *testing.T, r *room, e elsewhere) { r.leave(e.Repo) },
-			outcome: schemas.OutcomeFailed, code: schemas.GitRejected, says: "could not be asked", silent: true,
+			before:  func(r *room, e elsewhere) { r.leave(e.Repo) },
+			outcome: failed, code: schemas.GitRejected, says: "could not be asked", silent: true,
 		},
-		"half a pack": {cut: 3, outcome: schemas.OutcomeFailed, code: schemas.GitIncomplete, silent: true},
-		"the task has ended": {
-			before:  func(_ *testing.T, r *room, _ elsewhere) { r.complete() },
-			outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true,
-		},
+		"half a pack":        {cut: 3, outcome: failed, code: schemas.GitIncomplete, silent: true},
+		"the task has ended": {before: func(r *room, _ elsewhere) { r.complete() }, outcome: schemas.OutcomeCanceled, code: schemas.Canceled, silent: true},
 	}, func(t *testing.T, c testCase) {
 		r, repo, base := proxying(t, options{})
 		if c.before != nil {
-			c.before(t, r, repo)
+			c.before(r, repo)
 		}
 		pack, head := commit("one", base)
 		o := order(repo.Repo, base, head)
@@ -173,6 +167,9 @@ func TestUpstreamRefuses(t *testing.T) {
 		repo.is(t, base)
 		if c.silent {
 			assert.Len(t, repo.Requests(), before)
+		}
+		for _, e := range r.evidence(schemas.EvidenceAttempt) {
+			assert.Contains(t, string(e.Payload), `"allowlist":"upstream"`)
 		}
 	})
 }
@@ -249,62 +246,33 @@ var largest struct {
 	pack         []byte
 }
 
-// TestForcedPushToUpstream: what a task lets be dropped, the upstream may let.
-func TestForcedPushToUpstream(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.proxy()
-	_, base := r.file(repo.Repo, true)
-	pack, head := commit("x", "")
-	o := order(repo.Repo, base, head)
-	o.Force = true
-	p := r.push("push-1", o, bytes.NewReader(pack))
-	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
-	repo.is(t, head)
-}
-
-func TestLargePushToUpstream(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t, options{})
-	repo := r.streamed(&streaming{})
-	_, base := r.file(repo.Repo, false)
-	pack, head := large(base)
-	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
-	assert.Equal(t, int64(len(pack)), p.result.Bytes)
-	repo.is(t, head)
-}
-
-// TestLargePushBreaksOff: what breaks off in the middle is known not to have come to
+// TestLargePush: what breaks off in the middle is known not to have come to
 // anything, though much of it was sent.
-func TestLargePushBreaksOff(t *testing.T) {
+func TestLargePush(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		end  func(*room, *stuttering)
-		code schemas.Code
+		meanwhile func(*room, *stuttering)
+		code      schemas.Code // none: it succeeds
 	}
 	table.Run(t, map[string]testCase{
-		"the client leaves": {func(_ *room, s *stuttering) {
-			s.broken = io.ErrUnexpectedEOF
-			s.goOn()
-		}, schemas.GitIncomplete},
-		"the task ends": {func(r *room, s *stuttering) {
-			r.complete()
-			s.goOn()
-		}, schemas.Canceled},
-		"the board says so": {func(r *room, _ *stuttering) {
-			r.complete()
-			close(r.over)
-		}, schemas.Canceled},
-		"it is canceled": {func(r *room, _ *stuttering) { r.stop.Pull() }, schemas.Canceled},
+		"it goes on":        {func(_ *room, s *stuttering) { s.goOn() }, ""},
+		"the client leaves": {func(_ *room, s *stuttering) { s.broken = io.ErrUnexpectedEOF; s.goOn() }, schemas.GitIncomplete},
+		"the task ends":     {func(r *room, s *stuttering) { r.complete(); s.goOn() }, schemas.Canceled},
+		"the board says so": {func(r *room, _ *stuttering) { r.complete(); close(r.over) }, schemas.Canceled},
+		"it is canceled":    {func(r *room, _ *stuttering) { r.stop.Pull() }, schemas.Canceled},
 	}, func(t *testing.T, c testCase) {
 		r := newRoom(t, options{})
 		repo := r.streamed(&streaming{})
 		_, base := r.file(repo.Repo, false)
 		pack, head := large(base)
-		p := r.interrupted(order(repo.Repo, base, head), pack, 3<<19, func(s *stuttering) { c.end(r, s) })
+		p := r.interrupted(order(repo.Repo, base, head), pack, 3<<19, func(s *stuttering) { c.meanwhile(r, s) })
 		assert.Equal(t, c.code, p.Code, p.Message)
-		repo.is(t, base)
+		if c.code != "" {
+			repo.is(t, base)
+			return
+		}
+		assert.Equal(t, int64(len(pack)), p.result.Bytes)
+		repo.is(t, head)
 	})
 }
 
@@ -379,27 +347,39 @@ func TestWorkerIsLostOverAnUpstream(t *testing.T) {
 
 func TestBranchElsewhere(t *testing.T) {
 	t.Parallel()
-	t.Run("there is no base", func(t *testing.T) {
-		t.Parallel()
+	type testCase struct {
+		before func(*room, elsewhere)
+		base   string
+		branch string
+		code   schemas.Code // none: it rests until it can be asked
+	}
+	table.Run(t, map[string]testCase{
+		"there is no base": {base: "none", branch: branch, code: schemas.NotFound},
+		"it is there":      {branch: "secret", code: schemas.Conflict},
+		"denied":           {before: func(r *room, _ elsewhere) { r.enforce() }, branch: branch, code: schemas.DenyHost},
+		"nobody is there":  {before: func(r *room, e elsewhere) { r.leave(e.Repo) }, branch: branch},
+	}, func(t *testing.T, c testCase) {
 		r := newRoom(t, options{})
 		repo := r.proxy()
-		o := schemas.TaskOrder{Repo: repo.Name, BaseRef: "none"}
-		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
-		said(t, err, schemas.NotFound)
-	})
-	t.Run("it is there", func(t *testing.T) {
-		t.Parallel()
-		r := newRoom(t, options{})
-		repo := r.proxy()
-		o := schemas.TaskOrder{Repo: repo.Name}
-		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, "secret")
-		said(t, err, schemas.Conflict)
-		there, err := r.branches.Exists(t.Context(), repo.Repo, "secret")
-		require.NoError(t, err)
-		assert.True(t, there)
-		there, err = r.branches.Exists(t.Context(), repo.Repo, "secre")
-		require.NoError(t, err)
-		assert.False(t, there)
+		if c.before != nil {
+			c.before(r, repo)
+		}
+		o := schemas.TaskOrder{Repo: repo.Name, BaseRef: c.base}
+		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, c.branch)
+		if c.code == "" {
+			assert.Equal(t, schemas.WaitDelay, harness.As[*call.Rest](t, err).For)
+			return
+		}
+		said(t, err, c.code)
+		if c.code == schemas.DenyHost {
+			assert.Len(t, r.evidence(schemas.EvidenceDecision), 1)
+			return
+		}
+		for name, want := range map[string]bool{"secret": true, "secre": false} {
+			there, err := r.branches.Exists(t.Context(), repo.Repo, name)
+			require.NoError(t, err)
+			assert.Equal(t, want, there, name)
+		}
 	})
 	t.Run("again", func(t *testing.T) {
 		t.Parallel()
@@ -412,26 +392,6 @@ func TestBranchElsewhere(t *testing.T) {
 		records, err := r.branches.Records(r.again(st))
 		require.NoError(t, err)
 		assert.Len(t, records, 1)
-	})
-	t.Run("denied", func(t *testing.T) {
-		t.Parallel()
-		r := newRoom(t, options{})
-		repo := r.proxy()
-		r.enforce()
-		o := schemas.TaskOrder{Repo: repo.Name}
-		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
-		said(t, err, schemas.DenyHost)
-		assert.Len(t, r.evidence(schemas.EvidenceDecision), 1)
-	})
-	t.Run("nobody is there", func(t *testing.T) {
-		t.Parallel()
-		r := newRoom(t, options{})
-		repo := r.proxy()
-		r.leave(repo.Repo)
-		o := schemas.TaskOrder{Repo: repo.Name}
-		_, err := r.branches.Open(t.Context(), r.accept(schemas.KindTask, taskID, o), o, branch)
-		rest := harness.As[*call.Rest](t, err)
-		assert.Equal(t, schemas.WaitDelay, rest.For)
 	})
 	t.Run("the answer is lost", func(t *testing.T) {
 		t.Parallel()
@@ -453,24 +413,4 @@ func said(t *testing.T, err error, code schemas.Code) string {
 	require.Equal(t, code, e.Code, e.Message)
 	require.NotEmpty(t, e.Message)
 	return e.Message
-}
-
-// TestTaskIDInRules: a traffic rule for a task is one for its pushes.
-func TestTaskIDInRules(t *testing.T) {
-	t.Parallel()
-	r, repo, base := proxying(t, options{hooks: memlog.Hooks{}})
-	rule := rulebook.Mock("m", repo.Backend.URL+"/*", 503, `"busy"`)
-	rule.Scope = &schemas.RuleScope{TaskID: taskID}
-	r.book.Put(t, rule)
-	pack, head := commit("one", base)
-	p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
-	assert.Equal(t, schemas.GitRejected, p.Code)
-	repo.is(t, base)
-	var a struct {
-		Allowlist string `json:"allowlist"`
-	}
-	for _, e := range r.evidence(schemas.EvidenceAttempt) {
-		require.NoError(t, json.Unmarshal(e.Payload, &a))
-		assert.Equal(t, "upstream", a.Allowlist)
-	}
 }

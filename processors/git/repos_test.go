@@ -255,78 +255,51 @@ func TestUpstreamRepository(t *testing.T) {
 
 func TestRepositoryThatIsNotMade(t *testing.T) {
 	t.Parallel()
+	const failed, denied = schemas.OutcomeFailed, schemas.OutcomeDenied
+	nothing := func(*room, elsewhere) {}
+	revoked := func(r *room, _ elsewhere) { r.enforce() }
+	copied := func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.UpstreamURL} }
+	proxied := func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{UpstreamURL: e.UpstreamURL} }
+	from := func(url string) func(elsewhere) schemas.RepoOrder {
+		return func(elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: url} }
+	}
+	with := func(order func(elsewhere) schemas.RepoOrder, change func(*schemas.RepoOrder)) func(elsewhere) schemas.RepoOrder {
+		return func(e elsewhere) schemas.RepoOrder { o := order(e); change(&o); return o }
+	}
+	noBase := func(o *schemas.RepoOrder) { o.DefaultBranch = "none" }
 	type testCase struct {
-		order   func(*testing.T, *room, elsewhere) schemas.RepoOrder
+		before  func(*room, elsewhere)
+		order   func(elsewhere) schemas.RepoOrder
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
 	}
 	table.Run(t, map[string]testCase{
-		"import, denied": {
-			func(_ *testing.T, r *room, e elsewhere) schemas.RepoOrder {
-				r.enforce()
-				return schemas.RepoOrder{ImportURL: e.UpstreamURL}
-			}, schemas.OutcomeDenied, schemas.DenyHost, "policy",
-		},
-		"import, of this machine": {
-			func(*testing.T, *room, elsewhere) schemas.RepoOrder {
-				return schemas.RepoOrder{ImportURL: "file:///etc"}
-			}, schemas.OutcomeDenied, schemas.DenyScheme, "policy",
-		},
-		"import, another password": {
-			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
-				e.Require("another")
-				return schemas.RepoOrder{ImportURL: e.UpstreamURL}
-			}, schemas.OutcomeFailed, schemas.HTTPFailure, "401",
-		},
+		"import, denied":           {revoked, copied, denied, schemas.DenyHost, "policy"},
+		"import, of this machine":  {nothing, from("file:///etc"), denied, schemas.DenyScheme, "policy"},
+		"import, another password": {func(_ *room, e elsewhere) { e.Require("another") }, copied, failed, schemas.HTTPFailure, "401"},
 		"import, nothing there": {
-			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
-				return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"}
-			}, schemas.OutcomeFailed, schemas.HTTPFailure, "404",
+			nothing, func(e elsewhere) schemas.RepoOrder { return schemas.RepoOrder{ImportURL: e.Backend.URL + "/none.git"} },
+			failed, schemas.HTTPFailure, "404",
 		},
-		"import, nobody there": {
-			func(_ *testing.T, r *room, _ elsewhere) schemas.RepoOrder {
-				r.allow(nobody)
-				return schemas.RepoOrder{ImportURL: nobody + "/app.git"}
-			}, schemas.OutcomeFailed, schemas.UpstreamConnect, "could not be asked",
-		},
-		"import, no such default": {
-			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
-				return schemas.RepoOrder{ImportURL: e.UpstreamURL, DefaultBranch: "none"}
-			}, schemas.OutcomeFailed, schemas.ValidationError, "default_branch",
-		},
-		"upstream, denied": {
-			func(_ *testing.T, r *room, e elsewhere) schemas.RepoOrder {
-				r.enforce()
-				return schemas.RepoOrder{UpstreamURL: e.UpstreamURL}
-			}, schemas.OutcomeDenied, schemas.DenyHost, "policy",
-		},
-		"upstream, with a query": {
-			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
-				return schemas.RepoOrder{UpstreamURL: e.UpstreamURL + "?x=1"}
-			}, schemas.OutcomeFailed, schemas.ValidationError, "query",
-		},
-		"upstream, no such default": {
-			func(_ *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
-				return schemas.RepoOrder{UpstreamURL: e.UpstreamURL, DefaultBranch: "none"}
-			}, schemas.OutcomeFailed, schemas.ValidationError, "default_branch",
-		},
+		"import, nobody there":      {func(r *room, _ elsewhere) { r.allow(nobody) }, from(nobody + "/app.git"), failed, schemas.UpstreamConnect, "could not be asked"},
+		"import, no such default":   {nothing, with(copied, noBase), failed, schemas.ValidationError, "default_branch"},
+		"upstream, denied":          {revoked, proxied, denied, schemas.DenyHost, "policy"},
+		"upstream, with a query":    {nothing, with(proxied, func(o *schemas.RepoOrder) { o.UpstreamURL += "?x=1" }), failed, schemas.ValidationError, "query"},
+		"upstream, no such default": {nothing, with(proxied, noBase), failed, schemas.ValidationError, "default_branch"},
 		"upstream, empty": {
-			func(t *testing.T, _ *room, e elsewhere) schemas.RepoOrder {
-				t.Helper()
-				url, _ := e.Add(t, "empty.git", "")
-				return schemas.RepoOrder{UpstreamURL: url}
-			}, schemas.OutcomeFailed, schemas.ValidationError, "default_branch",
+			func(r *room, e elsewhere) { e.Add(r.t, "empty.git", "") },
+			func(e elsewhere) schemas.RepoOrder {
+				return schemas.RepoOrder{UpstreamURL: e.Backend.URL + "/empty.git"}
+			},
+			failed, schemas.ValidationError, "default_branch",
 		},
-		"canceled": {
-			func(_ *testing.T, r *room, _ elsewhere) schemas.RepoOrder {
-				r.stop.Pull()
-				return schemas.RepoOrder{}
-			}, schemas.OutcomeCanceled, schemas.Canceled, "canceled",
-		},
+		"canceled": {func(r *room, _ elsewhere) { r.stop.Pull() }, from(""), schemas.OutcomeCanceled, schemas.Canceled, "canceled"},
 	}, func(t *testing.T, c testCase) {
 		r := newRoom(t, options{})
-		o := c.order(t, r, r.proxy())
+		e := r.proxy()
+		c.before(r, e)
+		o := c.order(e)
 		o.Name = "new"
 		v := r.make("repo-1", o)
 		assert.Equal(t, []any{c.outcome, c.code}, []any{v.Outcome, v.Code}, v.Message)

@@ -2,16 +2,24 @@ package guard_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
+	"weir/internal/outbound"
 	"weir/internal/policy"
+	"weir/internal/traffic"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
+	"weir/internal/weirtest/table"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -249,4 +257,370 @@ func TestRequest(t *testing.T) {
 		IdempotencyKey: "i", HasBody: true, BodySize: 6, Body: c.Body, TextBody: true,
 	}, guard.Request(c, guard.Scope{KeyRequired: true, Only: []string{"k"}}))
 	assert.True(t, guard.Request(c, guard.Scope{Agent: true}).Agent)
+}
+
+// under is a guard with rules beside the policy.
+func under(t *testing.T, entries ...policy.Entry) (*rules, *rulebook.Book, *guard.Guard) {
+	t.Helper()
+	r, b := &rules{}, &rulebook.Book{}
+	r.set(t, entries...)
+	return r, b, guard.New(r.now.Load, b)
+}
+
+// TestRulesBeforePolicy: policy decides about what the rules leave of a call, and a
+// denial that is theirs alone bears their code and names them.
+func TestRulesBeforePolicy(t *testing.T) {
+	t.Parallel()
+	v1 := policy.Entry{Name: "api", URLPrefix: "https://api.example.com/v1/", Methods: []string{"GET"}, Headers: map[string]string{"X-Key": "k"}, CallerHeaders: []string{"X-Trace"}, CallerParams: []string{"a", "b"}}
+	v2 := policy.Entry{Name: "two", URLPrefix: "https://two.example.com:8443/", Methods: []string{"GET"}}
+	const all, here = "https://api.example.com/*", "https://api.example.com/v1/x?b=2&a=1"
+	type testCase struct {
+		rules  []schemas.Rule
+		key    string
+		only   []string
+		method string
+		url    string
+		code   schemas.Code
+		want   schemas.Traffic
+	}
+	table.Run(t, map[string]testCase{
+		"none applies":              {rules: []schemas.Rule{rulebook.Mock("m", "https://other.example.com/*", 200, "")}},
+		"a redirect in the entry":   {rules: []schemas.Rule{rulebook.Redirect("r", "https://api.example.com/v1/x", "https://api.example.com/v1/y")}, key: "api", want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://api.example.com/v1/y?a,b"}},
+		"a redirect to another":     {rules: []schemas.Rule{rulebook.Redirect("r", all, "https://two.example.com:8443/$1?c=3&c=4")}, want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://two.example.com:8443/v1/x?c"}},
+		"another, with a key":       {rules: []schemas.Rule{rulebook.Redirect("r", all, "https://two.example.com:8443/$1")}, key: "api", code: schemas.DenyRule, want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://two.example.com:8443/v1/x?a,b"}},
+		"another, not the token's":  {rules: []schemas.Rule{rulebook.Redirect("r", all, "https://two.example.com:8443/$1")}, only: []string{"api"}, code: schemas.DenyRule, want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://two.example.com:8443/v1/x?a,b"}},
+		"a redirect out of the way": {rules: []schemas.Rule{rulebook.Redirect("r", all, "https://api.example.com/admin")}, key: "api", code: schemas.DenyRule, want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://api.example.com/admin?a,b"}},
+		"a metadata service":        {rules: []schemas.Rule{rulebook.Redirect("r", all, "http://169.254.169.254/latest")}, code: schemas.DenyRule, want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "http://169.254.169.254/latest?a,b"}},
+		"a header":                  {rules: []schemas.Rule{rulebook.SetHeader("h", all, "X-Trace", "1")}, key: "api", want: schemas.Traffic{Rules: []string{"h"}}},
+		"a header of the entry":     {rules: []schemas.Rule{rulebook.SetHeader("h", all, "x-key", "mine")}, key: "api", code: schemas.DenyRule, want: schemas.Traffic{Rules: []string{"h"}}},
+		"a circle":                  {rules: []schemas.Rule{rulebook.Redirect("r1", "https://api.example.com/v1/x", "https://api.example.com/v1/y"), rulebook.Redirect("r2", "https://api.example.com/v1/y", "https://api.example.com/v1/x")}, key: "api", code: schemas.DenyRule, want: schemas.Traffic{Rules: []string{"r1"}, Redirected: "r1", Target: "https://api.example.com/v1/y?a,b"}},
+		"denied anyway":             {rules: []schemas.Rule{rulebook.SetHeader("h", all, "X-Trace", "1")}, method: "PUT", key: "api", code: schemas.DenyMethod, want: schemas.Traffic{Rules: []string{"h"}}},
+		"allowed by the rules":      {rules: []schemas.Rule{rulebook.Redirect("r", "https://old.example.com/*", "https://api.example.com/v1/$1")}, url: "https://old.example.com/x", want: schemas.Traffic{Rules: []string{"r"}, Redirected: "r", Target: "https://api.example.com/v1/x?"}},
+		"a mock":                    {rules: []schemas.Rule{rulebook.Mock("m", all, 200, "{}")}, key: "api", want: schemas.Traffic{Rules: []string{"m"}, Mocked: "m"}},
+		"a mock of what is denied":  {rules: []schemas.Rule{rulebook.Mock("m", "https://old.example.com/*", 200, "{}")}, url: "https://old.example.com/x", code: schemas.DenyHost, want: schemas.Traffic{Rules: []string{"m"}, Mocked: "m"}},
+		"a delay":                   {rules: []schemas.Rule{rulebook.Delay("d1", all, 300), rulebook.Delay("d2", all, 500)}, want: schemas.Traffic{Rules: []string{"d2", "d1"}, DelayMS: 800}},
+		"a URL that is none":        {rules: []schemas.Rule{rulebook.Mock("m", "*", 200, "{}")}, url: "https://a b/", code: schemas.DenyURLInvalid},
+	}, func(t *testing.T, tt testCase) {
+		r, b, g := under(t, v1, v2)
+		tt.want.RulesEtag = b.Put(t, tt.rules...)
+		call := schemas.HTTPCall{Method: "GET", URL: here, AllowlistKey: tt.key}
+		if tt.method != "" {
+			call.Method = tt.method
+		}
+		if tt.url != "" {
+			call.URL = tt.url
+		}
+		scope := guard.Scope{Tenant: "t", Only: tt.only}
+		p, d := g.Check(call, scope)
+		assert.Equal(t, tt.code, d.Code, d.Reason)
+		assert.Equal(t, tt.code == "", p.Valid())
+		assert.Equal(t, r.now.Load().Version(), d.Version)
+		require.NotNil(t, d.Traffic)
+		assert.Equal(t, tt.want, *d.Traffic)
+		if tt.code == schemas.DenyRule {
+			for _, id := range tt.want.Rules {
+				assert.Contains(t, d.Reason, id)
+			}
+		}
+		set, _, _ := b.InForce("t")
+		_, judged := guard.Judge(r.now.Load(), set, call, scope, time.Now())
+		assert.Equal(t, d, judged.Decision, "a preview says the same")
+	})
+}
+
+// TestRulesOfNobody: without rules nothing is said of them.
+func TestRulesOfNobody(t *testing.T) {
+	t.Parallel()
+	_, _, g := under(t, entry("one"))
+	p, d := g.Check(get(""), guard.Scope{Tenant: "t"})
+	require.True(t, p.Valid())
+	assert.Nil(t, d.Traffic)
+	assert.False(t, g.Reshaped(p))
+	assert.Nil(t, p.Replaced())
+}
+
+// TestUnreadableRules: nothing is sent as if there were no rules.
+func TestUnreadableRules(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	p, _ := g.Check(get(""), guard.Scope{})
+	require.True(t, p.Valid())
+	b.Break(errors.New("torn"))
+	assert.True(t, g.Reshaped(p), "a pass of before is good for nothing")
+	hop, d := g.Hop(p, "/b", 302, 1)
+	assert.False(t, hop.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	p, d = g.Check(get(""), guard.Scope{})
+	assert.False(t, p.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	assert.NotContains(t, d.Reason, "torn")
+}
+
+// TestMockedPass is good for no connection at all.
+func TestMockedPass(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	b.Put(t, rulebook.Mock("m", "*", 418, `{"a":1}`))
+	p, d := g.Check(get(""), guard.Scope{})
+	require.True(t, p.Valid())
+	assert.True(t, d.Allowed)
+	assert.Equal(t, "one", d.Entry)
+	require.True(t, p.Mocked())
+	assert.Equal(t, 418, p.Answer().Status)
+	assert.JSONEq(t, `{"a":1}`, string(p.Answer().Body))
+	assert.Equal(t, 2, p.Redirects())
+	assert.False(t, p.Permit().Valid())
+	client := outbound.New(outbound.Config{})
+	defer client.Close()
+	_, err := client.Open(t.Context(), p.Permit())
+	failed := harness.As[*fault.Call](t, err)
+	assert.Equal(t, schemas.DenyAddress, failed.Code)
+	require.ErrorIs(t, err, outbound.ErrNoPermit)
+}
+
+// TestScopesOfRules are held against the action.
+func TestScopesOfRules(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	r := rulebook.Mock("m", "*", 200, "")
+	r.Scope = &schemas.RuleScope{ActionKind: schemas.KindRun, Agent: "T", RequestID: "a-1"}
+	b.Put(t, r)
+	facts := traffic.Facts{Kind: schemas.KindRun, TaskType: "T", ActionID: "a-1"}
+	p, _ := g.Check(get(""), guard.Scope{Facts: facts})
+	assert.True(t, p.Mocked())
+	facts.ActionID = "a-2"
+	p, _ = g.Check(get(""), guard.Scope{Facts: facts})
+	assert.False(t, p.Mocked())
+}
+
+// TestReshaped: a pass is good for as long as the rules make the same of its call.
+func TestReshaped(t *testing.T) {
+	t.Parallel()
+	same := rulebook.SetHeader("h", "*", "X-A", "1")
+	for name, tt := range map[string]struct {
+		change func(b *rulebook.Book)
+		want   bool
+	}{
+		"the same once more": {func(b *rulebook.Book) { b.Put(t, same) }, false},
+		"one for others":     {func(b *rulebook.Book) { b.Put(t, same, rulebook.Mock("m", "https://other.example/*", 200, "")) }, false},
+		"a mock":             {func(b *rulebook.Book) { b.Put(t, same, rulebook.Mock("m", "*", 200, "")) }, true},
+		"another value":      {func(b *rulebook.Book) { b.Put(t, rulebook.SetHeader("h", "*", "X-A", "2")) }, true},
+		"off":                {func(b *rulebook.Book) { b.Off(t, same) }, true},
+		"gone":               {func(b *rulebook.Book) { b.Put(t) }, true},
+	} {
+		_, b, g := under(t, entry("one"))
+		b.Put(t, same)
+		p, d := g.Check(get(""), guard.Scope{})
+		require.True(t, p.Valid(), "%s: %s", name, d.Reason)
+		replaced := p.Replaced()
+		require.False(t, g.Reshaped(p), name)
+		select {
+		case <-replaced:
+			assert.Fail(t, name)
+		default:
+		}
+		tt.change(b)
+		assert.Equal(t, tt.want, g.Reshaped(p), name)
+		<-replaced
+	}
+}
+
+// TestExpiry: a rule whose time is up is no more than no rule, without any change.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, b, g := under(t, entry("one"))
+		r := rulebook.Mock("m", "*", 200, "")
+		r.ExpiresAt = time.Now().Add(time.Minute)
+		b.Put(t, r)
+		p, _ := g.Check(get(""), guard.Scope{})
+		require.True(t, p.Mocked())
+		time.Sleep(time.Minute)
+		assert.True(t, g.Reshaped(p))
+		p, _ = g.Check(get(""), guard.Scope{})
+		assert.False(t, p.Mocked())
+	})
+}
+
+// TestRenewOfShaped: another policy is asked about the call as the rules have made
+// it, and no other rules are.
+func TestRenewOfShaped(t *testing.T) {
+	t.Parallel()
+	first, second := entry("one"), policy.Entry{Name: "two", URLPrefix: "https://two.example/"}
+	r, b, g := under(t, first, second)
+	etag := b.Put(t, rulebook.Redirect("r", "https://up.example/a", "https://two.example/b"))
+	p, _ := g.Check(get(""), guard.Scope{})
+	require.True(t, p.Valid())
+	assert.Equal(t, "https://two.example/b", p.Call().URL)
+	b.Put(t)
+
+	r.set(t, second)
+	fresh, d := g.Renew(p)
+	require.True(t, fresh.Valid())
+	assert.Equal(t, "two", d.Entry)
+	assert.Equal(t, etag, d.Traffic.RulesEtag)
+	assert.Equal(t, "r", d.Traffic.Redirected)
+	assert.Equal(t, p.Call(), fresh.Call())
+	assert.True(t, g.Reshaped(fresh))
+
+	r.set(t, first)
+	gone, d, leave := g.Begin(p)
+	leave()
+	assert.False(t, gone.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	assert.Contains(t, d.Reason, "(r)")
+	assert.Equal(t, "r", d.Traffic.Redirected)
+
+	r.set(t)
+	_, d = g.Renew(p)
+	assert.Equal(t, schemas.DenyHost, d.Code, "the rule is not why")
+}
+
+// TestHopsAreCallsOfTheirOwn: a redirect of the target's goes by the rules with the
+// headers that the action asked for, and where they lead it the entry must too.
+func TestHopsAreCallsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	const b = "https://up.example/b"
+	for name, tt := range map[string]struct {
+		rules    []schemas.Rule
+		location string
+		code     schemas.Code
+		url      string
+		mocked   bool
+	}{
+		"no rule":                  {url: b},
+		"of the first call alone":  {rules: []schemas.Rule{rulebook.SetHeader("h", "https://up.example/a", "X-A", "1")}, url: b},
+		"redirected":               {rules: []schemas.Rule{rulebook.Redirect("r", b, "https://up.example/c")}, url: "https://up.example/c"},
+		"redirected out":           {rules: []schemas.Rule{rulebook.Redirect("r", b, "https://two.example/c")}, code: schemas.DenyRule},
+		"a circle":                 {rules: []schemas.Rule{rulebook.Redirect("r", b, b)}, code: schemas.DenyRule},
+		"a header of the entry's":  {rules: []schemas.Rule{rulebook.SetHeader("h", b, "X-Key", "mine")}, code: schemas.DenyRule},
+		"mocked":                   {rules: []schemas.Rule{rulebook.Mock("m", b, 200, "")}, url: b, mocked: true},
+		"denied whatever the rule": {rules: []schemas.Rule{rulebook.Mock("m", "*", 200, "")}, location: "https://two.example/", code: schemas.DenyRedirect},
+	} {
+		_, book, g := under(t, entry("one"), policy.Entry{Name: "two", URLPrefix: "https://two.example/"})
+		if tt.location == "" {
+			tt.location = "/b"
+		}
+		etag := book.Put(t, tt.rules...)
+		call := get("")
+		call.Headers = []schemas.Header{{Name: "x-own", Value: "o"}}
+		p, _ := g.Check(call, guard.Scope{})
+		require.True(t, p.Valid(), name)
+		hop, d := g.Hop(p, tt.location, 302, 1)
+		assert.Equal(t, tt.code, d.Code, "%s: %s", name, d.Reason)
+		require.NotNil(t, d.Traffic, name)
+		assert.Equal(t, etag, d.Traffic.RulesEtag, name)
+		require.Equal(t, tt.code == "", hop.Valid(), name)
+		if !hop.Valid() {
+			continue
+		}
+		assert.Equal(t, tt.url, hop.Call().URL, name)
+		assert.Equal(t, call.Headers, hop.Call().Headers, name)
+		assert.Equal(t, tt.mocked, hop.Mocked(), name)
+		assert.Equal(t, !tt.mocked, hop.Permit().Valid(), name)
+		assert.True(t, hop.Hop())
+		assert.False(t, g.Reshaped(hop), name)
+	}
+}
+
+// TestNoAddressOfAnAgent: where a call to an agent goes is the configuration's.
+func TestNoAddressOfAnAgent(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "https://agent.example/agents/run/", Methods: []string{"POST"}, Agent: true})
+	b.Put(t, rulebook.Redirect("r", "*://*/agents/run/stream", "https://agent.example/agents/run/sync"))
+	call := schemas.HTTPCall{Method: "POST", URL: "https://agent.example/agents/run/stream", AllowlistKey: schemas.AgentEntry("T")}
+	p, d := g.Check(call, guard.Scope{KeyRequired: true, Agent: true})
+	require.True(t, p.Valid(), d.Reason)
+	assert.Equal(t, "r", d.Traffic.Redirected)
+	assert.Empty(t, d.Traffic.Target)
+}
+
+// TestRulesDoNotSteerAgentsAndModels: beside what the operator adds to calls to agents and models, rules set no header and no
+// parameter that callers could not.
+func TestRulesDoNotSteerAgentsAndModels(t *testing.T) {
+	t.Parallel()
+	const at = "https://up.example/v1/chat/completions"
+	for _, key := range []string{schemas.AgentEntry("T"), schemas.ModelEntryPrefix + "m"} {
+		_, b, g := under(t, policy.Entry{Name: key, URLPrefix: at, Methods: []string{"POST"}, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:KEY}"}})
+		check := func(r schemas.Rule) schemas.Code {
+			b.Put(t, r)
+			_, d := g.Check(schemas.HTTPCall{Method: "POST", URL: at, AllowlistKey: key}, guard.Scope{KeyRequired: true, Agent: true})
+			return d.Code
+		}
+		assert.Empty(t, check(rulebook.SetHeader("h", "*", "X-Request-Id", "1")))
+		assert.Equal(t, schemas.DenyRule, check(rulebook.SetHeader("h", "*", "OpenAI-Organization", "org-x")), key)
+		assert.Equal(t, schemas.DenyRule, check(rulebook.Redirect("r", at, at+"?account=x")), key)
+	}
+}
+
+// TestCostOfCheck: a tenant without rules pays nothing for those of others, and one
+// with rules that are not for the call pays for the mark that says so.
+func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
+	e := entry("one")
+	e.Headers, e.CallerHeaders = nil, nil
+	r, b, g := under(t, e)
+	call, scope := get("one"), guard.Scope{Tenant: "t"}
+	check := func() { _, _ = g.Check(call, scope) }
+	bare := guard.New(r.now.Load, nil)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = bare.Check(call, scope) }))
+	require.Zero(t, testing.AllocsPerRun(100, check))
+	b.Put(t, rulebook.Mock("m", "https://other.example/*", 200, ""))
+	require.InDelta(t, 1, testing.AllocsPerRun(100, check), 0)
+	p, _ := g.Check(call, scope)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }))
+	b.Put(t, rulebook.SetHeader("h", "*", "X-A", "1"), rulebook.Delay("d", "*", 10))
+	p, _ = g.Check(call, scope)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }), "nothing has changed since")
+}
+
+// TestHopCarriesNothingOfTheEntrys: a header that rules have taken from the call goes
+// on no hop of it unasked, whether rules are there for that or not.
+func TestHopCarriesNothingOfTheEntrys(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	call := get("")
+	call.Headers = []schemas.Header{{Name: "x-key", Value: "mine"}}
+	_, d := g.Check(call, guard.Scope{})
+	require.Equal(t, schemas.DenyHeader, d.Code)
+	remove := rulebook.SetHeader("h", "https://up.example/a", "x-key", "")
+	remove.Action.RequestHeaders = []schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x-key"}}
+	b.Put(t, remove)
+	p, d := g.Check(call, guard.Scope{})
+	require.True(t, p.Valid(), d.Reason)
+	hop, d := g.Hop(p, "/b", 302, 1)
+	assert.False(t, hop.Valid())
+	assert.Equal(t, schemas.DenyHeader, d.Code, "the rules are not why")
+	remove.Match.URLPattern = "https://up.example/*"
+	b.Put(t, remove)
+	p, _ = g.Check(call, guard.Scope{})
+	hop, d = g.Hop(p, "/b", 302, 1)
+	require.True(t, hop.Valid(), d.Reason)
+	assert.Empty(t, hop.Call().Headers)
+}
+
+// TestTooManyChanges of headers deny the call, and a hop.
+func TestTooManyChanges(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	many := func(pattern string) (rules []schemas.Rule) {
+		for i := range traffic.MaxChanges/schemas.MaxRuleHeaders + 1 {
+			r := rulebook.Rule("h"+strconv.Itoa(i), schemas.RuleHeaders, pattern)
+			for range schemas.MaxRuleHeaders {
+				r.Action.ResponseHeaders = append(r.Action.ResponseHeaders, schemas.HeaderChange{Op: schemas.HeaderRemove, Name: "x-a"})
+			}
+			rules = append(rules, r)
+		}
+		return rules
+	}
+	b.Put(t, many("https://up.example/b")...)
+	p, d := g.Check(get(""), guard.Scope{})
+	require.True(t, p.Valid(), d.Reason)
+	hop, d := g.Hop(p, "/b", 302, 1)
+	assert.False(t, hop.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	b.Put(t, many("*")...)
+	p, d = g.Check(get(""), guard.Scope{})
+	assert.False(t, p.Valid())
+	assert.Equal(t, schemas.DenyRule, d.Code)
+	assert.Contains(t, d.Reason, "1024")
 }

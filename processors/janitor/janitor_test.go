@@ -2,7 +2,6 @@ package janitor_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
@@ -15,7 +14,9 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/shelf"
 	"weir/internal/weirtest/table"
 	"weir/processors/janitor"
 	"weir/schemas"
@@ -23,44 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
-
-// places is a bucket in memory.
-type places struct {
-	mu     sync.Mutex
-	values map[string]schemas.Record
-	last   uint64
-	puts   int
-}
-
-func (p *places) Get(_ context.Context, key string) (schemas.Record, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r, ok := p.values[key]; ok {
-		return r, nil
-	}
-	return schemas.Record{}, fault.ErrNotFound
-}
-
-func (p *places) Put(_ context.Context, key string, value []byte, last uint64) (uint64, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.values[key].Seq != last {
-		return 0, fault.ErrFenced
-	}
-	if p.values == nil {
-		p.values = map[string]schemas.Record{}
-	}
-	p.last, p.puts = p.last+1, p.puts+1
-	p.values[key] = schemas.Record{Subject: key, Seq: p.last, Data: value}
-	return p.last, nil
-}
-
-func (p *places) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.puts
-}
+var layout = harness.Layout()
 
 // stored is what a test looks at of a place.
 type stored struct {
@@ -68,20 +32,12 @@ type stored struct {
 	Open   []any  `json:"open"`
 }
 
-func (p *places) place(t *testing.T) (v stored) {
-	t.Helper()
-	r, err := p.Get(t.Context(), "0")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(r.Data, &v))
-	return v
-}
-
 // yard is a log in memory and what janitors nudge on it.
 type yard struct {
 	t      *testing.T
 	log    *memlog.Log
 	led    *ledger.Ledger
-	places places
+	places *shelf.Shelf
 
 	mu     sync.Mutex
 	nudged map[string][]time.Duration // by action, since the beginning
@@ -91,7 +47,7 @@ type yard struct {
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{t: t, nudged: map[string][]time.Duration{}, begun: time.Now()}
+	y := &yard{t: t, nudged: map[string][]time.Duration{}, begun: time.Now(), places: shelf.New()}
 	y.log = memlog.New(layout, time.Now, memlog.Hooks{})
 	y.led = ledger.New(y.log, layout, nil)
 	return y
@@ -106,19 +62,21 @@ func (y *yard) Nudge(_ context.Context, ref schemas.Ref) error {
 	return y.fail
 }
 
+func (y *yard) place() stored {
+	y.t.Helper()
+	r, err := y.places.Get(y.t.Context(), "0")
+	require.NoError(y.t, err)
+	return harness.Decode[stored](y.t, r.Data)
+}
+
 func (y *yard) accept(id string, within time.Duration) *ledger.State {
 	y.t.Helper()
-	st, _, err := y.led.Claim(y.t.Context(), schemas.Action{
-		ID: id, Tenant: "acme", Kind: schemas.KindHTTP, Class: schemas.ClassSafe, IDSource: schemas.IDRequest,
-		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(within).UTC(), Payload: json.RawMessage(`{}`),
-	})
-	require.NoError(y.t, err)
-	return st
+	return harness.Claim(y.t, y.led, schemas.Action{ID: id, Kind: schemas.KindHTTP, Deadline: time.Now().Add(within)}, nil)
 }
 
 func (y *yard) settle(st *ledger.State) {
 	y.t.Helper()
-	require.NoError(y.t, y.led.Append(y.t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeExpired}}))
+	harness.Append(y.t, y.led, st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeExpired}})
 }
 
 // janitor runs one until the test ends it.
@@ -127,7 +85,7 @@ func (y *yard) janitor(worker string, edit func(*janitor.Config)) *janitor.Janit
 	if edit != nil {
 		edit(&cfg)
 	}
-	j := janitor.New(y.log, &y.places, y, cfg)
+	j := janitor.New(y.log, y.places, y, cfg)
 	j.Start(y.t.Context())
 	return j
 }
@@ -169,12 +127,12 @@ func TestOverdueIsNudged(t *testing.T) {
 		require.Len(t, y.heard()["lost"], 2)
 		require.NotContains(t, y.heard(), "long")
 		j.Stop()
-		require.Len(t, y.places.place(t).Open, 1)
+		require.Len(t, y.place().Open, 1)
 
-		puts := y.places.count() // a node that is alone, with nothing to do, writes nothing
+		puts := y.places.Written() // a node that is alone, with nothing to do, writes nothing
 		j = y.janitor("two", alone)
 		after(time.Hour)
-		require.LessOrEqual(t, y.places.count(), puts+1)
+		require.LessOrEqual(t, y.places.Written(), puts+1)
 		after(24 * time.Hour)
 		require.NotEmpty(t, y.heard()["long"])
 		j.Stop()
@@ -242,7 +200,7 @@ func TestMoreThanIsKeptInMind(t *testing.T) {
 		defer j.Stop()
 		for range 60 {
 			after(2 * time.Minute)
-			require.LessOrEqual(t, len(y.places.place(t).Open), 7)
+			require.LessOrEqual(t, len(y.place().Open), 7)
 			for id := range y.heard() { // a worker settles what it is nudged for
 				if st := states[id]; st.Settled == nil {
 					y.settle(st)
@@ -254,7 +212,7 @@ func TestMoreThanIsKeptInMind(t *testing.T) {
 			require.Len(t, at, 1, id)
 		}
 		after(10 * time.Minute)
-		require.Empty(t, y.places.place(t).Open)
+		require.Empty(t, y.place().Open)
 	})
 }
 
@@ -269,11 +227,11 @@ func TestOneHoldsAPartition(t *testing.T) {
 		two := y.janitor("two", nil)
 		defer two.Stop()
 		after(3 * time.Minute)
-		require.Equal(t, "one", y.places.place(t).Worker)
+		require.Equal(t, "one", y.place().Worker)
 		require.Len(t, y.heard()["a"], 1, "one of the two")
 		one.Stop()
 		after(2 * time.Minute)
-		require.Equal(t, "two", y.places.place(t).Worker)
+		require.Equal(t, "two", y.place().Worker)
 		y.accept("b", time.Second)
 		after(2 * time.Minute)
 		require.Len(t, y.heard()["b"], 1)

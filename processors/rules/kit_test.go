@@ -17,6 +17,7 @@ import (
 	"weir/internal/rules"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/shelf"
 	writes "weir/processors/rules"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -33,7 +34,7 @@ const history = 64
 // keeper, a bucket and a log in memory.
 type room struct {
 	t      *testing.T
-	bucket *bucket
+	bucket *shelf.Shelf
 	log    *memlog.Log
 	ledger *ledger.Ledger
 	keeper *rules.Keeper
@@ -48,7 +49,8 @@ type room struct {
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	r := &room{t: t, bucket: &bucket{history: history}, log: memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
+	r := &room{t: t, bucket: shelf.New(), log: memlog.New(harness.Layout(), time.Now, memlog.Hooks{}), now: time.Now().UTC().Truncate(time.Second)}
+	r.bucket.Keep = history
 	r.ledger = ledger.New(r.log, harness.Layout(), time.Now)
 	r.keeper = rules.New(r.bucket, rules.Config{})
 	r.sets = r.keeper
@@ -139,12 +141,19 @@ func (r *room) try(o schemas.RuleOrder) ended {
 	return r.perform(st)
 }
 
-// do carries an order out that must succeed, against the newest set.
-func (r *room) do(o schemas.RuleOrder) ended {
+// against carries an order out against the newest set.
+func (r *room) against(o schemas.RuleOrder) ended {
 	r.t.Helper()
 	o.IfMatch = r.etag()
 	e := r.try(o)
 	require.NoError(r.t, e.err)
+	return e
+}
+
+// do carries an order out that must succeed, against the newest set.
+func (r *room) do(o schemas.RuleOrder) ended {
+	r.t.Helper()
+	e := r.against(o)
 	require.Equal(r.t, schemas.OutcomeSucceeded, e.Outcome, "%+v", e.result.Error)
 	return e
 }
@@ -203,101 +212,6 @@ func patch(id, doc string) schemas.RuleOrder {
 
 func on(operation, id string) schemas.RuleOrder {
 	return schemas.RuleOrder{Operation: operation, ID: id}
-}
-
-// bucket is a store of rule sets in memory, which keeps so many of each.
-type bucket struct {
-	history int
-
-	mu      sync.Mutex
-	seq     uint64
-	records []schemas.Record
-	// putting is called before each write, without the lock. What it returns is the
-	// write's error; stored says that it is stored all the same.
-	putting func() (err error, stored bool)
-	reading error
-}
-
-func (b *bucket) Put(_ context.Context, key string, value []byte, last uint64) (uint64, error) {
-	var told error
-	b.mu.Lock()
-	putting := b.putting
-	b.mu.Unlock()
-	if putting != nil {
-		err, stored := putting()
-		if err != nil && !stored {
-			return 0, err
-		}
-		told = err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	newest := uint64(0)
-	kept := 0
-	for _, r := range b.records {
-		if r.Subject == key {
-			newest, kept = r.Seq, kept+1
-		}
-	}
-	if newest != last {
-		return 0, fault.ErrFenced
-	}
-	b.seq++
-	b.records = append(b.records, schemas.Record{Subject: key, Seq: b.seq, Data: value})
-	for i := 0; kept >= b.history; i++ {
-		if b.records[i].Subject == key {
-			b.records = append(b.records[:i:i], b.records[i+1:]...)
-			break
-		}
-	}
-	return b.seq, told
-}
-
-func (b *bucket) find(match func(schemas.Record) bool, first bool) (found schemas.Record, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.reading != nil {
-		return found, b.reading
-	}
-	err = fault.ErrNotFound
-	for _, r := range b.records {
-		if match(r) {
-			found, err = r, nil
-			if first {
-				break
-			}
-		}
-	}
-	return found, err
-}
-
-func (b *bucket) Get(_ context.Context, key string) (schemas.Record, error) {
-	return b.find(func(r schemas.Record) bool { return r.Subject == key }, false)
-}
-
-func (b *bucket) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
-	return b.find(func(r schemas.Record) bool { return r.Subject == key && r.Seq > after }, true)
-}
-
-func (b *bucket) Read(context.Context, uint64, int) ([]schemas.Record, error) { return nil, nil }
-
-func (b *bucket) Watch(func(schemas.Record), func()) (func(), error) { return func() {}, nil }
-
-func (b *bucket) Barrier(context.Context) error { return nil }
-
-// hook puts another function before each write.
-func (b *bucket) hook(f func() (error, bool)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.putting = f
-}
-
-// overwrite puts bytes in the place of what is newest of a key.
-func (b *bucket) overwrite(value string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seq++
-	b.records = append(b.records, schemas.Record{Subject: tenant, Seq: b.seq, Data: []byte(value)})
 }
 
 // heap holds one set as it is given, and compiles nothing.

@@ -28,7 +28,7 @@ type slow struct {
 func (r *room) slow(st *ledger.State) *slow {
 	r.t.Helper()
 	s, sent := &slow{make(chan struct{}), make(chan ended, 1)}, make(chan struct{})
-	r.bucket.hook(func() (error, bool) {
+	r.bucket.Hook(func() (error, bool) {
 		close(sent)
 		<-s.release
 		return nil, true
@@ -39,7 +39,7 @@ func (r *room) slow(st *ledger.State) *slow {
 		s.ended <- ended{Verdict: v, err: err}
 	}()
 	<-sent
-	r.bucket.hook(nil)
+	r.bucket.Hook(nil)
 	return s
 }
 
@@ -108,8 +108,8 @@ func TestLateAndFirst(t *testing.T) {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			r, st, s := sent(t, hinder)
-			r.bucket.hook(func() (error, bool) {
-				r.bucket.hook(nil)
+			r.bucket.Hook(func() (error, bool) {
+				r.bucket.Hook(nil)
 				s.arrive()
 				return nil, true
 			})
@@ -129,12 +129,12 @@ func TestVoidUnheard(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		r, st, s := sent(t, hindrances()[schemas.DeadlineExceeded])
 		rev := r.newest().Revision
-		r.bucket.hook(func() (error, bool) { return fault.ErrUnavailable, stored })
+		r.bucket.Hook(func() (error, bool) { return fault.ErrUnavailable, stored })
 		e := r.perform(st)
 		require.ErrorAs(t, e.err, new(*fault.Later))
 		require.ErrorIs(t, e.err, fault.ErrUnavailable)
 		require.Empty(t, r.evidence(st.ID))
-		r.bucket.hook(nil)
+		r.bucket.Hook(nil)
 		require.Equal(t, schemas.DeadlineExceeded, r.perform(r.again(st)).Code)
 		s.arrive()
 		require.Equal(t, rev+1, r.newest().Revision, "once, and nothing behind it")
@@ -201,7 +201,7 @@ func TestUnreadableExpected(t *testing.T) {
 	t.Parallel()
 	for _, begun := range []bool{false, true} {
 		r := newRoom(t)
-		r.bucket.overwrite(`{"v":99}`)
+		r.bucket.Overwrite(tenant, `{"v":99}`)
 		o := create(delay("n"))
 		o.IfMatch = "etag-1-0123456789abcdef"
 		st := r.begun(o)
@@ -339,11 +339,8 @@ func TestTurn(t *testing.T) {
 func TestFencedByItself(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	o := create(delay("a"))
-	o.IfMatch = r.etag()
-	r.bucket.hook(func() (error, bool) { return fault.ErrFenced, true })
-	e := r.try(o)
-	require.NoError(t, e.err)
+	r.bucket.Hook(func() (error, bool) { return fault.ErrFenced, true })
+	e := r.against(create(delay("a")))
 	require.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 	require.Equal(t, r.etag(), e.result.RulesEtag)
 	require.Equal(t, uint64(1), r.newest().Revision)

@@ -241,8 +241,7 @@ func TestRedirects(t *testing.T) {
 	r.do(on(schemas.OpRulesDisable, "r"))
 	r.enforce()
 	for _, o := range []schemas.RuleOrder{on(schemas.OpRulesEnable, "r"), patch("r", `{"enabled":true}`), patch("r", `{"match":{"url_pattern":"https://other.test/"}}`)} {
-		o.IfMatch = r.etag()
-		e := r.try(o)
+		e := r.against(o)
 		require.NotNil(t, e.result.Error)
 		assert.Equal(t, "DENY_RULE", e.result.Error.Detail)
 	}
@@ -254,8 +253,7 @@ func TestRedirects(t *testing.T) {
 	require.NoError(t, err)
 	r.do(create(doc))
 	back := create(redirect("y", "https://api.test/y", "https://api.test/x"))
-	back.IfMatch = r.etag()
-	e := r.try(back)
+	e := r.against(back)
 	require.NotNil(t, e.result.Error)
 	assert.Contains(t, e.Message, "the redirect x")
 	r.now = r.now.Add(time.Hour)
@@ -285,11 +283,8 @@ func TestRedirectOfRuns(t *testing.T) {
 	} {
 		r := newRoom(t)
 		r.enforce(policy.Entry{Name: "agent:A", URLPrefix: "http://agent.test:9000/base/", Methods: []string{"POST"}, Agent: true})
-		o := create(json.RawMessage(fmt.Sprintf(
-			`{"id":"n","type":"redirect","match":{"url_pattern":"*://*/v1/*","method":%q},"action":{"to_url":%q},"scope":%s}`, tt.method, tt.to, tt.scope)))
-		o.IfMatch = r.etag()
-		e := r.try(o)
-		require.NoError(t, e.err)
+		e := r.against(create(json.RawMessage(fmt.Sprintf(
+			`{"id":"n","type":"redirect","match":{"url_pattern":"*://*/v1/*","method":%q},"action":{"to_url":%q},"scope":%s}`, tt.method, tt.to, tt.scope))))
 		if tt.ok {
 			assert.Nil(t, e.result.Error, "%+v", tt)
 			continue
@@ -310,12 +305,9 @@ func TestExpired(t *testing.T) {
 	}
 	r.do(expiring("a", time.Hour))
 	r.do(expiring("b", time.Hour))
-	o := create(delay("c"))
-	o.IfMatch = r.etag()
-	require.Equal(t, schemas.RuleLimitExceeded, r.try(o).Code)
+	require.Equal(t, schemas.RuleLimitExceeded, r.against(create(delay("c"))).Code)
 	r.now = r.now.Add(25 * time.Hour)
-	o.IfMatch = r.etag()
-	require.Equal(t, schemas.RuleLimitExceeded, r.try(o).Code, "not a day ago yet")
+	require.Equal(t, schemas.RuleLimitExceeded, r.against(create(delay("c"))).Code, "not a day ago yet")
 	r.now = r.now.Add(time.Second)
 
 	r.do(on(schemas.OpRulesDisable, "b"))
@@ -341,24 +333,21 @@ func TestLimits(t *testing.T) {
 		o.Group, o.CreateGroup = fmt.Sprint("g", i), true
 		r.do(o)
 	}
-	o := create(delay("n"))
-	o.IfMatch = r.etag()
-	e := r.try(o)
+	e := r.against(create(delay("n")))
 	assert.Equal(t, schemas.RuleLimitExceeded, e.Code)
 	assert.Contains(t, e.Message, "3 rules")
-	o.Rule = json.RawMessage(`{"id":"n"}`)
-	assert.Equal(t, schemas.ValidationError, r.try(o).Code, "that comes first")
+	assert.Equal(t, schemas.ValidationError, r.against(create(json.RawMessage(`{"id":"n"}`))).Code, "that comes first")
 	r.cfg.Limit = 2
 	r.do(patch("r0", `{"priority":1}`))
 	r.do(on(schemas.OpRulesDisable, "r0"))
 	r.cfg.Limit = 4
-	o = create(delay("n"))
+	o := create(delay("n"))
 	o.Group, o.CreateGroup = "g3", true
 	r.do(o)
 	r.do(patch("n", `{"expires_at":"`+r.now.Add(time.Minute).Format(time.RFC3339)+`"}`))
 	r.now = r.now.Add(48 * time.Hour)
-	o.Group, o.IfMatch = "g4", r.etag()
-	e = r.try(o)
+	o.Group = "g4"
+	e = r.against(o)
 	assert.Equal(t, schemas.RuleLimitExceeded, e.Code, "its group is still there")
 	assert.Contains(t, e.Message, "4 groups")
 	o.Group = "g3"

@@ -13,6 +13,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/task"
 	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/shelf"
 	"weir/processors"
 	"weir/processors/call"
 	"weir/processors/guard"
@@ -39,18 +40,16 @@ type house struct {
 	opening  *ledger.State // the one that a branch is made for
 	refuse   func() error  // what the branches answer; nil: they are made
 	told     []schemas.TaskUpdate
-	leases   map[string]schemas.Record
+	leases   *shelf.Shelf
 	jump     time.Duration // how far the worker's clock is off
 	each     func()        // runs before each append of the worker's, evidence among them
 	before   func()        // runs once, before the worker's next append
-
-	hashes int
-	away   error // what the leases answer
+	hashes   int
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	h := &house{branches: map[string]string{}, leases: map[string]schemas.Record{}}
+	h := &house{branches: map[string]string{}, leases: shelf.New()}
 	h.Bench = harness.New(t, schemas.KindTask, func(schemas.Append) error {
 		if h.each != nil {
 			h.Apart(h.each)
@@ -61,6 +60,7 @@ func newHouse(t *testing.T) *house {
 		}
 		return nil
 	})
+	h.leases.Reads = h.Alive
 	h.Employ(h.hire)
 	return h
 }
@@ -92,7 +92,7 @@ func (h *house) hire(name string) harness.Handler {
 		Caller: call.New(l, guard.New(none.InForce, nil), nil, call.Config{Worker: name, Barrier: h.Barrier}),
 		Perform: func(r *settle.Recorder) map[schemas.Kind]processors.Performer {
 			return map[schemas.Kind]processors.Performer{schemas.KindTask: tasks.New(l, h, r, tasks.Config{
-				Leases: shelf{h}, Lease: lease - lease/(schemas.LeaseShare+1), // what is written down is a share of it old
+				Leases: h.leases, Lease: lease - lease/(schemas.LeaseShare+1), // what is written down is a share of it old
 				Announce: h.announce, Barrier: h.Barrier, Now: h.now,
 			})}
 		},
@@ -127,28 +127,9 @@ func (h *house) announce(subject string, data []byte) error {
 	return h.Step(true)
 }
 
-// shelf is the leases as a worker sees them.
-type shelf struct{ h *house }
-
-func (s shelf) Get(_ context.Context, key string) (schemas.Record, error) {
-	if s.h.Dead() {
-		return schemas.Record{}, harness.ErrDead
-	}
-	if s.h.away != nil {
-		return schemas.Record{}, s.h.away
-	}
-	r, ok := s.h.leases[key]
-	if !ok {
-		return r, fault.ErrNotFound
-	}
-	return r, nil
-}
-
 // touch is what the desk does when it hears of the holder.
 func (h *house) touch(n int) {
-	key := task.LeaseKey(schemas.Ref{Tenant: "acme", ID: "t-1"}, n)
-	seq := h.leases[key].Seq + 1
-	h.leases[key] = schemas.Record{Seq: seq, Time: time.Now().UTC(), Data: fmt.Appendf(nil, `{"lease":%d}`, n)}
+	h.leases.Overwrite(task.LeaseKey(ref, n), fmt.Sprintf(`{"lease":%d}`, n))
 }
 
 // accept files a task that ends after a while.

@@ -3,7 +3,12 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
@@ -120,5 +125,17 @@ func (l *Life) Hooks(before func(schemas.Append) error) memlog.Hooks {
 		},
 		After: func(schemas.Append, uint64) error { return l.Step(true) },
 		Read:  l.Alive,
+	}
+}
+
+// EachStep kills a worker at each of its steps, before and after it. live plays one life in a bubble of its own, with
+// a worker that dies at its nth step, and reports whether it came to that. It must take more than least steps.
+func EachStep(t *testing.T, least int, live func(t *testing.T, n int, done bool, msg string) (died bool)) {
+	t.Helper()
+	for _, done := range []bool{false, true} {
+		for n, died := 0, true; died; n++ {
+			synctest.Test(t, func(t *testing.T) { died = live(t, n, done, fmt.Sprintf("step %d, done %v", n, done)) })
+			require.True(t, died || n > least, "the workers did too little for a test")
+		}
 	}
 }

@@ -135,6 +135,18 @@ func Decode[V any](t *testing.T, doc []byte) (v V) {
 	return v
 }
 
+// Patience is how long a message is given back for whose worker may live.
+const Patience = 10 * time.Second
+
+// Later asserts that an error says when its message comes again.
+func Later(t *testing.T, err error, after time.Duration) {
+	t.Helper()
+	require.Error(t, err)
+	ack, again := fault.Disposition(err)
+	require.False(t, ack)
+	require.Equal(t, after, again)
+}
+
 // As is the error of a type that err is.
 func As[E error](t *testing.T, err error) (target E) {
 	t.Helper()

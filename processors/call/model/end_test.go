@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/redact"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -172,21 +171,6 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func (*endless) Close() {}
-
-// BenchmarkListen is all that the adapter does with a chunk.
-func BenchmarkListen(b *testing.B) {
-	e := &exchange{voice: voice{&Adapter{cfg: Config{}.withDefaults()}, Talk{ID: "i", Stream: true, Chunk: func(context.Context, Piece) error { return nil }}}}
-	l := &listener{
-		exchange: e, status: 200, asked: time.Now(),
-		scrub: redact.Values([]string{"sk-0123456789abcdef0123456789abcdef", "Bearer sk-0123456789abcdef0123456789abcdef"}),
-		stream: &endless{left: b.N, event: `data: {"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz012","object":"chat.completion.chunk","created":1727000000,"model":"some-model-2024-08-06",` +
-			`"service_tier":"default","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n"},
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	_, err := l.listen(b.Context())
-	require.Equal(b, schemas.UpstreamTruncated, codeOf(err))
-}
 
 // TestBroke: what a provider said of its usage outlives a call that brings no reply.
 func TestBroke(t *testing.T) {

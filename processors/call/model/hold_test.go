@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -174,63 +175,148 @@ func TestHolderAllocates(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(200, func() { h.add(c) }))
 }
 
-func BenchmarkHolder(b *testing.B) {
-	h := newHolder(redact.Values([]string{"sk-0123456789abcdef0123456789abcdef", "Bearer sk-0123456789abcdef0123456789abcdef"}))
-	c, err := completion.ReadChunk([]byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}`))
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		if list, ok := h.add(c); !ok || len(list) != 1 {
-			b.Fatal("it waits")
+// joined is the answer that chunks are put together to, as the one who reads them has it.
+func joined(t *testing.T, chunks ...string) string {
+	t.Helper()
+	var a completion.Assembler
+	for _, raw := range chunks {
+		c, err := completion.ReadChunk([]byte(raw))
+		require.NoError(t, err, raw)
+		a.Add(c)
+	}
+	return strings.ReplaceAll(string(a.Document()), `\u`, `u`)
+}
+
+// TestHolderJoinsAsTheAssembler: whatever an Assembler makes one text of is looked at as
+// one text.
+func TestHolderJoinsAsTheAssembler(t *testing.T) {
+	t.Parallel()
+	const half, rest = "zq-C", "ANARY-0123456789"
+	const emoji = "zq-\U0001F511-0123456789"
+	call := func(s string) string { return `{"choices":[{"index":0,"delta":{"tool_calls":[` + s + `]}}]}` }
+	first := content(0, half, "")
+	type testCase struct {
+		secret string
+		in     []string
+		text   string // of it in the answer; default the secret
+	}
+	table.Run(t, map[string]testCase{
+		"a choice loses its index":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest + `"}}]}`}},
+		"an index that is none":      {in: []string{first, `{"choices":[{"index":0.0,"delta":{"content":"` + rest + `"}}]}`}},
+		"an index that is a text":    {in: []string{first, `{"choices":[{"index":"3","delta":{"content":"` + rest + `"}}]}`}},
+		"the second by its place":    {in: []string{content(1, half, ""), `{"choices":[{},{"delta":{"content":"` + rest + `"}}]}`}},
+		"an escaped name":            {in: []string{first, `{"choices":[{"index":0,"delta":{"c\u006fntent":"` + rest + `"}}]}`}},
+		"escaped names all the way":  {in: []string{first, `{"ch\u006fices":[{"\u0069ndex":0,"d\u0065lta":{"c\u006fntent":"` + rest + `"}}]}`}},
+		"a message for a delta":      {in: []string{first, `{"choices":[{"index":0,"message":{"content":"` + rest + `"}}]}`}},
+		"with a delta that is null":  {in: []string{first, `{"choices":[{"message":{"content":"` + rest + `"},"delta":null}]}`}},
+		"a message beside a delta":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest + `"},"message":{"content":"x"}}]}`}},
+		"something unknown":          {in: []string{`{"choices":[{"delta":{"x_text":"` + half + `"}}]}`, `{"choices":[{"delta":{"x_text":"` + rest + `"}}]}`}},
+		"a call by its id":           {in: []string{call(`{"index":0,"id":"x","function":{"name":"f","arguments":"` + half + `"}}`), call(`{"id":"x","function":{"arguments":"` + rest + `"}}`)}},
+		"a call with another index":  {in: []string{call(`{"index":2,"id":"x","function":{"arguments":"` + half + `"}}`), call(`{"index":"2","id":"x","function":{"arguments":"` + rest + `"}}`)}},
+		"the call that came last":    {in: []string{call(`{"index":1,"id":"x","function":{"arguments":"` + half + `"}}`), call(`{"function":{"arguments":"` + rest + `"}}`)}},
+		"an index after an id":       {in: []string{call(`{"id":"x","function":{"arguments":"` + half + `"}}`), call(`{"index":0,"function":{"arguments":"` + rest + `"}}`)}},
+		"a function call":            {in: []string{`{"choices":[{"delta":{"function_call":{"arguments":"` + half + `"}}}]}`, `{"choices":[{"delta":{"function_call":{"arguments":"` + rest + `"}}}]}`}},
+		"a name in pieces":           {in: []string{call(`{"index":0,"function":{"name":"` + half + `"}}`), call(`{"index":0,"function":{"name":"` + rest + `"}}`)}},
+		"another call between them":  {in: []string{call(`{"index":0,"id":"x","function":{"name":"f","arguments":"` + half + `"}}`), call(`{"index":0,"id":"y","function":{"name":"f","arguments":"{}"}}`), call(`{"id":"x","function":{"arguments":"` + rest + `"}}`)}},
+		"arguments that are numbers": {secret: "4711081547110815", in: []string{call(`{"index":0,"function":{"name":"f","arguments":47110815}}`), call(`{"index":0,"function":{"arguments":47110815}}`)}},
+		"a name that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"x"},"index":1,"index":0,"delta":{"content":"` + rest + `"}}]}`}},
+		"a text that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest[:4] + `","content":"` + rest + `"}}]}`}, text: half + rest[:4] + rest},
+		"halves of a character":      {secret: emoji, in: []string{content(0, "zq-", ""), `{"choices":[{"delta":{"content":"\ud83d"}}]}`, `{"choices":[{"delta":{"content":"\udd11-0123456789"}}]}`}, text: `zq-ud83dudd11-0123456789`},
+	}, func(t *testing.T, tt testCase) {
+		secret := key
+		if tt.secret != "" {
+			secret = tt.secret
 		}
-	}
+		text := secret
+		if tt.text != "" {
+			text = tt.text
+		}
+		require.Contains(t, joined(t, tt.in...), text, "it is the same text")
+		out, _ := through(t, redact.Values([]string{secret}), tt.in...)
+		doc := joined(t, out...)
+		assert.NotContains(t, doc, text)
+		assert.NotContains(t, doc, secret)
+		assert.Contains(t, doc, redact.Mark)
+	})
 }
 
-// BenchmarkLarge tells what large chunks cost by what is in them: the worst of them must
-// stay within a small factor of the best.
-func BenchmarkLarge(b *testing.B) {
-	scrub := redact.Values([]string{"Bearer sk-supersecret-0123456789", "sk-supersecret-0123456789"})
-	const size = 10_000
-	for name, text := range map[string]string{
-		"words":  strings.Repeat("the quick brown fox returns a token, and sk- stands ", size/52),
-		"letter": strings.Repeat("B", size),
-		"secret": strings.Repeat("s", size),
-		"random": base64Text(size),
-		"escape": strings.Repeat(`\n`+"\t\"", size/4),
-	} {
-		b.Run(name, func(b *testing.B) {
+// TestHolderAndAssemblerAgree: pieces of a secret in chunks of any shapes, with anything
+// between them.
+func TestHolderAndAssemblerAgree(t *testing.T) {
+	t.Parallel()
+	shapes := []string{
+		`{"choices":[{"index":0,"delta":{"content":%s}}]}`, `{"choices":[{"delta":{"content":%s},"index":1}]}`, `{"choices":[{"delta":{"content":%s}}]}`,
+		`{"choices":[{},{"delta":{"c\u006fntent":%s}}]}`, `{"choices":[{"index":1.0,"message":{"content":%s}}]}`, `{"choices":[{"delta":{"content":"x","content":%s}}]}`,
+		`{"choices":[{"message":{"content":"no"},"delta":{"content":%s,"tool_calls":[]}}]}`, `{"choices":[{"delta":[],"message":{"content":%s}}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":%s}}]}}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"arguments":%s}}]}}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"id":"b","index":0,"function":{"name":"g","arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":%s}},{"id":"b"}]}}]}`,
+		`{"choices":[{"delta":{"function_call":{"arguments":%s}}}]}`, `{"choices":[{"delta":{"reasoning":%s},"finish_reason":null}]}`, `{"choices":[{"delta":{"x":{"content":%s}},"finish_reason":"stop"}]}`,
+	}
+	s := redact.Values([]string{key})
+	same := 0
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var in []string
+		say := func(text string) {
 			quoted, err := json.Marshal(text)
-			require.NoError(b, err)
-			data := fmt.Appendf(nil, `{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`, quoted)
-			l := listener{scrub: scrub}
-			held := newHolder(scrub)
-			n := 0
-			b.SetBytes(int64(len(data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				c, err := l.clean(data)
-				if err != nil {
-					b.Fatal(err)
-				}
-				list, _ := held.add(c)
-				for _, c := range list {
-					l.whole.Add(c)
-				}
-				if n++; n%100 == 0 {
-					l.whole = completion.Assembler{}
-				}
+			require.NoError(t, err)
+			in = append(in, fmt.Sprintf(shapes[r.IntN(len(shapes))], quoted))
+		}
+		for rest := key; rest != ""; {
+			n := min(1+r.IntN(12), len(rest))
+			if say(rest[:n]); r.IntN(3) == 0 {
+				say("-")
 			}
-		})
+			rest = rest[n:]
+		}
+		if strings.Contains(joined(t, in...), key) {
+			same++
+		}
+		out, _ := through(t, s, in...)
+		require.NotContains(t, joined(t, out...), key, "%q", in)
 	}
+	assert.Greater(t, same, 20)
 }
 
-// base64Text is a text in which any part of an encoding may begin anywhere.
-func base64Text(size int) string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	r := rand.New(rand.NewPCG(1, 2))
-	var text strings.Builder
-	for range size {
-		text.WriteByte(alphabet[r.IntN(len(alphabet))])
+// TestHolderCosts: an answer that is made of names is refused, or costs no more than
+// what it has.
+//
+//nolint:paralleltest // it counts the allocations of the process
+func TestHolderCosts(t *testing.T) {
+	many := func(n int, member string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, member, i)
+			b.WriteByte(',')
+		}
+		return strings.TrimSuffix(b.String(), ",")
 	}
-	return text.String()
+	long := strings.Repeat("n", 70<<10)
+	for name, tt := range map[string]struct {
+		chunk string
+		ok    bool
+	}{
+		"a long path to many":    {`{"choices":[{"` + long + `":{` + many(4000, `"%d":"x"`) + `}}]}`, true},
+		"many in a long path":    {`{"choices":[{"` + long + `":{"` + long + `":[` + many(4000, `{"index":%d,"x":"y"}`) + `]}}]}`, true},
+		"many names":             {`{"choices":[{"a":{` + many(10_000, `"%d":"x"`) + `}}]}`, false},
+		"many choices":           {`{"choices":[` + many(10_000, `{"index":%d,"delta":{"content":"x"}}`) + `]}`, false},
+		"many calls":             {`{"choices":[{"delta":{"tool_calls":[` + many(20_000, `{"index":%d,"function":{"arguments":"x"}}`) + `]}}]}`, true},
+		"many elements":          {`{"choices":[{"delta":{"x":[` + many(9000, `{"index":%d,"y":"x"}`) + `]}}]}`, false},
+		"many long names":        {`{"choices":[{` + many(10, `"`+long+`%d":"x"`) + `}]}`, false},
+		"many texts":             {`{"choices":[{"a":[` + many(132_000, `"%d"`) + `]}]}`, false},
+		"many empty texts":       {`{"choices":[{"a":[` + strings.Repeat(`"",`, 140_000) + `""]}]}`, true},
+		"many of one name":       {`{"choices":[{` + many(5000, `"message":{"x":%d}`) + `}]}`, true},
+		"all deep in each other": {`{"choices":[` + strings.Repeat(`{"a":[`, 120) + `"x"` + strings.Repeat(`]}`, 120) + `]}`, true},
+	} {
+		c, err := completion.ReadChunk([]byte(tt.chunk))
+		require.NoError(t, err, name)
+		h := newHolder(redact.Values([]string{key}))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, ok := h.add(c)
+		runtime.ReadMemStats(&after)
+		assert.Equal(t, tt.ok, ok, name)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), name)
+	}
 }
