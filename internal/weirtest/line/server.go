@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 )
 
@@ -63,8 +62,8 @@ type Server[R any] struct {
 }
 
 // Serve starts a server. Without a listener it takes a port of loopback; the listener is closed
-// with the server. Without a test a wait that takes too long panics; a test ends its server.
-func Serve[R any](tb testing.TB, listener net.Listener, handler http.Handler) (*Server[R], error) {
+// with the server. fatal ends a wait that takes too long; nil: it panics.
+func Serve[R any](listener net.Listener, handler http.Handler, fatal func(format string, args ...any)) (*Server[R], error) {
 	if listener == nil {
 		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
 		if err != nil {
@@ -72,15 +71,12 @@ func Serve[R any](tb testing.TB, listener net.Listener, handler http.Handler) (*
 		}
 		listener = l
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server[R]{addr: listener.Addr().String(), stop: cancel}
-	s.changed = sync.NewCond(&s.mu)
-	s.fatal = func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-	if tb != nil {
-		tb.Helper()
-		s.fatal = tb.Fatalf
-		tb.Cleanup(s.Close)
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	if fatal == nil {
+		fatal = func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 	}
+	s := &Server[R]{addr: listener.Addr().String(), stop: cancel, fatal: fatal}
+	s.changed = sync.NewCond(&s.mu)
 	s.server = &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },

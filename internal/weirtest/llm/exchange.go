@@ -47,7 +47,7 @@ func (x *Exchange) Stream() { x.Begin(http.StatusOK, "text/event-stream") }
 
 // Data writes one event in the plain form; false: nobody takes it any more.
 func (x *Exchange) Data(data string) bool {
-	return x.Call.Event(x.Write("data: " + data + "\n\n"))
+	return x.Event(x.Write("data: " + data + "\n\n"))
 }
 
 // Text writes a chunk with content for the first choice.
@@ -124,7 +124,7 @@ func (x *Exchange) pace(p *Pace) bool {
 		if p.Stamp {
 			text = strconv.FormatInt(time.Now().UnixNano(), 10)
 		}
-		if !x.Call.Event(x.Write(before + text + after)) {
+		if !x.Event(x.Write(before + text + after)) {
 			return false
 		}
 	}

@@ -61,19 +61,20 @@ type Server struct {
 // New starts a provider that stops with its test.
 func New(tb testing.TB, cfg Config) *Server {
 	tb.Helper()
-	s, err := start(tb, cfg)
+	s, err := start(cfg, tb.Fatalf)
 	if err != nil {
 		tb.Fatalf("llm: %v", err)
 	}
+	tb.Cleanup(s.Close)
 	return s
 }
 
 // Start starts a provider without a test, such as for a benchmark's own process.
-func Start(cfg Config) (*Server, error) { return start(nil, cfg) }
+func Start(cfg Config) (*Server, error) { return start(cfg, nil) }
 
-func start(tb testing.TB, cfg Config) (s *Server, err error) {
+func start(cfg Config, fatal func(format string, args ...any)) (s *Server, err error) {
 	s = &Server{cfg: cfg}
-	s.Server, err = line.Serve[*Request](tb, cfg.Listener, http.HandlerFunc(s.serve))
+	s.Server, err = line.Serve[*Request](cfg.Listener, http.HandlerFunc(s.serve), fatal)
 	return s, err
 }
 

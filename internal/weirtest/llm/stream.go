@@ -157,8 +157,8 @@ func (x *Exchange) written(text string) bool {
 				return false
 			}
 		}
-		return x.Call.Event(true)
+		return x.Event(true)
 	default:
 	}
-	return x.Call.Event(x.Write(text))
+	return x.Event(x.Write(text))
 }
