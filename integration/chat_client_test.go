@@ -3,14 +3,23 @@
 package integration_test
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tmaxmax/go-sse"
 
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -159,7 +168,7 @@ func TestOpenAIClientAborts(t *testing.T) {
 
 			resp, text := w.request(t, http.MethodGet, "/v1/actions?kind=chat", "")
 			require.Equal(t, http.StatusOK, resp.StatusCode, text)
-			end, _ := settledChat(t, w, decode[schemas.Page[schemas.ActionEntry]](t, text).Items[0].ID)
+			end := settled(t, w, decode[schemas.Page[schemas.ActionEntry]](t, text).Items[0].ID)
 			if word == "" {
 				require.Equal(t, schemas.OutcomeSucceeded, end.Outcome)
 				return
@@ -172,4 +181,126 @@ func TestOpenAIClientAborts(t *testing.T) {
 			require.Positive(t, res.Usage.Completion)
 		})
 	}
+}
+
+// providerKey is the credential of the providers here: nobody else may ever see it.
+const providerKey = "AGWCANARY-provider-key-2f61"
+
+// chatConfig writes a configuration whose models are all the provider's, and more.
+func chatConfig(tb testing.TB, provider *llm.Server, more string) string {
+	tb.Helper()
+	return configFile(tb, fmt.Sprintf("models:\n  \"sim/*\": {url: %q, headers: {Authorization: \"Bearer ${secret:PROVIDER}\"}}\n", provider.URL())+more)
+}
+
+// serveChat starts the program with the secret of the provider.
+func serveChat(tb testing.TB, dir, config string, args ...string) *weir {
+	tb.Helper()
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_PROVIDER=" + providerKey}}, dir, append([]string{"--config", config}, args...)...)
+	require.NoError(tb, err)
+	endWith(tb, w)
+	return w
+}
+
+// chatBody asks a model a question; more are further members.
+func chatBody(model string, stream bool, more string) string {
+	return fmt.Sprintf(`{"model":%q,"stream":%t,"messages":[{"role":"user","content":"Say it."}]%s}`, model, stream, more)
+}
+
+// chatChunk is one event of a stream, as far as the tests read it.
+type chatChunk struct {
+	Choices []struct {
+		Delta struct {
+			Content string `json:"content"`
+		} `json:"delta"`
+	} `json:"choices"`
+	Usage *schemas.ChatUsage `json:"usage"`
+	Error *chatFault         `json:"error"`
+}
+
+// chatFault is an error in the words of the protocol.
+type chatFault struct {
+	Code     string `json:"code"`
+	Message  string `json:"message"`
+	Metadata struct {
+		Status int          `json:"status"`
+		Code   schemas.Code `json:"code"`
+	} `json:"metadata"`
+}
+
+// chatStream is what a stream came to.
+type chatStream struct {
+	text  string
+	fault *chatFault
+	done  int // how often it said so
+}
+
+// readChat reads a stream until its text is all there, or with "" until it ends.
+func readChat(tb testing.TB, body io.Reader, all string) (s chatStream) {
+	tb.Helper()
+	for e, err := range sse.Read(body, nil) {
+		require.NoError(tb, err)
+		if e.Data == "[DONE]" {
+			s.done++
+			continue
+		}
+		c := decode[chatChunk](tb, e.Data)
+		for _, choice := range c.Choices {
+			s.text += choice.Delta.Content
+		}
+		s.fault = cmp.Or(s.fault, c.Error)
+		if all != "" && s.text == all {
+			break
+		}
+	}
+	return s
+}
+
+const needsNPM = "this test asks with an npm package that is not installed: run `make clients`"
+
+// npm runs the openai package and returns the lines that it printed.
+func npm(t *testing.T, base string, asked any) []npmLine {
+	t.Helper()
+	program.Needs(t, filepath.Join("clients", "node_modules", "openai"), needsNPM)
+	text, err := json.Marshal(asked)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "node", "chat.mjs", base, string(text))
+	cmd.Dir, cmd.Stderr = "clients", os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var lines []npmLine
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, decode[npmLine](t, line))
+	}
+	require.NotEmpty(t, lines)
+	return lines
+}
+
+// npmLine is one line of clients/chat.mjs.
+type npmLine struct {
+	Completion *struct {
+		Choices []struct {
+			Message struct {
+				Content   string `json:"content"`
+				ToolCalls []struct {
+					Function struct {
+						Name      string `json:"name"`
+						Arguments string `json:"arguments"`
+					} `json:"function"`
+				} `json:"tool_calls"`
+			} `json:"message"`
+			Finish string `json:"finish_reason"`
+		} `json:"choices"`
+		Usage *schemas.ChatUsage `json:"usage"`
+	} `json:"completion"`
+	Generation string     `json:"generation"`
+	Chunk      *chatChunk `json:"chunk"`
+	End        int        `json:"end"`
+	Aborted    int        `json:"aborted"`
+	Models     []string   `json:"models"`
+	Error      *struct {
+		Name    string    `json:"name"`
+		Status  int       `json:"status"`
+		Message string    `json:"message"`
+		Body    chatFault `json:"body"`
+	} `json:"error"`
 }

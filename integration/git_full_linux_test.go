@@ -34,7 +34,7 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	require.NoError(t, os.Mkdir(repos, 0o700))
 	require.NoError(t, unix.Mount("tmpfs", repos, "tmpfs", 0, "size=24m"))
 	defer func() { require.NoError(t, unix.Unmount(repos, unix.MNT_DETACH)) }()
-	w := serve(t, dir, "--config", policyFile(t, upstream.URL))
+	w := serve(t, dir, "--config", policyFile(t, upstream.URL, ""))
 	w.makeRepo(t, "shop")
 	task := w.makeTask(t, "")
 	g, old, head := w.noisy(t, task, 27)
@@ -52,8 +52,8 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	}
 	g.do(t, ".", "clone", "-q", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, old, g.do(t, "copy", "rev-parse", "HEAD"), "what is there can be fetched")
-	status, text := w.execute(t, "meanwhile", upstream.URL+"/meanwhile")
-	require.Equal(t, http.StatusOK, status, text)
+	resp, text := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/meanwhile","body":{}}`, upstream.URL))
+	require.Equal(t, http.StatusOK, resp.StatusCode, text)
 
 	require.NoError(t, os.Remove(ballast))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
@@ -62,13 +62,6 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
 		assert.Contains(t, []string{schemas.AuditOK, string(schemas.GitRejected)}, a.Result)
 	}
-}
-
-// execute asks for a POST.
-func (w *weir) execute(t *testing.T, id, url string) (status int, text string) {
-	t.Helper()
-	resp, text := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":"POST","url":%q,"body":{}}}`, id, url))
-	return resp.StatusCode, text
 }
 
 // swallow writes a file that leaves so much room on the disk of a directory.

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tmaxmax/go-sse"
 
 	"weir/schemas"
 )
@@ -93,6 +94,24 @@ func (w *weir) task(tb testing.TB, id string) schemas.TaskView {
 	return decode[schemas.TaskView](tb, text)
 }
 
+// happened waits until something has happened to a task.
+func (w *weir) happened(ctx context.Context, id, what string) error {
+	resp, err := open(ctx, http.DefaultClient, http.MethodGet, w.URL+schemas.RouteTasks+"/"+id+"/events", "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for ev, err := range sse.Read(resp.Body, nil) {
+		if err != nil {
+			return err
+		}
+		if strings.Contains(ev.Data, `"what":"`+what+`"`) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the task ended, and it was not %s", what)
+}
+
 // asAgent sends a request with the token of a task.
 func (w *weir) asAgent(tb testing.TB, token, method, path, body string) (int, string) {
 	tb.Helper()
@@ -112,16 +131,31 @@ func (w *weir) begin(tb testing.TB, t schemas.NewTask) *clientGit {
 	return g
 }
 
-// noisy begins a task, pushes a small commit, and has one of four megabytes that no packing
-// makes smaller, which is not pushed.
+// serveShop is a Weir with the repository "shop", a task there, with whatever else its body has,
+// and the git of the task's agent.
+func serveShop(tb testing.TB, config, rest string) (*weir, schemas.NewTask, *clientGit) {
+	tb.Helper()
+	w := serve(tb, tb.TempDir(), "--config", configFile(tb, config))
+	w.makeRepo(tb, "shop")
+	task := w.makeTask(tb, rest)
+	return w, task, w.begin(tb, task)
+}
+
+// noise is data that no packing makes smaller.
+func noise(seed byte, size int) []byte {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
+	return data
+}
+
+// noisy begins a task, pushes a small commit, and has one of four megabytes of noise, which is
+// not pushed.
 func (w *weir) noisy(tb testing.TB, task schemas.NewTask, seed byte) (g *clientGit, old, head string) {
 	tb.Helper()
 	g = w.begin(tb, task)
 	old = g.commit(tb, "small", []byte("text\n"))
 	g.do(tb, "repo", "push", "-q", "origin", "HEAD")
-	noise := make([]byte, 4<<20)
-	_, _ = rand.NewChaCha8([32]byte{seed}).Read(noise)
-	return g, old, g.commit(tb, "noise", noise)
+	return g, old, g.commit(tb, "noise", noise(seed, 4<<20))
 }
 
 // evidenceOf are the payloads of an action's evidence of a kind.
@@ -138,19 +172,15 @@ func evidenceOf[T any](tb testing.TB, w *weir, kind, query string) []T {
 	return all
 }
 
-// memoryPeak is the most resident memory that a process has had, in bytes.
-func memoryPeak(tb testing.TB, pid int) int64 {
+// memory is a figure of a process's memory, as /proc names it, in bytes.
+func memory(tb testing.TB, pid int, figure string) int64 {
 	tb.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(tb, err)
-	for line := range strings.SplitSeq(string(data), "\n") {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			var kib int64
-			_, err := fmt.Sscan(rest, &kib)
-			require.NoError(tb, err)
-			return kib << 10
-		}
-	}
-	tb.Fatal("the system does not say")
-	return 0
+	_, rest, ok := strings.Cut(string(data), figure+":")
+	require.True(tb, ok, "the system does not say")
+	var kib int64
+	_, err = fmt.Sscan(rest, &kib)
+	require.NoError(tb, err)
+	return kib << 10
 }

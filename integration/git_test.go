@@ -4,10 +4,7 @@ package integration_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,14 +15,11 @@ import (
 	"weir/schemas"
 )
 
-// TestGitClone: by protocol v2, and by v0 for those who have nothing else; shallow,
-// and partial.
+// TestGitClone: by protocol v2, and by v0 for those who have nothing else; shallow, which
+// can be pushed from, and partial.
 func TestGitClone(t *testing.T) {
 	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
-	g := w.begin(t, task)
+	w, task, g := serveShop(t, "", "")
 	for i := range 3 {
 		g.commit(t, fmt.Sprintf("file-%d", i), []byte(fmt.Sprintf("text %d\n", i)))
 	}
@@ -42,6 +36,13 @@ func TestGitClone(t *testing.T) {
 	assert.Equal(t, "1", g.do(t, "shallow", "rev-list", "--count", "HEAD"))
 	g.do(t, "shallow", "fetch", "-q", "--unshallow")
 	assert.Equal(t, "4", g.do(t, "shallow", "rev-list", "--count", "HEAD"))
+	pusher := newClientGit(t, task.Token)
+	pusher.do(t, ".", "clone", "-q", "--depth=1", "-b", task.Branch, url, "repo")
+	head := pusher.commit(t, "more", []byte("text\n"))
+	pusher.do(t, "repo", "push", "-q", "origin", "HEAD")
+	assert.Equal(t, head, w.task(t, task.ID).Head, "a push need not have all that it is built on")
+	g.do(t, "repo", "pull", "-q")
+	assert.Equal(t, "5", g.do(t, "repo", "rev-list", "--count", "HEAD"), "and the history is whole")
 
 	g.do(t, ".", "clone", "-q", "--no-checkout", "--filter=blob:none", "-b", task.Branch, url, "partial")
 	assert.Contains(t, g.do(t, "partial", "rev-list", "--objects", "--all", "--missing=print"), "\n?", "blobs are left where they are")
@@ -55,10 +56,7 @@ func TestGitClone(t *testing.T) {
 // own branch is refused, and the person at git reads why.
 func TestGitRefusesWithAReason(t *testing.T) {
 	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, `,"branch":"paint"`)
-	g := w.begin(t, task)
+	w, task, g := serveShop(t, "", `,"branch":"paint"`)
 	first := g.commit(t, "a", []byte("a"))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	g.do(t, "repo", "tag", "v1")
@@ -82,9 +80,7 @@ func TestGitRefusesWithAReason(t *testing.T) {
 	out, err := g.run(t.Context(), "repo", "push", "--force", "origin", "HEAD")
 	require.Error(t, err)
 	assert.Contains(t, out, "force_push", "it says what would let it")
-	data := make([]byte, 8<<20)
-	_, _ = rand.NewChaCha8([32]byte{6}).Read(data)
-	g.commit(t, "large", data)
+	g.commit(t, "large", noise(6, 8<<20))
 	out, err = g.run(t.Context(), "repo", "push", "origin", "HEAD:main")
 	require.Error(t, err)
 	assert.Contains(t, out, "paint", "who sends much is heard out, or would not hear why")
@@ -102,10 +98,7 @@ func TestGitRefusesWithAReason(t *testing.T) {
 
 func TestGitForcePushWhereTheTaskSaysSo(t *testing.T) {
 	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, `,"force_push":true`)
-	g := w.begin(t, task)
+	w, task, g := serveShop(t, "", `,"force_push":true`)
 	g.commit(t, "a", []byte("a"))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	g.do(t, "repo", "reset", "-q", "--hard", "HEAD~1")
@@ -114,42 +107,14 @@ func TestGitForcePushWhereTheTaskSaysSo(t *testing.T) {
 	assert.Equal(t, second, w.task(t, task.ID).Head)
 }
 
-// TestGitPushFromAShallowClone: what it is built on is not all there, and need not be.
-func TestGitPushFromAShallowClone(t *testing.T) {
-	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
-	g := w.begin(t, task)
-	for i := range 3 {
-		g.commit(t, fmt.Sprintf("file-%d", i), []byte("text\n"))
-	}
-	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	shallow := newClientGit(t, task.Token)
-	shallow.do(t, ".", "clone", "-q", "--depth=1", "-b", task.Branch, w.gitURL("shop"), "repo")
-	require.Equal(t, "1", shallow.do(t, "repo", "rev-list", "--count", "HEAD"))
-	head := shallow.commit(t, "more", []byte("text\n"))
-	shallow.do(t, "repo", "push", "-q", "origin", "HEAD")
-	assert.Equal(t, head, w.task(t, task.ID).Head)
-	g.do(t, "repo", "pull", "-q")
-	assert.Equal(t, "5", g.do(t, "repo", "rev-list", "--count", "HEAD"), "and the history is whole")
-}
-
 // TestGitPushThatIsTooLarge: git sends all of a pack before it listens, and shows why
 // it was for nothing.
 func TestGitPushThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	config := filepath.Join(t.TempDir(), "weir.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("git: {max_pack: 1MiB}\n"), 0o600))
-	w := serve(t, t.TempDir(), "--config", config)
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
-	g := w.begin(t, task)
+	w, task, g := serveShop(t, "git: {max_pack: 1MiB}\n", "")
 	head := g.commit(t, "small", []byte("text\n"))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	data := make([]byte, 12<<20)
-	_, _ = rand.NewChaCha8([32]byte{8}).Read(data)
-	g.commit(t, "large", data)
+	g.commit(t, "large", noise(8, 12<<20))
 	out, err := g.run(t.Context(), "repo", "push", "origin", "HEAD")
 	require.Error(t, err)
 	assert.Contains(t, out, "larger than is allowed")
@@ -163,10 +128,7 @@ func TestGitPushThatIsTooLarge(t *testing.T) {
 // TestGitShowsTheProgress of git's own work on this side.
 func TestGitShowsTheProgress(t *testing.T) {
 	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
-	g := w.begin(t, task)
+	w, task, g := serveShop(t, "", "")
 	text := strings.Repeat("one line and another\n", 5000)
 	g.commit(t, "text", []byte(text))
 	head := g.commit(t, "text", []byte(text+"the last\n")) // a delta of the first
@@ -175,64 +137,64 @@ func TestGitShowsTheProgress(t *testing.T) {
 	assert.Equal(t, head, w.task(t, task.ID).Head)
 }
 
-// TestGitTellsWhoMayNot: the person at git reads what is wrong.
+// TestGitTellsWhoMayNot: the person at git reads what is wrong. The token of a task that has
+// ended is none, and the task's branch stays.
 func TestGitTellsWhoMayNot(t *testing.T) {
 	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
+	w, task, g := serveShop(t, "", "")
 	w.makeRepo(t, "other")
-	task := w.makeTask(t, "")
-	g := newClientGit(t, task.Token)
-	remote := func(token, repo string) string {
-		return strings.Replace(w.gitURL(repo), "http://", "http://agent:"+token+"@", 1)
-	}
+	head := g.commit(t, "a", []byte("a"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	const hidden = "remote: there is no such repository, or this token may not see it (NOT_FOUND)"
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"a version that is not served": {[]string{"-c", "protocol.version=1", "ls-remote", w.gitURL("shop")}, "remote: this version of git's protocol is not served; set protocol.version to 2"},
-		"another repository":           {[]string{"ls-remote", w.gitURL("other")}, "remote: there is no such repository, or this token may not see it (NOT_FOUND)"},
-		"none":                         {[]string{"ls-remote", w.gitURL("none")}, "remote: there is no such repository, or this token may not see it (NOT_FOUND)"},
+		"another repository":           {[]string{"ls-remote", w.gitURL("other")}, hidden},
+		"none":                         {[]string{"ls-remote", w.gitURL("none")}, hidden},
 	} {
 		out, err := g.run(t.Context(), ".", c.args...)
 		require.Error(t, err, name)
 		assert.Contains(t, out, c.want, name)
 	}
 	password := newClientGit(t, "")
-	assert.Contains(t, password.do(t, ".", "ls-remote", remote(task.Token, "shop")), "refs/heads/"+task.Branch, "a token may be a password")
-	resp, text := w.request(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/cancel", "{}")
-	require.Less(t, resp.StatusCode, http.StatusMultipleChoices, text)
-	out, err := password.run(t.Context(), ".", "ls-remote", remote(task.Token, "shop"))
+	remote := strings.Replace(w.gitURL("shop"), "http://", "http://agent:"+task.Token+"@", 1)
+	assert.Contains(t, password.do(t, ".", "ls-remote", remote), "refs/heads/"+task.Branch, "a token may be a password")
+
+	status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"done"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	out, err := password.run(t.Context(), ".", "ls-remote", remote)
 	require.Error(t, err)
-	assert.Contains(t, out, "Authentication failed", "and a dead one is none")
+	assert.Contains(t, out, "Authentication failed")
+	g.commit(t, "b", []byte("b"))
+	for _, args := range [][]string{{"push", "origin", "HEAD"}, {"fetch", "origin"}} {
+		out, err = g.run(t.Context(), "repo", args...)
+		require.Error(t, err, args)
+		assert.Contains(t, out, "terminal prompts disabled", "%v: git would ask for another token", args)
+	}
+	v := w.task(t, task.ID)
+	assert.Equal(t, []any{head, schemas.TaskStatusCompleted}, []any{v.Head, v.Status})
 }
 
-// TestGitLargePush: a pack of 200 MiB goes through, and none of the memory is its.
+// TestGitLargePush: a pack of 128 MiB goes through, and none of the memory is its.
 func TestGitLargePush(t *testing.T) {
 	t.Parallel()
-	size := 200 << 20
-	if testing.Short() {
-		size >>= 3
-	}
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
-	g := w.begin(t, task)
-	data := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{7}).Read(data)
+	const size = 128 << 20
+	w, task, g := serveShop(t, "", "")
 	g.do(t, "repo", "config", "core.compression", "0")
-	head := g.commit(t, "large", data)
-	before := memoryPeak(t, w.PID())
+	head := g.commit(t, "large", noise(7, size))
+	before := memory(t, w.PID(), "VmHWM")
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	assert.Equal(t, head, w.task(t, task.ID).Head)
-	assert.Less(t, memoryPeak(t, w.PID())-before, int64(64<<20), "the pack is nowhere in memory")
+	assert.Less(t, memory(t, w.PID(), "VmHWM")-before, int64(64<<20), "the pack is nowhere in memory")
 	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
 	require.Len(t, audits, 1)
 	assert.Greater(t, audits[0].Bytes, int64(size))
 	reader := newClientGit(t, task.Token)
 	reader.do(t, ".", "clone", "-q", "--no-checkout", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, head, reader.do(t, "copy", "rev-parse", "HEAD"))
-	assert.Less(t, memoryPeak(t, w.PID())-before, int64(64<<20), "nor is one that is fetched")
+	assert.Less(t, memory(t, w.PID(), "VmHWM")-before, int64(64<<20), "nor is one that is fetched")
 }
 
 // TestGitConcurrentPushes: tasks push to the branches of one repository at once.
@@ -261,32 +223,4 @@ func TestGitConcurrentPushes(t *testing.T) {
 	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
 		assert.Equal(t, schemas.AuditOK, a.Result)
 	}
-}
-
-// TestGitOfAFinishedTask: its token is nothing any more, to git either, and its
-// branch stays.
-func TestGitOfAFinishedTask(t *testing.T) {
-	t.Parallel()
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	w.makeRepo(t, "other")
-	task := w.makeTask(t, "")
-	g := w.begin(t, task)
-	out, err := g.run(t.Context(), ".", "clone", w.gitURL("other"), "other")
-	require.Error(t, err)
-	assert.Contains(t, out, "not found")
-	head := g.commit(t, "a", []byte("a"))
-	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"done"}`)
-	require.Equal(t, http.StatusOK, status, text)
-	require.Empty(t, text)
-	g.commit(t, "b", []byte("b"))
-	for _, args := range [][]string{{"push", "origin", "HEAD"}, {"fetch", "origin"}} {
-		out, err = g.run(t.Context(), "repo", args...)
-		require.Error(t, err, args)
-		assert.Contains(t, out, "terminal prompts disabled", "%v: git would ask for another token", args)
-	}
-	v := w.task(t, task.ID)
-	assert.Equal(t, head, v.Head)
-	assert.Equal(t, schemas.TaskStatusCompleted, v.Status)
 }

@@ -4,194 +4,285 @@ package integration_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"sync"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
-// ledgerServer writes each request down before it answers, and while it is held
-// answers none.
-type ledgerServer struct {
-	*httptest.Server
-	mu      sync.Mutex
-	hits    map[string]int
-	total   int
-	arrived chan struct{} // has room for every arrival
-	release chan struct{}
-}
-
-func newLedgerServer(tb testing.TB) *ledgerServer {
-	tb.Helper()
-	s := &ledgerServer{hits: map[string]int{}, arrived: make(chan struct{}, 10_000), release: make(chan struct{})}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.hits[r.Method+" "+r.URL.Path]++
-		s.total++
-		release := s.release
-		s.mu.Unlock()
-		s.arrived <- struct{}{}
-		select {
-		case <-release:
-		case <-r.Context().Done():
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"ok":true}`))
-	}))
-	tb.Cleanup(func() { s.open(); s.Close() })
-	return s
-}
-
-// open lets all requests be answered, those to come too.
-func (s *ledgerServer) open() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.release:
-	default:
-		close(s.release)
-	}
-}
-
-func (s *ledgerServer) count(method, path string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hits[method+" "+path]
-}
-
-// sent is one action of the test, with the calls that it asks for.
-type sent struct {
-	id    string
-	kind  string
-	calls [][2]string // method, path
-}
-
-// mixed makes 100 actions: GET, PUT, POST and plans of a POST and a GET.
-func mixed(upstream string) (actions []sent, bodies, routes []string) {
-	for i := range 100 {
-		id := fmt.Sprintf("mixed-%d", i)
-		path := fmt.Sprintf("/%d", i)
-		call := func(method string) {
-			actions = append(actions, sent{id: id, kind: method, calls: [][2]string{{method, path}}})
-			routes = append(routes, "/v1/execute")
-			body := ""
-			if method != http.MethodGet {
-				body = `,"body":{"n":1}`
-			}
-			bodies = append(bodies, fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":%q,"url":"%s%s"%s}}`, id, method, upstream, path, body))
-		}
-		switch i % 4 {
-		case 0:
-			call(http.MethodGet)
-		case 1:
-			call(http.MethodPut)
-		case 2:
-			call(http.MethodPost)
-		default:
-			actions = append(actions, sent{id: id, kind: "plan", calls: [][2]string{{http.MethodPost, path}, {http.MethodGet, path + "/then"}}})
-			routes = append(routes, "/v1/plans")
-			bodies = append(bodies, fmt.Sprintf(`{"request_id":%q,"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[
-				{"effect_ref":"a","target_state":{"method":"POST","url":"%s%s","allowlist_key":"up","body":{}}},
-				{"effect_ref":"b","target_state":{"url":"%s%s/then","allowlist_key":"up"}}]}}`, id, upstream, path, upstream, path))
-		}
-	}
-	return actions, bodies, routes
-}
-
-// TestKillInFlight kills the program while 100 actions are in flight and starts
-// it again on the same data: every action ends, once, and nothing that must not
-// be repeated is.
-func TestKillInFlight(t *testing.T) {
+// TestKilledInACompletion kills the program before the first chunk, and after some: the first
+// completion is requested again, and the second ends with the chunks that had come.
+func TestKilledInACompletion(t *testing.T) {
 	t.Parallel()
-	for _, durability := range []string{"disk", "process"} {
-		t.Run(durability, func(t *testing.T) {
-			t.Parallel()
-			upstream := newLedgerServer(t)
-			dir, config := t.TempDir(), policyFile(t, upstream.URL)
-			w := serve(t, dir, "--config", config, "--durability", durability)
-			actions, bodies, routes := mixed(upstream.URL)
-			for i := range actions {
-				resp, body := w.request(t, http.MethodPost, routes[i], bodies[i], "Prefer", "respond-async")
-				require.Equal(t, http.StatusAccepted, resp.StatusCode, body)
-			}
-			for range actions { // each action has its first call under way
-				<-upstream.arrived
-			}
-			w.Kill()
-			upstream.open()
+	t.Run("before the first chunk", func(t *testing.T) {
+		t.Parallel()
+		hold := make(chan struct{})
+		provider := llm.New(t, llm.Config{Script: []llm.Act{{Begin: hold}, {}}})
+		dir, config := t.TempDir(), chatConfig(t, provider, "")
+		w := serveChat(t, dir, config, "--durability", "disk")
+		body := chatBody("sim/plain", false, "")
+		resp, text := w.request(t, http.MethodPost, schemas.RouteChat, body, "Prefer", "respond-async", "Idempotency-Key", "k")
+		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
+		r := provider.WaitRequest(1)
+		w.Kill()
+		<-r.Closed()
+		close(hold)
 
-			w = serve(t, dir, "--config", config, "--durability", durability)
-			for _, a := range actions {
-				checkSettled(t, w, upstream, a)
-			}
-		})
-	}
-}
-
-// checkSettled waits for an action's end and holds it against the ledger.
-func checkSettled(t *testing.T, w *weir, upstream *ledgerServer, a sent) {
-	t.Helper()
-	events := allEvents(t, w, a.id)
-	var settled []schemas.Settled
-	attempts := 0
-	for _, e := range events {
-		switch e.Type {
-		case schemas.EventSettled:
-			settled = append(settled, *e.Settled)
-		case schemas.EventAttempt:
-			attempts++
-		default:
-		}
-	}
-	require.Len(t, settled, 1, "%s must have one terminal event", a.id)
-	hits := 0
-	for _, c := range a.calls {
-		n := upstream.count(c[0], c[1])
-		hits += n
-		if c[0] == http.MethodPost {
-			assert.LessOrEqual(t, n, 1, "%s reached the upstream more than once", a.id)
-		}
-		assert.LessOrEqual(t, n, 3)
-	}
-	assert.LessOrEqual(t, hits, attempts, "%s: every call was written down before it was made", a.id)
-	switch a.kind {
-	case http.MethodGet, http.MethodPut:
-		assert.Equal(t, schemas.OutcomeSucceeded, settled[0].Outcome, a.id)
-	case http.MethodPost:
-		assert.Equal(t, schemas.OutcomeUnknown, settled[0].Outcome, a.id)
-	}
-}
-
-// allEvents follows an action's pages until its terminal event.
-func allEvents(t *testing.T, w *weir, id string) []schemas.Event {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var events []schemas.Event
-	after := "0"
-	for {
-		resp, body, err := w.try(ctx, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&after="+after, "", "Accept", "application/json")
+		w = serveChat(t, dir, config, "--durability", "disk")
+		resp, text = w.request(t, http.MethodPost, schemas.RouteChat, body, "Idempotency-Key", "k")
+		require.Equal(t, http.StatusOK, resp.StatusCode, text)
+		require.Contains(t, text, "Hello, world")
+		require.Equal(t, 2, provider.Hits())
+	})
+	t.Run("after some chunks", func(t *testing.T) {
+		t.Parallel()
+		hold := make(chan struct{})
+		defer close(hold)
+		provider := llm.New(t, llm.Config{Script: []llm.Act{{Texts: []string{"One", " two"}, Hold: hold}}})
+		dir, config := t.TempDir(), chatConfig(t, provider, "")
+		w := serveChat(t, dir, config, "--durability", "process")
+		body := chatBody("sim/plain", true, "")
+		first, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteChat, body, "Idempotency-Key", "k")
 		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode, body)
-		page := decode[schemas.Page[json.RawMessage]](t, body)
-		for _, item := range page.Items {
-			e := decode[schemas.Event](t, string(item))
-			events = append(events, e)
-			if e.Type == schemas.EventSettled {
-				return events
-			}
+		defer first.Body.Close()
+		got := readChat(t, first.Body, "One two")
+		require.Equal(t, "One two", got.text)
+		id := first.Header.Get(schemas.HeaderGeneration)
+		w.Kill()
+
+		w = serveChat(t, dir, config, "--durability", "process")
+		again, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteChat, body, "Idempotency-Key", "k")
+		require.NoError(t, err)
+		defer again.Body.Close()
+		require.Equal(t, id, again.Header.Get(schemas.HeaderGeneration))
+		got = readChat(t, again.Body, "")
+		require.Equal(t, []any{"One two", 1}, []any{got.text, got.done})
+		require.NotNil(t, got.fault)
+		require.Equal(t, schemas.Interrupted, got.fault.Metadata.Code)
+		end := settled(t, w, id)
+		require.Equal(t, schemas.OutcomeFailed, end.Outcome)
+		res := decode[schemas.ChatResult](t, string(end.Result))
+		require.True(t, res.Partial)
+		require.Contains(t, string(res.Completion), "One two")
+		require.True(t, res.Usage.Estimated)
+		require.Equal(t, 1, provider.Hits(), "an answer that was begun is not begun again")
+	})
+}
+
+// TestKilledInARun kills the program in the middle of an agent's stream: the run is not given to
+// the agent again, keeps its progress, and ends once, with an outcome that is not known.
+func TestKilledInARun(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	double := agent.New(t, agent.Config{Script: []agent.Act{{Steps: 4, Hold: hold}}})
+	dir, config := t.TempDir(), configFile(t, agentYAML(double))
+	w := serve(t, dir, "--config", config)
+	order := runBody("orphan", agent.TaskType, `{}`)
+	resp, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteRunStream, order)
+	require.NoError(t, err)
+	seen := readProgress(t, resp.Body, 4)
+	w.Kill()
+	require.NoError(t, resp.Body.Close())
+	<-double.WaitRun(1).Closed()
+	close(hold)
+
+	w = serve(t, dir, "--config", config)
+	count := map[schemas.EventType]int{}
+	events := allEvents(t, w, "orphan")
+	for _, e := range events {
+		count[e.Type]++
+	}
+	require.Equal(t, []int{1, seen}, []int{count[schemas.EventSettled], count[schemas.EventProgress]})
+	require.Equal(t, schemas.OutcomeUnknown, events[len(events)-1].Settled.Outcome)
+
+	resp, text := w.request(t, http.MethodPost, schemas.RouteRunSync, order)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	answer := decode[schemas.RunResponse](t, text)
+	require.NotNil(t, answer.Error)
+	require.Equal(t, string(schemas.TaskFailed), answer.Error.Code)
+	require.Contains(t, string(answer.Error.Details), string(schemas.OutcomeUnknownCode))
+	_, text = w.request(t, http.MethodPost, schemas.RouteRunStream, order)
+	require.Equal(t, 1, strings.Count(text, "event: complete\n"))
+	require.Equal(t, 1, double.Hits(), "a run is not given to an agent twice")
+}
+
+// TestDrain asks the program to end during a call that must not be repeated, and in the middle of
+// a plan. Both calls are finished, the waiting client gets its answer, no other call begins, and
+// the program ends with 0. The next one performs the rest of the plan.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	upstream := newLedgerServer(t)
+	dir, config := t.TempDir(), policyFile(t, upstream.URL, "")
+	w := serve(t, dir, "--config", config)
+	answered := make(chan string, 1)
+	go func() {
+		body := fmt.Sprintf(`{"type":"Http","request_id":"slow","args":{"method":"POST","url":"%s/slow","body":{}}}`, upstream.URL)
+		_, text, err := w.try(t.Context(), http.MethodPost, "/v1/execute", body)
+		answered <- fmt.Sprint(text, err)
+	}()
+	<-upstream.arrived
+	decisions := make([]string, 3)
+	for i := range decisions {
+		decisions[i] = fmt.Sprintf(`{"effect_ref":"e%d","target_state":{"method":"POST","url":"%s/%d","allowlist_key":"up","body":{}}}`, i, upstream.URL, i)
+	}
+	body := fmt.Sprintf(`{"request_id":"plan","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[%s]}}`, strings.Join(decisions, ","))
+	resp, text := w.request(t, http.MethodPost, "/v1/plans", body, "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
+	<-upstream.arrived
+
+	require.NoError(t, w.Signal(syscall.SIGTERM))
+	for err := error(nil); err == nil; { // the listener closes first
+		_, _, err = w.try(t.Context(), http.MethodGet, "/healthz", "", "Connection", "close")
+	}
+	upstream.open()
+	assert.Contains(t, <-answered, `"status":200`)
+	_, err := w.Wait(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, upstream.count(http.MethodPost, "/0"))
+	assert.Zero(t, upstream.count(http.MethodPost, "/2"), "nothing new is begun")
+
+	w = serve(t, dir, "--config", config)
+	for _, id := range []string{"slow", "plan"} {
+		assert.Equal(t, schemas.OutcomeSucceeded, settled(t, w, id).Outcome, id)
+	}
+	for _, path := range []string{"/slow", "/0", "/1", "/2"} {
+		assert.Equal(t, 1, upstream.count(http.MethodPost, path), path)
+	}
+}
+
+// TestTaskOutlivesKills kills Weir between each two steps of a task's life. The task ends once,
+// and nothing of it is lost or stored twice.
+func TestTaskOutlivesKills(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var (
+		w    *weir
+		task schemas.NewTask
+		git  *clientGit
+		head string
+	)
+	push := func() {
+		head = git.commit(t, "file-"+head, []byte("a"))
+		git.do(t, "repo", "push", "-q", w.gitURL("shop"), "HEAD:"+task.Branch)
+	}
+	complete := func() {
+		status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red"}`)
+		require.Equal(t, http.StatusOK, status, text)
+	}
+	for _, step := range []func(){
+		func() { w.makeRepo(t, "shop") },
+		func() { task = w.makeTask(t, "") },
+		func() {
+			status, text := w.asAgent(t, task.Token, http.MethodGet, schemas.RouteAgentTask, "")
+			require.Equal(t, http.StatusOK, status, text)
+		},
+		func() {
+			git = newClientGit(t, task.Token)
+			git.do(t, ".", "clone", "-q", "-b", task.Branch, w.gitURL("shop"), "repo")
+		},
+		push,
+		func() { // the agent asks, and leaves before there is an answer
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				_, _, _ = w.try(ctx, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"Which colour?"}`, "Authorization", "Bearer "+task.Token)
+			}()
+			require.NoError(t, w.happened(t.Context(), task.ID, "asked"))
+			leave()
+			<-left
+		},
+		func() {
+			resp, text := w.request(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/answer", `{"answer":"Red"}`)
+			require.Equal(t, http.StatusOK, resp.StatusCode, text)
+		},
+		func() { // and asks the same again
+			status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"Which colour?"}`)
+			require.Equal(t, http.StatusOK, status, text)
+			assert.Equal(t, `"Red"`, strings.TrimSpace(text))
+		},
+		push,
+		complete,
+		func() { // its answer was lost; another report comes too late
+			complete()
+			status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentFail, `{"description":"no"}`)
+			require.Equal(t, http.StatusBadRequest, status, text)
+			assert.Contains(t, text, "Task is not running")
+		},
+		func() { require.NoError(t, w.happened(t.Context(), task.ID, "settled")) },
+	} {
+		if w != nil {
+			w.Kill()
 		}
-		if page.Next != "" {
-			after = page.Next
+		w = serve(t, dir)
+		step()
+	}
+	v := w.task(t, task.ID)
+	assert.Equal(t, []any{schemas.TaskStatusCompleted, "The shed is red", head, 2}, []any{v.Status, v.Result, v.Head, v.Pushes})
+	require.Len(t, v.Inquiries, 1)
+	status, text := w.asAgent(t, task.Token, http.MethodGet, schemas.RouteAgentTask, "")
+	assert.Equal(t, http.StatusOK, status, text)
+	assert.Equal(t, schemas.TaskStatusCompleted, decode[schemas.AgentTask](t, text).Status)
+	status, _ = w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"?"}`)
+	assert.Equal(t, http.StatusUnauthorized, status)
+
+	ends, events, audits := 0, map[string]int{}, map[string]int{}
+	for _, e := range allEvents(t, w, task.ID) {
+		if e.Type == schemas.EventSettled {
+			ends++
+		}
+		if e.Task != nil {
+			events[string(e.Task.What)]++
 		}
 	}
+	assert.Equal(t, 1, ends)
+	for _, a := range evidenceOf[schemas.TaskAudit](t, w, schemas.EvidenceTask, "&action_id="+task.ID) {
+		audits[a.What]++
+	}
+	once := map[string]int{"accepted": 1, "opened": 1, "claimed": 1, "asked": 1, "answered": 1, "pushed": 2, "reported": 1, "settled": 1}
+	assert.Equal(t, once, audits)
+	for _, what := range []string{"opened", "claimed", "asked", "answered", "pushed", "reported"} {
+		assert.Equal(t, once[what], events[what], what)
+	}
+	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
+		assert.Equal(t, []string{schemas.AuditOK, task.ID}, []string{a.Result, a.TaskID})
+	}
+}
+
+// TestHangupReloads: SIGHUP has the policy read again, and a mistake in it neither ends the
+// program nor changes the policy.
+func TestHangupReloads(t *testing.T) {
+	t.Parallel()
+	const policy = "log: {durability: process}\npolicy: {allowlist: [{name: up, url_prefix: \"http://localhost:1/\", network: loopback, methods: [%s]}]}\n"
+	file := configFile(t, fmt.Sprintf(policy, "GET"))
+	w := serve(t, t.TempDir(), "--config", file)
+	require.NoError(t, w.Signal(syscall.SIGHUP)) // the file is watched as well: a signal alone is enough
+	poll.Until(t, func() bool {
+		_, body := w.request(t, http.MethodGet, "/metrics", "")
+		return strings.Contains(body, `weir_policy_reloads_total{result="ok"} 1`+"\n")
+	})
+	hangUp := func(method string) {
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, policy, method), 0o600))
+		require.NoError(t, w.Signal(syscall.SIGHUP))
+	}
+	methods := func() []string {
+		_, body := w.request(t, http.MethodGet, "/v1/policy", "")
+		return decode[schemas.PolicyView](t, body).Entries[0].Methods
+	}
+	hangUp("POST")
+	poll.Until(t, func() bool { return methods()[0] == http.MethodPost })
+	hangUp("FETCH")
+	poll.Until(t, func() bool { return strings.Contains(w.Said(), "policy.allowlist[0].methods") })
+	require.Equal(t, []string{http.MethodPost}, methods())
+	require.NoError(t, w.Terminate(t.Context()))
 }

@@ -8,15 +8,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/program"
+	"weir/schemas"
 )
 
 // weir is a running `weir serve`.
@@ -28,6 +31,13 @@ func serve(tb testing.TB, dir string, args ...string) *weir {
 	tb.Helper()
 	w, err := tryServe(program.How{}, dir, args...)
 	require.NoError(tb, err)
+	endWith(tb, w)
+	return w
+}
+
+// endWith ends the process with the test, which shows the end of its log if it failed.
+func endWith(tb testing.TB, w *weir) {
+	tb.Helper()
 	tb.Cleanup(func() {
 		w.Kill()
 		if tb.Failed() {
@@ -35,7 +45,6 @@ func serve(tb testing.TB, dir string, args ...string) *weir {
 			tb.Logf("the end of weir's stderr:\n%s", said[max(0, len(said)-8<<10):])
 		}
 	})
-	return w
 }
 
 // tryServe is serve with an environment or a working directory; the caller ends it.
@@ -44,12 +53,6 @@ func tryServe(how program.How, dir string, args ...string) (*weir, error) {
 	how.Environ = append(how.Environ, "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1")
 	p, err := program.Run(binary, how)
 	return &weir{p}, err
-}
-
-// drain asks the process to end, and expects that it does without an error.
-func (w *weir) drain(tb testing.TB) {
-	tb.Helper()
-	assert.NoError(tb, w.Terminate(tb.Context()))
 }
 
 // request sends one request and returns the answer with its body read.
@@ -88,19 +91,134 @@ func decode[T any](tb testing.TB, text string) T {
 	return v
 }
 
-// policyFile writes a configuration whose entry "up" lets everything through to
-// one upstream on this machine.
-func policyFile(tb testing.TB, upstream string, more ...string) string {
+// configFile writes a configuration.
+func configFile(tb testing.TB, text string) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "weir.yaml")
-	text := fmt.Sprintf(`policy:
-  timeout: 60s
-  allowlist:
-    - name: up
-      url_prefix: %s/
-      methods: [GET, HEAD, POST, PUT, PATCH, DELETE]
-      network: loopback
-`, upstream) + strings.Join(more, "")
 	require.NoError(tb, os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+// policyFile writes a configuration whose entry "up" lets everything through to
+// one upstream on this machine.
+func policyFile(tb testing.TB, upstream, more string) string {
+	tb.Helper()
+	return configFile(tb, fmt.Sprintf(`policy:
+  timeout: 60s
+  allowlist:
+    - {name: up, url_prefix: "%s/", methods: [GET, HEAD, POST, PUT, PATCH, DELETE], network: loopback}
+`, upstream)+more)
+}
+
+// ledgerServer writes each request down before it answers, and while it is held
+// answers none.
+type ledgerServer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	hits    map[string]int
+	arrived chan struct{} // has room for every arrival
+	release chan struct{}
+}
+
+func newLedgerServer(tb testing.TB) *ledgerServer {
+	tb.Helper()
+	s := &ledgerServer{hits: map[string]int{}, arrived: make(chan struct{}, 10_000), release: make(chan struct{})}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.hits[r.Method+" "+r.URL.Path]++
+		release := s.release
+		s.mu.Unlock()
+		s.arrived <- struct{}{}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"ok":true}`))
+	}))
+	tb.Cleanup(func() { s.open(); s.Close() })
+	return s
+}
+
+// open lets all requests be answered, those to come too.
+func (s *ledgerServer) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.release:
+	default:
+		close(s.release)
+	}
+}
+
+func (s *ledgerServer) count(method, path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hits[method+" "+path]
+}
+
+// patiently asks again while the answer is that the log is away: on a busy machine the servers
+// of a cluster may say so, and clients come again.
+func patiently(ctx context.Context, ask func() (status int, err error)) error {
+	for {
+		status, err := ask()
+		if err != nil || status != http.StatusServiceUnavailable {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// logged follows an action's pages until its terminal event.
+func logged(ctx context.Context, w *weir, id string) (all []schemas.EventView, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for after := "0"; ; {
+		var text string
+		err := patiently(ctx, func() (int, error) {
+			resp, body, err := w.try(ctx, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&limit=1000&after="+after, "", "Accept", "application/json")
+			if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
+				err = fmt.Errorf("status %d: %s", resp.StatusCode, body)
+			}
+			if err != nil {
+				return 0, err
+			}
+			text = body
+			return resp.StatusCode, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		var page schemas.Page[schemas.EventView]
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if n := len(all); n > 0 && all[n-1].Type == schemas.EventSettled {
+			return all, nil
+		}
+		if page.Next != "" {
+			after = page.Next
+		}
+	}
+}
+
+// allEvents are the events of an action, whose end is waited for.
+func allEvents(tb testing.TB, w *weir, id string) []schemas.EventView {
+	tb.Helper()
+	events, err := logged(tb.Context(), w, id)
+	require.NoError(tb, err)
+	return events
+}
+
+// settled waits for the end of an action.
+func settled(tb testing.TB, w *weir, id string) *schemas.EventViewSettled {
+	tb.Helper()
+	events := allEvents(tb, w, id)
+	return events[len(events)-1].Settled
 }

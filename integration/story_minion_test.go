@@ -19,7 +19,7 @@ import (
 type runs struct{ *testing.M }
 
 func (r runs) Run() int {
-	binary = program.Path(program.Weir)
+	binary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
 	return r.M.Run()
 }
 

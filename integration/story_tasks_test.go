@@ -3,14 +3,11 @@
 package integration_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/tmaxmax/go-sse"
 )
 
 // cmdAsked waits until the agent of a task asks something.
@@ -18,20 +15,7 @@ func cmdAsked(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: asked TASK")
 	}
-	ctx, cancel := context.WithCancel(contextOf(ts))
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, started(ts).URL+"/v1/tasks/"+args[0]+"/events", nil)
-	ts.Check(err)
-	resp, err := http.DefaultClient.Do(req)
-	ts.Check(err)
-	defer resp.Body.Close()
-	for ev, err := range sse.Read(resp.Body, nil) {
-		ts.Check(err)
-		if strings.Contains(ev.Data, `"what":"asked"`) {
-			return
-		}
-	}
-	ts.Fatalf("the task ended, and nothing was asked")
+	ts.Check(started(ts).happened(contextOf(ts), args[0], "asked"))
 }
 
 // cmdClone clones a branch with a token that is the password of some user.

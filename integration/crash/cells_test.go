@@ -4,24 +4,23 @@ package crash_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"weir/internal/failpoint"
+	"weir/internal/weirtest/crowd"
 	"weir/schemas"
 )
 
 // The classes of actions, as their names have them.
 const (
-	get    = "get"
-	put    = "put"
-	post   = "post"
-	keyed  = "keyed"
-	mocked = "mock"
-	denied = "deny"
+	get    = crowd.Get
+	put    = crowd.Put
+	post   = crowd.Post
+	keyed  = crowd.Keyed
+	mocked = "mock" // a POST
+	denied = crowd.Denied
 )
 
 // cell is one fault, and the classes of which an action can come to it.
@@ -114,30 +113,6 @@ func (c cell) pointFor(class string) bool { return len(c.only) == 0 || slices.Co
 
 func (r *trial) name(class string) string { return r.cell.slug() + "-" + class }
 
-// order is what the client of a class asks for.
-func (r *trial) order(class string) order {
-	name := r.name(class)
-	args := map[string]any{"method": http.MethodPost, "url": r.upstream.URL + "/plain/" + name, "body": map[string]string{"pad": strings.Repeat("x", 48<<10)}}
-	doc := map[string]any{"type": "Http", "request_id": name, "args": args}
-	switch class {
-	case get:
-		args["method"] = http.MethodGet
-		delete(args, "body")
-	case put:
-		args["method"] = http.MethodPut
-	case keyed:
-		doc["idempotency_key"] = "key-of-" + name
-		args["url"] = r.upstream.URL + "/keyed/" + name
-	case denied:
-		args["url"] = "http://elsewhere.invalid/" + name
-	}
-	body, err := json.Marshal(doc)
-	if err != nil {
-		panic(err)
-	}
-	return order{name: name, body: string(body)}
-}
-
 // passThrough has each class come to the cell's point in its turn, and waits for that.
 func passThrough(ctx context.Context, r *trial) error {
 	for _, class := range r.cell.classes {
@@ -185,7 +160,7 @@ func killStreams(ctx context.Context, r *trial) error {
 	for _, class := range r.cell.classes {
 		r.begin(ctx, class)
 		for range *streams {
-			r.party.watch(ctx, r.name(class), func() { opened <- class })
+			r.party.Watch(ctx, r.name(class), func() { opened <- class })
 		}
 	}
 	for range cap(opened) {
@@ -226,7 +201,7 @@ func (r *trial) arrival(ctx context.Context, class string) error {
 
 func (r *trial) heard(ctx context.Context) (string, error) {
 	select {
-	case name := <-r.upstream.arrived:
+	case name := <-r.upstream.Heard():
 		return name, nil
 	case <-ctx.Done():
 		return "", fmt.Errorf("a request did not arrive: %w", ctx.Err())

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker"
+	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
@@ -31,9 +32,9 @@ type trial struct {
 	times      map[string]int // and how often
 
 	dir      string
-	upstream *upstream
+	upstream *crowd.Target
 	node     *node
-	party    *party
+	party    *crowd.Crowd
 
 	fired      map[string]int
 	kills      int
@@ -119,15 +120,19 @@ const (
 func (r *trial) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r.upstream = newUpstream(r.cell.hold)
+	r.upstream = crowd.NewTarget()
+	if r.cell.hold {
+		r.upstream.HoldFirst()
+	}
 	defer r.upstream.Close()
 	config := r.dir + ".yaml"
-	if err := os.WriteFile(config, []byte(r.policy()), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(r.upstream.Policy()), 0o600); err != nil {
 		return err
 	}
 	r.node = newNode(r.dir, config, r.durability, r.arms)
 	go r.node.keep()
-	r.party = newParty(r.node)
+	base := r.node.now
+	r.party = crowd.New(crowd.Config{Target: r.upstream, Write: base, Read: base, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
 	defer func() {
 		if stopped := r.node.stop(ctx); err == nil {
 			err = stopped
@@ -144,8 +149,7 @@ func (r *trial) run(ctx context.Context) (err error) {
 	if err != nil {
 		cancel() // nobody waits for what does not come
 	}
-	r.party.wg.Wait()
-	if err = errors.Join(err, errors.Join(r.party.errs...)); err != nil {
+	if err = errors.Join(err, r.party.Rest()); err != nil {
 		return err
 	}
 	if err := r.settle(ctx); err != nil {
@@ -177,10 +181,8 @@ func (r *trial) settle(ctx context.Context) error {
 // check reads the three ledgers.
 func (r *trial) check(ctx context.Context) error {
 	r.upstream.Close()
-	run := history.Run{Asked: r.party.asked, Hits: r.upstream.hits}
-	for _, w := range r.party.watched {
-		run.Watched = append(run.Watched, *w)
-	}
+	var run history.Run
+	r.party.Fill(&run)
 	if err := offline(ctx, r.dir, &run); err != nil {
 		return err
 	}
@@ -196,17 +198,7 @@ func (r *trial) check(ctx context.Context) error {
 
 // begin has the client of a class ask, and a reader follow.
 func (r *trial) begin(ctx context.Context, class string) {
-	r.party.send(ctx, r.order(class))
-	r.party.watch(ctx, r.name(class), nil)
-}
-
-// policy lets everything through to the upstream, which honours keys below /keyed/.
-func (r *trial) policy() string {
-	return fmt.Sprintf(`policy:
-  allowlist:
-    - {name: plain, url_prefix: "%[1]s/plain/", methods: [GET, PUT, POST], network: loopback}
-    - {name: keyed, url_prefix: "%[1]s/keyed/", methods: [POST], network: loopback, upstream_idempotency: {ttl: 1h}}
-`, r.upstream.URL)
+	r.party.Send(ctx, crowd.Order{Name: r.name(class), Class: class, Watch: true})
 }
 
 // mock puts the rule in that answers the calls of its class.
@@ -223,7 +215,7 @@ func (r *trial) mock(ctx context.Context) error {
 		if err != nil {
 			return data, err
 		}
-		resp, text, err := r.party.do(ctx, http.MethodPost, base+"/v1/agent-api", string(body), "Content-Type", "application/json")
+		resp, text, err := do(ctx, http.MethodPost, base+"/v1/agent-api", string(body), "Content-Type", "application/json")
 		if err != nil {
 			return data, err
 		}

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -162,6 +164,13 @@ func (n *node) base(ctx context.Context) (string, error) {
 	return url, err
 }
 
+// now is base without the wait: "" while no process is ready.
+func (n *node) now() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.url
+}
+
 // kill ends the process as the kernel does when memory is short.
 func (n *node) kill(ctx context.Context) error {
 	if _, err := n.base(ctx); err != nil {
@@ -215,4 +224,36 @@ func (n *node) reached(name string) int {
 		}
 	}
 	return count
+}
+
+// do sends one request.
+func do(ctx context.Context, method, url, body string, header ...string) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp, data, err
+}
+
+// pause keeps a client from asking in a hot loop.
+func pause(ctx context.Context) error { return rest(ctx, 50*time.Millisecond) }
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -36,13 +36,12 @@ func TestASuccessorSurvives(t *testing.T) {
 			})
 			go n.keep()
 			t.Cleanup(func() { require.NoError(t, n.stop(context.Background())) })
-			p := newParty(n)
 			ask := func() (*http.Response, error) {
 				base, err := n.base(ctx)
 				if err != nil {
 					return nil, err
 				}
-				resp, _, err := p.do(ctx, http.MethodPost, base+schemas.RouteRunSync, `{"request_id":"job","task_type":"DOWN"}`, "Content-Type", "application/json")
+				resp, _, err := do(ctx, http.MethodPost, base+schemas.RouteRunSync, `{"request_id":"job","task_type":"DOWN"}`, "Content-Type", "application/json")
 				return resp, err
 			}
 			first, err := ask()
@@ -56,11 +55,11 @@ func TestASuccessorSurvives(t *testing.T) {
 				for view.Settled.IsZero() {
 					base, err := n.base(ctx)
 					require.NoError(t, err)
-					_, body, err := p.do(ctx, http.MethodGet, base+"/v1/actions/"+id, "")
+					_, body, err := do(ctx, http.MethodGet, base+"/v1/actions/"+id, "")
 					require.NoError(t, err)
 					require.NoError(t, json.Unmarshal(body, &view), "%s", body)
 					require.NoError(t, pause(ctx))
-					_, body, err = p.do(ctx, http.MethodGet, base+"/v1/actions/"+id+"/events?limit=1000", "", "Accept", "application/json")
+					_, body, err = do(ctx, http.MethodGet, base+"/v1/actions/"+id+"/events?limit=1000", "", "Accept", "application/json")
 					require.NoError(t, err)
 					events = string(body)
 				}

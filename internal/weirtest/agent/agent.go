@@ -26,14 +26,13 @@ package agent
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"weir/internal/weirtest/line"
 	"weir/schemas"
 )
 
@@ -80,20 +79,24 @@ type Act struct {
 	Answer func(*Exchange)
 }
 
+// Request is one run that the agent was asked for, those it refused left out.
+type Request struct {
+	*line.Call
+
+	// Route is schemas.RouteRunSync or schemas.RouteRunStream.
+	Route  string
+	Header http.Header
+	Body   []byte
+	// Run is Body, decoded.
+	Run schemas.RunRequest
+}
+
 // Agent is a running double. It stops with its test.
 type Agent struct {
-	t      testing.TB
-	cfg    Config
-	server *http.Server
-	addr   string
-	stop   context.CancelFunc
-	wg     sync.WaitGroup
+	*line.Server[*Request]
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	ledger  []*Request
-	refused int
-	runs    int
+	cfg     Config
+	refused atomic.Int64
 }
 
 // New starts an agent.
@@ -108,37 +111,24 @@ func New(tb testing.TB, cfg Config) *Agent {
 	if len(cfg.Script) == 0 {
 		cfg.Script = []Act{{Fault: cfg.Fault}}
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-	if err != nil {
+	a := &Agent{cfg: cfg}
+	var err error
+	if a.Server, err = line.Serve[*Request](nil, a.routes(), tb.Fatalf); err != nil {
 		tb.Fatalf("agent: %v", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	a := &Agent{t: tb, cfg: cfg, addr: listener.Addr().String(), stop: cancel}
-	a.changed = sync.NewCond(&a.mu)
-	a.server = &http.Server{
-		Handler: a.routes(), ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	a.wg.Go(func() { _ = a.server.Serve(listener) })
 	tb.Cleanup(a.Close)
 	return a
 }
 
-// Close cuts every connection and waits for what was under way. It may be called
-// twice; later dials are refused.
-func (a *Agent) Close() {
-	a.stop()
-	_ = a.server.Close()
-	a.wg.Wait()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for a.runs > 0 {
-		a.changed.Wait()
-	}
-}
+// WaitRun blocks until the n-th run, counted from 1, has come, and returns it.
+func (a *Agent) WaitRun(n int) *Request { return a.WaitFor(n) }
+
+// Refused counts the requests that were refused: no token, no request, a task
+// type that is not served.
+func (a *Agent) Refused() int { return int(a.refused.Load()) }
 
 // URL is the agent's base, without a slash at the end.
-func (a *Agent) URL() string { return "http://" + a.addr }
+func (a *Agent) URL() string { return "http://" + a.Addr() }
 
 func (a *Agent) routes() http.Handler {
 	mux := http.NewServeMux()

@@ -30,11 +30,7 @@ func (x *Exchange) Stream() { x.Begin(http.StatusOK, "text/event-stream") }
 
 // Event writes one event in the plain form; false: nobody takes it any more.
 func (x *Exchange) Event(name, data string) bool {
-	ok := x.Write(fmt.Sprintf("event: %s\ndata: %s\n\n", name, strings.ReplaceAll(data, "\n", "\ndata: ")))
-	if ok {
-		x.sent.Add(1)
-	}
-	return ok
+	return x.Call.Event(x.Write(fmt.Sprintf("event: %s\ndata: %s\n\n", name, strings.ReplaceAll(data, "\n", "\ndata: "))))
 }
 
 // Write sends bytes as they are; false: nobody takes them any more.

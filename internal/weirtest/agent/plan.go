@@ -104,10 +104,9 @@ func (p *plan) play(x *Exchange) bool {
 		return false
 	}
 	for i, f := range p.frames {
-		if !p.ready(x, i, f) || !x.Write(p.render(f, i == len(p.frames)-1)) {
+		if !p.ready(x, i, f) || !x.Call.Event(x.Write(p.render(f, i == len(p.frames)-1))) {
 			return false
 		}
-		x.sent.Add(1)
 	}
 	return p.after == nil || p.after(x)
 }

@@ -17,20 +17,20 @@ func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	record := &Request{Route: r.URL.Path, Header: r.Header.Clone(), Body: body, closed: make(chan struct{})}
+	record := &Request{Call: line.NewCall(), Route: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	if !a.admit(w, record) {
-		a.refuse()
+		a.refused.Add(1)
 		return
 	}
-	act := a.enter(record)
-	defer a.leave(record)
+	act := a.cfg.Script[min(a.Enter(record), len(a.cfg.Script))-1]
+	defer a.Leave(record.Call)
 	x := &Exchange{Request: record, w: w, Line: line.Of(r.Context())}
 	if !x.Wait(act.Begin) {
 		return
 	}
 	if act.Answer != nil {
 		act.Answer(x)
-		record.done.Store(!x.Ended())
+		record.Answered(!x.Ended())
 		return
 	}
 	if act.Steps == 0 {
@@ -40,7 +40,7 @@ func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
 	if change := faults()[act.Fault]; change != nil {
 		change(p)
 	}
-	record.done.Store(p.play(x))
+	record.Answered(p.play(x))
 }
 
 // admit refuses what is no run that this agent serves.

@@ -24,7 +24,7 @@ var (
 
 // Body is what is asked for by an order.
 func (c *Crowd) Body(o Order) string {
-	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/" + c.cfg.Under + "/" + o.Name, "body": map[string]string{"of": o.Name}}
+	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/" + c.cfg.Under + "/" + o.Name, "body": map[string]string{"of": o.Name, "pad": strings.Repeat("x", c.cfg.Pad)}}
 	doc := map[string]any{"type": "Http", "request_id": o.Name, "args": args}
 	switch o.Class {
 	case Get:
@@ -151,13 +151,14 @@ func outcome(v schemas.Variant) schemas.Outcome {
 }
 
 // Watch reads an action's events from the beginning until it is told that there are no
-// more, going on behind the last one, wherever it may, whenever its stream breaks.
-func (c *Crowd) Watch(ctx context.Context, id string) {
+// more, going on behind the last one, wherever it may, whenever its stream breaks. opened, if it
+// is not nil, is called for the first event.
+func (c *Crowd) Watch(ctx context.Context, id string, opened func()) {
 	w := &history.Watched{Tenant: c.cfg.Tenant, ID: id}
 	c.note(func() { c.watched = append(c.watched, w) })
 	c.wg.Go(func() {
 		for !w.Ended {
-			err := c.read(ctx, w)
+			err := c.read(ctx, w, opened)
 			if err = errors.Join(err, rest(ctx, pause)); ctx.Err() != nil {
 				c.note(func() { c.errs = append(c.errs, fmt.Errorf("a reader of %s saw no end: %w", id, err)) })
 				return
@@ -168,7 +169,7 @@ func (c *Crowd) Watch(ctx context.Context, id string) {
 }
 
 // read is one stream, for as long as it lasts.
-func (c *Crowd) read(ctx context.Context, w *history.Watched) error {
+func (c *Crowd) read(ctx context.Context, w *history.Watched, opened func()) error {
 	base := c.cfg.Read()
 	if base == "" {
 		return errNowhere
@@ -209,6 +210,9 @@ func (c *Crowd) read(ctx context.Context, w *history.Watched) error {
 			data = rest
 			if id := eventID(string(frame)); id != 0 {
 				w.IDs = append(w.IDs, id)
+				if len(w.IDs) == 1 && opened != nil {
+					opened()
+				}
 			}
 		}
 		if err != nil {

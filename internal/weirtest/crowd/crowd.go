@@ -46,6 +46,8 @@ type Config struct {
 	Only []string
 	// Under is the part of the target that is called, but by calls with a key; default plain.
 	Under string
+	// Pad is how many bytes the bodies of calls have beside the name.
+	Pad int
 	// Tenant is whose actions they are, default that of the constant, and Token what the
 	// clients show, where Weir asks for one.
 	Tenant, Token string
@@ -193,7 +195,7 @@ func (c *Crowd) Send(ctx context.Context, o Order) { c.wg.Go(func() { c.send(ctx
 
 func (c *Crowd) send(ctx context.Context, o Order) {
 	if o.Watch {
-		c.Watch(ctx, o.Name)
+		c.Watch(ctx, o.Name, nil)
 	}
 	for async := o.Async; ; async = false {
 		a, err := c.ask(ctx, o, async)

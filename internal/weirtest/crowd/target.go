@@ -26,6 +26,7 @@ type Target struct {
 	hits  []history.Hit
 	takes time.Duration
 	held  string        // names that hold this are not answered, "" none
+	first bool          // nor is the first request of each name
 	free  chan struct{} // closed when they are
 	heard chan string   // the names that are held, as they come
 	now   map[string]int
@@ -51,6 +52,13 @@ func (t *Target) Hold(part string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.held, t.free = part, make(chan struct{})
+}
+
+// HoldFirst never answers the first request of each name.
+func (t *Target) HoldFirst() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.first = true
 }
 
 // Release answers what is held.
@@ -101,12 +109,13 @@ func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, err := io.Copy(sum, r.Body)
 	h.Sum, h.Whole = hex.EncodeToString(sum.Sum(nil)), err == nil
 	answer := []byte(`{"heard":"` + h.Mark + `"}`)
-	if h.Whole { // whether it comes to answer it or not: it has done what was asked
+	t.mu.Lock()
+	first := t.first && !slices.ContainsFunc(t.hits, func(seen history.Hit) bool { return seen.Mark == h.Mark })
+	if h.Whole && !first { // whether it comes to answer it or not: it has done what was asked
 		h.Status, h.Digest = http.StatusOK, digest(answer)
 	}
-	t.mu.Lock()
 	t.hits = append(t.hits, h)
-	takes, held, free := t.takes, t.held != "" && strings.Contains(h.Mark, t.held), t.free
+	takes, held, free := t.takes, first || t.held != "" && strings.Contains(h.Mark, t.held), t.free
 	t.mu.Unlock()
 	if !h.Whole {
 		panic(http.ErrAbortHandler)

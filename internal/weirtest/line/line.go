@@ -1,5 +1,5 @@
-// Package line is the connection that a request came on, as the doubles of upstreams wait
-// on it.
+// Package line is what the doubles of upstreams have in common: a server with a ledger of the
+// requests that it has read, and the connection that a request came on, as a double waits on it.
 package line
 
 import (

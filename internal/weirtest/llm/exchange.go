@@ -47,11 +47,7 @@ func (x *Exchange) Stream() { x.Begin(http.StatusOK, "text/event-stream") }
 
 // Data writes one event in the plain form; false: nobody takes it any more.
 func (x *Exchange) Data(data string) bool {
-	ok := x.Write("data: " + data + "\n\n")
-	if ok {
-		x.sent.Add(1)
-	}
-	return ok
+	return x.Event(x.Write("data: " + data + "\n\n"))
 }
 
 // Text writes a chunk with content for the first choice.
@@ -128,10 +124,9 @@ func (x *Exchange) pace(p *Pace) bool {
 		if p.Stamp {
 			text = strconv.FormatInt(time.Now().UnixNano(), 10)
 		}
-		if !x.Write(before + text + after) {
+		if !x.Event(x.Write(before + text + after)) {
 			return false
 		}
-		x.sent.Add(1)
 	}
 	if !x.Finish("stop") {
 		return false

@@ -24,12 +24,12 @@
 package llm
 
 import (
-	"context"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
+
+	"weir/internal/weirtest/line"
 )
 
 // Config says what a provider is like. Its zero value is correct.
@@ -50,73 +50,36 @@ type Config struct {
 // Prefix stands before the routes of a provider.
 const Prefix = "/v1"
 
-// Server is a running double.
+// Server is a running double. Refused requests are in its ledger, too.
 type Server struct {
-	fatal  func(format string, args ...any)
-	cfg    Config
-	server *http.Server
-	addr   string
-	stop   context.CancelFunc
-	wg     sync.WaitGroup
+	*line.Server[*Request]
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	ledger  []*Request
-	asked   int // for a completion, and not refused
-	running int
+	cfg   Config
+	asked atomic.Int64 // for a completion, and not refused
 }
 
 // New starts a provider that stops with its test.
 func New(tb testing.TB, cfg Config) *Server {
 	tb.Helper()
-	s, err := Start(cfg)
+	s, err := start(cfg, tb.Fatalf)
 	if err != nil {
 		tb.Fatalf("llm: %v", err)
-	}
-	s.fatal = func(format string, args ...any) {
-		tb.Helper()
-		tb.Fatalf(format, args...)
 	}
 	tb.Cleanup(s.Close)
 	return s
 }
 
-// Start starts a provider without a test, such as for a benchmark's own process. A
-// wait that takes too long panics.
-func Start(cfg Config) (*Server, error) {
-	if cfg.Listener == nil {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		cfg.Listener = l
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{cfg: cfg, addr: cfg.Listener.Addr().String(), stop: cancel, fatal: abort}
-	s.changed = sync.NewCond(&s.mu)
-	s.server = &http.Server{
-		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	s.wg.Go(func() { _ = s.server.Serve(cfg.Listener) })
-	return s, nil
+// Start starts a provider without a test, such as for a benchmark's own process.
+func Start(cfg Config) (*Server, error) { return start(cfg, nil) }
+
+func start(cfg Config, fatal func(format string, args ...any)) (s *Server, err error) {
+	s = &Server{cfg: cfg}
+	s.Server, err = line.Serve[*Request](cfg.Listener, http.HandlerFunc(s.serve), fatal)
+	return s, err
 }
 
-// Close cuts every connection and waits for what was under way. It may be called
-// twice; later dials are refused.
-func (s *Server) Close() {
-	s.stop()
-	_ = s.server.Close()
-	s.wg.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.running > 0 {
-		s.changed.Wait()
-	}
-}
+// WaitRequest blocks until the n-th request, counted from 1, has come, and returns it.
+func (s *Server) WaitRequest(n int) *Request { return s.WaitFor(n) }
 
 // URL is the base that a model's routes are joined to, without a slash at the end.
-func (s *Server) URL() string { return "http://" + s.addr + Prefix }
-
-// Addr is its host and port.
-func (s *Server) Addr() string { return s.addr }
+func (s *Server) URL() string { return "http://" + s.Addr() + Prefix }

@@ -14,10 +14,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	record := &Request{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, closed: make(chan struct{})}
+	record := &Request{Call: line.NewCall(), Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	notJSON := json.Unmarshal(body, &record.Asked)
-	s.enter(record)
-	defer s.leave(record)
+	s.Enter(record)
+	defer s.Leave(record.Call)
 	x := &Exchange{Request: record, w: w, out: w, Line: line.Of(r.Context())}
 	switch {
 	case r.URL.Path != Prefix+schemas.RouteChat:
@@ -32,10 +32,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		x.act = s.act(record)
 		done := x.complete()
 		x.end()
-		record.done.Store(done) // its caller may leave as soon as it has all
+		record.Answered(done) // its caller may leave as soon as it has all
 		return
 	}
-	record.done.Store(!x.Ended())
+	record.Answered(!x.Ended())
 }
 
 // complete answers a completion; false: not all of it.

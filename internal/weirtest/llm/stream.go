@@ -157,13 +157,8 @@ func (x *Exchange) written(text string) bool {
 				return false
 			}
 		}
-		x.sent.Add(1)
-		return true
+		return x.Event(true)
 	default:
 	}
-	if !x.Write(text) {
-		return false
-	}
-	x.sent.Add(1)
-	return true
+	return x.Event(x.Write(text))
 }
