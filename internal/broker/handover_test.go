@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -100,12 +101,12 @@ func (h *handled) run(out <-chan *message.Message) {
 	}
 }
 
-// TestOthersDoNotWaitBehindACrowd queues 20,000 actions of one tenant while nobody works, then
+// TestOthersDoNotWaitBehindACrowd queues 4,000 actions of one tenant while nobody works, then
 // one of another's: it is worked on long before the crowd has been, nothing is lost, and what
 // the crowd was has become the queue's again.
 func TestOthersDoNotWaitBehindACrowd(t *testing.T) {
 	t.Parallel()
-	const many, after = 20_000, 256
+	const many, after = 4_000, 256
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	n.queue(t, "a", 0, many)
 	n.put(t, accepted("b", "first"))
@@ -151,7 +152,7 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 		spoil  func(t *testing.T, n *node)
 	}{
 		"the record alone": {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d}]}`, nil},
-		"an end":           {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d,"until":600}]}`, nil},
+		"an end":           {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d,"until":200}]}`, nil},
 		"another's consumer": {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d}]}`, func(t *testing.T, n *node) {
 			t.Helper()
 			c := crowd{Tenant: "z", Queue: "http", From: 5}
@@ -162,10 +163,10 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-			n.queue(t, "a", 0, 1000)
+			n.queue(t, "a", 0, 300)
 			n.put(t, accepted("b", "first"))
 			k := (&Subscriber{b: n.Broker}).newCrowds(schemas.LogStream(0))
-			_, err := k.bucket.Put(t.Context(), k.key, fmt.Appendf(nil, left.record, 101), 0)
+			_, err := k.bucket.Put(t.Context(), k.key, fmt.Appendf(nil, left.record, 31), 0)
 			require.NoError(t, err)
 			if left.spoil != nil {
 				left.spoil(t, n)
@@ -174,7 +175,7 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 			h := newHandled()
 			close(h.hurry)
 			go h.run(out)
-			poll.Until(t, func() bool { return h.of("a") == 1000 && h.of("b") == 1 })
+			poll.Until(t, func() bool { return h.of("a") == 300 && h.of("b") == 1 })
 			poll.Until(t, func() bool { return len(n.crowds(t)) == 0 })
 			n.settled(t)
 		})
@@ -186,7 +187,7 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 func TestTwoNodesHandOverAtOnce(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{AckWait: 2 * time.Second})
-	const each = 1000
+	const each = 500
 	tenants := []string{"a", "b", "c", "d", "e"}
 	for i := 0; i < each; i += 100 {
 		for _, tenant := range tenants {
@@ -210,4 +211,57 @@ func TestTwoNodesHandOverAtOnce(t *testing.T) {
 		poll.Until(t, func() bool { return h.of(tenant) == each }, tenant)
 	}
 	poll.Until(t, func() bool { return len(n.crowds(t)) == 0 })
+}
+
+// TestWaiting counts what no worker has, of all and of one tenant, whether it lies in the
+// queue of all or in one of its own.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	count := func(tenant string) uint64 {
+		ask := n.Waiting
+		if tenant != "" {
+			of, err := n.WaitingOf(t.Context(), tenant)
+			require.NoError(t, err)
+			return of
+		}
+		all, err := ask(t.Context())
+		require.NoError(t, err)
+		return all
+	}
+	require.Zero(t, count(""))
+	require.Zero(t, count("a"))
+	n.queue(t, "a", 0, 300)
+	n.queue(t, "b", 0, 20)
+	poll.Until(t, func() bool { return count("") == 320 && count("a") == 300 && count("b") == 20 })
+	require.Zero(t, count("c"))
+
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 2, CrowdAfter: 64})
+	poll.Until(t, func() bool { return len(n.crowds(t)) == 1 })
+	// What is with nobody's handler but held here does not wait any more: slots, what is kept
+	// ready, and as much for the crowd. What the queue has yet to pass over waits once.
+	held := uint64(2 * (2 + 36))
+	poll.Until(t, func() bool {
+		a, b, all := count("a"), count("b"), count("")
+		return a <= 300 && a >= 300-held && b <= 20 && all <= 320 && all >= 320-held
+	})
+	// What operators and the scaler see counts what is held too: all of it, and none twice.
+	lag := func() uint64 {
+		all, err := n.Lag(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, len(schemas.Kinds()))
+		require.Zero(t, all[schemas.KindChat])
+		return all[schemas.KindHTTP]
+	}
+	poll.Until(t, func() bool { return lag() == 320 })
+	require.Len(t, n.crowds(t), 1, "the tenant still has a queue of its own")
+	h := newHandled()
+	close(h.hurry)
+	go h.run(out)
+	poll.Until(t, func() bool { return count("") == 0 && h.of("a") == 300 && h.of("b") == 20 })
+	poll.Until(t, func() bool { return lag() == 0 && count("a") == 0 && count("b") == 0 })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := n.Lag(ended)
+	require.Error(t, err)
 }

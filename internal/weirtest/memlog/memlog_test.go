@@ -1,10 +1,6 @@
 package memlog_test
 
 import (
-	"context"
-	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,57 +42,6 @@ func TestMatch(t *testing.T) {
 	} {
 		require.Equal(t, tc.want, memlog.Match(tc.filter, tc.subject), "%s %s", tc.filter, tc.subject)
 	}
-}
-
-func TestGuardCoversEveryKind(t *testing.T) {
-	t.Parallel()
-	log, l := newLog(), layout()
-	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "one"}
-	other := schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "one"}
-	claim := func(r schemas.Ref) error {
-		_, err := log.Append(t.Context(), schemas.Append{
-			Subject: l.Subject(r, schemas.TailAccepted), Data: []byte("x"), Guarded: true, Guard: l.AnyKind(r.Tenant, r.ID),
-		})
-		return err
-	}
-	require.NoError(t, claim(ref))
-	require.ErrorIs(t, claim(ref), fault.ErrFenced)
-	require.ErrorIs(t, claim(other), fault.ErrFenced)
-	require.NoError(t, claim(schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "one"}), "another tenant's id is another id")
-}
-
-func TestFence(t *testing.T) {
-	t.Parallel()
-	log, l := newLog(), layout()
-	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "one"}
-	subject := l.Subject(ref, schemas.TailEvent)
-	seq, err := log.Append(t.Context(), schemas.Append{Subject: subject, Guarded: true, Guard: l.All(ref)})
-	require.NoError(t, err)
-	next := schemas.Append{Subject: subject, Guarded: true, Guard: l.All(ref), Last: seq}
-	_, err = log.Append(t.Context(), next)
-	require.NoError(t, err)
-	_, err = log.Append(t.Context(), next)
-	require.ErrorIs(t, err, fault.ErrFenced)
-}
-
-func TestOnlyOneOfManyClaims(t *testing.T) {
-	t.Parallel()
-	log, l := newLog(), layout()
-	var won atomic.Int32
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
-			_, err := log.Append(context.Background(), schemas.Append{
-				Subject: l.Subject(ref, schemas.TailAccepted), Guarded: true, Guard: l.AnyKind("t", "x"),
-			})
-			if err == nil {
-				won.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1, won.Load())
 }
 
 func TestRangeLastBoundsAndPurge(t *testing.T) {
@@ -172,18 +117,6 @@ func TestStopAndLose(t *testing.T) {
 	require.Equal(t, 1, lost)
 }
 
-func TestNudge(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	var got string
-	stop, err := log.Listen("weir.cancel.*", func(subject string, data []byte) { got = subject + string(data) })
-	require.NoError(t, err)
-	require.NoError(t, log.Nudge("weir.cancel.t", []byte("!")))
-	stop()
-	require.NoError(t, log.Nudge("weir.cancel.u", nil))
-	require.Equal(t, "weir.cancel.t!", got)
-}
-
 func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
 	t.Parallel()
 	log, l := newLog(), layout()
@@ -204,41 +137,4 @@ func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
 	r, err := log.Last(t.Context(), schemas.LogStream(l.Partition("t", "x")), l.All(ref))
 	require.NoError(t, err)
 	require.Equal(t, l.Subject(ref, schemas.TailWake), r.Subject)
-}
-
-func TestHooksPlantFaults(t *testing.T) {
-	t.Parallel()
-	boom := errors.New("boom")
-	var before, after error
-	log := memlog.New(layout(), at, memlog.Hooks{
-		Before:  func(schemas.Append) error { return before },
-		After:   func(schemas.Append, uint64) error { return after },
-		Barrier: func() error { return boom },
-	})
-	m := schemas.Append{Subject: "weir.dead.t.http.x", Data: []byte("d")}
-	before = boom
-	_, err := log.Append(t.Context(), m)
-	require.ErrorIs(t, err, boom)
-	_, end, _ := log.Bounds(t.Context(), schemas.DeadStream)
-	require.Zero(t, end, "nothing was stored")
-	before, after = nil, boom
-	_, err = log.Append(t.Context(), m)
-	require.ErrorIs(t, err, boom)
-	_, end, _ = log.Bounds(t.Context(), schemas.DeadStream)
-	require.EqualValues(t, 1, end, "stored, only its acknowledgement was lost")
-	require.ErrorIs(t, log.Barrier(t.Context()), boom)
-}
-
-func TestBlobs(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	data := []byte("hello")
-	name, err := log.PutBlob(t.Context(), "t", data)
-	require.NoError(t, err)
-	data[0] = 'j'
-	got, err := log.GetBlob(t.Context(), name)
-	require.NoError(t, err)
-	require.Equal(t, "hello", string(got))
-	_, err = log.GetBlob(t.Context(), "nope")
-	require.ErrorIs(t, err, fault.ErrNotFound)
 }
