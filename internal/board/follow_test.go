@@ -214,10 +214,13 @@ func TestOneOrderOutOfReach(t *testing.T) {
 	p.set(func(p *paper) { p.lost = map[string]error{} })
 	for i := range 8 {
 		id := "task" + strconv.Itoa(i)
-		name := p.aside(id, `{"pool":"ci","description":"`+id+`"}`)
-		if i == 3 {
+		order := `{"pool":"ci","description":"` + id + `"}`
+		if i == 3 { // from before it can be read
+			name, err := p.PutBlob(t.Context(), "t", []byte(order))
+			require.NoError(t, err)
 			p.set(func(p *paper) { p.lost[name] = fault.ErrUnavailable })
 		}
+		p.aside(id, order)
 	}
 	require.ErrorIs(t, b.CatchUp(t.Context()), fault.ErrUnavailable)
 	require.Len(t, b.queue("t", "ci"), 8)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
@@ -44,40 +43,6 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestRangeLastBoundsAndPurge(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	for _, s := range []string{"weir.evidence.t.k.e.1", "weir.evidence.t.k.e.2", "weir.evidence.u.k.e.1"} {
-		_, err := log.Append(t.Context(), schemas.Append{Subject: s, Data: []byte(s)})
-		require.NoError(t, err)
-	}
-	got, err := log.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>", 1, 10)
-	require.NoError(t, err)
-	require.Len(t, got, 2)
-	got, err = log.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.*.*.*.1", 2, 10)
-	require.NoError(t, err)
-	require.Len(t, got, 1)
-	require.EqualValues(t, 3, got[0].Seq)
-	next, err := log.Next(t.Context(), schemas.EvidenceStream, "weir.evidence.*.*.*.1", 2)
-	require.NoError(t, err)
-	require.EqualValues(t, 3, next.Seq)
-	_, err = log.Next(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>", 3)
-	require.ErrorIs(t, err, fault.ErrNotFound)
-	last, err := log.Last(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>")
-	require.NoError(t, err)
-	require.EqualValues(t, 2, last.Seq)
-
-	log.Purge(schemas.EvidenceStream, 3)
-	first, end, err := log.Bounds(t.Context(), schemas.EvidenceStream)
-	require.NoError(t, err)
-	require.EqualValues(t, 3, first)
-	require.EqualValues(t, 3, end)
-	_, err = log.Last(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>")
-	require.ErrorIs(t, err, fault.ErrNotFound)
-	_, err = log.Append(t.Context(), schemas.Append{Subject: "elsewhere.x"})
-	require.ErrorIs(t, err, memlog.ErrNoStream)
-}
-
 func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	t.Parallel()
 	log, l := newLog(), layout()
@@ -95,26 +60,6 @@ func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	_, err = log.Append(t.Context(), schemas.Append{Subject: l.Subject(ref, schemas.TailAccepted)})
 	require.NoError(t, err)
 	require.Equal(t, []string{l.Subject(ref, schemas.TailAccepted), l.Subject(ref, schemas.TailSettled)}, seen)
-}
-
-func TestStopAndLose(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	var got, lost int
-	stop, err := log.Live("weir.live.evidence.>", func(schemas.Record) { got++ }, func() { lost++ })
-	require.NoError(t, err)
-	put := func() {
-		_, err := log.Append(t.Context(), schemas.Append{Subject: "weir.evidence.t.k.e.1"})
-		require.NoError(t, err)
-	}
-	put()
-	log.Lose()
-	stop()
-	stop()
-	put()
-	log.Lose()
-	require.Equal(t, 1, got)
-	require.Equal(t, 1, lost)
 }
 
 func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
