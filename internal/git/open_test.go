@@ -181,7 +181,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 	} {
 		g.Close()
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), victimEnv+"="+g.cfg.Dir)
+		cmd.Env, cmd.Stderr = append(os.Environ(), victimEnv+"="+g.cfg.Dir), os.Stderr
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
