@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -219,7 +220,7 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const size = 4<<20 - 4<<10 // four of them, with their headers, fill the 16 MiB, of which one tenant may have three
 	begun, hold := make(chan struct{}, 8), make(chan struct{})
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 		// Nearly all of it: sockets hold half of it for a reader that reads the beginning alone.
 		if _, err := w.Write([]byte(strings.Repeat("x", size-1))); err != nil {
@@ -231,6 +232,13 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 		}
 		_, _ = w.Write([]byte("x"))
 	}))
+	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
+		tcp, ok := c.(*net.TCPConn)
+		assert.True(t, ok)
+		assert.NoError(t, tcp.SetWriteBuffer(1<<16))
+		return ctx
+	}
+	target.Start()
 	t.Cleanup(target.Close)
 	admin := serveTenants(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
 	first, second := admin.tenants(t)
@@ -244,6 +252,7 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 	}
 	status, text, _ := second.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/fast"))
 	require.Equal(t, http.StatusOK, status, text[:min(len(text), 200)])
+	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
 }
 
 // TestFullLogRefusesBeforeAccepting fills a small log: new actions are refused

@@ -46,8 +46,16 @@ func TestLeasable(t *testing.T) {
 	require.Equal(t, 8*time.Hour, e.Deadline.Sub(e.Accepted))
 	require.Zero(t, e.Lease)
 
-	again := p.start(Config{})
+	now := time.Now()
+	again := p.start(Config{Now: func() time.Time { return now }})
 	require.Equal(t, b.queue("t"), again.queue("t"), "and as the log does")
+	p.lease("one", 1, "k")
+	now = now.Add(7 * time.Hour)
+	require.Len(t, again.queue("t"), 4)
+	now = now.Add(2 * time.Hour) // deadlines have passed: the worker has not come to it yet
+	require.Empty(t, again.queue("t"))
+	_, held := again.Held("t", "k")
+	require.False(t, held)
 }
 
 func TestALeaseAndItsEnd(t *testing.T) {
@@ -93,22 +101,6 @@ func TestALeaseAndItsEnd(t *testing.T) {
 		require.Empty(t, h.queue)
 		require.Empty(t, h.held)
 	}
-}
-
-// TestDeadlines that have passed: the worker has not come to it yet.
-func TestDeadlines(t *testing.T) {
-	t.Parallel()
-	p := newPaper(t)
-	now := time.Now()
-	b := p.start(Config{Now: func() time.Time { return now }})
-	p.open("one", "two")
-	p.lease("two", 1, "k")
-	now = now.Add(7 * time.Hour)
-	require.Equal(t, []string{"one"}, b.queue("t"))
-	now = now.Add(2 * time.Hour)
-	require.Empty(t, b.queue("t"))
-	_, held := b.Held("t", "k")
-	require.False(t, held)
 }
 
 // TestClocksOfNodesDoNotCount: a task is as old as the log says.

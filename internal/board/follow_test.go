@@ -22,12 +22,14 @@ import (
 
 func nothing(schemas.Record) bool { return true }
 
-// TestCatchUp knows everything that was on the log, though the feed says nothing.
+// TestCatchUp knows everything that was on the log, though the feed says nothing, and late news of what has ended bring
+// nothing back.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	p := newPaper(t)
 	b := p.start(Config{Check: time.Hour})
-	p.set(func(p *paper) { p.deaf = nothing })
+	var late []schemas.Record
+	p.set(func(p *paper) { p.deaf = func(r schemas.Record) bool { late = append(late, r); return true } })
 	var want []string
 	for i := range page + 20 {
 		id := "task" + strconv.Itoa(i)
@@ -42,6 +44,10 @@ func TestCatchUp(t *testing.T) {
 	require.Equal(t, "task3", e.Ref.ID)
 	p.settle("task3")
 	b.caughtUp(t)
+	require.Len(t, b.tasks, page+19)
+	for _, r := range late {
+		b.hear(r)
+	}
 	require.Len(t, b.tasks, page+19)
 }
 
@@ -74,24 +80,6 @@ func TestTheFeedLosesSome(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"one", "two"}, b.queue("t"))
 	})
-}
-
-// TestLateNewsOfWhatHasEnded bring nothing back.
-func TestLateNewsOfWhatHasEnded(t *testing.T) {
-	t.Parallel()
-	p := newPaper(t)
-	var heard []schemas.Record
-	b := p.start(Config{Check: time.Hour})
-	p.set(func(p *paper) { p.deaf = func(r schemas.Record) bool { heard = append(heard, r); return true } })
-	p.open("one")
-	p.settle("one")
-	b.caughtUp(t)
-	require.Empty(t, b.tasks)
-	for _, r := range heard {
-		b.hear(r)
-	}
-	require.Empty(t, b.tasks)
-	require.Empty(t, b.queue("t"))
 }
 
 // TestCheckFindsWhatTheFeedMissed in its time, and says when it cannot.
@@ -176,74 +164,68 @@ func TestCatchUpsShareALook(t *testing.T) {
 	})
 }
 
+// aside files a task whose order lies aside, and returns where.
+func (p *paper) aside(id, text string) (name string) {
+	p.tb.Helper()
+	name, err := p.PutBlob(p.tb.Context(), "t", []byte(text))
+	require.NoError(p.tb, err)
+	p.accept(id, schemas.Action{PayloadBlob: name})
+	p.opened(id)
+	return name
+}
+
 // TestOrdersAside are read from where they lie.
 func TestOrdersAside(t *testing.T) {
 	t.Parallel()
 	p := newPaper(t)
-	aside := func(id, text string) {
-		name, err := p.PutBlob(t.Context(), "t", []byte(text))
-		require.NoError(t, err)
-		p.accept(id, schemas.Action{PayloadBlob: name})
-		p.opened(id)
-	}
-	aside("before", `{"description":"long","pool":"ci"}`)
+	p.aside("before", `{"description":"long","pool":"ci"}`)
 	b := p.start(Config{})
 	require.Equal(t, []string{"before"}, b.queue("t", "ci"))
-	aside("after", `{"pool":"ci"}`)
-	aside("none", `{"pool":"none"}`)
-	aside("bad", `{"pool":`)
+	p.aside("after", `{"pool":"ci"}`)
+	p.aside("none", `{"pool":"none"}`)
+	p.aside("bad", `{"pool":`)
 	p.accept("gone", schemas.Action{PayloadBlob: strings.Repeat("0", 64)})
 	p.opened("gone")
-	aside("ended", `{"pool":"ci"}`)
+	p.aside("ended", `{"pool":"ci"}`)
 	p.settle("ended")
 	require.Equal(t, []string{"before", "after"}, b.caughtUp(t).queue("t"))
 	require.Empty(t, b.aside)
 	require.Len(t, b.tasks, 3)
 
 	changed := b.Changed("t")
-	aside("last", `{"pool":"default"}`)
+	p.aside("last", `{"pool":"default"}`)
 	b.caughtUp(t)
 	require.True(t, shut(changed))
 	require.Equal(t, []string{"last"}, b.queue("t", "default"))
 }
 
-// TestUnreadableOrderIsTriedAgain where the store is out of reach.
-func TestUnreadableOrderIsTriedAgain(t *testing.T) {
+// TestOneOrderOutOfReach keeps no other task from being known, and is tried again.
+func TestOneOrderOutOfReach(t *testing.T) {
 	t.Parallel()
 	p := newPaper(t)
-	name, err := p.PutBlob(t.Context(), "t", []byte(`{"pool":"ci"}`))
-	require.NoError(t, err)
-	p.accept("one", schemas.Action{PayloadBlob: name})
-	p.opened("one")
-	p.set(func(p *paper) { p.lost = map[string]error{name: fault.ErrUnavailable} })
 	b := New(p, Config{Layout: layout, Check: time.Hour})
+	first := p.aside("first", `{"pool":"ci"}`)
+	p.set(func(p *paper) { p.deaf, p.lost = nothing, map[string]error{first: fault.ErrUnavailable} })
 	require.ErrorIs(t, b.Start(t.Context()), fault.ErrUnavailable)
 	p.set(func(p *paper) { p.lost = nil })
 	require.NoError(t, b.Start(t.Context()))
 	t.Cleanup(b.Stop)
-	require.Equal(t, []string{"one"}, b.queue("t", "ci"))
-}
-
-// TestOneOrderOutOfReach keeps no other task from being known.
-func TestOneOrderOutOfReach(t *testing.T) {
-	t.Parallel()
-	p := newPaper(t)
-	b := p.start(Config{Check: time.Hour})
-	p.set(func(p *paper) { p.deaf, p.lost = nothing, map[string]error{} })
+	require.Equal(t, []string{"first"}, b.queue("t", "ci"))
+	p.set(func(p *paper) { p.lost = map[string]error{} })
 	for i := range 8 {
 		id := "task" + strconv.Itoa(i)
-		name, err := p.PutBlob(t.Context(), "t", []byte(`{"pool":"ci","description":"`+id+`"}`))
-		require.NoError(t, err)
-		p.accept(id, schemas.Action{PayloadBlob: name})
-		p.opened(id)
-		if i == 3 {
+		order := `{"pool":"ci","description":"` + id + `"}`
+		if i == 3 { // from before it can be read
+			name, err := p.PutBlob(t.Context(), "t", []byte(order))
+			require.NoError(t, err)
 			p.set(func(p *paper) { p.lost[name] = fault.ErrUnavailable })
 		}
+		p.aside(id, order)
 	}
 	require.ErrorIs(t, b.CatchUp(t.Context()), fault.ErrUnavailable)
-	require.Len(t, b.queue("t", "ci"), 7)
+	require.Len(t, b.queue("t", "ci"), 8)
 	p.set(func(p *paper) { p.lost = nil })
-	require.Len(t, b.caughtUp(t).queue("t", "ci"), 8)
+	require.Len(t, b.caughtUp(t).queue("t", "ci"), 9)
 }
 
 // TestTheLogIsWalkedOnce: what others have written is not looked through again and again

@@ -57,7 +57,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 
-	const enough = 3000
+	const enough = 1000
 	acked := map[uint64]string{}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var seq uint64

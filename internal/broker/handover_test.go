@@ -100,12 +100,12 @@ func (h *handled) run(out <-chan *message.Message) {
 	}
 }
 
-// TestOthersDoNotWaitBehindACrowd queues 20,000 actions of one tenant while nobody works, then
+// TestOthersDoNotWaitBehindACrowd queues 4,000 actions of one tenant while nobody works, then
 // one of another's: it is worked on long before the crowd has been, nothing is lost, and what
 // the crowd was has become the queue's again.
 func TestOthersDoNotWaitBehindACrowd(t *testing.T) {
 	t.Parallel()
-	const many, after = 20_000, 256
+	const many, after = 4_000, 256
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	n.queue(t, "a", 0, many)
 	n.put(t, accepted("b", "first"))
@@ -151,7 +151,7 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 		spoil  func(t *testing.T, n *node)
 	}{
 		"the record alone": {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d}]}`, nil},
-		"an end":           {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d,"until":600}]}`, nil},
+		"an end":           {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d,"until":200}]}`, nil},
 		"another's consumer": {`{"crowds":[{"slot":0,"tenant":"a","queue":"http","from":%d}]}`, func(t *testing.T, n *node) {
 			t.Helper()
 			c := crowd{Tenant: "z", Queue: "http", From: 5}
@@ -162,10 +162,10 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-			n.queue(t, "a", 0, 1000)
+			n.queue(t, "a", 0, 300)
 			n.put(t, accepted("b", "first"))
 			k := (&Subscriber{b: n.Broker}).newCrowds(schemas.LogStream(0))
-			_, err := k.bucket.Put(t.Context(), k.key, fmt.Appendf(nil, left.record, 101), 0)
+			_, err := k.bucket.Put(t.Context(), k.key, fmt.Appendf(nil, left.record, 31), 0)
 			require.NoError(t, err)
 			if left.spoil != nil {
 				left.spoil(t, n)
@@ -174,7 +174,7 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 			h := newHandled()
 			close(h.hurry)
 			go h.run(out)
-			poll.Until(t, func() bool { return h.of("a") == 1000 && h.of("b") == 1 })
+			poll.Until(t, func() bool { return h.of("a") == 300 && h.of("b") == 1 })
 			poll.Until(t, func() bool { return len(n.crowds(t)) == 0 })
 			n.settled(t)
 		})
@@ -186,7 +186,7 @@ func TestCrowdsOutliveTheirNodes(t *testing.T) {
 func TestTwoNodesHandOverAtOnce(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{AckWait: 2 * time.Second})
-	const each = 1000
+	const each = 500
 	tenants := []string{"a", "b", "c", "d", "e"}
 	for i := 0; i < each; i += 100 {
 		for _, tenant := range tenants {

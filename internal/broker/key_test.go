@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -61,33 +60,6 @@ func TestKeyIsDurableBeforeUse(t *testing.T) {
 	key, err := n.SealKey(t.Context())
 	require.ErrorIs(t, err, broken)
 	require.Nil(t, key)
-}
-
-func TestKeyOutlivesARestart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
-	require.NoError(t, err)
-	b, err := Open(t.Context(), Config{Server: server, Layout: layout, AttemptTimeout: embeddedAttemptTimeout})
-	require.NoError(t, err)
-	before, err := b.SealKey(t.Context())
-	require.NoError(t, err)
-	b.Close(t.Context())
-	require.NoError(t, server.Stop())
-
-	after, err := open(t, embedded.Config{Dir: dir}, Config{}).SealKey(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-}
-
-// TestKeyOfAFullLog: a node must start, to tell what it holds, however full it is.
-func TestKeyOfAFullLog(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
-	n.usage.bytes.Add(2)
-	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
-	_, err := n.SealKey(t.Context())
-	require.NoError(t, err)
 }
 
 // TestDamagedKey is refused: another in its place would go unnoticed.

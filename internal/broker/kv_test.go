@@ -3,8 +3,11 @@ package broker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
@@ -100,24 +103,6 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 	require.Empty(t, all[0].Data)
 }
 
-func TestBucketOutlivesARestart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
-	require.NoError(t, err)
-	b, err := Open(t.Context(), Config{Server: server, Layout: layout, AttemptTimeout: embeddedAttemptTimeout})
-	require.NoError(t, err)
-	_, err = b.Tokens().Put(t.Context(), "a", []byte("1"), 0)
-	require.NoError(t, err)
-	b.Close(t.Context())
-	require.NoError(t, server.Stop())
-
-	k := open(t, embedded.Config{Dir: dir}, Config{}).Tokens()
-	all, err := k.Read(t.Context(), 0, 10)
-	require.NoError(t, err)
-	require.Len(t, all, 1)
-}
-
 func TestBucketOutOfReach(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
@@ -163,4 +148,219 @@ func TestBucketForgets(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, k.Forget(ctx, "c", 99), fault.ErrUnavailable)
+}
+
+// TestBucketOfBudgets: it is there for good, tells nobody, and a key that was forgotten begins anew, whatever was known of it.
+func TestBucketOfBudgets(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	k := n.Budgets()
+	const key = "acme%2Einc.team.%.%.openai%2Fgpt-4%2E1"
+	one, err := k.Put(t.Context(), key, []byte("1"), 0)
+	require.NoError(t, err)
+	two, err := k.Put(t.Context(), key, []byte("2"), one)
+	require.NoError(t, err)
+	_, err = k.Put(t.Context(), key, []byte("3"), one)
+	require.ErrorIs(t, err, fault.ErrFenced)
+	require.NoError(t, k.Forget(t.Context(), key, one))
+	r, err := k.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, key, r.Subject)
+	require.Equal(t, two, r.Seq, "a write that came in between stays")
+
+	require.NoError(t, k.Forget(t.Context(), key, two))
+	_, err = k.Get(t.Context(), key)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	_, err = k.Put(t.Context(), key, []byte("3"), two)
+	require.ErrorIs(t, err, fault.ErrFenced, "who has not heard of it looks again")
+	three, err := k.Put(t.Context(), key, []byte("3"), 0)
+	require.NoError(t, err)
+	require.Greater(t, three, two)
+	require.NoError(t, k.Barrier(t.Context()))
+
+	s, err := n.js.Stream(t.Context(), "KV_"+schemas.BudgetBucket)
+	require.NoError(t, err)
+	cfg := s.CachedInfo().Config
+	require.Zero(t, cfg.MaxAge)
+	require.EqualValues(t, 1, cfg.MaxMsgsPerSubject)
+	require.Nil(t, cfg.RePublish)
+	_, err = k.Watch(func(schemas.Record) {}, nil)
+	require.ErrorIs(t, err, errUnwatched)
+}
+
+// TestBucketIsSet whatever a key has: the last one counts, and only that is kept.
+func TestBucketIsSet(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	k, there := n.Leases(), n.second(t).Leases()
+	begun := time.Now()
+	first, err := k.Set(t.Context(), "t.a", []byte("1"))
+	require.NoError(t, err)
+	next, err := there.Set(t.Context(), "t.a", []byte("2"))
+	require.NoError(t, err)
+	require.Greater(t, next, first)
+	_, err = k.Set(t.Context(), "t.b", []byte("3"))
+	require.NoError(t, err)
+	r, err := k.Get(t.Context(), "t.a")
+	require.NoError(t, err)
+	require.WithinDuration(t, begun, r.Time, time.Minute, "the server says when")
+	require.Equal(t, schemas.Record{Stream: "KV_WEIR_LEASES", Subject: "t.a", Seq: next, Time: r.Time, Data: []byte("2")}, r)
+	all, err := k.Read(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	_, err = k.Put(t.Context(), "t.a", []byte("4"), first)
+	require.ErrorIs(t, err, fault.ErrFenced, "a guarded put sees it")
+	_, err = k.Get(t.Context(), "t.c")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = k.Set(ctx, "t.a", nil)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+}
+
+// TestBucketsOfTasks: repositories are there for good,
+// leases as long as the log's own events, and neither is told to anybody.
+func TestBucketsOfTasks(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{History: time.Hour})
+	heard := make(chan string, 10)
+	stop, err := n.Listen(schemas.LiveRoot+".>", func(subject string, _ []byte) { heard <- subject })
+	require.NoError(t, err)
+	defer stop()
+	rev, err := n.Repos().Put(t.Context(), "t.r", []byte("1"), 0)
+	require.NoError(t, err)
+	_, err = n.Repos().Put(t.Context(), "t.r", []byte("2"), 0)
+	require.ErrorIs(t, err, fault.ErrFenced)
+	r, err := n.Repos().Get(t.Context(), "t.r")
+	require.NoError(t, err)
+	require.Equal(t, rev, r.Seq)
+	_, err = n.Leases().Set(t.Context(), "t.a", []byte("1"))
+	require.NoError(t, err)
+	for bucket, age := range map[string]time.Duration{schemas.RepoBucket: 0, schemas.LeaseBucket: time.Hour} {
+		s, err := n.js.Stream(t.Context(), "KV_"+bucket)
+		require.NoError(t, err)
+		cfg := s.CachedInfo().Config
+		require.Equal(t, age, cfg.MaxAge, bucket)
+		require.EqualValues(t, 1, cfg.MaxMsgsPerSubject)
+		require.Nil(t, cfg.RePublish)
+	}
+	for _, k := range []*Bucket{n.Repos(), n.Leases()} {
+		_, err = k.Watch(func(schemas.Record) {}, nil)
+		require.ErrorIs(t, err, errUnwatched)
+	}
+	require.NoError(t, n.flush())
+	require.Empty(t, heard)
+}
+
+// TestBucketKeepsHistory of each key, so many values and no more, forever.
+func TestBucketKeepsHistory(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	k := n.Rules()
+	_, err := k.Get(t.Context(), "a")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	_, err = k.Next(t.Context(), "a", 0)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	var revisions []uint64
+	var last uint64
+	for i := range ruleHistory + 2 {
+		other, err := k.Put(t.Context(), "other"+strconv.Itoa(i), []byte("x"), 0)
+		require.NoError(t, err)
+		last, err = k.Put(t.Context(), "a", []byte(strconv.Itoa(i)), last)
+		require.NoError(t, err)
+		require.Greater(t, last, other, "revisions grow over all keys")
+		revisions = append(revisions, last)
+	}
+	newest, err := k.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, schemas.Record{
+		Stream: "KV_WEIR_RULES", Subject: "a", Seq: last, Time: newest.Time, Data: []byte(strconv.Itoa(ruleHistory + 1)),
+	}, newest)
+	for i, revision := range revisions[2 : len(revisions)-1] {
+		next, err := k.Next(t.Context(), "a", revision)
+		require.NoError(t, err)
+		require.Equal(t, "a", next.Subject, "other keys were written in between")
+		require.Equal(t, revisions[2+i+1], next.Seq)
+	}
+	_, err = k.Next(t.Context(), "a", last)
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	oldest, err := k.Next(t.Context(), "a", 0)
+	require.NoError(t, err)
+	require.Equal(t, revisions[2], oldest.Seq, "what is behind it is not kept")
+	s, err := n.js.Stream(t.Context(), "KV_"+schemas.RuleBucket)
+	require.NoError(t, err)
+	require.Zero(t, s.CachedInfo().Config.MaxAge)
+	require.Equal(t, jetstream.FileStorage, s.CachedInfo().Config.Storage)
+}
+
+// TestBucketsAreApart: neither hears of the other's keys, nor reads them.
+func TestBucketsAreApart(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	heard := make(chan schemas.Record, 10)
+	stop, err := n.Rules().Watch(func(r schemas.Record) { heard <- r }, func() { t.Error("lost") })
+	require.NoError(t, err)
+	defer stop()
+	_, err = n.Tokens().Put(t.Context(), "a", []byte("token"), 0)
+	require.NoError(t, err)
+	key := schemas.EscapeToken("acme.inc:1") // as a tenant may be called
+	rev, err := n.Rules().Put(t.Context(), key, []byte("rules"), 0)
+	require.NoError(t, err)
+	r := <-heard
+	require.Equal(t, "rules", string(r.Data))
+	require.Equal(t, key, r.Subject)
+	require.Equal(t, rev, r.Seq)
+	_, err = n.Rules().Get(t.Context(), "a")
+	require.ErrorIs(t, err, fault.ErrNotFound)
+	for bucket, want := range map[*Bucket]string{n.Tokens(): "token", n.Rules(): "rules"} {
+		all, err := bucket.Read(t.Context(), 0, 10)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Equal(t, want, string(all[0].Data))
+	}
+}
+
+// TestBucketsOfAFullLog take what they are given: a write of rules was accepted as an action, an operator must be able to
+// sign in, leases and budgets are part of what was accepted, and a node must start, to tell what it holds.
+func TestBucketsOfAFullLog(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{MaxBytes: 1})
+	n.usage.bytes.Add(2)
+	for _, k := range []*Bucket{n.Rules(), n.Tokens(), n.Repos(), n.Leases(), n.Budgets()} {
+		_, err := k.Put(t.Context(), "a", []byte("1"), 0)
+		require.NoError(t, err)
+	}
+	_, err := n.Leases().Set(t.Context(), "a", []byte("2"))
+	require.NoError(t, err)
+	_, err = n.SealKey(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, n.Accepting(), fault.ErrFull)
+	_, err = n.Append(t.Context(), claim("a", "x"))
+	require.ErrorIs(t, err, fault.ErrFull)
+}
+
+func TestBucketGetIsTheLeaders(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	k := n.Rules()
+	rev, err := k.Put(t.Context(), "a", []byte("1"), 0)
+	require.NoError(t, err)
+	kv, err := n.js.KeyValue(t.Context(), schemas.RuleBucket)
+	require.NoError(t, err)
+	require.NoError(t, kv.Delete(t.Context(), "a"))
+	gone, err := k.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.Empty(t, gone.Data)
+	require.Greater(t, gone.Seq, rev)
+	_, err = k.Put(t.Context(), "a", []byte("2"), gone.Seq)
+	require.NoError(t, err, "a deleted key can be written again")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = k.Get(ctx, "a")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.NoError(t, n.js.DeleteKeyValue(t.Context(), schemas.RuleBucket))
+	_, err = k.Get(t.Context(), "a")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, fault.ErrNotFound, "a store that is gone is not an empty one")
 }

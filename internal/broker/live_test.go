@@ -36,6 +36,10 @@ func TestLiveFollowsTheLog(t *testing.T) {
 	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now()))
 	require.Equal(t, layout.Subject(ref("a"), schemas.TailWake), (<-got).Subject, "a schedule itself is not shown")
 
+	seq = n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
+	r := <-got
+	require.Equal(t, []any{"weir.evidence.t.k.e.a", schemas.EvidenceStream, seq}, []any{r.Subject, r.Stream, r.Seq})
+
 	stop()
 	stop()
 	n.put(t, claim("b", "x"))
@@ -109,20 +113,6 @@ func TestLiveSaysItReconnected(t *testing.T) {
 	require.Equal(t, "x", string((<-got).Data))
 }
 
-func TestLiveEvidence(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	got := make(chan schemas.Record, 10)
-	stop, err := n.Live(schemas.LiveRoot+".evidence.t.>", func(r schemas.Record) { got <- r }, nil)
-	require.NoError(t, err)
-	defer stop()
-	seq := n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
-	r := <-got
-	require.Equal(t, "weir.evidence.t.k.e.a", r.Subject)
-	require.Equal(t, schemas.EvidenceStream, r.Stream)
-	require.Equal(t, seq, r.Seq)
-}
-
 func TestNudges(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
@@ -182,17 +172,33 @@ func TestOpenRefusals(t *testing.T) {
 	require.ErrorContains(t, b.checkLayout(t.Context()), `has "8" lanes and 3 are configured`)
 }
 
-func TestOpenTwice(t *testing.T) {
+// TestARestartKeeps records, wake-ups that are due and those that were missed, keys and buckets, whatever else is
+// configured now; and a log may be opened twice.
+func TestARestartKeeps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := open(t, embedded.Config{Dir: dir}, Config{})
 	n.put(t, claim("a", "x"))
-	second, err := Open(t.Context(), Config{Server: n.server, Layout: layout})
+	n.second(t).Close(t.Context())
+	key, err := n.SealKey(t.Context())
 	require.NoError(t, err)
-	second.Close(t.Context())
+	_, err = n.Tokens().Put(t.Context(), "a", []byte("1"), 0)
+	require.NoError(t, err)
+	require.NoError(t, n.Wake(t.Context(), ref("missed"), time.Now()))
+	require.NoError(t, n.Wake(t.Context(), ref("due"), time.Now().Add(2*time.Second)))
 	n.shut()
 	require.NoError(t, n.server.Stop())
+
 	n = open(t, embedded.Config{Dir: dir}, Config{History: time.Hour, AckWait: time.Second})
 	_, err = n.Append(t.Context(), claim("a", "y"))
 	require.ErrorIs(t, err, fault.ErrFenced)
+	after, err := n.SealKey(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, key, after)
+	all, err := n.Tokens().Read(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	out := n.wakes(t)
+	woken(t, out, "missed")
+	woken(t, out, "due")
 }

@@ -73,6 +73,8 @@ func TestPublisherErrors(t *testing.T) {
 	require.Zero(t, last)
 }
 
+// TestEvidenceCannotBeRemoved, and what an embedded server remembers of records it reads back at each start; on a cluster
+// a worker that was given up may write for longer.
 func TestEvidenceCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
@@ -81,18 +83,9 @@ func TestEvidenceCannotBeRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, s.DeleteMsg(t.Context(), 1))
 	require.Error(t, s.Purge(t.Context()))
+	require.Equal(t, time.Minute, s.CachedInfo().Config.Duplicates)
+	require.Equal(t, 10*time.Minute, (&Broker{}).evidenceStream().Duplicates)
 	_, last, err := n.Bounds(t.Context(), schemas.EvidenceStream)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, last)
-}
-
-// TestWindowOfEvidence: what an embedded server remembers of records it reads back at each
-// start; on a cluster a worker that was given up may write for longer.
-func TestWindowOfEvidence(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	s, err := n.js.Stream(t.Context(), schemas.EvidenceStream)
-	require.NoError(t, err)
-	require.Equal(t, time.Minute, s.CachedInfo().Config.Duplicates)
-	require.Equal(t, 10*time.Minute, (&Broker{}).evidenceStream().Duplicates)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -105,6 +106,12 @@ func TestReads(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = n.Last(t.Context(), "NONE", "x")
 	require.ErrorIs(t, err, fault.ErrUnavailable)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = n.Range(ctx, stream, "weir.log.>", 1, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = n.Last(ctx, stream, "weir.log.>")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
 }
 
 // One request brings a bounded number of bytes; a range is whole all the same.
@@ -127,17 +134,6 @@ func TestRangeOfManyBytes(t *testing.T) {
 		require.Equal(t, byte(i), r.Data[0])
 		require.Len(t, r.Data, size)
 	}
-}
-
-func TestReadsEndWithTheirContext(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := n.Range(ctx, schemas.LogStream(0), "weir.log.>", 1, 1)
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = n.Last(ctx, schemas.LogStream(0), "weir.log.>")
-	require.ErrorIs(t, err, fault.ErrUnavailable)
 }
 
 // A message's own headers cannot speak for the server.
@@ -227,4 +223,40 @@ func TestOldBlobsAreStoredAgain(t *testing.T) {
 	require.Equal(t, first, put())
 	n.cfg.History = time.Nanosecond // now it is old
 	require.Greater(t, put(), first)
+}
+
+// TestInsist: a leader that does not answer is asked again, and for no longer than
+// anybody is.
+func TestInsist(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			silent int   // so often in the beginning
+			then   error // what comes after
+			asked  int
+		}{
+			"answers at once":    {0, nil, 1},
+			"there is none":      {0, fault.ErrNotFound, 1},
+			"no connection":      {0, fault.ErrUnavailable, 1},
+			"answers the third":  {2, nil, 3},
+			"remains silent":     {99, nil, 4},
+			"has nothing, later": {1, fault.ErrNotFound, 2},
+		} {
+			begun, asked := time.Now(), 0
+			err := insist(func(within time.Duration) error {
+				if asked++; asked > tt.silent {
+					return tt.then
+				}
+				<-time.After(within)
+				return fmt.Errorf("%w: %w in %s", fault.ErrUnavailable, errSilent, within)
+			})
+			require.Equal(t, tt.asked, asked, name)
+			if tt.silent < 99 {
+				require.Equal(t, tt.then, err, name)
+				continue
+			}
+			require.ErrorIs(t, err, fault.ErrUnavailable, name)
+			require.Less(t, time.Since(begun), 2*readTimeout, name)
+		}
+	})
 }

@@ -32,8 +32,11 @@ func TestServeAnswers(t *testing.T) {
 	t.Parallel()
 	n, nc := askable(t)
 	stop, err := n.Serve(asked, "q", func(_ context.Context, subject string, data []byte) []byte {
-		if string(data) == "silence" {
+		switch string(data) {
+		case "silence":
 			return nil
+		case "large":
+			return make([]byte, n.nc.MaxPayload()+1)
 		}
 		return []byte(subject + " " + string(data))
 	})
@@ -45,6 +48,10 @@ func TestServeAnswers(t *testing.T) {
 	require.Equal(t, "weir.rpc.agent-api.a%2Eb hello", string(m.Data))
 	_, err = nc.Request(schemas.AgentAPISubject("t"), []byte("silence"), 50*time.Millisecond)
 	require.ErrorIs(t, err, nats.ErrTimeout)
+	m, err = nc.Request(schemas.AgentAPISubject("t"), []byte("large"), 5*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "413", m.Header.Get("Nats-Service-Error-Code"), "nobody waits in vain")
+	require.Empty(t, m.Data)
 	m, err = nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
 	require.NoError(t, err)
 	require.Equal(t, "weir.rpc.agent-api.t ", string(m.Data))
@@ -184,19 +191,4 @@ func TestServeEndsWithItsBroker(t *testing.T) {
 	stop()
 	_, err = b.Serve(asked, "q", nil)
 	require.Error(t, err)
-}
-
-// TestServeTooLargeAnAnswer says so: nobody waits in vain.
-func TestServeTooLargeAnAnswer(t *testing.T) {
-	t.Parallel()
-	n, nc := askable(t)
-	stop, err := n.Serve(asked, "q", func(context.Context, string, []byte) []byte {
-		return make([]byte, n.nc.MaxPayload()+1)
-	})
-	require.NoError(t, err)
-	defer stop()
-	m, err := nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
-	require.NoError(t, err)
-	require.Equal(t, "413", m.Header.Get("Nats-Service-Error-Code"))
-	require.Empty(t, m.Data)
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,8 @@ func TestWaiting(t *testing.T) {
 	lag := func() uint64 {
 		all, err := n.Lag(t.Context())
 		require.NoError(t, err)
+		require.Len(t, all, len(schemas.Kinds()))
+		require.Zero(t, all[schemas.KindChat])
 		return all[schemas.KindHTTP]
 	}
 	poll.Until(t, func() bool { return lag() == 320 })
@@ -55,4 +58,8 @@ func TestWaiting(t *testing.T) {
 	go h.run(out)
 	poll.Until(t, func() bool { return count("") == 0 && h.of("a") == 300 && h.of("b") == 20 })
 	poll.Until(t, func() bool { return lag() == 0 && count("a") == 0 && count("b") == 0 })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := n.Lag(ended)
+	require.Error(t, err)
 }

@@ -77,25 +77,3 @@ func TestLaterWakeReplacesTheEarlier(t *testing.T) {
 	require.NoError(t, n.Wake(t.Context(), ref("b"), time.Now().Add(300*time.Millisecond)))
 	woken(t, out, "b")
 }
-
-func TestWakeSurvivesARestart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	n := open(t, embedded.Config{Dir: dir}, Config{})
-	require.NoError(t, n.Wake(t.Context(), ref("missed"), time.Now()))
-	require.NoError(t, n.Wake(t.Context(), ref("due"), time.Now().Add(2*time.Second)))
-	n.shut()
-	require.NoError(t, n.server.Stop())
-
-	n = open(t, embedded.Config{Dir: dir}, Config{})
-	out := n.wakes(t)
-	want := map[string]bool{
-		layout.Subject(ref("missed"), schemas.TailWake): true, layout.Subject(ref("due"), schemas.TailWake): true,
-	}
-	for len(want) > 0 {
-		m := next(t, out)
-		rec, _ := RecordOf(m)
-		delete(want, rec.Subject)
-		m.Ack()
-	}
-}

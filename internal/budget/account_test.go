@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/models"
 	"weir/schemas"
 )
 
@@ -157,7 +158,7 @@ func TestWhatANodeIsTold(t *testing.T) {
 	require.True(t, r.Unpriced)
 	require.Equal(t, schemas.BudgetUSD, r.What)
 	require.EqualError(t, r, "budget b does not bear it: usd")
-	require.Empty(t, b.shelf.records)
+	require.Empty(t, b.shelf.Records)
 }
 
 // TestWindows: a completion counts in the one it was begun in, and in no other.
@@ -177,7 +178,7 @@ func TestWindows(t *testing.T) {
 	again.Until = begun.Add(2 * time.Hour)
 	require.Equal(t, []schemas.ChatLimit{{Source: "b", What: schemas.BudgetRequests, Limit: 2, Remaining: 1, ResetMS: 3_600_000}}, b.reserve(t, again).Limits)
 	b.end(t, long, used(10, 10, 10))
-	a := b.shelf.account(t, "t.b.")
+	a := b.account(t, "t.b.")
 	require.Equal(t, sum{}, a.Used, "what began in another window is not charged to this one")
 	require.Len(t, a.Holds, 1)
 	require.Equal(t, begun.Add(90*time.Minute).UnixMilli(), a.Ends)
@@ -227,9 +228,9 @@ func TestHoldsEnd(t *testing.T) {
 	second := order("b")
 	second.Until = begun.Add(time.Hour)
 	b.reserve(t, second)
-	require.Len(t, b.shelf.account(t, "t.b.").Holds, 2)
+	require.Len(t, b.account(t, "t.b.").Holds, 2)
 	b.end(t, order("a"), used(40, 20, 9))
-	require.Equal(t, sum{1, 60, 9}, b.shelf.account(t, "t.b.").Used)
+	require.Equal(t, sum{1, 60, 9}, b.account(t, "t.b.").Used)
 	b.end(t, second, nil)
 
 	// One that nobody ever settles is forgotten, and then an end is none.
@@ -239,16 +240,16 @@ func TestHoldsEnd(t *testing.T) {
 	third.Until = b.Now().Add(time.Minute)
 	third.Prompt, third.Output = 1, 1
 	b.reserve(t, third)
-	a := b.shelf.account(t, "t.b.")
+	a := b.account(t, "t.b.")
 	require.Len(t, a.Holds, 1)
 	b.end(t, second, used(40, 20, 9))
-	require.Equal(t, a.Used, b.shelf.account(t, "t.b.").Used)
+	require.Equal(t, a.Used, b.account(t, "t.b.").Used)
 
 	// A repeat after that holds anew.
 	third.Until = b.Now().Add(2 * time.Minute)
 	b.pass(time.Minute)
 	b.reserve(t, third)
-	require.Equal(t, third.Until.UnixMilli(), b.shelf.account(t, "t.b.").Holds["c"].Until)
+	require.Equal(t, third.Until.UnixMilli(), b.account(t, "t.b.").Holds["c"].Until)
 }
 
 // TestWhatIsCharged: the provider's word, whatever was held, and never less than nothing.
@@ -273,7 +274,7 @@ func TestWhatIsCharged(t *testing.T) {
 			b.reserve(t, order("a"))
 			for range 3 {
 				b.end(t, order("a"), tc.used)
-				a := b.shelf.account(t, "t.b.")
+				a := b.account(t, "t.b.")
 				require.Equal(t, tc.want, a.Used)
 				require.Empty(t, a.Holds)
 			}
@@ -326,5 +327,60 @@ func TestKeys(t *testing.T) {
 	for _, key := range []string{"", "t", "t.b.%.%", "t.b.%.%.%.%", "t.b.%.%.%zz", "t.b..%.%"} {
 		_, ok := readKey(key)
 		require.False(t, ok, key)
+	}
+}
+
+// TestWorstCase: the largest answer of any that may answer, and the prices of all.
+func TestWorstCase(t *testing.T) {
+	t.Parallel()
+	cheap, dear := &schemas.ModelPrice{Input: 1}, &schemas.ModelPrice{Output: 2}
+	small := models.Candidate{Model: &schemas.Model{Price: cheap, MaxOutput: 100}}
+	large := models.Candidate{Model: &schemas.Model{Price: dear, MaxOutput: 200}}
+	unknown := models.Candidate{Model: &schemas.Model{}}
+	both := []*schemas.ModelPrice{cheap, dear}
+	own := &schemas.TaskBudget{Tokens: 7}
+	for name, tc := range map[string]struct {
+		order schemas.ChatOrder
+		list  []models.Candidate
+		want  Order
+	}{
+		"what is said": {
+			schemas.ChatOrder{Prompt: 5, Output: 7, Choices: 3, Stream: true},
+			[]models.Candidate{small, large},
+			Order{Prompt: 5, Output: 7, Prices: both},
+		},
+		"the largest": {
+			schemas.ChatOrder{Prompt: 5, Choices: 3, TaskID: "t", Budget: own},
+			[]models.Candidate{small, large, small},
+			Order{Prompt: 5, Output: 600, Prices: both, Task: "t", TaskBudget: own},
+		},
+		"nobody knows": {
+			schemas.ChatOrder{Stream: true, Choices: 1},
+			[]models.Candidate{unknown, large},
+			Order{Output: unsaid, Elastic: true, Prices: []*schemas.ModelPrice{nil, dear}},
+		},
+		"too many": {
+			schemas.ChatOrder{Choices: math.MaxInt64},
+			[]models.Candidate{large},
+			Order{Output: math.MaxInt64, Prices: both[1:]},
+		},
+		"images, where they count most": {
+			schemas.ChatOrder{Prompt: 5, Images: 2, Media: 7, Output: 1},
+			[]models.Candidate{large, {Model: &schemas.Model{Price: cheap, ImageTokens: 60_000}}},
+			Order{Prompt: 120_012, Output: 1, Prices: []*schemas.ModelPrice{dear, cheap}},
+		},
+		"images of which nobody knows": {
+			schemas.ChatOrder{Prompt: 5, Images: 2, Output: 1},
+			[]models.Candidate{large},
+			Order{Prompt: 5 + 2*49_152, Output: 1, Prices: both[1:]},
+		},
+		"images beyond all counts": {
+			schemas.ChatOrder{Prompt: 5, Images: math.MaxInt64, Output: 1},
+			[]models.Candidate{large},
+			Order{Prompt: math.MaxInt64, Output: 1, Prices: both[1:]},
+		},
+		"nobody": {schemas.ChatOrder{Prompt: 5}, nil, Order{Prompt: 5}},
+	} {
+		require.Equal(t, tc.want, WorstCase(&tc.order, tc.list), name)
 	}
 }

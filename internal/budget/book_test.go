@@ -71,8 +71,8 @@ func TestWhoseAccounts(t *testing.T) {
 	none := open()
 	require.Equal(t, Grant{}, none.reserve(t, order("a")))
 	none.end(t, order("a"), used(1, 1, 1))
-	require.Empty(t, none.shelf.records)
-	require.Zero(t, none.shelf.barriers)
+	require.Empty(t, none.shelf.Records)
+	require.Zero(t, none.shelf.Barriers)
 	require.Empty(t, NewBook(none.shelf, Config{}).seats(order("a")))
 }
 
@@ -91,7 +91,7 @@ func TestAllOrNone(t *testing.T) {
 	b := open(several()...)
 	r := b.refused(t, order("a"))
 	require.Equal(t, "tight", r.Source)
-	require.Empty(t, b.shelf.account(t, "t.wide.").Holds)
+	require.Empty(t, b.account(t, "t.wide.").Holds)
 
 	o := order("a")
 	o.Elastic = true
@@ -99,20 +99,20 @@ func TestAllOrNone(t *testing.T) {
 	require.Equal(t, Grant{Output: 30, Source: "tight", Cap: "tight", Limits: g.Limits}, g)
 	require.Len(t, g.Limits, 4)
 	for _, begin := range []string{"t.wide.", "t.tight."} {
-		require.EqualValues(t, 30, b.shelf.account(t, begin).Holds["a"].Output, "no more is held than is given")
+		require.EqualValues(t, 30, b.account(t, begin).Holds["a"].Output, "no more is held than is given")
 	}
-	require.EqualValues(t, 40+60+5, b.shelf.account(t, "t.wide.").Holds["a"].Nanos)
+	require.EqualValues(t, 40+60+5, b.account(t, "t.wide.").Holds["a"].Nanos)
 	for range 2 {
-		puts := b.shelf.puts
+		puts := b.shelf.Puts
 		again := b.reserve(t, o)
 		require.Equal(t, g.Output, again.Output)
-		require.Equal(t, puts, b.shelf.puts, "a repeat finds what it holds")
+		require.Equal(t, puts, b.shelf.Puts, "a repeat finds what it holds")
 	}
 	b.end(t, o, used(40, 10, 65))
 	for _, begin := range []string{"t.wide.", "t.tight.", "t.count."} {
-		require.Equal(t, sum{1, 50, 65}, b.shelf.account(t, begin).Used, begin)
+		require.Equal(t, sum{1, 50, 65}, b.account(t, begin).Used, begin)
 	}
-	require.Equal(t, 1, b.shelf.barriers)
+	require.Equal(t, 1, b.shelf.Barriers)
 
 	fits := order("b")
 	fits.Prompt, fits.Output = 10, 10
@@ -133,20 +133,20 @@ func TestCrashes(t *testing.T) {
 	o.Elastic = true
 	ledger := func(b *bench) map[string]account {
 		all := map[string]account{}
-		for key := range b.shelf.records {
-			a := b.shelf.account(t, key)
+		for _, r := range b.shelf.Records {
+			a := b.account(t, r.Subject)
 			a.Done = nil
-			all[key] = *a
+			all[r.Subject] = *a
 		}
 		return all
 	}
 	whole := open(several()...)
 	granted := whole.reserve(t, o)
 	atHold := ledger(whole)
-	reserves := whole.shelf.puts
+	reserves := whole.shelf.Puts
 	whole.end(t, o, used(40, 10, 65))
 	atEnd := ledger(whole)
-	total := whole.shelf.puts
+	total := whole.shelf.Puts
 	require.Equal(t, 4, reserves, "three accounts, and one of them again for what the tight one left")
 	require.Equal(t, 7, total)
 	for put := range total {
@@ -155,7 +155,7 @@ func TestCrashes(t *testing.T) {
 				t.Parallel()
 				b := open(several()...)
 				n := 0
-				b.shelf.before = func(string) (bool, error) {
+				b.shelf.Before = func(string) (bool, error) {
 					if n++; n == put+1 {
 						return stored, errCrash
 					}
@@ -192,7 +192,7 @@ func TestACrashOfWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	b := open(several()...)
 	n := 0
-	b.shelf.before = func(string) (bool, error) {
+	b.shelf.Before = func(string) (bool, error) {
 		if n++; n == 2 { // the release
 			return false, errCrash
 		}
@@ -200,14 +200,14 @@ func TestACrashOfWhatIsRefused(t *testing.T) {
 	}
 	_, err := b.Reserve(t.Context(), order("a"))
 	require.ErrorIs(t, err, errCrash, "a refusal would say that nothing is held")
-	require.Len(t, b.shelf.account(t, "t.wide.").Holds, 1)
+	require.Len(t, b.account(t, "t.wide.").Holds, 1)
 	worker := b.another()
 	_, err = worker.Reserve(t.Context(), order("a"))
 	var r *Refusal
 	require.ErrorAs(t, err, &r)
-	require.Len(t, b.shelf.account(t, "t.wide.").Holds, 1, "it may be that of a call that was made")
+	require.Len(t, b.account(t, "t.wide.").Holds, 1, "it may be that of a call that was made")
 	require.NoError(t, worker.Settle(t.Context(), order("a"), nil))
-	require.Empty(t, b.shelf.account(t, "t.wide.").Holds)
+	require.Empty(t, b.account(t, "t.wide.").Holds)
 }
 
 // TestNobodyKnowsWhetherItWasStored: the bucket is asked, and it counts once.
@@ -216,7 +216,7 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		b := open(tokens(1_000))
 		n := 0
-		b.shelf.before = func(string) (bool, error) {
+		b.shelf.Before = func(string) (bool, error) {
 			if n++; n%2 == 1 {
 				return stored, fault.ErrUnavailable
 			}
@@ -227,25 +227,25 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 			b.reserve(t, o)
 			b.end(t, o, used(1, 1, 1))
 		}
-		require.Equal(t, sum{5, 10, 5}, b.shelf.account(t, "t.b.").Used)
+		require.Equal(t, sum{5, 10, 5}, b.account(t, "t.b.").Used)
 	}
 	b := open(tokens(1_000))
-	b.shelf.before = func(string) (bool, error) { return false, fault.ErrUnavailable }
+	b.shelf.Before = func(string) (bool, error) { return false, fault.ErrUnavailable }
 	_, err := b.Reserve(t.Context(), order("a"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
-	require.Equal(t, maxTries, b.shelf.puts)
-	b.shelf.before = func(string) (bool, error) { return false, fault.ErrFull }
+	require.Equal(t, maxTries, b.shelf.Puts)
+	b.shelf.Before = func(string) (bool, error) { return false, fault.ErrFull }
 	_, err = b.Reserve(t.Context(), order("a"))
 	require.ErrorIs(t, err, fault.ErrFull)
-	require.Equal(t, maxTries+1, b.shelf.puts)
-	b.shelf.before, b.shelf.down = nil, errors.New("gone")
+	require.Equal(t, maxTries+1, b.shelf.Puts)
+	b.shelf.Before, b.shelf.Down = nil, errors.New("gone")
 	for _, err := range []error{
 		second(b.Reserve(t.Context(), order("a"))), b.Settle(t.Context(), order("a"), nil), second(b.List(t.Context(), "t")), b.Tidy(t.Context()),
 	} {
-		require.ErrorIs(t, err, b.shelf.down)
+		require.ErrorIs(t, err, b.shelf.Down)
 	}
-	b.shelf.down, b.shelf.barrier = nil, errors.New("no disk")
-	require.ErrorIs(t, b.Settle(t.Context(), order("a"), nil), b.shelf.barrier, "a repeat promises as much as the first")
+	b.shelf.Down, b.shelf.Broken = nil, errors.New("no disk")
+	require.ErrorIs(t, b.Settle(t.Context(), order("a"), nil), b.shelf.Broken, "a repeat promises as much as the first")
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -256,30 +256,30 @@ func TestUnreadableAccounts(t *testing.T) {
 	for _, value := range []string{"x", `{"v":2}`, `{"v":1,"used":{"t":"1"}}`} {
 		b := open(schemas.Budget{Name: "first", Tokens: 1_000}, tokens(1_000), schemas.Budget{Name: "last", Tokens: 1_000})
 		key := b.seats(order("a"))[1].key
-		b.shelf.set(key, []byte(value))
+		b.set(key, []byte(value))
 		r := b.refused(t, order("a"))
 		require.Equal(t, &Refusal{Source: "b", Spent: true, Unreadable: true}, r)
 		require.ErrorIs(t, r, ErrUnreadable)
 		require.Contains(t, r.Error(), "budget b ")
-		require.Empty(t, b.shelf.account(t, "t.first.").Holds)
+		require.Empty(t, b.account(t, "t.first.").Holds)
 
-		good := b.shelf.records[key].Data
-		b.shelf.set(key, nil)
+		good := b.shelf.Newest(key).Data
+		b.set(key, nil)
 		b.reserve(t, order("a"))
-		b.shelf.set(key, good) // a newer version was there
+		b.set(key, good) // a newer version was there
 		another := b.another()
-		barriers := b.shelf.barriers
+		barriers := b.shelf.Barriers
 		require.ErrorIs(t, another.Settle(t.Context(), order("a"), used(10, 10, 0)), ErrUnreadable)
-		require.EqualValues(t, 20, b.shelf.account(t, "t.first.").Used.Tokens)
-		require.EqualValues(t, 20, b.shelf.account(t, "t.last.").Used.Tokens)
-		require.Equal(t, barriers+1, b.shelf.barriers)
-		b.shelf.barrier = errors.New("no disk")
-		require.ErrorIs(t, another.Settle(t.Context(), order("a"), used(10, 10, 0)), b.shelf.barrier, "which is to be repeated")
-		b.shelf.barrier = nil
+		require.EqualValues(t, 20, b.account(t, "t.first.").Used.Tokens)
+		require.EqualValues(t, 20, b.account(t, "t.last.").Used.Tokens)
+		require.Equal(t, barriers+1, b.shelf.Barriers)
+		b.shelf.Broken = errors.New("no disk")
+		require.ErrorIs(t, another.Settle(t.Context(), order("a"), used(10, 10, 0)), b.shelf.Broken, "which is to be repeated")
+		b.shelf.Broken = nil
 
 		b = open(tokens(1_000))
 		key = b.seats(order("a"))[0].key
-		b.shelf.set(key, []byte(value))
+		b.set(key, []byte(value))
 		list, err := b.List(t.Context(), "t")
 		require.NoError(t, err)
 		require.Empty(t, list)
@@ -287,8 +287,8 @@ func TestUnreadableAccounts(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, limits)
 		require.NoError(t, b.Tidy(t.Context()))
-		require.Equal(t, value, string(b.shelf.records[key].Data))
-		b.shelf.set(key, nil) // deleted with other tools
+		require.Equal(t, value, string(b.shelf.Newest(key).Data))
+		b.set(key, nil) // deleted with other tools
 		b.reserve(t, order("a"))
 	}
 }
@@ -334,8 +334,9 @@ func TestAnyOrderOfEvents(t *testing.T) {
 				require.NoError(t, node.Settle(t.Context(), done[r.IntN(len(done))], used(40, 50, 1_000)))
 			}
 			b.pass(time.Duration(r.IntN(2_000)) * time.Millisecond)
-			for key := range b.shelf.records {
-				a, p := b.shelf.account(t, key), mustPlace(t, key)
+			for _, r := range b.shelf.Records {
+				key := r.Subject
+				a, p := b.account(t, key), mustPlace(t, key)
 				limit := limitOf(budgets[slices.IndexFunc(budgets, func(b schemas.Budget) bool { return b.Name == p.budget })])
 				s := a.at(b.Now().Add(-time.Hour), a.Window)
 				all := s.used.plus(s.held)
@@ -352,4 +353,41 @@ func mustPlace(t *testing.T, key string) place {
 	p, ok := readKey(key)
 	require.True(t, ok)
 	return p
+}
+
+// TestSeatsOfAllThatMayAnswer: who names a model that a budget does not know before the one
+// that answers comes past none: it is held for both, and charged to the one that used it.
+func TestSeatsOfAllThatMayAnswer(t *testing.T) {
+	t.Parallel()
+	b := open(
+		schemas.Budget{Name: "dear", Per: []string{schemas.PerTenant}, Models: []string{"dear"}, Requests: 1},
+		schemas.Budget{Name: "each", Per: []string{schemas.PerModel}, Tokens: 10_000},
+		schemas.Budget{Name: "all", Per: []string{schemas.PerTenant}, Tokens: 10_000},
+	)
+	o := order("a")
+	o.Models = []string{"cheap", "dear"}
+	_, err := b.Reserve(t.Context(), o)
+	require.NoError(t, err)
+	second := order("b")
+	second.Models = o.Models
+	_, err = b.Reserve(t.Context(), second)
+	var refused *Refusal
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "dear", refused.Source)
+
+	used := schemas.ChatUsage{Prompt: 5, Completion: 6, Total: 11}
+	o.Shares = map[string]schemas.ChatUsage{"dear": used}
+	require.NoError(t, b.Settle(t.Context(), o, &used))
+	views, err := b.List(t.Context(), "t")
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, v := range views {
+		if v.Tokens != nil {
+			got[v.Budget+"/"+v.Model] = v.Tokens.Used
+		}
+		require.Zero(t, v.Open)
+	}
+	require.Equal(t, map[string]float64{"all/": 11, "each/cheap": 0, "each/dear": 11}, got)
+	_, err = b.Reserve(t.Context(), second)
+	require.ErrorAs(t, err, &refused, "its one request is used")
 }

@@ -109,33 +109,3 @@ func TestNodesShareTheAccounts(t *testing.T) {
 	_, err = after.Reserve(t.Context(), completion("next"))
 	require.NoError(t, err)
 }
-
-// BenchmarkCompletion holds and settles one completion in two accounts, beside many that
-// are under way.
-func BenchmarkCompletion(b *testing.B) {
-	server, err := embedded.Start(embedded.Config{Dir: b.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess})
-	require.NoError(b, err)
-	defer func() { require.NoError(b, server.Stop()) }()
-	br, err := broker.Open(b.Context(), broker.Config{Server: server, Layout: layout})
-	require.NoError(b, err)
-	defer br.Close(context.Background())
-	book := budget.NewBook(br.Budgets(), budget.Config{Budgets: func() []schemas.Budget {
-		return []schemas.Budget{{Name: "team", Tokens: 1 << 40}}
-	}})
-	for i := range 100 {
-		o := completion("open" + strconv.Itoa(i))
-		o.TaskBudget = nil
-		_, err := book.Reserve(b.Context(), o)
-		require.NoError(b, err)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		o := completion(strconv.Itoa(i))
-		if _, err := book.Reserve(b.Context(), o); err != nil {
-			b.Fatal(err)
-		}
-		if err := book.Settle(b.Context(), o, &schemas.ChatUsage{Total: 1, Nanos: 1, Priced: true}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

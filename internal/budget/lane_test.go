@@ -21,7 +21,7 @@ func TestManyAreWrittenAtOnce(t *testing.T) {
 	b := open(schemas.Budget{Name: "b", Requests: many / 2})
 	under, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	b.shelf.before = func(string) (bool, error) {
+	b.shelf.Before = func(string) (bool, error) {
 		once.Do(func() { close(under); <-release })
 		return true, nil
 	}
@@ -52,7 +52,7 @@ func TestManyAreWrittenAtOnce(t *testing.T) {
 	close(release)
 	all.Wait()
 	require.Equal(t, many/2, granted)
-	require.Equal(t, 2, b.shelf.puts)
+	require.Equal(t, 2, b.shelf.Puts)
 }
 
 // TestWhoeverLeavesIsNotWaitedFor, and harms none of those who wait.
@@ -62,7 +62,7 @@ func TestWhoeverLeavesIsNotWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	var once sync.Once
-	b.shelf.before = func(string) (bool, error) {
+	b.shelf.Before = func(string) (bool, error) {
 		once.Do(func() { cancel(); <-left })
 		return true, nil
 	}
@@ -71,7 +71,7 @@ func TestWhoeverLeavesIsNotWaitedFor(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	close(left)
 	b.reserve(t, order("b"))
-	require.Len(t, b.shelf.account(t, "t.b.").Holds, 2, "it is held until somebody goes on, or its time is over")
+	require.Len(t, b.account(t, "t.b.").Holds, 2, "it is held until somebody goes on, or its time is over")
 }
 
 // TestACopyIsNoMoreThanThat: what another node has written is seen before anybody is
@@ -85,7 +85,7 @@ func TestACopyIsNoMoreThanThat(t *testing.T) {
 	b.reserve(t, order("b"))
 	require.NoError(t, there.Settle(t.Context(), order("b"), nil))
 	b.reserve(t, order("b"))
-	require.Len(t, b.shelf.account(t, "t.b.").Holds, 1)
+	require.Len(t, b.account(t, "t.b.").Holds, 1)
 }
 
 func TestLanesAreBounded(t *testing.T) {

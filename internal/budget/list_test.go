@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -39,10 +40,10 @@ func TestList(t *testing.T) {
 	other.Tenant = "t.x"
 	b.reserve(t, other)
 	for i := range page + 5 { // more than one read
-		b.shelf.set(place{tenant: "many", budget: "each", token: strconv.Itoa(i), model: "m"}.key(), []byte(`{"v":1,"used":{}}`))
+		b.set(place{tenant: "many", budget: "each", token: strconv.Itoa(i), model: "m"}.key(), []byte(`{"v":1,"used":{}}`))
 	}
-	b.shelf.set("not.a.key", []byte("{}"))
-	b.shelf.set(place{tenant: "t", budget: "each", token: "only"}.key(), []byte(`{"v":1,"used":{}}`)) // as it was before per: model
+	b.set("not.a.key", []byte("{}"))
+	b.set(place{tenant: "t", budget: "each", token: "only"}.key(), []byte(`{"v":1,"used":{}}`)) // as it was before per: model
 
 	b.cfg.Budgets = func() []schemas.Budget { return in[:2] }
 	count := func(limit, used, held float64) *schemas.BudgetCount {
@@ -76,8 +77,8 @@ func TestTidy(t *testing.T) {
 		t.Helper()
 		require.NoError(t, b.Tidy(t.Context()))
 		var got []string
-		for key := range b.shelf.records {
-			got = append(got, mustPlace(t, key).budget)
+		for _, r := range b.shelf.Records {
+			got = append(got, mustPlace(t, r.Subject).budget)
 		}
 		require.ElementsMatch(t, want, got)
 	}
@@ -90,8 +91,8 @@ func TestTidy(t *testing.T) {
 	left("ever")
 	o.Action, o.Until = "b", b.Now().Add(time.Minute)
 	b.reserve(t, o) // what was forgotten begins anew
-	require.Equal(t, sum{}, b.shelf.account(t, "t.hour.").Used)
-	require.Equal(t, sum{1, 2, 1}, b.shelf.account(t, "t.ever.").Used)
+	require.Equal(t, sum{}, b.account(t, "t.hour.").Used)
+	require.Equal(t, sum{1, 2, 1}, b.account(t, "t.ever.").Used)
 }
 
 // TestWhy: each kind of refusal has a sentence of its own, with the budget's name.
@@ -110,23 +111,27 @@ func TestWhy(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(time.Now)
+		s := shelf.New()
+
+		store := func() {
+			s.Set(func(s *shelf.Shelf) {
+				s.Store(place{tenant: "t", budget: "b"}.key(), []byte(`{"v":1,"ends":1,"used":{}}`))
+			})
+		}
 		var log bytes.Buffer
 		b := NewBook(s, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		s.set(place{tenant: "t", budget: "b"}.key(), []byte(`{"v":1,"ends":1,"used":{}}`))
+		store()
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
 		ended.Go(func() { b.Run(ctx) })
 		synctest.Wait()
-		require.Empty(t, s.records)
-		s.set(place{tenant: "t", budget: "b"}.key(), []byte(`{"v":1,"ends":1,"used":{}}`))
+		require.Empty(t, s.Records)
+		store()
 		time.Sleep(tidyEvery)
 		synctest.Wait()
-		require.Empty(t, s.records)
+		require.Empty(t, s.Records)
 		require.Empty(t, log.String())
-		s.mu.Lock()
-		s.down = errors.New("gone")
-		s.mu.Unlock()
+		s.Set(func(s *shelf.Shelf) { s.Down = errors.New("gone") })
 		time.Sleep(tidyEvery)
 		synctest.Wait()
 		require.Contains(t, log.String(), "accounts of budgets not tidied")
@@ -147,16 +152,16 @@ func TestLook(t *testing.T) {
 		{Source: "w", What: schemas.BudgetRequests, Limit: 2, Remaining: 1, ResetMS: 1_800_000},
 		{Source: "ever", What: schemas.BudgetTokens, Limit: 250, Remaining: 150},
 	}, limits, "the request itself counts")
-	require.Equal(t, 2, b.shelf.gets)
+	require.Equal(t, 2, b.shelf.Gets)
 	b.reserve(t, order("a"))
-	gets := b.shelf.gets
+	gets := b.shelf.Gets
 	limits, err = look("b")
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 50}, remaining(limits))
 	limits, err = look("a")
 	require.NoError(t, err)
 	require.Equal(t, []int64{1, 150}, remaining(limits), "it is held already, and counts once")
-	require.Equal(t, gets, b.shelf.gets)
+	require.Equal(t, gets, b.shelf.Gets)
 
 	there := b.another()
 	require.NoError(t, there.Settle(t.Context(), order("a"), used(5, 5, 5)))

@@ -31,7 +31,7 @@ func TestARefusedRepeatFreesNothing(t *testing.T) {
 	require.ErrorAs(t, err, &r)
 	require.Equal(t, "minute", r.Source)
 	require.NoError(t, again.Settle(t.Context(), order("a"), used(40, 60, 0)))
-	require.Equal(t, sum{1, 100, 0}, b.shelf.account(t, "t.total.").Used)
+	require.Equal(t, sum{1, 100, 0}, b.account(t, "t.total.").Used)
 }
 
 // TestWhoseHoldItIs where nobody knows whether a write was stored, or another was faster.
@@ -52,11 +52,11 @@ func TestWhoseHoldItIs(t *testing.T) {
 			t.Parallel()
 			b := open(schemas.Budget{Name: "total", Tokens: 1_000}, schemas.Budget{Name: "other", Requests: 1})
 			n := 0
-			b.shelf.before = func(string) (bool, error) {
+			b.shelf.Before = func(string) (bool, error) {
 				switch n++; n {
 				case 1:
 					err := tc.first(b)
-					b.shelf.set(b.seats(order("a"))[1].key, []byte(`{"v":1,"used":{"r":1}}`)) // its request is gone
+					b.set(b.seats(order("a"))[1].key, []byte(`{"v":1,"used":{"r":1}}`)) // its request is gone
 					return true, err
 				case 3:
 					return false, errCrash
@@ -64,7 +64,7 @@ func TestWhoseHoldItIs(t *testing.T) {
 				return true, nil
 			}
 			require.Equal(t, "other", b.refused(t, order("a")).Source)
-			require.Len(t, b.shelf.account(t, "t.total.").Holds, tc.holds)
+			require.Len(t, b.account(t, "t.total.").Holds, tc.holds)
 		})
 	}
 }
@@ -79,23 +79,23 @@ func TestFurtherCalls(t *testing.T) {
 	g := b.reserve(t, o)
 	require.EqualValues(t, 60, g.Output)
 	held := hold{Tokens: 120, Nanos: cost + 30, Output: 60, Spent: sum{0, 20, 30}, Until: o.Until.UnixMilli()}
-	require.Equal(t, held, b.shelf.account(t, "t.").Holds["a"])
-	puts := b.shelf.puts
+	require.Equal(t, held, b.account(t, "t.").Holds["a"])
+	puts := b.shelf.Puts
 	b.reserve(t, o)
 	first := o
 	first.Spent = nil
 	b.reserve(t, first)
-	require.Equal(t, puts, b.shelf.puts, "neither a repeat nor who knows of less changes anything")
+	require.Equal(t, puts, b.shelf.Puts, "neither a repeat nor who knows of less changes anything")
 
 	o.Spent = used(51, 0, 60)
 	r := b.refused(t, o)
 	require.Equal(t, []any{schemas.BudgetTokens, true}, []any{r.What, r.Spent})
-	require.Equal(t, held, b.shelf.account(t, "t.").Holds["a"], "what was used is still to be charged")
+	require.Equal(t, held, b.account(t, "t.").Holds["a"], "what was used is still to be charged")
 	b.end(t, o, used(51, 0, 60))
-	require.Equal(t, sum{1, 51, 60}, b.shelf.account(t, "t.").Used)
+	require.Equal(t, sum{1, 51, 60}, b.account(t, "t.").Used)
 	require.Error(t, b.refused(t, o), "a call behind the end would be charged to nobody")
 	b.reserve(t, first)
-	require.Empty(t, b.shelf.account(t, "t.").Holds)
+	require.Empty(t, b.account(t, "t.").Holds)
 }
 
 // TestAShorterAnswerOfAFurtherCall: what can be cut off takes what is left, in each account
@@ -111,7 +111,7 @@ func TestAShorterAnswerOfAFurtherCall(t *testing.T) {
 			require.EqualValues(t, 50, b.reserve(t, o).Output)
 			o.Spent = used(20, 0, 0)
 			n := 0
-			b.shelf.before = func(string) (bool, error) {
+			b.shelf.Before = func(string) (bool, error) {
 				if n++; n == crash/2+1 {
 					return crash%2 == 0, errCrash
 				}
@@ -125,7 +125,7 @@ func TestAShorterAnswerOfAFurtherCall(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 30, g.Output)
 			for _, begin := range []string{"t.wide.", "t.tight."} {
-				require.EqualValues(t, 90, b.shelf.account(t, begin).Holds["a"].Tokens, begin)
+				require.EqualValues(t, 90, b.account(t, begin).Holds["a"].Tokens, begin)
 			}
 		})
 	}
@@ -165,10 +165,10 @@ func TestTheDearestOfAShorterAnswer(t *testing.T) {
 	b := open(schemas.Budget{Name: "b", Nanos: 60_000})
 	g := b.reserve(t, o)
 	require.EqualValues(t, 166, g.Output)
-	require.EqualValues(t, 50_000+166*60, b.shelf.account(t, "t.").Holds["a"].Nanos)
+	require.EqualValues(t, 50_000+166*60, b.account(t, "t.").Holds["a"].Nanos)
 	wide := open(schemas.Budget{Name: "b", Nanos: 1 << 40})
 	wide.reserve(t, o)
-	require.EqualValues(t, 2_000*100, wide.shelf.account(t, "t.").Holds["a"].Nanos)
+	require.EqualValues(t, 2_000*100, wide.account(t, "t.").Holds["a"].Nanos)
 	o.Action, o.Prices = "c", append(o.Prices, nil)
 	require.True(t, wide.refused(t, o).Unpriced)
 }
@@ -182,9 +182,9 @@ func TestLosersPause(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := open(tokens(1_000))
 				n := 0
-				b.shelf.before = func(key string) (bool, error) {
+				b.shelf.Before = func(key string) (bool, error) {
 					if n++; n <= lost { // somebody else was faster
-						b.shelf.set(key, []byte(`{"v":1,"used":{}}`))
+						b.set(key, []byte(`{"v":1,"used":{}}`))
 					}
 					return true, nil
 				}

@@ -19,9 +19,7 @@ func TestAskedToBeLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, operations := shelf.New(), shelf.New()
 		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
-		turn := a.enters(t, call("1"))
-		turn.Asked(t.Context(), time.Now().Add(20*time.Second))
-		turn.Leave()
+		asksFor(t, a.enters(t, call("1")), 20*time.Second)
 		for _, n := range []*node{a, b} {
 			held := n.waits(t, call("2"), schemas.WaitDestination)
 			assert.InDelta(t, 22.5, time.Until(held.Until).Seconds(), 2.6)
@@ -56,24 +54,13 @@ func TestOneTenantIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, operations := shelf.New(), shelf.New()
 		a, b := join(t, "a", operations, shared, Config{}), join(t, "b", operations, shared, Config{})
-		of := func(tenant string) Call {
-			c := call(tenant)
-			c.Ref.Tenant = tenant
-			return c
-		}
-		asked := func(n *node, tenant string, wish time.Duration) {
-			turn := n.enters(t, of(tenant))
-			turn.Asked(t.Context(), time.Now().Add(wish))
-			turn.Leave()
-		}
 		first, second := b.enters(t, of("second")), b.enters(t, of("third"))
-		asked(a, "first", 299*time.Second)
+		asksFor(t, a.enters(t, of("first")), 299*time.Second)
 		for _, n := range []*node{a, b} {
 			n.waits(t, of("first"), schemas.WaitDestination)
 			n.enters(t, of("other")).Leave()
 		}
-		first.Asked(t.Context(), time.Now().Add(time.Second))
-		first.Leave()
+		asksFor(t, first, time.Second)
 		a.waits(t, of("other"), schemas.WaitDestination)
 		require.Empty(t, a.Destinations()[0].Tenants, "all leave it alone")
 		time.Sleep(30 * time.Second)
@@ -82,8 +69,7 @@ func TestOneTenantIsAsked(t *testing.T) {
 			n.enters(t, of("second")).Leave()
 			n.waits(t, of("first"), schemas.WaitDestination)
 		}
-		second.Asked(t.Context(), time.Now().Add(100*time.Second))
-		second.Leave()
+		asksFor(t, second, 100*time.Second)
 		time.Sleep(99 * time.Second)
 		a.waits(t, of("other"), schemas.WaitDestination)
 		time.Sleep(time.Second)
@@ -99,24 +85,15 @@ func TestTheWordOfOneEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := join(t, "a", shelf.New(), nil, Config{})
-		of := func(tenant string) Call {
-			c := call(tenant)
-			c.Ref.Tenant = tenant
-			return c
-		}
-		asked := func(turn *Turn, wish time.Duration) {
-			turn.Asked(t.Context(), time.Now().Add(wish))
-			turn.Leave()
-		}
 		again := n.enters(t, of("first")) // under way when the tenant is asked
-		asked(n.enters(t, of("first")), 200*time.Second)
-		asked(n.enters(t, of("second")), time.Second)
+		asksFor(t, n.enters(t, of("first")), 200*time.Second)
+		asksFor(t, n.enters(t, of("second")), time.Second)
 		time.Sleep(20 * time.Second)
 		n.waits(t, of("third"), schemas.WaitDestination)
-		asked(again, 280*time.Second)
+		asksFor(t, again, 280*time.Second)
 		time.Sleep(11 * time.Second)
 		for range 8 {
-			asked(n.enters(t, of("second")), time.Second)
+			asksFor(t, n.enters(t, of("second")), time.Second)
 			n.waits(t, of("third"), schemas.WaitDestination) // two were asked
 			time.Sleep(time.Second)
 			n.enters(t, of("third")).Leave()
@@ -190,9 +167,7 @@ func TestWishesThatAreNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := join(t, "a", shelf.New(), nil, Config{Longest: time.Minute})
 		for _, wish := range []time.Duration{-time.Second, 0, time.Minute + 1, 99999999 * time.Second} {
-			turn := n.enters(t, call("1"))
-			turn.Asked(t.Context(), time.Now().Add(wish))
-			turn.Leave()
+			asksFor(t, n.enters(t, call("1")), wish)
 		}
 		n.enters(t, call("1")).Leave()
 	})
@@ -206,20 +181,15 @@ func TestBreaker(t *testing.T) {
 		shared, operations := shelf.New(), shelf.New()
 		cfg := Config{Failures: 16, Quarantine: 10 * time.Second}
 		a, b := join(t, "a", operations, shared, cfg), join(t, "b", operations, shared, cfg)
-		failed := func(n *node) {
-			turn := n.enters(t, call("1"))
-			turn.Failed(t.Context())
-			turn.Leave()
-		}
 		for range 15 {
-			failed(a)
+			fails(t, a)
 		}
 		turn := b.enters(t, call("1"))
 		turn.Well(t.Context())
 		turn.Leave()
 		for range 8 {
-			failed(a)
-			failed(b)
+			fails(t, a)
+			fails(t, b)
 		}
 		a.waits(t, call("2"), schemas.WaitDestination)
 		b.waits(t, call("3"), schemas.WaitDestination)
@@ -243,7 +213,7 @@ func TestBreaker(t *testing.T) {
 		assert.Contains(t, a.ids(), "5")
 		a.enters(t, call("5")).Leave()
 		assert.Empty(t, a.Destinations())
-		failed(a)
+		fails(t, a)
 		a.enters(t, call("5")).Leave() // it is counted from the beginning
 	})
 }
@@ -255,15 +225,13 @@ func TestProbes(t *testing.T) {
 		shared, operations := shelf.New(), shelf.New()
 		cfg := Config{Failures: 1}
 		a, b := join(t, "a", operations, shared, cfg), join(t, "b", operations, shared, cfg)
-		turn := a.enters(t, call("1"))
-		turn.Failed(t.Context())
-		turn.Leave()
+		fails(t, a)
 		time.Sleep(10 * time.Second)
 		a.enters(t, call("1")).Leave() // it was not made
 		_ = b.enters(t, call("2"))     // its worker dies
 		a.waits(t, call("1"), schemas.WaitDestination)
 		time.Sleep(30 * time.Second)
-		turn = a.enters(t, call("1"))
+		turn := a.enters(t, call("1"))
 		turn.Asked(t.Context(), time.Now().Add(time.Second)) // neutral
 		turn.Leave()
 		time.Sleep(time.Second)
@@ -280,14 +248,9 @@ func TestAloneCountsExactly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := join(t, "a", shelf.New(), nil, Config{})
-		for range 99 {
-			turn := n.enters(t, call("1"))
-			turn.Failed(t.Context())
-			turn.Leave()
+		for range 100 {
+			fails(t, n)
 		}
-		turn := n.enters(t, call("1"))
-		turn.Failed(t.Context())
-		turn.Leave()
 		n.waits(t, call("1"), schemas.WaitDestination)
 	})
 }

@@ -88,3 +88,24 @@ func (n *node) waits(t *testing.T, c Call, why string) *Held {
 	}
 	return held
 }
+
+// of is a call of a tenant.
+func of(tenant string) Call {
+	c := call(tenant)
+	c.Ref.Tenant = tenant
+	return c
+}
+
+// asksFor ends a call whose destination asks to be left alone for so long, and fails one that has failed.
+func asksFor(t *testing.T, turn *Turn, wish time.Duration) {
+	t.Helper()
+	turn.Asked(t.Context(), time.Now().Add(wish))
+	turn.Leave()
+}
+
+func fails(t *testing.T, n *node) {
+	t.Helper()
+	turn := n.enters(t, call("1"))
+	turn.Failed(t.Context())
+	turn.Leave()
+}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/weirtest/gitkit"
 )
 
 // firstEnv makes the test's program one that is the first of its container: whose parent is gone becomes its child.
@@ -44,12 +46,7 @@ func TestNothingIsLeftForTheFirstProcess(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	from := begin(t, g, "work")
-	s := serve(t, g)
-	dir := clone(t, s, "r1", "-b", "work")
-	noise := make([]byte, 1<<20)
-	_, _ = noisy{}.Read(noise)
-	oid := commit(t, dir, "noise", string(noise))
-	pack := packOf(t, dir, oid+" ^"+from)
+	pack, oid := gitkit.GoodCommit(noise(1<<20), from)
 	g.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), firstEnv+"="+g.cfg.Dir)

@@ -3,13 +3,17 @@
 package git
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/gitkit"
 )
 
 func TestCreateTwice(t *testing.T) {
@@ -36,21 +40,28 @@ func TestCreateTwice(t *testing.T) {
 	clean(t, g, "019a:b.c")
 }
 
+// TestCreateAtOnce: whoever makes a repository at once has made the same, and of those who want a branch one has it.
 func TestCreateAtOnce(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	const n = 6
 	heads, errs := make([]string, n), make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { heads[i], errs[i] = g.Create(t.Context(), "r1", "main") })
+	atOnce := func(do func(i int) (string, error)) {
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() { heads[i], errs[i] = do(i) })
+		}
+		all.Wait()
 	}
-	wg.Wait()
-	for i := range n {
-		require.NoError(t, errs[i])
-		require.Equal(t, heads[0], heads[i])
+	atOnce(func(int) (string, error) { return g.Create(t.Context(), "r1", "main") })
+	require.NoError(t, errors.Join(errs...))
+	for _, head := range heads {
+		require.Equal(t, heads[0], head)
 	}
 	clean(t, g, "r1")
+	atOnce(func(i int) (string, error) { return g.Branch(t.Context(), "r1", "work", "main", string(rune('a'+i))) })
+	won := slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrRefExists) })
+	require.Equal(t, []error{nil}, won)
 }
 
 func TestBranch(t *testing.T) {
@@ -65,9 +76,9 @@ func TestBranch(t *testing.T) {
 	require.Equal(t, commits[2], oid)
 	// The branch and its base move on; the repeat says what was.
 	dir := clone(t, s, "r1", "-b", "tasks/one")
-	commit(t, dir, "d", "d")
-	must(t, dir, "push", "-q", "origin", "tasks/one")
-	must(t, dir, "push", "-q", "origin", "HEAD:work")
+	gitkit.Write(t, dir, "d", "d")
+	gitkit.Git(t, dir, "push", "-q", "origin", "tasks/one")
+	gitkit.Git(t, dir, "push", "-q", "origin", "HEAD:work")
 	again, err := g.Branch(ctx, "r1", "tasks/one", "main", "t1")
 	require.NoError(t, err)
 	require.Equal(t, oid, again)
@@ -124,27 +135,4 @@ func TestBranchAfterACrash(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c.Oid, oid)
 	require.Equal(t, oid, head(t, g, "r1", "next"))
-}
-
-func TestBranchRace(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	_, err := g.Create(t.Context(), "r1", "main")
-	require.NoError(t, err)
-	const n = 6
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { _, errs[i] = g.Branch(t.Context(), "r1", "work", "main", string(rune('a'+i))) })
-	}
-	wg.Wait()
-	won := 0
-	for _, err := range errs {
-		if err == nil {
-			won++
-			continue
-		}
-		require.ErrorIs(t, err, ErrRefExists)
-	}
-	require.Equal(t, 1, won)
 }

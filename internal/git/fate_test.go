@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
@@ -36,7 +37,7 @@ func TestFate(t *testing.T) {
 		require.Equal(t, row.want, f, name)
 	}
 	dir := clone(t, s, "r1", "-b", "work")
-	tree := must(t, dir, "rev-parse", "HEAD^{tree}")
+	tree := gitkit.Git(t, dir, "rev-parse", "HEAD^{tree}")
 	f, err := g.Fate(ctx, "r1", "p1", "work", tree)
 	require.NoError(t, err)
 	require.False(t, f.Has, "what is no commit")

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,36 +13,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/gitwire"
+	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
-func TestCloneSpeaksProtocol2(t *testing.T) {
+func TestCloneSpeaksBothProtocols(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	first := begin(t, g, "work")
 	s := serve(t, g)
-	dir := filepath.Join(t.TempDir(), "c")
-	out, err := clientEnv(t, "/", []string{"GIT_TRACE_PACKET=1"}, "clone", s.URL+"/r1", dir)
-	require.NoError(t, err, out)
-	require.Contains(t, out, "git< version 2")
-	require.Contains(t, out, "command=ls-refs")
-	require.Equal(t, first, must(t, dir, "rev-parse", "origin/main"))
-	require.Equal(t, "main", must(t, dir, "branch", "--show-current"))
-	require.Equal(t, "weir[bot] <"+schemas.GitUserEmail+"> Begin", must(t, dir, "log", "--format=%an <%ae> %s", "main"))
-	require.Empty(t, must(t, dir, "ls-tree", "-r", "main"))
-}
-
-func TestCloneSpeaksProtocol0(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	first := begin(t, g, "work")
-	s := serve(t, g)
-	dir := filepath.Join(t.TempDir(), "c")
-	out, err := clientEnv(t, "/", []string{"GIT_TRACE_PACKET=1"}, "-c", "protocol.version=0", "clone", s.URL+"/r1", dir)
-	require.NoError(t, err, out)
-	require.NotContains(t, out, "version 2")
-	require.Contains(t, out, "# service=git-upload-pack")
-	require.Equal(t, first, must(t, dir, "rev-parse", "origin/work"))
+	for version, says := range map[string][]string{
+		"2": {"git< version 2", "command=ls-refs"}, "0": {"# service=git-upload-pack"},
+	} {
+		dir := filepath.Join(t.TempDir(), "c")
+		out, err := clientEnv(t, "/", []string{"GIT_TRACE_PACKET=1"}, "-c", "protocol.version="+version, "clone", s.URL+"/r1", dir)
+		require.NoError(t, err, out)
+		for _, text := range says {
+			require.Contains(t, out, text)
+		}
+		require.Equal(t, version == "2", strings.Contains(out, "version 2"))
+		require.Equal(t, first, gitkit.Git(t, dir, "rev-parse", "origin/main"))
+		require.Equal(t, first, gitkit.Git(t, dir, "rev-parse", "origin/work"))
+		require.Equal(t, "main", gitkit.Git(t, dir, "branch", "--show-current"))
+		require.Equal(t, "weir[bot] <"+schemas.GitUserEmail+"> Begin", gitkit.Git(t, dir, "log", "--format=%an <%ae> %s", "main"))
+		require.Empty(t, gitkit.Git(t, dir, "ls-tree", "-r", "main"))
+	}
 }
 
 // filled is a repository with three commits of two files on its task's branch.
@@ -53,9 +47,9 @@ func filled(t *testing.T, g *Git) (s *server, commits []string) {
 	s = serve(t, g)
 	dir := clone(t, s, "r1", "-b", "work")
 	for _, n := range []string{"a", "b", "c"} {
-		commits = append(commits, commit(t, dir, n, strings.Repeat(n, 5000)))
+		commits = append(commits, gitkit.Write(t, dir, n, strings.Repeat(n, 5000)))
 	}
-	must(t, dir, "push", "-q", "origin", "work")
+	gitkit.Git(t, dir, "push", "-q", "origin", "work")
 	return s, commits
 }
 
@@ -68,16 +62,16 @@ func TestShallowAndPartialClones(t *testing.T) {
 			t.Parallel()
 			conf := "protocol.version=" + version
 			shallow := clone(t, s, "r1", "-c", conf, "-b", "work", "--depth=1")
-			require.Equal(t, "1", must(t, shallow, "rev-list", "--count", "HEAD"))
-			must(t, shallow, "fetch", "-q", "--unshallow")
-			require.Equal(t, "4", must(t, shallow, "rev-list", "--count", "HEAD"))
+			require.Equal(t, "1", gitkit.Git(t, shallow, "rev-list", "--count", "HEAD"))
+			gitkit.Git(t, shallow, "fetch", "-q", "--unshallow")
+			require.Equal(t, "4", gitkit.Git(t, shallow, "rev-list", "--count", "HEAD"))
 
 			for _, filter := range []string{"blob:none", "blob:limit=1k"} {
 				partial := clone(t, s, "r1", "-c", conf, "-b", "work", "--filter="+filter, "--no-checkout")
-				missing := must(t, partial, "rev-list", "--objects", "--missing=print", "HEAD")
+				missing := gitkit.Git(t, partial, "rev-list", "--objects", "--missing=print", "HEAD")
 				require.Equal(t, 3, strings.Count(missing, "?"), filter)
 				if version == "2" { // what is missing is fetched by its id, which the old protocol does not know
-					must(t, partial, "checkout", "-q", commits[2])
+					gitkit.Git(t, partial, "checkout", "-q", commits[2])
 					require.FileExists(t, filepath.Join(partial, "c"))
 				}
 			}
@@ -136,19 +130,12 @@ func TestFetchEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	begin(t, g, "work")
-	s := serve(t, g)
-	dir := clone(t, s, "r1", "-b", "work")
-	noise := make([]byte, 8<<20)
-	_, err := io.ReadFull(noisy{}, noise)
-	require.NoError(t, err)
-	oid := commit(t, dir, "noise", string(noise))
-	must(t, dir, "push", "-q", "origin", "work")
-
+	oid := push(t, g, noise(8<<20))
 	request := append(gitwire.AppendPacket(nil, []byte("command=fetch")), gitwire.Delim...)
 	request = gitwire.AppendPacket(request, []byte("want "+oid+"\n"))
 	request = gitwire.AppendPacket(request, []byte("done\n"))
 	request = append(request, gitwire.Flush...)
-	err = g.UploadPack(t.Context(), "r1", 2, View{All: true}, bytes.NewReader(request), &goneWriter{left: 1 << 20})
+	err := g.UploadPack(t.Context(), "r1", 2, View{All: true}, bytes.NewReader(request), &goneWriter{left: 1 << 20})
 	require.ErrorIs(t, err, errGone)
 	require.Empty(t, childrenOf(g.cfg.Dir))
 

@@ -3,13 +3,14 @@
 package git
 
 import (
+	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/internal/gitwire"
+	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
@@ -96,8 +98,6 @@ func serve(t *testing.T, g *Git, with ...func(*server)) *server {
 func showing(refs ...string) func(*server) {
 	return func(s *server) { s.view = View{Refs: refs} }
 }
-
-func forced(s *server) { s.force = true }
 
 func protocolOf(r *http.Request) int {
 	if r.Header.Get("Git-Protocol") == "version=2" {
@@ -188,32 +188,30 @@ func client(t *testing.T, dir string, args ...string) (string, error) {
 
 func clientEnv(t *testing.T, dir string, env []string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", args...)
-	cmd.Dir = dir
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
-		"GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.invalid",
-		"GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.invalid",
-	}, env...)
-	out, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(out)), err
+	r := gitkit.Run(t.Context(), dir, gitkit.Env(env...), nil, args...)
+	said := strings.TrimSpace(r.Out + r.Err)
+	if r.Code != 0 {
+		return said, errors.New(said)
+	}
+	return said, nil
 }
 
-// must is client where it may not fail.
-func must(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	out, err := client(t, dir, args...)
-	require.NoError(t, err, "git %s: %s", strings.Join(args, " "), out)
-	return out
+// noise is text that nothing compresses, always the same.
+func noise(size int) string {
+	b := make([]byte, size)
+	_, _ = noisy{}.Read(b)
+	return string(b)
 }
 
-// commit commits a file and returns the commit.
-func commit(t *testing.T, dir, name, content string) string {
+// push brings a commit with a file of the given text to the branch work, without a client.
+func push(t *testing.T, g *Git, text string) (oid string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	must(t, dir, "add", ".")
-	must(t, dir, "commit", "-q", "-m", name)
-	return must(t, dir, "rev-parse", "HEAD")
+	from := head(t, g, "r1", "work")
+	pack, oid := gitkit.GoodCommit(text, from)
+	rep, err := g.ReceivePack(t.Context(), "r1", pushOf("push-"+oid, "work", from, oid, bytes.NewReader(pack)))
+	require.NoError(t, err)
+	require.Equal(t, gitwire.UnpackOK, rep.Unpack)
+	return oid
 }
 
 // begin makes the repository r1 with a task's branch, and returns where it began.
@@ -232,7 +230,7 @@ func begin(t *testing.T, g *Git, branch string) string {
 func clone(t *testing.T, s *server, id string, args ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "c")
-	must(t, "/", append(append([]string{"clone", "-q"}, args...), s.URL+"/"+id, dir)...)
+	gitkit.Git(t, "/", append(append([]string{"clone", "-q"}, args...), s.URL+"/"+id, dir)...)
 	return dir
 }
 
@@ -241,17 +239,6 @@ func head(t *testing.T, g *Git, id, branch string) string {
 	oid, err := g.Head(t.Context(), id, branch)
 	require.NoError(t, err)
 	return oid
-}
-
-// packOf has git make a pack of what a revision range has.
-func packOf(t *testing.T, dir, revs string) []byte {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", "pack-objects", "--stdout", "--revs", "-q")
-	cmd.Dir = dir
-	cmd.Stdin = strings.NewReader(strings.ReplaceAll(revs, " ", "\n") + "\n")
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	return out
 }
 
 func pushOf(id, branch, from, to string, pack io.Reader) Push {

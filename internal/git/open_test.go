@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/poll"
 )
 
@@ -98,26 +100,15 @@ func TestQuietWaitsForProcessesOfAnEarlierLife(t *testing.T) {
 	begin(t, g, "work")
 	require.NoError(t, g.Quiet(t.Context(), "r1", "never"))
 	require.Error(t, g.Quiet(t.Context(), "r1", "a/b"))
-
-	// A process that has inherited the mark, and nobody else.
-	mark, err := g.mark("p1")
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "cat")
-	cmd.ExtraFiles = []*os.File{mark}
-	end, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	require.NoError(t, mark.Close())
-
-	_, err = g.mark("p1")
+	end := straggler(t, g, "p1", nil)
+	_, err := g.mark("p1")
 	require.Error(t, err, "the same push twice")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errGone)
 	defer cancel()
 	require.ErrorIs(t, g.Quiet(ctx, "r1", "p1"), errGone)
 	quiet := make(chan error, 1)
 	go func() { quiet <- g.Quiet(t.Context(), "r1", "p1") }()
-	require.NoError(t, end.Close())
-	require.NoError(t, cmd.Wait())
+	end()
 	require.NoError(t, <-quiet)
 	require.NoError(t, g.Quiet(t.Context(), "r1", "p1"))
 }
@@ -178,12 +169,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	first := begin(t, g, "work")
-	s := serve(t, g)
-	dir := clone(t, s, "r1", "-b", "work")
-	noise := make([]byte, 4<<20)
-	_, _ = noisy{}.Read(noise)
-	oid := commit(t, dir, "noise", string(noise))
-	pack := packOf(t, dir, oid+" ^"+first)
+	pack, oid := gitkit.GoodCommit(noise(4<<20), first)
 	for name, row := range map[string]struct {
 		bytes  int
 		either bool
@@ -195,7 +181,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 	} {
 		g.Close()
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), victimEnv+"="+g.cfg.Dir)
+		cmd.Env, cmd.Stderr = append(os.Environ(), victimEnv+"="+g.cfg.Dir), os.Stderr
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -225,7 +211,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 		clean(t, g, "r1")
 		r, err := g.repo("r1")
 		require.NoError(t, err)
-		must(t, string(r), "update-ref", "refs/heads/work", first)
+		gitkit.Git(t, string(r), "update-ref", "refs/heads/work", first)
 	}
 	g.Close()
 }
@@ -234,18 +220,103 @@ func TestPacksAreJoined(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{packs: 5})
 	begin(t, g, "work")
-	s := serve(t, g)
-	dir := clone(t, s, "r1", "-b", "work")
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	last := ""
 	for i := range 7 {
-		last = commit(t, dir, strconv.Itoa(i), strings.Repeat(strconv.Itoa(i), 100))
-		must(t, dir, "push", "-q", "origin", "work")
+		last = push(t, g, strings.Repeat(strconv.Itoa(i), 100))
 	}
 	poll.Until(t, func() bool { return r.packs() < 5 })
 	require.Equal(t, last, head(t, g, "r1", "work"))
 	g.Close()
 	require.FileExists(t, filepath.Join(string(r), "packed-refs"))
+	clean(t, g, "r1")
+}
+
+// halfPush starts a push and returns when git has half of its pack.
+func halfPush(ctx context.Context, t *testing.T, g *Git) (w *io.PipeWriter, done chan error) {
+	t.Helper()
+	first := begin(t, g, "work")
+	pack, oid := gitkit.GoodCommit(noise(4<<20), first)
+	r, w := io.Pipe()
+	done = make(chan error, 1)
+	go func() {
+		_, err := g.ReceivePack(ctx, "r1", pushOf("p1", "work", first, oid, r))
+		done <- err
+	}()
+	_, err := w.Write(pack[:len(pack)/2])
+	require.NoError(t, err)
+	return w, done
+}
+
+func TestPushThatEndsHalfway(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(w *io.PipeWriter, cancel context.CancelCauseFunc, g *Git) error{
+		"the client is gone": func(w *io.PipeWriter, _ context.CancelCauseFunc, _ *Git) error {
+			_ = w.CloseWithError(errGone)
+			return errGone
+		},
+		"it is called off": func(w *io.PipeWriter, cancel context.CancelCauseFunc, _ *Git) error {
+			cancel(errGone)
+			_ = w.CloseWithError(errGone)
+			return errGone
+		},
+		"the program ends": func(w *io.PipeWriter, _ context.CancelCauseFunc, g *Git) error {
+			go func() {
+				g.Close()
+			}()
+			_ = w.CloseWithError(ErrClosed)
+			return ErrClosed
+		},
+	} {
+		for _, hard := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, hard), func(t *testing.T) {
+				t.Parallel()
+				cfg := Config{}
+				if hard {
+					cfg.grace = 1 // a nanosecond: it is killed before it can tidy up
+				}
+				g := open(t, cfg)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				w, done := halfPush(ctx, t, g)
+				want := end(w, cancel, g)
+				require.ErrorIs(t, <-done, want)
+				require.Empty(t, childrenOf(g.cfg.Dir))
+				clean(t, g, "r1")
+				g.Close()
+				again, err := Open(t.Context(), g.cfg)
+				require.NoError(t, err)
+				defer again.Close()
+				require.NoError(t, again.Quiet(t.Context(), "r1", "p1"))
+				require.Equal(t, head(t, again, "r1", "main"), head(t, again, "r1", "work"))
+			})
+		}
+	}
+}
+
+func TestStoppedChildrenEndToo(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{grace: 20 * time.Millisecond})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	w, done := halfPush(ctx, t, g)
+	var procs []string
+	poll.Until(t, func() bool { procs = childrenOf(g.cfg.Dir); return len(procs) > 1 })
+	signalAll(t, procs, syscall.SIGSTOP)
+	cancel(errGone)
+	_ = w.CloseWithError(errGone)
+	require.ErrorIs(t, <-done, errGone)
+	require.Empty(t, childrenOf(g.cfg.Dir))
+	clean(t, g, "r1")
+}
+
+func TestPushThatIsCutShort(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	w, done := halfPush(t.Context(), t, g)
+	require.NoError(t, w.Close()) // an end that git takes for one
+	require.NoError(t, <-done)
+	require.Equal(t, head(t, g, "r1", "main"), head(t, g, "r1", "work"))
 	clean(t, g, "r1")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/gitwire"
+	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
@@ -26,57 +27,58 @@ func TestPush(t *testing.T) {
 	first := begin(t, g, "work")
 	s := serve(t, g)
 	dir := clone(t, s, "r1", "-b", "work")
-	one := commit(t, dir, "a", "a\n")
-	must(t, dir, "push", "origin", "work")
+	one := gitkit.Write(t, dir, "a", "a\n")
+	gitkit.Git(t, dir, "push", "origin", "work")
 	require.Equal(t, one, head(t, g, "r1", "work"))
 	require.Equal(t, first, head(t, g, "r1", "main"))
 	// Once more with nothing new to send, back and forth, and a large one in many pieces.
-	two := commit(t, dir, "b", strings.Repeat("0123456789", 1000))
-	must(t, dir, "push", "-q", "origin", "work")
-	big := make([]byte, 6<<20)
-	_, _ = noisy{}.Read(big)
-	three := commit(t, dir, "big", string(big))
-	out := must(t, dir, "push", "--progress", "origin", "work")
+	two := gitkit.Write(t, dir, "b", strings.Repeat("0123456789", 1000))
+	gitkit.Git(t, dir, "push", "-q", "origin", "work")
+	three := gitkit.Write(t, dir, "big", noise(6<<20))
+	out, err := client(t, dir, "push", "--progress", "origin", "work")
+	require.NoError(t, err)
 	require.Contains(t, out, two[:7]+".."+three[:7])
 	require.Equal(t, three, head(t, g, "r1", "work"))
 	clean(t, g, "r1")
 }
 
-func TestRefusedPushesSayWhy(t *testing.T) {
+// TestForcedPushes: with force a branch goes anywhere but away, and no further than git's checks of what is in a pack.
+func TestForcedPushes(t *testing.T) {
 	t.Parallel()
+	amended := func(t *testing.T, dir string) []string {
+		t.Helper()
+		gitkit.Git(t, dir, "commit", "-q", "--amend", "-m", "other")
+		return []string{"--force", "origin", "work"}
+	}
+	// evil pushes a commit of which this git would make none.
+	evil := func(of func(parent string) (pack []byte, head string)) func(*testing.T, string) []string {
+		return func(t *testing.T, dir string) []string {
+			t.Helper()
+			pack, head := of(gitkit.Git(t, dir, "rev-parse", "HEAD"))
+			gitkit.GitIn(t, dir, pack, "unpack-objects", "-q")
+			return []string{"origin", head + ":refs/heads/work"}
+		}
+	}
+	tree := func(name string) func(*testing.T, string) []string {
+		return evil(func(parent string) ([]byte, string) { return gitkit.BadTree(name, parent) })
+	}
 	for name, row := range map[string]struct {
 		spoil func(t *testing.T, dir string) []string // and the arguments of the push
 		force bool
-		says  string
+		says  string // empty: it goes
 	}{
-		"not a fast-forward": {func(t *testing.T, dir string) []string {
-			t.Helper()
-			must(t, dir, "commit", "-q", "--amend", "-m", "other")
-			return []string{"--force", "origin", "work"}
-		}, false, "non-fast-forward"},
-		"deletion": {func(*testing.T, string) []string {
-			return []string{"origin", ":work"}
-		}, true, "deletion prohibited"},
-		"git's own name in a tree": {func(t *testing.T, dir string) []string {
-			t.Helper()
-			return []string{"origin", badTree(t, dir, ".git") + ":refs/heads/work"}
-		}, true, "index-pack"},
-		"git's own name, in other letters": {func(t *testing.T, dir string) []string {
-			t.Helper()
-			return []string{"origin", badTree(t, dir, ".GIT") + ":refs/heads/work"}
-		}, true, "index-pack"},
-		"git's own short name": {func(t *testing.T, dir string) []string {
-			t.Helper()
-			return []string{"origin", badTree(t, dir, "git~1") + ":refs/heads/work"}
-		}, true, "index-pack"},
-		"submodule with an option for a URL": {func(t *testing.T, dir string) []string {
-			t.Helper()
-			commit(t, dir, ".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack=id\n")
-			return []string{"origin", "work"}
-		}, true, "index-pack"},
+		"not a fast-forward":                 {amended, false, "non-fast-forward"},
+		"forced":                             {amended, true, ""},
+		"deletion":                           {func(*testing.T, string) []string { return []string{"origin", ":work"} }, true, "deletion prohibited"},
+		"git's own name in a tree":           {tree(".git"), true, "index-pack"},
+		"git's own name, in other letters":   {tree(".GIT"), true, "index-pack"},
+		"git's own short name":               {tree("git~1"), true, "index-pack"},
+		"submodule with an option for a URL": {evil(gitkit.BadModules), true, "index-pack"},
+		"submodules of a link":               {evil(gitkit.BadLink), true, "index-pack"},
+		"a commit of nobody":                 {evil(gitkit.BadCommit), true, "index-pack"},
 		"submodule with a path out": {func(t *testing.T, dir string) []string {
 			t.Helper()
-			commit(t, dir, ".gitmodules", "[submodule \"../../x\"]\n\tpath = x\n\turl = https://example.invalid/\n")
+			gitkit.Write(t, dir, ".gitmodules", "[submodule \"../../x\"]\n\tpath = x\n\turl = https://example.invalid/\n")
 			return []string{"origin", "work"}
 		}, true, "index-pack"},
 	} {
@@ -84,52 +86,22 @@ func TestRefusedPushesSayWhy(t *testing.T) {
 			t.Parallel()
 			g := open(t, Config{})
 			begin(t, g, "work")
-			s := serve(t, g)
+			before := push(t, g, "a\n")
+			s := serve(t, g, func(s *server) { s.force = row.force })
 			dir := clone(t, s, "r1", "-b", "work")
-			before := commit(t, dir, "a", "a\n")
-			must(t, dir, "push", "-q", "origin", "work")
-			if row.force {
-				must(t, dir, "remote", "set-url", "origin", serve(t, g, forced).URL+"/r1")
-			}
 			out, err := client(t, dir, append([]string{"push"}, row.spoil(t, dir)...)...)
-			require.Error(t, err, out)
-			require.Contains(t, out, row.says)
-			require.NotContains(t, out, g.cfg.Dir)
+			if row.says == "" {
+				require.NoError(t, err)
+				before = gitkit.Git(t, dir, "rev-parse", "HEAD")
+			} else {
+				require.Error(t, err, out)
+				require.Contains(t, out, row.says)
+				require.NotContains(t, out, g.cfg.Dir)
+			}
 			require.Equal(t, before, head(t, g, "r1", "work"))
 			clean(t, g, "r1")
 		})
 	}
-}
-
-// badTree makes a commit with a directory of a name that no good git would write.
-func badTree(t *testing.T, dir, name string) string {
-	t.Helper()
-	blob := must(t, dir, "rev-parse", "HEAD:a")
-	var raw bytes.Buffer
-	fmt.Fprintf(&raw, "100644 %s\x00", name)
-	for i := 0; i < len(blob); i += 2 {
-		var b byte
-		_, err := fmt.Sscanf(blob[i:i+2], "%02x", &b)
-		require.NoError(t, err)
-		raw.WriteByte(b)
-	}
-	file := filepath.Join(t.TempDir(), "tree")
-	require.NoError(t, os.WriteFile(file, raw.Bytes(), 0o600))
-	tree := must(t, dir, "hash-object", "-t", "tree", "-w", "--literally", file)
-	return must(t, dir, "commit-tree", "-p", "HEAD", "-m", "bad", tree)
-}
-
-func TestForce(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	begin(t, g, "work")
-	s := serve(t, g, forced)
-	dir := clone(t, s, "r1", "-b", "work")
-	commit(t, dir, "a", "a\n")
-	must(t, dir, "push", "-q", "origin", "work")
-	must(t, dir, "commit", "-q", "--amend", "-m", "other")
-	must(t, dir, "push", "-q", "--force", "origin", "work")
-	require.Equal(t, must(t, dir, "rev-parse", "HEAD"), head(t, g, "r1", "work"))
 }
 
 func TestConcurrentPushes(t *testing.T) {
@@ -142,7 +114,7 @@ func TestConcurrentPushes(t *testing.T) {
 		branch := fmt.Sprintf("work%d", i)
 		begin(t, g, branch)
 		dirs[i] = clone(t, s, "r1", "-b", branch)
-		commit(t, dirs[i], branch, branch)
+		gitkit.Write(t, dirs[i], branch, branch)
 	}
 	var wg sync.WaitGroup
 	outs, errs := make([]string, n), make([]error, n)
@@ -152,7 +124,7 @@ func TestConcurrentPushes(t *testing.T) {
 	wg.Wait()
 	for i, dir := range dirs {
 		require.NoError(t, errs[i], outs[i])
-		require.Equal(t, must(t, dir, "rev-parse", "HEAD"), head(t, g, "r1", fmt.Sprintf("work%d", i)))
+		require.Equal(t, gitkit.Git(t, dir, "rev-parse", "HEAD"), head(t, g, "r1", fmt.Sprintf("work%d", i)))
 	}
 	g.Close()
 	clean(t, g, "r1")
@@ -168,7 +140,7 @@ func TestRacingPushesOfOneBranch(t *testing.T) {
 	errs, heads, dirs := make([]error, n), make([]string, n), make([]string, n)
 	for i := range n {
 		dirs[i] = clone(t, s, "r1", "-b", "work")
-		heads[i] = commit(t, dirs[i], strconv.Itoa(i), strconv.Itoa(i))
+		heads[i] = gitkit.Write(t, dirs[i], strconv.Itoa(i), strconv.Itoa(i))
 	}
 	for i, dir := range dirs {
 		wg.Go(func() { _, errs[i] = client(t, dir, "push", "-q", "origin", "work") })
@@ -194,9 +166,7 @@ func TestPushIsReadToItsEnd(t *testing.T) {
 		s.pack = func(r io.Reader) io.Reader { return io.TeeReader(r, counter{&read}) }
 	})
 	dir := clone(t, s, "r1", "-b", "work")
-	noise := make([]byte, 8<<20)
-	_, _ = noisy{}.Read(noise)
-	commit(t, dir, "noise", string(noise))
+	gitkit.Write(t, dir, "noise", noise(8<<20))
 	out, err := client(t, dir, "push", "origin", "work")
 	require.Error(t, err)
 	require.Contains(t, out, "index-pack", "the client hears git's word, although git has stopped reading")
@@ -256,7 +226,7 @@ func TestStaleLocksAreTakenAway(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 	}
-	commit(t, dir, "a", "a")
-	must(t, dir, "push", "-q", "origin", "work")
+	gitkit.Write(t, dir, "a", "a")
+	gitkit.Git(t, dir, "push", "-q", "origin", "work")
 	clean(t, g, "r1")
 }

@@ -69,18 +69,9 @@ func TestProgressWaitsForTheWholePush(t *testing.T) {
 	require.Empty(t, tr.rec.Header().Get("Content-Length"))
 }
 
-func TestProgressWaitsForTheRoom(t *testing.T) {
-	t.Parallel()
-	tr := try(t, banded)
-	tr.read(t)
-	tr.Progress([]byte("one"))
-	require.Empty(t, tr.rec.Body.String(), "somebody may still refuse it")
-	tr.Open()
-	tr.Progress([]byte("two"))
-	require.Equal(t, progress("onetwo"), tr.rec.Body.String())
-}
-
-func TestHeldProgressIsShownWithTheReport(t *testing.T) {
+// TestHeldProgress is shown with the report, as much of it as may be held, or once the room is open and the push was read;
+// and a client that did not ask for it has none.
+func TestHeldProgress(t *testing.T) {
 	t.Parallel()
 	tr := try(t, banded)
 	tr.Open()
@@ -89,11 +80,8 @@ func TestHeldProgressIsShownWithTheReport(t *testing.T) {
 	require.Equal(t, progress("why")+"end", tr.rec.Body.String())
 	require.Equal(t, strconv.Itoa(tr.rec.Body.Len()), tr.rec.Header().Get("Content-Length"))
 	require.True(t, tr.body.Whole(), "the client was heard out")
-}
 
-func TestHeldProgressIsBounded(t *testing.T) {
-	t.Parallel()
-	tr := try(t, banded)
+	tr = try(t, banded)
 	tr.Open()
 	for range 100 {
 		tr.Progress([]byte(strings.Repeat("x", 10_000)))
@@ -101,11 +89,16 @@ func TestHeldProgressIsBounded(t *testing.T) {
 	tr.Report(nil)
 	require.Less(t, tr.rec.Body.Len(), 70_000)
 	require.Greater(t, tr.rec.Body.Len(), 50_000)
-}
 
-func TestNoProgressWithoutABand(t *testing.T) {
-	t.Parallel()
-	tr := try(t, githttp.Asked{Report: true})
+	tr = try(t, banded)
+	tr.read(t)
+	tr.Progress([]byte("one"))
+	require.Empty(t, tr.rec.Body.String(), "somebody may still refuse it")
+	tr.Open()
+	tr.Progress([]byte("two"))
+	require.Equal(t, progress("onetwo"), tr.rec.Body.String())
+
+	tr = try(t, githttp.Asked{Report: true})
 	tr.Open()
 	tr.read(t)
 	tr.Progress([]byte("one"))
@@ -126,11 +119,8 @@ func TestARefusalHasItsOwnHeaders(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, tr.rec.Code)
 	require.Equal(t, "text/plain", tr.rec.Header().Get("Content-Type"))
 	require.Equal(t, "a-1", tr.rec.Header().Get("Weir-Action-Id"))
-}
 
-func TestARefusalBeforeItIsOpen(t *testing.T) {
-	t.Parallel()
-	tr := try(t, banded)
+	tr = try(t, banded) // before it is open
 	tr.Header().Set("Retry-After", "1")
 	tr.WriteHeader(http.StatusServiceUnavailable)
 	require.Equal(t, "1", tr.rec.Header().Get("Retry-After"))

@@ -1,9 +1,11 @@
 package githttp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -217,4 +219,75 @@ func TestPushes(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, githttp.Pushes(task.Grant{TaskID: "t"}))
 	require.Equal(t, schemas.Forbidden, code(t, githttp.Pushes(task.Grant{Tenant: "acme"})))
+}
+
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	c := githttp.NewCrowd("pushes", 2)
+	enter := func(tenant, id string) (func(), error) { return c.Enter(task.Grant{Tenant: tenant, TaskID: id}) }
+	first, err := enter("acme", "t")
+	require.NoError(t, err)
+	second, err := enter("acme", "t")
+	require.NoError(t, err)
+	_, err = enter("acme", "t")
+	require.Equal(t, schemas.RateLimited, code(t, err))
+	require.ErrorContains(t, err, "this task has 2 pushes on their way")
+	for _, other := range []task.Grant{{Tenant: "acme", TaskID: "u"}, {Tenant: "globex", TaskID: "t"}} {
+		leave, err := c.Enter(other)
+		require.NoError(t, err)
+		defer leave()
+	}
+	first()
+	third, err := enter("acme", "t")
+	require.NoError(t, err)
+	second()
+	third()
+	for range 5 {
+		leave, err := c.Enter(task.Grant{Tenant: "acme"})
+		require.NoError(t, err, "who has no task is not counted")
+		leave()
+	}
+}
+
+// A client that sends a lot hears why it is refused, however it asks for the connection.
+func TestARefusalIsHeard(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		githttp.Refuse(w, r, func() { http.Error(w, "no", http.StatusRequestEntityTooLarge) })
+	}))
+	t.Cleanup(server.Close)
+	data := make([]byte, 20<<20)
+	for _, closing := range []bool{false, true} {
+		transport := &http.Transport{DisableKeepAlives: closing}
+		t.Cleanup(transport.CloseIdleConnections)
+		client := &http.Client{Transport: transport}
+		for _, body := range []func() io.Reader{
+			func() io.Reader { return bytes.NewReader(data) },
+			func() io.Reader { return io.MultiReader(bytes.NewReader(data)) },
+			func() io.Reader { return strings.NewReader("abc") },
+			func() io.Reader { return http.NoBody },
+		} {
+			for range 3 {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, body())
+				require.NoError(t, err)
+				resp, err := client.Do(r)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+				_, err = io.Copy(io.Discard, resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			}
+		}
+	}
+}
+
+func TestARefusalAsksForNothing(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 1<<20)))
+	r.Header.Set("Expect", "100-continue")
+	w := httptest.NewRecorder()
+	githttp.Refuse(w, r, func() { w.WriteHeader(http.StatusForbidden) })
+	left, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Len(t, left, 1<<20, "the client waits for leave to send")
 }

@@ -23,3 +23,6 @@ func FuzzPatch(f *testing.F) {
 		}
 	})
 }
+
+// Limit bounds what a lineage holds.
+func (l *Lineage) Limit(room int) { l.room = room }

@@ -34,6 +34,11 @@ func (s sender) Send(ctx context.Context, m schemas.Append) func(context.Context
 // once somebody has waited.
 func TestBegin(t *testing.T) {
 	t.Parallel()
+	plain, _ := setup(memlog.Hooks{}) // without a Sender it is Append
+	alone, _, err := plain.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	require.NoError(t, plain.Begin(t.Context(), alone, begun))
+	assert.True(t, alone.Started)
 	for name, early := range map[string]bool{"early": true, "late": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,14 +117,4 @@ func TestBeginUnheard(t *testing.T) {
 			require.Len(t, found.Events, 3)
 		})
 	}
-}
-
-// TestBeginWithoutSender is Append.
-func TestBeginWithoutSender(t *testing.T) {
-	t.Parallel()
-	l, _ := setup(memlog.Hooks{})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
-	require.NoError(t, l.Begin(t.Context(), st, begun))
-	assert.True(t, st.Started)
 }

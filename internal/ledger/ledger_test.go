@@ -3,10 +3,10 @@ package ledger_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -83,23 +83,6 @@ func TestFullLogKnowsItsActions(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFull)
 }
 
-func TestClaimHasOneWinner(t *testing.T) {
-	t.Parallel()
-	l, _ := setup(memlog.Hooks{})
-	var won atomic.Int32
-	var group sync.WaitGroup
-	for range 50 {
-		group.Go(func() {
-			_, duplicate, err := l.Claim(t.Context(), action("f"))
-			if assert.NoError(t, err) && !duplicate {
-				won.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	assert.EqualValues(t, 1, won.Load())
-}
-
 func TestClaimWhoseAcknowledgementIsLost(t *testing.T) {
 	t.Parallel()
 	for name, stored := range map[string]bool{"stored": true, "not stored": false} {
@@ -134,42 +117,26 @@ func TestLargePayloadGoesApart(t *testing.T) {
 	assert.Equal(t, string(a.Payload), string(doc))
 }
 
+// TestFence: of two writers one is told, and a wake-up among the action's messages is not another writer.
 func TestFence(t *testing.T) {
 	t.Parallel()
-	l, _ := setup(memlog.Hooks{})
+	l, log := setup(memlog.Hooks{})
 	mine, _, err := l.Claim(t.Context(), action("f"))
 	require.NoError(t, err)
 	other, err := l.Load(t.Context(), mine.Ref)
 	require.NoError(t, err)
-	started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}
-	require.NoError(t, l.Append(t.Context(), mine, started))
-	require.ErrorIs(t, l.Append(t.Context(), other, started), fault.ErrFenced)
-
-	settled := schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}
-	require.NoError(t, l.Append(t.Context(), mine, settled))
+	for range 3 {
+		_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(mine.Ref, schemas.TailWake)})
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Append(t.Context(), mine, begun))
+	require.ErrorIs(t, l.Append(t.Context(), other, begun), fault.ErrFenced)
+	require.NoError(t, l.Append(t.Context(), mine, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
 	other, err = l.Load(t.Context(), mine.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, 3, other.N)
+	assert.Equal(t, mine.Seq, other.Seq)
 	assert.Equal(t, "succeeded", other.Status())
-}
-
-// TestWakesDoNotFence: a wake-up lies among the action's messages, and is not
-// another writer.
-func TestWakesDoNotFence(t *testing.T) {
-	t.Parallel()
-	l, log := setup(memlog.Hooks{})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
-	for range 3 {
-		_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
-		require.NoError(t, err)
-	}
-	started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}
-	require.NoError(t, l.Append(t.Context(), st, started))
-	loaded, err := l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
-	assert.Equal(t, 2, loaded.N)
-	assert.Equal(t, loaded.Seq, st.Seq)
 }
 
 // TestCancelYieldsToWhatIsDone: a request to cancel that came in between stands
@@ -245,28 +212,7 @@ func TestProgressIsCounted(t *testing.T) {
 	assert.Equal(t, "succeeded", loaded.Status())
 }
 
-// TestProgressWhoseAcknowledgementIsLost: it was written once, and counts once.
-func TestProgressWhoseAcknowledgementIsLost(t *testing.T) {
-	t.Parallel()
-	lose := false
-	l, _ := setup(memlog.Hooks{After: func(schemas.Append, uint64) error {
-		if lose {
-			return fault.ErrUnavailable
-		}
-		return nil
-	}})
-	st, _, err := l.Claim(t.Context(), action("f"))
-	require.NoError(t, err)
-	lose = true
-	for range 3 {
-		require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}))
-	}
-	loaded, err := l.Load(t.Context(), st.Ref)
-	require.NoError(t, err)
-	assert.Equal(t, []int{3, 3, 4}, []int{st.Progress, loaded.Progress, loaded.N})
-	assert.Equal(t, loaded.Seq, st.Seq)
-}
-
+// TestAppendWhoseAcknowledgementIsLost: it was written once, and counts once.
 func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
 	t.Parallel()
 	lose := false
@@ -279,10 +225,12 @@ func TestAppendWhoseAcknowledgementIsLost(t *testing.T) {
 	st, _, err := l.Claim(t.Context(), action("f"))
 	require.NoError(t, err)
 	lose = true
-	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
+	for _, ev := range []schemas.Event{begun, progress, progress, progress} {
+		require.NoError(t, l.Append(t.Context(), st, ev))
+	}
 	loaded, err := l.Load(t.Context(), st.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, 2, loaded.N, "it was written once")
+	assert.Equal(t, []int{3, 3, 5}, []int{st.Progress, loaded.Progress, loaded.N})
 	assert.Equal(t, loaded.Seq, st.Seq)
 }
 
@@ -396,4 +344,63 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q was folded as the first event", ev.Type)
 		}
 	})
+}
+
+// TestReplay gives every event in order, those that a state only counts among them, over
+// more than one page, and of a replica that is late.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newLate(3, memlog.Hooks{})
+		st, _, err := w.l.Claim(t.Context(), action("f"))
+		require.NoError(t, err)
+		const n = 700
+		for i := range n {
+			ev := schemas.Event{Type: schemas.EventDelta, Data: fmt.Appendf(nil, `{"chunks":[%d]}`, i)}
+			require.NoError(t, w.l.Append(t.Context(), st, ev))
+			if i%100 == 0 {
+				require.NoError(t, w.l.Nudge(t.Context(), st.Ref))
+				st, err = w.l.Load(t.Context(), st.Ref)
+				require.NoError(t, err)
+			}
+		}
+		other := action("g")
+		other.ID = "b"
+		_, _, err = w.l.Claim(t.Context(), other)
+		require.NoError(t, err)
+		w.stall()
+		var all []schemas.Event
+		require.NoError(t, w.l.Replay(t.Context(), st.Ref, func(ev schemas.Event) error {
+			all = append(all, ev)
+			return nil
+		}))
+		require.Len(t, all, n+1)
+		for i, ev := range all {
+			require.Equal(t, i+1, ev.N)
+		}
+		assert.JSONEq(t, `{"chunks":[699]}`, string(all[n].Data))
+	})
+}
+
+func TestReplayEnds(t *testing.T) {
+	t.Parallel()
+	l, log := setup(memlog.Hooks{})
+	st, _, err := l.Claim(t.Context(), action("f"))
+	require.NoError(t, err)
+	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventDelta, Time: time.Now().UTC()}))
+	enough := errors.New("enough")
+	n := 0
+	require.ErrorIs(t, l.Replay(t.Context(), st.Ref, func(schemas.Event) error {
+		n++
+		return enough
+	}), enough)
+	assert.Equal(t, 1, n)
+
+	never := func(schemas.Event) error { return nil }
+	require.ErrorIs(t, l.Replay(t.Context(), schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "none"}, never), fault.ErrNotFound)
+
+	_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailEvent), Data: []byte(`{"v":99}`)})
+	require.NoError(t, err)
+	var parked *fault.Parked
+	require.ErrorAs(t, l.Replay(t.Context(), st.Ref, never), &parked)
 }

@@ -47,6 +47,8 @@ func TestOneRequestMeansOne(t *testing.T) {
 		"DELETE":                   {"DELETE", upstream.ResetBeforeResponse(), outbound.Request{}},
 		"PUT":                      {"PUT", upstream.ResetBeforeResponse(), outbound.Request{Body: []byte("{}")}},
 		"GET, 408 and closed":      {"GET", upstream.Raw("HTTP/1.1 408"), outbound.Request{}},
+		"POST, streamed, closed":   {"POST", upstream.CloseBeforeResponse(), outbound.Request{Stream: newBody(strings.NewReader("hello")), IdempotencyKey: "k"}},
+		"POST, streamed, reset":    {"POST", upstream.ResetBeforeResponse(), outbound.Request{Stream: newBody(strings.NewReader("hello")), IdempotencyKey: "k"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,38 +90,38 @@ func TestSecondDoIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Do(t.Context(), outbound.Request{})
 	require.NoError(t, err)
-	_, err = conn.Do(t.Context(), outbound.Request{})
-	failed(t, err, schemas.Internal, false)
-	require.ErrorIs(t, err, outbound.ErrSpent)
+	for range 2 {
+		in := newBody(strings.NewReader("hello"))
+		_, err = conn.Do(t.Context(), outbound.Request{Stream: in})
+		failed(t, err, schemas.Internal, false)
+		require.ErrorIs(t, err, outbound.ErrSpent)
+		<-in.closed
+	}
 	conn.Close()
 	conn.Close()
 	s.WaitIdle()
 	assert.Equal(t, 1, s.Hits())
 }
 
-func TestDoAfterClose(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-	require.NoError(t, err)
-	conn.Close()
-	_, err = conn.Do(t.Context(), outbound.Request{})
-	failed(t, err, schemas.UpstreamReset, false)
-	s.WaitIdle()
-	assert.Zero(t, s.Hits())
-}
-
+// TestGivenUpBeforeSending: whoever leaves or closes the connection first has sent nothing, and who waits for the first byte
+// of a connection that was closed is let go.
 func TestGivenUpBeforeSending(t *testing.T) {
 	t.Parallel()
-	s := upstream.New(t)
-	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = conn.Do(ctx, outbound.Request{})
-	failed(t, err, schemas.Canceled, false)
-	s.WaitIdle()
-	assert.Zero(t, s.Hits())
+	for code, give := range map[schemas.Code]func(cancel func(), conn *outbound.Conn){
+		schemas.Canceled:      func(cancel func(), _ *outbound.Conn) { cancel() },
+		schemas.UpstreamReset: func(_ func(), conn *outbound.Conn) { conn.Close(); <-conn.Begun() },
+	} {
+		s := upstream.New(t)
+		conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		give(cancel, conn)
+		_, err = conn.Do(ctx, outbound.Request{})
+		failed(t, err, code, false)
+		s.WaitIdle()
+		assert.Zero(t, s.Hits())
+	}
 }
 
 // TestNotSentIsTheTruth: whenever a call is given up, "not sent" means that the
@@ -255,16 +257,6 @@ func TestMemoryIsBounded(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-func TestErrorsSayNothing(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t, upstream.Raw("HTTP/1.1 canary-banner\r\n\r\n"))
-	_, err := call(t, client(t, outbound.Config{}), s, "GET", "/canary-path?canary-query", outbound.Request{Headers: []schemas.Header{{Name: "X-A", Value: "canary-value"}}})
-	assert.Equal(t, "UPSTREAM_PROTOCOL", err.Error())
-	_, cfg := names(s, nil)
-	_, err = client(t, cfg).Open(t.Context(), decide(t, policy.Entry{Name: "x", URLPrefix: "http://canary.example"}, "GET", "http://canary.example/"))
-	assert.Equal(t, "UPSTREAM_DNS", err.Error())
-}
-
 // TestAnswer: what an answer is reported as.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
@@ -314,4 +306,70 @@ func TestEchoOfItsOwnBody(t *testing.T) {
 	resp, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{Body: body})
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(body, resp.Body))
+}
+
+// TestRecheck: a connection that was made under one policy carries a request
+// under another only if that one lets every address pass, and the same target.
+func TestRecheck(t *testing.T) {
+	t.Parallel()
+	entry := policy.Entry{Name: "up", URLPrefix: "http://api.example.com/"}
+	private, other := entry, entry
+	private.Network, private.CIDRs = policy.NetworkPrivate, []string{"10.0.0.0/8"}
+	other.Name = "other"
+	for name, tt := range map[string]struct {
+		permit policy.Permit
+		ok     bool
+	}{
+		"another policy":  {decide(t, other, "GET", api), true},
+		"another network": {decide(t, private, "GET", api), false},
+		"another target":  {decide(t, entry, "GET", api+"/b"), false},
+		"no permit":       {policy.Permit{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t)
+			_, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34", "93.184.216.35")})
+			conn, err := client(t, cfg).Open(t.Context(), decide(t, entry, "GET", api))
+			require.NoError(t, err)
+			defer conn.Close()
+			if err = conn.Recheck(tt.permit); !tt.ok {
+				failed(t, err, schemas.DenyAddress, false)
+				return
+			}
+			require.NoError(t, err)
+			select {
+			case <-conn.Begun():
+				t.Fatal("nothing has begun")
+			default:
+			}
+			_, err = conn.Do(t.Context(), outbound.Request{})
+			require.NoError(t, err)
+			<-conn.Begun()
+			assert.Equal(t, 1, s.Hits())
+		})
+	}
+}
+
+func BenchmarkOpenDo(b *testing.B) {
+	authority := upstream.NewAuthority(b)
+	for name, s := range map[string]*upstream.Server{
+		"http":  upstream.New(b),
+		"https": upstream.NewTLS(b, authority.Config("127.0.0.1")),
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := client(b, outbound.Config{RootCAs: authority.Pool()})
+			permit := loopback(b, "POST", s.URL()+"/v1/x")
+			r := outbound.Request{Body: []byte(`{"a":1}`), ContentType: "application/json"}
+			b.ReportAllocs()
+			for b.Loop() {
+				conn, err := c.Open(b.Context(), permit)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err = conn.Do(b.Context(), r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

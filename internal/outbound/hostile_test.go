@@ -1,7 +1,10 @@
 package outbound_test
 
 import (
+	"cmp"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,34 +97,48 @@ func badAnswers() map[string]badAnswer {
 	}
 }
 
-// TestHostileUpstream: whatever an upstream does, one call is one request, the
-// code says what happened, and a status that came is kept.
+// TestHostileUpstream: whatever an upstream does, one call is one request, the code says what happened, and a status that
+// came is kept. What is wrong is told by the same word whether an answer is read whole or as it comes.
 func TestHostileUpstream(t *testing.T) {
 	t.Parallel()
+	r := outbound.Request{Body: []byte(`{"a":1}`), IdempotencyKey: "k"}
 	for name, c := range badAnswers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, c.behaviour)
-			limits := outbound.Config{MaxBodyBytes: bodyLimit}
-			switch {
-			case c.code != schemas.UpstreamTimeout:
-			case c.status == 0:
-				limits.HeaderTimeout = moment
-			default:
-				limits.BodyTimeout = moment
-			}
-			_, err := call(t, client(t, limits), s, http.MethodPost, "/x", outbound.Request{Body: []byte(`{"a":1}`), IdempotencyKey: "k"})
-			got := failure(t, err, c.code, true)
-			want := c.status
-			if c.code == schemas.UpstreamProtocol && want == 0 {
-				want = got.Status // whether the status line made sense differs
-			}
-			assert.Equal(t, want, got.Status)
-			s.WaitHits(1)
-			s.WaitIdle()
-			assert.Equal(t, 1, s.Hits())
-			assert.Equal(t, 1, s.Accepted())
-		})
+		for _, streamed := range []bool{false, true} {
+			t.Run(name+", streamed "+strconv.FormatBool(streamed), func(t *testing.T) {
+				t.Parallel()
+				c := c
+				s := upstream.New(t, c.behaviour)
+				cfg, limits := outbound.Config{MaxBodyBytes: bodyLimit}, outbound.StreamLimits{}
+				switch {
+				case streamed && name == "slow body": // each Read brings something, and all together are over the limit
+					limits.Bytes, c.code = 20, schemas.UpstreamTooLarge
+				case c.code == schemas.UpstreamTimeout && c.status == 0:
+					cfg.HeaderTimeout, limits.Header = moment, moment
+				case c.code == schemas.UpstreamTimeout:
+					cfg.BodyTimeout, limits.Idle = moment, moment
+				}
+				var err error
+				if streamed {
+					var got *outbound.Stream
+					if got, err = stream(t, client(t, cfg), s, http.MethodPost, "/x", r, limits); err == nil {
+						assert.Equal(t, c.status, got.Status, "an answer whose headers came has its status")
+						_, err = io.Copy(io.Discard, got)
+						_, again := got.Read(make([]byte, 1))
+						assert.Equal(t, err, again, "it stays so")
+					}
+				} else {
+					_, err = call(t, client(t, cfg), s, http.MethodPost, "/x", r)
+				}
+				got := failure(t, err, c.code, true)
+				if c.code != schemas.UpstreamProtocol || c.status != 0 { // whether the status line made sense differs
+					assert.Equal(t, c.status, got.Status)
+				}
+				s.WaitHits(1)
+				s.WaitIdle()
+				assert.Equal(t, []int{1, 1}, []int{s.Hits(), s.Accepted()})
+				assert.Equal(t, map[bool]string{false: "gzip", true: "identity"}[streamed], s.Ledger()[0].Header("Accept-Encoding"))
+			})
+		}
 	}
 }
 
@@ -176,20 +193,31 @@ func oddAnswers() map[string]oddAnswer {
 func TestOddButWhole(t *testing.T) {
 	t.Parallel()
 	for name, c := range oddAnswers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, c.behaviour)
-			method := c.method
-			if method == "" {
-				method = http.MethodGet
-			}
-			resp, err := call(t, client(t, outbound.Config{MaxBodyBytes: bodyLimit}), s, method, "/x", outbound.Request{})
-			require.NoError(t, err)
-			assert.Equal(t, c.status, resp.Status)
-			assert.Equal(t, c.body, string(resp.Body))
-			s.WaitIdle()
-			assert.Equal(t, 1, s.Hits(), "nothing is followed or sent again")
-		})
+		for _, streamed := range []bool{false, true} {
+			t.Run(name+", streamed "+strconv.FormatBool(streamed), func(t *testing.T) {
+				t.Parallel()
+				s := upstream.New(t, c.behaviour)
+				cl, method := client(t, outbound.Config{MaxBodyBytes: bodyLimit}), cmp.Or(c.method, http.MethodGet)
+				var got outbound.Response
+				if streamed {
+					answer, err := stream(t, cl, s, method, "/x", outbound.Request{}, outbound.StreamLimits{})
+					require.NoError(t, err)
+					got.Status = answer.Status
+					got.Body, err = io.ReadAll(answer)
+					require.NoError(t, err)
+					_, err = answer.Read(make([]byte, 1))
+					require.Equal(t, io.EOF, err, "the end stays the end")
+				} else {
+					whole, err := call(t, cl, s, method, "/x", outbound.Request{})
+					require.NoError(t, err)
+					got = *whole
+				}
+				assert.Equal(t, c.status, got.Status)
+				assert.Equal(t, c.body, string(got.Body))
+				s.WaitIdle() // without a Close: nothing is held after the end
+				assert.Equal(t, 1, s.Hits(), "nothing is followed or sent again")
+			})
+		}
 	}
 }
 

@@ -1,16 +1,22 @@
 package outbound_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"net/netip"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
+	"weir/internal/policy"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -51,7 +57,8 @@ func failed(tb testing.TB, err error, code schemas.Code, sent bool) {
 	_ = failure(tb, err, code, sent)
 }
 
-// failure is the call that failed asserts.
+// failure is the call that failed asserts. Whatever went wrong, no rendering of it shows an address, a port, a host, a
+// certificate, or a word of the upstream's.
 func failure(tb testing.TB, err error, code schemas.Code, sent bool) *fault.Call {
 	tb.Helper()
 	var c *fault.Call
@@ -60,7 +67,16 @@ func failure(tb testing.TB, err error, code schemas.Code, sent bool) *fault.Call
 	require.Equal(tb, sent, c.Sent, "cause: %v", c.Cause)
 	require.Equal(tb, string(code), c.Error(), "the text says nothing but the code")
 	require.Error(tb, c.Cause)
-	require.Regexp(tb, harmless, c.Cause.Error(), "nor does the cause's: no address, no host, nothing that was said")
+	for _, e := range []error{err, c.Cause, &fault.Later{Cause: c.Cause}} {
+		require.Regexp(tb, harmless, e.Error())
+		var out bytes.Buffer
+		slog.New(slog.NewJSONHandler(&out, nil)).Error("x", "err", e)
+		slog.New(slog.NewTextHandler(&out, nil)).Error("x", "err", e)
+		for _, text := range []string{fmt.Sprintf("%+v", e), fmt.Sprintf("%s", e), strings.Trim(fmt.Sprintf("%q", e), `"`)} {
+			require.Equal(tb, e.Error(), text)
+		}
+		require.Equal(tb, 2, strings.Count(out.String(), e.Error()), out.String())
+	}
 	return c
 }
 
@@ -73,3 +89,54 @@ const moment = 3 * time.Second
 
 // permitAddr is where a Network leads that nobody dials through.
 var permitAddr = netip.MustParseAddrPort("127.0.0.1:1")
+
+// both opens a connection and makes the request.
+func both(t *testing.T, c *outbound.Client, target string, r outbound.Request) error {
+	t.Helper()
+	conn, err := c.Open(t.Context(), public(t, "GET", target))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Do(t.Context(), r)
+	return err
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var everyMethod = []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"}
+
+// decide permits one call under one entry.
+func decide(tb testing.TB, e policy.Entry, method, target string) policy.Permit {
+	tb.Helper()
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+	require.NoError(tb, err)
+	permit, ok := p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}).Permit()
+	require.True(tb, ok, "%+v", p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}))
+	return permit
+}
+
+// origin is a URL up to its path.
+func origin(target string) string {
+	slashes := 0
+	for i := range target {
+		if target[i] == '/' {
+			if slashes++; slashes == 3 {
+				return target[:i]
+			}
+		}
+	}
+	return target
+}
+
+// loopback permits one call to a server of this test.
+func loopback(tb testing.TB, method, target string) policy.Permit {
+	tb.Helper()
+	return decide(tb, policy.Entry{Name: "local", URLPrefix: origin(target), Methods: everyMethod, Network: policy.NetworkLoopback}, method, target)
+}
+
+// public permits one call to a public host.
+func public(tb testing.TB, method, target string) policy.Permit {
+	tb.Helper()
+	return decide(tb, policy.Entry{Name: "api", URLPrefix: origin(target), Methods: everyMethod}, method, target)
+}

@@ -1,6 +1,8 @@
 package outbound_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -89,36 +91,6 @@ func TestWire(t *testing.T) {
 	}
 }
 
-func TestHostField(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	authority := upstream.NewAuthority(t)
-	secure := upstream.NewTLS(t, authority.Config("api.example.com"))
-	for target, want := range map[string]string{
-		"http://api.example.com/":       "api.example.com",
-		"http://api.example.com:80/":    "api.example.com",
-		"http://API.Example.com/":       "api.example.com",
-		"http://api.example.com:443/":   "api.example.com:443",
-		"http://api.example.com:8080/":  "api.example.com:8080",
-		"https://api.example.com/":      "api.example.com",
-		"https://api.example.com:443/":  "api.example.com",
-		"https://api.example.com:80/":   "api.example.com:80",
-		"https://api.example.com:8443/": "api.example.com:8443",
-	} {
-		server := s
-		if target[4] == 's' {
-			server = secure
-		}
-		_, cfg := names(server, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
-		cfg.RootCAs = authority.Pool()
-		conn, err := client(t, cfg).Open(t.Context(), public(t, "GET", target))
-		require.NoError(t, err, target)
-		_, err = conn.Do(t.Context(), outbound.Request{})
-		require.NoError(t, err, target)
-		assert.Equal(t, want, server.Ledger()[server.Hits()-1].Header("Host"), target)
-	}
-}
-
 // TestFieldsThatFrame: nobody but outbound sets what frames or routes, and no
 // value ends its line. Nothing is sent.
 func TestFieldsThatFrame(t *testing.T) {
@@ -161,6 +133,10 @@ func TestFieldsThatFrame(t *testing.T) {
 		_, err := call(t, c, s, "POST", "/", r)
 		failed(t, err, schemas.DenyHeader, false)
 	}
+	in := newBody(strings.NewReader("hello"))
+	_, err := call(t, c, s, "POST", "/", outbound.Request{Stream: in, Headers: []schemas.Header{{Name: "Connection", Value: "x"}}})
+	failed(t, err, schemas.DenyHeader, false)
+	<-in.closed // nobody reads on
 	s.WaitIdle()
 	assert.Zero(t, s.Hits())
 }
@@ -185,4 +161,43 @@ func TestTheRequestIsNotChanged(t *testing.T) {
 		assert.Equal(t, first.Body, last.Body)
 	}
 	assert.Equal(t, "b", r.Headers[0].Name)
+}
+
+// TestQueryOfTheEntry: its parameters follow the caller's query, of which no byte
+// is changed.
+func TestQueryOfTheEntry(t *testing.T) {
+	t.Parallel()
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	for _, c := range []struct {
+		target string
+		query  []schemas.Header
+		want   string
+	}{
+		{"/v1/x", nil, "/v1/x"},
+		{"/v1/x", []schemas.Header{{Name: "k", Value: "v"}}, "/v1/x?k=v"},
+		{"/v1/x?", []schemas.Header{{Name: "k", Value: "v"}}, "/v1/x?k=v"},
+		{"/v1/x?a=1", []schemas.Header{{Name: "k", Value: "v"}, {Name: "l", Value: ""}}, "/v1/x?a=1&k=v&l="},
+		{"/v1/x?a=1&", []schemas.Header{{Name: "k", Value: "v"}}, "/v1/x?a=1&k=v"},
+		{"/v1/x?a=?", []schemas.Header{{Name: "k", Value: "v"}}, "/v1/x?a=?&k=v"},
+		{"/v1/x?a=%2f%2F&&=+", []schemas.Header{{Name: "k", Value: "v"}}, "/v1/x?a=%2f%2F&&=+&k=v"},
+		{"/v1/x", []schemas.Header{{Name: "a b[]", Value: "p@ss &=+#?/%;é\n"}}, "/v1/x?a%20b%5B%5D=p%40ss%20%26%3D%2B%23%3F%2F%25%3B%C3%A9%0A"},
+		{"/v1/x?a=1", []schemas.Header{{Name: "k", Value: string(all)}}, "/v1/x?a=1&k=" + strings.ReplaceAll(url.QueryEscape(string(all)), "+", "%20")},
+	} {
+		s := upstream.New(t)
+		_, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
+		err := both(t, client(t, cfg), "http://api.example.com"+c.target, outbound.Request{Query: c.query})
+		require.NoError(t, err)
+		got := s.Ledger()
+		require.Len(t, got, 1)
+		assert.Equal(t, c.want, got[0].Target)
+		_, raw, _ := strings.Cut(got[0].Target, "?")
+		values, err := url.ParseQuery(strings.ReplaceAll(raw, ";", "%3B"))
+		require.NoError(t, err)
+		for _, q := range c.query {
+			assert.Equal(t, []string{q.Value}, values[q.Name], "read back by net/url")
+		}
+	}
 }

@@ -173,33 +173,6 @@ func TestBlockedBody(t *testing.T) {
 	})
 }
 
-func TestSpentConnectionClosesTheBody(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	conn, err := client(t, outbound.Config{}).Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-	require.NoError(t, err)
-	_, err = conn.Do(t.Context(), outbound.Request{})
-	require.NoError(t, err)
-	in := newBody(strings.NewReader("hello"))
-	_, err = conn.Do(t.Context(), outbound.Request{Stream: in})
-	failed(t, err, schemas.Internal, false)
-	<-in.closed
-}
-
-// TestRefusedRequestClosesTheBody: nothing was sent, and nobody reads on.
-func TestRefusedRequestClosesTheBody(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	in := newBody(strings.NewReader("hello"))
-	_, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{
-		Stream: in, Headers: []schemas.Header{{Name: "Connection", Value: "x"}},
-	})
-	failed(t, err, schemas.DenyHeader, false)
-	<-in.closed
-	s.WaitIdle()
-	assert.Zero(t, s.Hits())
-}
-
 // deafConn is a connection whose other end takes no more after some bytes, and says
 // why a while later.
 type deafConn struct {
@@ -256,24 +229,4 @@ type counting struct{ n int }
 func (c *counting) Read(p []byte) (int, error) {
 	c.n += len(p)
 	return len(p), nil
-}
-
-// TestStreamedBodyIsSentOnce: where the standard client sends again in silence,
-// nothing is sent again.
-func TestStreamedBodyIsSentOnce(t *testing.T) {
-	t.Parallel()
-	for name, behaviour := range map[string]upstream.Behaviour{
-		"closed": upstream.CloseBeforeResponse(), "reset": upstream.ResetBeforeResponse(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, behaviour)
-			_, err := call(t, client(t, outbound.Config{}), s, "POST", "/", outbound.Request{
-				Stream: newBody(strings.NewReader("hello")), IdempotencyKey: "k",
-			})
-			failed(t, err, schemas.UpstreamReset, true)
-			s.WaitIdle()
-			assert.Equal(t, []int{1, 1}, []int{s.Hits(), s.Accepted()})
-		})
-	}
 }

@@ -31,67 +31,6 @@ func stream(
 	return got, err
 }
 
-// TestStreamHostileUpstream: what is wrong with an answer is told by the same
-// word whether it is read whole or as it comes.
-func TestStreamHostileUpstream(t *testing.T) {
-	t.Parallel()
-	for name, c := range badAnswers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, c.behaviour)
-			cfg := outbound.Config{MaxBodyBytes: bodyLimit}
-			limits := outbound.StreamLimits{}
-			switch {
-			case name == "slow body": // each Read brings something, and all together are over the limit
-				limits.Bytes, c.code = 20, schemas.UpstreamTooLarge
-			case c.code == schemas.UpstreamTimeout && c.status == 0:
-				limits.Header = moment
-			case c.code == schemas.UpstreamTimeout:
-				limits.Idle = moment
-			}
-			got, err := stream(t, client(t, cfg), s, http.MethodPost, "/x", outbound.Request{Body: []byte(`{"a":1}`), IdempotencyKey: "k"}, limits)
-			if err == nil {
-				assert.Equal(t, c.status, got.Status, "an answer whose headers came has its status")
-				_, err = io.Copy(io.Discard, got)
-				_, again := got.Read(make([]byte, 1))
-				assert.Equal(t, err, again, "it stays so")
-			}
-			failed := failure(t, err, c.code, true)
-			if c.code != schemas.UpstreamProtocol || c.status != 0 {
-				assert.Equal(t, c.status, failed.Status)
-			}
-			s.WaitHits(1)
-			s.WaitIdle()
-			assert.Equal(t, []int{1, 1}, []int{s.Hits(), s.Accepted()})
-			assert.Equal(t, "identity", s.Ledger()[0].Header("Accept-Encoding"))
-		})
-	}
-}
-
-func TestStreamOddButWhole(t *testing.T) {
-	t.Parallel()
-	for name, c := range oddAnswers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := upstream.New(t, c.behaviour)
-			method := c.method
-			if method == "" {
-				method = http.MethodGet
-			}
-			got, err := stream(t, client(t, outbound.Config{MaxBodyBytes: bodyLimit}), s, method, "/x", outbound.Request{}, outbound.StreamLimits{})
-			require.NoError(t, err)
-			assert.Equal(t, c.status, got.Status)
-			body, err := io.ReadAll(got)
-			require.NoError(t, err)
-			assert.Equal(t, c.body, string(body))
-			_, err = got.Read(make([]byte, 1))
-			require.Equal(t, io.EOF, err, "the end stays the end")
-			s.WaitIdle() // without a Close: nothing is held after the end
-			assert.Equal(t, 1, s.Hits())
-		})
-	}
-}
-
 // TestStreamComesAsItIsSent: the next piece is sent only after the one before
 // was read, in every framing.
 func TestStreamComesAsItIsSent(t *testing.T) {

@@ -25,13 +25,27 @@ func fleet() policy.Config {
 	}
 }
 
-// An agent's entry is for the calls that are made to it, and those have no other.
+// menagerie is a fleet with the upstreams of two models beside it.
+func menagerie() policy.Config {
+	c := fleet()
+	c.Entries = append(c.Entries,
+		policy.Entry{
+			Name: "model:far", Agent: true, URLPrefix: "https://models.test/v1/chat/completions", Methods: []string{"POST"},
+			Headers: map[string]string{"Authorization": "Bearer s3cret"},
+		},
+		policy.Entry{Name: "model:B", Agent: true, URLPrefix: "http://localhost:9002/chat/completions", Methods: []string{"POST"}, Network: policy.NetworkLoopback})
+	return c
+}
+
+// An agent's entry is for the calls that are made to it, and those have no other; nor have the completions that a
+// model's upstream is asked for.
 func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	p := compile(t, fleet())
+	p := compile(t, menagerie())
 	const (
-		b = "https://agents.test/agents/run/sync"
-		a = "http://localhost:9001/a/agents/run/stream"
+		far = "https://models.test/v1/chat/completions"
+		b   = "https://agents.test/agents/run/sync"
+		a   = "http://localhost:9001/a/agents/run/stream"
 	)
 	for _, c := range []struct {
 		what, key string
@@ -60,6 +74,17 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 		{"a call that names none", "", false, "POST", b, nil, allowed, "shop"},
 		{"a call where only an agent fits", "", false, "POST", a, nil, schemas.DenyHost, ""},
 		{"a token of agents alone", "", false, "POST", b, []string{"agent:B"}, schemas.DenyHost, ""},
+
+		{"a completion", "model:far", true, "POST", far, nil, allowed, "model:far"},
+		{"a token that has it", "model:far", true, "POST", far, []string{"model:far"}, allowed, "model:far"},
+		{"a token that has another model", "model:far", true, "POST", far, []string{"model:B", "far"}, schemas.DenyKeyUnknown, ""},
+		{"another upstream's URL", "model:B", true, "POST", far, nil, schemas.DenyScheme, ""},
+		{"another method of a model", "model:far", true, "GET", far, nil, schemas.DenyMethod, "model:far"},
+		{"another route", "model:far", true, "POST", "https://models.test/v1/models", nil, schemas.DenyPath, "model:far"},
+		{"an agent of the same name", "agent:far", true, "POST", far, nil, schemas.DenyKeyUnknown, ""},
+		{"no key of a model", "", true, "POST", far, nil, schemas.DenyKeyUnknown, ""},
+		{"a call that names a model", "model:far", false, "POST", far, nil, schemas.DenyKeyUnknown, ""},
+		{"a call where only a model fits", "", false, "POST", far, nil, schemas.DenyHost, ""},
 	} {
 		d := p.Decide(policy.Request{Agent: c.agent, Key: c.key, Method: c.method, URL: c.url, Only: c.only})
 		require.Equal(t, c.code, d.Code, c.what)
@@ -68,7 +93,7 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 		}
 		permit, ok := d.Permit()
 		require.Equal(t, c.code == allowed, ok, c.what)
-		require.Equal(t, c.entry == "agent:B" && ok, len(permit.Headers()) > 0, c.what)
+		require.Equal(t, (c.entry == "agent:B" || c.entry == "model:far") && ok, len(permit.Headers()) > 0, c.what)
 		if c.agent {
 			require.Nil(t, d.Shadow, "%s: no shadow rehearses for an agent", c.what)
 		}
@@ -89,6 +114,17 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 		return p.Decide(policy.Request{Key: key, Method: "POST", URL: b, Only: []string{"shop"}})
 	}
 	require.Equal(t, limited("nothing"), limited("agent:B"))
+	named = p.Decide(policy.Request{Key: "model:far", Method: "POST", URL: far})
+	require.Equal(t, "entries of models serve completions alone; ask the model for one, or use an entry whose name does not begin with model:", named.Reason)
+	require.Equal(t, named, p.Decide(policy.Request{Key: "model:none", Method: "POST", URL: far}), "whether there is such a model or not")
+
+	text, err := json.Marshal(p.View(time.Time{}, nil, true))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"model:far"`)
+	require.NotContains(t, string(text), "s3cret")
+	require.True(t, p.AgentReaches("POST", "https://agents.test/agents/run/", false))
+	require.False(t, p.AgentReaches("POST", far, true), "no run leads to a model")
+	require.False(t, p.Reaches("POST", far, true))
 }
 
 // An agent is held to what every target is: addresses, Weir's own ports, headers.
@@ -109,48 +145,6 @@ func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
 	require.Equal(t, schemas.DenyHeader, ask("agent:B", "https://agents.test/agents/run/sync", schemas.Header{Name: "Authorization", Value: "x"}).Code)
 	require.Equal(t, schemas.DenyPath, ask("agent:B", "https://agents.test/agents/run/%2e%2e/x").Code)
 	require.Equal(t, schemas.DenyRedirect, permit.Hop("/agents/run/stream", 307, 1).Code)
-}
-
-func TestNamesOfAgents(t *testing.T) {
-	t.Parallel()
-	for want, e := range map[string]policy.Entry{
-		`entry 1: name: "agent:" is kept for agents`:          {Name: "agent:T", URLPrefix: "https://a.test/"},
-		`entry 1: name: an agent's is "agent:"`:               {Name: "T", Agent: true, URLPrefix: "https://a.test/"},
-		`entry 1: name: an agent's is "agent:" and`:           {Name: "agent:", Agent: true, URLPrefix: "https://a.test/"},
-		`entry "agent:T": mode: an agent's entry is never`:    {Name: "agent:T", Agent: true, URLPrefix: "https://a.test/", Mode: policy.ModeShadow},
-		`entry "agent:T": url_prefix: the url has no`:         {Name: "agent:T", Agent: true, URLPrefix: "a.test"},
-		`entry 1: name: "host:" is kept for allowed hosts`:    {Name: "host:T", Agent: true, URLPrefix: "https://a.test/"},
-		`entry 1: name: must be at most 128 letters, digits,`: {Name: "agent:a b", Agent: true, URLPrefix: "https://a.test/"},
-	} {
-		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
-		require.ErrorContains(t, err, want)
-	}
-	compile(t, policy.Config{Entries: []policy.Entry{{Name: "agents:T", URLPrefix: "https://a.test/"}, {Name: "agent", URLPrefix: "https://a.test/"}}})
-}
-
-// The version tells of agents, and where there are none nothing of it changes.
-func TestVersionOfAgents(t *testing.T) {
-	t.Parallel()
-	base := compile(t, fleet()).Version()
-	turned := fleet()
-	turned.Entries[0], turned.Entries[2] = turned.Entries[2], turned.Entries[0]
-	require.Equal(t, base, compile(t, turned).Version(), "the order of agents means nothing")
-	moved := fleet()
-	moved.Entries = append(moved.Entries[1:], moved.Entries[0])
-	require.Equal(t, base, compile(t, moved).Version(), "wherever they stand")
-	for name, change := range map[string]func(*policy.Config){
-		"url": func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" },
-		"token": func(c *policy.Config) {
-			c.Entries[0].Headers = map[string]string{"Authorization": "Bearer ${secret:B}"}
-		},
-		"network": func(c *policy.Config) { c.Entries[0].Network = policy.NetworkLoopback },
-		"name":    func(c *policy.Config) { c.Entries[0].Name = "agent:C" },
-		"gone":    func(c *policy.Config) { c.Entries = c.Entries[1:] },
-	} {
-		c := fleet()
-		change(&c)
-		require.NotEqual(t, base, compile(t, c).Version(), name)
-	}
 }
 
 // Whoever may look sees agents, marked as such and without what they are sent. Where they are, and
@@ -242,4 +236,21 @@ func TestRenewOfAgents(t *testing.T) {
 	fresh := fleet()
 	fresh.Entries[0].Headers = nil
 	require.Equal(t, schemas.DenyKeyUnknown, compile(t, fresh).Renew(call, limited).Code)
+}
+
+// TestOwnEntriesTakeLargeBodies: what a model is asked has come through the door, which
+// bounds it; other calls have the smaller bound.
+func TestOwnEntriesTakeLargeBodies(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{
+		{Name: "model:m", Agent: true, URLPrefix: "https://m.example.com/v1/chat/completions", Methods: []string{"POST"}},
+		{Name: "other", URLPrefix: "https://m.example.com/", Methods: []string{"POST"}},
+	}})
+	require.NoError(t, err)
+	for size, want := range map[int]schemas.Code{1 << 20: "", 1<<20 + 1: "", 64 << 20: "", 66 << 20: schemas.DenyBody} {
+		d := p.Decide(policy.Request{Agent: true, Key: "model:m", Method: "POST", URL: "https://m.example.com/v1/chat/completions", HasBody: true, BodySize: size})
+		require.Equal(t, want, d.Code, size)
+	}
+	d := p.Decide(policy.Request{Key: "other", Method: "POST", URL: "https://m.example.com/x", HasBody: true, BodySize: 1<<20 + 1})
+	require.Equal(t, schemas.DenyBody, d.Code)
 }

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"testing"
@@ -77,6 +78,43 @@ func TestCompileNamesEntryAndKey(t *testing.T) {
 		p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
 		require.ErrorContains(t, err, want)
 		require.Nil(t, p)
+	}
+	agent := func(name string) policy.Entry { return policy.Entry{Name: name, Agent: true} }
+	shadowed, bare := agent("agent:T"), agent("agent:T")
+	shadowed.Mode, bare.URLPrefix = policy.ModeShadow, "a.test"
+	added, query := map[string]string{"X-Own": "${secret:O}"}, map[string]string{"key": "${secret:O}"}
+	for want, e := range map[string]policy.Entry{
+		`entry 1: name: "agent:" is kept for agents`:          {Name: "agent:T"},
+		`entry 1: name: an agent's is "agent:"`:               agent("T"),
+		`entry 1: name: an agent's is "agent:" and`:           agent("agent:"),
+		`entry "agent:T": mode: an agent's entry is never`:    shadowed,
+		`entry "agent:T": url_prefix: the url has no`:         bare,
+		`entry 1: name: "host:" is kept for allowed hosts`:    agent("host:T"),
+		`entry 1: name: must be at most 128 letters, digits,`: agent("agent:a b"),
+		`entry 1: name: "model:" is kept for models`:          {Name: "model:x"},
+		`entry 1: name: a model's is "model:" and its`:        agent("model:"),
+		`entry 1: name: must be at most 128 letters, digits`:  agent("model:a/b"),
+
+		"caller_headers: the entry adds nothing":                   {Name: "a", CallerHeaders: []string{"X-A"}},
+		"caller_params: the entry adds nothing":                    {Name: "a", CallerParams: []string{"a"}},
+		"caller_headers: \"\" is not a name":                       {Name: "a", Headers: added, CallerHeaders: []string{""}},
+		"caller_headers: \"a*b\" is not a name":                    {Name: "a", Headers: added, CallerHeaders: []string{"a*b"}},
+		"caller_headers: \"*a*\" is not a name":                    {Name: "a", Headers: added, CallerHeaders: []string{"*a*"}},
+		"caller_headers: \"X A\" is not a header name":             {Name: "a", Headers: added, CallerHeaders: []string{"X A"}},
+		"caller_headers: Host is refused to every caller":          {Name: "a", Headers: added, CallerHeaders: []string{"Host"}},
+		"caller_headers: Private-Token is refused to every caller": {Name: "a", Headers: added, CallerHeaders: []string{"Private-Token"}},
+		"caller_headers: x-own is set by the entry itself":         {Name: "a", Headers: added, CallerHeaders: []string{"x-own"}},
+		"caller_headers: x_a is there twice":                       {Name: "a", Headers: added, CallerHeaders: []string{"X-A", "x_a"}},
+		"caller_params: \"a b\" is not a parameter name":           {Name: "a", Headers: added, CallerParams: []string{"a b"}},
+		"caller_params: key is set by the entry itself":            {Name: "a", Query: query, CallerParams: []string{"key"}},
+		"caller_params: page is there twice":                       {Name: "a", Query: query, CallerParams: []string{"page", "page"}},
+	} {
+		e.URLPrefix = cmp.Or(e.URLPrefix, "https://a.test/")
+		_, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+		require.ErrorContains(t, err, want)
+	}
+	for _, good := range []string{"agents:T", "agent", "models:x", "model"} {
+		compile(t, policy.Config{Entries: []policy.Entry{{Name: good, URLPrefix: "https://a.test/"}}})
 	}
 
 	_, err := policy.Compile(policy.Config{Entries: []policy.Entry{{}, {Name: "b", Mode: "x"}}, AllowedHosts: []string{"*"}})
@@ -159,6 +197,30 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 		c := base()
 		change(&c)
 		require.NotEqual(t, want, compile(t, c).Version(), name)
+	}
+}
+
+// The version tells of agents, wherever they stand.
+func TestVersionOfAgents(t *testing.T) {
+	t.Parallel()
+	base := compile(t, fleet()).Version()
+	for name, c := range map[string]struct {
+		same   bool
+		change func(*policy.Config)
+	}{
+		"order": {true, func(c *policy.Config) { c.Entries[0], c.Entries[2] = c.Entries[2], c.Entries[0] }},
+		"place": {true, func(c *policy.Config) { c.Entries = append(c.Entries[1:], c.Entries[0]) }},
+		"url":   {false, func(c *policy.Config) { c.Entries[0].URLPrefix = "https://agents.test/v2/agents/run/" }},
+		"token": {false, func(c *policy.Config) {
+			c.Entries[0].Headers = map[string]string{"Authorization": "Bearer ${secret:B}"}
+		}},
+		"network": {false, func(c *policy.Config) { c.Entries[0].Network = policy.NetworkLoopback }},
+		"name":    {false, func(c *policy.Config) { c.Entries[0].Name = "agent:C" }},
+		"gone":    {false, func(c *policy.Config) { c.Entries = c.Entries[1:] }},
+	} {
+		changed := fleet()
+		c.change(&changed)
+		require.Equal(t, c.same, base == compile(t, changed).Version(), name)
 	}
 }
 

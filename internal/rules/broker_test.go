@@ -2,9 +2,6 @@ package rules_test
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,62 +82,4 @@ func TestKeepersShareABroker(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFenced)
 	_, err = there.After(t.Context(), tenant, two.Revision)
 	require.ErrorIs(t, err, fault.ErrNotFound)
-}
-
-func TestSetsOutliveARestart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
-	require.NoError(t, err)
-	b, err := broker.Open(t.Context(), broker.Config{Server: s, Layout: layout, AttemptTimeout: 5 * time.Second})
-	require.NoError(t, err)
-	k := rules.New(b.Rules(), rules.Config{})
-	require.NoError(t, k.Start(t.Context()))
-	var last rules.Snapshot
-	for i := range 68 {
-		last, err = k.Put(t.Context(), "t", set(strconv.Itoa(i), "a"), last.Revision)
-		require.NoError(t, err)
-	}
-	k.Stop()
-	b.Close(t.Context())
-	require.NoError(t, s.Stop())
-
-	k = start(t, serve(t, dir), rules.Config{})
-	got, _, err := k.InForce("t")
-	require.NoError(t, err)
-	require.Equal(t, last.Etag, got.Etag())
-	oldest, err := k.After(t.Context(), "t", 0)
-	require.NoError(t, err)
-	require.Equal(t, "4", oldest.Doc.By, "sixty-four are kept")
-	next, err := k.Put(t.Context(), "t", set("68"), last.Revision)
-	require.NoError(t, err)
-	require.Greater(t, next.Revision, last.Revision)
-}
-
-// TestOneWriterOfManyWins on the real store.
-func TestOneWriterOfManyWins(t *testing.T) {
-	t.Parallel()
-	server := serve(t, t.TempDir())
-	nodes := []*rules.Keeper{start(t, server, rules.Config{}), start(t, server, rules.Config{})}
-	var all sync.WaitGroup
-	won := make(chan string, 100)
-	for i := range 100 {
-		all.Go(func() {
-			by := strconv.Itoa(i)
-			_, err := nodes[i%2].Put(t.Context(), "t", set(by, "r"), 0)
-			if err == nil {
-				won <- by
-			} else if !errors.Is(err, fault.ErrFenced) {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	require.Len(t, won, 1)
-	by := <-won
-	for _, k := range nodes {
-		s, err := k.Newest(t.Context(), "t")
-		require.NoError(t, err)
-		require.Equal(t, by, s.Doc.By)
-	}
 }

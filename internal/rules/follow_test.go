@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -46,24 +47,33 @@ func TestStartFails(t *testing.T) {
 	s := newShelf()
 	k := New(s, Config{})
 	k.Stop()
-	s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 	require.ErrorIs(t, k.Start(t.Context()), fault.ErrUnavailable)
-	s.set(func(s *shelf) { s.down = nil })
+	s.Set(func(s *shelf.Shelf) { s.Down = nil })
 	for range 2 * page {
-		s.set(func(s *shelf) { s.store("t"+strconv.Itoa(int(s.last)), nil) })
+		s.Set(func(s *shelf.Shelf) { s.Store("t"+strconv.Itoa(int(s.Last)), nil) })
 	}
-	s.set(func(s *shelf) { s.pages = 1 })
+	first := true
+	s.Set(func(s *shelf.Shelf) {
+		s.Paging = func(int) error {
+			defer func() { first = false }()
+			if !first {
+				return fault.ErrUnavailable
+			}
+			return nil
+		}
+	})
 	require.ErrorIs(t, k.Start(t.Context()), fault.ErrUnavailable)
-	require.Empty(t, s.watchers)
+	require.Empty(t, s.Watchers)
 	_, _, err := k.InForce("t")
 	require.Error(t, err, "half a copy is none")
-	s.set(func(s *shelf) { s.pages = 0 })
+	s.Set(func(s *shelf.Shelf) { s.Paging = nil })
 	require.NoError(t, k.Start(t.Context()))
 	_, _, err = k.InForce("t")
 	require.NoError(t, err)
 	k.Stop()
 	k.Stop()
-	require.Empty(t, s.watchers)
+	require.Empty(t, s.Watchers)
 }
 
 // TestFollows what other nodes write, at once.
@@ -82,7 +92,7 @@ func TestFollows(t *testing.T) {
 	<-replaced
 	require.Equal(t, two.Etag, there.force(t, "acme.inc:1"))
 	// Nobody's key hurts nobody.
-	s.set(func(s *shelf) { s.store("a b", []byte("x")); s.store("%41", []byte("x")) })
+	s.Set(func(s *shelf.Shelf) { s.Store("a b", []byte("x")); s.Store("%41", []byte("x")) })
 	require.Equal(t, two.Etag, there.force(t, "acme.inc:1"))
 }
 
@@ -95,7 +105,7 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 		here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Second, Logger: log})
 		defer here.Stop()
 		defer there.Stop()
-		s.set(func(s *shelf) { s.deaf = true })
+		s.Set(func(s *shelf.Shelf) { s.Deaf = true })
 		one := here.put(t, "t", doc(rule("a")), 0)
 		require.Empty(t, there.force(t, "t"))
 		pass(time.Second)
@@ -103,19 +113,19 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 		_, replaced, err := there.InForce("t")
 		require.NoError(t, err)
 		two := here.put(t, "t", doc(), one.Revision)
-		s.set(func(s *shelf) {
-			for _, w := range s.watchers {
-				w.lost()
+		s.Set(func(s *shelf.Shelf) {
+			for _, w := range s.Watchers {
+				w.Lost()
 			}
 		})
 		synctest.Wait()
 		<-replaced
 		require.Equal(t, two.Etag, there.force(t, "t"))
 
-		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 		pass(5 * time.Second)
 		require.Equal(t, two.Etag, there.force(t, "t"), "what is known stays in force")
-		s.set(func(s *shelf) { s.down = nil })
+		s.Set(func(s *shelf.Shelf) { s.Down = nil })
 		pass(time.Second)
 		require.Regexp(t, `(?s)^[^\n]*rules out of reach[^\n]*\n[^\n]*rules in reach[^\n]*\n$`, logged())
 	})
@@ -126,7 +136,7 @@ func TestNewestIsInForce(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	here, there := node(t, s, Config{Check: time.Hour}), node(t, s, Config{Check: time.Hour})
-	s.set(func(s *shelf) { s.deaf = true })
+	s.Set(func(s *shelf.Shelf) { s.Deaf = true })
 	one := here.put(t, "t", doc(rule("a")), 0)
 	require.Empty(t, there.force(t, "t"))
 	newest, err := there.Newest(t.Context(), "t")
@@ -148,8 +158,8 @@ func TestNeverBack(t *testing.T) {
 	k := node(t, s, Config{Changed: func(string) { changed.Add(1) }})
 	k.put(t, "t", doc(rule("a")), 0)
 	two := k.put(t, "t", doc(rule("b")), 1)
-	old := s.records[0]
-	s.set(func(s *shelf) { s.watchers[0].fn(old); s.watchers[0].fn(s.records[1]) })
+	old := s.Records[0]
+	s.Set(func(s *shelf.Shelf) { s.Watchers[0].Heard(old); s.Watchers[0].Heard(s.Records[1]) })
 	require.Equal(t, two.Etag, k.force(t, "t"))
 	require.EqualValues(t, 2, changed.Load())
 }
@@ -166,7 +176,7 @@ func TestUnreadableSetStopsCalls(t *testing.T) {
 	<-changed
 	_, replaced, err := k.InForce("t")
 	require.NoError(t, err)
-	s.set(func(s *shelf) { s.store("t", []byte(`{"v":2,"canary":"9d3f"}`)) })
+	s.Set(func(s *shelf.Shelf) { s.Store("t", []byte(`{"v":2,"canary":"9d3f"}`)) })
 	<-replaced
 	require.Equal(t, "t", <-changed)
 	set, _, err := k.InForce("t")

@@ -1,12 +1,8 @@
 package rules
 
 import (
-	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,163 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/fault"
+	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a store in memory that several nodes share. It keeps the values of each
-// key up to a number.
-type shelf struct {
-	mu       sync.Mutex
-	last     uint64
-	records  []schemas.Record
-	keeps    int
-	watchers map[int]watcher
-	down     error // every call fails
-	barrier  error
-	deaf     bool // watchers hear nothing
-	barriers int
-	reads    int
-	pages    int    // how many pages may be read before down; 0: all
-	read     uint64 // the newest record that was read
-	most     int    // records that were asked for at once
-	mute     bool   // the leader gives no answer
-	// asked is called behind each Get, without the lock, before it returns.
-	asked func()
-}
-
-type watcher struct {
-	fn   func(schemas.Record)
-	lost func()
-}
-
-func newShelf() *shelf { return &shelf{keeps: 64, watchers: map[int]watcher{}} }
-
-func (s *shelf) set(change func(*shelf)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(s)
-}
-
-func (s *shelf) of(key string) (all []schemas.Record) {
-	for _, r := range s.records {
-		if r.Subject == key {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-func (s *shelf) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var newest uint64
-	if all := s.of(key); len(all) > 0 {
-		newest = all[len(all)-1].Seq
-	}
-	switch {
-	case s.down != nil:
-		return 0, s.down
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case newest != last:
-		return 0, fault.ErrFenced
-	}
-	return s.store(key, value), nil
-}
-
-// store needs the lock.
-func (s *shelf) store(key string, value []byte) uint64 {
-	s.last++
-	r := schemas.Record{Subject: key, Seq: s.last, Data: slices.Clone(value)}
-	s.records = append(s.records, r)
-	if all := s.of(key); len(all) > s.keeps {
-		s.records = slices.DeleteFunc(s.records, func(r schemas.Record) bool { return r.Seq == all[0].Seq })
-	}
-	if !s.deaf {
-		for _, w := range s.watchers {
-			w.fn(r)
-		}
-	}
-	return s.last
-}
-
-func (s *shelf) Get(_ context.Context, key string) (schemas.Record, error) {
-	r, asked, err := s.newest(key)
-	if asked != nil {
-		asked()
-	}
-	return r, err
-}
-
-func (s *shelf) newest(key string) (schemas.Record, func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil || s.mute {
-		return schemas.Record{}, s.asked, cmp.Or(s.down, fault.ErrUnavailable)
-	}
-	all := s.of(key)
-	if len(all) == 0 {
-		return schemas.Record{}, s.asked, fault.ErrNotFound
-	}
-	return all[len(all)-1], s.asked, nil
-}
-
-func (s *shelf) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return schemas.Record{}, s.down
-	}
-	for _, r := range s.of(key) {
-		if r.Seq > after {
-			return r, nil
-		}
-	}
-	return schemas.Record{}, fault.ErrNotFound
-}
-
-func (s *shelf) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil || ctx.Err() != nil {
-		return nil, s.down
-	}
-	s.most = max(s.most, limit)
-	if s.reads++; s.pages > 0 && s.reads > s.pages {
-		return nil, fault.ErrUnavailable
-	}
-	var all []schemas.Record
-	for _, r := range s.records {
-		if r.Seq > after {
-			all = append(all, r)
-		}
-	}
-	all = all[:min(len(all), limit)]
-	if len(all) > 0 {
-		s.read = max(s.read, all[len(all)-1].Seq)
-	}
-	return all, nil
-}
-
-func (s *shelf) Watch(fn func(schemas.Record), lost func()) (func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return nil, s.down
-	}
-	n := len(s.watchers)
-	s.watchers[n] = watcher{fn, lost}
-	return func() { s.mu.Lock(); defer s.mu.Unlock(); delete(s.watchers, n) }, nil
-}
-
-func (s *shelf) Barrier(context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.barriers++
-	return s.barrier
+// newShelf keeps 64 values of each key, as the broker does.
+func newShelf() *shelf.Shelf {
+	s := shelf.New()
+	s.Keep = 64
+	return s
 }
 
 // node starts a keeper that the test's end stops.
@@ -240,12 +91,6 @@ func pass(d time.Duration) {
 
 // lines is a logger and what it wrote.
 func lines() (*slog.Logger, func() string) {
-	var mu sync.Mutex
-	var b bytes.Buffer
-	w := writer(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return b.Write(p) })
-	return slog.New(slog.NewTextHandler(w, nil)), func() string { mu.Lock(); defer mu.Unlock(); return b.String() }
+	var b capture.Buffer
+	return slog.New(slog.NewTextHandler(&b, nil)), b.String
 }
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -42,10 +43,10 @@ func TestPut(t *testing.T) {
 	s := newShelf()
 	var changed []string
 	k := node(t, s, Config{Changed: func(tenant string) { changed = append(changed, tenant) }})
-	s.set(func(s *shelf) { s.deaf = true })
+	s.Set(func(s *shelf.Shelf) { s.Deaf = true })
 	one := k.put(t, "t", doc(rule("a")), 0)
 	require.Equal(t, one.Etag, k.force(t, "t"))
-	require.Equal(t, 1, s.barriers)
+	require.Equal(t, 1, s.Barriers)
 	require.Equal(t, []string{"t"}, changed)
 	require.Equal(t, uint64(0), one.Doc.Previous)
 	require.Equal(t, "action", one.Doc.By)
@@ -83,7 +84,7 @@ func TestPutWithoutAnEnd(t *testing.T) {
 	s := newShelf()
 	k := node(t, s, Config{})
 	broken := errors.New("the disk is gone")
-	s.set(func(s *shelf) { s.barrier = broken })
+	s.Set(func(s *shelf.Shelf) { s.Broken = broken })
 	_, err := k.Put(t.Context(), "t", doc(rule("a")), 0)
 	require.ErrorIs(t, err, broken)
 	next, err := k.After(t.Context(), "t", 0)
@@ -91,7 +92,7 @@ func TestPutWithoutAnEnd(t *testing.T) {
 	require.Equal(t, "action", next.Doc.By)
 	require.Zero(t, next.Doc.Previous)
 	require.Equal(t, next.Etag, k.force(t, "t"))
-	s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 	_, err = k.Put(t.Context(), "t", doc(), next.Revision)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = k.Newest(t.Context(), "t")
@@ -105,7 +106,7 @@ func TestPutWithoutAnEnd(t *testing.T) {
 func TestAfter(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
-	s.keeps = 16
+	s.Keep = 16
 	k := node(t, s, Config{})
 	var all []Snapshot
 	var last uint64
@@ -138,7 +139,7 @@ func TestDeleted(t *testing.T) {
 	one := k.put(t, "t", doc(rule("a")), 0)
 	_, replaced, err := k.InForce("t")
 	require.NoError(t, err)
-	s.set(func(s *shelf) { s.store("t", nil) })
+	s.Set(func(s *shelf.Shelf) { s.Store("t", nil) })
 	<-replaced
 	set, replaced, err := k.InForce("t")
 	require.NoError(t, err)
@@ -156,7 +157,7 @@ func TestDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, two, next)
 	// Without a mark it takes somebody who asks to hear of it.
-	s.set(func(s *shelf) { s.records = nil })
+	s.Set(func(s *shelf.Shelf) { s.Records = nil })
 	require.Equal(t, two.Etag, k.force(t, "t"))
 	none, err = k.Newest(t.Context(), "t")
 	require.NoError(t, err)
@@ -198,5 +199,34 @@ func TestOneWriterWins(t *testing.T) {
 			require.Equal(t, newest.Etag, k.force(t, "t"))
 		}
 	}
-	require.Len(t, s.records, 3)
+	require.Len(t, s.Records, 3)
+}
+
+// TestReset: what cannot be read is replaced by the empty set and in force at once;
+// what can be is not touched.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	k := node(t, s, Config{})
+	_, err := k.Reset(t.Context(), "t", "action")
+	require.ErrorIs(t, err, fault.ErrFenced, "no set is the empty one")
+	was := k.put(t, "t", doc(rule("a")), 0)
+	_, err = k.Reset(t.Context(), "t", "action")
+	require.ErrorIs(t, err, fault.ErrFenced)
+	require.Equal(t, was.Etag, k.force(t, "t"))
+
+	s.Set(func(s *shelf.Shelf) { s.Deaf = true; s.Store("t", []byte(`{"v":99}`)) }) // this node has not heard of it
+	now, err := k.Reset(t.Context(), "t", "action")
+	require.NoError(t, err)
+	require.Equal(t, uint64(3), now.Revision)
+	require.Equal(t, schemas.RuleSet{
+		V: schemas.RuleSetVersion, Tenant: "t", GlobalActive: true, Groups: []string{}, Rules: []schemas.Rule{},
+		By: "action", Previous: 2, At: now.Doc.At,
+	}, now.Doc)
+	require.False(t, now.Doc.At.IsZero())
+	require.Equal(t, now.Etag, k.force(t, "t"))
+
+	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+	_, err = k.Reset(t.Context(), "t", "action")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -58,7 +60,7 @@ func TestPutOpensOnce(t *testing.T) {
 	require.Equal(t, one, newest)
 	k.Stop() // what was heard is taken over
 	require.Equal(t, 1, opened("t"))
-	fresh, err := open("t", s.records[0])
+	fresh, err := open("t", s.Records[0])
 	require.NoError(t, err)
 	require.Equal(t, fresh, one, "it is what another node reads")
 	require.Equal(t, one.Etag, one.Set.Etag())
@@ -76,26 +78,27 @@ func TestStartReadsLittleAtOnce(t *testing.T) {
 			last = writer.put(t, tenant, doc(many(i%3)...), last.Revision)
 		}
 	}
-	s.set(func(s *shelf) { s.most = 0 })
+	most := 0 // records that were asked for at once
+	s.Set(func(s *shelf.Shelf) { s.Paging = func(limit int) error { most = max(most, limit); return nil } })
 	k := New(s, Config{Check: time.Hour})
 	opened := k.opens()
 	require.NoError(t, k.Start(t.Context()))
 	defer k.Stop()
 	require.Equal(t, 1, opened("a"))
 	require.Equal(t, 1, opened("b"))
-	require.LessOrEqual(t, s.most*schemas.MaxRuleSet, 8<<20)
+	require.LessOrEqual(t, most*schemas.MaxRuleSet, 8<<20)
 }
 
 // restored is a shelf whose keys have had three sets each, and the keeper that
 // knows them. Then a backup is restored, in which they have one.
-func restored(t *testing.T, cfg Config) (s *shelf, k *Keeper, was map[string]Snapshot) {
+func restored(t *testing.T, cfg Config) (s *shelf.Shelf, k *Keeper, was map[string]Snapshot) {
 	t.Helper()
 	s, was = newShelf(), map[string]Snapshot{}
 	k = node(t, s, cfg)
 	for _, tenant := range []string{"t", "u"} {
 		was[tenant] = k.put(t, tenant, doc(rule("a")), 0)
 	}
-	backup, last := slices.Clone(s.records), s.last
+	backup, last := slices.Clone(s.Records), s.Last
 	for _, tenant := range []string{"t", "u", "late"} {
 		two := k.put(t, tenant, doc(rule("b")), was[tenant].Revision)
 		three := k.put(t, tenant, doc(rule("c")), two.Revision)
@@ -103,10 +106,10 @@ func restored(t *testing.T, cfg Config) (s *shelf, k *Keeper, was map[string]Sna
 	}
 	k.hurry()
 	poll.Until(t, func() (whole bool) {
-		s.set(func(s *shelf) { whole = s.read == s.last })
+		s.Set(func(s *shelf.Shelf) { whole = s.Seen == s.Last })
 		return whole && k.idle() // what is heard late would ask the backup
 	})
-	s.set(func(s *shelf) { s.records, s.last = backup, last })
+	s.Set(func(s *shelf.Shelf) { s.Records, s.Last = backup, last })
 	return s, k, was
 }
 
@@ -168,7 +171,7 @@ func TestWriteToARestoredStore(t *testing.T) {
 				require.EqualValues(t, 4, k.holds("t").snapshot.Revision)
 				other := node(t, s, Config{Check: time.Hour})
 				defer other.Stop()
-				s.set(func(s *shelf) { s.last = number - 1 })
+				s.Set(func(s *shelf.Shelf) { s.Last = number - 1 })
 				next := other.put(t, "t", doc(rule("x")), was["t"].Revision)
 				require.Equal(t, number, next.Revision)
 				synctest.Wait()
@@ -182,7 +185,7 @@ func TestWriteToARestoredStore(t *testing.T) {
 func TestOwnWriteToARestoredStore(t *testing.T) {
 	t.Parallel()
 	s, k, was := restored(t, Config{Check: time.Hour})
-	s.set(func(s *shelf) { s.deaf = true })
+	s.Set(func(s *shelf.Shelf) { s.Deaf = true })
 	next := k.put(t, "t", doc(rule("x")), was["t"].Revision)
 	require.Less(t, next.Revision, uint64(4))
 	require.Equal(t, next.Etag, k.force(t, "t"))
@@ -195,10 +198,11 @@ func TestLateAnswerOfTheLeader(t *testing.T) {
 	k := node(t, s, Config{Check: time.Hour})
 	one := k.put(t, "t", doc(rule("a")), 0)
 	var two Snapshot
-	s.set(func(s *shelf) {
-		s.asked = func() {
-			s.set(func(s *shelf) { s.asked = nil })
+	s.Set(func(s *shelf.Shelf) {
+		s.Asked = func() error {
+			s.Set(func(s *shelf.Shelf) { s.Asked = nil })
 			two = k.put(t, "t", doc(rule("b")), one.Revision)
+			return nil
 		}
 	})
 	newest, err := k.Newest(t.Context(), "t")
@@ -215,15 +219,15 @@ func TestLeaderIsAskedAgain(t *testing.T) {
 		s, k, was := restored(t, Config{Check: time.Second})
 		defer k.Stop()
 		held := k.force(t, "t")
-		s.set(func(s *shelf) {
-			s.mute = true
-			for _, w := range s.watchers {
-				w.fn(s.records[0])
+		s.Set(func(s *shelf.Shelf) {
+			s.Asked = func() error { return fault.ErrUnavailable }
+			for _, w := range s.Watchers {
+				w.Heard(s.Records[0])
 			}
 		})
 		pass(3 * time.Second)
 		require.Equal(t, held, k.force(t, "t"), "what is known stays in force")
-		s.set(func(s *shelf) { s.mute = false })
+		s.Set(func(s *shelf.Shelf) { s.Asked = nil })
 		pass(2 * time.Second)
 		require.Equal(t, was["t"].Etag, k.force(t, "t"))
 	})
@@ -246,9 +250,9 @@ func TestHeardOutOfOrder(t *testing.T) {
 	defer k.Stop()
 	one := other.put(t, "t", doc(rule("a")), 0)
 	<-begun
-	gone := s.records[0]
+	gone := s.Records[0]
 	gone.Seq = 9
-	s.set(func(s *shelf) { s.watchers[1].fn(gone) })
+	s.Set(func(s *shelf.Shelf) { s.Watchers[1].Heard(gone) })
 	two := other.put(t, "t", doc(rule("b")), one.Revision)
 	require.Less(t, two.Revision, gone.Seq)
 	close(goOn)

@@ -205,6 +205,6 @@ func TestPutRefusesWhatIsTooLarge(t *testing.T) {
 	r.Action = schemas.RuleAction{}
 	_, err = k.Put(t.Context(), "t", doc(r), 0)
 	require.ErrorIs(t, err, ErrUnreadable, "what nobody can read is not written")
-	require.Empty(t, s.records)
+	require.Empty(t, s.Records)
 	require.Empty(t, k.force(t, "t"))
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
 func TestFirstAdmin(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
 	file := filepath.Join(t.TempDir(), "new", "admin.token")
 	made, err := k.First(t.Context(), file, false)
@@ -25,7 +26,7 @@ func TestFirstAdmin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, schemas.Operator, who.Tenant)
 	require.Equal(t, []string{schemas.ScopeAdmin}, who.Scopes)
-	require.Equal(t, 1, s.barriers)
+	require.Equal(t, 1, s.Barriers)
 
 	made, err = k.First(t.Context(), file, false)
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func readToken(t *testing.T, file string) string {
 // TestFirstAdminThatNobodyCouldRead is not made.
 func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "file")
@@ -71,9 +72,9 @@ func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "admin.token"), 0o700))
 	_, err = k.First(t.Context(), filepath.Join(dir, "admin.token"), false)
 	require.Error(t, err)
-	require.Empty(t, s.puts)
+	require.Zero(t, s.Last)
 	file := filepath.Join(dir, "good")
-	s.set(func(s *shelf) { s.barrier = errDown })
+	s.Set(func(s *shelf.Shelf) { s.Broken = errDown })
 	_, err = k.First(t.Context(), file, false)
 	require.ErrorIs(t, err, errDown)
 }
@@ -83,26 +84,26 @@ func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil  func(*shelf)
+		spoil  func(*shelf.Shelf)
 		stored bool
 	}{
-		"refused": {func(s *shelf) { s.down = fault.ErrFull }, false},
-		"unknown": {func(s *shelf) { s.barrier = errDown }, true},
+		"refused": {func(s *shelf.Shelf) { s.Down = fault.ErrFull }, false},
+		"unknown": {func(s *shelf.Shelf) { s.Broken = errDown }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShelf()
+			s := shelf.New()
 			k := node(t, s, Config{})
 			file := filepath.Join(t.TempDir(), "admin.token")
 			_, err := k.First(t.Context(), file, false)
 			require.NoError(t, err)
 			before := readToken(t, file)
-			s.set(tc.spoil)
+			s.Set(tc.spoil)
 			made, err := k.First(t.Context(), file, true)
 			require.Error(t, err)
 			require.False(t, made)
 			require.Equal(t, before, readToken(t, file))
-			s.set(func(s *shelf) { s.down, s.barrier = nil, nil })
+			s.Set(func(s *shelf.Shelf) { s.Down, s.Broken = nil, nil })
 
 			again := node(t, s, Config{}) // what was stored is found beside
 			made, err = again.First(t.Context(), file, false)
@@ -121,7 +122,7 @@ func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 // TestWhatLiesBesideMustWork to take the place of a token.
 func TestWhatLiesBesideMustWork(t *testing.T) {
 	t.Parallel()
-	k := node(t, newShelf(), Config{})
+	k := node(t, shelf.New(), Config{})
 	file := filepath.Join(t.TempDir(), "admin.token")
 	_, err := k.First(t.Context(), file, false)
 	require.NoError(t, err)

@@ -8,23 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
 // slow asks the store seldom, so that a bubble's days pass quickly.
 func slow() Config { return Config{Check: time.Hour, Stale: 3 * time.Hour} }
 
-func (s *shelf) keys() (n int) {
-	s.set(func(s *shelf) { n = len(s.newest) })
-	return n
-}
-
 // TestEndedTokensAreForgotten thirty days after their end, whichever came first,
 // on every node and in the store.
 func TestEndedTokensAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := shelf.New()
 		here, there := node(t, s, slow()), node(t, s, slow())
 		lasting := here.make(t, schemas.TokenRequest{})
 		expiring := here.make(t, schemas.TokenRequest{ExpiresIn: "24h"})
@@ -56,7 +52,7 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 			require.Equal(t, errUnauthorized(), err)
 			k.Stop()
 		}
-		require.Equal(t, 1, s.keys())
+		require.Len(t, s.Records, 1)
 	})
 }
 
@@ -64,19 +60,19 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 func TestForgettingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := shelf.New()
 		k := node(t, s, slow())
 		k.make(t, schemas.TokenRequest{ExpiresIn: "1m"})
-		s.set(func(s *shelf) { s.store("other", []byte(`{"v":9}`)) })
+		s.Set(func(s *shelf.Shelf) { s.Store("other", []byte(`{"v":9}`)) })
 		pass(keep - time.Minute)
-		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 		pass(2 * time.Hour)
 		require.Len(t, k.held, 2)
-		s.set(func(s *shelf) { s.down = nil })
+		s.Set(func(s *shelf.Shelf) { s.Down = nil })
 		pass(2 * time.Hour)
 		require.Len(t, k.held, 1)
 		require.True(t, k.held["other"].gone)
-		require.Equal(t, 1, s.keys())
+		require.Len(t, s.Records, 1)
 		k.Stop()
 	})
 }
@@ -86,7 +82,7 @@ func TestForgettingIsTriedAgain(t *testing.T) {
 func TestATenantHasSoManyTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := shelf.New()
 		k := node(t, s, Config{Active: 2})
 		req := schemas.TokenRequest{Name: "n", Tenant: "acme", Scopes: []string{schemas.ScopeActionsRead}}
 		k.make(t, schemas.TokenRequest{})
@@ -101,7 +97,7 @@ func TestATenantHasSoManyTokens(t *testing.T) {
 			require.ErrorContains(t, err, "acme has 2 tokens in force")
 		}
 		refused()
-		require.Len(t, s.puts, 3, "nothing was stored")
+		require.EqualValues(t, 3, s.Last, "nothing was stored")
 		k.make(t, schemas.TokenRequest{})
 		made, err := k.First(t.Context(), t.TempDir()+"/admin.token", false)
 		require.NoError(t, err)

@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
 func TestVerifyReadsOneSpelling(t *testing.T) {
 	t.Parallel()
-	k := node(t, newShelf(), Config{})
+	k := node(t, shelf.New(), Config{})
 	made := k.make(t, schemas.TokenRequest{})
 	id, secret := made.ID, made.Secret[len(made.Secret)-secretText:]
 	for _, good := range []string{"Bearer ", "bearer ", "BEARER "} {
@@ -67,29 +68,6 @@ func TestVerifyReadsOneSpelling(t *testing.T) {
 	}
 }
 
-// TestEveryRefusalIsTheSame has the four ways of not being let in.
-func TestEveryRefusalIsTheSame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := node(t, newShelf(), Config{})
-		expiring := k.make(t, schemas.TokenRequest{ExpiresIn: "1m"})
-		revoked := k.make(t, schemas.TokenRequest{})
-		_, err := k.Verify(bearing(expiring.Secret))
-		require.NoError(t, err)
-		pass(time.Minute)
-		_, err = k.Revoke(t.Context(), root(), revoked.ID)
-		require.NoError(t, err)
-		_, _, unknown := mint()
-		for _, text := range []string{expiring.Secret, revoked.Secret, unknown, "x"} {
-			_, err := k.Verify(bearing(text))
-			require.Equal(t, errUnauthorized(), err)
-			_, _, err = k.Stream(t.Context(), bearing(text))
-			require.Equal(t, errUnauthorized(), err)
-		}
-		k.Stop()
-	})
-}
-
 func TestTokensHaveOneForm(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -107,10 +85,10 @@ func TestTokensHaveOneForm(t *testing.T) {
 
 func TestNothingStoredGivesATokenAway(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{Name: "ci", ExpiresIn: "1h", Entries: []string{"orders"}, Rate: "5/s"})
-	stored := string(s.newest[made.ID].Data)
+	stored := string(s.Newest(made.ID).Data)
 	_, raw, ok := parse(made.Secret)
 	require.True(t, ok)
 	for _, form := range []string{
@@ -123,28 +101,34 @@ func TestNothingStoredGivesATokenAway(t *testing.T) {
 	require.NotContains(t, stored, "status")
 }
 
-// TestRevocationReachesOtherNodes: at once where it was made, and elsewhere by
-// the watch, or by the next look where the watch says nothing.
+// TestRevocationReachesOtherNodes: at once where it was made, and elsewhere by the watch, or by the next look where the
+// watch says nothing; and where it says that it lost something, without a tick between the loss and the look.
 func TestRevocationReachesOtherNodes(t *testing.T) {
 	t.Parallel()
-	for name, deaf := range map[string]bool{"told": false, "not told": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, how := range []string{"told", "not told", "lost"} {
+		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf()
+				s := shelf.New()
 				here, there := node(t, s, Config{}), node(t, s, Config{})
 				made := here.make(t, schemas.TokenRequest{})
 				_, err := there.Verify(bearing(made.Secret))
 				require.NoError(t, err, "a new token is good everywhere at once, as far as the watch goes")
-				s.set(func(s *shelf) { s.deaf = deaf })
+				s.Set(func(s *shelf.Shelf) { s.Deaf = how != "told" })
 				_, err = here.Revoke(t.Context(), root(), made.ID)
 				require.NoError(t, err)
 				_, err = here.Verify(bearing(made.Secret))
 				require.Equal(t, schemas.Unauthorized, code(t, err))
-				if deaf {
+				if how != "told" {
 					_, err = there.Verify(bearing(made.Secret))
 					require.NoError(t, err)
+				}
+				if how == "not told" {
 					pass(999 * time.Millisecond)
+				}
+				if how == "lost" {
+					s.Set(func(s *shelf.Shelf) { s.Watchers[1].Lost() })
+					synctest.Wait()
 				}
 				_, err = there.Verify(bearing(made.Secret))
 				require.Equal(t, schemas.Unauthorized, code(t, err))
@@ -155,28 +139,9 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	}
 }
 
-// TestLostMessagesAreReadAtOnce has no tick between the loss and the reading.
-func TestLostMessagesAreReadAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Hour, Stale: 2 * time.Hour})
-		s.set(func(s *shelf) { s.deaf = true })
-		made := here.make(t, schemas.TokenRequest{})
-		_, err := there.Verify(bearing(made.Secret))
-		require.Error(t, err)
-		s.set(func(s *shelf) { s.watchers[1].lost() })
-		synctest.Wait()
-		_, err = there.Verify(bearing(made.Secret))
-		require.NoError(t, err)
-		here.Stop()
-		there.Stop()
-	})
-}
-
 func TestNobodyIsLetInUnread(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	made := node(t, s, Config{}).make(t, schemas.TokenRequest{})
 	k := New(s, Config{})
 	_, err := k.Verify(bearing(made.Secret))
@@ -187,7 +152,7 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 	require.Equal(t, schemas.Unavailable, code(t, err))
 	k.Stop()
 
-	s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
+	s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
 	require.Error(t, k.Start(t.Context()))
 	_, err = k.Verify(bearing(made.Secret))
 	require.Equal(t, schemas.Unavailable, code(t, err))
@@ -195,18 +160,22 @@ func TestNobodyIsLetInUnread(t *testing.T) {
 	require.Equal(t, schemas.Unauthorized, code(t, err), "what is no token is none without the store")
 }
 
-// TestStoreOutOfReach lets callers in for a while, then nobody, and again when it
-// is back.
+// TestStoreOutOfReach lets callers and streams in for a while, then nobody, and again when it is back: whether tokens
+// were revoked meanwhile cannot be known.
 func TestStoreOutOfReach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := shelf.New()
 		k := node(t, s, Config{})
 		made := k.make(t, schemas.TokenRequest{})
-		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
-		pass(9 * time.Second)
-		_, err := k.Verify(bearing(made.Secret))
+		ctx, release, err := k.Stream(t.Context(), bearing(made.Secret))
 		require.NoError(t, err)
+		defer release()
+		s.Set(func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable })
+		pass(9 * time.Second)
+		_, err = k.Verify(bearing(made.Secret))
+		require.NoError(t, err)
+		require.NoError(t, ctx.Err(), "a short interruption is borne")
 		pass(time.Second + time.Millisecond)
 		_, err = k.Verify(bearing(made.Secret))
 		require.Equal(t, schemas.Unavailable, code(t, err))
@@ -214,32 +183,12 @@ func TestStoreOutOfReach(t *testing.T) {
 		require.Equal(t, schemas.Unavailable, code(t, err))
 		_, err = k.List(schemas.Operator, "", 1)
 		require.Equal(t, schemas.Unavailable, code(t, err))
-		s.set(func(s *shelf) { s.down = nil })
+		pass(k.cfg.Check)
+		require.Error(t, ctx.Err())
+		s.Set(func(s *shelf.Shelf) { s.Down = nil })
 		pass(time.Second)
 		_, err = k.Verify(bearing(made.Secret))
 		require.NoError(t, err)
-		k.Stop()
-	})
-}
-
-// TestStreamsEndWithoutTheStore: whether their tokens were revoked meanwhile
-// cannot be known.
-func TestStreamsEndWithoutTheStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		k := node(t, s, Config{})
-		made := k.make(t, schemas.TokenRequest{})
-		ctx, release, err := k.Stream(t.Context(), bearing(made.Secret))
-		require.NoError(t, err)
-		defer release()
-		s.set(func(s *shelf) { s.down = fault.ErrUnavailable })
-		pass(9 * time.Second)
-		require.NoError(t, ctx.Err(), "a short interruption is borne")
-		pass(time.Second + k.cfg.Check)
-		require.Error(t, ctx.Err())
-		s.set(func(s *shelf) { s.down = nil })
-		pass(k.cfg.Check)
 		again, release, err := k.Stream(t.Context(), bearing(made.Secret))
 		require.NoError(t, err)
 		defer release()
@@ -251,7 +200,7 @@ func TestStreamsEndWithoutTheStore(t *testing.T) {
 
 func TestManyTokensAreReadInPages(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	first := node(t, s, Config{})
 	texts := make([]string, 0, 2*page+1)
 	for range 2*page + 1 {
@@ -266,10 +215,10 @@ func TestManyTokensAreReadInPages(t *testing.T) {
 
 func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{})
-	good := string(s.newest[made.ID].Data)
+	good := string(s.Newest(made.ID).Data)
 	for name, spoil := range map[string]string{
 		"no JSON":       "{",
 		"deleted":       "",
@@ -285,13 +234,13 @@ func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 		require.NotEqual(t, good, spoil, name)
 		_, err := k.Verify(bearing(made.Secret))
 		require.NoError(t, err, name)
-		s.set(func(s *shelf) { s.store(made.ID, []byte(spoil)) })
+		s.Set(func(s *shelf.Shelf) { s.Store(made.ID, []byte(spoil)) })
 		_, err = k.Verify(bearing(made.Secret))
 		require.Equal(t, schemas.Unauthorized, code(t, err), name)
 		_, err = k.Revoke(t.Context(), root(), made.ID)
 		require.Equal(t, schemas.NotFound, code(t, err), name)
 		require.Empty(t, k.list(t, schemas.Operator), name)
-		s.set(func(s *shelf) { s.store(made.ID, []byte(good)) })
+		s.Set(func(s *shelf.Shelf) { s.Store(made.ID, []byte(good)) })
 	}
 	before := k.held[made.ID]
 	k.learn(schemas.Record{Subject: made.ID, Seq: 1, Data: nil})
@@ -301,7 +250,7 @@ func TestDamagedRecordsLetNobodyIn(t *testing.T) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := shelf.New()
 		k := node(t, s, Config{Rate: "3/m"})
 		own := k.make(t, schemas.TokenRequest{Rate: "2/s"})
 		shared := k.make(t, schemas.TokenRequest{})
@@ -331,13 +280,19 @@ func TestRates(t *testing.T) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, newShelf(), Config{Streams: 2})
+		k := node(t, shelf.New(), Config{Streams: 2})
 		made := k.make(t, schemas.TokenRequest{ExpiresIn: "1m", Rate: "1/h"})
 		other := k.make(t, schemas.TokenRequest{})
 		open := func(text string) (context.Context, func()) {
 			ctx, release, err := k.Stream(t.Context(), bearing(text))
 			require.NoError(t, err)
 			return ctx, release
+		}
+		refused := func(text string) { // in the same words, whyever
+			_, err := k.Verify(bearing(text))
+			require.Equal(t, errUnauthorized(), err)
+			_, _, err = k.Stream(t.Context(), bearing(text))
+			require.Equal(t, errUnauthorized(), err)
 		}
 		one, releaseOne := open(made.Secret)
 		two, _ := open(made.Secret)
@@ -351,11 +306,16 @@ func TestStreams(t *testing.T) {
 		three, _ := open(made.Secret)
 		pass(time.Minute)
 		require.Error(t, two.Err(), "expired")
+		refused(made.Secret)
 		require.Error(t, three.Err())
 		require.NoError(t, theirs.Err())
 		_, err = k.Revoke(t.Context(), root(), other.ID)
 		require.NoError(t, err)
 		require.Error(t, theirs.Err(), "revoked")
+		refused(other.Secret)
+		_, _, unknown := mint()
+		refused(unknown)
+		refused("x")
 		releaseTheirs()
 		last := k.make(t, schemas.TokenRequest{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -365,30 +325,13 @@ func TestStreams(t *testing.T) {
 		require.Error(t, mine.Err())
 		leave()
 		require.Empty(t, k.held[last.ID].use.streams)
+		mine, leave, err = k.Stream(t.Context(), bearing(last.Secret))
+		require.NoError(t, err)
+		defer leave()
 		k.Stop()
+		k.Stop()
+		require.Error(t, mine.Err())
 	})
-}
-
-func TestStopEndsStreams(t *testing.T) {
-	t.Parallel()
-	k := node(t, newShelf(), Config{})
-	ctx, release, err := k.Stream(t.Context(), bearing(k.make(t, schemas.TokenRequest{}).Secret))
-	require.NoError(t, err)
-	defer release()
-	k.Stop()
-	k.Stop()
-	require.Error(t, ctx.Err())
-}
-
-func TestRestartKeepsRevocations(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{})
-	made := k.make(t, schemas.TokenRequest{})
-	_, err := k.Revoke(t.Context(), root(), made.ID)
-	require.NoError(t, err)
-	_, err = node(t, s, Config{}).Verify(bearing(made.Secret))
-	require.Equal(t, schemas.Unauthorized, code(t, err))
 }
 
 var errDown = errors.New("dial tcp 10.0.0.1: refused")
@@ -412,24 +355,4 @@ func FuzzBearer(f *testing.F) {
 			t.Fatalf("%q reads as %q", field, again)
 		}
 	})
-}
-
-func BenchmarkVerify(b *testing.B) {
-	s := newShelf()
-	k := New(s, Config{Rate: "999999999/s"})
-	if err := k.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	defer k.Stop()
-	made, err := k.Create(b.Context(), root(), schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	header := bearing(made.Secret)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := k.Verify(header); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -1,9 +1,6 @@
 package token
 
 import (
-	"context"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,112 +13,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// shelf is a store in memory that several nodes share.
-type shelf struct {
-	mu       sync.Mutex
-	last     uint64
-	newest   map[string]schemas.Record
-	watchers map[int]watcher
-	down     error // every call fails
-	barrier  error
-	deaf     bool // watchers hear nothing
-	puts     []string
-	barriers int
-	before   func() // called, unlocked, before a put
-}
-
-type watcher struct {
-	fn   func(schemas.Record)
-	lost func()
-}
-
-func newShelf() *shelf {
-	return &shelf{newest: map[string]schemas.Record{}, watchers: map[int]watcher{}}
-}
-
-func (s *shelf) set(change func(*shelf)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(s)
-}
-
-func (s *shelf) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
-	if s.before != nil {
-		s.before()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.down != nil:
-		return 0, s.down
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case s.newest[key].Seq != last:
-		return 0, fault.ErrFenced
-	}
-	s.puts = append(s.puts, key)
-	return s.store(key, value), nil
-}
-
-// store needs the lock.
-func (s *shelf) store(key string, value []byte) uint64 {
-	s.last++
-	r := schemas.Record{Subject: key, Seq: s.last, Data: slices.Clone(value)}
-	s.newest[key] = r
-	if !s.deaf {
-		for _, w := range s.watchers {
-			w.fn(r)
-		}
-	}
-	return s.last
-}
-
-func (s *shelf) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil || ctx.Err() != nil {
-		return nil, s.down
-	}
-	var all []schemas.Record
-	for _, r := range s.newest {
-		if r.Seq > after {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b schemas.Record) int { return int(a.Seq) - int(b.Seq) })
-	return all[:min(len(all), limit)], nil
-}
-
-func (s *shelf) Watch(fn func(schemas.Record), lost func()) (func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return nil, s.down
-	}
-	n := len(s.watchers)
-	s.watchers[n] = watcher{fn, lost}
-	return func() { s.mu.Lock(); defer s.mu.Unlock(); delete(s.watchers, n) }, nil
-}
-
-func (s *shelf) Forget(ctx context.Context, key string, upTo uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil || ctx.Err() != nil {
-		return s.down
-	}
-	if s.newest[key].Seq <= upTo {
-		delete(s.newest, key)
-	}
-	return nil
-}
-
-func (s *shelf) Barrier(context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.barriers++
-	return s.barrier
-}
 
 // root is an admin of the operator's tenant that lies in no store.
 func root() schemas.Token {

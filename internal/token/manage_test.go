@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
 func TestCreateSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
 	many := make([]string, maxEntries+1)
 	for i := range many {
@@ -63,7 +65,7 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 		require.Equal(t, schemas.ValidationError, code(t, err), at)
 		require.Contains(t, err.Error(), "at "+strings.TrimSpace(at)+":")
 	}
-	require.Empty(t, s.puts)
+	require.Zero(t, s.Last)
 	_, err := k.Create(t.Context(), root(), good)
 	require.NoError(t, err)
 }
@@ -72,7 +74,7 @@ func TestCreateSaysWhatIsWrong(t *testing.T) {
 func TestNoTokenOutlivesItsMaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, newShelf(), Config{})
+		k := node(t, shelf.New(), Config{})
 		admin := root()
 		admin.ExpiresAt = time.Now().Add(time.Hour)
 		req := schemas.TokenRequest{Name: "a", Scopes: []string{schemas.ScopeActionsRead}}
@@ -91,7 +93,7 @@ func TestNoTokenOutlivesItsMaker(t *testing.T) {
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := shelf.New()
 		k := node(t, s, Config{})
 		made := k.make(t, schemas.TokenRequest{
 			Name: "ci", Tenant: "acme", Scopes: []string{schemas.ScopeActionsWrite}, ExpiresIn: "2m", Entries: []string{"orders"}, Rate: "10/s",
@@ -102,7 +104,7 @@ func TestCreate(t *testing.T) {
 			CreatedAt: now, CreatedBy: root().ID, ExpiresAt: now.Add(2 * time.Minute), Status: "active",
 		}
 		require.Equal(t, want, made.Token)
-		require.Equal(t, 1, s.barriers, "it is durable before it is given out")
+		require.Equal(t, 1, s.Barriers, "it is durable before it is given out")
 		require.Equal(t, []schemas.Token{want}, k.list(t, "acme"))
 		got, err := k.Verify(bearing(made.Secret))
 		require.NoError(t, err)
@@ -117,7 +119,7 @@ func TestCreate(t *testing.T) {
 // TestAdminsStayInTheirTenant: all but the operator's.
 func TestAdminsStayInTheirTenant(t *testing.T) {
 	t.Parallel()
-	k := node(t, newShelf(), Config{})
+	k := node(t, shelf.New(), Config{})
 	admin := func(tenant string) schemas.Token {
 		return k.make(t, schemas.TokenRequest{Tenant: tenant, Scopes: []string{schemas.ScopeAdmin}}).Token
 	}
@@ -144,140 +146,124 @@ func TestAdminsStayInTheirTenant(t *testing.T) {
 	require.NoError(t, err, "the operator may")
 }
 
-// TestLimitedAdminsGiveAwayWhatTheyHave and no more.
-func TestLimitedAdminsGiveAwayWhatTheyHave(t *testing.T) {
+// TestLimitedTokensGiveAwayWhatTheyHave and no more: entries, pools and models are those of what they make too, as far as
+// that can use them or give them on, and what is not limited has all of them.
+func TestLimitedTokensGiveAwayWhatTheyHave(t *testing.T) {
 	t.Parallel()
-	k := node(t, newShelf(), Config{})
-	admin := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"a", "b"}}).Token
-	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
-	made, err := k.Create(t.Context(), admin, req)
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, made.Entries)
-	req.Entries = []string{"b"}
-	made, err = k.Create(t.Context(), admin, req)
-	require.NoError(t, err)
-	require.Equal(t, []string{"b"}, made.Entries)
-	req.Entries = []string{"b", "c"}
-	_, err = k.Create(t.Context(), admin, req)
-	require.Equal(t, schemas.Forbidden, code(t, err))
-}
-
-// TestPools are those of a token that leases, or that could give a token which does.
-func TestPools(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{})
-	made := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeTasksWork}, Pools: []string{"ci", "default"}})
-	require.Equal(t, []string{"ci", "default"}, made.Pools)
-	other := node(t, s, Config{}) // as it is stored
-	who, err := other.Verify(bearing(made.Secret))
-	require.NoError(t, err)
-	require.Equal(t, []string{"ci", "default"}, who.Pools)
-	require.Empty(t, k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeTasksWork}}).Pools, "all of them")
-
-	admin := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Pools: []string{"ci", "lab"}}).Token
-	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
-	for _, scope := range []string{schemas.ScopeAdmin, schemas.ScopeTasksWork} {
-		req.Scopes = []string{scope}
-		made, err = k.Create(t.Context(), admin, req)
+	s := shelf.New()
+	k, other := node(t, s, Config{}), node(t, s, Config{})
+	for name, c := range map[string]struct {
+		of         func(*schemas.TokenRequest) *[]string
+		got        func(schemas.Token) []string
+		scope      string // of what has them
+		has        []string
+		given, not [][]string
+		none       string // a scope for which they mean nothing; empty: there is none
+	}{
+		"entries": {
+			func(r *schemas.TokenRequest) *[]string { return &r.Entries }, func(t schemas.Token) []string { return t.Entries },
+			schemas.ScopeActionsRead,
+			[]string{"a", "b"},
+			[][]string{{"b"}},
+			[][]string{{"b", "c"}},
+			"",
+		},
+		"pools": {
+			func(r *schemas.TokenRequest) *[]string { return &r.Pools }, func(t schemas.Token) []string { return t.Pools },
+			schemas.ScopeTasksWork,
+			[]string{"ci", "lab"},
+			[][]string{{"lab"}},
+			[][]string{{"lab", "default"}},
+			schemas.ScopeActionsRead,
+		},
+		"models": {
+			func(r *schemas.TokenRequest) *[]string { return &r.Models }, func(t schemas.Token) []string { return t.Models },
+			schemas.ScopeActionsWrite,
+			[]string{"openai/*", "llama"},
+			[][]string{{"openai/*"}, {"openai/gpt-4o"}, {"openai/ft/*"}, {"llama"}},
+			[][]string{{"llama", "*"}, {"llama", "openai"}, {"llama", "openaix/*"}, {"llama", "llama/*"}, {"llama", "anthropic/claude"}},
+			"",
+		},
+	} {
+		asking := func(scope string, list []string) schemas.TokenRequest {
+			r := schemas.TokenRequest{Name: "n", Scopes: []string{scope}}
+			*c.of(&r) = list
+			return r
+		}
+		admin := k.make(t, asking(schemas.ScopeAdmin, c.has))
+		who, err := other.Verify(bearing(admin.Secret)) // as it is stored
 		require.NoError(t, err)
-		require.Equal(t, []string{"ci", "lab"}, made.Pools, "what is limited gives no more than it has")
-	}
-	req.Pools = []string{"lab", "default"}
-	_, err = k.Create(t.Context(), admin, req)
-	require.Equal(t, schemas.Forbidden, code(t, err))
-	req.Pools = []string{"lab"}
-	_, err = k.Create(t.Context(), admin, req)
-	require.NoError(t, err)
-	req.Pools, req.Scopes = nil, []string{schemas.ScopeActionsRead}
-	made, err = k.Create(t.Context(), admin, req)
-	require.NoError(t, err)
-	require.Empty(t, made.Pools, "it leases nothing")
-}
-
-// TestModels are those that a token may use, and then all that it can give away.
-func TestModels(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{})
-	made := k.make(t, schemas.TokenRequest{Models: []string{"openai/*", "llama"}})
-	require.Equal(t, []string{"openai/*", "llama"}, made.Models)
-	other := node(t, s, Config{}) // as it is stored
-	who, err := other.Verify(bearing(made.Secret))
-	require.NoError(t, err)
-	require.Equal(t, []string{"openai/*", "llama"}, who.Models)
-	page, err := other.List(schemas.Operator, "", 10)
-	require.NoError(t, err)
-	require.Equal(t, []string{"openai/*", "llama"}, page.Items[0].Models)
-	require.Empty(t, k.make(t, schemas.TokenRequest{}).Models, "all of them")
-
-	admin := k.make(t, schemas.TokenRequest{Scopes: []string{schemas.ScopeAdmin}, Models: []string{"openai/*", "llama"}}).Token
-	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeActionsWrite}}
-	made, err = k.Create(t.Context(), admin, req)
-	require.NoError(t, err)
-	require.Equal(t, []string{"openai/*", "llama"}, made.Models, "what is limited gives no more than it has")
-	for _, given := range []string{"openai/*", "openai/gpt-4o", "openai/ft/*", "llama"} {
-		req.Models = []string{given}
-		_, err = k.Create(t.Context(), admin, req)
-		require.NoError(t, err, given)
-	}
-	for _, kept := range []string{"*", "openai", "openaix/*", "llama/*", "anthropic/claude"} {
-		req.Models = []string{"llama", kept}
-		_, err = k.Create(t.Context(), admin, req)
-		require.Equal(t, schemas.Forbidden, code(t, err), kept)
+		require.Equal(t, c.has, c.got(who), name)
+		require.True(t, slices.ContainsFunc(other.list(t, schemas.Operator), func(t schemas.Token) bool { return t.ID == admin.ID && slices.Equal(c.has, c.got(t)) }), name)
+		require.Empty(t, c.got(k.make(t, asking(c.scope, nil)).Token), "all of them")
+		for _, scope := range []string{schemas.ScopeAdmin, c.scope} {
+			made, err := k.Create(t.Context(), admin.Token, asking(scope, nil))
+			require.NoError(t, err)
+			require.Equal(t, c.has, c.got(made.Token), "what is limited gives no more than it has")
+		}
+		for _, list := range c.given {
+			made, err := k.Create(t.Context(), admin.Token, asking(c.scope, list))
+			require.NoError(t, err, list)
+			require.Equal(t, list, c.got(made.Token))
+		}
+		for _, list := range c.not {
+			_, err := k.Create(t.Context(), admin.Token, asking(c.scope, list))
+			require.Equal(t, schemas.Forbidden, code(t, err), list)
+		}
+		if c.none != "" {
+			made, err := k.Create(t.Context(), admin.Token, asking(c.none, nil))
+			require.NoError(t, err)
+			require.Empty(t, c.got(made.Token), "it uses none")
+		}
 	}
 }
 
+// TestRevoke: a second time changes nothing, also on a node that has not heard of the first, and it outlives a restart.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		k := node(t, s, Config{})
+		s := shelf.New()
+		k, there := node(t, s, Config{}), node(t, s, slow())
 		made := k.make(t, schemas.TokenRequest{})
+		s.Set(func(s *shelf.Shelf) { s.Deaf = true })
 		got, err := k.Revoke(t.Context(), root(), made.ID)
 		require.NoError(t, err)
 		require.Equal(t, "revoked", got.Status)
 		require.Equal(t, time.Now().UTC(), got.RevokedAt)
 		pass(time.Minute)
-		again, err := k.Revoke(t.Context(), root(), made.ID)
-		require.NoError(t, err)
-		require.Equal(t, got, again)
-		require.Len(t, s.puts, 2, "the second changes nothing")
-		require.Equal(t, 3, s.barriers, "and promises as much as the first")
-		k.Stop()
+		for _, node := range []*Keeper{k, there} {
+			again, err := node.Revoke(t.Context(), root(), made.ID)
+			require.NoError(t, err)
+			require.Equal(t, got, again)
+		}
+		require.EqualValues(t, 2, s.Last, "the others change nothing")
+		require.Equal(t, 4, s.Barriers, "and promise as much as the first")
+		last := node(t, s, Config{})
+		_, err = last.Verify(bearing(made.Secret))
+		require.Equal(t, schemas.Unauthorized, code(t, err))
+		for _, node := range []*Keeper{k, there, last} {
+			node.Stop()
+		}
 	})
-}
-
-// TestTwoNodesRevokeAtOnce: one is first, and both are told that it is done.
-func TestTwoNodesRevokeAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Hour, Stale: 2 * time.Hour})
-	made := here.make(t, schemas.TokenRequest{})
-	s.set(func(s *shelf) { s.deaf = true })
-	first, err := here.Revoke(t.Context(), root(), made.ID)
-	require.NoError(t, err)
-	second, err := there.Revoke(t.Context(), root(), made.ID)
-	require.NoError(t, err)
-	require.Equal(t, first, second)
-	require.Len(t, s.puts, 2)
 }
 
 func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
-	made := k.make(t, schemas.TokenRequest{})
+	made, signed := k.make(t, schemas.TokenRequest{}), k.make(t, schemas.TokenRequest{})
+	value := k.signIn(t, signed.Secret)
 	req := schemas.TokenRequest{Name: "n", Scopes: []string{schemas.ScopeAdmin}}
 	for _, tc := range []struct {
-		spoil func(*shelf)
+		spoil func(*shelf.Shelf)
 		want  schemas.Code
 	}{
-		{func(s *shelf) { s.down = fault.ErrUnavailable }, schemas.Unavailable},
-		{func(s *shelf) { s.down = fault.ErrFull }, schemas.LogFull},
-		{func(s *shelf) { s.barrier = errDown }, schemas.Unavailable}, // last: this one is stored
+		{func(s *shelf.Shelf) { s.Down = fault.ErrUnavailable }, schemas.Unavailable},
+		{func(s *shelf.Shelf) { s.Down = context.DeadlineExceeded }, schemas.Unavailable},
+		{func(s *shelf.Shelf) { s.Down = fault.ErrFull }, schemas.LogFull},
+		{func(s *shelf.Shelf) { s.Broken = errDown }, schemas.Unavailable}, // last: this one is stored
 	} {
-		s.set(tc.spoil)
+		s.Set(tc.spoil)
 		got, err := k.Create(t.Context(), root(), req)
 		require.Equal(t, tc.want, code(t, err))
 		require.Zero(t, got)
@@ -286,22 +272,26 @@ func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
 		var public *fault.Error
 		require.ErrorAs(t, err, &public)
 		require.NotContains(t, public.Message, "10.0.0.1")
-		s.set(func(s *shelf) { s.down, s.barrier = nil, nil })
+		_, _, err = k.SignIn(t.Context(), signed.Secret)
+		require.Equal(t, tc.want, code(t, err))
+		require.Equal(t, tc.want, code(t, k.SignOut(t.Context(), value)))
+		s.Set(func(s *shelf.Shelf) { s.Down, s.Broken = nil, nil })
 	}
 	_, err := k.Verify(bearing(made.Secret))
 	require.Equal(t, schemas.Unauthorized, code(t, err), "the last one was stored: it holds, though it was not acknowledged")
 	got, err := k.Revoke(t.Context(), root(), made.ID)
 	require.NoError(t, err)
 	require.Equal(t, "revoked", got.Status)
+	require.NoError(t, k.SignOut(t.Context(), value))
 }
 
 func TestAClientThatLeavesStopsNothing(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := shelf.New()
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{})
 	ctx, cancel := context.WithCancel(t.Context())
-	s.before = cancel
+	s.Before = func(string) (bool, error) { cancel(); return true, nil }
 	_, err := k.Revoke(ctx, root(), made.ID)
 	require.NoError(t, err)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
+	"weir/internal/weirtest/shelf"
 	"weir/schemas"
 )
 
@@ -22,7 +22,7 @@ func (k *Keeper) signIn(t *testing.T, secret string) string {
 
 func TestASessionStandsForItsToken(t *testing.T) {
 	t.Parallel()
-	shared := newShelf()
+	shared := shelf.New()
 	k := node(t, shared, Config{})
 	made := k.make(t, schemas.TokenRequest{Tenant: "acme", Entries: []string{"one"}})
 	value := k.signIn(t, made.Secret)
@@ -78,7 +78,7 @@ func TestASessionEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				shared := newShelf()
+				shared := shelf.New()
 				k := node(t, shared, Config{})
 				defer k.Stop()
 				made := k.make(t, schemas.TokenRequest{ExpiresIn: tc.expires})
@@ -103,7 +103,7 @@ func TestASessionEnds(t *testing.T) {
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared := newShelf()
+		shared := shelf.New()
 		k := node(t, shared, Config{})
 		defer k.Stop()
 		made := k.make(t, schemas.TokenRequest{})
@@ -115,7 +115,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 		pass(time.Second)
 		require.Len(t, reads.held, 4)
 		pass(12*time.Hour + tidyEvery)
-		shared.set(func(s *shelf) { require.Len(t, s.newest, 1) })
+		shared.Set(func(s *shelf.Shelf) { require.Len(t, s.Records, 1) })
 		require.Len(t, k.held, 1)
 		require.Len(t, reads.held, 1, "on a node that only reads as well")
 	})
@@ -124,7 +124,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := node(t, newShelf(), Config{Sessions: 2, Active: 1})
+		k := node(t, shelf.New(), Config{Sessions: 2, Active: 1})
 		defer k.Stop()
 		synctest.Wait() // what is dropped at the start has been
 		made := k.make(t, schemas.TokenRequest{})
@@ -149,7 +149,7 @@ func TestSessionsAreBounded(t *testing.T) {
 // TestASessionIsItsTokensUse: neither rates nor streams are got around by signing in.
 func TestASessionIsItsTokensUse(t *testing.T) {
 	t.Parallel()
-	k := node(t, newShelf(), Config{Streams: 1})
+	k := node(t, shelf.New(), Config{Streams: 1})
 	made := k.make(t, schemas.TokenRequest{Rate: "3/h"})
 	value := k.signIn(t, made.Secret) // one
 	_, _, err := k.VerifySession(value)
@@ -169,23 +169,4 @@ func TestASessionIsItsTokensUse(t *testing.T) {
 	require.ErrorAs(t, err, &limited)
 	_, _, err = k.SignIn(t.Context(), made.Secret)
 	require.ErrorAs(t, err, &limited)
-}
-
-func TestAStoreThatFailsSignsNobodyIn(t *testing.T) {
-	t.Parallel()
-	shared := newShelf()
-	k := node(t, shared, Config{})
-	made := k.make(t, schemas.TokenRequest{})
-	value := k.signIn(t, made.Secret)
-	for _, tc := range []struct {
-		err  error
-		code schemas.Code
-	}{{fault.ErrFull, schemas.LogFull}, {context.DeadlineExceeded, schemas.Unavailable}} {
-		shared.set(func(s *shelf) { s.down = tc.err })
-		_, _, err := k.SignIn(t.Context(), made.Secret)
-		require.Equal(t, tc.code, code(t, err))
-		require.Equal(t, tc.code, code(t, k.SignOut(t.Context(), value)))
-	}
-	shared.set(func(s *shelf) { s.down = nil })
-	require.NoError(t, k.SignOut(t.Context(), value))
 }

@@ -99,45 +99,6 @@ func BenchmarkShape(b *testing.B) {
 	}
 }
 
-func BenchmarkShapeRedirect(b *testing.B) {
-	r := redirect("r", "https://h.example.com/*", "https://h.example.com/v2/$1")
-	set := compile(b, schemas.RuleSet{GlobalActive: true, Rules: []schemas.Rule{r}})
-	c, now := call("https://h.example.com/users?page=3"), time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		if e := set.Shape(c, now); e.URL == "" || e.Loop {
-			b.Fatal("no redirect")
-		}
-	}
-}
-
-// BenchmarkCompile is what a change of a thousand rules costs each node.
-func BenchmarkCompile(b *testing.B) {
-	doc := schemas.RuleSet{GlobalActive: true}
-	for i := range thousand {
-		doc.Rules = append(doc.Rules, redirect(fmt.Sprintf("r%d", i), fmt.Sprintf("https://h%d.example.com/api/*", i%100), "https://mock.example.com/$1"))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := traffic.Compile(doc, "e"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkCircular is what the search for circles costs a write, beside a thousand
-// redirects that each lead to the next.
-func BenchmarkCircular(b *testing.B) {
-	rules := chainOf(thousand, "https://b.example/")
-	s := compile(b, schemas.RuleSet{GlobalActive: true, Rules: rules[1:]})
-	b.ReportAllocs()
-	for b.Loop() {
-		if s.Circular(rules[0]) != "" {
-			b.Fatal("a circle")
-		}
-	}
-}
-
 // AllocsPerRun cannot run beside parallel tests.
 //
 //nolint:paralleltest // see above

@@ -72,10 +72,22 @@ func (o *outside) held(t *testing.T, stream string) uint64 {
 	return last + 1 - first
 }
 
+// TestAgentAsks the agent API, which no observer can, nor hear who does.
 func TestAgentAsks(t *testing.T) {
 	t.Parallel()
 	o := expose(t)
 	nc, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
+	observer, refused := o.dial(t, embedded.CredentialsFile(o.dir))
+	heard := make(chan *nats.Msg, 64)
+	_, err := observer.ChanSubscribe("_INBOX.>", heard)
+	require.NoError(t, err)
+	require.NoError(t, observer.Publish(schemas.AgentAPISubject("t"), nil))
+	require.NoError(t, observer.Flush())
+	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
+	_, err = observer.ChanSubscribe("weir.rpc.>", heard)
+	require.NoError(t, err)
+	require.NoError(t, observer.Flush())
+	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
 	for range 2 { // the way back is open for each
 		m, err := nc.Request(schemas.AgentAPISubject("acme.inc"), []byte("ping"), 5*time.Second)
 		require.NoError(t, err)
@@ -83,8 +95,10 @@ func TestAgentAsks(t *testing.T) {
 		require.Equal(t, "weir.rpc.agent-api.acme%2Einc", <-o.asked)
 	}
 	require.Empty(t, denied)
-	_, err := nc.Request(schemas.AgentAPIRoot+".t.more", nil, 200*time.Millisecond)
+	_, err = nc.Request(schemas.AgentAPIRoot+".t.more", nil, 200*time.Millisecond)
 	require.Error(t, err, "what nobody serves is answered by nobody")
+	require.NoError(t, observer.Flush())
+	require.Empty(t, heard)
 	require.Empty(t, o.asked)
 }
 
@@ -184,57 +198,85 @@ func TestAgentCannotWriteThroughReplies(t *testing.T) {
 	}
 }
 
-// TestObserverCannotAsk the agent API, nor hear who does.
-func TestObserverCannotAsk(t *testing.T) {
-	t.Parallel()
-	o := expose(t)
-	agent, _ := o.dial(t, embedded.AgentCredentialsFile(o.dir))
-	observer, denied := o.dial(t, embedded.CredentialsFile(o.dir))
-	heard := make(chan *nats.Msg, 64)
-	_, err := observer.ChanSubscribe("_INBOX.>", heard)
-	require.NoError(t, err)
-	require.NoError(t, observer.Publish(schemas.AgentAPISubject("t"), nil))
-	require.NoError(t, observer.Flush())
-	require.ErrorIs(t, <-denied, nats.ErrPermissionViolation)
-	_, err = observer.ChanSubscribe("weir.rpc.>", heard)
-	require.NoError(t, err)
-	require.NoError(t, observer.Flush())
-	require.ErrorIs(t, <-denied, nats.ErrPermissionViolation)
-	_, err = agent.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second)
-	require.NoError(t, err)
-	require.NoError(t, observer.Flush())
-	require.Empty(t, heard)
-}
-
-func TestAgentPasswordSurvivesARestart(t *testing.T) {
+// TestPasswordsSurviveARestart: who deletes a file gets a new one, and what cannot be read is told.
+func TestPasswordsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cfg := embedded.Config{Dir: dir, Layout: layout, Listen: "127.0.0.1:0"}
-	file := embedded.AgentCredentialsFile(dir)
-	read := func() (c, observer embedded.Credentials) {
+	files := map[string]string{"agent": embedded.AgentCredentialsFile(dir), "observer": embedded.CredentialsFile(dir)}
+	read := func() map[string]string {
 		s, err := embedded.Start(cfg)
 		require.NoError(t, err)
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(raw, &c))
-		raw, err = os.ReadFile(embedded.CredentialsFile(dir))
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(raw, &observer))
+		all := map[string]string{}
+		for user, file := range files {
+			raw, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var c embedded.Credentials
+			require.NoError(t, json.Unmarshal(raw, &c))
+			require.Equal(t, user, c.User)
+			all[user] = c.Password
+		}
 		require.NoError(t, s.Stop())
-		return c, observer
+		return all
 	}
-	before, observer := read()
-	require.Equal(t, "agent", before.User)
-	require.NotEqual(t, observer.Password, before.Password)
-	after, _ := read()
-	require.Equal(t, before.Password, after.Password)
-	require.NoError(t, os.Remove(file))
-	fresh, same := read()
-	require.NotEqual(t, before.Password, fresh.Password, "who deletes the file gets a new one")
-	require.Equal(t, observer.Password, same.Password)
+	before := read()
+	require.NotEqual(t, before["observer"], before["agent"])
+	require.Equal(t, before, read())
+	require.NoError(t, os.Remove(files["agent"]))
+	fresh := read()
+	require.NotEqual(t, before["agent"], fresh["agent"])
+	require.Equal(t, before["observer"], fresh["observer"])
+	for user, text := range map[string]string{"agent": `{"user":"observer","password":"x"}`, "observer": "{"} {
+		good, err := os.ReadFile(files[user])
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(files[user], []byte(text), 0o600))
+		_, err = embedded.Start(cfg)
+		require.ErrorIs(t, err, embedded.ErrDataDir)
+		require.ErrorContains(t, err, "delete it for a new password")
+		require.NoError(t, os.WriteFile(files[user], good, 0o600))
+	}
+}
 
-	require.NoError(t, os.WriteFile(file, []byte(`{"user":"observer","password":"x"}`), 0o600))
-	_, err := embedded.Start(cfg)
-	require.ErrorIs(t, err, embedded.ErrDataDir)
-	require.ErrorContains(t, err, "delete it for a new password")
+// TestObserverCannotReadTheKey by any of the ways in which a client of the server
+// reads a value, nor hear of it when it is made.
+func TestObserverCannotReadTheKey(t *testing.T) {
+	t.Parallel()
+	o := expose(t)
+	nc, denied := o.dial(t, embedded.CredentialsFile(o.dir))
+	heard := make(chan *nats.Msg, 16)
+	const stream, subject = "KV_" + schemas.KeyBucket, "$KV." + schemas.KeyBucket + ".evidence"
+	for _, to := range []string{"$KV.>", subject, "$JS.>", ">"} {
+		_, err := nc.ChanSubscribe(to, heard)
+		require.NoError(t, err)
+		require.NoError(t, nc.Flush())
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, to)
+	}
+	key, err := o.SealKey(t.Context())
+	require.NoError(t, err)
+	for _, to := range []string{
+		"$JS.API.STREAM.MSG.GET." + stream, "$JS.API.DIRECT.GET." + stream, "$JS.API.DIRECT.GET." + stream + "." + subject,
+		"$JS.API.STREAM.INFO." + stream, "$JS.API.CONSUMER.CREATE." + stream, "$JS.API.CONSUMER.CREATE." + stream + ".x",
+		"$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.PURGE." + stream, "$JS.API.STREAM.DELETE." + stream, subject,
+	} {
+		_, err := nc.Request(to, []byte(`{"last_by_subj":"`+subject+`"}`), 100*time.Millisecond)
+		require.Error(t, err, to)
+		require.ErrorIs(t, <-denied, nats.ErrPermissionViolation, to)
+	}
+	// Through what they may ask for: a consumer of the evidence that would bring it.
+	for _, config := range []string{`{"filter_subject":"` + subject + `"}`, `{"filter_subject":">"}`, `{"filter_subjects":["$KV.>"]}`} {
+		m, err := nc.Request("$JS.API.CONSUMER.CREATE."+schemas.EvidenceStream, []byte(`{"stream_name":"`+stream+`","config":`+config+`}`), 5*time.Second)
+		require.NoError(t, err)
+		require.Contains(t, string(m.Data), `"error"`)
+	}
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	consumer, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: "audit"})
+	require.NoError(t, err)
+	info, err := consumer.Info(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, info.NumPending, "nothing of it lies among the evidence")
+	require.Empty(t, heard)
+	again, err := o.SealKey(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, key, again, "and nobody has replaced it")
 }

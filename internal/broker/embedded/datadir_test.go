@@ -33,68 +33,30 @@ func TestDataDirIsMarkedAndReopened(t *testing.T) {
 
 func TestDataDirRefusals(t *testing.T) {
 	t.Parallel()
-	put := func(t *testing.T, dir, name, content string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	}
 	for name, tc := range map[string]struct {
-		prepare func(t *testing.T, dir string) string
-		says    []string
+		file, content string // what lies in the directory; content "/": a directory
+		below         string // what is opened of it
+		says          []string
 	}{
-		"newer format": {
-			func(t *testing.T, dir string) string {
-				t.Helper()
-				put(t, dir, markerName, `{"format":2,"partitions":1,"lanes":8}`)
-				return dir
-			}, []string{"has format 2", "reads format 1", "run the weir that wrote it"},
-		},
-		"other partitions": {
-			func(t *testing.T, dir string) string {
-				t.Helper()
-				put(t, dir, markerName, `{"format":1,"partitions":4,"lanes":8}`)
-				return dir
-			}, []string{"has 4 partitions and 1 are configured", "configure 4"},
-		},
-		"other lanes": {
-			func(t *testing.T, dir string) string {
-				t.Helper()
-				put(t, dir, markerName, `{"format":1,"partitions":1,"lanes":16}`)
-				return dir
-			}, []string{"has 16 lanes and 8 are configured", "configure 16"},
-		},
-		"damaged marker": {
-			func(t *testing.T, dir string) string { t.Helper(); put(t, dir, markerName, `{"for`); return dir },
-			[]string{"is damaged", "restore it"},
-		},
-		"empty marker": {
-			func(t *testing.T, dir string) string { t.Helper(); put(t, dir, markerName, ``); return dir },
-			[]string{"is damaged", "restore it"},
-		},
-		"somebody else's store": {
-			func(t *testing.T, dir string) string {
-				t.Helper()
-				require.NoError(t, os.Mkdir(filepath.Join(dir, storeName), 0o700))
-				return dir
-			}, []string{"holds a message store and no weir.json", "name another directory"},
-		},
-		"a file": {
-			func(t *testing.T, dir string) string {
-				t.Helper()
-				put(t, dir, "f", "")
-				return filepath.Join(dir, "f")
-			}, []string{"is a file", "name a directory"},
-		},
-		"below a file": {
-			func(t *testing.T, dir string) string {
-				t.Helper()
-				put(t, dir, "f", "")
-				return filepath.Join(dir, "f", "x")
-			}, []string{"cannot be created", "name another directory"},
-		},
+		"newer format":          {markerName, `{"format":2,"partitions":1,"lanes":8}`, "", []string{"has format 2", "reads format 1", "run the weir that wrote it"}},
+		"other partitions":      {markerName, `{"format":1,"partitions":4,"lanes":8}`, "", []string{"has 4 partitions and 1 are configured", "configure 4"}},
+		"other lanes":           {markerName, `{"format":1,"partitions":1,"lanes":16}`, "", []string{"has 16 lanes and 8 are configured", "configure 16"}},
+		"damaged marker":        {markerName, `{"for`, "", []string{"is damaged", "restore it"}},
+		"empty marker":          {markerName, ``, "", []string{"is damaged", "restore it"}},
+		"somebody else's store": {storeName, "/", "", []string{"holds a message store and no weir.json", "name another directory"}},
+		"a file":                {"f", "", "f", []string{"is a file", "name a directory"}},
+		"below a file":          {"f", "", "f/x", []string{"cannot be created", "name another directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := openDataDir(tc.prepare(t, t.TempDir()), layout)
+			dir := t.TempDir()
+			path := filepath.Join(dir, tc.file)
+			if tc.content == "/" {
+				require.NoError(t, os.Mkdir(path, 0o700))
+			} else {
+				require.NoError(t, os.WriteFile(path, []byte(tc.content), 0o600))
+			}
+			_, err := openDataDir(filepath.Join(dir, tc.below), layout)
 			require.ErrorIs(t, err, ErrDataDir)
 			for _, s := range tc.says {
 				require.ErrorContains(t, err, s)

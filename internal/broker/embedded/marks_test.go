@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -37,7 +36,7 @@ func TestMarksOfProcess(t *testing.T) {
 	require.FileExists(t, filepath.Join(cfg.Dir, marksName))
 }
 
-// TestALogWithoutMarks, as an older version has left it, starts and gets some.
+// TestALogWithoutMarks, as an older version has left it, starts and gets some; to open its streams again changes nothing.
 func TestALogWithoutMarks(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, Config{})
@@ -45,6 +44,7 @@ func TestALogWithoutMarks(t *testing.T) {
 	require.NoError(t, j.Stop())
 	require.NoError(t, os.Remove(filepath.Join(j.cfg.Dir, marksName)))
 	j = openJournal(t, Config{Dir: j.cfg.Dir})
+	require.NoError(t, j.Opened())
 	j.marked(t, last)
 	require.False(t, marksIn(t, j.cfg.Dir).Clean)
 }
@@ -118,16 +118,6 @@ func TestWhatAgesDuringAStop(t *testing.T) {
 			require.Equal(t, last+1, j.write(t, 1, 10))
 		})
 	}
-}
-
-// TestOpenedTwice: whoever opens the streams of a server whose marks are kept already is told the same.
-func TestOpenedTwice(t *testing.T) {
-	t.Parallel()
-	j := openJournal(t, Config{})
-	last := j.write(t, 3, 10)
-	poll.Until(t, func() bool {
-		return j.Opened() == nil && marksIn(t, j.cfg.Dir).Streams[logStream].Last >= last
-	})
 }
 
 // TestAStreamMadeAnew has lost what the one before it held, while the server ran or not.

@@ -1,9 +1,6 @@
-package embedded
+package embedded_test
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,14 +10,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/broker/embedded"
 	"weir/schemas"
 )
 
-// watched is a server with a port, the streams that observers have to do with,
-// and a TCP connection of an observer.
+// watched is a node with a port, a connection of its own, and one of an observer.
 type watched struct {
-	*Server
-	own      jetstream.JetStream
+	*outside
 	ownConn  *nats.Conn
 	observer *nats.Conn
 	denied   chan error
@@ -28,55 +24,28 @@ type watched struct {
 
 func watch(t *testing.T) watched {
 	t.Helper()
-	w := watched{Server: start(t, Config{Listen: "127.0.0.1:0"}), denied: make(chan error, 16)}
-	w.ownConn, w.own = connect(t, w.Server)
-	for name, subjects := range map[string]string{schemas.EvidenceStream: "weir.evidence.>", schemas.LogStream(0): "weir.log.0.>"} {
-		cfg := jetstream.StreamConfig{Name: name, Subjects: []string{subjects}, AllowDirect: true}
-		if name == schemas.EvidenceStream {
-			cfg.RePublish = &jetstream.RePublish{Source: "weir.evidence.>", Destination: "weir.live.evidence.>"}
-		}
-		_, err := w.own.CreateStream(t.Context(), cfg)
-		require.NoError(t, err)
-	}
-	_, err := w.own.Publish(t.Context(), "weir.log.0.0.t.http.id.accepted", []byte("secret"))
+	w := watched{outside: expose(t)}
+	var err error
+	w.ownConn, err = w.server.Connect()
 	require.NoError(t, err)
-
-	c := credentials(t, w.Server)
-	w.observer, err = nats.Connect(c.URL, nats.UserInfo(c.User, c.Password),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { w.denied <- err }))
+	t.Cleanup(w.ownConn.Close)
+	_, err = w.Append(t.Context(), schemas.Append{Subject: "weir.log.0.0.t.http.id.accepted", Data: []byte("secret")})
 	require.NoError(t, err)
-	t.Cleanup(w.observer.Close)
+	w.observer, w.denied = w.dial(t, embedded.CredentialsFile(w.dir))
 	return w
-}
-
-func credentials(t *testing.T, s *Server) Credentials {
-	t.Helper()
-	path := filepath.Join(s.cfg.Dir, credentialsName)
-	st, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var c Credentials
-	require.NoError(t, json.Unmarshal(raw, &c))
-	require.Equal(t, "observer", c.User)
-	require.NotContains(t, string(raw), s.access.owner.Password)
-	return c
 }
 
 // logged is how many messages the log holds: observers must never add one.
 func (w watched) logged(t *testing.T) uint64 {
 	t.Helper()
-	s, err := w.own.Stream(t.Context(), schemas.LogStream(0))
-	require.NoError(t, err)
-	return s.CachedInfo().State.Msgs
+	return w.held(t, schemas.LogStream(0))
 }
 
 func (w watched) record(t *testing.T, entry string, n int) {
 	t.Helper()
 	for i := range n {
 		e := schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceAttempt, Entry: entry, ActionID: strconv.Itoa(i)}
-		_, err := w.own.Publish(t.Context(), schemas.EvidenceSubject(e), []byte(entry))
+		_, err := w.Append(t.Context(), schemas.Append{Subject: schemas.EvidenceSubject(e), Data: []byte(entry)})
 		require.NoError(t, err)
 	}
 }
@@ -144,42 +113,33 @@ func TestObserverConsumesContinuously(t *testing.T) {
 	}
 }
 
-func TestObserverFollowsLive(t *testing.T) {
+// TestObserverHears evidence as it is stored, and states of tasks as they are told, and nobody else's messages.
+func TestObserverHears(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
-	stored, err := w.observer.SubscribeSync("weir.evidence.>")
-	require.NoError(t, err)
-	live, err := w.observer.SubscribeSync("weir.live.evidence.>")
-	require.NoError(t, err)
-	require.NoError(t, w.observer.Flush())
-	w.record(t, "e", 1)
-	for _, s := range []*nats.Subscription{stored, live} {
-		m, err := s.NextMsg(5 * time.Second)
+	hear := func(subject string) *nats.Subscription {
+		s, err := w.observer.SubscribeSync(subject)
 		require.NoError(t, err)
-		require.Equal(t, "e", string(m.Data))
+		return s
 	}
-}
-
-// TestObserverHearsStates of tasks as they are told, and nobody else's messages.
-func TestObserverHearsStates(t *testing.T) {
-	t.Parallel()
-	w := watch(t)
-	all, err := w.observer.SubscribeSync(schemas.StatusRoot + ".>")
-	require.NoError(t, err)
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a"}
-	one, err := w.observer.SubscribeSync(schemas.StatusSubject(ref))
-	require.NoError(t, err)
-	require.NoError(t, w.observer.Flush())
-	require.NoError(t, w.ownConn.Publish("weir.cancel.acme%2Einc.task.a", nil))
 	other := ref
 	other.ID = "b"
+	stored, live, all, one := hear("weir.evidence.>"), hear("weir.live.evidence.>"), hear(schemas.StatusRoot+".>"), hear(schemas.StatusSubject(ref))
+	require.NoError(t, w.observer.Flush())
+	w.record(t, "e", 1)
+	require.NoError(t, w.ownConn.Publish("weir.cancel.acme%2Einc.task.a", nil))
 	require.NoError(t, w.ownConn.Publish(schemas.StatusSubject(other), []byte("Queued")))
 	require.NoError(t, w.ownConn.Publish(schemas.StatusSubject(ref), []byte("Running")))
 	for _, want := range []struct {
 		s             *nats.Subscription
 		subject, data string
 	}{
-		{all, "weir.status.acme%2Einc.task.b", "Queued"}, {all, "weir.status.acme%2Einc.task.a", "Running"}, {one, "weir.status.acme%2Einc.task.a", "Running"},
+		{stored, "weir.evidence.t.http%2Eattempt.e.0", "e"},
+		{live, "weir.live.evidence.t.http%2Eattempt.e.0", "e"},
+		{all, "weir.status.acme%2Einc.task.b", "Queued"},
+		{all, "weir.status.acme%2Einc.task.a", "Running"},
+		{one, "weir.status.acme%2Einc.task.a", "Running"},
 	} {
 		m, err := want.s.NextMsg(5 * time.Second)
 		require.NoError(t, err)
@@ -227,7 +187,7 @@ func TestObserverCannotWriteThroughReplies(t *testing.T) {
 	require.NoError(t, err)
 	target := "weir.log.0.0.t.http.forged.accepted"
 	for subject, body := range map[string]string{
-		apiStreamInfo: "", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE.c": "", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.c": `{"batch":2}`,
+		"$JS.API.STREAM.INFO.WEIR_EVIDENCE": "", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE.c": "", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.c": `{"batch":2}`,
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.d": `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"d"}}`,
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.e": `{`,
 	} {
@@ -261,7 +221,7 @@ func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
 		require.Contains(t, ask(create, body), `"error"`, name)
 	}
 	require.Contains(t, ask(create, `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","name":"x"}}`), `"created"`)
-	require.Contains(t, ask(apiEphemeralCreate, `{"stream_name":"WEIR_EVIDENCE","config":{}}`), `"created"`)
+	require.Contains(t, ask("$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE", `{"stream_name":"WEIR_EVIDENCE","config":{}}`), `"created"`)
 	require.EqualValues(t, 1, w.logged(t))
 }
 
@@ -280,7 +240,7 @@ func TestObserverConsumersAreBounded(t *testing.T) {
 		_, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, cfg)
 		return err
 	}
-	for i := range mostConsumers {
+	for i := range 32 {
 		require.NoError(t, create("c"+strconv.Itoa(i), ""))
 	}
 	require.ErrorContains(t, create("more", ""), "observers have 32 consumers and may have 32")
@@ -290,30 +250,14 @@ func TestObserverConsumersAreBounded(t *testing.T) {
 	require.NoError(t, create("more", ""))
 	c, err := js.Consumer(t.Context(), schemas.EvidenceStream, "more")
 	require.NoError(t, err)
-	require.Equal(t, consumerForgotten, c.CachedInfo().Config.InactiveThreshold)
+	require.Equal(t, 30*24*time.Hour, c.CachedInfo().Config.InactiveThreshold)
 }
 
 func TestNobodyEntersWithoutAPassword(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
 	for _, o := range [][]nats.Option{nil, {nats.UserInfo("weir", "")}, {nats.UserInfo("observer", "x")}} {
-		_, err := nats.Connect("nats://"+w.Addr(), o...)
+		_, err := nats.Connect("nats://"+w.server.Addr(), o...)
 		require.ErrorIs(t, err, nats.ErrAuthorization)
 	}
-}
-
-func TestObserverPasswordSurvivesARestart(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := start(t, Config{Dir: dir, Listen: "127.0.0.1:0"})
-	before := credentials(t, s)
-	require.NoError(t, s.Stop())
-	s = start(t, Config{Dir: dir, Listen: "127.0.0.1:0"})
-	require.Equal(t, before.Password, credentials(t, s).Password)
-	require.NoError(t, s.Stop())
-
-	require.NoError(t, os.WriteFile(filepath.Join(dir, credentialsName), []byte("{"), 0o600))
-	_, err := Start(Config{Dir: dir, Layout: layout, Listen: "127.0.0.1:0"})
-	require.ErrorIs(t, err, ErrDataDir)
-	require.ErrorContains(t, err, "delete it for a new password")
 }

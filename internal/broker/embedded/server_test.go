@@ -53,11 +53,6 @@ func TestServerKeepsWhatItStored(t *testing.T) {
 	}
 }
 
-func TestServerOpensNoPortUnlessTold(t *testing.T) {
-	t.Parallel()
-	require.Empty(t, start(t, Config{}).Addr())
-}
-
 func TestServerPortTaken(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,8 +96,10 @@ func TestServerSyncsEachWhereThereIsNoOtherWay(t *testing.T) {
 	require.Equal(t, syncInterval, o.SyncInterval)
 }
 
-func TestWallCountsWhatIsStored(t *testing.T) {
+func TestDefaultsOfAServer(t *testing.T) {
 	t.Parallel()
+	s := start(t, Config{})
+	require.Empty(t, s.Addr(), "it opens no port unless it is told to")
+	require.Positive(t, s.MaxBytes())
 	require.Equal(t, int64(12345), start(t, Config{MaxBytes: 12345}).MaxBytes())
-	require.Positive(t, start(t, Config{}).MaxBytes())
 }

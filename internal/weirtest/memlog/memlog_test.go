@@ -1,16 +1,11 @@
 package memlog_test
 
 import (
-	"context"
-	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
@@ -48,91 +43,6 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestGuardCoversEveryKind(t *testing.T) {
-	t.Parallel()
-	log, l := newLog(), layout()
-	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "one"}
-	other := schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "one"}
-	claim := func(r schemas.Ref) error {
-		_, err := log.Append(t.Context(), schemas.Append{
-			Subject: l.Subject(r, schemas.TailAccepted), Data: []byte("x"), Guarded: true, Guard: l.AnyKind(r.Tenant, r.ID),
-		})
-		return err
-	}
-	require.NoError(t, claim(ref))
-	require.ErrorIs(t, claim(ref), fault.ErrFenced)
-	require.ErrorIs(t, claim(other), fault.ErrFenced)
-	require.NoError(t, claim(schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "one"}), "another tenant's id is another id")
-}
-
-func TestFence(t *testing.T) {
-	t.Parallel()
-	log, l := newLog(), layout()
-	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "one"}
-	subject := l.Subject(ref, schemas.TailEvent)
-	seq, err := log.Append(t.Context(), schemas.Append{Subject: subject, Guarded: true, Guard: l.All(ref)})
-	require.NoError(t, err)
-	next := schemas.Append{Subject: subject, Guarded: true, Guard: l.All(ref), Last: seq}
-	_, err = log.Append(t.Context(), next)
-	require.NoError(t, err)
-	_, err = log.Append(t.Context(), next)
-	require.ErrorIs(t, err, fault.ErrFenced)
-}
-
-func TestOnlyOneOfManyClaims(t *testing.T) {
-	t.Parallel()
-	log, l := newLog(), layout()
-	var won atomic.Int32
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
-			_, err := log.Append(context.Background(), schemas.Append{
-				Subject: l.Subject(ref, schemas.TailAccepted), Guarded: true, Guard: l.AnyKind("t", "x"),
-			})
-			if err == nil {
-				won.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1, won.Load())
-}
-
-func TestRangeLastBoundsAndPurge(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	for _, s := range []string{"weir.evidence.t.k.e.1", "weir.evidence.t.k.e.2", "weir.evidence.u.k.e.1"} {
-		_, err := log.Append(t.Context(), schemas.Append{Subject: s, Data: []byte(s)})
-		require.NoError(t, err)
-	}
-	got, err := log.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>", 1, 10)
-	require.NoError(t, err)
-	require.Len(t, got, 2)
-	got, err = log.Range(t.Context(), schemas.EvidenceStream, "weir.evidence.*.*.*.1", 2, 10)
-	require.NoError(t, err)
-	require.Len(t, got, 1)
-	require.EqualValues(t, 3, got[0].Seq)
-	next, err := log.Next(t.Context(), schemas.EvidenceStream, "weir.evidence.*.*.*.1", 2)
-	require.NoError(t, err)
-	require.EqualValues(t, 3, next.Seq)
-	_, err = log.Next(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>", 3)
-	require.ErrorIs(t, err, fault.ErrNotFound)
-	last, err := log.Last(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>")
-	require.NoError(t, err)
-	require.EqualValues(t, 2, last.Seq)
-
-	log.Purge(schemas.EvidenceStream, 3)
-	first, end, err := log.Bounds(t.Context(), schemas.EvidenceStream)
-	require.NoError(t, err)
-	require.EqualValues(t, 3, first)
-	require.EqualValues(t, 3, end)
-	_, err = log.Last(t.Context(), schemas.EvidenceStream, "weir.evidence.t.>")
-	require.ErrorIs(t, err, fault.ErrNotFound)
-	_, err = log.Append(t.Context(), schemas.Append{Subject: "elsewhere.x"})
-	require.ErrorIs(t, err, memlog.ErrNoStream)
-}
-
 func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	t.Parallel()
 	log, l := newLog(), layout()
@@ -150,38 +60,6 @@ func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	_, err = log.Append(t.Context(), schemas.Append{Subject: l.Subject(ref, schemas.TailAccepted)})
 	require.NoError(t, err)
 	require.Equal(t, []string{l.Subject(ref, schemas.TailAccepted), l.Subject(ref, schemas.TailSettled)}, seen)
-}
-
-func TestStopAndLose(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	var got, lost int
-	stop, err := log.Live("weir.live.evidence.>", func(schemas.Record) { got++ }, func() { lost++ })
-	require.NoError(t, err)
-	put := func() {
-		_, err := log.Append(t.Context(), schemas.Append{Subject: "weir.evidence.t.k.e.1"})
-		require.NoError(t, err)
-	}
-	put()
-	log.Lose()
-	stop()
-	stop()
-	put()
-	log.Lose()
-	require.Equal(t, 1, got)
-	require.Equal(t, 1, lost)
-}
-
-func TestNudge(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	var got string
-	stop, err := log.Listen("weir.cancel.*", func(subject string, data []byte) { got = subject + string(data) })
-	require.NoError(t, err)
-	require.NoError(t, log.Nudge("weir.cancel.t", []byte("!")))
-	stop()
-	require.NoError(t, log.Nudge("weir.cancel.u", nil))
-	require.Equal(t, "weir.cancel.t!", got)
 }
 
 func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
@@ -204,41 +82,4 @@ func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
 	r, err := log.Last(t.Context(), schemas.LogStream(l.Partition("t", "x")), l.All(ref))
 	require.NoError(t, err)
 	require.Equal(t, l.Subject(ref, schemas.TailWake), r.Subject)
-}
-
-func TestHooksPlantFaults(t *testing.T) {
-	t.Parallel()
-	boom := errors.New("boom")
-	var before, after error
-	log := memlog.New(layout(), at, memlog.Hooks{
-		Before:  func(schemas.Append) error { return before },
-		After:   func(schemas.Append, uint64) error { return after },
-		Barrier: func() error { return boom },
-	})
-	m := schemas.Append{Subject: "weir.dead.t.http.x", Data: []byte("d")}
-	before = boom
-	_, err := log.Append(t.Context(), m)
-	require.ErrorIs(t, err, boom)
-	_, end, _ := log.Bounds(t.Context(), schemas.DeadStream)
-	require.Zero(t, end, "nothing was stored")
-	before, after = nil, boom
-	_, err = log.Append(t.Context(), m)
-	require.ErrorIs(t, err, boom)
-	_, end, _ = log.Bounds(t.Context(), schemas.DeadStream)
-	require.EqualValues(t, 1, end, "stored, only its acknowledgement was lost")
-	require.ErrorIs(t, log.Barrier(t.Context()), boom)
-}
-
-func TestBlobs(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	data := []byte("hello")
-	name, err := log.PutBlob(t.Context(), "t", data)
-	require.NoError(t, err)
-	data[0] = 'j'
-	got, err := log.GetBlob(t.Context(), name)
-	require.NoError(t, err)
-	require.Equal(t, "hello", string(got))
-	_, err = log.GetBlob(t.Context(), "nope")
-	require.ErrorIs(t, err, fault.ErrNotFound)
 }

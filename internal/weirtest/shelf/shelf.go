@@ -2,6 +2,7 @@
 package shelf
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -11,181 +12,229 @@ import (
 	"weir/schemas"
 )
 
-// Shelf is a store in memory. Whoever watches it hears of a write before Put returns.
+// Shelf is a bucket in memory that several nodes share. Its fields are read and set inside Set.
 type Shelf struct {
-	// Reads runs before each Get and Next; its error is theirs.
-	Reads func() error
-	// Keep is how many writes of a key are kept; default one.
-	Keep int
+	mu sync.Mutex
 
-	mu       sync.Mutex
-	hook     func() (err error, stored bool)
-	last     uint64
-	records  []schemas.Record // oldest first
-	puts     int
-	down     bool
-	watchers map[int]func(schemas.Record)
+	// Records are the values that are kept, oldest first, and Last is the newest one's number.
+	Records []schemas.Record
+	Last    uint64
+	// Keep is how many values of a key are kept; default 1.
+	Keep int
+	// Now stamps the records; default time.Now.
+	Now func() time.Time
+	// Watchers hear of a write, under the lock, before it is acknowledged. Deaf: they do not.
+	Watchers map[int]Watcher
+	Deaf     bool
+
+	// Down is what each call fails with, and Broken what Barrier fails with.
+	Down, Broken error
+	// Before runs before each Put, without the lock. Its error is the Put's; stored says whether
+	// the value is stored all the same.
+	Before func(key string) (stored bool, err error)
+	// Reads runs before each Get and Next, without the lock. Its error is theirs.
+	Reads func() error
+	// Asked runs after each Get, without the lock, and before that returns. Its error is the Get's.
+	Asked func() error
+	// Paging runs before each Read. Its error is the Read's.
+	Paging func(limit int) error
+
+	// Puts, Gets and Barriers count calls, refused ones too, and Stored what Put has stored.
+	Puts, Gets, Barriers, Stored int
+	// Seen is the newest record that a Read has returned.
+	Seen uint64
+}
+
+// Watcher is what Watch was called with.
+type Watcher struct {
+	Heard func(schemas.Record)
+	Lost  func()
 }
 
 // New returns an empty one.
-func New() *Shelf { return &Shelf{watchers: map[int]func(schemas.Record){}} }
+func New() *Shelf { return &Shelf{Watchers: map[int]Watcher{}, Now: time.Now} }
 
-// Hook has f run before each Put. Its error is Put's, whether the value is stored all the same or not.
-func (s *Shelf) Hook(f func() (err error, stored bool)) {
+// Set changes or reads fields under the lock.
+func (s *Shelf) Set(change func(*Shelf)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hook = f
+	change(s)
 }
 
-// Put stores a value if the key's newest write is last.
-func (s *Shelf) Put(_ context.Context, key string, value []byte, last uint64) (seq uint64, told error) {
-	s.mu.Lock()
-	hook := s.hook
-	s.mu.Unlock()
-	if hook != nil {
-		var stored bool
-		if told, stored = hook(); told != nil && !stored {
-			return 0, told
+// Of are the kept values of a key, oldest first. It is for use inside Set.
+func (s *Shelf) Of(key string) (all []schemas.Record) {
+	for _, r := range s.Records {
+		if r.Subject == key {
+			all = append(all, r)
 		}
 	}
-	s.mu.Lock()
-	newest, _ := s.find(key, 0, true)
-	switch {
-	case s.down:
-		s.mu.Unlock()
-		return 0, fault.ErrUnavailable
-	case newest.Seq != last:
-		s.mu.Unlock()
-		return 0, fault.ErrFenced
-	}
-	s.puts++
-	r := s.store(key, value)
-	var tell []func(schemas.Record)
-	for _, f := range s.watchers {
-		tell = append(tell, f)
-	}
-	s.mu.Unlock()
-	for _, f := range tell {
-		f(r)
-	}
-	return r.Seq, told
+	return all
 }
 
-// store appends a record, and drops the key's oldest where there are too many.
-func (s *Shelf) store(key string, value []byte) schemas.Record {
-	s.last++
-	r := schemas.Record{Subject: key, Seq: s.last, Time: time.Now().UTC(), Data: slices.Clone(value)}
-	if all := s.of(key); len(all) >= max(s.Keep, 1) {
-		s.records = slices.DeleteFunc(s.records, func(r schemas.Record) bool { return r.Seq == all[0].Seq })
+// Newest is a key's newest value; the zero one: there is none. It is for use inside Set.
+func (s *Shelf) Newest(key string) (r schemas.Record) {
+	if all := s.Of(key); len(all) > 0 {
+		r = all[len(all)-1]
 	}
-	s.records = append(s.records, r)
 	return r
 }
 
-// of are the writes of a key.
-func (s *Shelf) of(key string) []schemas.Record {
-	return slices.DeleteFunc(slices.Clone(s.records), func(r schemas.Record) bool { return r.Subject != key })
-}
-
-// Overwrite stores a value whatever stands there, as another program does. It is no Put.
-func (s *Shelf) Overwrite(key, value string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.store(key, []byte(value))
-}
-
-// find is the key's first record behind a write, or its newest.
-func (s *Shelf) find(key string, after uint64, newest bool) (found schemas.Record, ok bool) {
-	for _, r := range s.records {
-		if r.Subject == key && r.Seq > after {
-			if found, ok = r, true; !newest {
-				break
-			}
+// Store stores a value, whatever the key has. It is for use inside Set.
+func (s *Shelf) Store(key string, value []byte) uint64 {
+	s.Last++
+	r := schemas.Record{Subject: key, Seq: s.Last, Time: s.Now().UTC(), Data: slices.Clone(value)}
+	s.Records = append(s.Records, r)
+	if all := s.Of(key); len(all) > max(s.Keep, 1) {
+		s.Records = slices.DeleteFunc(slices.Clone(s.Records), func(r schemas.Record) bool { return r.Seq == all[0].Seq })
+	}
+	for _, w := range s.Watchers {
+		if !s.Deaf {
+			w.Heard(r)
 		}
 	}
-	return found, ok
+	return s.Last
 }
 
-func (s *Shelf) read(key string, after uint64, newest bool) (schemas.Record, error) {
-	if s.Reads != nil {
-		if err := s.Reads(); err != nil {
-			return schemas.Record{}, err
-		}
+// Put stores a value if the key's newest write is last.
+func (s *Shelf) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
+	stored, lost := true, error(nil)
+	var before func(string) (bool, error)
+	if s.Set(func(s *Shelf) { before = s.Before }); before != nil {
+		stored, lost = before(key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.find(key, after, newest)
+	s.Puts++
 	switch {
-	case s.down:
-		return schemas.Record{}, fault.ErrUnavailable
-	case !ok:
-		return r, fault.ErrNotFound
+	case s.Down != nil:
+		return 0, s.Down
+	case ctx.Err() != nil:
+		return 0, fault.ErrUnavailable
+	case s.Newest(key).Seq != last:
+		return 0, fault.ErrFenced
+	case stored:
+		s.Stored++
+		s.Store(key, value)
 	}
-	return r, nil
+	return s.Last, lost
 }
 
 // Get is the key's newest write.
 func (s *Shelf) Get(_ context.Context, key string) (schemas.Record, error) {
-	return s.read(key, 0, true)
-}
-
-// Next is the key's first write behind another that is kept.
-func (s *Shelf) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
-	return s.read(key, after, false)
-}
-
-// Forget removes a key.
-func (s *Shelf) Forget(_ context.Context, key string, _ uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.records = slices.DeleteFunc(s.records, func(r schemas.Record) bool { return r.Subject == key })
-	return nil
-}
-
-// Barrier returns at once.
-func (s *Shelf) Barrier(context.Context) error { return nil }
-
-// All are the writes that are kept, the oldest first.
-func (s *Shelf) All() []schemas.Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.records)
-}
-
-// Read returns up to limit records behind a write.
-func (s *Shelf) Read(_ context.Context, after uint64, limit int) ([]schemas.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down {
-		return nil, fault.ErrUnavailable
+	var asked func() error
+	r, err := s.read(func(s *Shelf) schemas.Record {
+		s.Gets++
+		asked = s.Asked
+		return s.Newest(key)
+	})
+	if asked != nil {
+		err = cmp.Or(asked(), err)
 	}
-	all := slices.DeleteFunc(slices.Clone(s.records), func(r schemas.Record) bool { return r.Seq <= after })
-	return all[:min(limit, len(all))], nil
+	return r, err
 }
 
-// Watch calls fn for what is stored from now on.
-func (s *Shelf) Watch(fn func(schemas.Record), _ func()) (func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.watchers)
-	s.watchers[n] = fn
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.watchers, n)
-	}, nil
+// read looks a record up.
+func (s *Shelf) read(find func(*Shelf) schemas.Record) (r schemas.Record, err error) {
+	var reads func() error
+	if s.Set(func(s *Shelf) { reads = s.Reads }); reads != nil {
+		if err = reads(); err != nil {
+			return r, err
+		}
+	}
+	s.Set(func(s *Shelf) { r, err = find(s), s.Down })
+	if r.Seq == 0 {
+		err = cmp.Or(err, fault.ErrNotFound)
+	}
+	return r, err
 }
 
-// Written is how often something was stored.
-func (s *Shelf) Written() int {
+// Next is the first kept write of a key after a write.
+func (s *Shelf) Next(_ context.Context, key string, after uint64) (schemas.Record, error) {
+	return s.read(func(s *Shelf) (r schemas.Record) {
+		if i := slices.IndexFunc(s.Of(key), func(r schemas.Record) bool { return r.Seq > after }); i >= 0 {
+			r = s.Of(key)[i]
+		}
+		return r
+	})
+}
+
+// Read returns up to limit records after a write.
+func (s *Shelf) Read(_ context.Context, after uint64, limit int) (all []schemas.Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.puts
+	if err = s.Down; err == nil && s.Paging != nil {
+		err = s.Paging(limit)
+	}
+	for _, r := range s.Records {
+		if r.Seq > after && err == nil && len(all) < limit {
+			all, s.Seen = append(all, r), max(s.Seen, r.Seq)
+		}
+	}
+	return all, err
+}
+
+// Forget drops what is stored of a key up to a write.
+func (s *Shelf) Forget(_ context.Context, key string, upTo uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Down == nil && s.Newest(key).Seq <= upTo {
+		s.Records = slices.DeleteFunc(slices.Clone(s.Records), func(r schemas.Record) bool { return r.Subject == key })
+	}
+	return s.Down
+}
+
+// Watch calls heard for what is stored from now on.
+func (s *Shelf) Watch(heard func(schemas.Record), lost func()) (func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Down != nil {
+		return nil, s.Down
+	}
+	n := len(s.Watchers)
+	s.Watchers[n] = Watcher{heard, lost}
+	return func() { s.Set(func(s *Shelf) { delete(s.Watchers, n) }) }, nil
+}
+
+// Barrier counts, and fails if Broken says so.
+func (s *Shelf) Barrier(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Barriers++
+	return s.Broken
 }
 
 // Away has the store answer nobody, or answer again.
 func (s *Shelf) Away(away bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = away
+	s.Set(func(s *Shelf) {
+		if s.Down = nil; away {
+			s.Down = fault.ErrUnavailable
+		}
+	})
+}
+
+// Hook has f run before each Put; nil: nothing. Its error is the Put's; stored says whether the value is stored all the same.
+func (s *Shelf) Hook(f func() (err error, stored bool)) {
+	s.Set(func(s *Shelf) {
+		if s.Before = nil; f != nil {
+			s.Before = func(string) (bool, error) {
+				err, stored := f()
+				return stored || err == nil, err
+			}
+		}
+	})
+}
+
+// Overwrite stores a value whatever stands there, as another program does. It is no Put.
+func (s *Shelf) Overwrite(key, value string) { s.Set(func(s *Shelf) { s.Store(key, []byte(value)) }) }
+
+// Written is how often Put has stored something.
+func (s *Shelf) Written() (n int) {
+	s.Set(func(s *Shelf) { n = s.Stored })
+	return n
+}
+
+// All are the values that are kept, oldest first.
+func (s *Shelf) All() (all []schemas.Record) {
+	s.Set(func(s *Shelf) { all = slices.Clone(s.Records) })
+	return all
 }
