@@ -18,7 +18,7 @@ import (
 // TestCheckOfWeir holds Weir itself against the contract that it checks.
 func TestCheckOfWeir(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "")
+	a := openNode.node(t)
 	code, out, errs := command(t, "check", a.URL()+"=ECHO")
 	assert.Equal(t, exitOK, code, out+errs)
 	assert.Contains(t, out, " passed, 0 failed, 0 skipped, 0 warnings\n")

@@ -85,68 +85,43 @@ func TestPolicyExplain(t *testing.T) {
 	}
 	_, out, _ := command(t, "policy", "reload", "--server", s.URL())
 	assert.Contains(t, out, "nothing changed: policy ")
-}
-
-// TestExplainOverHTTP comes through the door of every other surface.
-func TestExplainOverHTTP(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing("http://127.0.0.1:1/"), false)
-	for name, tt := range map[string]struct {
-		body   string
+	for body, want := range map[string]struct {
 		status int
-		want   string
+		says   string
 	}{
-		"allowed":     {`{"url":"http://127.0.0.1:1/"}`, http.StatusOK, `"allowed":true`},
-		"lower case":  {`{"method":"post","url":"http://127.0.0.1:1/","body":{"a":1}}`, http.StatusOK, `"class":"once"`},
-		"denied":      {`{"method":"DELETE","url":"http://127.0.0.1:1/"}`, http.StatusOK, `"code":"DENY_METHOD"`},
-		"no URL":      {`{}`, http.StatusUnprocessableEntity, "/url"},
-		"null body":   {`{"url":"http://127.0.0.1:1/","body":null}`, http.StatusOK, `"allowed":true`},
-		"unknown":     {`{"url":"http://127.0.0.1:1/","verbose":true}`, http.StatusUnprocessableEntity, "verbose"},
-		"twice":       {`{"url":"http://127.0.0.1:1/","url":"http://x/"}`, http.StatusBadRequest, "INVALID_REQUEST"},
-		"wrong types": {`{"url":1}`, http.StatusUnprocessableEntity, "/url"},
-		"no string":   {`{"url":"http://127.0.0.1:1/","headers":{"a":1}}`, http.StatusUnprocessableEntity, "/headers"},
+		`{}`: {http.StatusUnprocessableEntity, "/url"}, `{"url":1}`: {http.StatusUnprocessableEntity, "/url"},
+		`{"url":"https://a/","verbose":true}`:       {http.StatusUnprocessableEntity, "verbose"},
+		`{"url":"https://a/","url":"http://x/"}`:    {http.StatusBadRequest, "INVALID_REQUEST"},
+		`{"url":"https://a/","headers":{"a":1}}`:    {http.StatusUnprocessableEntity, "/headers"},
+		`{"method":"get","url":"https://api.example.com/orders","body":null}`: {http.StatusOK, `"allowed":true`},
 	} {
-		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/explain", tt.body)
-		assert.Equal(t, tt.status, status, "%s: %s", name, body)
-		assert.Contains(t, body, tt.want, name)
+		status, text, _ := s.ask(t, http.MethodPost, "/v1/policy/explain", body)
+		assert.Equal(t, want.status, status, body)
+		assert.Contains(t, text, want.says, body)
 	}
 	_, body, _ := s.ask(t, http.MethodGet, "/v1/actions", "")
 	assert.Contains(t, body, `"items":[]`, "nothing was stored")
-}
 
-// TestPolicyView shows names and no values.
-func TestPolicyView(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
-	s := &site{file: file, said: &capture.Buffer{}}
-	s.start(t, false)
+	// The view shows names and no values.
 	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
 	require.Equal(t, http.StatusOK, status)
 	var view schemas.PolicyView
 	require.NoError(t, json.Unmarshal([]byte(body), &view))
 	assert.Equal(t, s.policyView(nil, true), view)
 	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
-	assert.NotContains(t, body, "Bearer")
-	assert.NotContains(t, body, "ORDERS")
+	assert.NotRegexp(t, "Bearer|ORDERS", body)
 	assert.False(t, view.Since.IsZero())
 }
 
 // TestPolicyOfAToken: who is limited to entries sees these and nothing of the rest.
 func TestPolicyOfAToken(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, withTokens+`policy:
-  allowed_hosts: [wiki.example]
-  allowlist:
-    - {name: orders, url_prefix: "https://orders.example/"}
-    - {name: stock, url_prefix: "https://stock.example/"}
-    - {name: stock, url_prefix: "https://stock.example/", methods: [DELETE], mode: shadow}
-`)
+	a := tokenNode.node(t)
 	for limit, want := range map[string]struct {
 		entries int
 		hosts   []string
 	}{
-		"":                      {3, []string{"wiki.example"}},
+		"":                      {4, []string{"localhost", "127.0.0.1"}}, // and that of an agent
 		`,"entries":["orders"]`: {1, []string{}},
 		`,"entries":["stock"]`:  {2, []string{}},
 		`,"entries":["no"]`:     {0, []string{}},

@@ -3,10 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,22 +23,15 @@ import (
 func TestWhoseMessageIsLostExpires(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cfg, err := config.Parse("test", fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata: %q\n", dir), nil, nil)
+	defaults := config.Defaults().Log
+	strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded")
+	a, err := begin(t.Context(), dir, "", func(o *Options) { o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond} })
 	require.NoError(t, err)
-	layout := schemas.Layout{Partitions: cfg.Log.Partitions, Lanes: cfg.Log.Lanes}
-	strand(t, dir, layout, "stranded")
-
-	a, err := New(t.Context(), Options{Config: cfg, Log: io.Discard, Janitor: janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond}})
-	require.NoError(t, err)
-	require.NoError(t, a.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
 	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, `"outcome":"expired"`)
-	poll.Until(t, func() bool {
-		_, metrics, _ := a.ask(t, http.MethodGet, "/metrics", "")
-		return strings.Contains(metrics, `weir_actions_overdue_total{kind="http"} `) && !strings.Contains(metrics, `weir_actions_overdue_total{kind="http"} 0`)
-	})
+	poll.Until(t, func() bool { return caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`) != "0" })
 }
 
 // strand leaves an action on a log that no worker is told of any more.

@@ -39,7 +39,7 @@ models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 	} {
 		require.Regexp(t, line+"\n", local)
 	}
-	a := newApp(t, "log: {durability: process}\n"+text)
+	a := newApp(t, text)
 	entries, _, _ := strings.Cut(local, "version:") // it covers the ports that the node has, too
 	inForce, _, _ := strings.Cut(show("--server", a.URL()), "version:")
 	require.Equal(t, entries, inForce)

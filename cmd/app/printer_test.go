@@ -31,8 +31,8 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 		_, _ = io.WriteString(w, `{"said":`+quoted+`}`)
 	}))
 	t.Cleanup(target.Close)
-	a := newApp(t, "log: {durability: process}\n")
-	status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
+	c := tenant(t, "prints")
+	status, body, h := c.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, "\u009b", "the API sends characters as they are")
 	id, rule := h.Get("Weir-Action-Id"), fmt.Sprintf(`{"id":"r","type":"mock","match":{"url_pattern":"http://nobody.example/*"},"action":{"body_mode":"json","body":%s}}`, quoted)
@@ -54,17 +54,14 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 		{[]string{unsafeText}, false},
 	} {
 		args := tt.args
-		if args[0] != unsafeText {
-			args = append(args, "--server", a.URL())
-		}
-		_, out, errs := command(t, args...)
+		_, out, errs := c.command(t, args...)
 		shown := out + errs
 		assert.NotContains(t, strings.ToValidUTF8(shown, "\x00"), "\x00", args)
 		assert.Equal(t, -1, strings.IndexFunc(shown, func(r rune) bool { return unicode.Is(unsafeRunes, r) && r != '\n' && r != '\t' }), "%v: %q", args, shown)
 		if tt.shows {
 			assert.Contains(t, shown, `\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\udb40\udc41g é 語 👩`+"\u200d💻", args)
 		}
-		if out != "" && args[len(args)-3] == "--json" {
+		if out != "" && args[len(args)-1] == "--json" {
 			var doc any
 			for dec := json.NewDecoder(strings.NewReader(out)); dec.More(); {
 				require.NoError(t, dec.Decode(&doc), args)

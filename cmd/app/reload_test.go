@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -97,50 +95,34 @@ func allowing(urls ...string) string {
 
 func get(url string) string { return fmt.Sprintf(`{"method":"GET","url":%q}`, url) }
 
-// TestReload: what a reload revokes is denied from then on, what it grants passes,
-// and a repeat changes nothing.
+// TestReload: what a reload revokes is denied from then on, what it grants passes, and a repeat changes nothing. A
+// configuration with mistakes changes nothing, and every mistake is told, with the file's name alone.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
 	s := newSite(t, allowing(upstream), false)
 	before := s.policyView(nil, true)
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
-
+	executes := func(want int) {
+		t.Helper()
+		status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+		require.Equal(t, want, status, body)
+	}
+	executes(http.StatusOK)
 	s.write(t, allowing())
 	done := s.reloaded(t)
 	assert.True(t, done.Changed)
 	assert.Equal(t, before.Version, done.Previous)
 	assert.NotEqual(t, done.Previous, done.Version)
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	assert.Equal(t, http.StatusForbidden, status, body)
-
+	executes(http.StatusForbidden)
 	again := s.reloaded(t)
 	assert.False(t, again.Changed)
 	assert.Equal(t, done.Version, again.Version)
-
 	s.write(t, allowing(upstream))
 	s.reloaded(t)
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	assert.Equal(t, http.StatusOK, status, body)
+	executes(http.StatusOK)
+	assert.Empty(t, s.said.String())
 
-	_, body, _ = s.ask(t, http.MethodGet, "/metrics", "")
-	for _, line := range []string{
-		`weir_policy_reloads_total{result="ok"} 3`, `weir_policy_reloads_total{result="failed"} 0`,
-		fmt.Sprintf(`weir_policy_info{version=%q} 1`, before.Version),
-	} {
-		assert.True(t, strings.Contains(body, line), line) //nolint:testifylint // the body is long
-	}
-	assert.Equal(t, 1, strings.Count(body, "weir_policy_info{"), "one policy is in force")
-}
-
-// TestReloadIsAllOrNothing: a configuration with mistakes changes nothing, and
-// every mistake is told, with the file's name alone.
-func TestReloadIsAllOrNothing(t *testing.T) {
-	t.Parallel()
-	upstream := okUpstream(t)
-	s := newSite(t, allowing(upstream), false)
-	before := s.policyView(nil, true)
+	before = s.policyView(nil, true)
 	for name, tt := range map[string]struct {
 		policy string
 		told   []string
@@ -155,8 +137,12 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		},
 		"no YAML":     {policy: "policy: [\n", told: []string{"weir.yaml:"}},
 		"another key": {policy: "limits: {body: 1}\n" + allowing(), told: []string{"limits.body"}},
+		"no file":     {},
 	} {
 		s.write(t, tt.policy)
+		if tt.policy == "" {
+			require.NoError(t, os.Remove(s.file))
+		}
 		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
 		require.Equal(t, http.StatusUnprocessableEntity, status, "%s: %s", name, body)
 		assert.Contains(t, body, `"code":"VALIDATION_ERROR"`, name)
@@ -167,15 +153,26 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		assert.NotContains(t, body, filepath.Dir(s.file), name)
 		assert.Equal(t, before, s.policyView(nil, true), name)
 	}
-	require.NoError(t, os.Remove(s.file))
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-	require.Equal(t, http.StatusUnprocessableEntity, status, body)
-	assert.NotContains(t, body, filepath.Dir(s.file))
-	assert.Equal(t, before, s.policyView(nil, true))
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/policy/reload", `{"force":true}`)
-	assert.GreaterOrEqual(t, status, http.StatusBadRequest, body)
+	executes(http.StatusOK)
+	_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
+	for _, line := range []string{
+		`weir_policy_reloads_total{result="ok"} 3`, `weir_policy_reloads_total{result="failed"} 5`, fmt.Sprintf(`weir_policy_info{version=%q} 1`, before.Version),
+	} {
+		assert.True(t, strings.Contains(body, line), line) //nolint:testifylint // the body is long
+	}
+	assert.Equal(t, 1, strings.Count(body, "weir_policy_info{"), "one policy is in force")
+
+	// The policy alone is taken, and warned of as at a start. Of everything else the operator is told.
+	mark := len(s.said.String())
+	s.write(t, "workers: {slots: 3}\nredact_headers: [x-mine]\npolicy:\n  timeout: 3s\n  allowlist:\n"+
+		"  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}}\n")
+	assert.True(t, s.reloaded(t).Changed)
+	told := s.said.String()[mark:]
+	assert.Contains(t, told, `entry "new": header X-Key: `)
+	for _, key := range []string{"workers.slots", "redact_headers", "policy.timeout"} {
+		assert.Contains(t, told, key+": the change takes effect after a restart")
+	}
+	assert.NotRegexp(t, "allow|listen", told)
 }
 
 // TestWhatWasWrittenStays: a file that is gone or cut to nothing grants nothing,
@@ -215,161 +212,105 @@ func TestWhatWasWrittenStays(t *testing.T) {
 	assert.NotEmpty(t, s.policyView(nil, true).AllowedHosts)
 }
 
-// TestReloadWarns as a start does.
-func TestReloadWarns(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing(), false)
-	assert.Empty(t, s.said.String())
-	s.write(t, "policy:\n  allowlist:\n  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}}\n")
-	s.reloaded(t)
-	assert.Contains(t, s.said.String(), `entry "new": header X-Key: `)
-}
-
 // TestRefresh reloads when the file is not what is in force, whoever put that
 // there, and tells of one mistake once.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing("http://127.0.0.1:1/"), false)
-	reloads := func(ok, failed int, what string) {
-		t.Helper()
+	const one, slots = "http://127.0.0.1:1/", "workers: {slots: %d}\n"
+	s := newSite(t, allowing(one), false)
+	for _, step := range []struct {
+		what       string
+		file       string // "": as it is
+		ok, failed int
+	}{
+		{"nothing happened", "", 0, 0},
+		{"it is in force already", allowing(one, "http://127.0.0.1:2/"), 1, 0},
+		{"another way led to what is in force", allowing(one), 2, 0},
+		{"a mistake", "policy: [\n", 2, 1},
+		{"the same", "", 2, 1},
+		{"put right", allowing(one), 3, 1},
+		{"and that once", "", 3, 1},
+		{"the same mistake again", "policy: [\n", 3, 2},
+		{"no file", "gone", 3, 3},
+		{"what waits for a restart is told", fmt.Sprintf(slots, 3) + allowing(one), 4, 3},
+		{"each time", fmt.Sprintf(slots, 4) + allowing(one), 5, 3},
+		{"an agent, where the policy's version is the same", allowing(one) + agentsAndModels, 6, 3},
+		{"an agent that is called in another way", allowing(one) + strings.ReplaceAll(agentsAndModels, "concurrency: 7", "concurrency: 8"), 7, 3},
+		{"once", "", 7, 3},
+	} {
+		switch step.file {
+		case "":
+		case "gone":
+			require.NoError(t, os.Remove(s.file))
+		default:
+			s.write(t, step.file)
+		}
+		if step.what == "it is in force already" {
+			s.reloaded(t)
+		}
 		s.refresh(t.Context())
 		_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
-		for result, n := range map[string]int{"ok": ok, "failed": failed} {
-			assert.True(t, strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n)), "%s: %s", what, result) //nolint:testifylint // the body is long
+		for result, n := range map[string]int{"ok": step.ok, "failed": step.failed} {
+			//nolint:testifylint // the body is long
+			assert.True(t, strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n)), "%s: %s", step.what, result)
+		}
+		if step.what == "the same" {
+			assert.Equal(t, 1, strings.Count(s.said.String(), "not reloaded"))
 		}
 	}
-	reloads(0, 0, "nothing happened")
-	s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/"))
-	s.reloaded(t)
-	reloads(1, 0, "it is in force already")
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	reloads(2, 0, "another way led to what is in force")
-	assert.Len(t, s.policyView(nil, true).Entries, 1)
-
-	s.write(t, "policy: [\n")
-	reloads(2, 1, "a mistake")
-	reloads(2, 1, "the same")
-	assert.Equal(t, 1, strings.Count(s.said.String(), "not reloaded"))
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	reloads(3, 1, "put right")
-	reloads(3, 1, "and that once")
-	s.write(t, "policy: [\n")
-	reloads(3, 2, "the same mistake again")
-	require.NoError(t, os.Remove(s.file))
-	reloads(3, 3, "another")
-
-	s.write(t, "workers: {slots: 3}\n"+allowing("http://127.0.0.1:1/"))
-	reloads(4, 3, "what waits for a restart is told")
 	assert.Contains(t, s.said.String(), "workers.slots: ")
-	s.write(t, "workers: {slots: 4}\n"+allowing("http://127.0.0.1:1/"))
-	reloads(5, 3, "each time")
+	b, _ := s.agent("B")
+	assert.Equal(t, 8, b.Concurrency)
 }
 
-// TestReloadAppliesThePolicyAlone: of everything else the operator is told.
-func TestReloadAppliesThePolicyAlone(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing(), false)
-	s.write(t, "workers: {slots: 3}\nredact_headers: [x-mine]\n"+allowing("http://127.0.0.1:1/")+"  timeout: 3s\n")
-	assert.True(t, s.reloaded(t).Changed)
-	for _, key := range []string{"workers.slots", "redact_headers", "policy.timeout"} {
-		assert.Contains(t, s.said.String(), key+": the change takes effect after a restart")
-	}
-	assert.NotContains(t, s.said.String(), "allow")
-	assert.NotContains(t, s.said.String(), "listen")
-}
-
-// TestReloadRevokesWhatIsUnderWay: the upstream itself has the policy exchanged
-// while it answers, and hears no more of the call.
-func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]func(w http.ResponseWriter){
-		"between attempts": func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
-		"in a redirect": func(w http.ResponseWriter) {
-			w.Header().Set("Location", "/next")
-			w.WriteHeader(http.StatusFound)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var s *site
-			var hits atomic.Int32
-			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if hits.Add(1) == 1 {
-					s.write(t, allowing())
-					s.reloaded(t)
-				}
-				answer(w)
-			}))
-			t.Cleanup(upstream.Close)
-			s = newSite(t, strings.ReplaceAll(allowing(upstream.URL), "network:", "redirects: 2, network:"), false)
-			_, body, h := s.ask(t, http.MethodPost, "/v1/execute", get(upstream.URL))
-			assert.Contains(t, body, `"code":"DENY_`)
-			assert.Equal(t, int32(1), hits.Load())
-			_, body, _ = s.ask(t, http.MethodGet, "/v1/evidence?kind=policy.decision&action_id="+h.Get("Weir-Action-Id"), "", "Accept", "application/json")
-			assert.Contains(t, body, s.policyView(nil, true).Version, "the record names the policy that denied")
-		})
-	}
-}
-
-// eventually waits until the policy in force has this many entries.
-func (s *site) eventually(t *testing.T, entries int, what string) {
-	t.Helper()
-	poll.Until(t, func() bool { return len(s.policyView(nil, true).Entries) == entries }, what)
-}
-
-// TestFileIsWatched: a change takes effect in whichever way it was made.
+// TestFileIsWatched: a change takes effect in whichever way it was made, and is not missed while the node starts. The
+// file is a link through a folder's link, which Kubernetes exchanges.
 func TestFileIsWatched(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing("http://127.0.0.1:1/"), true)
-	s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/"))
-	s.eventually(t, 2, "written in place")
-
-	s.write(t, "policy: [\n")
-	poll.Until(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") })
-	assert.Len(t, s.policyView(nil, true).Entries, 2, "a mistake changes nothing")
-
-	other := s.file + ".new"
-	require.NoError(t, os.WriteFile(other, []byte(base+allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/", "http://127.0.0.1:3/")), 0o600))
-	require.NoError(t, os.Rename(other, s.file))
-	s.eventually(t, 3, "another file put in its place")
-
-	require.NoError(t, os.Remove(s.file))
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	s.eventually(t, 1, "removed and made again")
-}
-
-// TestChangeWhileItStarts is not missed.
-func TestChangeWhileItStarts(t *testing.T) {
-	t.Parallel()
-	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}}
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	s.late = func() { s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/")) }
-	s.start(t, true)
-	assert.Len(t, s.policyView(nil, true).Entries, 2)
-}
-
-// TestLinkIsWatched: Kubernetes exchanges the link to the folder that the file's
-// link goes through.
-func TestLinkIsWatched(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
-	version := func(name string, urls ...string) {
+	urls := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("http://127.0.0.1:%d/", i+1))
+		}
+		return all
+	}
+	put := func(file string, n int) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, []byte(base+allowing(urls(n)...)), 0o600))
+	}
+	version := func(name string, n int) {
+		t.Helper()
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "weir.yaml"), []byte(base+allowing(urls...)), 0o600))
+		put(filepath.Join(dir, name, "weir.yaml"), n)
 		require.NoError(t, os.Symlink(name, filepath.Join(dir, "..data_tmp")))
 		require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
-	version("..1", "http://127.0.0.1:1/")
+	version("..1", 1)
 	s := &site{file: filepath.Join(dir, "weir.yaml"), said: &capture.Buffer{}}
 	require.NoError(t, os.Symlink(filepath.Join("..data", "weir.yaml"), s.file))
+	s.late = func() { version("..2", 2) }
 	s.start(t, true)
-	version("..2", "http://127.0.0.1:1/", "http://127.0.0.1:2/")
-	s.eventually(t, 2, "the first exchange")
+	assert.Len(t, s.policyView(nil, true).Entries, 2, "changed while it started")
+	inForce := func(n int, what string) {
+		t.Helper()
+		poll.Until(t, func() bool { return len(s.policyView(nil, true).Entries) == n }, what)
+	}
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "..1")))
-	version("..3", "http://127.0.0.1:1/", "http://127.0.0.1:2/", "http://127.0.0.1:3/")
-	s.eventually(t, 3, "the second")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "..3", "weir.yaml"), []byte(base+allowing("http://127.0.0.1:1/")), 0o600))
-	s.eventually(t, 1, "written in the folder that it leads to")
+	version("..3", 3)
+	inForce(3, "the folder's link exchanged")
+	put(filepath.Join(dir, "..3", "weir.yaml"), 1)
+	inForce(1, "written in the folder that it leads to")
+	s.write(t, "policy: [\n")
+	poll.Until(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") })
+	assert.Len(t, s.policyView(nil, true).Entries, 1, "a mistake changes nothing")
+	put(s.file+".new", 2)
+	require.NoError(t, os.Rename(s.file+".new", s.file))
+	inForce(2, "another file put in its place")
+	require.NoError(t, os.Remove(s.file))
+	put(s.file, 4)
+	inForce(4, "removed and made again")
+	put(s.file, 5)
+	inForce(5, "written in place")
 }
 
 // TestOwnAddresses are needed where more than this machine reaches the node.

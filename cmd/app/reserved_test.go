@@ -20,12 +20,13 @@ import (
 // read, the derived one works.
 func TestNoCallerTakesADerivedID(t *testing.T) {
 	t.Parallel()
-	a, upstream := newApp(t, withTokens), okUpstream(t)
-	const request = `{"name":%q,"tenant":"acme","scopes":["actions:write","actions:read","tasks:write"]}`
-	taker, _ := a.admin(t).grant(t, fmt.Sprintf(request, "taker"))
-	owner, _ := a.admin(t).grant(t, fmt.Sprintf(request, "owner"))
+	a, upstream := tokenNode.node(t), okUpstream(t)
+	of := fresh("reserves")
+	const request = `{"name":%q,"tenant":%q,"scopes":["actions:write","actions:read","tasks:write"]}`
+	taker, _ := a.admin(t).grant(t, fmt.Sprintf(request, "taker", of))
+	owner, _ := a.admin(t).grant(t, fmt.Sprintf(request, "owner", of))
 
-	id := accept.NameOf("acme", "/v1/execute", "", "order-7").ID
+	id := accept.NameOf(of, "/v1/execute", "", "order-7").ID
 	for path, body := range map[string]string{
 		"/v1/execute":          `{"type":"Http","request_id":"ID","args":{"method":"GET","url":"` + upstream + `"}}`,
 		"/v1/plans":            `{"request_id":"ID","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[]}}`,

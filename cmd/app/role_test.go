@@ -133,7 +133,7 @@ func TestRoleNeedsALogOfOthers(t *testing.T) {
 // another say where to go in the words of their surface.
 func TestRoutesElsewhere(t *testing.T) {
 	t.Parallel()
-	whole := newApp(t, withTokens) // an open node signs nobody in
+	whole := tokenNode.node(t) // an open node signs nobody in
 	all := map[string]bool{}
 	served, ok := whole.http.rooms.(*gin.Engine)
 	require.True(t, ok)

@@ -96,13 +96,6 @@ func (broken) Serve(string, string, func(context.Context, string, []byte) []byte
 	return nil, errors.New("no connection")
 }
 
-func TestRPCThatDoesNotOpenIsSaid(t *testing.T) {
-	t.Parallel()
-	a := &App{http: &httpServer{server: &http.Server{}}}
-	require.ErrorContains(t, a.openRPC(broken{}), "no connection")
-	assert.Empty(t, a.teardown.undo)
-}
-
 // natsAgent is a NATS client with the credentials that are for agents.
 func natsAgent(t *testing.T, a *App) *nats.Conn {
 	t.Helper()
@@ -147,8 +140,8 @@ func demoSequence(t *testing.T, ask func(operation, args string) reply) {
 	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
 }
 
-// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS
-// server could write the rules.
+// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS server could write the rules. With
+// them, the subject names the tenant, and a good token of another is no good there.
 func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
 	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
@@ -156,93 +149,74 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node asks for no token")
 	foreign.cfg.Auth.Mode = config.AuthTokens
 	require.ErrorContains(t, foreign.openRPC(broken{}), "no connection")
+	assert.Empty(t, foreign.teardown.undo)
 	assert.Empty(t, foreign.natsWarnings())
 
-	ask := func(a *App) error {
-		_, err := natsAgent(t, a).Request(schemas.AgentAPISubject(schemas.Operator), []byte(`{"request_id":"r","operation":"ping"}`), 20*time.Second)
-		return err
+	ask := func(a *App, tenant, token string) (r reply, err error) {
+		request := fmt.Sprintf(`{"request_id":"r","operation":"status","args":{}%s}`, token)
+		m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
+		if err == nil {
+			r = replyOf(t, m.Data)
+		}
+		return r, err
 	}
-	near := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
-	require.NoError(t, ask(near))
+	near := newApp(t, "nats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
+	got, err := ask(near, schemas.Operator, "")
+	require.NoError(t, err)
+	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail}, "it may be off by every way")
+	code, _, errs := command(t, "rules", "list", "--server", near.URL())
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errs, "(UNAUTHORIZED, AGENT_API_DISABLED)\nthe server's configuration has rules.agent_api: false")
 	assert.Empty(t, near.natsWarnings())
-	far := newApp(t, "log: {durability: process}\nnats: {listen: 0.0.0.0:0}\n")
-	require.ErrorIs(t, ask(far), nats.ErrNoResponders)
+	far := newApp(t, "nats: {listen: 0.0.0.0:0}\n")
+	_, err = ask(far, schemas.Operator, "")
+	require.ErrorIs(t, err, nats.ErrNoResponders)
 	told := strings.Join(far.natsWarnings(), "\n")
 	assert.Contains(t, told, "reads the evidence\n")
 	assert.Contains(t, told, "not over NATS")
 	assert.NotContains(t, told, "the tokens of", "there are none")
-	far = newApp(t, "log: {durability: process}\nnats: {listen: 0.0.0.0:0}\nauth: {mode: tokens}\n")
-	require.NoError(t, ask(far))
-	assert.Contains(t, strings.Join(far.natsWarnings(), "\n"), "the tokens of those who use the agent API there")
-}
 
-// TestTheSubjectNamesTheTenant: a good token of another tenant is no good there.
-func TestTheSubjectNamesTheTenant(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\nauth: {mode: tokens}\n")
-	raw, err := os.ReadFile(a.cfg.AdminTokenFile())
-	require.NoError(t, err)
-	admin := strings.TrimSpace(string(raw))
-	status, body, _ := a.ask(t, http.MethodPost, "/v1/tokens", `{"name":"x","tenant":"acme.inc","scopes":["rules:write"]}`, "Authorization", "Bearer "+admin)
-	require.Equal(t, http.StatusCreated, status, body)
-	var made schemas.NewToken
-	require.NoError(t, json.Unmarshal([]byte(body), &made))
-	nc := natsAgent(t, a)
-	ask := func(tenant, token string) reply {
-		request := `{"request_id":"r","operation":"status","args":{}`
-		if token != "" {
-			request += fmt.Sprintf(`,"auth_token":%q`, token)
-		}
-		m, err := nc.Request(schemas.AgentAPISubject(tenant), []byte(request+"}"), 20*time.Second)
+	far = newApp(t, withTokens+"nats: {listen: 0.0.0.0:0}\nrules: {limit: 1}\n")
+	assert.Contains(t, strings.Join(far.natsWarnings(), "\n"), "the tokens of those who use the agent API there")
+	admin := far.admin(t)
+	acme, _ := admin.grant(t, `{"name":"x","tenant":"acme.inc","scopes":["rules:write"]}`)
+	for _, c := range []struct {
+		tenant, token string
+		ok            bool
+	}{{"default", admin.token, true}, {"acme.inc", acme.token, true}, {"default", acme.token, false}, {"acme.inc", admin.token, false}, {"default", "wrong", false}} {
+		got, err = ask(far, c.tenant, fmt.Sprintf(`,"auth_token":%q`, c.token))
 		require.NoError(t, err)
-		return replyOf(t, m.Data)
-	}
-	assert.True(t, ask("default", admin).OK)
-	assert.True(t, ask("acme.inc", made.Secret).OK)
-	for _, no := range [][2]string{{"default", made.Secret}, {"acme.inc", admin}, {"acme", made.Secret}, {"", made.Secret}, {"default", ""}, {"default", "wrong"}} {
-		got := ask(no[0], no[1])
-		assert.Equal(t, schemas.Unauthorized, got.Error.Code, no[0])
+		assert.Equal(t, c.ok, got.OK, c.tenant)
 		assert.Equal(t, "r", got.RequestID)
+		assert.Equal(t, !c.ok, got.Error.Code == schemas.Unauthorized, c.tenant)
 	}
+	const rule = `{"id":"%s","type":"delay","match":{"url_pattern":"http://a.example/"},"action":{"delay_ms":1}}`
+	admin.ruled(t, "create", fmt.Sprintf(rule, "one"))
+	admin.refused(t, "RULE_LIMIT_EXCEEDED", "create", fmt.Sprintf(rule, "two"))
 }
 
 // TestAgentAPIThroughARelay drives the demo sequence the whole way: an agent, a
 // relay, `weir rules relay` and a Weir that asks for tokens.
 func TestAgentAPIThroughARelay(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nauth: {mode: tokens}\n")
-	raw, err := os.ReadFile(a.cfg.AdminTokenFile())
-	require.NoError(t, err)
+	c := tenant(t, "relays")
 	at := relay.New(t, relay.Config{Token: "shared"})
-	relayed(t, []string{"WEIR_URL=" + a.URL(), "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
+	relayed(t, []string{"WEIR_URL=" + c.URL(), "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
 	at.Wait("s1", 1)
 	agent, n := at.Agent("s1"), 0
 	ask := func(operation, args, token string) reply {
 		n++
 		doc := agent.Ask(fmt.Sprintf(`{"request":{"request_id":"<ws %d>","operation":%q,"auth_token":%q,"args":%s}}`, n, operation, token, args))
 		var frame struct {
-			Namespace string          `json:"namespace"`
-			Direction string          `json:"direction"`
-			RequestID string          `json:"request_id"`
-			Response  json.RawMessage `json:"response"`
+			Response json.RawMessage `json:"response"`
 		}
 		require.NoError(t, json.Unmarshal(doc, &frame), string(doc))
-		assert.Equal(t, [3]string{"modinet-agent-relay-v1", "extension-to-page", fmt.Sprintf("<ws %d>", n)}, [3]string{frame.Namespace, frame.Direction, frame.RequestID})
+		assert.Contains(t, string(doc), fmt.Sprintf(`"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"<ws %d>"`, n))
 		return replyOf(t, frame.Response)
 	}
-	demoSequence(t, func(operation, args string) reply { return ask(operation, args, strings.TrimSpace(string(raw))) })
+	demoSequence(t, func(operation, args string) reply { return ask(operation, args, c.token) })
 	assert.Equal(t, schemas.Unauthorized, ask(schemas.OpStatus, `{}`, "wrong").Error.Code)
 	at.Cut("s1")
 	at.Wait("s1", 2)
-	assert.True(t, ask(schemas.OpPing, `{}`, strings.TrimSpace(string(raw))).OK, "it has come back")
-}
-
-// TestTheAgentAPIMayBeOff by every way.
-func TestTheAgentAPIMayBeOff(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
-	m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(schemas.Operator), []byte(`{"request_id":"r","operation":"ping"}`), 20*time.Second)
-	require.NoError(t, err)
-	got := replyOf(t, m.Data)
-	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail})
+	assert.True(t, ask(schemas.OpPing, `{}`, c.token).OK, "it has come back")
 }

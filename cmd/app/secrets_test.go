@@ -15,8 +15,6 @@ import (
 	"filippo.io/age"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"weir/internal/config"
 )
 
 // TestSecretsOfAnAgeFile: they reach the target in header, query and body, come
@@ -50,11 +48,7 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 	t.Cleanup(target.Close)
 
 	var log bytes.Buffer
-	cfg, err := config.Parse("test", fmt.Appendf(nil, `
-listen: 127.0.0.1:0
-data: %q
-log: {durability: process}
-telemetry: {log_level: debug}
+	a := newApp(t, fmt.Sprintf(`telemetry: {log_level: debug}
 secrets: {age_file: %q, age_identity: %q}
 policy:
   allowlist:
@@ -66,11 +60,7 @@ policy:
       query: {key: "${secret:TOKEN}"}
       caller_params: [q]
       body: {token: "${secret:TOKEN}"}
-`, filepath.Join(dir, "data"), file, identity, target.URL), nil, nil)
-	require.NoError(t, err)
-	a, err := New(t.Context(), Options{Config: cfg, Log: &log})
-	require.NoError(t, err)
-	require.NoError(t, a.Start(t.Context()))
+`, file, identity, target.URL), func(o *Options) { o.Log = &log })
 	var told strings.Builder
 	for _, value := range []string{"AGWCANARY-OLD-1234", "AGWCANARY-NEW-5678"} {
 		put(value)
@@ -86,7 +76,7 @@ policy:
 	}
 	_, policy, _ := a.ask(t, http.MethodGet, "/v1/policy", "")
 	told.WriteString(policy)
-	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
+	require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) // which its cleanup does again
 	told.Write(log.Bytes())
 	assert.NotContains(t, told.String(), "AGWCANARY")
 	assert.Empty(t, a.warnings(a.cfg))
