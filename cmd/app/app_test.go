@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/poll"
+	"weir/processors/janitor"
 	"weir/schemas"
 )
 
@@ -192,4 +199,117 @@ func TestRedrive(t *testing.T) {
 	assert.Contains(t, body, "the call was denied")
 	_, body, _ = a.ask(t, http.MethodGet, "/metrics", "")
 	assert.Regexp(t, `weir_policy_denials_total{code="DENY_HOST"} [1-9]`, body)
+}
+
+// TestGrowth: a small heap has room for what is gone at once, one of streams no more than
+// half of what it holds, and that of a long log as much again.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		live uint64
+		want int
+	}{{0, 3200}, {1 << 20, 3200}, {8 << 20, 400}, {32 << 20, 100}, {64 << 20, 50}, {255 << 20, 50}, {256 << 20, 100}, {1 << 30, 100}, {1 << 50, 100}} {
+		require.Equal(t, row.want, growth(row.live), row.live)
+	}
+}
+
+// TestOwnPortsAreNoTarget: what the node listens on is refused under every name
+// of this machine, though everything that can be granted was.
+func TestOwnPortsAreNoTarget(t *testing.T) {
+	t.Parallel()
+	upstream := okUpstream(t)
+	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n", false)
+	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+	require.Equal(t, http.StatusOK, status, body)
+	for _, own := range []string{s.http.addr(), s.NATS()} {
+		for _, host := range []string{"127.0.0.1", "localhost", "weir.localhost", "127.9.9.9", "[::1]"} {
+			url := "http://" + host + ":" + strconv.Itoa(int(portOf(own))) + "/healthz"
+			status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(url))
+			assert.Equal(t, http.StatusForbidden, status, url)
+			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
+		}
+	}
+}
+
+// TestAnAddressOfIPv4OpensNoOther: who writes 0.0.0.0 has not asked for [::].
+func TestAnAddressOfIPv4OpensNoOther(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"0.0.0.0:0": "tcp4", "127.0.0.1:0": "tcp4", ":0": "tcp", "[::]:0": "tcp", "[::ffff:127.0.0.1]:0": "tcp", "localhost:0": "tcp",
+	} {
+		assert.Equal(t, want, family(listen), listen)
+	}
+	a := &App{cfg: config.Config{Listen: "0.0.0.0:0"}}
+	require.NoError(t, a.listen(t.Context()))
+	defer func() { require.NoError(t, a.teardown.unwind(t.Context())) }()
+	assert.Regexp(t, `^0\.0\.0\.0:`, a.http.addr())
+}
+
+// TestWhoseMessageIsLostExpires: an action whose message somebody acknowledged without doing
+// anything for it, and that has no wake-up, ends by its deadline all the same.
+func TestWhoseMessageIsLostExpires(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	defaults := config.Defaults().Log
+	strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded")
+	a, err := begin(t.Context(), dir, "", func(o *Options) { o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
+	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, `"outcome":"expired"`)
+	poll.Until(t, func() bool { return caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`) != "0" })
+}
+
+// strand leaves an action on a log that no worker is told of any more.
+func strand(t *testing.T, dir string, layout schemas.Layout, id string) {
+	t.Helper()
+	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Stop()) }()
+	b, err := broker.Open(t.Context(), broker.Config{Server: server, Layout: layout})
+	require.NoError(t, err)
+	defer b.Close(t.Context())
+	_, _, err = ledger.New(b, layout, nil).Claim(t.Context(), schemas.Action{
+		ID: id, Tenant: "default", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Fingerprint: "f",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(50 * time.Millisecond).UTC(),
+		Payload: json.RawMessage(`{"method":"POST","url":"http://127.0.0.1:1/"}`),
+	})
+	require.NoError(t, err)
+	sub := broker.NewSubscriber(b, broker.SubscriberConfig{})
+	messages, err := sub.Subscribe(t.Context(), broker.WorkTopics(0, schemas.KindHTTP)[0])
+	require.NoError(t, err)
+	require.True(t, (<-messages).Ack())
+	require.NoError(t, sub.Close())
+}
+
+// TestARunThatOutlastsTheDrain: a node that stops waits as long as workers.drain
+// says. A run that is not over by then loses its agent, and the next node ends it
+// as unknown without asking the agent again. What would be forgotten before it ends
+// is refused.
+func TestARunThatOutlastsTheDrain(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	double := agent.New(t, agent.Config{Script: []agent.Act{{Hold: hold}}})
+	t.Cleanup(func() { close(hold) })
+	dir := t.TempDir()
+	extra := fmt.Sprintf("log: {durability: process, history: 1h}\nworkers: {drain: 1s}\nagents: {%s: {url: %q}}\n", agent.TaskType, double.URL())
+	run := fmt.Sprintf(`{"request_id":"r1","task_type":%q}`, agent.TaskType)
+	first, err := begin(t.Context(), dir, extra)
+	require.NoError(t, err)
+	status, body, _ := first.ask(t, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, status, body)
+	double.WaitRun(1)
+	require.NoError(t, first.Stop(context.WithoutCancel(t.Context())))
+
+	second, err := begin(t.Context(), dir, extra)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, second.Stop(context.WithoutCancel(t.Context()))) }()
+	status, body, _ = second.ask(t, http.MethodPost, "/agents/run/sync", run)
+	require.Equal(t, http.StatusOK, status, body)
+	assert.Contains(t, body, `"code":"OUTCOME_UNKNOWN"`)
+	assert.Equal(t, 1, double.Hits())
+	status, body, _ = second.ask(t, http.MethodPost, "/agents/run/sync", `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`)
+	require.Equal(t, http.StatusUnprocessableEntity, status, body)
+	assert.Contains(t, body, "from 1 to 3000000")
 }

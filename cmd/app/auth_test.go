@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/ingress/accept"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/poll"
@@ -317,4 +319,118 @@ func TestADeniedCallIsNotKept(t *testing.T) {
 	require.Contains(t, text, `"method":"POST","url":"https://denied.example/x"`)
 	require.NotContains(t, text, "hush")
 	require.Less(t, len(text), 2000)
+}
+
+// TestABrowserSignsIn has the whole of a session, from the token that it is made of to that one's end.
+func TestABrowserSignsIn(t *testing.T) {
+	t.Parallel()
+	a := tokenNode.node(t)
+	admin := a.admin(t)
+	reader, made := admin.grant(t, `{"name":"reader","scopes":["actions:read","evidence:read"]}`)
+	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
+	ask := func(method, path, body string, header ...string) (int, string, http.Header) {
+		return a.ask(t, method, path, body, append(own, header...)...)
+	}
+	who := func(header ...string) (s schemas.ConsoleSession) {
+		status, text, _ := ask(http.MethodGet, "/console/session", "", header...)
+		require.Equal(t, http.StatusOK, status, text)
+		require.NoError(t, json.Unmarshal([]byte(text), &s))
+		return s
+	}
+	require.Equal(t, schemas.ConsoleSession{Mode: "tokens"}, who())
+	status, text, h := ask(http.MethodPost, "/console/session", `{"token":"`+reader.token+`"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	cookie, _, _ := strings.Cut(h.Get("Set-Cookie"), ";")
+	require.NotContains(t, cookie, made.Secret[len(made.Secret)-43:])
+	s := who("Cookie", cookie)
+	require.True(t, s.SignedIn)
+	require.Equal(t, []string{"actions:read", "evidence:read"}, s.Scopes)
+	require.False(t, s.ExpiresAt.IsZero())
+
+	// It is the token's scopes that count, and the console's own requests alone.
+	for path, want := range map[string]int{"/v1/actions": http.StatusOK, "/v1/tokens": http.StatusForbidden} {
+		status, _, _ = ask(http.MethodGet, path, "", "Cookie", cookie)
+		require.Equal(t, want, status, path)
+		for _, header := range [][]string{
+			{"Cookie", cookie},
+			{"Cookie", cookie, "Weir-Console", "1", "Sec-Fetch-Site", "cross-site"},
+			{"Cookie", cookie, "Weir-Console", "1", "Origin", "http://evil.example"},
+			{"Authorization", "Bearer " + strings.TrimPrefix(cookie, "weir_console=")},
+		} {
+			status, _, _ = a.ask(t, http.MethodGet, path, "", header...)
+			require.Equal(t, http.StatusUnauthorized, status, "%s %v", path, header)
+		}
+	}
+	stream := reader.open(t, "/v1/evidence")
+	admin.revoke(t, made.ID)
+	_, err := io.Copy(io.Discard, stream)
+	require.NoError(t, err, "its streams are over")
+	status, _, _ = ask(http.MethodGet, "/v1/actions", "", "Cookie", cookie)
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.False(t, who("Cookie", cookie).SignedIn)
+}
+
+// TestAnOpenNodeAsksNobodyToSignIn: its console works for everybody on this machine.
+func TestAnOpenNodeAsksNobodyToSignIn(t *testing.T) {
+	t.Parallel()
+	a := openNode.node(t)
+	status, text, _ := a.ask(t, http.MethodGet, "/console/session", "")
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, `{"mode":"open","signed_in":true,"tenant":"default","scopes":["admin"]}`, text)
+	status, _, _ = a.ask(t, http.MethodPost, "/console/session", `{"token":"x"}`, "Weir-Console", "1")
+	require.Equal(t, http.StatusMethodNotAllowed, status)
+}
+
+// TestNoCallerTakesADerivedID has one token of a tenant name actions as Weir names those of
+// another one's Idempotency-Key, rules and redrives. Every route that takes a request_id refuses
+// it in the words of its surface, and nothing stands in the way of the key. Where an id is
+// read, the derived one works.
+func TestNoCallerTakesADerivedID(t *testing.T) {
+	t.Parallel()
+	a, upstream := tokenNode.node(t), okUpstream(t)
+	of := fresh("reserves")
+	const request = `{"name":%q,"tenant":%q,"scopes":["actions:write","actions:read","tasks:write"]}`
+	taker, _ := a.admin(t).grant(t, fmt.Sprintf(request, "taker", of))
+	owner, _ := a.admin(t).grant(t, fmt.Sprintf(request, "owner", of))
+
+	id := accept.NameOf(of, "/v1/execute", "", "order-7").ID
+	for path, body := range map[string]string{
+		"/v1/execute":          `{"type":"Http","request_id":"ID","args":{"method":"GET","url":"` + upstream + `"}}`,
+		"/v1/plans":            `{"request_id":"ID","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[]}}`,
+		schemas.RouteRunSync:   `{"request_id":"ID","task_type":"ECHO"}`,
+		schemas.RouteRunStream: `{"request_id":"ID","task_type":"ECHO"}`,
+		schemas.RouteTasks:     `{"request_id":"ID","repo":"shop","description":"d"}`,
+		schemas.RouteRepos:     `{"request_id":"ID","name":"shop"}`,
+	} {
+		for _, taken := range []string{id, "rul-1", "rdr-" + strings.Repeat("0", 64)} {
+			status, text, h := taker.do(t, http.MethodPost, path, strings.ReplaceAll(body, "ID", taken))
+			want := http.StatusBadRequest
+			if path == schemas.RouteRunSync || path == schemas.RouteRunStream { // the run contract's status
+				want = http.StatusUnprocessableEntity
+			}
+			assert.Equal(t, want, status, "%s: %s", path, text)
+			assert.Contains(t, text, "ids that begin with "+taken[:4]+" are made by Weir alone", path)
+			assert.Empty(t, h.Get("Weir-Action-Id"), path)
+			status, _, _ = taker.do(t, http.MethodGet, "/v1/actions/"+taken, "")
+			assert.Equal(t, http.StatusNotFound, status, "nothing was stored by %s", path)
+		}
+	}
+	call := fmt.Sprintf(`{"method":"GET","url":%q}`, upstream)
+	for _, replayed := range []string{"", "true"} {
+		status, text, h := owner.do(t, http.MethodPost, "/v1/execute", call, "Idempotency-Key", "order-7")
+		require.Equal(t, http.StatusOK, status, text)
+		require.Equal(t, id, h.Get("Weir-Action-Id"))
+		assert.Equal(t, replayed, h.Get("Idempotency-Replayed"))
+	}
+	for _, path := range []string{"/v1/actions/" + id, "/v1/actions/" + id + "/payload", "/v1/actions/" + id + "/events?live=long-poll"} {
+		status, text, _ := owner.do(t, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusOK, status, "%s: %s", path, text)
+	}
+	status, text, _ := owner.do(t, http.MethodPost, "/v1/actions/"+id+"/cancel", "")
+	assert.Equal(t, http.StatusConflict, status, text)
+	assert.Contains(t, text, "has ended already")
+	recorded, err := json.Marshal(schemas.RecordRequest{ActionID: id})
+	require.NoError(t, err)
+	status, text, _ = owner.do(t, http.MethodPost, "/v1/rules/record", string(recorded))
+	assert.Equal(t, http.StatusOK, status, text)
 }

@@ -100,13 +100,8 @@ func TestPassOpensMembers(t *testing.T) {
 	assert.Contains(t, ask(http.StatusBadRequest, "pair", `"plugins":[],"preset":"x"`), "models.pair.upstreams[0].pass: [plugins, preset]")
 	ask(http.StatusOK, "pair", `"top_k":1`)
 	assert.Equal(t, 1, first.Hits())
-}
 
-// TestMembersOfClients: what the usual clients send passes, the turn after an answer too.
-func TestMembersOfClients(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{})
-	admin := newApp(t, withTokens+fmt.Sprintf("models:\n  m/*: {url: %q, model: real}\n", s.URL())).admin(t)
+	// What the usual clients send passes, the turn after an answer too.
 	for client, body := range map[string]string{
 		"openai": `"audio":{"format":"wav","voice":"alloy"},"frequency_penalty":0,"logit_bias":{"1":-1},"logprobs":true,"max_completion_tokens":9,"metadata":{"file_id":"f"},
 			"modalities":["text"],"moderation":{"model":"omni"},"n":1,"parallel_tool_calls":true,"prediction":{"type":"content","content":"x"},"presence_penalty":0,"prompt_cache_key":"k",

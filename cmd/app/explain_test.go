@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,14 +27,6 @@ policy:
     headers: {Authorization: "Bearer ${secret:ORDERS}"}
   - {name: orders, url_prefix: "https://api.example.com/orders", methods: [GET, POST], mode: shadow}
 `
-
-// command runs the program and returns its exit code and what it printed.
-func command(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = Main(t.Context(), args, nil, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
-	return code, stdout.String(), stderr.String()
-}
 
 func TestPolicyExplain(t *testing.T) {
 	t.Parallel()
@@ -90,9 +81,9 @@ func TestPolicyExplain(t *testing.T) {
 		says   string
 	}{
 		`{}`: {http.StatusUnprocessableEntity, "/url"}, `{"url":1}`: {http.StatusUnprocessableEntity, "/url"},
-		`{"url":"https://a/","verbose":true}`:       {http.StatusUnprocessableEntity, "verbose"},
-		`{"url":"https://a/","url":"http://x/"}`:    {http.StatusBadRequest, "INVALID_REQUEST"},
-		`{"url":"https://a/","headers":{"a":1}}`:    {http.StatusUnprocessableEntity, "/headers"},
+		`{"url":"https://a/","verbose":true}`:                                 {http.StatusUnprocessableEntity, "verbose"},
+		`{"url":"https://a/","url":"http://x/"}`:                              {http.StatusBadRequest, "INVALID_REQUEST"},
+		`{"url":"https://a/","headers":{"a":1}}`:                              {http.StatusUnprocessableEntity, "/headers"},
 		`{"method":"get","url":"https://api.example.com/orders","body":null}`: {http.StatusOK, `"allowed":true`},
 	} {
 		status, text, _ := s.ask(t, http.MethodPost, "/v1/policy/explain", body)
@@ -215,4 +206,38 @@ policy:
 	for _, shown := range hidden[:4] {
 		assert.Contains(t, text, shown, "an operator sees all of it")
 	}
+}
+
+// TestPolicyShow: the local policy and the one in force are listed alike, with all that is left to callers.
+func TestPolicyShow(t *testing.T) {
+	t.Parallel()
+	const text = `policy:
+  allowed_hosts: [wiki.example]
+  allowlist:
+    - {name: hub, url_prefix: "https://hub.example/", headers: {X-Auth: "${secret:HUB}"}, caller_headers: ["*"], caller_params: [page]}
+    - {name: near, url_prefix: "http://127.0.0.1:3000/", methods: [GET, POST], network: loopback}
+models: {gpt: {url: "https://models.example/v1", pass: "*"}}
+`
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	show := func(args ...string) string {
+		code, out, errs := cli(t, "", []string{"HOME=/nowhere"}, append([]string{"policy", "show"}, args...)...)
+		require.Equal(t, exitOK, code, errs)
+		return out
+	}
+	local := show("--config", file)
+	for _, line := range []string{
+		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page`,
+		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +-`,
+		`model:gpt .* members: \*`, `allowed hosts: wiki\.example`,
+	} {
+		require.Regexp(t, line+"\n", local)
+	}
+	a := newApp(t, text)
+	entries, _, _ := strings.Cut(local, "version:") // it covers the ports that the node has, too
+	inForce, _, _ := strings.Cut(show("--server", a.URL()), "version:")
+	require.Equal(t, entries, inForce)
+	var v schemas.PolicyView
+	require.NoError(t, json.Unmarshal([]byte(show("--server", a.URL(), "--json")), &v))
+	require.Equal(t, []string{"*"}, v.Entries[0].CallerHeaders)
 }

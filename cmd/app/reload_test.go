@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,13 +12,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -316,17 +321,131 @@ func TestFileIsWatched(t *testing.T) {
 // TestOwnAddresses are needed where more than this machine reaches the node.
 func TestOwnAddresses(t *testing.T) {
 	t.Parallel()
-	assert.True(t, config.Loopback("127.0.0.1:8092"))
-	assert.True(t, config.Loopback("[::1]:8092"))
-	assert.False(t, config.Loopback("0.0.0.0:8092"))
-	assert.False(t, config.Loopback("[::]:8092"))
 	own, err := ownAddrs()
 	require.NoError(t, err)
 	require.Contains(t, own, netip.MustParseAddr("127.0.0.1"))
-
-	cfg, err := config.Parse("test", []byte(fmt.Sprintf("listen: 0.0.0.0:0\ndata: %q\nlog: {durability: process}\n", t.TempDir())), nil, nil)
+	cfg, err := config.Parse("test", fmt.Appendf(nil, "listen: 0.0.0.0:0\ndata: %q\nlog: {durability: process}\n", t.TempDir()), nil, nil)
 	require.NoError(t, err)
 	a, err := New(t.Context(), Options{Config: cfg, Log: io.Discard})
 	require.NoError(t, err, "a node that listens everywhere starts")
 	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
+}
+
+func wordOf(node string, done bool, version string) policyWord {
+	return policyWord{schemas.NodeReload{Node: node, Role: "worker", Version: version}, done}
+}
+
+// TestGather waits for whoever has said to be there, and for nobody longer than it takes.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		say  func(words chan<- policyWord)
+		want []string
+		took time.Duration
+	}
+	table.Run(t, map[string]testCase{
+		"nobody": {func(chan<- policyWord) {}, []string{}, calling},
+		"all are quick": {func(words chan<- policyWord) {
+			for _, node := range []string{"b", "a"} {
+				words <- wordOf(node, false, "")
+				words <- wordOf(node, true, "v1")
+			}
+		}, []string{"a v1 ", "b v1 "}, calling},
+		"one is slow": {func(words chan<- policyWord) {
+			words <- wordOf("a", false, "")
+			time.Sleep(7 * time.Second)
+			words <- wordOf("a", true, "v2")
+		}, []string{"a v2 "}, 7 * time.Second},
+		"one dies": {func(words chan<- policyWord) {
+			words <- wordOf("a", false, "")
+			words <- wordOf("b", true, "v2") // its first word was lost, or comes late
+			words <- wordOf("b", false, "")
+		}, []string{"a  it has not said in time what it did", "b v2 "}, telling},
+	}, func(t *testing.T, tt testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			words, start := make(chan policyWord), time.Now()
+			go tt.say(words)
+			got := []string{}
+			for _, n := range gather(t.Context(), words) {
+				got = append(got, n.Node+" "+n.Version+" "+n.Error)
+			}
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.took, time.Since(start))
+		})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		require.Empty(t, gather(ctx, make(chan policyWord)))
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+// TestTellReload has a line for each node, and says where they differ.
+func TestTellReload(t *testing.T) {
+	t.Parallel()
+	for want, done := range map[string]schemas.Reload{
+		"policy v2 is in force, in place of v1\n": {Version: "v2", Previous: "v1", Changed: true},
+		"nothing changed: policy v1 is in force\nthat is node n: the others have files of their own, and --all asks each\n": {Version: "v1", Previous: "v1", Node: "n"},
+		"egress a: nothing changed: policy v2 is in force\nworker b: policy v2 is in force, in place of v1\n": {Nodes: []schemas.NodeReload{
+			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v2", Previous: "v1", Changed: true},
+		}},
+		"egress a: nothing changed: policy v2 is in force\nworker b: policy v1 is in force as before: nothing was changed: it is wrong\nthe 2 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
+			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v1", Error: "nothing was changed: it is wrong"},
+		}},
+		"worker b: it has not said in time what it did\nthe 1 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
+			{Node: "b", Role: "worker", Error: "it has not said in time what it did"},
+		}},
+	} {
+		var out bytes.Buffer
+		tellReload(&out, done)
+		require.Equal(t, want, out.String())
+	}
+}
+
+// TestWhenAFileIsLookedAt: once after a burst of events, and in a folder that is
+// never quiet again and again.
+func TestWhenAFileIsLookedAt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	type testCase struct {
+		every  time.Duration
+		events int
+		looks  []time.Duration // since the first event
+	}
+	table.Run(t, map[string]testCase{
+		"one event":  {quiet, 1, []time.Duration{quiet}},
+		"a burst":    {quiet / 4, 5, []time.Duration{2 * quiet}},
+		"two events": {2 * quiet, 2, []time.Duration{quiet, 3 * quiet}},
+		// The next wait begins with the first event after a look, at 1080 ms. No
+		// event comes at the very time of a look, where either may be first.
+		"no end":  {90 * time.Millisecond, 25, []time.Duration{patience, 1080*time.Millisecond + patience, 2160*time.Millisecond + quiet}},
+		"a flood": {3 * time.Millisecond, 400, []time.Duration{patience, 1197*time.Millisecond + quiet}},
+	}, func(t *testing.T, tt testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			events := make(chan fsnotify.Event)
+			f := &watchedFile{path: filepath.Join(dir, "weir.yaml"), watcher: &fsnotify.Watcher{Events: events}}
+			var began time.Time
+			var looks []time.Duration
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				f.follow(t.Context(), func() { looks = append(looks, time.Since(began)) })
+			}()
+			began = time.Now()
+			ticker := time.NewTicker(tt.every)
+			for n := range tt.events {
+				if n > 0 {
+					<-ticker.C
+				}
+				events <- fsnotify.Event{Name: filepath.Join(dir, "other"), Op: fsnotify.Create}
+			}
+			ticker.Stop()
+			<-time.After(2 * patience)
+			close(events)
+			<-done
+			assert.Equal(t, tt.looks, looks)
+		})
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/weirtest/relay"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -54,13 +55,14 @@ func TestAnswersOfRPC(t *testing.T) {
 	subject := schemas.AgentAPISubject("a.b")
 	busy, refuse := context.WithCancelCause(t.Context())
 	refuse(broker.ErrBusy)
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		subject string
 		ctx     context.Context
 		handler http.HandlerFunc
 		code    schemas.Code
 		detail  string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"an envelope": {subject, nil, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusPreconditionFailed)
 			_, _ = io.WriteString(w, `{"ok":false,"request_id":"r<1>","operation":"global.off","error":{"code":"ETAG_MISMATCH","message":"m"}}`)
@@ -73,20 +75,17 @@ func TestAnswersOfRPC(t *testing.T) {
 		"too many":        {subject, busy, nil, schemas.RateLimited, ""},
 		"another subject": {"weir.rpc.agent-api", nil, nil, schemas.InvalidRequest, ""},
 		"a bad tenant":    {schemas.AgentAPIRoot + ".%2e", nil, nil, schemas.InvalidRequest, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := tc.ctx
-			if ctx == nil {
-				ctx = t.Context()
-			}
-			r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
-			got := replyOf(t, r.answer(ctx, tc.subject, []byte(ask)))
-			assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
-			assert.Equal(t, tc.detail, got.Error.Detail)
-			assert.False(t, got.OK)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		ctx := tc.ctx
+		if ctx == nil {
+			ctx = t.Context()
+		}
+		r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
+		got := replyOf(t, r.answer(ctx, tc.subject, []byte(ask)))
+		assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
+		assert.Equal(t, tc.detail, got.Error.Detail)
+		assert.False(t, got.OK)
+	})
 }
 
 // broken is a broker that does not serve.
@@ -109,34 +108,25 @@ func natsAgent(t *testing.T, a *App) *nats.Conn {
 	return nc
 }
 
-// demoSequence is what the protocol's own demo does: it makes a group's first rule,
-// lists, patches and disables it, and expects another etag of each write.
+// demoSequence is what the protocol's own demo does: it makes a group's first rule, lists and
+// disables it, and expects another etag of each write.
 func demoSequence(t *testing.T, ask func(operation, args string) reply) {
 	t.Helper()
 	assert.True(t, ask(schemas.OpPing, `{}`).Data.Pong)
 	first := ask(schemas.OpStatus, `{}`)
 	require.True(t, first.OK, "%+v", first)
 	assert.True(t, first.Data.GlobalActive)
-	etags := []string{first.Data.RulesEtag}
-	write := func(operation, args string) reply {
-		t.Helper()
-		got := ask(operation, fmt.Sprintf(`{"if_match":%q,%s}`, etags[len(etags)-1], args))
-		require.True(t, got.OK, "%+v", got)
-		assert.NotContains(t, etags, got.Data.RulesEtag)
-		etags = append(etags, got.Data.RulesEtag)
-		return got
-	}
-	write(schemas.OpRulesCreate, `"group":"demo","create_group_if_missing":true,"rule":{"id":"checkout-delay-01","type":"delay","enabled":true,
-		"match":{"url_pattern":"https://api.example.com/checkout/*","method":"POST"},"action":{"delay_ms":1200}}`)
+	made := ask(schemas.OpRulesCreate, fmt.Sprintf(`{"if_match":%q,"group":"demo","create_group_if_missing":true,"rule":{"id":"checkout-delay-01","type":"delay",
+		"enabled":true,"match":{"url_pattern":"https://api.example.com/checkout/*","method":"POST"},"action":{"delay_ms":1200}}}`, first.Data.RulesEtag))
+	require.True(t, made.OK, "%+v", made)
 	listed := ask(schemas.OpRulesList, `{"group":"demo"}`)
 	require.Len(t, listed.Data.Rules, 1)
-	assert.Equal(t, etags[1], listed.Data.RulesEtag)
-	write(schemas.OpRulesPatch, `"id":"checkout-delay-01","patch":{"action":{"delay_ms":300}}`)
-	disabled := write(schemas.OpRulesDisable, `"id":"checkout-delay-01"`)
-	require.NotNil(t, disabled.Data.Rule)
+	assert.Equal(t, made.Data.RulesEtag, listed.Data.RulesEtag)
+	disabled := ask(schemas.OpRulesDisable, fmt.Sprintf(`{"if_match":%q,"id":"checkout-delay-01"}`, made.Data.RulesEtag))
+	require.NotNil(t, disabled.Data.Rule, "%+v", disabled)
 	assert.False(t, disabled.Data.Rule.Enabled)
-
-	late := ask(schemas.OpGlobalOff, fmt.Sprintf(`{"if_match":%q}`, etags[0]))
+	assert.NotEqual(t, made.Data.RulesEtag, disabled.Data.RulesEtag)
+	late := ask(schemas.OpGlobalOff, fmt.Sprintf(`{"if_match":%q}`, first.Data.RulesEtag))
 	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
 }
 
