@@ -63,7 +63,7 @@ func TestAgentsAndModelsInForce(t *testing.T) {
 	assert.Empty(t, (&App{}).budgets())
 	assert.Nil(t, (&App{}).models())
 
-	s := newSite(t, allowing()+agentsAndModels, false)
+	s := newSite(t, allowing()+agentsAndModels)
 	a, _ := s.agent("A")
 	assert.Equal(t, schemas.Agent{TaskType: "A", URL: "http://127.0.0.1:9001", Mode: schemas.AgentSync, Timeout: 3 * time.Second, Concurrency: 32}, a)
 	b, _ := s.agent("B")
@@ -104,7 +104,7 @@ func TestAgentsAndModelsInForce(t *testing.T) {
 // TestReloadOfAgentsAndModels: they come, change and go with the policy, as a whole.
 func TestReloadOfAgentsAndModels(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing(), false)
+	s := newSite(t, allowing())
 	none := s.policyView(nil, true).Version
 	assert.False(t, s.serves("A"))
 	assert.Empty(t, s.models().Views(nil, nil))

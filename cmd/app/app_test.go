@@ -83,7 +83,7 @@ agents: {T: {url: "http://127.0.0.1:1"}}
 func (s *shared) node(t *testing.T) *App {
 	t.Helper()
 	s.once.Do(func() {
-		if s.dir, s.err = os.MkdirTemp("", "weir-app"); s.err == nil {
+		if s.dir, s.err = os.MkdirTemp("", "weir-app"); s.err == nil { //nolint:usetesting // it outlives the test
 			s.app, s.err = begin(context.Background(), s.dir, s.extra)
 		}
 	})
@@ -218,7 +218,7 @@ func TestGrowth(t *testing.T) {
 func TestOwnPortsAreNoTarget(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
-	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n", false)
+	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n")
 	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 	for _, own := range []string{s.http.addr(), s.NATS()} {
@@ -252,7 +252,7 @@ func TestWhoseMessageIsLostExpires(t *testing.T) {
 	dir := t.TempDir()
 	defaults := config.Defaults().Log
 	strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded")
-	a, err := begin(t.Context(), dir, "", func(o *Options) { o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond} })
+	a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) { o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
 	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end

@@ -361,6 +361,15 @@ func TestABrowserSignsIn(t *testing.T) {
 			require.Equal(t, http.StatusUnauthorized, status, "%s %v", path, header)
 		}
 	}
+	// Too many requests are told as everywhere.
+	rated, _ := admin.grant(t, `{"name":"rated","scopes":["actions:read"],"rate":"1/h"}`)
+	status, text, h = ask(http.MethodPost, "/console/session", `{"token":"`+rated.token+`"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	limited, _, _ := strings.Cut(h.Get("Set-Cookie"), ";")
+	status, text, h = ask(http.MethodGet, "/console/session", "", "Cookie", limited)
+	require.Equal(t, http.StatusTooManyRequests, status, text)
+	require.NotEmpty(t, h.Get("Retry-After"))
+
 	stream := reader.open(t, "/v1/evidence")
 	admin.revoke(t, made.ID)
 	_, err := io.Copy(io.Discard, stream)

@@ -107,6 +107,8 @@ func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, status, "one that exists is joined: "+text)
 	require.Contains(t, text, `"duplicate":true`)
 	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "1" })
+	_, text, _ = admin.do(t, http.MethodGet, "/v1/operations", "")
+	require.Contains(t, text, `"items":[]`)
 	for i := range 10 {
 		for _, priority := range []string{"normal", "high"} {
 			status, text, _ := queue(other, fmt.Sprint(priority, i), "Weir-Priority", priority)
@@ -132,4 +134,24 @@ func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 	require.Less(t, place["/normal9"], place[fmt.Sprint("/crowd", many-1)])
 	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "0" }, "it is handed back")
 	poll.Until(t, func() bool { status, _, _ := queue(crowd, "again"); return status == http.StatusAccepted })
+}
+
+// TestACancelIsHeard by the worker that has the call under way, and where the action rests.
+func TestACancelIsHeard(t *testing.T) {
+	t.Parallel()
+	u, a := newTally(t), openNode.node(t)
+	for _, header := range [][]string{{"Prefer", "respond-async"}, {"Weir-Delay", "1m"}} {
+		status, text, h := a.ask(t, http.MethodPost, "/v1/execute", get(u.url+"/held"), header...)
+		require.Equal(t, http.StatusAccepted, status, text)
+		path := "/v1/actions/" + h.Get("Weir-Action-Id")
+		poll.Until(t, func() bool {
+			_, text, _ := a.ask(t, http.MethodGet, path, "")
+			return len(u.order()) == 1 && strings.Contains(text, map[bool]string{true: "started", false: `"for":"delay"`}[header[0] == "Prefer"])
+		})
+		status, text, _ = a.ask(t, http.MethodPost, path+"/cancel", "")
+		require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, text)
+		_, text, _ = a.ask(t, http.MethodGet, path+"/events", "", "Accept", "text/event-stream") // until its end
+		require.Contains(t, text, `"outcome":"canceled"`)
+	}
+	require.Len(t, u.order(), 1)
 }

@@ -37,12 +37,12 @@ type site struct {
 
 const base = "listen: 127.0.0.1:0\nlog: {durability: process}\n"
 
-// newSite starts a Weir with this policy. Watch has it notice changes by itself.
-func newSite(t *testing.T, rules string, watch bool) *site {
+// newSite starts a Weir with this policy, which does not notice changes by itself.
+func newSite(t *testing.T, rules string) *site {
 	t.Helper()
 	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}}
 	s.write(t, rules)
-	return s.start(t, watch)
+	return s.start(t, false)
 }
 
 func (s *site) start(t *testing.T, watch bool) *site {
@@ -105,7 +105,7 @@ func get(url string) string { return fmt.Sprintf(`{"method":"GET","url":%q}`, ur
 func TestReload(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
-	s := newSite(t, allowing(upstream), false)
+	s := newSite(t, allowing(upstream))
 	before := s.policyView(nil, true)
 	executes := func(want int) {
 		t.Helper()
@@ -222,7 +222,7 @@ func TestWhatWasWrittenStays(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	const one, slots = "http://127.0.0.1:1/", "workers: {slots: %d}\n"
-	s := newSite(t, allowing(one), false)
+	s := newSite(t, allowing(one))
 	for _, step := range []struct {
 		what       string
 		file       string // "": as it is

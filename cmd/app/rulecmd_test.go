@@ -114,8 +114,10 @@ func TestRulesWrites(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"on the newest": {
-			[]string{status1, `rules.create {"rule":` + rule1 + `,"rules_etag":"etag-2-b"}`}, []string{"create", `{"id":"slow","priority":1e2}`, "--group", "g", "--create-group"},
+			[]string{status1, `rules.create {"rule":` + rule1 + `,"rules_etag":"etag-2-b"}`},
+			[]string{"create", `{"id":"slow","priority":1e2}`, "--group", "g", "--create-group"},
 			"rule slow is made in group g; etag-2-b\n", "", func(t *testing.T, s *scripted, _ string) {
+				t.Helper()
 				assert.Equal(t, map[string]any{
 					"if_match": "etag-1-a", "group": "g", "create_group_if_missing": true, "rule": map[string]any{"id": "slow", "priority": 100.0},
 				}, s.args(t, 1))
@@ -123,18 +125,22 @@ func TestRulesWrites(t *testing.T) {
 			},
 		},
 		"once more": {
-			[]string{status1, mismatch, status2, `rules.disable {"rules_etag":"etag-3-c"}`}, []string{"disable", "slow", "--json"},
+			[]string{status1, mismatch, status2, `rules.disable {"rules_etag":"etag-3-c"}`},
+			[]string{"disable", "slow", "--json"},
 			`{"rules_etag":"etag-3-c"}` + "\n", "", func(t *testing.T, s *scripted, _ string) {
+				t.Helper()
 				assert.Equal(t, "etag-2-b", s.args(t, 3)["if_match"])
 				assert.NotEqual(t, s.asked[1].RequestID, s.asked[3].RequestID, "another request")
 			},
 		},
 		"and no more": {
-			[]string{status1, mismatch, status2, mismatch}, []string{"disable", "slow"},
+			[]string{status1, mismatch, status2, mismatch},
+			[]string{"disable", "slow"},
 			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules", nil,
 		},
 		"the set was named": {
 			[]string{mismatch}, []string{"disable", "slow", "--if-match", "etag-0-x", "--json"}, "", "ETAG_MISMATCH", func(t *testing.T, s *scripted, errs string) {
+				t.Helper()
 				var answer schemas.AgentResponse
 				require.NoError(t, json.Unmarshal([]byte(errs), &answer), "the answer itself")
 				assert.Equal(t, schemas.EtagMismatch, answer.Error.Code)
@@ -144,9 +150,13 @@ func TestRulesWrites(t *testing.T) {
 		"off until it is in":     {slices.Concat(busy, []string{status2, `global.off {"rules_etag":"etag-9-x"}`}), []string{"off"}, "all rules are off; etag-9-x\n", "", nil},
 		"off, and never":         {slices.Concat(busy, []string{status1, "global.off ETAG_MISMATCH|"}), []string{"off"}, "", "ETAG_MISMATCH", nil},
 		"on, where it was named": {[]string{"global.on ETAG_MISMATCH|"}, []string{"on", "--if-match", "etag-1-a"}, "", "ETAG_MISMATCH", nil},
+		"a patch":                {[]string{status1, `rules.patch {"rules_etag":"e"}`}, []string{"patch", "slow", `{"priority":1}`}, "rule slow is changed; e\n", "", nil},
+		"the status":             {[]string{`status {"global_active":false,"rule_count":1,"rules_etag":"e"}`}, []string{"status"}, "rules are off; 1 of them; e\n", "", nil},
 		"cut off": {
-			[]string{status1, "cut", `rules.enable {"rules_etag":"etag-2-b"}`}, []string{"enable", "slow"}, "rule slow is enabled; etag-2-b\n", "",
-			func(t *testing.T, s *scripted, _ string) { assert.Equal(t, s.asked[1], s.asked[2]) },
+			[]string{status1, "cut", `rules.enable {"rules_etag":"etag-2-b"}`},
+			[]string{"enable", "slow"},
+			"rule slow is enabled; etag-2-b\n", "",
+			func(t *testing.T, s *scripted, _ string) { t.Helper(); assert.Equal(t, s.asked[1], s.asked[2]) },
 		},
 		"a refusal is not sent again": {[]string{"global.off VALIDATION_ERROR|"}, []string{"off", "--if-match", "e"}, "", "VALIDATION_ERROR", nil},
 		"always cut off":              {[]string{"cut", "cut", "cut"}, []string{"off", "--if-match", "e"}, "", "whether it was done is not known", nil},

@@ -244,6 +244,9 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	c.refused(t, "nothing was changed", "off", "--if-match", "etag-1-0000000000000000")
 	c.refused(t, "(INTERNAL_ERROR, RULES_UNREADABLE)", "list")
 	c.refused(t, "`weir rules reset`", "list")
+	writer, _ := c.grant(t, `{"name":"w","scopes":["rules:write"]}`)
+	writer.refused(t, "(UNAUTHORIZED, SCOPE_REQUIRED)\nan admin of the tenant may", "reset")
+	caller{c.App, "weir1_x"}.refused(t, "(UNAUTHORIZED, AUTH_REQUIRED)", "off")
 	_, out, _ = c.command(t, "rules", "preview", "GET", target+"/", "--json")
 	var p schemas.Preview
 	require.NoError(t, json.Unmarshal([]byte(out), &p))

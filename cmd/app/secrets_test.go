@@ -38,10 +38,12 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 	}
 	put("AGWCANARY-OLD-1234")
 
-	var heard string
+	const span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	var heard, traced string
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		heard = r.Header.Get("Authorization") + " " + r.URL.RawQuery + " " + string(body)
+		traced = r.Header.Get("Traceparent")
 		w.Header().Set("X-Echo", heard)
 		_, _ = io.WriteString(w, heard)
 	}))
@@ -56,7 +58,7 @@ policy:
       url_prefix: %s/
       methods: [POST]
       network: loopback
-      headers: {Authorization: "Bearer ${secret:TOKEN}"}
+      headers: {Authorization: "Bearer ${secret:TOKEN}", Traceparent: "${trace}"}
       query: {key: "${secret:TOKEN}"}
       caller_params: [q]
       body: {token: "${secret:TOKEN}"}
@@ -64,10 +66,11 @@ policy:
 	var told strings.Builder
 	for _, value := range []string{"AGWCANARY-OLD-1234", "AGWCANARY-NEW-5678"} {
 		put(value)
-		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/x?q=1","allowlist_key":"up","body":{"n":1.50}}`, target.URL))
+		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/x?q=1","allowlist_key":"up","body":{"n":1.50}}`, target.URL), "Traceparent", span)
 		require.Equal(t, http.StatusOK, status, body)
 		assert.Equal(t, fmt.Sprintf(`Bearer %[1]s q=1&key=%[1]s {"n":1.50,"token":"%[1]s"}`, value), heard)
 		assert.Contains(t, body, "REDACTED q=1")
+		assert.Equal(t, span, traced, "without a collector it is passed on")
 		_, events, _ := a.ask(t, http.MethodGet, "/v1/actions/"+h.Get("Weir-Action-Id")+"/events", "", "Accept", "application/json")
 		_, evidence, _ := a.ask(t, http.MethodGet, "/v1/evidence", "", "Accept", "application/json")
 		require.Contains(t, events, "settled")

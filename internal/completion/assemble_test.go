@@ -416,19 +416,6 @@ func TestWholeRefuses(t *testing.T) {
 	}
 }
 
-func TestApartAndTogetherIsTheSame(t *testing.T) {
-	t.Parallel()
-	for _, document := range []string{
-		`{"id":"chatcmpl-1","object":"chat.completion","created":1741569952,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello! How can I help?","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":0}},"service_tier":"default"}`,
-		`{"id":"gen-1","provider":"p","model":"m","object":"chat.completion","created":1,"choices":[{"logprobs":{"content":[{"token":"a","logprob":-0.1,"bytes":[97],"top_logprobs":[]}],"refusal":null},"finish_reason":"tool_calls","native_finish_reason":"tool_calls","index":0,"message":{"role":"assistant","content":"","refusal":null,"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"unknown","index":0}],"tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{\"a\":[1]}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"cost":0.00014}}`,
-		`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]},{"type":"text","text":"b"}]},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}},"finish_reason":"function_call"}]}`,
-	} {
-		chunks, err := completion.Chunks(json.RawMessage(document), true)
-		require.NoError(t, err)
-		require.JSONEq(t, document, string(assemble(t, texts(chunks)...).Document()))
-	}
-}
-
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte(`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`))
 	f.Add([]byte(`{"choices":[{"index":0,"message":{"reasoning":"a"},"logprobs":{"content":[1],"x":"y"}}],"error":null,"object":"error","m\u006fdel":1}`))

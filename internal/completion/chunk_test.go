@@ -330,49 +330,7 @@ func FuzzTexts(f *testing.F) {
 	})
 }
 
-func BenchmarkTexts(b *testing.B) {
-	c, err := completion.ReadChunk([]byte(streamed))
-	require.NoError(b, err)
-	var texts completion.Texts
-	var found completion.Found
-	b.ReportAllocs()
-	for b.Loop() {
-		texts.Read(c.Raw, &found)
-	}
-}
-
 const streamed = `{"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz012","object":"chat.completion.chunk","created":1727000000,"model":"some-model-2024-08-06","service_tier":"default","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}`
-
-func BenchmarkReadChunk(b *testing.B) {
-	data := []byte(streamed)
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = completion.ReadChunk(data)
-	}
-}
-
-func BenchmarkAdd(b *testing.B) {
-	c, err := completion.ReadChunk([]byte(streamed))
-	require.NoError(b, err)
-	var a completion.Assembler
-	b.ReportAllocs()
-	for b.Loop() {
-		a.Add(c)
-	}
-}
-
-func BenchmarkMerge(b *testing.B) {
-	chunks := make([]json.RawMessage, 50)
-	for i := range chunks {
-		chunks[i] = json.RawMessage(streamed)
-	}
-	b.SetBytes(int64(len(chunks) * len(streamed)))
-	b.ReportAllocs()
-	for b.Loop() {
-		completion.Merge(chunks)
-	}
-}
 
 //nolint:paralleltest // it counts the allocations of the process
 func TestAllocations(t *testing.T) {

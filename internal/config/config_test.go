@@ -258,21 +258,30 @@ func TestSourcesInOrder(t *testing.T) {
 	}{
 		{"file", nil, nil, "127.0.0.1:1", []string{"file.example"}},
 		{
-			"environment over file", []string{"WEIR_LISTEN=127.0.0.1:2", "WEIR_POLICY_ALLOWED_HOSTS= a.example , b.example ,"}, nil,
-			"127.0.0.1:2", []string{"a.example", "b.example"},
+			"environment over file",
+			[]string{"WEIR_LISTEN=127.0.0.1:2", "WEIR_POLICY_ALLOWED_HOSTS= a.example , b.example ,"},
+			nil,
+			"127.0.0.1:2",
+			[]string{"a.example", "b.example"},
 		},
 		{
 			"executor variables over those",
 			[]string{"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3", "WEIR_LISTEN=127.0.0.1:2", "HTTP_EXECUTOR_ALLOWED_HOSTS=c.example,[::1]:8080", "WEIR_POLICY_ALLOWED_HOSTS=a.example"},
-			nil, "127.0.0.1:3", []string{"c.example", "[::1]:8080"},
+			nil, "127.0.0.1:3",
+			[]string{"c.example", "[::1]:8080"},
 		},
 		{
-			"command line over all", []string{"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3"}, map[string]string{"listen": "127.0.0.1:4", "policy.allowed_hosts": "d.example"},
-			"127.0.0.1:4", []string{"d.example"},
+			"command line over all",
+			[]string{"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3"},
+			map[string]string{"listen": "127.0.0.1:4", "policy.allowed_hosts": "d.example"},
+			"127.0.0.1:4",
+			[]string{"d.example"},
 		},
 		{
 			"an empty list is a list, an empty word is nothing",
-			[]string{"HTTP_EXECUTOR_BIND_ADDR=", "WEIR_LISTEN=", "WEIR_LOG_HISTORY=", "HTTP_EXECUTOR_ALLOWED_HOSTS="}, nil, "127.0.0.1:1", []string{},
+			[]string{"HTTP_EXECUTOR_BIND_ADDR=", "WEIR_LISTEN=", "WEIR_LOG_HISTORY=", "HTTP_EXECUTOR_ALLOWED_HOSTS="},
+			nil, "127.0.0.1:1",
+			[]string{},
 		},
 		{"the last of a repeated variable", []string{"WEIR_LISTEN=127.0.0.1:5", "WEIR_LISTEN=127.0.0.1:6"}, nil, "127.0.0.1:6", []string{"file.example"}},
 	}

@@ -174,18 +174,6 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
-	t.Parallel()
-	r := check.Run(t.Context(), check.Target{URL: "http://127.0.0.1:1", TaskType: agent.TaskType}, check.Config{})
-	assert.False(t, r.Passed)
-	assert.Equal(t, []string{"reach"}, with(r, check.Failed))
-	assert.Equal(t, check.Rules()[1:], with(r, check.Skipped))
-	for _, rule := range r.Rules[1:] {
-		assert.Equal(t, "reach", rule.Because, rule.ID)
-	}
-	assert.Contains(t, r.Rules[0].Found, "refused")
-}
-
 func TestNoToken(t *testing.T) {
 	t.Parallel()
 	r := run(t, agent.New(t, agent.Config{Token: "secret"}), check.Config{})
