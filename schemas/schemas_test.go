@@ -33,18 +33,9 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		have, err := os.ReadFile(filepath.Join("json", name))
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(have, text), "%s is out of date: run go generate ./schemas", name)
-	}
-}
-
-func TestGeneratedSchemasCompile(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("json/*.json")
-	require.NoError(t, err)
-	for _, file := range files {
-		if strings.HasSuffix(file, "openapi.json") {
-			continue
+		if name != "openapi.json" {
+			schema(t, filepath.Join("json", name))
 		}
-		schema(t, file)
 	}
 }
 
@@ -121,31 +112,22 @@ func request(t *testing.T, file string) json.RawMessage {
 
 func TestVocabulariesHaveNoDoubles(t *testing.T) {
 	t.Parallel()
-	seen := map[schemas.Code]bool{}
-	for _, c := range schemas.SettleCodes() {
-		require.False(t, seen[c], c)
-		seen[c] = true
-	}
-	door := map[schemas.Code]bool{}
-	for _, c := range schemas.DoorCodes() {
-		require.False(t, door[c], c)
-		door[c] = true
-	}
-	variants := map[schemas.Variant]bool{}
-	for _, v := range schemas.Variants() {
-		require.False(t, variants[v], v)
-		variants[v] = true
-	}
+	distinct(t, schemas.SettleCodes())
+	distinct(t, schemas.DoorCodes())
+	distinct(t, schemas.Variants())
+	distinct(t, schemas.Scopes())
+	distinct(t, schemas.TaskStatuses())
 	require.Len(t, schemas.Statuses(), 3+len(schemas.Outcomes()))
-	scopes := map[string]bool{}
-	for _, s := range schemas.Scopes() {
-		require.False(t, scopes[s], s)
-		scopes[s] = true
+	for i, s := range schemas.TaskStatuses() {
+		require.Equal(t, i > 1, s.Final(), s)
 	}
-	statuses := map[schemas.TaskStatus]bool{}
-	for _, s := range schemas.TaskStatuses() {
-		require.False(t, statuses[s], s)
-		statuses[s] = true
-		require.Equal(t, len(statuses) > 2, s.Final(), s)
+}
+
+func distinct[T comparable](t *testing.T, words []T) {
+	t.Helper()
+	seen := map[T]bool{}
+	for _, w := range words {
+		require.False(t, seen[w], w)
+		seen[w] = true
 	}
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -24,10 +23,9 @@ func desk(t *testing.T, answer func(r *http.Request) any) (run func(want int, ar
 	t.Cleanup(s.Close)
 	return func(want int, args ...string) (string, string) {
 		t.Helper()
-		var o, e bytes.Buffer
-		code := Main(t.Context(), args, []string{"WEIR_URL=" + s.URL}, Streams{Out: &o, Err: &e})
-		require.Equal(t, want, code, e.String())
-		return o.String(), e.String()
+		code, out, said := cli(t, "", []string{"WEIR_URL=" + s.URL}, args...)
+		require.Equal(t, want, code, said)
+		return out, said
 	}
 }
 

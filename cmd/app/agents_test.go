@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,76 +34,121 @@ func (s *site) runsOf(t *testing.T, task string) schemas.Decision {
 	return d
 }
 
-const twoAgents = `
+// completionOf asks the guard about the first call that a completion would make.
+func (s *site) completionOf(t *testing.T, model string) schemas.Decision {
+	t.Helper()
+	candidates := s.models().Candidates([]string{model}, nil, nil, "a")
+	require.NotEmpty(t, candidates, model)
+	up := candidates[0].Upstream
+	_, d := s.guard.Check(schemas.HTTPCall{
+		Method: http.MethodPost, URL: up.URL + schemas.RouteChat, AllowlistKey: schemas.ModelEntry(up.Name), Body: json.RawMessage("{}"),
+	}, guard.Scope{Agent: true, KeyRequired: true})
+	return d
+}
+
+const agentsAndModels = `
 agents:
   A: {url: "http://127.0.0.1:9001/", mode: sync, timeout: 3s}
   B: {url: "https://b.example/x", token: "${secret:NOWHERE}", concurrency: 7}
+models:
+  fast: {alias: m/one}
+  m/*: {url: "http://127.0.0.1:9001/v1", price: {input: 1, output: 2}}
+  far: {url: "https://far.example", headers: {Authorization: "Bearer ${secret:NOWHERE}"}}
 `
 
-// TestAgentsInForce: what is known of an agent is what its policy entry lets pass.
-func TestAgentsInForce(t *testing.T) {
+// TestAgentsAndModelsInForce: what is known of them is what their policy entries let pass.
+func TestAgentsAndModelsInForce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing()+twoAgents, false)
-	a, ok := s.agent("A")
-	require.True(t, ok)
+	assert.False(t, (&App{}).serves("A"), "before there is a policy")
+	assert.Empty(t, (&App{}).budgets())
+	assert.Nil(t, (&App{}).models())
+
+	s := newSite(t, allowing()+agentsAndModels)
+	a, _ := s.agent("A")
 	assert.Equal(t, schemas.Agent{TaskType: "A", URL: "http://127.0.0.1:9001", Mode: schemas.AgentSync, Timeout: 3 * time.Second, Concurrency: 32}, a)
-	b, ok := s.agent("B")
-	require.True(t, ok)
+	b, _ := s.agent("B")
 	assert.Equal(t, schemas.Agent{TaskType: "B", URL: "https://b.example/x", Mode: schemas.AgentAuto, Concurrency: 7}, b)
 	for task, served := range map[string]bool{"A": true, "B": true, "C": false, "": false, schemas.TaskEcho: false, "agent:A": false} {
 		assert.Equal(t, served, s.serves(task), task)
 		assert.Equal(t, served, s.runsOf(t, task).Allowed, task)
 	}
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", `{"method":"POST","url":"http://127.0.0.1:9001/agents/run/sync","allowlist_key":"agent:A","body":{}}`)
-	assert.Equal(t, http.StatusForbidden, status, body)
-	assert.Contains(t, body, "DENY_KEY_UNKNOWN")
-
-	status, body, _ = s.ask(t, http.MethodGet, "/v1/policy", "")
+	for _, name := range []string{"fast", "m/one", "m/two", "far"} {
+		assert.True(t, s.completionOf(t, name).Allowed, name)
+	}
+	_, _, known := s.models().Find("other")
+	assert.False(t, known)
+	for key, route := range map[string]string{"agent:A": "/agents/run/sync", "model:m:any": "/v1/chat/completions"} {
+		call := `{"method":"POST","url":"http://127.0.0.1:9001` + route + `","allowlist_key":"` + key + `","body":{}}`
+		status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", call)
+		assert.Equal(t, http.StatusForbidden, status, body)
+		assert.Contains(t, body, "DENY_KEY_UNKNOWN")
+	}
+	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
 	require.Equal(t, http.StatusOK, status)
-	assert.Contains(t, body, `"name":"agent:B"`)
-	assert.Contains(t, body, `"agent":true`)
+	for _, shown := range []string{`"name":"agent:B"`, `"agent":true`, `"name":"model:far"`, `"headers":["Authorization"]`} {
+		assert.Contains(t, body, shown)
+	}
 	assert.NotContains(t, body, "NOWHERE")
-	_, body, _ = s.ask(t, http.MethodPost, "/v1/policy/explain", `{"method":"POST","url":"https://b.example/x/agents/run/sync"}`)
-	assert.NotContains(t, body, "agent:")
+	for _, url := range []string{"https://b.example/x/agents/run/sync", "https://far.example/chat/completions"} {
+		_, body, _ = s.ask(t, http.MethodPost, "/v1/policy/explain", `{"method":"POST","url":"`+url+`"}`)
+		assert.NotRegexp(t, "agent:|model:", body)
+	}
 	warned := strings.Join(s.warnings(s.reload.last), "\n")
-	assert.Contains(t, warned, "agent B: token: ")
-	assert.Contains(t, warned, "NOWHERE")
-	assert.NotContains(t, warned, "agent A")
+	for _, told := range []string{"agent B: token: ", "model far: header Authorization: ", "NOWHERE"} {
+		assert.Contains(t, warned, told)
+	}
+	assert.NotRegexp(t, "agent A|model m", warned)
+	assert.Empty(t, s.budgets())
 }
 
-// TestReloadOfAgents: they come, change and go with the policy, as a whole.
-func TestReloadOfAgents(t *testing.T) {
+// TestReloadOfAgentsAndModels: they come, change and go with the policy, as a whole.
+func TestReloadOfAgentsAndModels(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing(), false)
+	s := newSite(t, allowing())
 	none := s.policyView(nil, true).Version
 	assert.False(t, s.serves("A"))
+	assert.Empty(t, s.models().Views(nil, nil))
 
-	s.write(t, allowing()+twoAgents)
+	s.write(t, allowing()+agentsAndModels)
 	done := s.reloaded(t)
 	assert.True(t, done.Changed)
 	assert.NotEqual(t, none, done.Version)
 	assert.True(t, s.serves("A"))
 	assert.True(t, s.runsOf(t, "A").Allowed)
+	assert.True(t, s.completionOf(t, "fast").Allowed)
 	assert.Contains(t, s.said.String(), "agent B: token: ")
-	assert.NotContains(t, s.said.String(), "restart", "agents need none")
+	assert.Contains(t, s.said.String(), "model far: header Authorization: ")
 
-	s.write(t, allowing()+strings.ReplaceAll(twoAgents, "timeout: 3s", "timeout: 4s"))
-	again := s.reloaded(t)
-	assert.True(t, again.Changed, "an agent is called in another way")
-	assert.Equal(t, done.Version, again.Version, "though the same is permitted")
-	a, _ := s.agent("A")
-	assert.Equal(t, 4*time.Second, a.Timeout)
-	assert.False(t, s.reloaded(t).Changed)
+	for _, tt := range []struct {
+		what, before, after string
+		inForce             func() bool
+	}{
+		{"an agent is called in another way", "timeout: 3s", "timeout: 4s", func() bool { a, _ := s.agent("A"); return a.Timeout == 4*time.Second }},
+		{"a model has another price", "input: 1", "input: 3", func() bool { m, _, _ := s.models().Find("fast"); return m.Price.Input == 3_000_000 }},
+		{
+			"they are asked within other bounds", "\nmodels:", "\nbudgets:\n  daily: {usd: 1.5, window: 24h}\nmodels:",
+			func() bool { return len(s.budgets()) == 1 && s.budgets()[0].Nanos == 1_500_000_000 },
+		},
+	} {
+		s.write(t, allowing()+strings.ReplaceAll(agentsAndModels, tt.before, tt.after))
+		again := s.reloaded(t)
+		assert.True(t, again.Changed, tt.what)
+		assert.True(t, tt.inForce(), tt.what)
+		assert.Equal(t, done.Version, again.Version, "though the same is permitted")
+		assert.False(t, s.reloaded(t).Changed)
+	}
+	assert.NotContains(t, s.said.String(), "restart", "nothing of them needs one")
 
-	s.write(t, allowing()+strings.ReplaceAll(twoAgents, "url: \"https://b.example/x\"", "url: \"b.example\"")+"  C: {url: \"https://c.example\"}\n")
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-	require.Equal(t, http.StatusUnprocessableEntity, status, body)
-	assert.Contains(t, body, "agents.B.url")
-	assert.False(t, s.serves("C"), "a mistake changes nothing")
-	assert.True(t, s.serves("B"))
-	assert.Equal(t, done.Version, s.policyView(nil, true).Version)
-
-	s.write(t, allowing()+strings.ReplaceAll(twoAgents, "  A:", "  C:"))
+	for at, wrong := range map[string][2]string{"agents.B.url": {"https://b.example/x", "b.example"}, "models.far.url": {"https://far.example", "far.example"}} {
+		s.write(t, allowing()+strings.ReplaceAll(strings.ReplaceAll(agentsAndModels, wrong[0], wrong[1]), "  A:", "  C:"))
+		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
+		require.Equal(t, http.StatusUnprocessableEntity, status, body)
+		assert.Contains(t, body, at)
+		assert.False(t, s.serves("C"), "a mistake changes nothing")
+		assert.True(t, s.serves("A"))
+		assert.Equal(t, done.Version, s.policyView(nil, true).Version)
+	}
+	s.write(t, allowing()+strings.ReplaceAll(agentsAndModels, "  A:", "  C:"))
 	s.reloaded(t)
 	assert.False(t, s.serves("A"))
 	assert.True(t, s.serves("C"))
@@ -111,43 +157,7 @@ func TestReloadOfAgents(t *testing.T) {
 	s.write(t, allowing())
 	assert.Equal(t, none, s.reloaded(t).Version)
 	assert.False(t, s.serves("B"))
-}
-
-// TestRefreshOfAgents: a watched file with another agent in it is taken, and only
-// once, where the policy's version is the same.
-func TestRefreshOfAgents(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing()+twoAgents, false)
-	s.write(t, allowing()+strings.ReplaceAll(twoAgents, "concurrency: 7", "concurrency: 8"))
-	for range 2 {
-		s.refresh(t.Context())
-		b, _ := s.agent("B")
-		assert.Equal(t, 8, b.Concurrency)
-	}
-	_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
-	assert.True(t, strings.Contains(body, `weir_policy_reloads_total{result="ok"} 1`+"\n")) //nolint:testifylint // the body is long
-}
-
-// TestRevokedBeforeItBegins: a run that was let pass and has not begun is asked
-// about again under the agents that are in force then.
-func TestRevokedBeforeItBegins(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing()+twoAgents, false)
-	call := schemas.HTTPCall{Method: http.MethodPost, URL: "http://127.0.0.1:9001/agents/run/sync", AllowlistKey: "agent:A", Body: json.RawMessage("{}")}
-	pass, d := s.guard.Check(call, guard.Scope{Agent: true})
-	require.True(t, d.Allowed, d.Reason)
-	s.write(t, allowing()+strings.ReplaceAll(twoAgents, "9001", "9002"))
-	s.reloaded(t)
-	renewed, d := s.guard.Renew(pass)
-	assert.False(t, renewed.Valid())
-	assert.Equal(t, schemas.DenyPort, d.Code)
-	assert.Equal(t, "agent:A", d.Entry)
-}
-
-// TestNoAgentsBeforeAPolicy: an App that has no policy yet serves nothing.
-func TestNoAgentsBeforeAPolicy(t *testing.T) {
-	t.Parallel()
-	assert.False(t, (&App{}).serves("A"))
+	assert.Empty(t, s.models().Views(nil, nil))
 }
 
 // TestExampleStarts: the file that shows every key is one to begin with.
@@ -169,4 +179,42 @@ func TestExampleStarts(t *testing.T) {
 		assert.True(t, known, name)
 	}
 	assert.NotEmpty(t, c.Models)
+}
+
+// TestWeirModels prints a line for each model, or a document.
+func TestWeirModels(t *testing.T) {
+	t.Parallel()
+	answer, status := `{"object":"list","data":[
+		{"id":"fast","object":"model","created":0,"owned_by":"m","context_length":128000,"pricing":{"prompt":"0.0000025","completion":"0.00001","request":"0"}},
+		{"id":"m/*","object":"model","created":0,"owned_by":"m"}]}`, http.StatusOK
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "/v1/models", r.URL.Path)
+		assert.Equal(t, "Bearer wt", r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(upstream.Close)
+	server := "--server=" + upstream.URL
+	code, out, errs := saying(t, "", "models", server)
+	require.Zero(t, code, errs)
+	assert.Equal(t, "MODEL  OWNER  CONTEXT  INPUT  OUTPUT  REQUEST\n"+
+		"fast   m      128000   2.5    10      0\n"+
+		"m/*    m      -        -      -       -\n", out)
+	code, out, _ = saying(t, "", "models", "--json", server)
+	require.Zero(t, code)
+	assert.JSONEq(t, `{"id":"m/*","object":"model","created":0,"owned_by":"m"}`, strings.Split(out, "\n")[1])
+
+	answer = `{"object":"list","data":[]}`
+	code, out, errs = saying(t, "", "models", server)
+	require.Zero(t, code)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "there are no models")
+	answer, status = `{"error":{"code":401,"message":"no such token","metadata":{"code":"UNAUTHORIZED"}}}`, http.StatusUnauthorized
+	code, _, errs = saying(t, "", "models", server)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "no such token")
+	assert.Contains(t, errs, "weir token create")
+	code, _, _ = saying(t, "", "models", "one", server)
+	assert.Equal(t, 2, code)
 }

@@ -3,37 +3,113 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/broker"
+	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/internal/ledger"
+	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/poll"
+	"weir/processors/janitor"
 	"weir/schemas"
 )
 
-// newApp starts a whole Weir on a directory of its own. Extra lines are added to
-// its configuration.
-// newApp is a running node. Unless the text has a policy, its callers may call this machine.
-func newApp(t *testing.T, extra string) *App {
-	t.Helper()
+// begin starts a whole Weir on a directory. Extra lines are added to its configuration. Unless
+// they have a policy, its callers may call this machine.
+func begin(ctx context.Context, dir, extra string, more ...func(*Options)) (*App, error) {
 	if !strings.Contains(extra, "policy:") {
 		extra += "policy: {allowed_hosts: [localhost, 127.0.0.1]}\n"
 	}
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\n%s", t.TempDir(), extra)
-	cfg, err := config.Parse("test", []byte(text), nil, nil)
+	if !strings.Contains(extra, "log:") {
+		extra += "log: {durability: process}\n"
+	}
+	cfg, err := config.Parse("test", fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata: %q\n%s", dir, extra), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	opts := Options{Config: cfg, Log: io.Discard}
+	for _, change := range more {
+		change(&opts)
+	}
+	a, err := New(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.Start(ctx)
+}
+
+// newApp is a running node on a directory of its own.
+func newApp(t *testing.T, extra string, more ...func(*Options)) *App {
+	t.Helper()
+	a, err := begin(t.Context(), t.TempDir(), extra, more...)
 	require.NoError(t, err)
-	a, err := New(t.Context(), Options{Config: cfg, Log: io.Discard})
-	require.NoError(t, err)
-	require.NoError(t, a.Start(t.Context()))
 	t.Cleanup(func() { assert.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
 	return a
+}
+
+// shared is a node that many tests use. Each keeps to tenants, ids and targets of its own.
+type shared struct {
+	extra string
+	once  sync.Once
+	dir   string
+	app   *App
+	err   error
+}
+
+var openNode, tokenNode = &shared{}, &shared{extra: withTokens + `policy:
+  allowed_hosts: [localhost, 127.0.0.1]
+  allowlist:
+    - {name: orders, url_prefix: "https://orders.example/"}
+    - {name: stock, url_prefix: "https://stock.example/"}
+    - {name: stock, url_prefix: "https://stock.example/", methods: [DELETE], mode: shadow}
+agents: {T: {url: "http://127.0.0.1:1"}}
+`}
+
+func (s *shared) node(t *testing.T) *App {
+	t.Helper()
+	s.once.Do(func() {
+		if s.dir, s.err = os.MkdirTemp("", "weir-app"); s.err == nil { //nolint:usetesting // it outlives the test
+			s.app, s.err = begin(context.Background(), s.dir, s.extra)
+		}
+	})
+	require.NoError(t, s.err)
+	return s.app
+}
+
+func (s *shared) stop() error {
+	if s.app == nil {
+		return nil
+	}
+	return errors.Join(s.app.Stop(context.Background()), os.RemoveAll(s.dir))
+}
+
+var used atomic.Int64
+
+// fresh is a name of that sort which no test has used on a shared node.
+func fresh(name string) string { return fmt.Sprintf("%s-%d", name, used.Add(1)) }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := errors.Join(openNode.stop(), tokenNode.stop()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func (a *App) ask(t *testing.T, method, path, body string, header ...string) (status int, text string, h http.Header) {
@@ -61,84 +137,179 @@ func okUpstream(t *testing.T) string {
 	return s.URL
 }
 
+// letter puts a dead letter on the log.
+func (a *App) letter(t *testing.T, tenant, id string) (sequence uint64) {
+	t.Helper()
+	dead := schemas.DeadLetter{Time: time.Now().UTC(), Tenant: tenant, Kind: schemas.KindHTTP, ActionID: id, Code: schemas.Poison}
+	data, err := json.Marshal(dead)
+	require.NoError(t, err)
+	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(dead), Data: data})
+	require.NoError(t, err)
+	return seq
+}
+
 // TestUndecodableMessageIsParked puts garbage on the log among good work: it is
 // parked, its action reads as failed, and the others flow.
 func TestUndecodableMessageIsParked(t *testing.T) {
 	t.Parallel()
-	a, upstream := newApp(t, "log: {durability: process}\n"), okUpstream(t)
-	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "garbage"}
+	a, upstream := openNode.node(t), okUpstream(t)
+	id := fresh("garbage")
+	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id}
 	_, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.TailAccepted), Data: []byte("{not an event")})
 	require.NoError(t, err)
-
-	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, upstream))
+	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 
-	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/garbage/events?live=long-poll&after=1", "", "Accept", "application/json")
+	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&after=1", "", "Accept", "application/json")
 	require.Equal(t, http.StatusOK, status, body)
 	assert.Contains(t, body, `"code":"POISON"`)
-	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/garbage", "")
+	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
 	require.Equal(t, http.StatusOK, status, body)
 	assert.Contains(t, body, `"status":"failed"`)
 	_, body, _ = a.ask(t, http.MethodGet, "/v1/dead-letters", "")
-	assert.Contains(t, body, `"action_id":"garbage"`)
-	assert.Contains(t, body, `"code":"POISON"`)
+	assert.Regexp(t, `"action_id":"`+id+`"[^}]*"code":"POISON"`, body)
 }
 
 // TestRedrive does a parked action again: a new action of the same payload, which
 // names the old one; asked twice, it is the same new action.
 func TestRedrive(t *testing.T) {
 	t.Parallel()
-	a, upstream := newApp(t, "log: {durability: process}\n"), okUpstream(t)
-	park := func(id string) string {
-		letter, err := json.Marshal(schemas.DeadLetter{Time: time.Now().UTC(), Tenant: "default", Kind: schemas.KindHTTP, ActionID: id, Code: schemas.Poison})
-		require.NoError(t, err)
-		seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(schemas.DeadLetter{Tenant: "default", Kind: schemas.KindHTTP, ActionID: id}), Data: letter})
-		require.NoError(t, err)
-		return fmt.Sprintf(`{"sequence":%d}`, seq)
+	a, upstream := openNode.node(t), okUpstream(t)
+	redrive := func(want int, sequence uint64) (string, http.Header) {
+		t.Helper()
+		status, body, h := a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", fmt.Sprintf(`{"sequence":%d}`, sequence))
+		require.Equal(t, want, status, body)
+		return body, h
 	}
-	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"type":"Http","request_id":"old","args":{"method":"GET","url":%q}}`, upstream))
+	const call = `{"type":"Http","request_id":%q,"args":{"method":"GET","url":%q}}`
+	id, denied := fresh("old"), fresh("denied")
+	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(call, id, upstream))
 	require.Equal(t, http.StatusOK, status, body)
-	redrive, ids := park("old"), map[string]bool{}
-	for range 2 {
-		status, body, h := a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", redrive)
-		require.Equal(t, http.StatusAccepted, status, body)
-		ids[h.Get("Weir-Action-Id")] = true
-	}
-	require.Len(t, ids, 1)
-	for id := range ids {
-		_, body, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
-		assert.Contains(t, body, `"supersedes":"old"`)
-	}
-	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", park("nobody"))
-	assert.GreaterOrEqual(t, status, http.StatusNotFound, body)
-	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", `{"sequence":999}`)
-	assert.Equal(t, http.StatusNotFound, status, body)
+	old := a.letter(t, "default", id)
+	_, first := redrive(http.StatusAccepted, old)
+	_, again := redrive(http.StatusAccepted, old)
+	require.Equal(t, first.Get("Weir-Action-Id"), again.Get("Weir-Action-Id"))
+	_, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+first.Get("Weir-Action-Id"), "")
+	assert.Contains(t, body, `"supersedes":"`+id+`"`)
+	redrive(http.StatusNotFound, 99999)
 	// Of a denied call there is no body that could be sent again.
-	status, body, _ = a.ask(t, http.MethodPost, "/v1/execute", `{"type":"Http","request_id":"denied","args":{"method":"GET","url":"https://denied.example/"}}`)
+	status, body, _ = a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(call, denied, "https://denied.example/"))
 	require.Equal(t, http.StatusForbidden, status, body)
-	status, body, _ = a.ask(t, http.MethodPost, "/v1/dead-letters/redrive", park("denied"))
-	assert.Equal(t, http.StatusConflict, status, body)
+	body, _ = redrive(http.StatusConflict, a.letter(t, "default", denied))
 	assert.Contains(t, body, "the call was denied")
-}
-
-// TestMetricsStartAtZero: a reason that never occurred has a series all the same.
-func TestMetricsStartAtZero(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, "log: {durability: process}\n")
-	_, body, _ := a.ask(t, http.MethodGet, "/metrics", "")
-	for _, code := range append(schemas.DenyCodes(), schemas.UpstreamCodes()...) {
-		assert.True(t, strings.Contains(body, fmt.Sprintf("%q", code)), "%s has no series", code) //nolint:testifylint // the body is long
-	}
-	status, _, _ := a.ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://example.com/"}`)
-	assert.Equal(t, http.StatusForbidden, status)
 	_, body, _ = a.ask(t, http.MethodGet, "/metrics", "")
-	assert.True(t, strings.Contains(body, `weir_policy_denials_total{code="DENY_HOST"} 1`), "the denial was not counted") //nolint:testifylint // the body is long
+	assert.Regexp(t, `weir_policy_denials_total{code="DENY_HOST"} [1-9]`, body)
 }
 
-// TestStopTwice: a second Stop does nothing.
-func TestStopTwice(t *testing.T) {
+// TestGrowth: a small heap has room for what is gone at once, one of streams no more than
+// half of what it holds, and that of a long log as much again.
+func TestGrowth(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "log: {durability: process}\n")
-	require.NoError(t, a.Stop(t.Context()))
-	require.NoError(t, a.Stop(t.Context()))
+	for _, row := range []struct {
+		live uint64
+		want int
+	}{{0, 3200}, {1 << 20, 3200}, {8 << 20, 400}, {32 << 20, 100}, {64 << 20, 50}, {255 << 20, 50}, {256 << 20, 100}, {1 << 30, 100}, {1 << 50, 100}} {
+		require.Equal(t, row.want, growth(row.live), row.live)
+	}
+}
+
+// TestOwnPortsAreNoTarget: what the node listens on is refused under every name
+// of this machine, though everything that can be granted was.
+func TestOwnPortsAreNoTarget(t *testing.T) {
+	t.Parallel()
+	upstream := okUpstream(t)
+	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n")
+	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+	require.Equal(t, http.StatusOK, status, body)
+	for _, own := range []string{s.http.addr(), s.NATS()} {
+		for _, host := range []string{"127.0.0.1", "localhost", "weir.localhost", "127.9.9.9", "[::1]"} {
+			url := "http://" + host + ":" + strconv.Itoa(int(portOf(own))) + "/healthz"
+			status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(url))
+			assert.Equal(t, http.StatusForbidden, status, url)
+			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
+		}
+	}
+}
+
+// TestAnAddressOfIPv4OpensNoOther: who writes 0.0.0.0 has not asked for [::].
+func TestAnAddressOfIPv4OpensNoOther(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"0.0.0.0:0": "tcp4", "127.0.0.1:0": "tcp4", ":0": "tcp", "[::]:0": "tcp", "[::ffff:127.0.0.1]:0": "tcp", "localhost:0": "tcp",
+	} {
+		assert.Equal(t, want, family(listen), listen)
+	}
+	a := &App{cfg: config.Config{Listen: "0.0.0.0:0"}}
+	require.NoError(t, a.listen(t.Context()))
+	defer func() { require.NoError(t, a.teardown.unwind(t.Context())) }()
+	assert.Regexp(t, `^0\.0\.0\.0:`, a.http.addr())
+}
+
+// TestWhoseMessageIsLostExpires: an action whose message somebody acknowledged without doing
+// anything for it, and that has no wake-up, ends by its deadline all the same.
+func TestWhoseMessageIsLostExpires(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	defaults := config.Defaults().Log
+	strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded")
+	a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) { o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
+	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, `"outcome":"expired"`)
+	poll.Until(t, func() bool { return caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`) != "0" })
+}
+
+// strand leaves an action on a log that no worker is told of any more.
+func strand(t *testing.T, dir string, layout schemas.Layout, id string) {
+	t.Helper()
+	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Stop()) }()
+	b, err := broker.Open(t.Context(), broker.Config{Server: server, Layout: layout})
+	require.NoError(t, err)
+	defer b.Close(t.Context())
+	_, _, err = ledger.New(b, layout, nil).Claim(t.Context(), schemas.Action{
+		ID: id, Tenant: "default", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Fingerprint: "f",
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(50 * time.Millisecond).UTC(),
+		Payload: json.RawMessage(`{"method":"POST","url":"http://127.0.0.1:1/"}`),
+	})
+	require.NoError(t, err)
+	sub := broker.NewSubscriber(b, broker.SubscriberConfig{})
+	messages, err := sub.Subscribe(t.Context(), broker.WorkTopics(0, schemas.KindHTTP)[0])
+	require.NoError(t, err)
+	require.True(t, (<-messages).Ack())
+	require.NoError(t, sub.Close())
+}
+
+// TestARunThatOutlastsTheDrain: a node that stops waits as long as workers.drain
+// says. A run that is not over by then loses its agent, and the next node ends it
+// as unknown without asking the agent again. What would be forgotten before it ends
+// is refused.
+func TestARunThatOutlastsTheDrain(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	double := agent.New(t, agent.Config{Script: []agent.Act{{Hold: hold}}})
+	t.Cleanup(func() { close(hold) })
+	dir := t.TempDir()
+	extra := fmt.Sprintf("log: {durability: process, history: 1h}\nworkers: {drain: 1s}\nagents: {%s: {url: %q}}\n", agent.TaskType, double.URL())
+	run := fmt.Sprintf(`{"request_id":"r1","task_type":%q}`, agent.TaskType)
+	first, err := begin(t.Context(), dir, extra)
+	require.NoError(t, err)
+	status, body, _ := first.ask(t, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
+	require.Equal(t, http.StatusAccepted, status, body)
+	double.WaitRun(1)
+	require.NoError(t, first.Stop(context.WithoutCancel(t.Context())))
+
+	second, err := begin(t.Context(), dir, extra)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, second.Stop(context.WithoutCancel(t.Context()))) }()
+	status, body, _ = second.ask(t, http.MethodPost, "/agents/run/sync", run)
+	require.Equal(t, http.StatusOK, status, body)
+	assert.Contains(t, body, `"code":"OUTCOME_UNKNOWN"`)
+	assert.Equal(t, 1, double.Hits())
+	status, body, _ = second.ask(t, http.MethodPost, "/agents/run/sync", `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`)
+	require.Equal(t, http.StatusUnprocessableEntity, status, body)
+	assert.Contains(t, body, "from 1 to 3000000")
 }

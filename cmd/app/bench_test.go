@@ -7,12 +7,14 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/config"
+	"weir/internal/weirtest/llm"
 	"weir/schemas"
 )
 
@@ -33,13 +35,9 @@ func BenchmarkExecute(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			durability, _, _ := strings.Cut(name, "/")
-			text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %q\nlog: {durability: %s}\ntelemetry: {log_level: error}\n"+
-				"policy:\n  allowlist:\n    - {name: up, url_prefix: %q, methods: [POST], network: loopback}\n", b.TempDir(), durability, upstream.URL+"/")
-			cfg, err := config.Parse("bench", []byte(text), nil, nil)
+			a, err := begin(b.Context(), b.TempDir(), fmt.Sprintf("log: {durability: %s}\ntelemetry: {log_level: error}\n"+
+				"policy:\n  allowlist:\n    - {name: up, url_prefix: %q, methods: [POST], network: loopback}\n", durability, upstream.URL+"/"))
 			require.NoError(b, err)
-			a, err := New(b.Context(), Options{Config: cfg, Log: io.Discard})
-			require.NoError(b, err)
-			require.NoError(b, a.Start(b.Context()))
 			b.Cleanup(func() { _ = a.Stop(b.Context()) })
 			body := fmt.Sprintf(`{"method":"POST","url":"%s/x","allowlist_key":"up","body":{"a":1}}`, upstream.URL)
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
@@ -71,4 +69,37 @@ func BenchmarkExecute(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkChat has 500 streams at once bring b.N chunks in all, fifty a second on each:
+// for profiles of all that a chunk takes on its way, the provider and the reader included.
+func BenchmarkChat(b *testing.B) {
+	const streams = 500
+	pace := &llm.Pace{Chunks: max(1, b.N/streams), Every: 20 * time.Millisecond, Text: "a token or two"}
+	provider, err := llm.Start(llm.Config{Default: llm.Act{Pace: pace}})
+	require.NoError(b, err)
+	b.Cleanup(provider.Close)
+	a, err := begin(b.Context(), b.TempDir(), fmt.Sprintf("telemetry: {log_level: error}\nmodels:\n  m: {url: %q}\n", provider.URL()))
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = a.Stop(b.Context()) })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}}
+	b.ReportAllocs()
+	b.ResetTimer()
+	var group sync.WaitGroup
+	for range streams {
+		group.Go(func() {
+			resp, err := client.Post(a.URL()+schemas.RouteChat, "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			data, err := io.ReadAll(resp.Body)
+			if err != nil || !strings.HasSuffix(string(data), "data: [DONE]\n\n") {
+				b.Errorf("%d bytes, and no end: %v", len(data), err)
+			}
+		})
+	}
+	group.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "chunks/s")
 }

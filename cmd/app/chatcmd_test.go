@@ -1,12 +1,10 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +16,7 @@ import (
 
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -32,18 +31,17 @@ func provider(t *testing.T, cfg llm.Config) (s *llm.Server, flag string) {
 // saying runs the program with something on standard input.
 func saying(t *testing.T, in string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = Main(t.Context(), args, []string{"WEIR_TOKEN=wt"}, Streams{In: strings.NewReader(in), Out: &stdout, Err: &stderr})
-	return code, stdout.String(), stderr.String()
+	return cli(t, in, []string{"WEIR_TOKEN=wt"}, args...)
 }
 
 func TestChatPrintsTheAnswer(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		act       llm.Act
 		args      []string
 		out, errs string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a stream":                {llm.Act{}, nil, "Hello, world\n", "7 tokens in, 3 out\n"},
 		"the whole":               {llm.Act{}, []string{"--no-stream"}, "Hello, world\n", "7 tokens in, 3 out\n"},
 		"the whole, though asked": {llm.Act{Fault: llm.JSONAnswer}, nil, "Hello, world\n", "tokens in"},
@@ -54,19 +52,16 @@ func TestChatPrintsTheAnswer(t *testing.T) {
 		"comments":                {llm.Act{Fault: llm.Comments}, nil, "Hello, world\n", ""},
 		"like events":             {llm.Act{Fault: llm.Injection}, nil, "data: [DONE]\n", ""},
 		"the action":              {llm.Act{Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, nil, "Hello, world\n", "3 out, action a-1\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, server := provider(t, llm.Config{Default: tt.act})
-			code, out, errs := saying(t, "", append([]string{"chat", "openai/gpt", "Hi", server}, tt.args...)...)
-			require.Equal(t, exitOK, code, errs)
-			assert.Contains(t, out, tt.out)
-			if tt.errs == "" {
-				assert.NotContains(t, errs, "weir:")
-			}
-			assert.Contains(t, errs, tt.errs)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		_, server := provider(t, llm.Config{Default: tt.act})
+		code, out, errs := saying(t, "", append([]string{"chat", "openai/gpt", "Hi", server}, tt.args...)...)
+		require.Equal(t, exitOK, code, errs)
+		assert.Contains(t, out, tt.out)
+		if tt.errs == "" {
+			assert.NotContains(t, errs, "weir:")
+		}
+		assert.Contains(t, errs, tt.errs)
+	})
 }
 
 func TestChatSaysWhatAnAnswerCost(t *testing.T) {
@@ -91,10 +86,7 @@ func TestChatReadsWhatOthersWrite(t *testing.T) {
 		`"cost":{"usd":1}`: "1 tokens in, 2 out\n", `"cost":"0.5"`: "1 tokens in, 2 out, $0.5\n", `"cost":null`: "1 tokens in, 2 out\n", `"prompt_tokens":"many"`: "",
 	} {
 		doc := strings.Replace(doc, `"cost":{"usd":1}`, usage, 1)
-		_, server := provider(t, llm.Config{Default: llm.Act{Answer: func(x *llm.Exchange) {
-			x.Begin(http.StatusOK, "application/json")
-			x.Write(doc)
-		}}})
+		server := "--server=" + always(t, http.StatusOK, "application/json", doc)
 		code, out, errs := saying(t, "", "chat", "m", "Hi", server)
 		require.Equal(t, exitOK, code, errs)
 		assert.Equal(t, "one, two\n", out)
@@ -104,10 +96,7 @@ func TestChatReadsWhatOthersWrite(t *testing.T) {
 		assert.JSONEq(t, doc, out)
 	}
 	const odd = `{"choices":{"none":1}}`
-	_, server := provider(t, llm.Config{Default: llm.Act{Answer: func(x *llm.Exchange) {
-		x.Begin(http.StatusOK, "application/json")
-		x.Write(odd)
-	}}})
+	server := "--server=" + always(t, http.StatusOK, "application/json", odd)
 	code, out, _ := saying(t, "", "chat", "m", "Hi", "--json", server)
 	require.Equal(t, exitFailed, code)
 	assert.JSONEq(t, odd, out, "it is shown, whatever it is")
@@ -117,12 +106,13 @@ func TestChatAsksWhatItIsTold(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "system.md")
 	require.NoError(t, os.WriteFile(file, []byte("Be <brief>."), 0o600))
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		args []string
 		in   string
 		body string
 		key  string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"a message":      {[]string{"Hi"}, "ignored", `{"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
 		"standard input": {nil, "a\nb\n", `{"model":"m","messages":[{"role":"user","content":"a\nb\n"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
 		"a dash":         {[]string{"-"}, "a", `{"model":"m","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":{"include_usage":true}}`, ""},
@@ -131,21 +121,18 @@ func TestChatAsksWhatItIsTold(t *testing.T) {
 			"",
 			`{"model":"m","messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}],"max_tokens":5}`, "k1",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, server := provider(t, llm.Config{})
-			code, _, errs := saying(t, tt.in, append([]string{"chat", "m", server}, tt.args...)...)
-			require.Equal(t, exitOK, code, errs)
-			r := s.WaitRequest(1)
-			assert.JSONEq(t, tt.body, string(r.Body))
-			assert.NotContains(t, string(r.Body), `\u003c`)
-			assert.Equal(t, "/v1/chat/completions", r.Path)
-			assert.Equal(t, "wt", r.Key())
-			assert.Equal(t, tt.key, r.Header.Get("Idempotency-Key"))
-			assert.Equal(t, schemas.DisconnectCancel, r.Header.Get(schemas.HeaderOnDisconnect))
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		s, server := provider(t, llm.Config{})
+		code, _, errs := saying(t, tt.in, append([]string{"chat", "m", server}, tt.args...)...)
+		require.Equal(t, exitOK, code, errs)
+		r := s.WaitRequest(1)
+		assert.JSONEq(t, tt.body, string(r.Body))
+		assert.NotContains(t, string(r.Body), `\u003c`)
+		assert.Equal(t, "/v1/chat/completions", r.Path)
+		assert.Equal(t, "wt", r.Key())
+		assert.Equal(t, tt.key, r.Header.Get("Idempotency-Key"))
+		assert.Equal(t, schemas.DisconnectCancel, r.Header.Get(schemas.HeaderOnDisconnect))
+	})
 }
 
 func TestChatPrintsJSON(t *testing.T) {
@@ -165,11 +152,12 @@ func TestChatPrintsJSON(t *testing.T) {
 
 func TestChatThatGoesWrong(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		act  llm.Act
 		out  string
 		errs []string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"an error in mid-stream": {llm.Act{Fault: llm.ErrorMid, Message: "over\x1b[2Jloaded", Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"weir: over\\u001b[2Jloaded", "action a-1"}},
 		"an error first":         {llm.Act{Fault: llm.ErrorFirst, Message: "too many"}, "", []string{"weir: too many"}},
 		"a text for an error":    {llm.Act{Fault: llm.ErrorText, Message: "went wrong"}, "Hello\n", []string{"weir: went wrong"}},
@@ -194,28 +182,26 @@ func TestChatThatGoesWrong(t *testing.T) {
 			x.Begin(http.StatusOK, "application/json")
 			x.Write(`[1]`)
 		}}, "", []string{"is no completion"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, server := provider(t, llm.Config{Default: tt.act})
-			code, out, errs := saying(t, "", "chat", "m", "Hi", server)
-			assert.Equal(t, exitFailed, code)
-			assert.Equal(t, tt.out, out)
-			for _, want := range tt.errs {
-				assert.Contains(t, errs, want)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		_, server := provider(t, llm.Config{Default: tt.act})
+		code, out, errs := saying(t, "", "chat", "m", "Hi", server)
+		assert.Equal(t, exitFailed, code)
+		assert.Equal(t, tt.out, out)
+		for _, want := range tt.errs {
+			assert.Contains(t, errs, want)
+		}
+	})
 }
 
 func TestChatSaysWhyItIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		status int
 		body   string
 		header string // Retry-After
 		want   string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"no such model": {404, `{"error":{"code":404,"message":"there is no model m","metadata":{"code":"MODEL_NOT_FOUND"}}}`, "", "weir: there is no model m (MODEL_NOT_FOUND)\n`weir models` lists the models there are\n"},
 		"a budget":      {402, `{"error":{"code":402,"message":"nothing is left","metadata":{"code":"BUDGET_EXHAUSTED","limit_source":"daily"}}}`, "", "weir: nothing is left, by the budget daily (BUDGET_EXHAUSTED)\n`weir budgets` shows what is left of each\n"},
 		"a window":      {429, `{"error":{"code":429,"message":"slow down","metadata":{"code":"RATE_LIMITED"}}}`, "12", "weir: slow down (RATE_LIMITED)\ntry again in 12 s\n"},
@@ -223,36 +209,27 @@ func TestChatSaysWhyItIsRefused(t *testing.T) {
 		"another model": {403, `{"error":{"code":403,"message":"not yours","metadata":{"code":"FORBIDDEN"}}}`, "", "weir: not yours (FORBIDDEN)\n`weir models` lists the models that the token may use\n"},
 		"a key":         {422, `{"error":{"code":422,"message":"it was another","metadata":{"code":"IDEMPOTENCY_MISMATCH"}}}`, "", "weir: it was another (IDEMPOTENCY_MISMATCH)\ngive another question another --key\n"},
 		"no Weir":       {400, `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":"x"}}`, "", "weir: bad\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if tt.header != "" {
-					w.Header().Set("Retry-After", tt.header)
-				}
-				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.body))
-			}))
-			t.Cleanup(server.Close)
-			code, out, errs := saying(t, "", "chat", "m", "Hi", "--server", server.URL)
-			assert.Equal(t, exitFailed, code)
-			assert.Empty(t, out)
-			assert.True(t, strings.HasPrefix(errs, tt.want), errs)
+	}, func(t *testing.T, tt testCase) {
+		server := always(t, tt.status, "application/json", tt.body, "Retry-After", tt.header)
+		code, out, errs := saying(t, "", "chat", "m", "Hi", "--server", server)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.True(t, strings.HasPrefix(errs, tt.want), errs)
 
-			code, out, errs = saying(t, "", "chat", "m", "Hi", "--json", "--server", server.URL)
-			assert.Equal(t, exitFailed, code)
-			assert.Empty(t, out)
-			assert.JSONEq(t, tt.body, errs)
-		})
-	}
+		code, out, errs = saying(t, "", "chat", "m", "Hi", "--json", "--server", server)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.JSONEq(t, tt.body, errs)
+	})
 }
 
 func TestChatIsUsedWrongly(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		args []string
 		want string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"no model":        {nil, "chat takes a model and a message"},
 		"three":           {[]string{"m", "a", "b"}, "chat takes a model and a message"},
 		"no name":         {[]string{"a b", "Hi"}, `"a b" is no name of a model`},
@@ -261,14 +238,11 @@ func TestChatIsUsedWrongly(t *testing.T) {
 		"no system file":  {[]string{"m", "Hi", "--system", "@no-such-file"}, "no-such-file"},
 		"a negative most": {[]string{"m", "Hi", "--max-tokens", "-1"}, "--max-tokens is below 1"},
 		"nothing at most": {[]string{"m", "Hi", "--max-tokens", "0"}, "--max-tokens is below 1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			code, _, errs := saying(t, "", append([]string{"chat"}, tt.args...)...)
-			assert.Equal(t, exitUsage, code)
-			assert.Contains(t, errs, tt.want)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		code, _, errs := saying(t, "", append([]string{"chat"}, tt.args...)...)
+		assert.Equal(t, exitUsage, code)
+		assert.Contains(t, errs, tt.want)
+	})
 }
 
 // firstWrite is an output that says when something has come.

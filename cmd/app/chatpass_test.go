@@ -42,33 +42,9 @@ func completionWith(model, member string) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],%s}`, model, member)
 }
 
-// modelConfig is the configuration of one model of a provider, in a node with tokens.
-func modelConfig(s *llm.Server, pass string) string {
-	return withTokens + fmt.Sprintf("models:\n  m/*: {url: %q, model: real%s}\n", s.URL(), pass)
-}
-
-// TestMembersBeyondTheSetAreRefused: what chooses a provider or a model is refused by its
-// name before anything is stored or sent, for every tenant.
-func TestMembersBeyondTheSetAreRefused(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{})
-	admin := newApp(t, modelConfig(s, "")).admin(t)
-	other, _ := admin.grant(t, `{"name":"o","tenant":"other","scopes":["actions:write","actions:read"]}`)
-	for _, who := range []caller{admin, other} {
-		for _, c := range steering() {
-			status, body, _ := who.do(t, http.MethodPost, schemas.RouteChat, completionWith("m/x", c.member))
-			assert.Equal(t, http.StatusBadRequest, status, "%s: %s", c.member, body)
-			assert.Contains(t, body, string(schemas.ValidationError), c.member)
-			assert.Contains(t, body, fmt.Sprintf(`at %s: no upstream of this model passes %s; leave it out, or have the operator write models.\"m/*\".pass: [%s]`, c.at, c.name, c.name))
-		}
-		_, body, _ := who.do(t, http.MethodGet, "/v1/actions?kind=chat", "")
-		assert.Contains(t, body, `"items":[]`, "nothing is stored")
-	}
-	assert.Zero(t, s.Hits(), "and nothing is sent")
-}
-
-// TestPassOpensMembers: a member that an upstream passes reaches it as it came, and what
-// chooses where the call goes reaches nobody.
+// TestPassOpensMembers: what chooses a provider or a model is refused by its name before anything is stored or sent.
+// Where an upstream passes a member, the member reaches it as it came; what chooses where a call goes reaches nobody. A
+// request goes only to upstreams that pass all its members, whatever their order.
 func TestPassOpensMembers(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -77,54 +53,55 @@ func TestPassOpensMembers(t *testing.T) {
 	}
 	quoted, err := json.Marshal(names)
 	require.NoError(t, err)
-	for _, pass := range []string{string(quoted), `"*"`} {
-		s := llm.New(t, llm.Config{})
-		a := newApp(t, modelConfig(s, ", pass: "+pass))
-		admin := a.admin(t)
-		for i, c := range steering() {
-			status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m/x", c.member))
-			require.Equal(t, http.StatusOK, status, "%s: %s", c.member, body)
-			require.Contains(t, string(s.Ledger()[i].Body), c.member)
-		}
-		hits := s.Hits()
-		for _, member := range []string{`"api_base":"x"`, `"plugins":[{"api_key":"x"}]`, `"engine":"x"`, `"tools":[{"type":"web_search","server_url":"x"}]`, `"preset":{"a":"https://h"}`} {
-			status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m/x", member))
-			assert.Equal(t, http.StatusBadRequest, status, "%s: %s", member, body)
-		}
-		assert.Equal(t, hits, s.Hits())
-		_, body, _ := admin.do(t, http.MethodGet, "/v1/policy", "")
-		var view schemas.PolicyView
-		require.NoError(t, json.Unmarshal([]byte(body), &view))
-		shown := view.Entries[len(view.Entries)-1]
-		assert.Equal(t, "model:m:any", shown.Name)
-		assert.NotEmpty(t, shown.Pass)
-		warned := strings.Join(a.warnings(a.cfg), "\n") + strings.Join(a.cfg.Warnings(), "\n")
-		assert.Contains(t, warned, `models."m/*".pass`)
+	closed, opened, first := llm.New(t, llm.Config{}), llm.New(t, llm.Config{}), llm.New(t, llm.Config{})
+	second := llm.New(t, llm.Config{Default: llm.Act{Fault: llm.Status(http.StatusServiceUnavailable)}})
+	a := newApp(t, withTokens+fmt.Sprintf(`models:
+  m/*: {url: %q, model: real}
+  named/*: {url: %q, model: real, pass: %s}
+  all/*: {url: %q, model: real, pass: "*"}
+  pair: {upstreams: [{name: first, url: %q}, {name: second, url: %q, pass: [plugins, provider]}]}
+`, closed.URL(), opened.URL(), quoted, opened.URL(), first.URL(), second.URL()))
+	admin := a.admin(t)
+	ask := func(want int, model, member string) string {
+		t.Helper()
+		status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith(model, member))
+		require.Equal(t, want, status, "%s: %s", member, body)
+		return body
 	}
-}
+	for _, c := range steering() {
+		body := ask(http.StatusBadRequest, "m/x", c.member)
+		assert.Contains(t, body, string(schemas.ValidationError), c.member)
+		assert.Contains(t, body, fmt.Sprintf(`at %s: no upstream of this model passes %s; leave it out, or have the operator write models.\"m/*\".pass: [%s]`, c.at, c.name, c.name))
+	}
+	_, body, _ := admin.do(t, http.MethodGet, "/v1/actions?kind=chat", "")
+	assert.Contains(t, body, `"items":[]`, "nothing is stored")
+	assert.Zero(t, closed.Hits(), "and nothing is sent")
 
-// TestFallbackSkipsUpstreamsThatDoNotPass: a request goes only to upstreams that pass all
-// its members, whatever their order.
-func TestFallbackSkipsUpstreamsThatDoNotPass(t *testing.T) {
-	t.Parallel()
-	first, second := llm.New(t, llm.Config{}), llm.New(t, llm.Config{Default: llm.Act{Fault: llm.Status(http.StatusServiceUnavailable)}})
-	admin := newApp(t, withTokens+fmt.Sprintf("models:\n  m:\n    upstreams:\n      - {name: first, url: %q}\n      - {name: second, url: %q, pass: [plugins, provider]}\n", first.URL(), second.URL())).admin(t)
-	status, body, _ := admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m", `"plugins":[]`))
-	assert.Equal(t, http.StatusBadGateway, status, body)
+	for _, model := range []string{"named/x", "all/x"} {
+		for _, c := range steering() {
+			ask(http.StatusOK, model, c.member)
+			require.Contains(t, string(opened.Ledger()[opened.Hits()-1].Body), c.member)
+		}
+		hits := opened.Hits()
+		for _, member := range []string{`"api_base":"x"`, `"plugins":[{"api_key":"x"}]`, `"engine":"x"`, `"tools":[{"type":"web_search","server_url":"x"}]`, `"preset":{"a":"https://h"}`} {
+			ask(http.StatusBadRequest, model, member)
+		}
+		assert.Equal(t, hits, opened.Hits())
+	}
+	warned := strings.Join(a.warnings(a.cfg), "\n") + strings.Join(a.cfg.Warnings(), "\n")
+	for _, model := range []string{`"named/*"`, `"all/*"`} {
+		assert.Contains(t, warned, "models."+model+".pass")
+	}
+	_, body, _ = admin.do(t, http.MethodGet, "/v1/policy", "")
+	assert.Regexp(t, `"name":"model:all:any"[^}]*"pass":\["\*"\]`, body)
+
+	ask(http.StatusBadGateway, "pair", `"plugins":[]`)
 	assert.Equal(t, []int{0, 1}, []int{first.Hits(), second.Hits()}, "the one that fails has no other behind it")
-	status, body, _ = admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m", `"plugins":[],"preset":"x"`))
-	assert.Equal(t, http.StatusBadRequest, status, body)
-	assert.Contains(t, body, "models.m.upstreams[0].pass: [plugins, preset]")
-	status, body, _ = admin.do(t, http.MethodPost, schemas.RouteChat, completionWith("m", `"top_k":1`))
-	assert.Equal(t, http.StatusOK, status, body)
+	assert.Contains(t, ask(http.StatusBadRequest, "pair", `"plugins":[],"preset":"x"`), "models.pair.upstreams[0].pass: [plugins, preset]")
+	ask(http.StatusOK, "pair", `"top_k":1`)
 	assert.Equal(t, 1, first.Hits())
-}
 
-// TestMembersOfClients: what the usual clients send passes, the turn after an answer too.
-func TestMembersOfClients(t *testing.T) {
-	t.Parallel()
-	s := llm.New(t, llm.Config{})
-	admin := newApp(t, modelConfig(s, "")).admin(t)
+	// What the usual clients send passes, the turn after an answer too.
 	for client, body := range map[string]string{
 		"openai": `"audio":{"format":"wav","voice":"alloy"},"frequency_penalty":0,"logit_bias":{"1":-1},"logprobs":true,"max_completion_tokens":9,"metadata":{"file_id":"f"},
 			"modalities":["text"],"moderation":{"model":"omni"},"n":1,"parallel_tool_calls":true,"prediction":{"type":"content","content":"x"},"presence_penalty":0,"prompt_cache_key":"k",

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,14 +27,6 @@ policy:
     headers: {Authorization: "Bearer ${secret:ORDERS}"}
   - {name: orders, url_prefix: "https://api.example.com/orders", methods: [GET, POST], mode: shadow}
 `
-
-// command runs the program and returns its exit code and what it printed.
-func command(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = Main(t.Context(), args, nil, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
-	return code, stdout.String(), stderr.String()
-}
 
 func TestPolicyExplain(t *testing.T) {
 	t.Parallel()
@@ -85,68 +76,43 @@ func TestPolicyExplain(t *testing.T) {
 	}
 	_, out, _ := command(t, "policy", "reload", "--server", s.URL())
 	assert.Contains(t, out, "nothing changed: policy ")
-}
-
-// TestExplainOverHTTP comes through the door of every other surface.
-func TestExplainOverHTTP(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing("http://127.0.0.1:1/"), false)
-	for name, tt := range map[string]struct {
-		body   string
+	for body, want := range map[string]struct {
 		status int
-		want   string
+		says   string
 	}{
-		"allowed":     {`{"url":"http://127.0.0.1:1/"}`, http.StatusOK, `"allowed":true`},
-		"lower case":  {`{"method":"post","url":"http://127.0.0.1:1/","body":{"a":1}}`, http.StatusOK, `"class":"once"`},
-		"denied":      {`{"method":"DELETE","url":"http://127.0.0.1:1/"}`, http.StatusOK, `"code":"DENY_METHOD"`},
-		"no URL":      {`{}`, http.StatusUnprocessableEntity, "/url"},
-		"null body":   {`{"url":"http://127.0.0.1:1/","body":null}`, http.StatusOK, `"allowed":true`},
-		"unknown":     {`{"url":"http://127.0.0.1:1/","verbose":true}`, http.StatusUnprocessableEntity, "verbose"},
-		"twice":       {`{"url":"http://127.0.0.1:1/","url":"http://x/"}`, http.StatusBadRequest, "INVALID_REQUEST"},
-		"wrong types": {`{"url":1}`, http.StatusUnprocessableEntity, "/url"},
-		"no string":   {`{"url":"http://127.0.0.1:1/","headers":{"a":1}}`, http.StatusUnprocessableEntity, "/headers"},
+		`{}`: {http.StatusUnprocessableEntity, "/url"}, `{"url":1}`: {http.StatusUnprocessableEntity, "/url"},
+		`{"url":"https://a/","verbose":true}`:                                 {http.StatusUnprocessableEntity, "verbose"},
+		`{"url":"https://a/","url":"http://x/"}`:                              {http.StatusBadRequest, "INVALID_REQUEST"},
+		`{"url":"https://a/","headers":{"a":1}}`:                              {http.StatusUnprocessableEntity, "/headers"},
+		`{"method":"get","url":"https://api.example.com/orders","body":null}`: {http.StatusOK, `"allowed":true`},
 	} {
-		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/explain", tt.body)
-		assert.Equal(t, tt.status, status, "%s: %s", name, body)
-		assert.Contains(t, body, tt.want, name)
+		status, text, _ := s.ask(t, http.MethodPost, "/v1/policy/explain", body)
+		assert.Equal(t, want.status, status, body)
+		assert.Contains(t, text, want.says, body)
 	}
 	_, body, _ := s.ask(t, http.MethodGet, "/v1/actions", "")
 	assert.Contains(t, body, `"items":[]`, "nothing was stored")
-}
 
-// TestPolicyView shows names and no values.
-func TestPolicyView(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
-	s := &site{file: file, said: &capture.Buffer{}}
-	s.start(t, false)
+	// The view shows names and no values.
 	status, body, _ := s.ask(t, http.MethodGet, "/v1/policy", "")
 	require.Equal(t, http.StatusOK, status)
 	var view schemas.PolicyView
 	require.NoError(t, json.Unmarshal([]byte(body), &view))
 	assert.Equal(t, s.policyView(nil, true), view)
 	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
-	assert.NotContains(t, body, "Bearer")
-	assert.NotContains(t, body, "ORDERS")
+	assert.NotRegexp(t, "Bearer|ORDERS", body)
 	assert.False(t, view.Since.IsZero())
 }
 
 // TestPolicyOfAToken: who is limited to entries sees these and nothing of the rest.
 func TestPolicyOfAToken(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, withTokens+`policy:
-  allowed_hosts: [wiki.example]
-  allowlist:
-    - {name: orders, url_prefix: "https://orders.example/"}
-    - {name: stock, url_prefix: "https://stock.example/"}
-    - {name: stock, url_prefix: "https://stock.example/", methods: [DELETE], mode: shadow}
-`)
+	a := tokenNode.node(t)
 	for limit, want := range map[string]struct {
 		entries int
 		hosts   []string
 	}{
-		"":                      {3, []string{"wiki.example"}},
+		"":                      {4, []string{"localhost", "127.0.0.1"}}, // and that of an agent
 		`,"entries":["orders"]`: {1, []string{}},
 		`,"entries":["stock"]`:  {2, []string{}},
 		`,"entries":["no"]`:     {0, []string{}},
@@ -240,4 +206,38 @@ policy:
 	for _, shown := range hidden[:4] {
 		assert.Contains(t, text, shown, "an operator sees all of it")
 	}
+}
+
+// TestPolicyShow: the local policy and the one in force are listed alike, with all that is left to callers.
+func TestPolicyShow(t *testing.T) {
+	t.Parallel()
+	const text = `policy:
+  allowed_hosts: [wiki.example]
+  allowlist:
+    - {name: hub, url_prefix: "https://hub.example/", headers: {X-Auth: "${secret:HUB}"}, caller_headers: ["*"], caller_params: [page]}
+    - {name: near, url_prefix: "http://127.0.0.1:3000/", methods: [GET, POST], network: loopback}
+models: {gpt: {url: "https://models.example/v1", pass: "*"}}
+`
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	show := func(args ...string) string {
+		code, out, errs := cli(t, "", []string{"HOME=/nowhere"}, append([]string{"policy", "show"}, args...)...)
+		require.Equal(t, exitOK, code, errs)
+		return out
+	}
+	local := show("--config", file)
+	for _, line := range []string{
+		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page`,
+		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +-`,
+		`model:gpt .* members: \*`, `allowed hosts: wiki\.example`,
+	} {
+		require.Regexp(t, line+"\n", local)
+	}
+	a := newApp(t, text)
+	entries, _, _ := strings.Cut(local, "version:") // it covers the ports that the node has, too
+	inForce, _, _ := strings.Cut(show("--server", a.URL()), "version:")
+	require.Equal(t, entries, inForce)
+	var v schemas.PolicyView
+	require.NoError(t, json.Unmarshal([]byte(show("--server", a.URL(), "--json")), &v))
+	require.Equal(t, []string{"*"}, v.Entries[0].CallerHeaders)
 }

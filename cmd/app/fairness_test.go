@@ -9,15 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/poll"
 )
-
-// patient calls last for as long as a test may keep its gate shut.
-const patient = "policy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n"
 
 // tally is an upstream that holds its calls until its gate is open, and keeps their order.
 type tally struct {
@@ -51,21 +47,6 @@ func (u *tally) order() []string {
 	return slices.Clone(u.hits)
 }
 
-// crowdAndOther are a tenant with much to do, and one with little.
-func (c caller) crowdAndOther(t *testing.T) (crowd, other caller) {
-	t.Helper()
-	crowd, _ = c.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write"],"rate":"10000/s"}`)
-	other, _ = c.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
-	return crowd, other
-}
-
-// queue has a call of somebody's accepted.
-func (u *tally) queue(t *testing.T, who caller, path string, header ...string) {
-	t.Helper()
-	status, text, _ := who.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+path), append(header, "Prefer", "respond-async")...)
-	require.Equal(t, http.StatusAccepted, status, text)
-}
-
 // metric is the value of one series.
 func (c caller) metric(t *testing.T, series string) string {
 	t.Helper()
@@ -78,170 +59,107 @@ func (c caller) metric(t *testing.T, series string) string {
 	return ""
 }
 
-// TestOneTenantDoesNotHoldUpAnother queues 400 calls of one tenant's to a target that answers
-// nobody, and then one of another's. Once the target answers, that one is called long before
-// the first tenant's have been, and each is called once.
+// TestOneTenantDoesNotHoldUpAnother: one tenant's backlog waits apart; what another has accepted after all of it is
+// called long before, and what is of high priority before what is not. Each is called once. When too many wait of one
+// tenant, or of all, new actions are refused and not stored, one that exists is joined, and later there is room again.
 func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 	t.Parallel()
-	const many = 400
+	const many = 150
 	u := newTally(t)
-	a := newApp(t, withTokens+patient+"workers: {slots: 4, crowd_after: 64}\n")
+	a := newApp(t, withTokens+"policy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\nworkers: {slots: 1, crowd_after: 64}\n"+
+		fmt.Sprintf("limits: {queued_per_tenant: %d, queued: %d}\n", many, many+30))
+	open := sync.OnceFunc(func() { close(u.gate) })
+	t.Cleanup(open) // before the node is stopped
 	admin := a.admin(t)
-	crowd, other := admin.crowdAndOther(t)
-	for i := range many {
-		u.queue(t, crowd, fmt.Sprintf("/crowd/%d", i))
+	crowd, _ := admin.grant(t, `{"name":"crowd","tenant":"crowd","scopes":["actions:write","actions:read"],"rate":"10000/s"}`)
+	other, _ := admin.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
+	accepted := []string{}
+	queue := func(who caller, id string, header ...string) (int, string, http.Header) {
+		body := fmt.Sprintf(`{"request_id":%q,"type":"Http","args":{"method":"GET","url":%q}}`, id, u.url+"/"+id)
+		status, text, h := who.do(t, http.MethodPost, "/v1/execute", body, append(header, "Prefer", "respond-async")...)
+		if status == http.StatusAccepted && !strings.Contains(text, `"duplicate":true`) {
+			accepted = append(accepted, "/"+id)
+		}
+		return status, text, h
 	}
-	u.queue(t, other, "/other")
+	// What is accepted while the log counts is counted twice, until it counts again in a second.
+	fill := func(who caller, name string, most, status int, code string) {
+		t.Helper()
+		n := 0
+		poll.Until(t, func() bool {
+			id := fmt.Sprint(name, n)
+			got, text, h := queue(who, id)
+			for got == http.StatusAccepted {
+				n++
+				id = fmt.Sprint(name, n)
+				got, text, h = queue(who, id)
+			}
+			require.Equal(t, status, got, text)
+			require.Contains(t, text, code)
+			require.Equal(t, "5", h.Get("Retry-After"))
+			if who == crowd {
+				got, text, _ = who.do(t, http.MethodGet, "/v1/actions/"+id, "")
+				require.Equal(t, http.StatusNotFound, got, text)
+			}
+			return n >= most
+		})
+	}
+	fill(crowd, "crowd", many, http.StatusTooManyRequests, `"RATE_LIMITED"`)
+	status, text, _ := queue(crowd, "crowd0")
+	require.Equal(t, http.StatusAccepted, status, "one that exists is joined: "+text)
+	require.Contains(t, text, `"duplicate":true`)
 	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "1" })
-	close(u.gate)
-	poll.Until(t, func() bool { return len(u.order()) == many+1 })
-	hits := u.order()
-	require.Less(t, slices.Index(hits, "/other"), many/2)
-	slices.Sort(hits)
-	require.Len(t, slices.Compact(hits), many+1, "each is called once")
-	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "0" }, "it is handed back")
-}
-
-// TestDelayedStart: an action that is put off is not begun before its time, and then is.
-func TestDelayedStart(t *testing.T) {
-	t.Parallel()
-	u := newTally(t)
-	close(u.gate)
-	a := newApp(t, "log: {durability: process}\n")
-	begun := time.Now()
-	body := fmt.Sprintf(`{"method":"GET","url":%q}`, u.url+"/later")
-	status, text, h := a.ask(t, http.MethodPost, "/v1/execute", body, "Weir-Delay", "10s")
-	require.Equal(t, http.StatusAccepted, status, text)
-	id := h.Get("Weir-Action-Id")
-	show := func() string {
-		_, text, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
-		return text
-	}
-	poll.Until(t, func() bool { return strings.Contains(show(), `"for":"delay"`) })
-	require.Contains(t, show(), `"not_before":"`)
-	require.Empty(t, u.order())
-	poll.Until(t, func() bool { return strings.Contains(show(), `"status":"succeeded"`) })
-	require.Equal(t, []string{"/later"}, u.order())
-	require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
-}
-
-// TestOrderingKey: calls with one key are made one after another, as they were accepted; those
-// of others are not held back, and one that is canceled before its turn is not made.
-func TestOrderingKey(t *testing.T) {
-	t.Parallel()
-	u := newTally(t)
-	a := newApp(t, patient+"log: {partitions: 4, durability: process}\n")
-	ask := func(path, key string) string {
-		body := fmt.Sprintf(`{"method":"POST","url":%q}`, u.url+path)
-		status, text, h := a.ask(t, http.MethodPost, "/v1/execute", body, "Weir-Ordering-Key", key, "Prefer", "respond-async")
-		require.Equal(t, http.StatusAccepted, status, text)
-		return h.Get("Weir-Action-Id")
-	}
-	show := func(id string) string {
-		_, text, _ := a.ask(t, http.MethodGet, "/v1/actions/"+id, "")
-		return text
-	}
-	var want, ids []string
-	for i := range 8 {
-		path := fmt.Sprintf("/%d", i)
-		if ids = append(ids, ask(path, "k")); i != 4 {
-			want = append(want, path)
+	_, text, _ = admin.do(t, http.MethodGet, "/v1/operations", "")
+	require.Contains(t, text, `"items":[]`)
+	for i := range 10 {
+		for _, priority := range []string{"normal", "high"} {
+			poll.Until(t, func() bool {
+				status, _, _ := queue(other, fmt.Sprint(priority, i), "Weir-Priority", priority)
+				return status == http.StatusAccepted
+			})
 		}
 	}
-	other := ask("/other", "another")
-	poll.Until(t, func() bool { return strings.Contains(show(other), `"started"`) && len(u.order()) == 2 }, "nobody is before it")
-	for _, id := range ids[1:] {
-		poll.Until(t, func() bool { return strings.Contains(show(id), `"waiting":{"for":"order"}`) })
-	}
-	require.Contains(t, show(ids[0]), `"ordering_key":"k"`)
-	status, text, _ := a.ask(t, http.MethodPost, "/v1/actions/"+ids[4]+"/cancel", "")
-	require.Equal(t, http.StatusAccepted, status, text)
-	poll.Until(t, func() bool { return strings.Contains(show(ids[4]), `"status":"canceled"`) })
-	close(u.gate)
-	for i, id := range ids {
-		if i != 4 {
-			poll.Until(t, func() bool { return strings.Contains(show(id), `"status":"succeeded"`) })
-		}
-	}
-	require.Equal(t, want, slices.DeleteFunc(u.order(), func(path string) bool { return path == "/other" }))
-}
+	fill(other, "more", 1, http.StatusServiceUnavailable, `"QUEUE_FULL"`)
 
-// TestPriority: what is of high priority is called before what waits and is not, of this tenant
-// and of another that has a crowd; and that goes on meanwhile.
-func TestPriority(t *testing.T) {
-	t.Parallel()
-	const many = 200
-	u := newTally(t)
-	a := newApp(t, withTokens+patient+"workers: {slots: 1, crowd_after: 64}\n")
-	admin := a.admin(t)
-	crowd, other := admin.crowdAndOther(t)
-	for i := range many {
-		u.queue(t, crowd, fmt.Sprintf("/crowd/%d", i))
-	}
-	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "1" })
-	for i := range 10 {
-		u.queue(t, other, fmt.Sprintf("/normal/%d", i))
-	}
-	for i := range 10 {
-		u.queue(t, other, fmt.Sprintf("/high/%d", i), "Weir-Priority", "high")
-	}
-	u.queue(t, crowd, "/crowd/high", "Weir-Priority", "high")
-	close(u.gate)
-	poll.Until(t, func() bool { return len(u.order()) == many+21 })
+	open()
+	poll.Until(t, func() bool { return len(u.order()) >= len(accepted) })
 	place := map[string]int{}
 	for i, path := range u.order() {
 		place[path] = i
 	}
-	require.Len(t, place, many+21, "each is called once")
-	for i := range 10 {
-		require.Less(t, place[fmt.Sprintf("/high/%d", i)], place["/normal/9"])
-		require.Less(t, place[fmt.Sprintf("/high/%d", i)], 40)
+	require.Len(t, u.order(), len(accepted), "each is called once")
+	for _, path := range accepted {
+		require.Contains(t, place, path)
 	}
-	require.Less(t, place["/crowd/high"], many/2)
+	for i := range 10 {
+		require.Less(t, place[fmt.Sprint("/high", i)], place["/normal9"])
+		require.Less(t, place[fmt.Sprint("/high", i)], 40)
+	}
+	require.Less(t, place["/normal9"], place[fmt.Sprint("/crowd", many-1)])
+	poll.Until(t, func() bool { return admin.metric(t, "weir_crowds") == "0" }, "it is handed back")
+	poll.Until(t, func() bool { status, _, _ := queue(crowd, "again"); return status == http.StatusAccepted })
 }
 
-// TestQueueThatIsTooLong: with a target that answers nobody, new actions are refused once too
-// many wait, of one tenant and of all, and nothing is stored of them; who repeats one that
-// exists joins it; and when the target answers there is room again.
-func TestQueueThatIsTooLong(t *testing.T) {
+// TestACancelIsHeard by the worker that has the call under way, and where an action rests until its turn.
+func TestACancelIsHeard(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		limits string
-		status int
-		code   string
-	}{
-		"one tenant":  {"limits: {queued_per_tenant: 20}\n", http.StatusTooManyRequests, `"RATE_LIMITED"`},
-		"all of them": {"limits: {queued: 20}\n", http.StatusServiceUnavailable, `"QUEUE_FULL"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u := newTally(t)
-			a := newApp(t, patient+"log: {durability: process}\nworkers: {slots: 1}\n"+tc.limits)
-			ask := func(id string) (int, string, http.Header) {
-				body := fmt.Sprintf(`{"request_id":%q,"type":"Http","args":{"method":"GET","url":%q}}`, id, u.url+"/"+id)
-				return a.ask(t, http.MethodPost, "/v1/execute", body, "Prefer", "respond-async")
-			}
-			taken, refused := 0, http.Header(nil)
-			poll.Until(t, func() bool {
-				status, text, h := ask(fmt.Sprintf("a%d", taken))
-				if status == http.StatusAccepted {
-					taken++
-					return false
-				}
-				require.Equal(t, tc.status, status, text)
-				require.Contains(t, text, tc.code)
-				refused = h
-				return taken >= 20 // what is accepted while the log counts is counted twice, until it counts again in a second
-			})
-			require.Equal(t, "5", refused.Get("Retry-After"))
-			status, text, _ := a.ask(t, http.MethodGet, fmt.Sprintf("/v1/actions/a%d", taken), "")
-			require.Equal(t, http.StatusNotFound, status, text)
-			status, text, _ = ask("a0")
-			require.Equal(t, http.StatusAccepted, status, "one that exists is joined: "+text)
-			require.Contains(t, text, `"duplicate":true`)
-			close(u.gate)
-			poll.Until(t, func() bool { status, _, _ := ask("again"); return status == http.StatusAccepted })
-			poll.Until(t, func() bool { return len(u.order()) == taken+1 })
-		})
+	u, a, key := newTally(t), openNode.node(t), fresh("key")
+	accept := func() (path string) {
+		status, text, h := a.ask(t, http.MethodPost, "/v1/execute", get(u.url+"/held"), "Prefer", "respond-async", "Weir-Ordering-Key", key)
+		require.Equal(t, http.StatusAccepted, status, text)
+		return "/v1/actions/" + h.Get("Weir-Action-Id")
 	}
+	first, second := accept(), accept()
+	poll.Until(t, func() bool {
+		_, text, _ := a.ask(t, http.MethodGet, second, "")
+		return len(u.order()) == 1 && strings.Contains(text, `"waiting":{"for":"order"}`)
+	})
+	for _, path := range []string{second, first} {
+		status, text, _ := a.ask(t, http.MethodPost, path+"/cancel", "")
+		require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, status, text)
+		_, text, _ = a.ask(t, http.MethodGet, path+"/events", "", "Accept", "text/event-stream") // until its end
+		require.Contains(t, text, `"outcome":"canceled"`)
+		require.NotContains(t, text, "UPSTREAM_TIMEOUT", "the call was cut off")
+	}
+	require.Len(t, u.order(), 1)
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -18,9 +17,7 @@ import (
 
 func runNATS(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = Main(t.Context(), append([]string{"nats"}, args...), []string{"HOME=/nowhere"}, Streams{In: strings.NewReader(""), Out: &o, Err: &e})
-	return code, o.String(), e.String()
+	return cli(t, "", []string{"HOME=/nowhere"}, append([]string{"nats"}, args...)...)
 }
 
 func TestNATSInitAndTenant(t *testing.T) {
@@ -55,14 +52,10 @@ func TestNATSInitAndTenant(t *testing.T) {
 	code, _, errs = runNATS(t, "tenant", "--remove", "acme", "--dir", dir)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs, `tenant "acme" has no accounts here`)
-}
 
-// TestNATSInitOfOneServer says what the nodes need to know of it.
-func TestNATSInitOfOneServer(t *testing.T) {
-	t.Parallel()
-	code, out, errs := runNATS(t, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
+	code, out, errs = runNATS(t, "init", filepath.Join(t.TempDir(), "nats"), "--server", "n1=127.0.0.1")
 	require.Equal(t, exitOK, code, errs)
-	require.Contains(t, out, "set log.replicas to 1")
+	require.Contains(t, out, "set log.replicas to 1", "what the nodes need to know of one server")
 }
 
 func TestNATSUsage(t *testing.T) {
@@ -91,7 +84,7 @@ func TestNATSUsage(t *testing.T) {
 
 func TestNATSConsumers(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
+	a := newApp(t, "nats: {listen: 127.0.0.1:0}\n")
 	credentials := embedded.CredentialsFile(a.cfg.Data)
 	raw, err := os.ReadFile(credentials)
 	require.NoError(t, err)

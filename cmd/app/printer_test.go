@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	sse "github.com/tmaxmax/go-sse"
 
 	"weir/internal/weirtest/llm"
 )
@@ -31,8 +32,8 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 		_, _ = io.WriteString(w, `{"said":`+quoted+`}`)
 	}))
 	t.Cleanup(target.Close)
-	a := newApp(t, "log: {durability: process}\n")
-	status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
+	c := tenant(t, "prints")
+	status, body, h := c.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, "\u009b", "the API sends characters as they are")
 	id, rule := h.Get("Weir-Action-Id"), fmt.Sprintf(`{"id":"r","type":"mock","match":{"url_pattern":"http://nobody.example/*"},"action":{"body_mode":"json","body":%s}}`, quoted)
@@ -54,17 +55,14 @@ func TestNoCommandPrintsUnsafeCharacters(t *testing.T) {
 		{[]string{unsafeText}, false},
 	} {
 		args := tt.args
-		if args[0] != unsafeText {
-			args = append(args, "--server", a.URL())
-		}
-		_, out, errs := command(t, args...)
+		_, out, errs := c.command(t, args...)
 		shown := out + errs
 		assert.NotContains(t, strings.ToValidUTF8(shown, "\x00"), "\x00", args)
 		assert.Equal(t, -1, strings.IndexFunc(shown, func(r rune) bool { return unicode.Is(unsafeRunes, r) && r != '\n' && r != '\t' }), "%v: %q", args, shown)
 		if tt.shows {
 			assert.Contains(t, shown, `\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\udb40\udc41g é 語 👩`+"\u200d💻", args)
 		}
-		if out != "" && args[len(args)-3] == "--json" {
+		if out != "" && args[len(args)-1] == "--json" {
 			var doc any
 			for dec := json.NewDecoder(strings.NewReader(out)); dec.More(); {
 				require.NoError(t, dec.Decode(&doc), args)
@@ -104,4 +102,25 @@ func TestPrinter(t *testing.T) {
 		assert.Equal(t, want, out.String())
 	}
 	assert.Equal(t, `a\u000a\u0009b`, oneLine("a\n\tb"))
+}
+
+// FuzzTail reads whatever a server says as `weir tail` does, and shows it.
+func FuzzTail(f *testing.F) {
+	for _, s := range []string{
+		"id: 1\nevent: settled\ndata: {\"settled\":{\"outcome\":\"succeeded\"},\"time\":\"t\"}\n\n", "data: []\n\n", "data: {\"settled\":1}\nevent: settled\n\n", "event: \ndata: {\"\":{\"a\":\"" + strings.Repeat("é", 300) + "\"}}\n\n",
+		"data: {\ndata: }\n\n", "data: null\n\n", "data: {\"time\":{},\"code\":null}\n\n", ":\n\n", "\x00", "data: \xff\n\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		for e, err := range sse.Read(bytes.NewReader(wire), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
+			if err != nil {
+				return
+			}
+			var plain, raw bytes.Buffer
+			_ = showEvent(&environment{Streams: Streams{Out: &plain}}, &clientFlags{}, e)
+			require.NoError(t, showEvent(&environment{Streams: Streams{Out: &raw}}, &clientFlags{asJSON: true}, e))
+			require.Equal(t, e.Data+"\n", raw.String(), "a program gets what was sent")
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -134,12 +133,11 @@ func TestRelayEndsWithAReason(t *testing.T) {
 	at := relay.New(t, relay.Config{Token: "right"})
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("canary-wrong\n"), 0o600))
-	var out, text bytes.Buffer
-	code := Main(t.Context(), []string{"rules", "relay", "--url", at.URL(), "--relay-token-file", file}, nil, Streams{In: strings.NewReader(""), Out: &out, Err: &text})
+	code, _, text := command(t, "rules", "relay", "--url", at.URL(), "--relay-token-file", file)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, text.String(), "does not take the token (401)")
-	assert.Contains(t, text.String(), "$WEIR_RELAY_TOKEN")
-	assert.NotContains(t, text.String(), "canary-wrong")
+	assert.Contains(t, text, "does not take the token (401)")
+	assert.Contains(t, text, "$WEIR_RELAY_TOKEN")
+	assert.NotContains(t, text, "canary-wrong")
 
 	environ := []string{"WEIR_RELAY_TOKEN=right"}
 	first := relayed(t, environ, "--url", at.URL(), "--session", "s1")
@@ -166,10 +164,9 @@ func TestRelayUsage(t *testing.T) {
 		"--session is up to":       {"--url", "ws://127.0.0.1:1", "--session", "a\nb"},
 		"--server":                 {"--url", "ws://127.0.0.1:1", "--server", "127.0.0.1"},
 	} {
-		var out, text bytes.Buffer
-		code := Main(t.Context(), append([]string{"rules", "relay"}, args...), nil, Streams{In: strings.NewReader(""), Out: &out, Err: &text})
+		code, out, text := command(t, append([]string{"rules", "relay"}, args...)...)
 		assert.Equal(t, exitUsage, code, want)
-		assert.Contains(t, text.String(), want)
-		assert.Empty(t, out.String())
+		assert.Contains(t, text, want)
+		assert.Empty(t, out)
 	}
 }

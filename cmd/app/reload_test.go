@@ -1,25 +1,28 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -34,12 +37,12 @@ type site struct {
 
 const base = "listen: 127.0.0.1:0\nlog: {durability: process}\n"
 
-// newSite starts a Weir with this policy. Watch has it notice changes by itself.
-func newSite(t *testing.T, rules string, watch bool) *site {
+// newSite starts a Weir with this policy, which does not notice changes by itself.
+func newSite(t *testing.T, rules string) *site {
 	t.Helper()
 	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}}
 	s.write(t, rules)
-	return s.start(t, watch)
+	return s.start(t, false)
 }
 
 func (s *site) start(t *testing.T, watch bool) *site {
@@ -97,50 +100,34 @@ func allowing(urls ...string) string {
 
 func get(url string) string { return fmt.Sprintf(`{"method":"GET","url":%q}`, url) }
 
-// TestReload: what a reload revokes is denied from then on, what it grants passes,
-// and a repeat changes nothing.
+// TestReload: what a reload revokes is denied from then on, what it grants passes, and a repeat changes nothing. A
+// configuration with mistakes changes nothing, and every mistake is told, with the file's name alone.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	upstream := okUpstream(t)
-	s := newSite(t, allowing(upstream), false)
+	s := newSite(t, allowing(upstream))
 	before := s.policyView(nil, true)
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
-
+	executes := func(want int) {
+		t.Helper()
+		status, body, _ := s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
+		require.Equal(t, want, status, body)
+	}
+	executes(http.StatusOK)
 	s.write(t, allowing())
 	done := s.reloaded(t)
 	assert.True(t, done.Changed)
 	assert.Equal(t, before.Version, done.Previous)
 	assert.NotEqual(t, done.Previous, done.Version)
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	assert.Equal(t, http.StatusForbidden, status, body)
-
+	executes(http.StatusForbidden)
 	again := s.reloaded(t)
 	assert.False(t, again.Changed)
 	assert.Equal(t, done.Version, again.Version)
-
 	s.write(t, allowing(upstream))
 	s.reloaded(t)
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	assert.Equal(t, http.StatusOK, status, body)
+	executes(http.StatusOK)
+	assert.Empty(t, s.said.String())
 
-	_, body, _ = s.ask(t, http.MethodGet, "/metrics", "")
-	for _, line := range []string{
-		`weir_policy_reloads_total{result="ok"} 3`, `weir_policy_reloads_total{result="failed"} 0`,
-		fmt.Sprintf(`weir_policy_info{version=%q} 1`, before.Version),
-	} {
-		assert.True(t, strings.Contains(body, line), line) //nolint:testifylint // the body is long
-	}
-	assert.Equal(t, 1, strings.Count(body, "weir_policy_info{"), "one policy is in force")
-}
-
-// TestReloadIsAllOrNothing: a configuration with mistakes changes nothing, and
-// every mistake is told, with the file's name alone.
-func TestReloadIsAllOrNothing(t *testing.T) {
-	t.Parallel()
-	upstream := okUpstream(t)
-	s := newSite(t, allowing(upstream), false)
-	before := s.policyView(nil, true)
+	before = s.policyView(nil, true)
 	for name, tt := range map[string]struct {
 		policy string
 		told   []string
@@ -155,8 +142,12 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		},
 		"no YAML":     {policy: "policy: [\n", told: []string{"weir.yaml:"}},
 		"another key": {policy: "limits: {body: 1}\n" + allowing(), told: []string{"limits.body"}},
+		"no file":     {},
 	} {
 		s.write(t, tt.policy)
+		if tt.policy == "" {
+			require.NoError(t, os.Remove(s.file))
+		}
 		status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
 		require.Equal(t, http.StatusUnprocessableEntity, status, "%s: %s", name, body)
 		assert.Contains(t, body, `"code":"VALIDATION_ERROR"`, name)
@@ -167,15 +158,26 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		assert.NotContains(t, body, filepath.Dir(s.file), name)
 		assert.Equal(t, before, s.policyView(nil, true), name)
 	}
-	require.NoError(t, os.Remove(s.file))
-	status, body, _ := s.ask(t, http.MethodPost, "/v1/policy/reload", "")
-	require.Equal(t, http.StatusUnprocessableEntity, status, body)
-	assert.NotContains(t, body, filepath.Dir(s.file))
-	assert.Equal(t, before, s.policyView(nil, true))
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/execute", get(upstream))
-	require.Equal(t, http.StatusOK, status, body)
-	status, body, _ = s.ask(t, http.MethodPost, "/v1/policy/reload", `{"force":true}`)
-	assert.GreaterOrEqual(t, status, http.StatusBadRequest, body)
+	executes(http.StatusOK)
+	_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
+	for _, line := range []string{
+		`weir_policy_reloads_total{result="ok"} 3`, `weir_policy_reloads_total{result="failed"} 5`, fmt.Sprintf(`weir_policy_info{version=%q} 1`, before.Version),
+	} {
+		assert.True(t, strings.Contains(body, line), line) //nolint:testifylint // the body is long
+	}
+	assert.Equal(t, 1, strings.Count(body, "weir_policy_info{"), "one policy is in force")
+
+	// The policy alone is taken, and warned of as at a start. Of everything else the operator is told.
+	mark := len(s.said.String())
+	s.write(t, "workers: {slots: 3}\nredact_headers: [x-mine]\npolicy:\n  timeout: 3s\n  allowlist:\n"+
+		"  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}}\n")
+	assert.True(t, s.reloaded(t).Changed)
+	told := s.said.String()[mark:]
+	assert.Contains(t, told, `entry "new": header X-Key: `)
+	for _, key := range []string{"workers.slots", "redact_headers", "policy.timeout"} {
+		assert.Contains(t, told, key+": the change takes effect after a restart")
+	}
+	assert.NotRegexp(t, "allow|listen", told)
 }
 
 // TestWhatWasWrittenStays: a file that is gone or cut to nothing grants nothing,
@@ -215,177 +217,235 @@ func TestWhatWasWrittenStays(t *testing.T) {
 	assert.NotEmpty(t, s.policyView(nil, true).AllowedHosts)
 }
 
-// TestReloadWarns as a start does.
-func TestReloadWarns(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing(), false)
-	assert.Empty(t, s.said.String())
-	s.write(t, "policy:\n  allowlist:\n  - {name: new, url_prefix: \"https://a.example/\", headers: {X-Key: \"${secret:NOWHERE}\"}}\n")
-	s.reloaded(t)
-	assert.Contains(t, s.said.String(), `entry "new": header X-Key: `)
-}
-
 // TestRefresh reloads when the file is not what is in force, whoever put that
 // there, and tells of one mistake once.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing("http://127.0.0.1:1/"), false)
-	reloads := func(ok, failed int, what string) {
-		t.Helper()
+	const one, slots = "http://127.0.0.1:1/", "workers: {slots: %d}\n"
+	s := newSite(t, allowing(one))
+	for _, step := range []struct {
+		what       string
+		file       string // "": as it is
+		ok, failed int
+	}{
+		{"nothing happened", "", 0, 0},
+		{"it is in force already", allowing(one, "http://127.0.0.1:2/"), 1, 0},
+		{"another way led to what is in force", allowing(one), 2, 0},
+		{"a mistake", "policy: [\n", 2, 1},
+		{"the same", "", 2, 1},
+		{"put right", allowing(one), 3, 1},
+		{"and that once", "", 3, 1},
+		{"the same mistake again", "policy: [\n", 3, 2},
+		{"no file", "gone", 3, 3},
+		{"what waits for a restart is told", fmt.Sprintf(slots, 3) + allowing(one), 4, 3},
+		{"each time", fmt.Sprintf(slots, 4) + allowing(one), 5, 3},
+		{"an agent, where the policy's version is the same", allowing(one) + agentsAndModels, 6, 3},
+		{"an agent that is called in another way", allowing(one) + strings.ReplaceAll(agentsAndModels, "concurrency: 7", "concurrency: 8"), 7, 3},
+		{"once", "", 7, 3},
+	} {
+		switch step.file {
+		case "":
+		case "gone":
+			require.NoError(t, os.Remove(s.file))
+		default:
+			s.write(t, step.file)
+		}
+		if step.what == "it is in force already" {
+			s.reloaded(t)
+		}
 		s.refresh(t.Context())
 		_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
-		for result, n := range map[string]int{"ok": ok, "failed": failed} {
-			assert.True(t, strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n)), "%s: %s", what, result) //nolint:testifylint // the body is long
+		for result, n := range map[string]int{"ok": step.ok, "failed": step.failed} {
+			//nolint:testifylint // the body is long
+			assert.True(t, strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n)), "%s: %s", step.what, result)
+		}
+		if step.what == "the same" {
+			assert.Equal(t, 1, strings.Count(s.said.String(), "not reloaded"))
 		}
 	}
-	reloads(0, 0, "nothing happened")
-	s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/"))
-	s.reloaded(t)
-	reloads(1, 0, "it is in force already")
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	reloads(2, 0, "another way led to what is in force")
-	assert.Len(t, s.policyView(nil, true).Entries, 1)
-
-	s.write(t, "policy: [\n")
-	reloads(2, 1, "a mistake")
-	reloads(2, 1, "the same")
-	assert.Equal(t, 1, strings.Count(s.said.String(), "not reloaded"))
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	reloads(3, 1, "put right")
-	reloads(3, 1, "and that once")
-	s.write(t, "policy: [\n")
-	reloads(3, 2, "the same mistake again")
-	require.NoError(t, os.Remove(s.file))
-	reloads(3, 3, "another")
-
-	s.write(t, "workers: {slots: 3}\n"+allowing("http://127.0.0.1:1/"))
-	reloads(4, 3, "what waits for a restart is told")
 	assert.Contains(t, s.said.String(), "workers.slots: ")
-	s.write(t, "workers: {slots: 4}\n"+allowing("http://127.0.0.1:1/"))
-	reloads(5, 3, "each time")
+	b, _ := s.agent("B")
+	assert.Equal(t, 8, b.Concurrency)
 }
 
-// TestReloadAppliesThePolicyAlone: of everything else the operator is told.
-func TestReloadAppliesThePolicyAlone(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing(), false)
-	s.write(t, "workers: {slots: 3}\nredact_headers: [x-mine]\n"+allowing("http://127.0.0.1:1/")+"  timeout: 3s\n")
-	assert.True(t, s.reloaded(t).Changed)
-	for _, key := range []string{"workers.slots", "redact_headers", "policy.timeout"} {
-		assert.Contains(t, s.said.String(), key+": the change takes effect after a restart")
-	}
-	assert.NotContains(t, s.said.String(), "allow")
-	assert.NotContains(t, s.said.String(), "listen")
-}
-
-// TestReloadRevokesWhatIsUnderWay: the upstream itself has the policy exchanged
-// while it answers, and hears no more of the call.
-func TestReloadRevokesWhatIsUnderWay(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]func(w http.ResponseWriter){
-		"between attempts": func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
-		"in a redirect": func(w http.ResponseWriter) {
-			w.Header().Set("Location", "/next")
-			w.WriteHeader(http.StatusFound)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var s *site
-			var hits atomic.Int32
-			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if hits.Add(1) == 1 {
-					s.write(t, allowing())
-					s.reloaded(t)
-				}
-				answer(w)
-			}))
-			t.Cleanup(upstream.Close)
-			s = newSite(t, strings.ReplaceAll(allowing(upstream.URL), "network:", "redirects: 2, network:"), false)
-			_, body, h := s.ask(t, http.MethodPost, "/v1/execute", get(upstream.URL))
-			assert.Contains(t, body, `"code":"DENY_`)
-			assert.Equal(t, int32(1), hits.Load())
-			_, body, _ = s.ask(t, http.MethodGet, "/v1/evidence?kind=policy.decision&action_id="+h.Get("Weir-Action-Id"), "", "Accept", "application/json")
-			assert.Contains(t, body, s.policyView(nil, true).Version, "the record names the policy that denied")
-		})
-	}
-}
-
-// eventually waits until the policy in force has this many entries.
-func (s *site) eventually(t *testing.T, entries int, what string) {
-	t.Helper()
-	poll.Until(t, func() bool { return len(s.policyView(nil, true).Entries) == entries }, what)
-}
-
-// TestFileIsWatched: a change takes effect in whichever way it was made.
+// TestFileIsWatched: a change takes effect in whichever way it was made, and is not missed while the node starts. The
+// file is a link through a folder's link, which Kubernetes exchanges.
 func TestFileIsWatched(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, allowing("http://127.0.0.1:1/"), true)
-	s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/"))
-	s.eventually(t, 2, "written in place")
-
-	s.write(t, "policy: [\n")
-	poll.Until(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") })
-	assert.Len(t, s.policyView(nil, true).Entries, 2, "a mistake changes nothing")
-
-	other := s.file + ".new"
-	require.NoError(t, os.WriteFile(other, []byte(base+allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/", "http://127.0.0.1:3/")), 0o600))
-	require.NoError(t, os.Rename(other, s.file))
-	s.eventually(t, 3, "another file put in its place")
-
-	require.NoError(t, os.Remove(s.file))
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	s.eventually(t, 1, "removed and made again")
-}
-
-// TestChangeWhileItStarts is not missed.
-func TestChangeWhileItStarts(t *testing.T) {
-	t.Parallel()
-	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}}
-	s.write(t, allowing("http://127.0.0.1:1/"))
-	s.late = func() { s.write(t, allowing("http://127.0.0.1:1/", "http://127.0.0.1:2/")) }
-	s.start(t, true)
-	assert.Len(t, s.policyView(nil, true).Entries, 2)
-}
-
-// TestLinkIsWatched: Kubernetes exchanges the link to the folder that the file's
-// link goes through.
-func TestLinkIsWatched(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
-	version := func(name string, urls ...string) {
+	urls := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("http://127.0.0.1:%d/", i+1))
+		}
+		return all
+	}
+	put := func(file string, n int) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, []byte(base+allowing(urls(n)...)), 0o600))
+	}
+	version := func(name string, n int) {
+		t.Helper()
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "weir.yaml"), []byte(base+allowing(urls...)), 0o600))
+		put(filepath.Join(dir, name, "weir.yaml"), n)
 		require.NoError(t, os.Symlink(name, filepath.Join(dir, "..data_tmp")))
 		require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
-	version("..1", "http://127.0.0.1:1/")
+	version("..1", 1)
 	s := &site{file: filepath.Join(dir, "weir.yaml"), said: &capture.Buffer{}}
 	require.NoError(t, os.Symlink(filepath.Join("..data", "weir.yaml"), s.file))
+	s.late = func() { version("..2", 2) }
 	s.start(t, true)
-	version("..2", "http://127.0.0.1:1/", "http://127.0.0.1:2/")
-	s.eventually(t, 2, "the first exchange")
+	assert.Len(t, s.policyView(nil, true).Entries, 2, "changed while it started")
+	inForce := func(n int, what string) {
+		t.Helper()
+		poll.Until(t, func() bool { return len(s.policyView(nil, true).Entries) == n }, what)
+	}
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "..1")))
-	version("..3", "http://127.0.0.1:1/", "http://127.0.0.1:2/", "http://127.0.0.1:3/")
-	s.eventually(t, 3, "the second")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "..3", "weir.yaml"), []byte(base+allowing("http://127.0.0.1:1/")), 0o600))
-	s.eventually(t, 1, "written in the folder that it leads to")
+	version("..3", 3)
+	inForce(3, "the folder's link exchanged")
+	put(filepath.Join(dir, "..3", "weir.yaml"), 1)
+	inForce(1, "written in the folder that it leads to")
+	s.write(t, "policy: [\n")
+	poll.Until(t, func() bool { return strings.Contains(s.said.String(), "not reloaded") })
+	assert.Len(t, s.policyView(nil, true).Entries, 1, "a mistake changes nothing")
+	put(s.file+".new", 2)
+	require.NoError(t, os.Rename(s.file+".new", s.file))
+	inForce(2, "another file put in its place")
+	require.NoError(t, os.Remove(s.file))
+	put(s.file, 4)
+	inForce(4, "removed and made again")
+	put(s.file, 5)
+	inForce(5, "written in place")
 }
 
 // TestOwnAddresses are needed where more than this machine reaches the node.
 func TestOwnAddresses(t *testing.T) {
 	t.Parallel()
-	assert.True(t, config.Loopback("127.0.0.1:8092"))
-	assert.True(t, config.Loopback("[::1]:8092"))
-	assert.False(t, config.Loopback("0.0.0.0:8092"))
-	assert.False(t, config.Loopback("[::]:8092"))
 	own, err := ownAddrs()
 	require.NoError(t, err)
 	require.Contains(t, own, netip.MustParseAddr("127.0.0.1"))
-
-	cfg, err := config.Parse("test", []byte(fmt.Sprintf("listen: 0.0.0.0:0\ndata: %q\nlog: {durability: process}\n", t.TempDir())), nil, nil)
+	cfg, err := config.Parse("test", fmt.Appendf(nil, "listen: 0.0.0.0:0\ndata: %q\nlog: {durability: process}\n", t.TempDir()), nil, nil)
 	require.NoError(t, err)
 	a, err := New(t.Context(), Options{Config: cfg, Log: io.Discard})
 	require.NoError(t, err, "a node that listens everywhere starts")
 	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
+}
+
+func wordOf(node string, done bool, version string) policyWord {
+	return policyWord{schemas.NodeReload{Node: node, Role: "worker", Version: version}, done}
+}
+
+// TestGather waits for whoever has said to be there, and for nobody longer than it takes.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		say  func(words chan<- policyWord)
+		want []string
+		took time.Duration
+	}
+	table.Run(t, map[string]testCase{
+		"nobody": {func(chan<- policyWord) {}, []string{}, calling},
+		"all are quick": {func(words chan<- policyWord) {
+			for _, node := range []string{"b", "a"} {
+				words <- wordOf(node, false, "")
+				words <- wordOf(node, true, "v1")
+			}
+		}, []string{"a v1 ", "b v1 "}, calling},
+		"one is slow": {func(words chan<- policyWord) {
+			words <- wordOf("a", false, "")
+			time.Sleep(7 * time.Second)
+			words <- wordOf("a", true, "v2")
+		}, []string{"a v2 "}, 7 * time.Second},
+		"one dies": {func(words chan<- policyWord) {
+			words <- wordOf("a", false, "")
+			words <- wordOf("b", true, "v2") // its first word was lost, or comes late
+			words <- wordOf("b", false, "")
+		}, []string{"a  it has not said in time what it did", "b v2 "}, telling},
+	}, func(t *testing.T, tt testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			words, start := make(chan policyWord), time.Now()
+			go tt.say(words)
+			got := []string{}
+			for _, n := range gather(t.Context(), words) {
+				got = append(got, n.Node+" "+n.Version+" "+n.Error)
+			}
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.took, time.Since(start))
+		})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		require.Empty(t, gather(ctx, make(chan policyWord)))
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+// TestTellReload has a line for each node, and says where they differ.
+func TestTellReload(t *testing.T) {
+	t.Parallel()
+	for want, done := range map[string]schemas.Reload{
+		"policy v2 is in force, in place of v1\n": {Version: "v2", Previous: "v1", Changed: true},
+		"nothing changed: policy v1 is in force\nthat is node n: the others have files of their own, and --all asks each\n": {Version: "v1", Previous: "v1", Node: "n"},
+		"egress a: nothing changed: policy v2 is in force\nworker b: policy v2 is in force, in place of v1\n": {Nodes: []schemas.NodeReload{
+			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v2", Previous: "v1", Changed: true},
+		}},
+		"egress a: nothing changed: policy v2 is in force\nworker b: policy v1 is in force as before: nothing was changed: it is wrong\nthe 2 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
+			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v1", Error: "nothing was changed: it is wrong"},
+		}},
+		"worker b: it has not said in time what it did\nthe 1 nodes do not have the same policy\n": {Nodes: []schemas.NodeReload{
+			{Node: "b", Role: "worker", Error: "it has not said in time what it did"},
+		}},
+	} {
+		var out bytes.Buffer
+		tellReload(&out, done)
+		require.Equal(t, want, out.String())
+	}
+}
+
+// TestWhenAFileIsLookedAt: once after a burst of events, and in a folder that is
+// never quiet again and again.
+func TestWhenAFileIsLookedAt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	type testCase struct {
+		every  time.Duration
+		events int
+		looks  []time.Duration // since the first event
+	}
+	table.Run(t, map[string]testCase{
+		"one event":  {quiet, 1, []time.Duration{quiet}},
+		"a burst":    {quiet / 4, 5, []time.Duration{2 * quiet}},
+		"two events": {2 * quiet, 2, []time.Duration{quiet, 3 * quiet}},
+		// The next wait begins with the first event after a look, at 1080 ms. No
+		// event comes at the very time of a look, where either may be first.
+		"no end":  {90 * time.Millisecond, 25, []time.Duration{patience, 1080*time.Millisecond + patience, 2160*time.Millisecond + quiet}},
+		"a flood": {3 * time.Millisecond, 400, []time.Duration{patience, 1197*time.Millisecond + quiet}},
+	}, func(t *testing.T, tt testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			events := make(chan fsnotify.Event)
+			f := &watchedFile{path: filepath.Join(dir, "weir.yaml"), watcher: &fsnotify.Watcher{Events: events}}
+			var began time.Time
+			var looks []time.Duration
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				f.follow(t.Context(), func() { looks = append(looks, time.Since(began)) })
+			}()
+			began = time.Now()
+			ticker := time.NewTicker(tt.every)
+			for n := range tt.events {
+				if n > 0 {
+					<-ticker.C
+				}
+				events <- fsnotify.Event{Name: filepath.Join(dir, "other"), Op: fsnotify.Create}
+			}
+			ticker.Stop()
+			<-time.After(2 * patience)
+			close(events)
+			<-done
+			assert.Equal(t, tt.looks, looks)
+		})
+	})
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -37,11 +36,10 @@ func TestRoleCommands(t *testing.T) {
 		{[]string{"serve", "--kinds", "http"}, "unknown flag: --kinds"},
 		{[]string{"serve", "--creds", "x"}, "nats.creds: is for an external cluster"},
 	} {
-		var out, errs bytes.Buffer
-		code := Main(t.Context(), tc.args, []string{"HOME=/nowhere"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+		code, out, errs := cli(t, "", []string{"HOME=/nowhere"}, tc.args...)
 		assert.Equal(t, exitUsage, code, tc.args)
-		assert.Contains(t, errs.String(), tc.says, tc.args)
-		assert.Empty(t, out.String(), tc.args)
+		assert.Contains(t, errs, tc.says, tc.args)
+		assert.Empty(t, out, tc.args)
 	}
 }
 
@@ -53,6 +51,11 @@ func TestKindsOfAWorker(t *testing.T) {
 	require.NotContains(t, RoleWorker.kinds(), schemas.KindPush)
 	require.Equal(t, schemas.Kinds(), RoleAll.kinds())
 	require.Len(t, RoleWorker.kinds(), len(schemas.Kinds())-1)
+
+	cfg, err := config.Parse("test", []byte("listen: 127.0.0.1:0\ndata: x\n"), nil, nil)
+	require.NoError(t, err)
+	_, err = New(t.Context(), Options{Config: cfg, Role: RoleWorker, Log: io.Discard})
+	require.ErrorContains(t, err, "set nats.url", "an embedded log is no log of others")
 }
 
 // nowhere is a URL that nothing listens at.
@@ -120,20 +123,11 @@ func TestNodeWithoutItsLog(t *testing.T) {
 	}
 }
 
-// TestRoleNeedsALogOfOthers, which an embedded one is not.
-func TestRoleNeedsALogOfOthers(t *testing.T) {
-	t.Parallel()
-	cfg, err := config.Parse("test", []byte("listen: 127.0.0.1:0\ndata: x\n"), nil, nil)
-	require.NoError(t, err)
-	_, err = New(t.Context(), Options{Config: cfg, Role: RoleWorker, Log: io.Discard})
-	require.ErrorContains(t, err, "set nats.url")
-}
-
 // TestRoutesElsewhere: each role answers for every route that there is, and those of
 // another say where to go in the words of their surface.
 func TestRoutesElsewhere(t *testing.T) {
 	t.Parallel()
-	whole := newApp(t, withTokens) // an open node signs nobody in
+	whole := tokenNode.node(t) // an open node signs nobody in
 	all := map[string]bool{}
 	served, ok := whole.http.rooms.(*gin.Engine)
 	require.True(t, ok)

@@ -21,6 +21,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/weirtest/relay"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -54,13 +55,14 @@ func TestAnswersOfRPC(t *testing.T) {
 	subject := schemas.AgentAPISubject("a.b")
 	busy, refuse := context.WithCancelCause(t.Context())
 	refuse(broker.ErrBusy)
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		subject string
 		ctx     context.Context
 		handler http.HandlerFunc
 		code    schemas.Code
 		detail  string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"an envelope": {subject, nil, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusPreconditionFailed)
 			_, _ = io.WriteString(w, `{"ok":false,"request_id":"r<1>","operation":"global.off","error":{"code":"ETAG_MISMATCH","message":"m"}}`)
@@ -73,20 +75,17 @@ func TestAnswersOfRPC(t *testing.T) {
 		"too many":        {subject, busy, nil, schemas.RateLimited, ""},
 		"another subject": {"weir.rpc.agent-api", nil, nil, schemas.InvalidRequest, ""},
 		"a bad tenant":    {schemas.AgentAPIRoot + ".%2e", nil, nil, schemas.InvalidRequest, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := tc.ctx
-			if ctx == nil {
-				ctx = t.Context()
-			}
-			r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
-			got := replyOf(t, r.answer(ctx, tc.subject, []byte(ask)))
-			assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
-			assert.Equal(t, tc.detail, got.Error.Detail)
-			assert.False(t, got.OK)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		ctx := tc.ctx
+		if ctx == nil {
+			ctx = t.Context()
+		}
+		r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
+		got := replyOf(t, r.answer(ctx, tc.subject, []byte(ask)))
+		assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
+		assert.Equal(t, tc.detail, got.Error.Detail)
+		assert.False(t, got.OK)
+	})
 }
 
 // broken is a broker that does not serve.
@@ -94,13 +93,6 @@ type broken struct{}
 
 func (broken) Serve(string, string, func(context.Context, string, []byte) []byte) (func(), error) {
 	return nil, errors.New("no connection")
-}
-
-func TestRPCThatDoesNotOpenIsSaid(t *testing.T) {
-	t.Parallel()
-	a := &App{http: &httpServer{server: &http.Server{}}}
-	require.ErrorContains(t, a.openRPC(broken{}), "no connection")
-	assert.Empty(t, a.teardown.undo)
 }
 
 // natsAgent is a NATS client with the credentials that are for agents.
@@ -116,39 +108,30 @@ func natsAgent(t *testing.T, a *App) *nats.Conn {
 	return nc
 }
 
-// demoSequence is what the protocol's own demo does: it makes a group's first rule,
-// lists, patches and disables it, and expects another etag of each write.
+// demoSequence is what the protocol's own demo does: it makes a group's first rule, lists and
+// disables it, and expects another etag of each write.
 func demoSequence(t *testing.T, ask func(operation, args string) reply) {
 	t.Helper()
 	assert.True(t, ask(schemas.OpPing, `{}`).Data.Pong)
 	first := ask(schemas.OpStatus, `{}`)
 	require.True(t, first.OK, "%+v", first)
 	assert.True(t, first.Data.GlobalActive)
-	etags := []string{first.Data.RulesEtag}
-	write := func(operation, args string) reply {
-		t.Helper()
-		got := ask(operation, fmt.Sprintf(`{"if_match":%q,%s}`, etags[len(etags)-1], args))
-		require.True(t, got.OK, "%+v", got)
-		assert.NotContains(t, etags, got.Data.RulesEtag)
-		etags = append(etags, got.Data.RulesEtag)
-		return got
-	}
-	write(schemas.OpRulesCreate, `"group":"demo","create_group_if_missing":true,"rule":{"id":"checkout-delay-01","type":"delay","enabled":true,
-		"match":{"url_pattern":"https://api.example.com/checkout/*","method":"POST"},"action":{"delay_ms":1200}}`)
+	made := ask(schemas.OpRulesCreate, fmt.Sprintf(`{"if_match":%q,"group":"demo","create_group_if_missing":true,"rule":{"id":"checkout-delay-01","type":"delay",
+		"enabled":true,"match":{"url_pattern":"https://api.example.com/checkout/*","method":"POST"},"action":{"delay_ms":1200}}}`, first.Data.RulesEtag))
+	require.True(t, made.OK, "%+v", made)
 	listed := ask(schemas.OpRulesList, `{"group":"demo"}`)
 	require.Len(t, listed.Data.Rules, 1)
-	assert.Equal(t, etags[1], listed.Data.RulesEtag)
-	write(schemas.OpRulesPatch, `"id":"checkout-delay-01","patch":{"action":{"delay_ms":300}}`)
-	disabled := write(schemas.OpRulesDisable, `"id":"checkout-delay-01"`)
-	require.NotNil(t, disabled.Data.Rule)
+	assert.Equal(t, made.Data.RulesEtag, listed.Data.RulesEtag)
+	disabled := ask(schemas.OpRulesDisable, fmt.Sprintf(`{"if_match":%q,"id":"checkout-delay-01"}`, made.Data.RulesEtag))
+	require.NotNil(t, disabled.Data.Rule, "%+v", disabled)
 	assert.False(t, disabled.Data.Rule.Enabled)
-
-	late := ask(schemas.OpGlobalOff, fmt.Sprintf(`{"if_match":%q}`, etags[0]))
+	assert.NotEqual(t, made.Data.RulesEtag, disabled.Data.RulesEtag)
+	late := ask(schemas.OpGlobalOff, fmt.Sprintf(`{"if_match":%q}`, first.Data.RulesEtag))
 	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
 }
 
-// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS
-// server could write the rules.
+// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS server could write the rules. With
+// them, the subject names the tenant, and a good token of another is no good there.
 func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
 	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
@@ -156,93 +139,74 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node asks for no token")
 	foreign.cfg.Auth.Mode = config.AuthTokens
 	require.ErrorContains(t, foreign.openRPC(broken{}), "no connection")
+	assert.Empty(t, foreign.teardown.undo)
 	assert.Empty(t, foreign.natsWarnings())
 
-	ask := func(a *App) error {
-		_, err := natsAgent(t, a).Request(schemas.AgentAPISubject(schemas.Operator), []byte(`{"request_id":"r","operation":"ping"}`), 20*time.Second)
-		return err
+	ask := func(a *App, tenant, token string) (r reply, err error) {
+		request := fmt.Sprintf(`{"request_id":"r","operation":"status","args":{}%s}`, token)
+		m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
+		if err == nil {
+			r = replyOf(t, m.Data)
+		}
+		return r, err
 	}
-	near := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\n")
-	require.NoError(t, ask(near))
+	near := newApp(t, "nats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
+	got, err := ask(near, schemas.Operator, "")
+	require.NoError(t, err)
+	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail}, "it may be off by every way")
+	code, _, errs := command(t, "rules", "list", "--server", near.URL())
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errs, "(UNAUTHORIZED, AGENT_API_DISABLED)\nthe server's configuration has rules.agent_api: false")
 	assert.Empty(t, near.natsWarnings())
-	far := newApp(t, "log: {durability: process}\nnats: {listen: 0.0.0.0:0}\n")
-	require.ErrorIs(t, ask(far), nats.ErrNoResponders)
+	far := newApp(t, "nats: {listen: 0.0.0.0:0}\n")
+	_, err = ask(far, schemas.Operator, "")
+	require.ErrorIs(t, err, nats.ErrNoResponders)
 	told := strings.Join(far.natsWarnings(), "\n")
 	assert.Contains(t, told, "reads the evidence\n")
 	assert.Contains(t, told, "not over NATS")
 	assert.NotContains(t, told, "the tokens of", "there are none")
-	far = newApp(t, "log: {durability: process}\nnats: {listen: 0.0.0.0:0}\nauth: {mode: tokens}\n")
-	require.NoError(t, ask(far))
-	assert.Contains(t, strings.Join(far.natsWarnings(), "\n"), "the tokens of those who use the agent API there")
-}
 
-// TestTheSubjectNamesTheTenant: a good token of another tenant is no good there.
-func TestTheSubjectNamesTheTenant(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\nauth: {mode: tokens}\n")
-	raw, err := os.ReadFile(a.cfg.AdminTokenFile())
-	require.NoError(t, err)
-	admin := strings.TrimSpace(string(raw))
-	status, body, _ := a.ask(t, http.MethodPost, "/v1/tokens", `{"name":"x","tenant":"acme.inc","scopes":["rules:write"]}`, "Authorization", "Bearer "+admin)
-	require.Equal(t, http.StatusCreated, status, body)
-	var made schemas.NewToken
-	require.NoError(t, json.Unmarshal([]byte(body), &made))
-	nc := natsAgent(t, a)
-	ask := func(tenant, token string) reply {
-		request := `{"request_id":"r","operation":"status","args":{}`
-		if token != "" {
-			request += fmt.Sprintf(`,"auth_token":%q`, token)
-		}
-		m, err := nc.Request(schemas.AgentAPISubject(tenant), []byte(request+"}"), 20*time.Second)
+	far = newApp(t, withTokens+"nats: {listen: 0.0.0.0:0}\nrules: {limit: 1}\n")
+	assert.Contains(t, strings.Join(far.natsWarnings(), "\n"), "the tokens of those who use the agent API there")
+	admin := far.admin(t)
+	acme, _ := admin.grant(t, `{"name":"x","tenant":"acme.inc","scopes":["rules:write"]}`)
+	for _, c := range []struct {
+		tenant, token string
+		ok            bool
+	}{{"default", admin.token, true}, {"acme.inc", acme.token, true}, {"default", acme.token, false}, {"acme.inc", admin.token, false}, {"default", "wrong", false}} {
+		got, err = ask(far, c.tenant, fmt.Sprintf(`,"auth_token":%q`, c.token))
 		require.NoError(t, err)
-		return replyOf(t, m.Data)
-	}
-	assert.True(t, ask("default", admin).OK)
-	assert.True(t, ask("acme.inc", made.Secret).OK)
-	for _, no := range [][2]string{{"default", made.Secret}, {"acme.inc", admin}, {"acme", made.Secret}, {"", made.Secret}, {"default", ""}, {"default", "wrong"}} {
-		got := ask(no[0], no[1])
-		assert.Equal(t, schemas.Unauthorized, got.Error.Code, no[0])
+		assert.Equal(t, c.ok, got.OK, c.tenant)
 		assert.Equal(t, "r", got.RequestID)
+		assert.Equal(t, !c.ok, got.Error.Code == schemas.Unauthorized, c.tenant)
 	}
+	const rule = `{"id":"%s","type":"delay","match":{"url_pattern":"http://a.example/"},"action":{"delay_ms":1}}`
+	admin.ruled(t, "create", fmt.Sprintf(rule, "one"))
+	admin.refused(t, "RULE_LIMIT_EXCEEDED", "create", fmt.Sprintf(rule, "two"))
 }
 
 // TestAgentAPIThroughARelay drives the demo sequence the whole way: an agent, a
 // relay, `weir rules relay` and a Weir that asks for tokens.
 func TestAgentAPIThroughARelay(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nauth: {mode: tokens}\n")
-	raw, err := os.ReadFile(a.cfg.AdminTokenFile())
-	require.NoError(t, err)
+	c := tenant(t, "relays")
 	at := relay.New(t, relay.Config{Token: "shared"})
-	relayed(t, []string{"WEIR_URL=" + a.URL(), "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
+	relayed(t, []string{"WEIR_URL=" + c.URL(), "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
 	at.Wait("s1", 1)
 	agent, n := at.Agent("s1"), 0
 	ask := func(operation, args, token string) reply {
 		n++
 		doc := agent.Ask(fmt.Sprintf(`{"request":{"request_id":"<ws %d>","operation":%q,"auth_token":%q,"args":%s}}`, n, operation, token, args))
 		var frame struct {
-			Namespace string          `json:"namespace"`
-			Direction string          `json:"direction"`
-			RequestID string          `json:"request_id"`
-			Response  json.RawMessage `json:"response"`
+			Response json.RawMessage `json:"response"`
 		}
 		require.NoError(t, json.Unmarshal(doc, &frame), string(doc))
-		assert.Equal(t, [3]string{"modinet-agent-relay-v1", "extension-to-page", fmt.Sprintf("<ws %d>", n)}, [3]string{frame.Namespace, frame.Direction, frame.RequestID})
+		assert.Contains(t, string(doc), fmt.Sprintf(`"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"<ws %d>"`, n))
 		return replyOf(t, frame.Response)
 	}
-	demoSequence(t, func(operation, args string) reply { return ask(operation, args, strings.TrimSpace(string(raw))) })
+	demoSequence(t, func(operation, args string) reply { return ask(operation, args, c.token) })
 	assert.Equal(t, schemas.Unauthorized, ask(schemas.OpStatus, `{}`, "wrong").Error.Code)
 	at.Cut("s1")
 	at.Wait("s1", 2)
-	assert.True(t, ask(schemas.OpPing, `{}`, strings.TrimSpace(string(raw))).OK, "it has come back")
-}
-
-// TestTheAgentAPIMayBeOff by every way.
-func TestTheAgentAPIMayBeOff(t *testing.T) {
-	t.Parallel()
-	a := newApp(t, "log: {durability: process}\nnats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
-	m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(schemas.Operator), []byte(`{"request_id":"r","operation":"ping"}`), 20*time.Second)
-	require.NoError(t, err)
-	got := replyOf(t, m.Data)
-	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail})
+	assert.True(t, ask(schemas.OpPing, `{}`, c.token).OK, "it has come back")
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/traffic"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -87,10 +88,7 @@ func (s *scripted) args(t *testing.T, n int) map[string]any {
 
 func (s *scripted) run(t *testing.T, in string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	args = append([]string{"rules"}, append(args, "--server", s.URL)...)
-	code = Main(t.Context(), args, nil, Streams{In: strings.NewReader(in), Out: &stdout, Err: &stderr})
-	return code, stdout.String(), stderr.String()
+	return cli(t, in, nil, append([]string{"rules"}, append(args, "--server", s.URL)...)...)
 }
 
 const (
@@ -99,84 +97,80 @@ const (
 	rule1   = `{"id":"slow","group":"g","type":"delay","enabled":true,"match":{"url_pattern":"https://a.example/*"},"action":{"delay_ms":5}}`
 )
 
-func TestRulesWriteOnTheNewest(t *testing.T) {
+// TestRulesWrites: a write is made on the newest set, and once more where somebody else was first; on and off mean the
+// same on every set, so that they are tried until they are in. A request that is cut off goes out again as it was.
+func TestRulesWrites(t *testing.T) {
 	t.Parallel()
-	s := script(t, status1, `rules.create {"rule":`+rule1+`,"rules_etag":"etag-2-b"}`)
-	code, out, errs := s.run(t, "", "create", `{"id":"slow","priority":1e2}`, "--group", "g", "--create-group")
-	assert.Equal(t, exitOK, code, errs)
-	assert.Equal(t, "rule slow is made in group g; etag-2-b\n", out)
-	assert.Empty(t, errs)
-	assert.Equal(t, map[string]any{
-		"if_match": "etag-1-a", "group": "g", "create_group_if_missing": true,
-		"rule": map[string]any{"id": "slow", "priority": 100.0},
-	}, s.args(t, 1))
-	assert.Contains(t, string(s.asked[1].Args), `1e2`, "numbers go as they were written")
-}
-
-func TestRulesRetryOnceOnMismatch(t *testing.T) {
-	t.Parallel()
-	s := script(t, status1, "rules.disable ETAG_MISMATCH|", status2, `rules.disable {"rules_etag":"etag-3-c"}`)
-	code, out, errs := s.run(t, "", "disable", "slow", "--json")
-	assert.Equal(t, exitOK, code, errs)
-	assert.JSONEq(t, `{"rules_etag":"etag-3-c"}`, out)
-	assert.Equal(t, "etag-2-b", s.args(t, 3)["if_match"])
-	assert.NotEqual(t, s.asked[1].RequestID, s.asked[3].RequestID, "another request")
-
-	s = script(t, status1, "rules.disable ETAG_MISMATCH|", status2, "rules.disable ETAG_MISMATCH|")
-	code, out, errs = s.run(t, "", "disable", "slow")
-	assert.Equal(t, exitFailed, code)
-	assert.Empty(t, out)
-	assert.Contains(t, errs, "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules")
-
-	s = script(t, "rules.disable ETAG_MISMATCH|")
-	code, _, errs = s.run(t, "", "disable", "slow", "--if-match", "etag-0-x", "--json")
-	assert.Equal(t, exitFailed, code)
-	var answer schemas.AgentResponse
-	require.NoError(t, json.Unmarshal([]byte(errs), &answer), "the answer itself")
-	assert.Equal(t, schemas.EtagMismatch, answer.Error.Code)
-	assert.Equal(t, "etag-0-x", s.args(t, 0)["if_match"])
-}
-
-// TestRulesSwitchedAmongWriters: on and off mean the same on every set, so that they
-// are tried until they are in.
-func TestRulesSwitchedAmongWriters(t *testing.T) {
-	t.Parallel()
+	const mismatch = "rules.disable ETAG_MISMATCH|"
 	var busy []string
 	for range 9 {
 		busy = append(busy, status1, "global.off ETAG_MISMATCH|")
 	}
-	s := script(t, append(busy, status2, `global.off {"rules_etag":"etag-9-x"}`)...)
-	code, out, errs := s.run(t, "", "off")
-	assert.Equal(t, exitOK, code, errs)
-	assert.Equal(t, "all rules are off; etag-9-x\n", out)
-
-	s = script(t, append(busy, status1, "global.off ETAG_MISMATCH|")...)
-	code, _, errs = s.run(t, "", "off")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, errs, "ETAG_MISMATCH")
-
-	s = script(t, "global.on ETAG_MISMATCH|")
-	code, _, _ = s.run(t, "", "on", "--if-match", "etag-1-a")
-	assert.Equal(t, exitFailed, code, "the set was named")
-}
-
-// TestRulesSentAgain: a request that is cut off goes out again as it was.
-func TestRulesSentAgain(t *testing.T) {
-	t.Parallel()
-	s := script(t, status1, "cut", `rules.enable {"rules_etag":"etag-2-b"}`)
-	code, out, errs := s.run(t, "", "enable", "slow")
-	assert.Equal(t, exitOK, code, errs)
-	assert.Equal(t, "rule slow is enabled; etag-2-b\n", out)
-	assert.Equal(t, s.asked[1], s.asked[2])
-
-	s = script(t, "global.off VALIDATION_ERROR|")
-	code, _, _ = s.run(t, "", "off", "--if-match", "e")
-	assert.Equal(t, exitFailed, code, "a refusal is not sent again")
-
-	s = script(t, "cut", "cut", "cut")
-	code, _, errs = s.run(t, "", "off", "--if-match", "e")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, errs, "whether it was done is not known")
+	type testCase struct {
+		answers   []string
+		args      []string
+		out, errs string
+		check     func(t *testing.T, s *scripted, errs string)
+	}
+	table.Run(t, map[string]testCase{
+		"on the newest": {
+			[]string{status1, `rules.create {"rule":` + rule1 + `,"rules_etag":"etag-2-b"}`},
+			[]string{"create", `{"id":"slow","priority":1e2}`, "--group", "g", "--create-group"},
+			"rule slow is made in group g; etag-2-b\n", "", func(t *testing.T, s *scripted, _ string) {
+				t.Helper()
+				assert.Equal(t, map[string]any{
+					"if_match": "etag-1-a", "group": "g", "create_group_if_missing": true, "rule": map[string]any{"id": "slow", "priority": 100.0},
+				}, s.args(t, 1))
+				assert.Contains(t, string(s.asked[1].Args), `1e2`, "numbers go as they were written")
+			},
+		},
+		"once more": {
+			[]string{status1, mismatch, status2, `rules.disable {"rules_etag":"etag-3-c"}`},
+			[]string{"disable", "slow", "--json"},
+			`{"rules_etag":"etag-3-c"}` + "\n", "", func(t *testing.T, s *scripted, _ string) {
+				t.Helper()
+				assert.Equal(t, "etag-2-b", s.args(t, 3)["if_match"])
+				assert.NotEqual(t, s.asked[1].RequestID, s.asked[3].RequestID, "another request")
+			},
+		},
+		"and no more": {
+			[]string{status1, mismatch, status2, mismatch},
+			[]string{"disable", "slow"},
+			"", "weir: no\\u001b[2J (ETAG_MISMATCH)\nsomebody else has changed the rules", nil,
+		},
+		"the set was named": {
+			[]string{mismatch}, []string{"disable", "slow", "--if-match", "etag-0-x", "--json"}, "", "ETAG_MISMATCH", func(t *testing.T, s *scripted, errs string) {
+				t.Helper()
+				var answer schemas.AgentResponse
+				require.NoError(t, json.Unmarshal([]byte(errs), &answer), "the answer itself")
+				assert.Equal(t, schemas.EtagMismatch, answer.Error.Code)
+				assert.Equal(t, "etag-0-x", s.args(t, 0)["if_match"])
+			},
+		},
+		"off until it is in":     {slices.Concat(busy, []string{status2, `global.off {"rules_etag":"etag-9-x"}`}), []string{"off"}, "all rules are off; etag-9-x\n", "", nil},
+		"off, and never":         {slices.Concat(busy, []string{status1, "global.off ETAG_MISMATCH|"}), []string{"off"}, "", "ETAG_MISMATCH", nil},
+		"on, where it was named": {[]string{"global.on ETAG_MISMATCH|"}, []string{"on", "--if-match", "etag-1-a"}, "", "ETAG_MISMATCH", nil},
+		"a patch":                {[]string{status1, `rules.patch {"rules_etag":"e"}`}, []string{"patch", "slow", `{"priority":1}`}, "rule slow is changed; e\n", "", nil},
+		"the status":             {[]string{`status {"global_active":false,"rule_count":1,"rules_etag":"e"}`}, []string{"status"}, "rules are off; 1 of them; e\n", "", nil},
+		"cut off": {
+			[]string{status1, "cut", `rules.enable {"rules_etag":"etag-2-b"}`},
+			[]string{"enable", "slow"},
+			"rule slow is enabled; etag-2-b\n", "",
+			func(t *testing.T, s *scripted, _ string) { t.Helper(); assert.Equal(t, s.asked[1], s.asked[2]) },
+		},
+		"a refusal is not sent again": {[]string{"global.off VALIDATION_ERROR|"}, []string{"off", "--if-match", "e"}, "", "VALIDATION_ERROR", nil},
+		"always cut off":              {[]string{"cut", "cut", "cut"}, []string{"off", "--if-match", "e"}, "", "whether it was done is not known", nil},
+	}, func(t *testing.T, tt testCase) {
+		s := script(t, tt.answers...)
+		code, out, errs := s.run(t, "", tt.args...)
+		assert.Equal(t, tt.out == "", code == exitFailed, errs)
+		assert.Equal(t, tt.out, out)
+		assert.Equal(t, tt.errs == "", errs == "", errs)
+		assert.Contains(t, errs, tt.errs)
+		if tt.check != nil {
+			tt.check(t, s, errs)
+		}
+	})
 }
 
 func TestRulesHints(t *testing.T) {
@@ -300,28 +294,20 @@ func TestRulesShown(t *testing.T) {
 // TestRulesStrangers: what answers need not be a Weir.
 func TestRulesStrangers(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ kind, body, want string }{
+	type testCase struct{ kind, body, want string }
+	table.Run(t, map[string]testCase{
 		"a page":           {"text/html", "<html>", "the server answered 404 Not Found"},
 		"a problem":        {"application/problem+json", `{"title":"Not Found","detail":"there is no such route","code":"NOT_FOUND"}`, "there is no such route (NOT_FOUND)"},
 		"another document": {"application/json", `{"a":1}`, "no agent response"},
 		"both":             {"application/json", `{"ok":true,"error":{"code":"X"}}`, "no agent response"},
 		"nothing":          {"application/json", ``, "no agent response"},
 		"odd data":         {"application/json", `{"ok":true,"data":[]}`, "cannot be read"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", tt.kind)
-				w.WriteHeader(http.StatusNotFound)
-				_, _ = io.WriteString(w, tt.body)
-			}))
-			defer srv.Close()
-			code, out, errs := command(t, "rules", "list", "--server", srv.URL)
-			assert.Equal(t, exitFailed, code)
-			assert.Empty(t, out)
-			assert.Contains(t, errs, tt.want)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		code, out, errs := command(t, "rules", "list", "--server", always(t, http.StatusNotFound, tt.kind, tt.body))
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, tt.want)
+	})
 }
 
 // TestRulesProblems: preview and record are refused with a problem, and --json has
@@ -329,14 +315,9 @@ func TestRulesStrangers(t *testing.T) {
 func TestRulesProblems(t *testing.T) {
 	t.Parallel()
 	const problem = `{"type":"about:blank","title":"Conflict","status":409,"code":"IN_FLIGHT","detail":"not \u001b[2Jyet","retryable":true}`
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(http.StatusConflict)
-		_, _ = io.WriteString(w, problem+"\n")
-	}))
-	defer srv.Close()
+	url := always(t, http.StatusConflict, "application/problem+json", problem+"\n")
 	for _, args := range [][]string{{"rules", "record", "a1"}, {"rules", "preview", "GET", "http://a/"}} {
-		args = append(args, "--server", srv.URL)
+		args = append(args, "--server", url)
 		code, out, errs := command(t, args...)
 		assert.Equal(t, exitFailed, code)
 		assert.Empty(t, out)
@@ -435,13 +416,9 @@ func TestReplacement(t *testing.T) {
 // TestAnIncompleteRecordingFails: who rehearses must know that a call goes out.
 func TestAnIncompleteRecordingFails(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"rules":[`+rule1+`],"skipped":[{"step":1,"reason":"same","rule":"slow"},{"step":2,"reason":"no answer came"}]}`)
-	}))
-	defer srv.Close()
+	url := always(t, http.StatusOK, "application/json", `{"rules":[`+rule1+`],"skipped":[{"step":1,"reason":"same","rule":"slow"},{"step":2,"reason":"no answer came"}]}`)
 	for _, format := range []string{"--json=false", "--json"} {
-		code, out, errs := command(t, "rules", "record", "a1", "--dry-run", format, "--server", srv.URL)
+		code, out, errs := command(t, "rules", "record", "a1", "--dry-run", format, "--server", url)
 		assert.Equal(t, exitFailed, code)
 		assert.Contains(t, out, "slow")
 		assert.Equal(t, "weir: step 1 is not recorded: same\nweir: step 2 is not recorded: no answer came\nweir: a rehearsal is not without effect: calls of its that go out: 1\n", errs)

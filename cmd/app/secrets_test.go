@@ -15,8 +15,6 @@ import (
 	"filippo.io/age"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"weir/internal/config"
 )
 
 // TestSecretsOfAnAgeFile: they reach the target in header, query and body, come
@@ -40,21 +38,19 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 	}
 	put("AGWCANARY-OLD-1234")
 
-	var heard string
+	const span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	var heard, traced string
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		heard = r.Header.Get("Authorization") + " " + r.URL.RawQuery + " " + string(body)
+		traced = r.Header.Get("Traceparent")
 		w.Header().Set("X-Echo", heard)
 		_, _ = io.WriteString(w, heard)
 	}))
 	t.Cleanup(target.Close)
 
 	var log bytes.Buffer
-	cfg, err := config.Parse("test", fmt.Appendf(nil, `
-listen: 127.0.0.1:0
-data: %q
-log: {durability: process}
-telemetry: {log_level: debug}
+	a := newApp(t, fmt.Sprintf(`telemetry: {log_level: debug}
 secrets: {age_file: %q, age_identity: %q}
 policy:
   allowlist:
@@ -62,22 +58,19 @@ policy:
       url_prefix: %s/
       methods: [POST]
       network: loopback
-      headers: {Authorization: "Bearer ${secret:TOKEN}"}
+      headers: {Authorization: "Bearer ${secret:TOKEN}", Traceparent: "${trace}"}
       query: {key: "${secret:TOKEN}"}
       caller_params: [q]
       body: {token: "${secret:TOKEN}"}
-`, filepath.Join(dir, "data"), file, identity, target.URL), nil, nil)
-	require.NoError(t, err)
-	a, err := New(t.Context(), Options{Config: cfg, Log: &log})
-	require.NoError(t, err)
-	require.NoError(t, a.Start(t.Context()))
+`, file, identity, target.URL), func(o *Options) { o.Log = &log })
 	var told strings.Builder
 	for _, value := range []string{"AGWCANARY-OLD-1234", "AGWCANARY-NEW-5678"} {
 		put(value)
-		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/x?q=1","allowlist_key":"up","body":{"n":1.50}}`, target.URL))
+		status, body, h := a.ask(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/x?q=1","allowlist_key":"up","body":{"n":1.50}}`, target.URL), "Traceparent", span)
 		require.Equal(t, http.StatusOK, status, body)
 		assert.Equal(t, fmt.Sprintf(`Bearer %[1]s q=1&key=%[1]s {"n":1.50,"token":"%[1]s"}`, value), heard)
 		assert.Contains(t, body, "REDACTED q=1")
+		assert.Equal(t, span, traced, "without a collector it is passed on")
 		_, events, _ := a.ask(t, http.MethodGet, "/v1/actions/"+h.Get("Weir-Action-Id")+"/events", "", "Accept", "application/json")
 		_, evidence, _ := a.ask(t, http.MethodGet, "/v1/evidence", "", "Accept", "application/json")
 		require.Contains(t, events, "settled")
@@ -86,7 +79,7 @@ policy:
 	}
 	_, policy, _ := a.ask(t, http.MethodGet, "/v1/policy", "")
 	told.WriteString(policy)
-	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
+	require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) // which its cleanup does again
 	told.Write(log.Bytes())
 	assert.NotContains(t, told.String(), "AGWCANARY")
 	assert.Empty(t, a.warnings(a.cfg))

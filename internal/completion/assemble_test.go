@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -16,12 +17,17 @@ import (
 func assemble(t *testing.T, chunks ...string) *completion.Assembler {
 	t.Helper()
 	var a completion.Assembler
+	add(t, &a, chunks...)
+	return &a
+}
+
+func add(t *testing.T, a *completion.Assembler, chunks ...string) {
+	t.Helper()
 	for _, raw := range chunks {
 		c, err := completion.ReadChunk([]byte(raw))
 		require.NoError(t, err, raw)
 		a.Add(c)
 	}
-	return &a
 }
 
 // choice is a chunk of the first choice.
@@ -114,36 +120,29 @@ func TestAssemblerTells(t *testing.T) {
 	t.Parallel()
 	var a completion.Assembler
 	require.Nil(t, a.Document())
-	require.Nil(t, a.Document())
 	require.False(t, a.Finished(1))
 	require.Nil(t, a.Usage())
 	require.Empty(t, a.Reasons())
 	require.Zero(t, a.Output())
 
-	add := func(raw string) {
-		c, err := completion.ReadChunk([]byte(raw))
-		require.NoError(t, err)
-		a.Add(c)
-	}
-	add(`{"id":"a","choices":[]}`)
-	add(`{"choices":[{"index":0,"delta":{"content":""}}]}`)
+	add(t, &a, `{"id":"a","choices":[]}`)
+	add(t, &a, `{"choices":[{"index":0,"delta":{"content":""}}]}`)
 	require.Nil(t, a.Document())
+	add(t, &a, `{"error":{"message":"x"}}`)
 	require.Nil(t, a.Document())
-	add(`{"error":{"message":"x"}}`)
-	require.Nil(t, a.Document())
-	add(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)
+	add(t, &a, `{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)
 	require.NotNil(t, a.Document())
-	add(`{"choices":[{"index":0,"delta":{"content":"12345"}},{"index":1,"delta":{"reasoning":"1234","reasoning_content":"1234"}}]}`)
+	add(t, &a, `{"choices":[{"index":0,"delta":{"content":"12345"}},{"index":1,"delta":{"reasoning":"1234","reasoning_content":"1234"}}]}`)
 	require.EqualValues(t, 3, a.Output())
-	add(`{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"123"}}]},"finish_reason":"length"}]}`)
+	add(t, &a, `{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"123"}}]},"finish_reason":"length"}]}`)
 	require.EqualValues(t, 3, a.Output())
 	require.False(t, a.Finished(1))
-	add(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":2,"delta":{},"finish_reason":"length"},{"index":3,"finish_reason":"see <b>"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	add(t, &a, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":2,"delta":{},"finish_reason":"length"},{"index":3,"finish_reason":"see <b>"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 	require.True(t, a.Finished(1))
 	require.Equal(t, []string{"stop", "length", "other"}, a.Reasons())
-	add(`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":9}}`)
+	add(t, &a, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":9}}`)
 	require.EqualValues(t, 9, a.Usage().Completion)
-	add(`{"choices":[],"usage":null}`)
+	add(t, &a, `{"choices":[],"usage":null}`)
 	require.EqualValues(t, 9, a.Usage().Completion)
 }
 
@@ -154,10 +153,11 @@ func TestUsageToldAgain(t *testing.T) {
 	const cached = `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2}}}`
 	const hidden = `{"choices":[],"usage":{"prompt_tokens":-5,"completion_tokens":900}}`
 	const failed = `{"error":{"message":"x"},"usage":{"prompt_tokens":5,"completion_tokens":10}}`
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		chunks                   []string
 		completion, cached, late int64
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"it rises":         {[]string{small, large}, 9, 0, 0},
 		"it falls":         {[]string{large, small}, 9, 0, 0},
 		"it falls between": {[]string{small, large, small, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":8}}`}, 9, 0, 0},
@@ -167,22 +167,15 @@ func TestUsageToldAgain(t *testing.T) {
 		"text behind it":   {[]string{large, says(0, "12345678")}, 9, 0, 2},
 		"text with it":     {[]string{`{"choices":[{"index":0,"delta":{"content":"12345678"}}],"usage":{"prompt_tokens":5,"completion_tokens":9}}`}, 9, 0, 0},
 		"text before less": {[]string{large, says(0, "12345678"), small}, 9, 0, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var a completion.Assembler
-			require.Nil(t, a.Spent())
-			for _, raw := range tt.chunks {
-				c, err := completion.ReadChunk([]byte(raw))
-				require.NoError(t, err)
-				a.Add(c)
-			}
-			u := schemas.ChatUsage{Prompt: 5, Completion: tt.completion, Total: 5 + tt.completion, Cached: tt.cached}
-			require.Equal(t, &u, a.Usage())
-			u.Completion, u.Total, u.Estimated = u.Completion+tt.late, u.Total+tt.late, tt.late > 0
-			require.Equal(t, &u, a.Spent())
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var a completion.Assembler
+		require.Nil(t, a.Spent())
+		add(t, &a, tt.chunks...)
+		u := schemas.ChatUsage{Prompt: 5, Completion: tt.completion, Total: 5 + tt.completion, Cached: tt.cached}
+		require.Equal(t, &u, a.Usage())
+		u.Completion, u.Total, u.Estimated = u.Completion+tt.late, u.Total+tt.late, tt.late > 0
+		require.Equal(t, &u, a.Spent())
+	})
 }
 
 // says is a chunk with a text of a choice.
@@ -203,10 +196,11 @@ func TestOutputCountsAll(t *testing.T) {
 	for i := range 256 {
 		calls = append(calls, fmt.Sprintf(`{"index":%d}`, i))
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		chunks []string
 		kept   bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"in its place":     {[]string{says(0, text)}, true},
 		"negative":         {[]string{says(-1, text)}, false},
 		"the first beyond": {[]string{says(1024, text)}, false},
@@ -216,32 +210,20 @@ func TestOutputCountsAll(t *testing.T) {
 			`{"choices":[{"index":0,"delta":{"tool_calls":[` + strings.Join(calls, ",") + `]}}]}`,
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":256,"function":{"arguments":"` + text + `"}}]}}]}`,
 		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var a completion.Assembler
-			for _, raw := range tt.chunks {
-				c, err := completion.ReadChunk([]byte(raw))
-				require.NoError(t, err)
-				a.Add(c)
-			}
-			require.EqualValues(t, 100, a.Output())
-			require.Equal(t, tt.kept, strings.Contains(string(a.Document()), text))
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var a completion.Assembler
+		add(t, &a, tt.chunks...)
+		require.EqualValues(t, 100, a.Output())
+		require.Equal(t, tt.kept, strings.Contains(string(a.Document()), text))
+	})
 }
 
 func TestAssemblerIsBounded(t *testing.T) {
 	t.Parallel()
 	var a completion.Assembler
-	var b strings.Builder
 	for i := range 1000 {
-		b.Reset()
 		n := strings.Repeat("x", i%100) + string(rune('a'+i%26))
-		b.WriteString(`{"` + n + `":1,"choices":[{"index":0,"` + n + `":1,"delta":{"` + n + `":"a","tool_calls":[{"id":"` + n + `","` + n + `":1}]}}]}`)
-		c, err := completion.ReadChunk([]byte(b.String()))
-		require.NoError(t, err)
-		a.Add(c)
+		add(t, &a, `{"`+n+`":1,"choices":[{"index":0,"`+n+`":1,"delta":{"`+n+`":"a","tool_calls":[{"id":"`+n+`","`+n+`":1}]}}]}`)
 	}
 	require.Less(t, len(a.Document()), 1<<20)
 	require.InEpsilon(t, len(a.Document()), a.Size(), 0.5, "which leaves out the punctuation")
@@ -267,4 +249,190 @@ func TestSize(t *testing.T) {
 		require.Contains(t, string(a.Document()), long, name)
 		require.InEpsilon(t, len(a.Document()), a.Size(), 0.05, name)
 	}
+}
+
+func raws(chunks ...string) []json.RawMessage {
+	all := make([]json.RawMessage, 0, len(chunks))
+	for _, c := range chunks {
+		all = append(all, json.RawMessage(c))
+	}
+	return all
+}
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	a, b, end := choice(`{"content":"a"}`, "null"), choice(`{"content":"b"}`, "null"), choice(`{}`, `"stop"`)
+	ab := choice(`{"content":"ab"}`, "null")
+	for _, c := range []struct {
+		name     string
+		in, want []string
+	}{
+		{"nothing", nil, []string{}},
+		{"one", []string{a}, []string{a}},
+		{"two", []string{a, b}, []string{ab}},
+		{"neighbours only", []string{choice(`{"role":"assistant","content":""}`, "null"), a, b, end, a}, []string{choice(`{"role":"assistant","content":""}`, "null"), ab, end, a}},
+		{"an empty piece", []string{a, choice(`{"content":""}`, "null"), b}, []string{ab}},
+		{"halves of a pair", []string{choice(`{"content":"\ud83d"}`, "null"), choice(`{"content":"\ude00"}`, "null")}, []string{choice(`{"content":"\ud83d\ude00"}`, "null")}},
+		{"role in each", []string{choice(`{"role":"assistant","content":"a"}`, "null"), choice(`{"role":"assistant","content":"b"}`, "null")}, []string{choice(`{"role":"assistant","content":"ab"}`, "null")}},
+		{"time and padding differ", []string{`{"created":1,"choices":[{"delta":{"content":"a"}}],"obfuscation":"xx"}`, `{"created":2,"choices":[{"delta":{"content":"b"}}],"obfuscation":"yyy"}`}, []string{`{"created":1,"choices":[{"delta":{"content":"ab"}}],"obfuscation":"xx"}`}},
+		{"reasoning", []string{choice(`{"content":"","reasoning":"a"}`, "null"), choice(`{"content":"","reasoning":"b"}`, "null"), b}, []string{choice(`{"content":"","reasoning":"ab"}`, "null"), b}},
+		{"arguments", []string{choice(`{"tool_calls":[{"index":1,"function":{"arguments":"{\""}}]}`, "null"), choice(`{"tool_calls":[{"index":1,"function":{"arguments":"a\""}}]}`, "null")}, []string{choice(`{"tool_calls":[{"index":1,"function":{"arguments":"{\"a\""}}]}`, "null")}},
+		{"after an escape", []string{choice(`{"content":"\\"}`, "null"), choice(`{"content":"\""}`, "null")}, []string{choice(`{"content":"\\\""}`, "null")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, texts(completion.Merge(raws(c.in...))))
+		})
+	}
+}
+
+func TestMergeLeavesApart(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"choices":              {`{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":1,"delta":{"content":"a"}}]}`},
+		"two choices":          {`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1}]}`, `{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1}]}`},
+		"ends":                 {choice(`{"content":"a"}`, `"stop"`), choice(`{"content":"a"}`, `"stop"`)},
+		"models":               {`{"model":"a","choices":[{"delta":{"content":"a"}}]}`, `{"model":"b","choices":[{"delta":{"content":"a"}}]}`},
+		"kinds of text":        {choice(`{"content":"a"}`, "null"), choice(`{"refusal":"a"}`, "null")},
+		"two texts":            {choice(`{"content":"a","reasoning":"b"}`, "null"), choice(`{"content":"a","reasoning":"b"}`, "null")},
+		"probabilities":        {`{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[1]}}]}`, `{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[1]}}]}`},
+		"unknown text":         {choice(`{"content":"a","x":"y"}`, "null"), choice(`{"content":"a","x":"y"}`, "null")},
+		"details":              {choice(`{"content":"a","reasoning_details":[1]}`, "null"), choice(`{"content":"a","reasoning_details":[1]}`, "null")},
+		"the first of a call":  {choice(`{"tool_calls":[{"index":0,"id":"x","function":{"arguments":"a"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"id":"x","function":{"arguments":"a"}}]}`, "null")},
+		"calls":                {choice(`{"tool_calls":[{"index":0,"function":{"arguments":"a"}}]}`, "null"), choice(`{"tool_calls":[{"index":1,"function":{"arguments":"a"}}]}`, "null")},
+		"calls with no index":  {choice(`{"tool_calls":[{"function":{"arguments":"a"}}]}`, "null"), choice(`{"tool_calls":[{"function":{"arguments":"a"}}]}`, "null")},
+		"faults":               {`{"choices":[{"delta":{"content":"a"}}],"error":{"x":1}}`, `{"choices":[{"delta":{"content":"a"}}],"error":{"x":1}}`},
+		"usage":                {`{"choices":[{"delta":{"content":"a"}}],"usage":{"total_tokens":1}}`, `{"choices":[{"delta":{"content":"a"}}],"usage":{"total_tokens":2}}`},
+		"a time that is there": {`{"created":null,"choices":[{"delta":{"content":"a"}}]}`, `{"created":1,"choices":[{"delta":{"content":"a"}}]}`},
+		"no text":              {`{"choices":[]}`, `{"choices":[]}`},
+		"no JSON":              {`x`, `x`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, pair[:], texts(completion.Merge(raws(pair[:]...))))
+		})
+	}
+}
+
+func FuzzAssemble(f *testing.F) {
+	f.Add([]byte(strings.Join([]string{choice(`{"role":"assistant","content":""}`, "null"), choice(`{"content":"a"}`, "null"), choice(`{"content":"\ud83d"}`, "null"), choice(`{}`, `"stop"`), `{"choices":[],"usage":{"prompt_tokens":1}}`}, "\n")))
+	f.Add([]byte(strings.Join([]string{choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"1"}}]}`, "null"), choice(`{"tool_calls":[{"index":0,"function":{"arguments":"2"}}]}`, "null")}, "\n")))
+	f.Add([]byte(choice(`{"content":[{"type":"x"}],"reasoning":"a","reasoning_content":"a"}`, "null") + "\n" + choice(`{"content":"b","function_call":{"name":"f"}}`, "null") + "\n" + choice(`{"content":"c"}`, "null")))
+	f.Add([]byte(`{"choices":[{"index":3,"message":{"content":"m"},"logprobs":{"content":[1]},"usage":{"total_tokens":1}}],"error":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var whole, merged completion.Assembler
+		var chunks []json.RawMessage
+		for part := range strings.SplitSeq(string(data), "\n") {
+			c, err := completion.ReadChunk([]byte(part))
+			if err != nil {
+				continue
+			}
+			require.True(t, json.Valid(c.Raw))
+			require.NotContains(t, string(c.Raw), "\r")
+			again, err := completion.ReadChunk(c.Raw)
+			require.NoError(t, err)
+			require.Equal(t, c, again, "what is read is read again")
+			bare, _ := completion.WithoutUsage(c)
+			require.True(t, json.Valid(bare), "%s", bare)
+			require.True(t, json.Valid(completion.Named(c.Raw, "id")))
+			whole.Add(c)
+			chunks = append(chunks, c.Raw)
+		}
+		together := completion.Merge(chunks)
+		require.LessOrEqual(t, len(together), len(chunks))
+		for _, raw := range together {
+			c, err := completion.ReadChunk(raw)
+			require.NoError(t, err)
+			merged.Add(c)
+		}
+		document := whole.Document()
+		require.Equal(t, string(document), string(merged.Document()))
+		require.Equal(t, whole.Output(), merged.Output())
+		require.Equal(t, whole.Reasons(), merged.Reasons())
+		require.Equal(t, whole.Usage(), merged.Usage())
+		require.Equal(t, whole.Finished(1), merged.Finished(1))
+		if document == nil {
+			return
+		}
+		require.True(t, json.Valid(document), "%s", document)
+		apart, err := completion.Chunks(document, true)
+		require.NoError(t, err)
+		again := assemble(t, texts(apart)...)
+		require.Equal(t, string(document), string(again.Document()))
+		usage, reasons, _, err := completion.Whole(document)
+		require.NoError(t, err)
+		require.Equal(t, whole.Usage(), usage)
+		require.Equal(t, whole.Reasons(), reasons)
+		require.Equal(t, string(completion.Named(document, "x")), string(completion.Named(again.Document(), "x")))
+	})
+}
+
+func TestChunks(t *testing.T) {
+	t.Parallel()
+	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
+		{"index":0,"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{\"n\":1.0}"}}]},"logprobs":null,"finish_reason":"tool_calls"},
+		{"index":1,"message":{"role":"assistant","content":"ho"}}],
+		"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
+	begin := `{"id":"c-1","object":"chat.completion.chunk","created":7,"model":"m","choices":[`
+	want := []string{
+		begin + `{"index":0,"delta":{"role":"assistant","content":"hi","tool_calls":[{"index":0,"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"t1","type":"function","function":{"name":"g","arguments":"{\"n\":1.0}"}}]},"logprobs":null,"finish_reason":null}]}`,
+		begin + `{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
+		begin + `{"index":1,"delta":{"role":"assistant","content":"ho"},"finish_reason":null}]}`,
+	}
+	got, err := completion.Chunks(document, false)
+	require.NoError(t, err)
+	require.Equal(t, want, texts(got))
+
+	got, err = completion.Chunks(document, true)
+	require.NoError(t, err)
+	want = append(want, begin+`],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
+	require.Equal(t, want, texts(got))
+
+	usage, reasons, output, err := completion.Whole(document)
+	require.NoError(t, err)
+	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, usage)
+	require.Equal(t, []string{"tool_calls"}, reasons)
+	require.Positive(t, output)
+}
+
+func TestChunksOfAwkwardAnswers(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string][]string{
+		`{"choices":[]}`:   {`{"object":"chat.completion.chunk","choices":[]}`},
+		`{"choices":[{}]}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":null}]}`},
+		`{"choices":[{"message":{"content":"a","tool_calls":[1,{"index":7}]}}],"error":null}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a","tool_calls":[1,{"index":1}]},"finish_reason":null}]}`},
+	} {
+		got, err := completion.Chunks(json.RawMessage(in), true)
+		require.NoError(t, err)
+		require.Equal(t, want, texts(got), in)
+	}
+}
+
+func TestWholeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{``, `null`, `{}`, `{"choices":null}`, `{"choices":[1]}`, `{"choices":[],"error":{"message":"x"}}`, `<html>`, `[{"choices":[]}]`} {
+		_, _, _, err := completion.Whole(json.RawMessage(in))
+		require.Error(t, err, in)
+	}
+}
+
+func FuzzChunks(f *testing.F) {
+	f.Add([]byte(`{"id":"x","choices":[{"index":1,"message":{"content":"a","tool_calls":[{"id":"t","function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"},{"delta":{"content":[1]}}],"usage":{"total_tokens":1}}`))
+	f.Add([]byte(`{"choices":[{"index":0,"message":{"reasoning":"a"},"logprobs":{"content":[1],"x":"y"}}],"error":null,"object":"error","m\u006fdel":1}`))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		chunks, err := completion.Chunks(document, true)
+		if err != nil {
+			return
+		}
+		once := assemble(t, texts(chunks)...).Document()
+		if once == nil {
+			return
+		}
+		require.True(t, json.Valid(once), "%s", once)
+		again, err := completion.Chunks(once, true)
+		require.NoError(t, err)
+		require.Equal(t, string(once), string(assemble(t, texts(again)...).Document()))
+		_, _, _, err = completion.Whole(once)
+		require.NoError(t, err)
+	})
 }

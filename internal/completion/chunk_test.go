@@ -2,12 +2,15 @@ package completion_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -137,5 +140,214 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[int64]int64{-1: 0, 0: 0, 1: 1, 4: 1, 5: 2} {
 		require.Equal(t, want, completion.Tokens(in))
+	}
+}
+
+func TestReadFault(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in      string
+		status  int
+		message string
+	}{
+		{`{"error":{"message":"no such model","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, 404, "no such model"},
+		{`{"error":{"message":"slow down","code":429,"metadata":{"provider_name":"x","raw":"over capacity"}}}`, 429, "slow down: over capacity"},
+		{`{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":503}}"}}}`, 502, "Provider returned error: deep"},
+		{`{"error":{"message":"the server had an error","type":"server_error","param":null,"code":null}}`, 500, "the server had an error"},
+		{`{"error":"just text"}`, 0, "just text"},
+		{`{"message":"Internal Server Error","statusCode":500}`, 500, "Internal Server Error"},
+		{`{"detail":"Not Found"}`, 0, "Not Found"},
+		{`{"detail":[{"loc":["body","n"],"msg":"must be more"}]}`, 0, "must be more"},
+		{`{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`, 400, "too long"},
+		{`[{"error":{"code":503,"message":"try later","status":"UNAVAILABLE"}}]`, 503, "try later"},
+		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 503, "Overloaded"},
+		{`{"errors":[{"message":"first"},{"message":"second"}]}`, 0, "first"},
+		{`{"title":"Forbidden","detail":"not you","status":403}`, 403, "not you"},
+		{`{"fault":{"faultstring":"quota","detail":{"errorcode":"x"}}}`, 0, "quota"},
+		{`{"error":{"code":"429","message":"as text"}}`, 429, "as text"},
+		{`{"error":{"code":1234,"message":"no status"}}`, 0, "no status"},
+		{`{"error":{"code":200,"message":"odd"}}`, 0, "odd"},
+		{`{"error":{"code":500}}`, 500, ""},
+		{`{"error":{"message":"a\n\u0000\u001b[31mb\u2028"}}`, 0, "a   [31mb"},
+		{`  {"error":{"message":" é "}}  `, 0, "é"},
+		{`"quoted"`, 0, "quoted"},
+		{"no healthy upstream\n", 0, "no healthy upstream"},
+	} {
+		got := completion.ReadFault([]byte(c.in))
+		require.NotNil(t, got, c.in)
+		require.Equal(t, []any{c.status, c.message}, []any{got.Status, got.Message}, c.in)
+	}
+}
+
+// TestReadFaultsWords: an error is told by its code, its type and its place, where each is a word.
+func TestReadFaultsWords(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 129)
+	for _, c := range []struct {
+		in   string
+		want [3]string // code, type, param
+	}{
+		{`{"error":{"message":"m","type":"invalid_request_error","param":"messages[0].content","code":"context_length_exceeded"}}`, [3]string{"context_length_exceeded", "invalid_request_error", "messages[0].content"}},
+		{`{"error":{"message":"m","type":"server_error","param":null,"code":null}}`, [3]string{"", "server_error", ""}},
+		{`{"error":{"message":"m","code":400}}`, [3]string{}},
+		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, [3]string{"", "overloaded_error", ""}},
+		{`{"type":"error","message":"m"}`, [3]string{}},
+		{`{"code":"outer","error":{"message":"m"}}`, [3]string{"outer", "", ""}},
+		{`{"code":"outer","error":{"message":"m","code":"inner"}}`, [3]string{"inner", "", ""}},
+		{`{"error":{"message":"m","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":\"context_length_exceeded\"}}"}}}`, [3]string{"context_length_exceeded", "", ""}},
+		{`{"error":{"message":"m","code":"two words","type":"` + long + `","param":"a\u001bb"}}`, [3]string{}},
+		{`{"error":{"message":"m","code":"` + long[1:] + `"}}`, [3]string{long[1:], "", ""}},
+	} {
+		got := completion.ReadFault([]byte(c.in))
+		require.NotNil(t, got, c.in)
+		require.Equal(t, c.want, [3]string{got.Code, got.Type, got.Param}, c.in)
+	}
+}
+
+func TestReadFaultFindsNone(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"", " \n", "<html><h1>502 Bad Gateway</h1>", "{", `{"error":`, "[]", "{}", "null", "12", `{"error":null}`, "a\xff", strings.Repeat("x", 5000), `{"a":{"message":"not here"}}`, `{"error":{"message":"a"},"pad":"` + strings.Repeat("x", 256<<10) + `"}`, strings.Repeat(`{"error":`, 300) + "1" + strings.Repeat("}", 300)} {
+		require.Nil(t, completion.ReadFault([]byte(in)), in)
+	}
+}
+
+func TestReadFaultBoundsItsMessage(t *testing.T) {
+	t.Parallel()
+	for pad := range 4 {
+		got := completion.ReadFault([]byte(`{"error":{"message":"` + strings.Repeat("a", pad) + strings.Repeat("\U0001F600", 4000) + `"}}`))
+		require.NotNil(t, got)
+		require.LessOrEqual(t, len(got.Message), 4<<10)
+		require.Greater(t, len(got.Message), 4<<10-5)
+		require.True(t, utf8.ValidString(got.Message))
+		require.NotContains(t, got.Message, "\uFFFD")
+	}
+}
+
+func FuzzReadFault(f *testing.F) {
+	f.Add([]byte(`{"error":{"message":"a","code":1,"metadata":{"raw":"{}"}},"detail":[{"msg":1}]}`))
+	f.Add([]byte("plain"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got := completion.ReadFault(body)
+		if got == nil {
+			return
+		}
+		require.True(t, utf8.ValidString(got.Message))
+		require.LessOrEqual(t, len(got.Message), 4<<10)
+		require.False(t, strings.ContainsAny(got.Message, "\r\n\x00\x1b"))
+		require.True(t, got.Status == 0 || got.Status >= 400 && got.Status <= 599)
+		require.True(t, got.Status != 0 || got.Message != "")
+	})
+}
+
+// read gives the texts of chunks, as lane:text, and a mark where a choice ends.
+func read(t *testing.T, chunks ...string) []string {
+	t.Helper()
+	var texts completion.Texts
+	var found completion.Found
+	var list []string
+	for _, raw := range chunks {
+		c, err := completion.ReadChunk([]byte(raw))
+		require.NoError(t, err, raw)
+		require.True(t, texts.Read(c.Raw, &found))
+		for _, text := range found.Texts {
+			list = append(list, fmt.Sprintf("%d:%s", text.Lane, text.Append(nil, found.Raw)))
+		}
+		for _, choice := range found.Ended {
+			list = append(list, fmt.Sprintf("end %d", choice))
+		}
+		for _, v := range found.Tokens {
+			list = append(list, "tokens "+string(found.Raw[v.From:v.To]))
+		}
+	}
+	return list
+}
+
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	deep := func(n int, s string) string {
+		return `{"choices":[{"delta":{"x":` + strings.Repeat(`[{"x":`, n) + s + strings.Repeat(`}]`, n) + `}}]}`
+	}
+	const two = `[{"index":0,"t":"a"},{"index":1,"t":"b"},{"t":"c"}]`
+	type testCase struct {
+		chunks, want []string
+	}
+	table.Run(t, map[string]testCase{
+		"members":   {[]string{`{"id":"x","choices":[{"delta":{"role":"r","content":"a","x":{"y":["b",1,{"z":"c"},[["d"]]]}},"finish_reason":"stop"}]}`}, []string{"0:r", "1:a", "2:b", "3:c", "2:d", "4:stop", "end 0"}},
+		"again":     {[]string{`{"choices":[{"delta":{"content":"a"}},{"delta":{"content":"b"}}]}`, `{"choices":[{"index":1,"delta":{"content":"c"}},{"index":0,"delta":{"content":"d"}}]}`}, []string{"0:a", "1:b", "1:c", "0:d"}},
+		"nothing":   {[]string{`{"choices":[]}`, `{}`, `{"choices":null}`, `{"choices":[{}]}`, `{"choices":[{"delta":"a"},{"delta":{"content":""},"x":[],"y":{},"z":[[],""]}]}`}, nil},
+		"parts":     {[]string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":[{"type":"text","text":"b"},{"index":1,"text":"c"},{"text":{"value":"d"}},"e"]}}]}`}, []string{"0:a", "1:text", "0:b", "2:c", "3:d", "0:e"}},
+		"ends":      {[]string{`{"choices":[{"index":7,"finish_reason":null},{"index":7,"finish_reason":""},{"index":7,"finish_reason":1},{"index":7,"finish_reason":"x"}]}`}, []string{"0:x", "end 0"}},
+		"tokens":    {[]string{`{"choices":[{"logprobs":{"content":[{"token":"a","logprobs":{"token":"b"}}]}},{"logprobs":null}]}`}, []string{"0:a", "1:b", `tokens {"content":[{"token":"a","logprobs":{"token":"b"}}]}`, `tokens {"token":"b"}`}},
+		"arguments": {[]string{`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":{"a":"b"}},"custom":{"input":1}},{"function":{"arguments":null}}]}}]}`}, []string{`0:{"a":"b"}`, "1:1"}},
+		"twice":     {[]string{`{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"x":"1","x":{"y":"z","y":"w"},"content":null,"x":"2"},"delta":{"x":"b"}}]}`}, []string{"1:b"}},
+		"not twice": {[]string{`{"choices":[{"delta":{"content":"a"}},{"index":0,"delta":{"content":"b"}}]}`}, []string{"0:a", "0:b"}},
+		"halves":    {[]string{`{"choices":[{"delta":{"content":"\ud83d\ud83d\ude00\n\u00e9x\\"}}]}`}, []string{"0:\\ud83d\U0001F600\né" + `x\`}},
+		"lists":     {[]string{deep(5, two)}, []string{"0:a", "1:b", "2:c"}},
+		// To find an index a list is gone over once more; that is not done at any depth.
+		"deep lists": {[]string{deep(100, two)}, []string{"0:a", "0:b", "0:c"}},
+	}, func(t *testing.T, tt testCase) {
+		require.Equal(t, tt.want, read(t, tt.chunks...))
+	})
+}
+
+// TestTextsOfOneChunkTwice: what a chunk has said twice is gone, and nothing else.
+func TestTextsOfOneChunkTwice(t *testing.T) {
+	t.Parallel()
+	var texts completion.Texts
+	var found completion.Found
+	raw := `{"a":1,"a":2,"choices":[{"x":{"y":"1"},"index":0,"index":1,"x":"2","delta":{"content":"a","role":"r","content":"b"}}]}`
+	require.True(t, texts.Read(json.RawMessage(raw), &found))
+	want := `{"a":1,"a":2,"choices":[{"index":0,"index":1,"x":"2","delta":{"role":"r","content":"b"}}]}`
+	require.Equal(t, want, string(found.Raw))
+}
+
+func FuzzTexts(f *testing.F) {
+	f.Add(`{"choices":[{"index":0,"delta":{"content":"a\ud83d","tool_calls":[{"index":0,"id":"x","function":{"arguments":1}}]},"message":{}}]}`, `{"choices":[{"message":{"content":"b"}}]}`)
+	f.Add(`{"choices":[{"x":[[{"index":3}]],"x":"y","logprobs":{"a":{"logprobs":{}}},"finish_reason":"z"}],"choices":[{"delta":null}]}`, `{"choices":[{}]}`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		var texts completion.Texts
+		var found completion.Found
+		for _, raw := range []string{a, b} {
+			c, err := completion.ReadChunk([]byte(raw))
+			if err != nil {
+				continue
+			}
+			require.True(t, texts.Read(c.Raw, &found))
+			again, err := completion.ReadChunk(found.Raw)
+			require.NoError(t, err, "%s of %s", found.Raw, c.Raw)
+			require.Equal(t, string(found.Raw), string(again.Raw))
+			at := 0
+			for _, text := range found.Texts {
+				require.GreaterOrEqual(t, text.From, at)
+				at = text.To
+				require.True(t, json.Valid(found.Raw[text.From:text.To]))
+				text.Append(nil, found.Raw)
+			}
+			for _, v := range found.Tokens {
+				require.True(t, json.Valid(found.Raw[v.From:v.To]))
+			}
+		}
+	})
+}
+
+const streamed = `{"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz012","object":"chat.completion.chunk","created":1727000000,"model":"some-model-2024-08-06","service_tier":"default","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}`
+
+//nolint:paralleltest // it counts the allocations of the process
+func TestAllocations(t *testing.T) {
+	data := []byte(streamed)
+	c, err := completion.ReadChunk(data)
+	require.NoError(t, err)
+	one, many := []json.RawMessage{c.Raw}, []json.RawMessage{c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw}
+	for name, pin := range map[string]struct {
+		most float64
+		do   func()
+	}{
+		"read":          {1, func() { _, _ = completion.ReadChunk(data) }},
+		"merge one":     {1, func() { completion.Merge(one) }},
+		"merge many":    {3, func() { completion.Merge(many) }},
+		"without usage": {1, func() { completion.WithoutUsage(c) }},
+		"named":         {0, func() { completion.Named(c.Raw, "x") }},
+	} {
+		require.LessOrEqual(t, testing.AllocsPerRun(200, pin.do), pin.most, name)
 	}
 }

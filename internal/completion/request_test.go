@@ -3,9 +3,14 @@ package completion_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
@@ -143,4 +148,95 @@ func FuzzRequest(f *testing.F) {
 		size := completion.Prompt(body)
 		require.GreaterOrEqual(t, min(size.Bytes, size.Images, size.Media), int64(0))
 	})
+}
+
+func TestPrompt(t *testing.T) {
+	t.Parallel()
+	message := func(content string) string {
+		return `{"model":"a-long-name","metadata":{"a":"b"},"logit_bias":{"1":2},"messages":[{"role":"user","content":` + content + `}]}`
+	}
+	const frame = 16 + 4 // and the role
+	for _, c := range []struct {
+		name, in string
+		want     completion.Size
+	}{
+		{"nothing", `{}`, completion.Size{}},
+		{"text", message(`"hello"`), completion.Size{Bytes: frame + 5}},
+		{"escapes", message(`"a\n\u00e9\""`), completion.Size{Bytes: frame + 1 + 1 + 3 + 1}},
+		{"bytes, not letters", message(`"日本"`), completion.Size{Bytes: frame + 6}},
+		{"parts", message(`[{"type":"text","text":"hello"}]`), completion.Size{Bytes: frame + 4 + 5}},
+		{"an image by its data", message(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 9999) + `","detail":"high"}}]`), completion.Size{Bytes: frame + 9 + 4, Images: 1}},
+		{"an image by its address", message(`[{"type":"image_url","image_url":"https://a.example/b.png"}]`), completion.Size{Bytes: frame + 9, Images: 1}},
+		{"images", message(`[{"type":"image_url","image_url":{"url":"https://a.example/b.png"}},{"type":"input_image","file_id":"f"}]`), completion.Size{Bytes: frame + 9 + 11, Images: 2}},
+		{"text in the place of an image", message(`[{"type":"image_url","text":"` + strings.Repeat("a", 9999) + `"}]`), completion.Size{Bytes: frame + 9 + 9999, Images: 1}},
+		{"sound", message(`[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 320_000) + `","format":"mp3"}}]`), completion.Size{Bytes: frame + 11 + 3, Media: 10_000}},
+		{"a document", message(`[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,` + strings.Repeat("A", 40_000) + `"}}]`), completion.Size{Bytes: frame + 4 + 5, Media: 10_007}},
+		{"a document by its name", message(`[{"type":"file","file":{"file_id":"f-1"}}]`), completion.Size{Bytes: frame + 4, Media: 32768}},
+		{"tools and the like", `{"tools":[ {"type":"function"} ],"response_format":{"type":"json_object"},"input":"abc","n":1}`, completion.Size{Bytes: 21 + 22 + 5}},
+		{"a call", `{"messages":[{"tool_calls":[{"id":"t0","function":{"name":"f","arguments":"{\"a\":1}"}}]}]}`, completion.Size{Bytes: 16 + 2 + 1 + 7}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, completion.Prompt(json.RawMessage(c.in)))
+		})
+	}
+}
+
+func TestPromptOfDeepRequests(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`[`, 5000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat(`]`, 5000)
+	require.Greater(t, completion.Prompt(json.RawMessage(`{"messages":[{"content":`+deep+`}]}`)).Bytes, int64(1<<20))
+}
+
+var update = flag.Bool("update", false, "write the table of members into docs/chat.md")
+
+// TestDocsListTheMembers compares the table in docs/chat.md with the one in the code.
+func TestDocsListTheMembers(t *testing.T) {
+	t.Parallel()
+	const page, begin, end = "../../docs/chat.md", "<!-- members -->\n", "<!-- /members -->\n"
+	var b strings.Builder
+	b.WriteString("\n| object | the protocol's members | members of many servers and clients |\n|---|---|---|\n")
+	for _, m := range completion.Known() {
+		b.WriteString("| " + string(m.Object) + " | " + code(m.Protocol) + " | " + code(m.Common) + " |\n")
+	}
+	b.WriteString("\n")
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	table, after, closed := strings.Cut(rest, end)
+	require.True(t, ok && closed, "the page has a place for the table")
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o600))
+		return
+	}
+	require.Equal(t, b.String(), table, "run go test ./internal/completion -run DocsList -update")
+}
+
+func code(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(names, "` `") + "`"
+}
+
+// TestMembers: a name is in one list of an object once, in order, and none of them is one
+// that is refused or names a stored object.
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	for _, m := range completion.Known() {
+		all := slices.Concat(m.Protocol, m.Common)
+		assert.True(t, slices.IsSorted(m.Protocol), m.Object)
+		assert.True(t, slices.IsSorted(m.Common), m.Object)
+		slices.Sort(all)
+		assert.Equal(t, slices.Compact(slices.Clone(all)), all, m.Object)
+		for _, name := range all {
+			assert.True(t, completion.ValidMember(name), name)
+			assert.True(t, completion.Knows(m.Object, name), name)
+			assert.False(t, completion.Refused(name) || completion.Stored(completion.Fold(name)), name)
+			assert.False(t, completion.Knows(m.Object, strings.ToUpper(name)), "names are read as they are spelled")
+		}
+	}
+	for _, name := range []string{"", "*", "a b", "a/b", "--", "é", strings.Repeat("a", completion.MaxMember+1)} {
+		assert.False(t, completion.ValidMember(name), name)
+	}
 }

@@ -1,14 +1,21 @@
 package config_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
@@ -58,14 +65,11 @@ func TestDefaults(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "comment": "# nothing\n", "null": "null\n", "separator": "---\n", "empty sections": "log:\npolicy:\nnats: {}\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := parse(t, text)
-			same(t, want, c)
-			require.Empty(t, c.Warnings())
-			require.Equal(t, "weir.yaml", c.Source())
-			require.True(t, c.Embedded())
-		})
+		c := parse(t, text)
+		same(t, want, c)
+		require.Empty(t, c.Warnings(), name)
+		require.Equal(t, "weir.yaml", c.Source())
+		require.True(t, c.Embedded())
 	}
 }
 
@@ -234,21 +238,11 @@ func TestClusterHasItsOwnDefaults(t *testing.T) {
 	c = parse(t, "nats: {url: 'nats://a:4222'}\nlog: {replicas: 1}")
 	require.Equal(t, 1, c.Log.Replicas)
 	require.Equal(t, schemas.DurabilityProcess, c.Log.Durability)
-}
-
-// TestOneCopy is told of.
-func TestOneCopy(t *testing.T) {
-	t.Parallel()
-	c := parse(t, "nats: {url: 'nats://a:4222'}\nlog: {replicas: 1}")
 	require.Len(t, c.Warnings(), 1)
 	require.Contains(t, c.Warnings()[0], "log.replicas: is 1")
-}
 
-// TestNobodyNeedsToMakeTheAdmin: one node of a cluster does, and the others start without.
-func TestNobodyNeedsToMakeTheAdmin(t *testing.T) {
-	t.Parallel()
-	c := parse(t, "nats: {url: 'nats://a:4222'}\nauth: {mode: tokens}")
-	require.Empty(t, c.AdminTokenFile())
+	// One node makes the admin, and the others start without.
+	require.Empty(t, parse(t, "nats: {url: 'nats://a:4222'}\nauth: {mode: tokens}").AdminTokenFile())
 	require.NotEmpty(t, parse(t, "auth: {mode: tokens}").AdminTokenFile())
 }
 
@@ -266,15 +260,13 @@ func TestSourcesInOrder(t *testing.T) {
 		{
 			"environment over file",
 			[]string{"WEIR_LISTEN=127.0.0.1:2", "WEIR_POLICY_ALLOWED_HOSTS= a.example , b.example ,"},
-			nil, "127.0.0.1:2",
+			nil,
+			"127.0.0.1:2",
 			[]string{"a.example", "b.example"},
 		},
 		{
 			"executor variables over those",
-			[]string{
-				"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3", "WEIR_LISTEN=127.0.0.1:2",
-				"HTTP_EXECUTOR_ALLOWED_HOSTS=c.example,[::1]:8080", "WEIR_POLICY_ALLOWED_HOSTS=a.example",
-			},
+			[]string{"HTTP_EXECUTOR_BIND_ADDR=127.0.0.1:3", "WEIR_LISTEN=127.0.0.1:2", "HTTP_EXECUTOR_ALLOWED_HOSTS=c.example,[::1]:8080", "WEIR_POLICY_ALLOWED_HOSTS=a.example"},
 			nil, "127.0.0.1:3",
 			[]string{"c.example", "[::1]:8080"},
 		},
@@ -287,24 +279,19 @@ func TestSourcesInOrder(t *testing.T) {
 		},
 		{
 			"an empty list is a list, an empty word is nothing",
-			[]string{
-				"HTTP_EXECUTOR_BIND_ADDR=", "WEIR_LISTEN=", "WEIR_LOG_HISTORY=", "HTTP_EXECUTOR_ALLOWED_HOSTS=",
-			},
+			[]string{"HTTP_EXECUTOR_BIND_ADDR=", "WEIR_LISTEN=", "WEIR_LOG_HISTORY=", "HTTP_EXECUTOR_ALLOWED_HOSTS="},
 			nil, "127.0.0.1:1",
 			[]string{},
 		},
 		{"the last of a repeated variable", []string{"WEIR_LISTEN=127.0.0.1:5", "WEIR_LISTEN=127.0.0.1:6"}, nil, "127.0.0.1:6", []string{"file.example"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c, err := config.Parse("weir.yaml", []byte(text), tt.environ, tt.flags)
-			require.NoError(t, err)
-			require.Equal(t, tt.listen, c.Listen)
-			require.Equal(t, tt.hosts, c.Policy.AllowedHosts)
-			require.Equal(t, "error", c.Telemetry.LogLevel)
-			require.Empty(t, c.Warnings())
-		})
+		c, err := config.Parse("weir.yaml", []byte(text), tt.environ, tt.flags)
+		require.NoError(t, err)
+		require.Equal(t, tt.listen, c.Listen, tt.name)
+		require.Equal(t, tt.hosts, c.Policy.AllowedHosts, tt.name)
+		require.Equal(t, "error", c.Telemetry.LogLevel)
+		require.Empty(t, c.Warnings())
 	}
 }
 
@@ -378,6 +365,14 @@ func TestWarnings(t *testing.T) {
 	}, c.Warnings())
 }
 
+// TestOpenEntriesAreWarnedOf at start.
+func TestOpenEntriesAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	warned := parse(t, `policy: {allowlist: [{name: a, url_prefix: "https://a.example/", headers: {X-Auth: hunter2}, caller_headers: ["*"], caller_params: ["*"]}]}`).Warnings()
+	require.Len(t, warned, 2)
+	require.Contains(t, warned[0]+warned[1], "policy.allowlist[0].caller_headers: is *")
+}
+
 func TestLoadFindsItsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {
@@ -430,6 +425,12 @@ func TestPolicyHash(t *testing.T) {
 	t.Parallel()
 	base := parse(t, full).PolicyHash()
 	require.Len(t, base, 64)
+	const model = "models: {m: {url: 'https://h', headers: {Authorization: a}%s}}"
+	one := parse(t, fmt.Sprintf(model, "")).PolicyHash()
+	require.Equal(t, one, parse(t, "models:\n  m:\n    headers:\n      Authorization: a\n    url: https://h").PolicyHash())
+	for _, more := range []string{", price: {input: 1, output: 1}", "}, n: {alias: m"} {
+		require.NotEqual(t, one, parse(t, fmt.Sprintf(model, more)).PolicyHash(), more)
+	}
 	require.Equal(t, base, parse(t, "# c\n"+strings.ReplaceAll(full, "listen: \"[::1]:9000\"", "")).PolicyHash())
 	for _, change := range [][2]string{
 		{"timeout: 10s", "timeout: 11s"},
@@ -475,4 +476,293 @@ func TestExample(t *testing.T) {
 	got := c
 	got.Policy, got.Agents, got.Models, got.Budgets = want.Policy, want.Agents, want.Models, want.Budgets
 	same(t, want, got)
+}
+
+func TestBaseURL(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                     "http://127.0.0.1:4711",
+		"public_url: https://weir.example.com": "https://weir.example.com",
+		"public_url: https://weir.example.com:8443/": "https://weir.example.com:8443",
+		"public_url: 'http://[::1]:80'":              "http://[::1]:80",
+	} {
+		require.Equal(t, want, parse(t, text).BaseURL("127.0.0.1:4711"), text)
+	}
+	for listening, want := range map[string]string{
+		"localhost:1": "http://localhost:1", "[::1]:2": "http://[::1]:2", "10.1.2.3:3": "http://10.1.2.3:3",
+		":4": "http://127.0.0.1:4", "0.0.0.0:5": "http://127.0.0.1:5", "[::]:6": "http://127.0.0.1:6",
+	} {
+		require.Equal(t, want, parse(t, "").BaseURL(listening))
+	}
+}
+
+func TestGitDir(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "here/git", parse(t, "data: here").GitDir())
+	require.Equal(t, "/repos", parse(t, "git: {dir: /repos}").GitDir())
+	require.Empty(t, parse(t, "nats: {url: 'nats://n'}").GitDir(), "a node of a cluster has no data directory")
+	require.Equal(t, "/repos", parse(t, "nats: {url: 'nats://n'}\ngit: {dir: /repos}").GitDir())
+}
+
+// TestShortHistoriesStayGood: a file that was right before there were tasks still is.
+func TestShortHistoriesStayGood(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 105*time.Minute, parse(t, "log: {history: 2h}").Deadline.Task)
+	require.Equal(t, 50*time.Minute, parse(t, "log: {history: 1h}").Deadline.Task)
+	require.Equal(t, 8*time.Hour, parse(t, "log: {history: 10h}").Deadline.Task)
+	require.Equal(t, 9*time.Hour, parse(t, "log: {history: 12h}\ndeadline: {task: 9h}").Deadline.Task)
+}
+
+// TestLongestAction: what comes to its deadline is still there to be ended.
+func TestLongestAction(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"": 147 * time.Hour, "log: {history: 1h}": 50 * time.Minute, "log: {history: 80m}": 70 * time.Minute, "log: {history: 8h}": 7 * time.Hour,
+	} {
+		require.Equal(t, want, parse(t, text).LongestAction(), text)
+	}
+}
+
+func TestNeedsRestart(t *testing.T) {
+	t.Parallel()
+	old := parse(t, "listen: 127.0.0.1:1\n")
+	for text, want := range map[string][]string{
+		"listen: 127.0.0.1:1\n":                       nil,
+		"listen: 127.0.0.1:1\nlog: {partitions: 1}\n": nil, // its default
+		"listen: 127.0.0.1:1\npolicy: {allowed_hosts: [a.example], allowlist: [{name: a, url_prefix: 'https://a.example/'}]}\n": nil,
+		"listen: 127.0.0.1:1\nagents: {T: {url: 'https://a.example', token: x}}\n":                                              nil,
+		"listen: 127.0.0.1:1\ndeadline: {run: 1m}\nlimits: {stream: 1MiB}\n":                                                    {"limits.stream", "deadline.run"},
+		"listen: 127.0.0.1:1\nmodels: {m: {url: 'https://a.example', headers: {Authorization: x}}}\n":                           nil,
+		"listen: 127.0.0.1:1\nbudgets: {b: {requests: 1}}\n":                                                                    nil,
+		"listen: 127.0.0.1:1\ndeadline: {chat: 1m}\nlimits: {chat: 1MiB}\n":                                                     {"limits.chat", "deadline.chat"},
+		"listen: 127.0.0.1:1\nrules: {agent_api: false, limit: 1}\n":                                                            {"rules.agent_api", "rules.limit"},
+		"listen: 127.0.0.1:2\n": {"listen"},
+		"listen: 127.0.0.1:1\nredact_headers: [x]\npolicy: {timeout: 3s}\nworkers: {slots: 7}\n": {"workers.slots", "policy.timeout", "redact_headers"},
+	} {
+		assert.Equal(t, want, old.NeedsRestart(parse(t, text)), text)
+	}
+}
+
+// TestCompileAt: a node that other machines reach is no target by the addresses
+// of its machine, on its own ports.
+func TestCompileAt(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://a.example:9999/', network: private, cidrs: [10.0.0.0/8]}]}\n")
+	own, other := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("10.1.2.4")
+	for port, reachable := range map[uint16]bool{9999: false, 9998: true} {
+		p, err := c.CompileAt([]netip.Addr{own}, port)
+		require.NoError(t, err)
+		permit, ok := p.Decide(policy.Request{Method: "GET", URL: "http://a.example:9999/"}).Permit()
+		require.True(t, ok)
+		assert.Equal(t, reachable, permit.CheckAddr(own) == nil, "own port %d", port)
+		assert.NoError(t, permit.CheckAddr(other))
+	}
+}
+
+// hidden holds that no way to print a value shows the canary.
+func hidden(t *testing.T, v any) {
+	t.Helper()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		require.NotContains(t, fmt.Sprintf(verb, v), "canary", verb)
+		require.NotContains(t, fmt.Sprintf(verb, v), fmt.Sprintf("%x", "canary"), verb)
+	}
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.NotContains(t, string(data), "canary")
+	var buf bytes.Buffer
+	slog.New(slog.NewJSONHandler(&buf, nil)).Info("m", "v", v)
+	slog.New(slog.NewTextHandler(&buf, nil)).Info("m", "v", v)
+	require.NotContains(t, buf.String(), "canary")
+	require.NotEmpty(t, buf.String())
+}
+
+const secret = `
+nats: {url: "nats://n", creds: /canary.creds}
+policy:
+  allowlist:
+    - name: a
+      url_prefix: http://h/
+      headers: {Authorization: "Bearer canary", X-Empty: ""}
+`
+
+func TestNothingPrintsASecret(t *testing.T) {
+	t.Parallel()
+	c := parse(t, secret)
+	for _, v := range []any{c, &c, c.Policy, c.Redacted(), struct{ C any }{c}} {
+		hidden(t, v)
+	}
+	require.Equal(t, "Bearer canary", c.Policy.Allowlist[0].Headers["Authorization"], "redacting is done on a copy")
+	require.Equal(t, map[string]string{"Authorization": "set", "X-Empty": "unset"}, c.Redacted().Policy.Allowlist[0].Headers)
+	require.Equal(t, "set", c.Redacted().NATS.Creds)
+	require.Equal(t, "unset", config.Defaults().Redacted().NATS.Creds)
+}
+
+// What is printed is a configuration again, apart from what it hides.
+func TestStringReadsBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []config.Config{config.Defaults(), parse(t, full)} {
+		again, err := config.Parse("printed", []byte(c.String()), nil, nil)
+		if c.NATS.Creds == "" {
+			// An embedded server's creds read "unset", which is not a file.
+			text := bytes.ReplaceAll([]byte(c.String()), []byte("creds: unset"), []byte(`creds: ""`))
+			again, err = config.Parse("printed", text, nil, nil)
+		}
+		require.NoError(t, err)
+		same(t, c.Redacted(), again.Redacted())
+	}
+}
+
+func TestJSONHasTheKeysOfTheFile(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(parse(t, full))
+	require.NoError(t, err)
+	var got, printed map[string]any
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.NoError(t, yaml.Unmarshal([]byte(parse(t, full).String()), &printed))
+	again, err := json.Marshal(printed)
+	require.NoError(t, err)
+	require.JSONEq(t, string(again), string(data))
+	require.Subset(t, got["log"], map[string]any{"history": "24h", "max_bytes": "64MiB"})
+}
+
+// amounts holds how an amount is read, and that what is printed of it is read back.
+func amounts[T interface {
+	comparable
+	String() string
+}, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](t *testing.T, good map[string]T, bad ...string) {
+	t.Helper()
+	for text, want := range good {
+		var got, again T
+		require.NoError(t, P(&got).UnmarshalText([]byte(text)), text)
+		require.Equal(t, want, got, text)
+		require.NoError(t, P(&again).UnmarshalText([]byte(got.String())))
+		require.Equal(t, got, again, text)
+	}
+	for _, text := range bad {
+		var got T
+		require.Error(t, P(&got).UnmarshalText([]byte(text)), text)
+	}
+}
+
+func TestSizeAndUSD(t *testing.T) {
+	t.Parallel()
+	amounts(t, map[string]config.Size{
+		"0": 0, "1": 1, "17B": 17, "1KiB": 1024, "256KiB": 256 << 10, "3MiB": 3 << 20, "10GiB": 10 << 30, "8TiB": 8 << 40, "4 KiB": 4096,
+	}, "", "KiB", "1kb", "1KB", "1.5MiB", "-1", "1MiBi", "1iB", "0x10", "9223372036854775808", "8388608TiB", "1 M", "١")
+	amounts(t, map[string]config.USD{
+		"0": 0, "1": 1_000_000_000, "2.5": 2_500_000_000, "0.000000001": 1, "0.150": 150_000_000, "999999999.999999999": 999_999_999_999_999_999, "007": 7_000_000_000,
+	}, "", ".", ".5", "5.", "-1", "+1", "1e3", "0x1", "1_000", "1.0000000001", "1000000000", " 1", "1.2.3", "NaN")
+}
+
+// Every way to get a budget wrong, with the very words an operator reads.
+func TestBadBudgets(t *testing.T) {
+	t.Parallel()
+	const (
+		head = "budgets:\n  b: {requests: 1,\n    "
+		at   = "weir.yaml:3: budgets.b."
+		name = "is not the name of a budget; write at most 64 letters, digits, dots, underscores, colons and hyphens"
+	)
+	long := strings.Repeat("b", 65)
+	var many strings.Builder
+	many.WriteString("budgets:\n")
+	for i := range 101 {
+		fmt.Fprintf(&many, "  b%d: {requests: 1}\n", i)
+	}
+	for _, tt := range []struct{ text, want string }{
+		{"budgets: [a]", "weir.yaml:1: budgets: is a list; write keys and values below it"},
+		{"budgets: {b: 5}", "weir.yaml:1: budgets.b: is a whole number; write keys and values below it"},
+		{"budgets:\n  b: {usd: 1}\n  b: {}", "weir.yaml:3: budgets.b: the key is here twice, first at weir.yaml:2; remove one"},
+		{many.String(), "weir.yaml:1: budgets: has 101 budgets; every completion is counted in each that is about it, so write at most 100"},
+		{head + "request: 1}", at + "request: unknown key; did you mean requests?"},
+		{"budgets:\n  task: {usd: 1}", "weir.yaml:2: budgets.task: is what the budget is called that a task brings itself; give this one another name"},
+		{"budgets:\n  a b: {usd: 1}", `weir.yaml:2: budgets."a b": ` + name},
+		{"budgets:\n  a/b: {usd: 1}", `weir.yaml:2: budgets."a/b": ` + name},
+		{"budgets:\n  " + long + ": {usd: 1}", "weir.yaml:2: budgets.\"" + long[:64] + `": ` + name},
+		{"budgets:\n  \"\": {usd: 1}", `weir.yaml:2: budgets."": ` + name},
+
+		{head + "per: token}", at + `per: is text; write a list: [a, b], or one "- " a line`},
+		{head + "per: [user]}", at + "per[0]: is none of its words; use tenant, token, task or model"},
+		{head + "per: [token, model, token]}", at + "per[2]: is there twice; remove one"},
+		{head + "models: ['openai*']}", at + "models[0]: is neither the name of a model nor a pattern, such as openai/* or *"},
+		{head + "models: [a, 'a b']}", at + "models[1]: is neither the name of a model nor a pattern, such as openai/* or *"},
+		{head + "tenants: [a/b]}", at + "tenants[0]: is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens"},
+		{head + "window: 1d}", at + "window: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
+		{head + "window: 999ms}", at + "window: is 999ms; use 1s to 8760h"},
+		{head + "window: 8761h}", at + "window: is 8761h; use 1s to 8760h"},
+		{head + "window: -1h}", at + "window: is -1h; use 1s to 8760h"},
+		{head + "tokens: -1}", at + "tokens: is -1; use 1 to 1000000000000000"},
+		{head + "tokens: 1.5}", at + "tokens: is a number with a fraction; write a whole number"},
+		{head + "tokens: 1000000000000001}", at + "tokens: is 1000000000000001; use 1 to 1000000000000000"},
+		{head + "tokens: 0}", at + "tokens: is 0; leave it out where it is not bounded, and name other models for a token that may not use these"},
+		{head + "usd: 0.0}", at + "usd: is 0; leave it out where it is not bounded, and name other models for a token that may not use these"},
+		{head + "usd: -5}", at + "usd: is not an amount of US dollars; write a number such as 12 or 2.5, with at most nine digits behind the point"},
+		{head + "usd: 5 USD}", at + "usd: is not an amount of US dollars; write a number such as 12 or 2.5, with at most nine digits behind the point"},
+		{"budgets:\n  b: {window: 1h}", "weir.yaml:2: budgets.b: bounds nothing; give it requests, tokens or usd"},
+		{"budgets:\n  b:", "weir.yaml:2: budgets.b: bounds nothing; give it requests, tokens or usd"},
+	} {
+		told(t, tt.text, tt.want)
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `
+budgets:
+  team: {window: 24h, usd: 200}
+  each-agent:
+    per: [token, model]
+    models: ["openai/*", llama]
+    tenants: [acme]
+    window: 0s
+    requests: 600
+    tokens: 2000000
+    usd: 0.000000001
+`)
+	want := []schemas.Budget{
+		{
+			Name: "each-agent", Per: []string{"token", "model"}, Models: []string{"openai/*", "llama"}, Tenants: []string{"acme"},
+			Requests: 600, Tokens: 2_000_000, Nanos: 1,
+		},
+		{Name: "team", Per: []string{"tenant"}, Window: 24 * time.Hour, Nanos: 200_000_000_000},
+	}
+	require.Equal(t, want, c.ModelBudgets())
+	require.Empty(t, c.Warnings())
+	require.Contains(t, c.String(), "budgets:\n  each-agent:\n    per:\n    - token\n")
+	require.Empty(t, config.Defaults().ModelBudgets())
+	require.Empty(t, parse(t, "budgets:").ModelBudgets())
+
+	other := parse(t, "budgets: {team: {window: 24h, usd: 201}}")
+	require.NotEqual(t, other.PolicyHash(), parse(t, "budgets: {team: {window: 24h, usd: 200}}").PolicyHash())
+	require.Equal(t, other.PolicyHash(), parse(t, "budgets: {team: {per: [tenant], usd: 201.0, window: 1440m}}").PolicyHash())
+}
+
+// TestDoubtfulBudgets: what looks like a mistake is told and stops nothing.
+func TestDoubtfulBudgets(t *testing.T) {
+	t.Parallel()
+	const models = `
+models:
+  fast: {alias: openai/mini}
+  openai/*: {url: "https://a.example", price: {input: 1, output: 1}}
+  llama: {url: "https://b.example"}
+  x/*: {url: "https://c.example"}
+budgets:
+  b: `
+	for text, want := range map[string][]string{
+		"{usd: 1}":                                 {"budgets.b.usd: refuses every request for llama, x/*, without a price; give one, if it is 0"},
+		"{usd: 1, models: [x/*, openai/*]}":        {"budgets.b.usd: refuses every request for x/*, without a price; give one, if it is 0"},
+		"{usd: 1, models: [openai/*]}":             nil,
+		"{tokens: 1}":                              nil,
+		"{tokens: 1, models: [llama, fast, gone]}": {"budgets.b.models[1]: is another name for openai/mini, which is what is counted; write that", "budgets.b.models[2]: fits no model that is configured, so that nothing is counted by it"},
+		"{tokens: 1, models: [openai, fas/*, lla]}": {
+			"budgets.b.models[0]: fits no model that is configured, so that nothing is counted by it",
+			"budgets.b.models[1]: fits no model that is configured, so that nothing is counted by it",
+			"budgets.b.models[2]: fits no model that is configured, so that nothing is counted by it",
+		},
+		"{tokens: 1, models: ['*', x/y, x/y/*, openai/*, llama]}": nil,
+	} {
+		require.Equal(t, want, parse(t, models+text).Warnings(), text)
+	}
 }

@@ -2,13 +2,23 @@ package jsonschema_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/jsonschema"
 )
+
+func compile(t *testing.T, text string) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.Compile(json.RawMessage(text))
+	require.NoError(t, err)
+	return s
+}
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
@@ -77,8 +87,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := jsonschema.Compile(json.RawMessage(tt.schema))
-			require.NoError(t, err)
+			s := compile(t, tt.schema)
 			for range 5 { // maps are read in another order each time
 				require.Equal(t, tt.want, s.Validate(json.RawMessage(tt.instance)))
 			}
@@ -104,26 +113,22 @@ func TestNumbersKeepTheirPrecision(t *testing.T) {
 		{`{"enum":[1e2]}`, `100`, true},
 	}
 	for _, tt := range tests {
-		s, err := jsonschema.Compile(json.RawMessage(tt.schema))
-		require.NoError(t, err)
+		s := compile(t, tt.schema)
 		require.Equal(t, tt.fits, len(s.Validate(json.RawMessage(tt.instance))) == 0, "%s %s", tt.schema, tt.instance)
 	}
-	s, err := jsonschema.Compile(json.RawMessage(`{"minimum":0.1}`))
-	require.NoError(t, err)
+	s := compile(t, `{"minimum":0.1}`)
 	require.Equal(t, []string{"(root): must be at least 0.1"}, s.Validate(json.RawMessage(`0`)))
 }
 
 func TestMessagesAreBounded(t *testing.T) {
 	t.Parallel()
-	s, err := jsonschema.Compile(json.RawMessage(`{"items":{"type":"string"}}`))
-	require.NoError(t, err)
+	s := compile(t, `{"items":{"type":"string"}}`)
 	got := s.Validate(json.RawMessage("[" + strings.Repeat("1,", 9999) + "1]"))
 	require.Len(t, got, 101)
 	require.Equal(t, "/99: must be string, is number", got[99])
 	require.Equal(t, "and 9900 more", got[100])
 
-	s, err = jsonschema.Compile(json.RawMessage(`{"additionalProperties":{"type":"string"}}`))
-	require.NoError(t, err)
+	s = compile(t, `{"additionalProperties":{"type":"string"}}`)
 	name := strings.Repeat("ä", 5000)
 	got = s.Validate(json.RawMessage(`{"` + name + `":1}`))
 	require.Equal(t, []string{"/" + strings.Repeat("ä", 40) + "…: must be string, is number"}, got)
@@ -137,15 +142,13 @@ func TestNoMessageHoldsAValueOfTheDocument(t *testing.T) {
 		`{"anyOf":[{"const":1},{"pattern":"^x$"}]}`, `{"oneOf":[{"const":1},{"enum":[2]}]}`, `false`,
 	}
 	for _, text := range schemas {
-		s, err := jsonschema.Compile(json.RawMessage(text))
-		require.NoError(t, err)
+		s := compile(t, text)
 		got := s.Validate(json.RawMessage(`"` + canary + `"`))
 		require.NotEmpty(t, got, text)
 		require.NotContains(t, strings.Join(got, "\n"), canary)
 	}
 	for _, text := range []string{`{"minimum":7770000}`, `{"multipleOf":2}`, `{"exclusiveMaximum":1}`, `{"maximum":2}`, `{"const":3}`} {
-		s, err := jsonschema.Compile(json.RawMessage(text))
-		require.NoError(t, err)
+		s := compile(t, text)
 		got := s.Validate(json.RawMessage(`5559991`))
 		require.NotEmpty(t, got, text)
 		require.NotContains(t, strings.Join(got, "\n"), "5559991")
@@ -170,3 +173,256 @@ func FuzzCompileAndValidate(f *testing.F) {
 		require.LessOrEqual(t, len(first), 101)
 	})
 }
+
+func TestCacheCompilesOnce(t *testing.T) {
+	t.Parallel()
+	c := jsonschema.NewCache(jsonschema.CacheConfig{})
+	a, err := c.Compile(json.RawMessage(`{"type":"null"}`))
+	require.NoError(t, err)
+	again, err := c.Compile(json.RawMessage(`{"type":"null"}`))
+	require.NoError(t, err)
+	require.Same(t, a, again)
+	_, err = c.Compile(json.RawMessage(`{`))
+	require.Error(t, err)
+	_, err = c.Compile(json.RawMessage(strings.Repeat(" ", 300<<10)))
+	require.ErrorContains(t, err, "larger")
+}
+
+func TestCacheDropsWhatWasUsedLeast(t *testing.T) {
+	t.Parallel()
+	number := func(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf(`{"const":%d}`, n)) }
+	get := func(c *jsonschema.Cache, n int) *jsonschema.Schema {
+		s, err := c.Compile(number(n))
+		require.NoError(t, err)
+		return s
+	}
+	for _, cfg := range []jsonschema.CacheConfig{{Entries: 2}, {Bytes: 2 * len(number(1))}} {
+		c := jsonschema.NewCache(cfg)
+		one, two := get(c, 1), get(c, 2)
+		require.Same(t, one, get(c, 1)) // now two is the oldest
+		get(c, 3)
+		require.Same(t, one, get(c, 1))
+		require.NotSame(t, two, get(c, 2))
+	}
+}
+
+func TestCacheIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	c := jsonschema.NewCache(jsonschema.CacheConfig{Entries: 4})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for k := range 50 {
+				n := (i + k) % 8
+				s, err := c.Compile(json.RawMessage(fmt.Sprintf(`{"const":%d,"$defs":{"a":{"$ref":"#"}}}`, n)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got := s.Validate(json.RawMessage(strconv.Itoa(n))); got != nil {
+					t.Error(got)
+				}
+				if got := s.Validate(json.RawMessage(`-1`)); len(got) != 1 {
+					t.Error(got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func repeat(n int, format string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(format, "#i", strconv.Itoa(i))
+	}
+	return strings.Join(parts, ",")
+}
+
+func nest(depth int, open, inner, shut string) string {
+	return strings.Repeat(open, depth) + inner + strings.Repeat(shut, depth)
+}
+
+func TestCompileRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, schema, want string }{
+		{"not JSON", `{`, "the schema is not valid JSON"},
+		{"trailing data", `{} x`, "the schema is not valid JSON"},
+		{"a number", `1`, "a schema is an object or a boolean"},
+		{"null", `null`, "a schema is an object or a boolean"},
+		{"size", `{"description":"` + strings.Repeat("x", 256<<10) + `"}`, "the schema is larger than 262144 bytes"},
+		{"draft 7", `{"$schema":"http://json-schema.org/draft-07/schema#"}`, "$schema must be https://json-schema.org/draft/2020-12/schema: no other dialect is supported"},
+		{"own dialect", `{"$schema":"http://example.com/meta"}`, "$schema must be https://json-schema.org/draft/2020-12/schema: no other dialect is supported"},
+		{"inner dialect", `{"$defs":{"a":{"$schema":"http://json-schema.org/draft-04/schema#"}}}`, "$schema must be https://json-schema.org/draft/2020-12/schema: no other dialect is supported"},
+		{"remote", `{"$ref":"http://169.254.169.254/latest/"}`, "$ref must begin with '#': a schema may not refer to other documents"},
+		{"file", `{"$ref":"file:///etc/passwd"}`, "$ref must begin with '#': a schema may not refer to other documents"},
+		{"relative", `{"items":{"$ref":"other.json#/a"}}`, "$ref must begin with '#': a schema may not refer to other documents"},
+		{"dynamic", `{"items":{"$dynamicRef":"//example.com/a#x"}}`, "$dynamicRef must begin with '#': a schema may not refer to other documents"},
+		{"metaschema", `{"$ref":"https://json-schema.org/draft/2020-12/schema"}`, "$ref must begin with '#': a schema may not refer to other documents"},
+		{"remote, where data is a schema", `{"$ref":"#/default","default":{"$ref":"http://example.com/"}}`, "a schema may not refer to other documents"},
+		{"file, where data is a schema", `{"$ref":"#/const","const":{"$ref":"file:///etc/passwd"}}`, "a schema may not refer to other documents"},
+		{"dialect, where data is a schema", `{"$ref":"#/default","default":{"$id":"x","$schema":"http://json-schema.org/draft-07/schema#"}}`, "the schema uses a dialect other than https://json-schema.org/draft/2020-12/schema"},
+		{"inner $id", `{"$defs":{"a":{"$id":"http://example.com/"}}}`, "$id is allowed at the root of the schema only"},
+		{"$id", `{"$id":1}`, "$id must be a string"},
+		{"nowhere", `{"$ref":"#/$defs/a"}`, "a $ref in the schema leads nowhere"},
+		{"no anchor", `{"$ref":"#a"}`, "a $ref in the schema leads nowhere"},
+		{"two anchors", `{"$defs":{"a":{"$anchor":"x"},"b":{"$anchor":"x"}}}`, "an anchor stands twice in the schema"},
+		{"metaschema says no", `{"properties":{"a":{"type":"strin"}}}`, "the schema is not valid: /properties/a/type: "},
+		{"pattern", `{"pattern":"("}`, "the schema is not valid: /pattern: must be a valid regex"},
+		{"look-ahead", `{"pattern":"(?=a)"}`, "the schema is not valid: /pattern: must be a valid regex"},
+		{"depth", nest(80, `{"not":`, `true`, `}`), "the schema is nested more than 64 levels deep"},
+		{"depth of data", `{"const":` + nest(80, `[`, ``, `]`) + `}`, "the schema is nested more than 64 levels deep"},
+		{"parts", `{"allOf":[` + repeat(5000, `{"type":"null"}`) + `]}`, "the schema has too many parts"},
+		{"pointers", `{"properties":{"` + strings.Repeat("k", 4000) + `":{"properties":{` + repeat(2000, `"a#i":true`) + `}}}}`, "the schema has too many parts"},
+		{"references", `{"allOf":[` + repeat(600, `{"$ref":"#/x/#i"}`) + `],"x":[` + repeat(600, `true`) + `]}`, "the schema has references to more than 512 places"},
+		{"big pattern", `{"pattern":"` + strings.Repeat("a{1000}", 100) + `"}`, "the patterns of the schema are too large"},
+		{"many patterns", `{"patternProperties":{` + repeat(99, `"#ia{1000}":true`) + `}}`, "the patterns of the schema are too large"},
+		{"big number", `{"minimum":1e1000000}`, "the schema holds a number that is too large or too long to be compared exactly"},
+		{"big number in data", `{"enum":[1e-1000000]}`, "the schema holds a number that is too large or too long to be compared exactly"},
+		{"long number", `{"maximum":` + strings.Repeat("9", 1000) + `}`, "the schema holds a number that is too large or too long to be compared exactly"},
+		{"loop", `{"$ref":"#"}`, "the schema refers to itself without looking at a smaller part of the document"},
+		{"loop of two", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`, "the schema refers to itself without looking at a smaller part of the document"},
+		{"dynamic loop", `{"$dynamicAnchor":"n","anyOf":[true,{"$dynamicRef":"#n"}]}`, "the schema refers to itself without looking at a smaller part of the document"},
+		{"conditional loop", `{"dependentSchemas":{"a":{"$ref":"#"}}}`, "the schema refers to itself without looking at a smaller part of the document"},
+		{"loop under not", `{"not":{"if":{"$ref":"#"}}}`, "the schema refers to itself without looking at a smaller part of the document"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := jsonschema.Compile(json.RawMessage(tt.schema))
+			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), "mem://")
+		})
+	}
+}
+
+// Each of these pairs would keep the validator busy for minutes or longer, or
+// take memory by the gigabyte. That the test ends is part of what it tests.
+func TestValidateRefusesWhatCannotBeJudgedInTime(t *testing.T) {
+	t.Parallel()
+	collide := func(i int) string { // lists of other texts that the library hashes alike
+		var b strings.Builder
+		b.WriteString(`["a`)
+		for k := range 13 {
+			b.WriteString([]string{`","a`, `\u0004a`}[i>>k&1])
+		}
+		b.WriteString(`"]`)
+		return b.String()
+	}
+	var collisions []string
+	for i := range 1 << 13 {
+		collisions = append(collisions, collide(i))
+	}
+	tests := []struct{ name, schema, instance string }{
+		{
+			"doubling by depth", `{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`,
+			nest(40, "[", "1", "]"),
+		},
+		{"doubling by properties", `{"properties":{"a":{"$ref":"#"}},"patternProperties":{"a":{"$ref":"#"}}}`, nest(40, `{"a":`, "1", "}")},
+		{"doubling by dependents", `{"dependentSchemas":{"a":{"properties":{"a":{"$ref":"#"}}}},"properties":{"a":{"$ref":"#"}}}`, nest(40, `{"a":`, "1", "}")},
+		{"enum times items", `{"items":{"enum":[` + repeat(20000, `#i`) + `]}}`, "[" + strings.Repeat("-1,", 999) + "-1]"},
+		{"required times items", `{"items":{"required":[` + repeat(10000, `"#i"`) + `]}}`, "[" + strings.Repeat("{},", 999) + "{}]"},
+		{"allOf times items", `{"items":{"allOf":[` + repeat(4000, `{"type":"null"}`) + `]}}`, "[" + strings.Repeat("1,", 9999) + "1]"},
+		{"pattern times text", `{"pattern":"(.*a){0,900}b"}`, `"` + strings.Repeat("a", 100000) + `"`},
+		{"pattern times names", `{"patternProperties":{"(.*a){0,900}b":true}}`, `{"` + strings.Repeat("a", 100000) + `":1}`},
+		{"unevaluated copies", `{"unevaluatedProperties":false,"allOf":[` + repeat(1000, `{"properties":{"x":true}}`) + `]}`, `{` + repeat(1000, `"a#i":1`) + `}`},
+		{"colliding hashes", `{"uniqueItems":true}`, "[" + strings.Join(collisions, ",") + "]"},
+		{"long arithmetic", `{"items":{"multipleOf":3e-500}}`, "[" + strings.Repeat("9e500,", 99999) + "1]"},
+		{"a million failures", `{"items":{"type":"string"}}`, "[" + strings.Repeat("1,", 650_000) + "1]"},
+		{"chain times depth", func() string {
+			var b strings.Builder
+			for i := range 400 {
+				fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"}]},`, i, i+1)
+			}
+			return `{"$ref":"#/$defs/d0","$defs":{` + b.String() + `"d400":{"items":{"$ref":"#"}}}}`
+		}(), nest(60, "[", "1", "]")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := compile(t, tt.schema)
+			require.Equal(t, []string{"(root): the document is too large to be judged by this schema"}, s.Validate(json.RawMessage(tt.instance)))
+		})
+	}
+}
+
+// double is a schema that applies its innermost subschema 2^n times.
+func double(n int, op string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"d%d":{"%s":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%[3]d"}]},`, i, op, i+1)
+	}
+	fmt.Fprintf(&b, `"d%d":{"type":"string"}}}`, n)
+	return b.String()
+}
+
+// A schema that is too costly for the smallest of documents is of no use, and
+// its author hears of it before a call is made.
+func TestCompileRefusesWhatNoDocumentCanBeJudgedBy(t *testing.T) {
+	t.Parallel()
+	for _, keyword := range []string{"anyOf", "allOf", "oneOf"} {
+		_, err := jsonschema.Compile(json.RawMessage(double(60, keyword)))
+		require.EqualError(t, err, "the schema is too costly to judge any document by; it may apply itself too often", keyword)
+	}
+	_, err := jsonschema.Compile(json.RawMessage(`{"items":{"$ref":"#"},"properties":{"a":{"$ref":"#"}}}`))
+	require.NoError(t, err)
+}
+
+func TestValidateRefusesNumbersItCannotCompare(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"minimum":1,"multipleOf":3}`)
+	for _, n := range []string{"1e1000001", "1e999999", "-1e-999999", "1e99999999999999999999", strings.Repeat("9", 5000)} {
+		require.Equal(t, []string{"(root): holds a number that is too large or too long to be compared exactly"}, s.Validate(json.RawMessage(n)), "%.20s", n)
+	}
+}
+
+func TestLargeDocumentsAreJudged(t *testing.T) {
+	t.Parallel()
+	s, err := jsonschema.Compile(json.RawMessage(`{"type":"array","items":{"type":"object","required":["id","name"],"additionalProperties":false,
+		"properties":{"id":{"type":"integer","minimum":0},"name":{"type":"string","pattern":"^[a-z]+$","maxLength":40},"tags":{"type":"array","uniqueItems":true,"items":{"enum":["a","b","c"]}}}}}`))
+	require.NoError(t, err)
+	require.Empty(t, s.Validate(json.RawMessage("["+repeat(5000, `{"id":#i,"name":"somebody","tags":["a","b"]}`)+"]")))
+	s = compile(t, `{"type":"array"}`)
+	require.Empty(t, s.Validate(json.RawMessage("["+strings.Repeat("1,", 700_000)+"1]")))
+}
+
+// FuzzReference puts a reference wherever a schema can have one. One that leads
+// out of its document is refused, in words that do not repeat it, and nothing is
+// loaded; one that leads into it leads somewhere or is refused as well.
+func FuzzReference(f *testing.F) {
+	for _, ref := range []string{
+		"#", "#/$defs/a", "#a", "#/nowhere", "file:///etc/passwd", "FILE:///etc/passwd", "http://127.0.0.1:1/", "https://json-schema.org/draft/2020-12/schema", "mem:///schema", "mem:///schema#", "other.json", "/etc/passwd",
+		"//host/share", "", " #", "\t#", "#\n", "?#", "urn:uuid:4f7b1d3e", "data:application/json,{}", "..", "#/%24defs/a", "#/$defs/a/../b", "%23", "jar:file:///a!/b",
+	} {
+		f.Add(ref, uint8(0))
+		f.Add(ref, uint8(1))
+		f.Add(ref, uint8(2))
+	}
+	f.Fuzz(func(t *testing.T, ref string, place uint8) {
+		text, err := json.Marshal(ref)
+		require.NoError(t, err)
+		form := []string{
+			`{"$ref":R,"$defs":{"a":{"$anchor":"a"}}}`,
+			`{"properties":{"x":{"anyOf":[{"$dynamicRef":R}]}},"$defs":{"a":{"$dynamicAnchor":"a"}}}`,
+			`{"$defs":{"a":{"items":{"$ref":R}}},"$ref":"#/$defs/a"}`,
+			`{"$schema":R}`, `{"$defs":{"a":{"$id":R}}}`, `{"$id":R,"$ref":"#"}`,
+		}[place%6]
+		s, err := jsonschema.Compile(json.RawMessage(strings.ReplaceAll(form, "R", string(text))))
+		inside := strings.HasPrefix(strings.ToValidUTF8(ref, "\uFFFD"), "#")
+		if place%6 < 3 && !inside {
+			require.Error(t, err, "a reference that leads out")
+		}
+		if err != nil {
+			require.Nil(t, s)
+			if len(ref) > 8 && !strings.Contains(form+jsonschema.Draft+words, ref) {
+				require.NotContains(t, err.Error(), ref)
+			}
+			return
+		}
+		_ = s.Validate(json.RawMessage(`{"x":[1,{"a":null}]}`))
+	})
+}
+
+// words are what errors say whatever was asked.
+const words = "the schema may not refer to other documents a $ref in the schema leads nowhere an anchor stands twice must begin with"

@@ -1,6 +1,9 @@
 package models_test
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,4 +166,217 @@ func FuzzPattern(f *testing.F) {
 			require.Equal(t, name, found)
 		}
 	})
+}
+
+// told is a list of candidates in a line each: what was asked, what for, where, and as what.
+func told(list []models.Candidate) []string {
+	lines := []string{}
+	for _, c := range list {
+		lines = append(lines, strings.Join([]string{c.Asked, c.Name, c.Model.Name, c.Upstream.Name, c.Send}, " "))
+	}
+	return lines
+}
+
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	named := func(name, model string) schemas.ModelUpstream {
+		return schemas.ModelUpstream{Name: name, URL: "https://h", Model: model}
+	}
+	s := compile(
+		t, alias("fast", "b/x"), model("a", up("a1"), named("a2", "vendor/a")), model("b/*", up("b1"), named("b2", "v-*"), named("b3", "one")),
+		model("*", named("all", "p/*")),
+	)
+	require.Equal(t, []string{"a a a a1 a", "a a a a2 vendor/a"}, told(s.Candidates([]string{"a"}, nil, nil, "s")))
+	require.Equal(
+		t, []string{"fast b/x b/* b1 b/x", "fast b/x b/* b2 v-x", "fast b/x b/* b3 one", "q/r q/r * all p/q/r"},
+		told(s.Candidates([]string{"fast", "q/r", "b/x", "q/r"}, nil, nil, "s")), "nothing is asked twice",
+	)
+	require.Equal(
+		t, []string{"b/x b/x b/* b1 b/x", "b/x b/x b/* b2 v-x", "b/x b/x b/* b3 one", "b/y b/y b/* b1 b/y", "b/y b/y b/* b2 v-y"},
+		told(s.Candidates([]string{"b/x", "b/y"}, nil, nil, "s")), "another model at the same place is not the same",
+	)
+	may := func(name string) bool { return models.May([]string{"a", "fast"}, name) }
+	require.Equal(t, []string{"fast b/x b/* b1 b/x"}, told(s.Candidates(
+		[]string{"b/x", "nobody knows", "q", "fast"}, may, func(e string) bool { return e == "model:b1" }, "s",
+	)))
+	require.Empty(t, s.Candidates(nil, nil, nil, "s"))
+}
+
+// The load is shared by weight, among neighbours alone, and the same action always
+// draws the same.
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	weighted := func(name string, weight int) schemas.ModelUpstream {
+		return schemas.ModelUpstream{Name: name, URL: "https://h", Weight: weight}
+	}
+	s := compile(t, model("m", up("first"), weighted("x", 7), weighted("y", 2), weighted("z", 1), up("mid"), weighted("p", 5), up("q"), weighted("r", 1)))
+	second, third := map[string]int{}, map[string]int{}
+	const n = 4000
+	for i := range n {
+		seed := fmt.Sprintf("act_%d", i)
+		list := s.Candidates([]string{"m"}, nil, nil, seed)
+		require.Equal(t, list, s.Candidates([]string{"m"}, nil, nil, seed))
+		names := make([]string, 0, len(list))
+		for _, c := range list {
+			names = append(names, c.Upstream.Name)
+		}
+		require.Equal(t, []string{"mid", "p", "q", "r"}, names[4:])
+		require.Equal(t, "first", names[0])
+		require.ElementsMatch(t, []string{"x", "y", "z"}, names[1:4])
+		second[names[1]]++
+		third[names[2]]++
+
+		without := s.Candidates([]string{"m"}, nil, func(e string) bool { return e != schemas.ModelEntry(names[1]) }, seed)
+		require.Equal(t, names[2], without[1].Upstream.Name, "one that is taken away moves no other")
+	}
+	require.InDelta(t, 0.7*n, second["x"], 0.04*n)
+	require.InDelta(t, 0.2*n, second["y"], 0.04*n)
+	require.InDelta(t, 0.1*n, second["z"], 0.04*n)
+	require.InDelta(t, (0.2*7/8+0.1*7/9)*n, third["x"], 0.04*n)
+}
+
+// TestImage: what the configuration says is held and charged; else more is held than any
+// model is known to count, and not nearly so much is charged.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	most, usual := models.Image(&schemas.Model{ImageTokens: 1105})
+	require.Equal(t, []int64{1105, 1105}, []int64{most, usual})
+	for _, m := range []*schemas.Model{nil, {}} {
+		most, usual = models.Image(m)
+		require.Equal(t, []int64{49_152, 2048}, []int64{most, usual})
+	}
+}
+
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][3]int64{
+		{0, 5, 0}, {-1, 5, 0}, {3, 5, 15}, {math.MaxInt64, 1, math.MaxInt64}, {math.MaxInt64, 2, math.MaxInt64}, {1 << 32, 1 << 32, math.MaxInt64},
+	} {
+		require.Equal(t, c[2], models.Times(c[0], c[1]), c)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	n := models.NewNames(slices.Values([]string{"a/*", "solo", "a/b/*", "a/b/c"}))
+	for asked, want := range map[string]string{
+		"solo": "solo", "a/b/c": "a/b/c", "a/b/d": "a/b/*", "a/x": "a/*", "a/b": "a/*", "a/": "", "a": "", "other": "", "": "", "a/*": "a/*",
+	} {
+		got, ok := n.Match(asked)
+		require.Equal(t, want, got, asked)
+		require.Equal(t, want != "", ok, asked)
+	}
+	all := models.NewNames(slices.Values([]string{"*", "a/*"}))
+	got, ok := all.Match("solo")
+	require.Equal(t, []any{"*", true}, []any{got, ok})
+	_, ok = models.Names{}.Match("solo")
+	require.False(t, ok)
+}
+
+func TestCost(t *testing.T) {
+	t.Parallel()
+	const million, dollar = 1_000_000, 1_000_000_000
+	// 2.50, 10 and 1.25 dollars for a million tokens.
+	p := &schemas.ModelPrice{Input: 2_500_000, Output: 10_000_000, Cached: 1_250_000, Request: dollar / 100}
+	for _, tt := range []struct {
+		name     string
+		p        *schemas.ModelPrice
+		u        schemas.ChatUsage
+		requests int64
+		want     int64
+	}{
+		{"no price", nil, schemas.ChatUsage{Prompt: million}, 1, 0},
+		{"nothing", p, schemas.ChatUsage{}, 0, 0},
+		{"a request", p, schemas.ChatUsage{}, 1, dollar / 100},
+		{"a million of each", p, schemas.ChatUsage{Prompt: million, Completion: million}, 0, 12*dollar + dollar/2},
+		{"half cached", p, schemas.ChatUsage{Prompt: million, Cached: million / 2}, 0, 1_875_000_000},
+		{"more cached than there is", p, schemas.ChatUsage{Prompt: 1000, Cached: math.MaxInt64}, 0, 1_250_000},
+		{"cached without a price", &schemas.ModelPrice{Input: 1000}, schemas.ChatUsage{Prompt: 1000, Cached: 500}, 0, 1000},
+		{"rounded up", &schemas.ModelPrice{Input: 1}, schemas.ChatUsage{Prompt: 1}, 0, 1},
+		{"rounded once", &schemas.ModelPrice{Input: 1, Output: 1}, schemas.ChatUsage{Prompt: 1, Completion: 1}, 0, 1},
+		{"below zero", p, schemas.ChatUsage{Prompt: -5, Completion: math.MinInt64, Cached: -1}, -1, 0},
+		{"too much", p, schemas.ChatUsage{Prompt: math.MaxInt64, Completion: math.MaxInt64}, math.MaxInt64, math.MaxInt64},
+		{
+			"the most", &schemas.ModelPrice{Input: math.MaxInt64, Output: math.MaxInt64, Cached: math.MaxInt64, Request: math.MaxInt64},
+			schemas.ChatUsage{Prompt: math.MaxInt64, Completion: math.MaxInt64, Cached: math.MaxInt64 / 2},
+			math.MaxInt64, math.MaxInt64,
+		},
+		{"the sum is too much", &schemas.ModelPrice{Input: 1000, Request: 1}, schemas.ChatUsage{Prompt: math.MaxInt64}, 1, math.MaxInt64},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, models.Cost(tt.p, tt.u, tt.requests))
+		})
+	}
+}
+
+// TestSum: too much is the most there is, and never less.
+func TestSum(t *testing.T) {
+	t.Parallel()
+	a := schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3, Cached: 4, Reasoning: 5, Nanos: 6, Priced: true}
+	require.Equal(t, schemas.ChatUsage{Prompt: 2, Completion: 4, Total: 6, Cached: 8, Reasoning: 10, Nanos: 12, Priced: true}, models.Sum(a, a))
+	b := schemas.ChatUsage{
+		Prompt: math.MaxInt64, Completion: math.MaxInt64, Total: math.MaxInt64, Cached: math.MaxInt64,
+		Reasoning: math.MaxInt64, Nanos: math.MaxInt64, Estimated: true,
+	}
+	require.Equal(t, b, models.Sum(a, b))
+	require.EqualValues(t, 3, models.Plus(5, -2))
+	require.EqualValues(t, math.MaxInt64, models.Plus(math.MaxInt64, 1))
+}
+
+func ids(list []schemas.ModelView) []string {
+	names := []string{}
+	for _, v := range list {
+		names = append(names, v.ID)
+	}
+	return names
+}
+
+func TestViews(t *testing.T) {
+	t.Parallel()
+	priced := model("openai/gpt-4o", up("gpt"))
+	priced.Context = 128000
+	priced.Price = &schemas.ModelPrice{Input: 2_500_000, Output: 10_000_000, Request: 1}
+	s := compile(t, priced, model("solo", up("local")), alias("fast", "openai/gpt-4o"), model("z/*", up("z")))
+	price := &schemas.ModelPricing{Prompt: "0.0000025", Completion: "0.00001", Request: "0.000000001"}
+	want := []schemas.ModelView{
+		{ID: "fast", Object: "model", OwnedBy: "openai", ContextLength: 128000, Pricing: price},
+		{ID: "openai/gpt-4o", Object: "model", OwnedBy: "openai", ContextLength: 128000, Pricing: price},
+		{ID: "solo", Object: "model", OwnedBy: "local"},
+		{ID: "z/*", Object: "model", OwnedBy: "z"},
+	}
+	require.Equal(t, want, s.Views(nil, nil))
+	require.Equal(t, want, s.List(nil, nil))
+
+	v, ok := s.View("z/any", nil, nil)
+	require.True(t, ok)
+	require.Equal(t, schemas.ModelView{ID: "z/any", Object: "model", OwnedBy: "z"}, v)
+	v, ok = s.View("z/*", nil, nil)
+	require.True(t, ok)
+	require.Equal(t, want[3], v)
+	for _, gone := range []string{"y", "y/*", "*", "", "z/"} {
+		_, ok = s.View(gone, nil, nil)
+		require.False(t, ok, gone)
+	}
+	_, ok = s.View("solo", func(string) bool { return false }, nil)
+	require.False(t, ok)
+
+	require.Equal(t, []string{"fast", "openai/gpt-4o"}, ids(s.List([]string{"openai/*"}, nil)))
+	require.Equal(t, []string{"fast", "z/one"}, ids(s.List([]string{"z/one", "fast", "none"}, nil)))
+	require.Equal(t, []string{"z/*", "z/one"}, ids(s.List([]string{"z/one", "z/*"}, nil)))
+
+	only := func(entries ...string) func(string) bool {
+		return func(e string) bool { return slices.Contains(entries, e) }
+	}
+	require.Equal(t, []string{"fast", "openai/gpt-4o"}, ids(s.Views(nil, only("model:gpt", "other"))), "of the others no upstream may be asked")
+	require.Equal(t, []string{"z/*", "z/one"}, ids(s.List([]string{"z/one", "z/*", "solo"}, only("model:z"))))
+	require.Empty(t, s.List(nil, only("model:none")))
+	for name, want := range map[string]bool{"z/any": true, "z/*": true, "solo": false, "fast": false} {
+		_, ok = s.View(name, nil, only("model:z"))
+		require.Equal(t, want, ok, name)
+	}
+
+	zero := compile(t, schemas.Model{Name: "free", Upstreams: []schemas.ModelUpstream{up("f")}, Price: &schemas.ModelPrice{}})
+	require.Equal(t, &schemas.ModelPricing{Prompt: "0", Completion: "0", Request: "0"}, zero.Views(nil, nil)[0].Pricing)
+	require.Equal(t, []string{"free"}, ids(zero.Views(func(n string) bool { return models.May([]string{"free"}, n) }, nil)))
 }

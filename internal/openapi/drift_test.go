@@ -2,16 +2,29 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/executor"
+	"weir/egress/rules"
+	"weir/egress/runs"
 	"weir/ingress/actions"
+	ingress "weir/ingress/rules"
+	"weir/internal/fault"
 	"weir/internal/jsonschema"
 	"weir/internal/postcondition"
+	"weir/internal/problem"
+	snapshots "weir/internal/rules"
+	"weir/internal/task"
+	"weir/internal/traffic"
 	"weir/processors/plans"
 	"weir/schemas"
 	published "weir/schemas/json"
@@ -84,9 +97,7 @@ func TestPlanReportsFitTheirSchema(t *testing.T) {
 	s := compiled(t, "plan.result.json")
 	for _, planID := range []*string{nil, &id} {
 		for _, steps := range [][]plans.Step{nil, {{EffectRef: "a", View: view}, {EffectRef: "b", Message: "m"}}} {
-			doc, err := json.Marshal(plans.Report(planID, json.RawMessage(`{"snapshot_id":1}`), steps))
-			require.NoError(t, err)
-			require.Empty(t, s.Validate(doc), "%s", doc)
+			fits(t, s, plans.Report(planID, json.RawMessage(`{"snapshot_id":1}`), steps))
 		}
 	}
 }
@@ -124,5 +135,253 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 		doc, err := json.Marshal(v)
 		require.NoError(t, err)
 		require.Empty(t, compiled(t, file).Validate(doc), "%s: %s", file, doc)
+	}
+}
+
+// fixtures are the rules that are accepted.
+func fixtures(t *testing.T) []schemas.Rule {
+	t.Helper()
+	files, err := filepath.Glob("../../schemas/rules/testdata/valid/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var all []schemas.Rule
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, rest, ok := strings.Cut(string(text), "-- request.json --\n")
+		require.True(t, ok, file)
+		raw, _, _ := strings.Cut(rest, "\n-- ")
+		r, err := traffic.Read(json.RawMessage(raw), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+		require.NoError(t, err, file)
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestRulesFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	rule, page, answer := compiled(t, "rule.json"), compiled(t, "rule.page.json"), compiled(t, "agent.response.json")
+	now := snapshots.Snapshot{Etag: "etag-1-00", Doc: schemas.RuleSet{Rules: fixtures(t)}}
+	for _, r := range now.Doc.Rules {
+		fits(t, rule, r)
+	}
+	list, err := rules.Page(nil, now)
+	require.NoError(t, err)
+	fits(t, page, list)
+	recording, err := json.Marshal(schemas.Recording{Rules: list.Items, Skipped: []schemas.Unrecorded{{Step: 1, Reason: "r"}, {Step: 2, Reason: "r", Rule: "rec-1"}}})
+	require.NoError(t, err)
+	require.Empty(t, compiled(t, "rule.recording.json").Validate(recording))
+	for _, op := range schemas.AgentReads() {
+		data, err := rules.Read(schemas.AgentRequest{Operation: op, Args: json.RawMessage(`{"id":"` + list.Items[0].ID + `"}`)}, func() (snapshots.Snapshot, error) { return now, nil })
+		require.NoError(t, err)
+		body, err := rules.Answer(rules.Asked{RequestID: "r", Operation: op}, data)
+		require.NoError(t, err)
+		require.Empty(t, answer.Validate(body), "%s", body)
+	}
+	require.NotEmpty(t, rule.Validate(json.RawMessage(`{"id":"a","group":"g","type":"block","enabled":true,"priority":0,"match":{"url_pattern":"*","method":"ANY","include_query":false},"action":{}}`)))
+}
+
+func TestEndsOfWritesFitTheirSchema(t *testing.T) {
+	t.Parallel()
+	answer := compiled(t, "agent.response.json")
+	made := fixtures(t)[0]
+	for _, outcome := range schemas.Outcomes() {
+		for _, res := range []*schemas.RuleResult{
+			nil, {Rule: &made, RulesEtag: "e"}, {Operation: "x", RequestID: "r", Error: &schemas.AgentError{Code: schemas.EtagMismatch, Message: "m"}},
+		} {
+			var doc []byte
+			if res != nil {
+				var err error
+				doc, err = json.Marshal(res)
+				require.NoError(t, err)
+			}
+			_, body, err := rules.Render(rules.Asked{}, &schemas.Settled{Outcome: outcome}, doc)
+			require.NoError(t, err)
+			require.Empty(t, answer.Validate(body), "%s", body)
+		}
+	}
+	for _, code := range append(schemas.DoorCodes(), schemas.SettleCodes()...) {
+		w := httptest.NewRecorder()
+		problem.WriteAgent(w, httptest.NewRequest(http.MethodPost, "/", http.NoBody), fault.New(code, "m"))
+		require.Empty(t, answer.Validate(w.Body.Bytes()), "%s", w.Body)
+	}
+	require.NotEmpty(t, answer.Validate(json.RawMessage(`{"ok":false,"request_id":"r","operation":"x","error":{"code":"OOPS","message":"m"}}`)))
+}
+
+// TestAcceptedAgentRequestsFitTheirSchema: unknown members are ignored.
+func TestAcceptedAgentRequestsFitTheirSchema(t *testing.T) {
+	t.Parallel()
+	s := compiled(t, "agent.request.json")
+	for _, body := range []string{
+		`{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"rules.list","args":{"group":"g","more":1},"more":[]},"more":{}}`,
+		`{"request_id":"any text\u00fc","operation":"ping","args":null,"auth_token":null}`, `{"type":null,"request":{"request_id":"r","operation":"x"}}`,
+	} {
+		_, err := ingress.Read([]byte(body))
+		require.NoError(t, err, body)
+		require.Empty(t, s.Validate(json.RawMessage(body)), body)
+	}
+	for _, body := range []string{`{}`, `[]`, `{"request":{}}`, `{"type":"OTHER","request":{"request_id":"r","operation":"x"}}`, `{"request_id":"","operation":"x"}`, `{"request_id":"r","operation":"x","args":[]}`} {
+		_, err := ingress.Read([]byte(body))
+		require.Error(t, err, body)
+		require.NotEmpty(t, s.Validate(json.RawMessage(body)), body)
+	}
+	preview := compiled(t, "rule.preview.request.json")
+	for _, body := range []string{`{"url":"http://h/","rule":null,"scope":null}`, `{"method":"GET","url":"http://h/","scope":{"action_kind":"run","agent":"A"}}`} {
+		_, _, err := ingress.ReadPreview([]byte(body), time.Now())
+		require.NoError(t, err)
+		require.Empty(t, preview.Validate(json.RawMessage(body)), body)
+	}
+	record := compiled(t, "rule.record.request.json")
+	for _, body := range []string{`{"action_id":"a"}`, `{"action_id":"a","group":null,"scope":{"request_id":"r"},"expires_at":"2999-01-01T00:00:00Z"}`} {
+		_, err := ingress.ReadRecord([]byte(body), time.Now())
+		require.NoError(t, err)
+		require.Empty(t, record.Validate(json.RawMessage(body)), body)
+	}
+}
+
+func TestPreviewsFitTheirSchema(t *testing.T) {
+	t.Parallel()
+	s := compiled(t, "rule.preview.json")
+	for _, p := range []schemas.Preview{
+		{Result: schemas.PreviewSent, Rules: []schemas.RuleVerdict{}, Decision: schemas.Decision{Allowed: true, Traffic: &schemas.Traffic{RulesEtag: "e"}}},
+		{
+			Result: schemas.PreviewMocked, Mock: &schemas.PreviewAnswer{Status: 200, Body: json.RawMessage(`"x"`)},
+			Rules: []schemas.RuleVerdict{{ID: "a", Type: schemas.RuleMock, Applies: true}}, ResponseHeaders: []schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x"}},
+		},
+	} {
+		fits(t, s, p)
+	}
+	audit, err := json.Marshal(schemas.RuleAudit{Result: "ok"})
+	require.NoError(t, err)
+	require.Empty(t, compiled(t, "rule.audit.json").Validate(audit))
+}
+
+func TestRunsFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	response, event := compiled(t, "run.response.json"), compiled(t, "run.event.json")
+	stream := runs.Stream{Ref: schemas.Ref{ID: "r1"}, TaskType: "T"}
+	docs := []string{
+		"", `{"outputs":{"a":1},"artifacts":["x"],"provenance":{},"usage":{"duration_ms":1},"grounding":[],"warnings":["w"]}`,
+		`{"error":{"code":"OWN","message":"m","details":{"a":null}}}`, `{"outputs":null,"error":null}`,
+	}
+	for _, outcome := range schemas.Outcomes() {
+		for _, doc := range docs {
+			end := &schemas.Settled{Outcome: outcome, Code: schemas.TaskFailed}
+			body, err := runs.Render(stream.Ref, end, json.RawMessage(doc))
+			require.NoError(t, err)
+			require.Empty(t, response.Validate(body), "%s", body)
+			last := stream.Event(schemas.Event{Type: schemas.EventSettled, Settled: end}, json.RawMessage(doc))
+			require.Empty(t, event.Validate(last.Data), "%s", last.Data)
+		}
+	}
+	for _, ev := range []schemas.Event{
+		{Type: schemas.EventAccepted}, {Type: schemas.EventProgress, Data: json.RawMessage(`{"name":"progress","data":{"step":1,"type":"halfway"}}`)},
+	} {
+		e := stream.Event(ev, nil)
+		require.Empty(t, event.Validate(e.Data), "%s", e.Data)
+	}
+	require.NotEmpty(t, response.Validate(json.RawMessage(`{"status":"success","request_id":"r1","outputs":{}}`)))
+	require.NotEmpty(t, event.Validate(json.RawMessage(`{"type":"final","request_id":"r1"}`)))
+}
+
+func TestRefusalsOfRunsFitTheirSchema(t *testing.T) {
+	t.Parallel()
+	s := compiled(t, "run.refusal.json")
+	for _, code := range schemas.DoorCodes() {
+		doc, err := json.Marshal(schemas.RunRefusal{
+			Status: schemas.RunFault, Outputs: json.RawMessage(`{}`), Warnings: []string{},
+			Error: schemas.RunError{Code: string(code), Message: "m"}, Code: code,
+		})
+		require.NoError(t, err)
+		require.Empty(t, s.Validate(doc), "%s", doc)
+	}
+	require.NotEmpty(t, s.Validate(json.RawMessage(`{"ok":false,"status":"ok","outputs":{},"warnings":[],"error":{"code":"X","message":"m"},"code":"CONFLICT","retryable":false}`)))
+}
+
+func TestWhatGoesOnToAnAgentFitsTheRequest(t *testing.T) {
+	t.Parallel()
+	n := int64(1)
+	doc, err := json.Marshal(schemas.RunRequest{RequestID: "r1", RunOrder: schemas.RunOrder{
+		TaskType: "T", RiskTier: schemas.RiskPHI, Inputs: json.RawMessage(`{}`), Budgets: &schemas.RunBudgets{TimeoutMS: &n},
+	}})
+	require.NoError(t, err)
+	s := compiled(t, "run.request.json")
+	require.Empty(t, s.Validate(doc), "%s", doc)
+	require.NotEmpty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","risk_tier":"NONE"}`)))
+	require.NotEmpty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","budgets":{"max_time_ms":0}}`)))
+	require.Empty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","trace_id":"t","budgets":{"max_time_ms":300000,"max_tokens":100000}}`)))
+}
+
+// TestTasksFitTheirSchemas: what the routes of tasks and repositories write.
+func TestTasksFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC()
+	answer := "yes"
+	for _, status := range schemas.TaskStatuses() {
+		view := schemas.TaskView{ID: "t", Status: status, Repo: "r", Pool: schemas.PoolDefault, Created: now, Deadline: now}
+		if status.Final() {
+			view.Inquiries = []schemas.TaskInquiryView{{N: 1, Question: "q", Asked: now}, {N: 2, Question: "q", Asked: now, Answer: &answer, Answered: now, By: "b"}}
+			view.Budget, view.Metadata, view.Code = &schemas.TaskBudget{USD: 0.5}, map[string]string{"a": "b"}, schemas.TaskFailed
+		}
+		for file, v := range map[string]any{
+			"task.json": view, "task.page.json": schemas.TaskPage{Items: []schemas.TaskView{view}},
+			"task.new.json": schemas.NewTask{TaskView: view, Token: "t"}, "agent.task.json": schemas.AgentTask{Status: status},
+			"task.lease.json": schemas.LeasedTask{Task: schemas.AgentTask{Status: status}, Deadline: now},
+			"task.audit.json": schemas.TaskAudit{TaskUpdate: schemas.TaskUpdate{Status: status, Time: now}},
+		} {
+			fits(t, compiled(t, file), v)
+		}
+	}
+	for _, mode := range []schemas.RepoMode{schemas.RepoHosted, schemas.RepoProxy} {
+		fits(t, compiled(t, "repo.page.json"), schemas.Page[schemas.Repo]{Items: []schemas.Repo{{Name: "r", Mode: mode, Created: now}}})
+		fits(t, compiled(t, "repo.audit.json"), schemas.RepoAudit{Repo: "r", Mode: mode, Result: schemas.AuditOK})
+		fits(t, compiled(t, "push.audit.json"), schemas.PushAudit{Repo: "r", Mode: mode, Result: string(schemas.GitRefDenied)})
+	}
+	require.NotEmpty(t, compiled(t, "task.json").Validate(json.RawMessage(`{"id":"t","status":"running"}`)))
+}
+
+// fits holds what is written of v against a schema.
+func fits(t *testing.T, s *jsonschema.Schema, v any) {
+	t.Helper()
+	doc, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.Empty(t, s.Validate(doc), "%s", doc)
+}
+
+// TestEventsOfTasksFitTheirSchemas: as their owners see them, and as they are told.
+func TestEventsOfTasksFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	event, update := compiled(t, "event.json"), compiled(t, "task.update.json")
+	for _, what := range []schemas.TaskWhat{
+		schemas.TaskOpened, schemas.TaskClaimed, schemas.TaskReleased, schemas.TaskLost, schemas.TaskReissued,
+		schemas.TaskAsked, schemas.TaskAnswered, schemas.TaskReported, schemas.TaskPushed,
+	} {
+		for _, kind := range []schemas.EventType{schemas.EventSignal, schemas.EventStatus} {
+			fits(t, event, schemas.EventView{Type: kind, Task: &schemas.EventViewTask{What: what, Status: schemas.TaskStatusRunning}})
+			u, ok := task.Update("t", schemas.Event{Type: kind, N: 2, Task: &schemas.TaskEvent{What: what, Status: schemas.TaskStatusRunning}})
+			if !ok {
+				continue
+			}
+			fits(t, update, u)
+		}
+	}
+}
+
+// TestEveryCodeIsAProblem that the schema knows, and that has a status which says
+// whose fault it is.
+func TestEveryCodeIsAProblem(t *testing.T) {
+	t.Parallel()
+	s := compiled(t, "problem.json")
+	for _, code := range append(schemas.DoorCodes(), schemas.SettleCodes()...) {
+		w := httptest.NewRecorder()
+		problem.Write(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody), fault.New(code, "m"))
+		require.Empty(t, s.Validate(w.Body.Bytes()), "%s", w.Body)
+	}
+	for code, status := range map[schemas.Code]int{
+		schemas.GitRefDenied: 403, schemas.GitRejected: 422, schemas.GitIncomplete: 400, schemas.GitPackTooLarge: 413, schemas.GitProtocolRequired: 400,
+		schemas.TaskNotRunning: 400,
+	} {
+		require.Equal(t, status, problem.Status(code), code)
+		require.False(t, problem.Retryable(code), code)
 	}
 }

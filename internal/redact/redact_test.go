@@ -39,14 +39,9 @@ func TestHeadersByName(t *testing.T) {
 	}, values)
 	require.Equal(t, kept, given, "the original is left alone")
 	require.Nil(t, r.Headers(nil))
-}
-
-func TestNilRedactorKnowsTheFixedNames(t *testing.T) {
-	t.Parallel()
-	var r *redact.Redactor
-	require.True(t, r.Sensitive("Authorization"))
-	require.False(t, r.Sensitive("accept"))
-	require.Equal(t, []schemas.Header{{Name: "cookie", Value: redact.Mark}}, r.Headers([]schemas.Header{{Name: "cookie", Value: "a"}}))
+	var none *redact.Redactor // knows the fixed names
+	require.False(t, none.Sensitive("accept"))
+	require.Equal(t, []schemas.Header{{Name: "cookie", Value: redact.Mark}}, none.Headers([]schemas.Header{{Name: "cookie", Value: "a"}}))
 }
 
 func TestNamesOfCredentials(t *testing.T) {
@@ -65,4 +60,19 @@ func TestNamesOfCredentials(t *testing.T) {
 	} {
 		require.False(t, redact.Credential(name), name)
 	}
+}
+
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	r := redact.New([]string{"X-Session"})
+	for doc, want := range map[string]string{
+		`{"url":"u","headers":{"b":1.50,"Authorization":"Bearer x","a":[1,{"x-session":7}]}}`: `{"url":"u","headers":{"b":1.50,"Authorization":"REDACTED","a":[1,{"x-session":"REDACTED"}]}}`,
+		`{"body":{"password":"p"},"in":{"body":{"password":"p"}},"token":["t"],"key":null}`:   `{"body":{"password":"p"},"in":{"body":{"password":"REDACTED"}},"token":"REDACTED","key":null}`,
+		`{"token":null,"n":1E400,"s":"token"}`:                                                `{"token":null,"n":1E400,"s":"token"}`,
+		`["token","x"]`:                                                                       `["token","x"]`, `"s"`: `"s"`, `{}`: `{}`, `{"a":`: `"REDACTED"`, ``: `"REDACTED"`,
+	} {
+		require.Equal(t, want, string(r.Members([]byte(doc), "body")), doc)
+	}
+	var none *redact.Redactor
+	require.JSONEq(t, `{"cookie":"REDACTED","x-session":1}`, string(none.Members([]byte(`{"cookie":"c","x-session":1}`))))
 }

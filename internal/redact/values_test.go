@@ -204,20 +204,6 @@ func TestHostileTextCostsNoStack(t *testing.T) {
 	}
 }
 
-func TestPlainTextStays(t *testing.T) {
-	t.Parallel()
-	scrub := redact.Values([]string{"hunter2-hunter2"})
-	for _, text := range []string{"", "hunter", "hunter2-hunter", "%", "%6", `\`, `\u00`, "100%25 \\n \\u0068 hunter2", "hunter2 hunter2", strings.Repeat("hunter2-hunte", 50)} {
-		require.Equal(t, text, scrub.String(text))
-		b := []byte(text)
-		got := scrub.Bytes(b)
-		require.Equal(t, b, got)
-		if len(b) > 0 {
-			require.Same(t, &b[0], &got[0], "nothing is copied")
-		}
-	}
-}
-
 func TestOverlapsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	scrub := redact.Values([]string{"abcdef", "defghi", "abcd"})
@@ -232,17 +218,13 @@ func TestShortSecrets(t *testing.T) {
 	t.Parallel()
 	scrub := redact.Values([]string{"", " ", "abc", " abc", "x", "four"})
 	require.Equal(t, "abc x REDACTED", scrub.String("abc x four"))
+	require.Equal(t, "[REDACTED]", redact.Values([]string{" s3cret\n"}).String("[s3cret]"), "space around a secret is not its own")
 
 	none := redact.Values(nil)
 	require.Equal(t, "text", none.String("text"))
 	var missing *redact.Scrubber
 	require.Equal(t, "text", missing.String("text"))
 	require.Equal(t, []byte("text"), missing.Bytes([]byte("text")))
-}
-
-func TestSpaceAroundASecretIsNotItsOwn(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "[REDACTED]", redact.Values([]string{" s3cret\n"}).String("[s3cret]"))
 }
 
 func FuzzScrub(f *testing.F) {
@@ -277,4 +259,82 @@ func BenchmarkScrub(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestJSONStaysJSON(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ secret, doc, want string }{
+		{"hunter2-x", `{"a":"hunter2-x","n":1.50}`, `{"a":"REDACTED","n":1.50}`},
+		{"hunter2-x", `{"hunter2-x":1}`, `{"REDACTED":1}`},
+		{"12345678", `{"id":12345678,"n":1.50}`, `{"id":"REDACTED","n":1.50}`},
+		{"12345678", `[0.12345678e5, 5 , "x12345678"]`, `["REDACTED", 5 , "xREDACTED"]`},
+		{"true", ` [true,false]`, ` ["REDACTED",false]`},
+		{"nabcd", `{"a":"\nabcd","b":"nabcd"}`, `{"a":"REDACTED","b":"REDACTED"}`},
+		{`a","b`, `["a","b"]`, `["REDACTED"]`},
+		{`":1,"`, `{"a":1,"b":2}`, `{"aREDACTEDb":2}`}, // across the structure: no JSON any more
+		{"abcd", `12`, `12`},
+		{"abcd", `{}`, `{}`},
+	} {
+		scrub := redact.Values([]string{c.secret})
+		require.Equal(t, c.want, string(scrub.JSON([]byte(c.doc))), c.doc)
+	}
+	require.Equal(t, `{"a":1}`, string((*redact.Scrubber)(nil).JSON([]byte(`{"a":1}`))))
+}
+
+// FuzzJSON: JSON loses the secret, and stays JSON where the secret is a word.
+func FuzzJSON(f *testing.F) {
+	f.Add("12345678", `{"id":12345678}`)
+	f.Add("nabcd", `["\nabcd"]`)
+	f.Add(`a":"b`, `{"a":"b"}`)
+	f.Fuzz(func(t *testing.T, secret, doc string) {
+		if !json.Valid([]byte(doc)) || len(secret) < redact.MinSecret || strings.TrimSpace(secret) != secret || strings.Contains(strings.ToUpper(redact.Mark), strings.ToUpper(secret)) {
+			return
+		}
+		out := redact.Values([]string{secret}).JSON([]byte(doc))
+		if !strings.ContainsAny(strings.ToUpper(secret), redact.Mark) && bytes.Contains(out, []byte(secret)) {
+			t.Fatalf("%q stayed in %q", secret, out)
+		}
+		if !strings.ContainsAny(secret, `{}[]:," \`+"\t\r\n") && !json.Valid(out) {
+			t.Fatalf("%q became %q", doc, out)
+		}
+	})
+}
+
+// TestReadingsThatBranchEnd: each two backslashes are two, or one that is escaped,
+// so that a run of them has more readings than could ever be tried. What is then
+// not known to be no secret is taken out.
+func TestReadingsThatBranchEnd(t *testing.T) {
+	t.Parallel()
+	scrub := redact.Values([]string{strings.Repeat(`\`, 60) + "-the-end"})
+	require.Equal(t, "beforeREDACTED", scrub.String("before "+strings.Repeat(`\`, 120)+" after"))
+	require.Equal(t, "before and after", scrub.String("before and after"), "each text has its own budget")
+}
+
+// TestShortRunsAreReadToTheEnd: the secrets that exist never spend the budget,
+// whatever comes back.
+func TestShortRunsAreReadToTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{`\pass`, `\\pass`, `p%s&\w`, `%%pass`, `&&pass`, `domain\user:p\\w`} {
+		scrub := redact.Values([]string{secret})
+		for _, unit := range []string{`\`, `\\`, `%25`, `&amp;`, `\u005c`, "%5C", secret[:len(secret)-1]} {
+			text := strings.Repeat(unit, 1<<12)
+			require.Equal(t, text, scrub.String(text), "%q, %q", secret, unit)
+		}
+		require.Equal(t, "a REDACTED b", scrub.String("a "+secret+" b"))
+	}
+}
+
+// TestJSONWithinOneBudget: a document of many such texts is searched once, and
+// is JSON still.
+func TestJSONWithinOneBudget(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{"first": "plain"}
+	for name := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") {
+		values[name] = strings.Repeat(`\`, 60)
+	}
+	doc, err := json.Marshal(values)
+	require.NoError(t, err)
+	got := redact.Values([]string{strings.Repeat(`\`, 60) + "-the-end"}).JSON(doc)
+	require.True(t, json.Valid(got), "%s", got)
+	require.Contains(t, string(got), redact.Mark)
 }

@@ -6,15 +6,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"math"
+	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/table"
+	"weir/schemas"
 )
 
 // logKeys are all that a log line may have beside time, level and msg.
@@ -60,122 +68,89 @@ func TestLoggerRefusesUnknownKeys(t *testing.T) {
 	dropped, redacted := counts()
 	require.Equal(t, "9", dropped)
 	require.Equal(t, "0", redacted)
-}
-
-func TestLoggerLosesArgumentsWithoutAKey(t *testing.T) {
-	t.Parallel()
-	log, buf, _ := capture(t)
-	args := []any{42, canary} // slog calls these !BADKEY
-	log.Info("event", args...)
+	buf.Reset()
+	log.Info("event", []any{42, canary}...) // slog calls these !BADKEY
 	require.Equal(t, map[string]any{"msg": "event"}, line(t, buf))
 }
 
 func TestLoggerGroupsAndWith(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type attrs = map[string]any
+	type testCase struct {
 		do      func(log *slog.Logger)
-		want    map[string]any
+		want    attrs
 		dropped string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"with": {
 			func(log *slog.Logger) {
 				log.With("tenant", "t", "password", canary).With("worker", "w").Info("event", "kind", "http")
 			},
-			map[string]any{"tenant": "t", "worker": "w", "kind": "http"},
+			attrs{"tenant": "t", "worker": "w", "kind": "http"},
 			"1",
 		},
-		"the last of a key counts": {
-			func(log *slog.Logger) {
-				log.With("tenant", "a").Info("event", "tenant", "b", "tenant", "c")
-			},
-			map[string]any{"tenant": "c"},
-			"0",
-		},
-		"a bad repeat leaves the good one": {
-			func(log *slog.Logger) { log.With("tenant", "a").Info("event", "tenant", "b b") },
-			map[string]any{"tenant": "a"},
-			"1",
-		},
-		"a group": {
-			func(log *slog.Logger) { log.Info("event", slog.Group("g", "tenant", "t")) },
-			map[string]any{},
-			"1",
-		},
-		"a group under an allowed key": {
-			func(log *slog.Logger) { log.Info("event", slog.Group("tenant", canary, canary)) },
-			map[string]any{},
-			"1",
-		},
+		"the last of a key counts":         {func(log *slog.Logger) { log.With("tenant", "a").Info("event", "tenant", "b", "tenant", "c") }, attrs{"tenant": "c"}, "0"},
+		"a bad repeat leaves the good one": {func(log *slog.Logger) { log.With("tenant", "a").Info("event", "tenant", "b b") }, attrs{"tenant": "a"}, "1"},
+		"a group":                          {func(log *slog.Logger) { log.Info("event", slog.Group("g", "tenant", "t")) }, attrs{}, "1"},
+		"a group under an allowed key":     {func(log *slog.Logger) { log.Info("event", slog.Group("tenant", canary, canary)) }, attrs{}, "1"}, //nolint:sloglint // the point
 		"an inlined group": {
 			func(log *slog.Logger) {
 				log.Info("event", slog.Group("", "tenant", "t", "secret", canary, slog.Group("", "worker", "w")))
 			},
-			map[string]any{"tenant": "t", "worker": "w"},
+			attrs{"tenant": "t", "worker": "w"},
 			"1",
 		},
 		"a group behind a valuer": {
 			func(log *slog.Logger) {
 				log.Info("event", "", valuer{slog.GroupValue(slog.String("tenant", "t"), slog.String("x", canary))})
 			},
-			map[string]any{"tenant": "t"},
+			attrs{"tenant": "t"},
 			"1",
 		},
 		"after with group": {
 			func(log *slog.Logger) {
 				log.With("tenant", "t").WithGroup(canary).With("worker", "w").Info("event", "kind", "http", "seq", 1)
 			},
-			map[string]any{"tenant": "t"},
+			attrs{"tenant": "t"},
 			"3",
 		},
-		"with group without a name": {
-			func(log *slog.Logger) { log.WithGroup("").Info("event", "kind", "http") },
-			map[string]any{"kind": "http"},
-			"0",
-		},
-		"the empty attribute": {
-			func(log *slog.Logger) { log.LogAttrs(context.Background(), slog.LevelInfo, "event", slog.Attr{}) },
-			map[string]any{},
-			"0",
-		},
+		"with group without a name": {func(log *slog.Logger) { log.WithGroup("").Info("event", "kind", "http") }, attrs{"kind": "http"}, "0"},
+		"the empty attribute":       {func(log *slog.Logger) { log.LogAttrs(context.Background(), slog.LevelInfo, "event", slog.Attr{}) }, attrs{}, "0"},
 		"siblings do not share": {
 			func(log *slog.Logger) {
 				base := log.With("tenant", "t", "worker", "w", "kind", "http")
 				_ = base.With("seq", 1)
 				base.With("count", 2).Info("event")
 			},
-			map[string]any{"tenant": "t", "worker": "w", "kind": "http", "count": 2.0},
+			attrs{"tenant": "t", "worker": "w", "kind": "http", "count": 2.0},
 			"0",
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			log, buf, counts := capture(t)
-			tt.do(log)
-			require.NotContains(t, buf.String(), canary)
-			tt.want["msg"] = "event"
-			require.Equal(t, tt.want, line(t, buf))
-			dropped, _ := counts()
-			require.Equal(t, tt.dropped, dropped)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		log, buf, counts := capture(t)
+		tt.do(log)
+		require.NotContains(t, buf.String(), canary)
+		tt.want["msg"] = "event"
+		require.Equal(t, tt.want, line(t, buf))
+		dropped, _ := counts()
+		require.Equal(t, tt.dropped, dropped)
+	})
 }
 
 func TestLoggerMessages(t *testing.T) {
 	t.Parallel()
-	for _, ok := range []string{"action settled", "broker.ready", "a", "retry-later 2 of 3", "sync_failed", strings.Repeat("a", 80)} {
+	says := func(msg, want, wantRedacted string) {
+		t.Helper()
 		log, buf, counts := capture(t)
-		log.Warn(ok) //nolint:sloglint // the point
-		require.Equal(t, map[string]any{"msg": ok}, line(t, buf))
+		log.Warn(msg) //nolint:sloglint // the point
+		require.Equal(t, map[string]any{"msg": want}, line(t, buf))
 		_, redacted := counts()
-		require.Equal(t, "0", redacted)
+		require.Equal(t, wantRedacted, redacted)
+	}
+	for _, ok := range []string{"action settled", "broker.ready", "a", "retry-later 2 of 3", "sync_failed", strings.Repeat("a", 80)} {
+		says(ok, ok, "0")
 	}
 	for _, bad := range []string{"", "Action settled", canary, "dial tcp 127.0.0.1:80", `get "x"`, "a\nb", "é", "a/b", strings.Repeat("a", 81)} {
-		log, buf, counts := capture(t)
-		log.Warn(bad) //nolint:sloglint // the point
-		require.Equal(t, map[string]any{"msg": "redacted message"}, line(t, buf))
-		_, redacted := counts()
-		require.Equal(t, "1", redacted)
+		says(bad, "redacted message", "1")
 	}
 }
 
@@ -233,3 +208,282 @@ func FuzzLogger(f *testing.F) {
 		}
 	})
 }
+
+// Whatever the logger writes passes, at the edges of what it writes too.
+func TestCheckLinePassesWhatTheLoggerWrites(t *testing.T) {
+	t.Parallel()
+	log, buf, _ := capture(t)
+	log.Debug("serving", "addr", "[::1]:8092", "durability", schemas.DurabilityDisk, "version", "(devel)")
+	log.Info("request", "method", "GET", "status", 200, "duration_ms", 1500*time.Microsecond, "route", "/v1/actions/:id", "request_id", "a.b:c")
+	log.Warn("work comes again", "seq", uint64(math.MaxUint64), "count", 0, "err_kind", errors.New(canary))
+	log.Error("Not a constant", "status", "outcome_unknown", "entry", "host:.example.com", "code", schemas.Poison)
+	log.Info("event", "duration_ms", 1e-9, "password", canary, "tenant", canary+" ")
+	lines := strings.Split(strings.TrimSpace(buf.String()), "\n")
+	require.Len(t, lines, 5)
+	for _, l := range lines {
+		require.NoError(t, telemetry.CheckLine([]byte(l)), l)
+	}
+}
+
+func TestCheckLineRefuses(t *testing.T) {
+	t.Parallel()
+	const head = `{"time":"2026-01-02T03:04:05.6Z","level":"INFO","msg":"event"`
+	require.NoError(t, telemetry.CheckLine([]byte(head+`}`)))
+	for name, line := range map[string]string{
+		"empty":                   ``,
+		"text":                    `weir: warning: something`,
+		"a list":                  `[]`,
+		"cut":                     head,
+		"two documents":           head + `}{}`,
+		"a key outside the set":   head + `,"url":"http://a"}`,
+		"a key in another case":   head + `,"Tenant":"t"}`,
+		"a key twice":             head + `,"tenant":"a","tenant":"b"}`,
+		"the message twice":       head + `,"msg":"event"}`,
+		"a value outside the set": head + `,"kind":"` + canary + `"}`,
+		"a blank in an id":        head + `,"request_id":"a b"}`,
+		"a path for a route":      head + `,"route":"/v1/actions/01J9"}`,
+		"a host name":             head + `,"addr":"example.com:80"}`,
+		"a negative count":        head + `,"count":-1}`,
+		"a part of a count":       head + `,"count":1.5}`,
+		"a duration in words":     head + `,"duration_ms":"1s"}`,
+		"an object":               head + `,"tenant":{"a":1}}`,
+		"null":                    head + `,"tenant":null}`,
+		"a boolean":               head + `,"tenant":true}`,
+		"no message":              `{"time":"2026-01-02T03:04:05Z","level":"INFO"}`,
+		"a built message":         strings.Replace(head, "event", "dial 10.0.0.1:80", 1) + `}`,
+		"a time of another form":  strings.Replace(head, "2026-01-02T03:04:05.6Z", "yesterday", 1) + `}`,
+		"another level":           strings.Replace(head, "INFO", canary, 1) + `}`,
+	} {
+		err := telemetry.CheckLine([]byte(line))
+		var bad *telemetry.LineError
+		require.ErrorAs(t, err, &bad, name)
+		require.NotContains(t, err.Error(), canary, name)
+	}
+}
+
+// Whatever is logged, and under whatever key, the line passes; and a line that
+// passes has keys of the set alone.
+func FuzzCheckLine(f *testing.F) {
+	f.Add("event", "tenant", "t", []byte(`{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"a","count":1e400}`))
+	f.Add("A", "duration_ms", "1", []byte(`{"time":"2026-01-02T03:04:05Z","level":"warn","msg":"a"}`))
+	f.Add("", "addr", "1.2.3.4:5", []byte(`{"msg":"a","msg":"b"}`))
+	m, keys := telemetry.NewMetrics(), append(logKeys(), "time", "level", "msg")
+	f.Fuzz(func(t *testing.T, msg, key, value string, line []byte) {
+		var buf bytes.Buffer
+		log := m.NewLogger(&buf, "debug", telemetry.FormatJSON)
+		//nolint:sloglint // the point
+		log.LogAttrs(t.Context(), slog.LevelInfo, msg, slog.String(key, value), slog.Any(key, errors.New(value)), slog.Int("seq", len(value)))
+		require.NoError(t, telemetry.CheckLine(bytes.TrimSpace(buf.Bytes())), buf.String())
+		if telemetry.CheckLine(line) != nil {
+			return
+		}
+		var got map[string]any
+		require.NoError(t, json.Unmarshal(line, &got), "what passes can be read")
+		for k := range got {
+			require.Contains(t, keys, k)
+		}
+	})
+}
+
+const canary = "AGWCANARY-secret-0123456789abcdef"
+
+func TestLoggerPassesWhatItsKeysAllow(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		key  string
+		in   any
+		want any
+	}{
+		{"action_id", "0190c3b2-7e2f-7c41-9a51-5b1d7f0b8a11", "0190c3b2-7e2f-7c41-9a51-5b1d7f0b8a11"},
+		{"request_id", "req:1.a_B-2", "req:1.a_B-2"},
+		{"tenant", "default", "default"},
+		{"kind", schemas.KindHTTP, "http"},
+		{"kind", "plan", "plan"},
+		{"kind", schemas.EvidenceDecision, "policy.decision"},
+		{"entry", "github", "github"},
+		{"entry", "host:127.0.0.1", "host:127.0.0.1"},
+		{"entry", "host:::1", "host:::1"},
+		{"entry", "host:http://localhost:8080/", "host:http://localhost:8080/"},
+		{"code", schemas.DenyAddress, "DENY_ADDRESS"},
+		{"code", "INTERNAL", "INTERNAL"},
+		{"outcome", schemas.OutcomeUnknown, "outcome_unknown"},
+		{"status", 503, 503.0},
+		{"status", 0, 0.0},
+		{"status", "waiting", "waiting"},
+		{"attempt", 3, 3.0},
+		{"step", 0, 0.0},
+		{"worker", "node-1", "node-1"},
+		{"duration_ms", 12.5, 12.5},
+		{"duration_ms", 1500 * time.Microsecond, 1.5},
+		{"duration_ms", 7, 7.0},
+		{"partition", 0, 0.0},
+		{"seq", uint64(math.MaxUint32), float64(math.MaxUint32)},
+		{"stream", "WEIR_LOG_0", "WEIR_LOG_0"},
+		{"surface", "executor", "executor"},
+		{"route", "/v1/actions/:id/events", "/v1/actions/:id/events"},
+		{"route", "POST /v1/actions/{id}/cancel", "POST /v1/actions/{id}/cancel"},
+		{"route", "/git/{repo}.git/info/refs", "/git/{repo}.git/info/refs"},
+		{"route", "/console/*filepath", "/console/*filepath"},
+		{"route", "/openapi.json", "/openapi.json"},
+		{"route", "/", "/"},
+		{"method", "POST", "POST"},
+		{"component", "broker/embedded", "broker/embedded"},
+		{"subject", "weir.log.*.*.*.*.*.settled", "weir.log.*.*.*.*.*.settled"},
+		{"subject", "$JS.API.STREAM.CREATE.WEIR_LOG_0", "$JS.API.STREAM.CREATE.WEIR_LOG_0"},
+		{"subject", "other", "other"},
+		{"addr", "127.0.0.1:8092", "127.0.0.1:8092"},
+		{"addr", netip.MustParseAddrPort("[::1]:8092"), "[::1]:8092"},
+		{"version", "v0.1.0-rc.1+dirty", "v0.1.0-rc.1+dirty"},
+		{"version", "(devel)", "(devel)"},
+		{"durability", schemas.DurabilityDisk, "disk"},
+		{"count", 10, 10.0},
+		{"err_kind", "timeout", "timeout"},
+		{"err_kind", "UPSTREAM_DNS", "UPSTREAM_DNS"},
+		{"err_kind", schemas.Poison, "POISON"},
+		{"err_kind", fmt.Errorf("%s: %w", canary, fault.ErrFenced), "fenced"},
+		{"err_kind", errors.New(canary), "other"},
+	}
+	covered := map[string]bool{}
+	for _, tt := range tests {
+		covered[tt.key] = true
+		t.Run(fmt.Sprintf("%s %v", tt.key, tt.want), func(t *testing.T) {
+			t.Parallel()
+			log, buf, counts := capture(t)
+			log.Info("event", tt.key, tt.in)
+			require.Equal(t, map[string]any{"msg": "event", tt.key: tt.want}, line(t, buf))
+			dropped, _ := counts()
+			require.Equal(t, "0", dropped)
+		})
+	}
+	for _, key := range logKeys() {
+		require.True(t, covered[key], "%s has no example", key)
+	}
+}
+
+type stringer struct{}
+
+func (stringer) String() string { return canary }
+
+type valuer struct{ v slog.Value }
+
+func (v valuer) LogValue() slog.Value { return v.v }
+
+type panicking struct{}
+
+func (panicking) LogValue() slog.Value { panic(canary) }
+
+type namedString string
+
+// hostile are values that no key may print.
+func hostile() []any {
+	text := canary + " with space"
+	return []any{
+		text, "", "a\nb", "a\x00b", "\xff\xfe", strings.Repeat("a", 4096), "ü", "{\"a\":1}", "http://h/" + canary, `"`,
+		errors.New(text), &url.Error{Op: "Get", URL: "http://h/?q=" + text, Err: errors.New(text)},
+		stringer{},
+		&text,
+		[]string{text},
+		[]byte(text),
+		map[string]any{text: text},
+		struct{ A string }{text},
+		namedString(text), json.RawMessage(`"` + canary + `"`), slog.GroupValue(slog.String(text, text)),
+		valuer{slog.StringValue(text)},
+		valuer{slog.AnyValue(errors.New(text))},
+		panicking{},
+		-1, int64(math.MinInt64), math.NaN(), math.Inf(1), -0.5, -time.Second, true, time.Unix(0, 0), nil, func() string { return text },
+		complex(1, 2), make(chan string), schemas.Code(text), schemas.Kind(text), schemas.Outcome(text),
+		netip.AddrPort{},
+	}
+}
+
+func TestLoggerDropsWhatItsKeysForbid(t *testing.T) {
+	t.Parallel()
+	for _, key := range logKeys() {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			log, buf, counts := capture(t)
+			lost := 0
+			for i, v := range hostile() {
+				buf.Reset()
+				log.Info("event", key, v)
+				got := line(t, buf)
+				if key == "err_kind" && got[key] == "other" {
+					continue // an error, by its kind
+				}
+				require.Equal(t, map[string]any{"msg": "event"}, got, "value %d: %T", i, v)
+				lost++
+			}
+			dropped, _ := counts()
+			require.Equal(t, strconv.Itoa(lost), dropped)
+		})
+	}
+}
+
+// Values that are of the right type and still not what the key is for.
+func TestLoggerChecksValuesByKey(t *testing.T) {
+	t.Parallel()
+	for key, values := range map[string][]any{
+		"action_id":   {1, strings.Repeat("a", 129), "a/b"},
+		"kind":        {"HTTP", "chat message", 1},
+		"entry":       {"host:", "https://h/p", "host:h?q=" + canary, "host:a b", "host:u@h"},
+		"code":        {"DENY_EVERYTHING", "deny_host", canary},
+		"outcome":     {"won", canary},
+		"status":      {99, 600, 1000, uint64(200), 200.5, "done", canary},
+		"attempt":     {"1", 1.5, 1 * time.Second},
+		"duration_ms": {"12ms", "1"},
+		"stream":      {"weir_log_0", canary, strings.Repeat("A", 65)},
+		"surface":     {"Executor", "patients"},
+		"method":      {"get", "BREW", "GET /"},
+		"route": {
+			"/v1/actions/0190c3b2-7e2f-7c41-9a51-5b1d7f0b8a11", "/v1/actions/" + canary, "/v1/x?q=1", "v1", "BREW /v1", "",
+			"/{}", "/:", "/" + strings.Repeat("a", 97), "http://h/", "/a b",
+		},
+		"component":  {"Broker", "a b", canary},
+		"subject":    {"weir.log.0.0.t.http.id.settled", canary, "a b.>", canary + ".>%"},
+		"addr":       {"evil.example:80", "localhost:80", "127.0.0.1", "[fe80::1%" + canary + "]:80", "127.0.0.1:99999"},
+		"version":    {"v1 " + canary, "v1/" + canary, strings.Repeat("1", 81)},
+		"durability": {"paper"},
+		"err_kind":   {"dial tcp 10.0.0.1", "*net.OpError", canary, "h1"},
+		"request_id": {"John Smith", "a;b"},
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			log, buf, _ := capture(t)
+			for _, v := range values {
+				buf.Reset()
+				log.Info("event", key, v)
+				require.Equal(t, map[string]any{"msg": "event"}, line(t, buf), "%v", v)
+			}
+		})
+	}
+}
+
+func TestErrKind(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errors.New(canary), "other"},
+		{fmt.Errorf("x: %w", fault.ErrFull), "full"},
+		{&fault.Call{Code: schemas.UpstreamTLS, Cause: errors.New(canary)}, "UPSTREAM_TLS"},
+		{fault.New(schemas.Conflict, canary), "CONFLICT"},
+		{&fault.Parked{Code: schemas.Poison, Reason: canary}, "POISON"},
+		{&fault.Parked{Code: canary, Cause: fault.ErrGone}, "gone"},
+		{&fault.Later{Cause: fault.ErrUnavailable}, "unavailable"},
+		{context.DeadlineExceeded, "deadline"},
+		{context.Canceled, "canceled"},
+		{&fs.PathError{Op: "open", Path: canary, Err: fs.ErrNotExist}, "not_exist"},
+		{&url.Error{Op: "Get", URL: canary, Err: timeout{}}, "timeout"},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, telemetry.ErrKind(tt.err), "%T", tt.err)
+	}
+}
+
+type timeout struct{}
+
+func (timeout) Error() string   { return canary }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return false }

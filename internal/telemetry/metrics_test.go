@@ -1,20 +1,33 @@
 package telemetry_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"weir/internal/limits"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -34,6 +47,17 @@ func scrape(t *testing.T, m *telemetry.Metrics) map[string]string {
 		series[line[:i]] = line[i+1:]
 	}
 	return series
+}
+
+// count is how many series have a text in their name or labels.
+func count(t *testing.T, m *telemetry.Metrics, text string) (n int) {
+	t.Helper()
+	for series := range scrape(t, m) {
+		if strings.Contains(series, text) {
+			n++
+		}
+	}
+	return n
 }
 
 func TestClosedVocabulariesStartAtZero(t *testing.T) {
@@ -83,128 +107,82 @@ func TestClosedVocabulariesStartAtZero(t *testing.T) {
 // Each call moves the series named, and no other of Weir's.
 func TestEachMethodMovesItsSeries(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	const retries = `executor_http_retry_total{attempt_number="%s",host="%s",method="%s",retry_kind="%s",retry_status="%s"}`
+	type testCase struct {
 		call func(m *telemetry.Metrics)
 		want map[string]string
-	}{
-		"accepted": {
-			func(m *telemetry.Metrics) { m.Accepted(schemas.KindHTTP) },
-			map[string]string{`weir_actions_accepted_total{kind="http"}`: "1"},
-		},
-		"accepted unknown kind": {
-			func(m *telemetry.Metrics) { m.Accepted("CANARY") },
-			map[string]string{`weir_actions_accepted_total{kind="other"}`: "1"},
-		},
-		"refused": {
-			func(m *telemetry.Metrics) { m.Refused(schemas.LogFull) },
-			map[string]string{`weir_requests_refused_total{code="LOG_FULL"}`: "1"},
-		},
-		"refused unknown": {
-			func(m *telemetry.Metrics) { m.Refused("CANARY") },
-			map[string]string{`weir_requests_refused_total{code="other"}`: "1"},
-		},
+	}
+	table.Run(t, map[string]testCase{
+		"accepted":        {func(m *telemetry.Metrics) { m.Accepted(schemas.KindHTTP) }, one(`weir_actions_accepted_total{kind="http"}`)},
+		"an unknown kind": {func(m *telemetry.Metrics) { m.Accepted("CANARY") }, one(`weir_actions_accepted_total{kind="other"}`)},
+		"refused":         {func(m *telemetry.Metrics) { m.Refused(schemas.LogFull) }, one(`weir_requests_refused_total{code="LOG_FULL"}`)},
+		"refused unknown": {func(m *telemetry.Metrics) { m.Refused("CANARY") }, one(`weir_requests_refused_total{code="other"}`)},
 		"settled well": {
 			func(m *telemetry.Metrics) { m.Settled(schemas.KindPlan, schemas.OutcomeSucceeded, "") },
-			map[string]string{`weir_actions_settled_total{kind="plan",outcome="succeeded"}`: "1"},
+			one(`weir_actions_settled_total{kind="plan",outcome="succeeded"}`),
 		},
 		"settled badly": {
 			func(m *telemetry.Metrics) {
 				m.Settled(schemas.KindHTTP, schemas.OutcomeFailed, schemas.UpstreamTimeout)
 			},
-			map[string]string{
-				`weir_actions_settled_total{kind="http",outcome="failed"}`:             "1",
-				`weir_actions_settled_code_total{code="UPSTREAM_TIMEOUT",kind="http"}`: "1",
-			},
+			one(`weir_actions_settled_total{kind="http",outcome="failed"}`, `weir_actions_settled_code_total{code="UPSTREAM_TIMEOUT",kind="http"}`),
 		},
 		"settled unknown": {
 			func(m *telemetry.Metrics) { m.Settled("CANARY", "CANARY", "CANARY") },
-			map[string]string{
-				`weir_actions_settled_total{kind="other",outcome="other"}`:   "1",
-				`weir_actions_settled_code_total{code="other",kind="other"}`: "1",
-			},
+			one(`weir_actions_settled_total{kind="other",outcome="other"}`, `weir_actions_settled_code_total{code="other",kind="other"}`),
 		},
-		"denied": {
-			func(m *telemetry.Metrics) { m.Denied(schemas.DenyAddress) },
-			map[string]string{`weir_policy_denials_total{code="DENY_ADDRESS"}`: "1"},
-		},
+		"denied": {func(m *telemetry.Metrics) { m.Denied(schemas.DenyAddress) }, one(`weir_policy_denials_total{code="DENY_ADDRESS"}`)},
 		"retry": {
 			func(m *telemetry.Metrics) {
 				m.SetHosts([]string{"localhost"})
 				m.Retry("LOCALHOST", "GET", 2, "status", "503")
 			},
-			map[string]string{
-				`executor_http_retry_total{attempt_number="2",host="localhost",method="GET",retry_kind="status",retry_status="503"}`: "1",
-			},
+			one(fmt.Sprintf(retries, "2", "localhost", "GET", "status", "503")),
 		},
-		"retry without a status": {
-			func(m *telemetry.Metrics) { m.Retry("h", "PUT", 1, "timeout", "") },
-			map[string]string{
-				`executor_http_retry_total{attempt_number="1",host="other",method="PUT",retry_kind="timeout",retry_status=""}`: "1",
-			},
-		},
+		"retry without a status": {func(m *telemetry.Metrics) { m.Retry("h", "PUT", 1, "timeout", "") }, one(fmt.Sprintf(retries, "1", "other", "PUT", "timeout", ""))},
 		"retry hostile": {
 			func(m *telemetry.Metrics) { m.Retry("CANARY", "CANARY", -1, "CANARY", "CANARY") },
-			map[string]string{
-				`executor_http_retry_total{attempt_number="other",host="other",method="other",retry_kind="other",retry_status=""}`: "1",
-			},
+			one(fmt.Sprintf(retries, "other", "other", "other", "other", "")),
 		},
-		"parked": {
-			func(m *telemetry.Metrics) { m.Parked(schemas.Poison) },
-			map[string]string{`weir_dead_letters_total{code="POISON"}`: "1"},
-		},
-		"redelivered": {
-			func(m *telemetry.Metrics) { m.Redelivered(schemas.KindHTTP) },
-			map[string]string{`weir_redeliveries_total{kind="http"}`: "1"},
-		},
-		"overdue": {
-			func(m *telemetry.Metrics) { m.Overdue(schemas.KindRun) },
-			map[string]string{`weir_actions_overdue_total{kind="run"}`: "1"},
-		},
-		"heartbeat": {
-			func(m *telemetry.Metrics) { m.HeartbeatMissed() },
-			map[string]string{`weir_pull_heartbeats_missed_total`: "1"},
-		},
+		"parked":      {func(m *telemetry.Metrics) { m.Parked(schemas.Poison) }, one(`weir_dead_letters_total{code="POISON"}`)},
+		"redelivered": {func(m *telemetry.Metrics) { m.Redelivered(schemas.KindHTTP) }, one(`weir_redeliveries_total{kind="http"}`)},
+		"overdue":     {func(m *telemetry.Metrics) { m.Overdue(schemas.KindRun) }, one(`weir_actions_overdue_total{kind="run"}`)},
+		"heartbeat":   {func(m *telemetry.Metrics) { m.HeartbeatMissed() }, one(`weir_pull_heartbeats_missed_total`)},
 		"crowds": {
 			func(m *telemetry.Metrics) { m.Crowds(2); m.Crowds(1); m.PassedOver(7) },
 			map[string]string{`weir_crowds`: "1", `weir_crowd_messages_passed_over_total`: "7"},
 		},
-		"sse": {
-			func(m *telemetry.Metrics) { m.SSE(1); m.SSE(1); m.SSE(-1) },
-			map[string]string{`weir_sse_streams`: "1"},
-		},
-		"evidence": {
-			func(m *telemetry.Metrics) { m.EvidenceWritten(schemas.EvidenceAttempt) },
-			map[string]string{`weir_evidence_records_total{kind="http.attempt"}`: "1"},
-		},
-		"startup": {
-			func(m *telemetry.Metrics) { m.StartupDone(250 * time.Millisecond) },
-			map[string]string{`weir_startup_duration_seconds`: "0.25"},
-		},
+		"sse":      {func(m *telemetry.Metrics) { m.SSE(1); m.SSE(1); m.SSE(-1) }, one(`weir_sse_streams`)},
+		"evidence": {func(m *telemetry.Metrics) { m.EvidenceWritten(schemas.EvidenceAttempt) }, one(`weir_evidence_records_total{kind="http.attempt"}`)},
+		"startup":  {func(m *telemetry.Metrics) { m.StartupDone(250 * time.Millisecond) }, map[string]string{`weir_startup_duration_seconds`: "0.25"}},
 		"barrier": {
 			func(m *telemetry.Metrics) { m.Barrier(2 * time.Second) },
 			map[string]string{
-				`weir_barrier_duration_seconds_count`:             "1",
-				`weir_barrier_duration_seconds_sum`:               "2",
-				`weir_barrier_duration_seconds_bucket{le="+Inf"}`: "1",
+				`weir_barrier_duration_seconds_count`: "1", `weir_barrier_duration_seconds_sum`: "2", `weir_barrier_duration_seconds_bucket{le="+Inf"}`: "1",
 			},
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := telemetry.NewMetrics()
-			before := scrape(t, m)
-			tt.call(m)
-			moved := map[string]string{}
-			for series, value := range scrape(t, m) {
-				ours := strings.HasPrefix(series, "weir_") || strings.HasPrefix(series, "executor_")
-				if old, known := before[series]; ours && value != old && (known || value != "0") {
-					moved[series] = value
-				}
+	}, func(t *testing.T, tt testCase) {
+		m := telemetry.NewMetrics()
+		before := scrape(t, m)
+		tt.call(m)
+		moved := map[string]string{}
+		for series, value := range scrape(t, m) {
+			ours := strings.HasPrefix(series, "weir_") || strings.HasPrefix(series, "executor_")
+			if old, known := before[series]; ours && value != old && (known || value != "0") {
+				moved[series] = value
 			}
-			require.Equal(t, tt.want, moved)
-		})
+		}
+		require.Equal(t, tt.want, moved)
+	})
+}
+
+// one is each of these series at 1.
+func one(series ...string) map[string]string {
+	all := map[string]string{}
+	for _, s := range series {
+		all[s] = "1"
 	}
+	return all
 }
 
 func TestAttemptDone(t *testing.T) {
@@ -241,15 +219,12 @@ func TestSetHostsReadsEveryFormOfAnItem(t *testing.T) {
 		{"a b", "a b", "other"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.item+" "+tt.host, func(t *testing.T) {
-			t.Parallel()
-			m := telemetry.NewMetrics()
-			m.SetHosts([]string{tt.item})
-			m.Retry(tt.host, "GET", 1, "connect", "")
-			require.Equal(t, "1", scrape(t, m)[fmt.Sprintf(
-				`executor_http_retry_total{attempt_number="1",host=%q,method="GET",retry_kind="connect",retry_status=""}`, tt.label,
-			)])
-		})
+		m := telemetry.NewMetrics()
+		m.SetHosts([]string{tt.item})
+		m.Retry(tt.host, "GET", 1, "connect", "")
+		require.Equal(t, "1", scrape(t, m)[fmt.Sprintf(
+			`executor_http_retry_total{attempt_number="1",host=%q,method="GET",retry_kind="connect",retry_status=""}`, tt.label,
+		)], tt.item)
 	}
 }
 
@@ -266,13 +241,7 @@ func TestHostsAreBoundedAcrossReloads(t *testing.T) {
 			m.Retry(h, "GET", 1, "other", "")
 		}
 	}
-	n := 0
-	for series := range scrape(t, m) {
-		if strings.HasPrefix(series, "executor_http_retry_total") {
-			n++
-		}
-	}
-	require.Equal(t, 101, n, "100 hosts and other")
+	require.Equal(t, 101, count(t, m, "executor_http_retry_total"), "100 hosts and other")
 
 	m.SetHosts([]string{"h0-0.example"})
 	m.Retry("h0-1.example", "GET", 2, "other", "")
@@ -289,14 +258,8 @@ func TestRetryLabelsAreBounded(t *testing.T) {
 		s := strconv.Itoa(i)
 		m.Retry(s, "M"+s, i, "k"+s, s)
 	}
-	n := 0
-	for series := range scrape(t, m) {
-		if strings.HasPrefix(series, "executor_http_retry_total") {
-			n++
-		}
-	}
 	// attempts 1–9 have no valid status; other has none, 429 or one of 500–599.
-	require.Equal(t, 9+1+101, n)
+	require.Equal(t, 9+1+101, count(t, m, "executor_http_retry_total"))
 }
 
 func TestMetricsAreSafeForConcurrentUse(t *testing.T) {
@@ -350,4 +313,297 @@ func TestExpositionPassesTheLinter(t *testing.T) {
 	problems, err := promlint.New(w.Body).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+func TestOnlyTheConfigurationsTaskTypesAreNamed(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	m.SetAgents([]string{"SUMMARY", "no task type"})
+	m.AgentRuns("SUMMARY", 1)
+	m.AgentRuns(canary, 1)
+	m.AgentBreaker("SUMMARY", true)
+	m.SetAgents([]string{"OTHER"})
+	m.AgentRuns("SUMMARY", -1)
+	page := scrape(t, m)
+	assert.Equal(t, "0", page[`weir_agent_runs{task_type="SUMMARY"}`], "a run leaves the gauge that it entered")
+	assert.Equal(t, "0", page[`weir_agent_runs{task_type="OTHER"}`])
+	assert.Equal(t, "1", page[`weir_agent_runs{task_type="other"}`], "what the configuration never named is no label")
+	assert.Equal(t, "1", page[`weir_agent_breaker_open{task_type="SUMMARY"}`])
+	assert.NotContains(t, page, `weir_agent_runs{task_type="`+canary+`"}`)
+
+	many := make([]string, 200)
+	for i := range many {
+		many[i] = fmt.Sprintf("T%d", i)
+	}
+	m.SetAgents(many)
+	page = scrape(t, m)
+	assert.Contains(t, page, `weir_agent_runs{task_type="T97"}`)
+	assert.NotContains(t, page, `weir_agent_runs{task_type="T98"}`, "with the two before, a hundred")
+}
+
+func TestTheLogNamesOnlyTaskTypesOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	var out bytes.Buffer
+	log := m.NewLogger(&out, "info", telemetry.FormatJSON)
+	m.SetAgents([]string{"SUMMARY"})
+	for _, task := range []string{"ECHO", "SUMMARY", canary} {
+		log.Info("run", slog.String("task_type", task))
+	}
+	assert.Contains(t, out.String(), `"task_type":"ECHO"`)
+	assert.Contains(t, out.String(), `"task_type":"SUMMARY"`)
+	assert.NotContains(t, out.String(), canary)
+}
+
+// TestQueueLag is read at a scrape, once a second at most, and absent where the log
+// cannot say.
+func TestQueueLag(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, asked, away := telemetry.NewMetrics(), 0, error(nil)
+		require.NotContains(t, scrape(t, m), `weir_queue_lag{kind="http"}`)
+		read := func(ctx context.Context) (map[schemas.Kind]uint64, error) {
+			asked++
+			_, bounded := ctx.Deadline()
+			assert.True(t, bounded)
+			return map[schemas.Kind]uint64{schemas.KindHTTP: uint64(asked), schemas.KindChat: 0}, away
+		}
+		m.QueueLag(read)
+		require.Zero(t, asked, "nobody scraped")
+		m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, errors.New("replaced") })
+		require.NotContains(t, scrape(t, m), `weir_queue_lag{kind="http"}`)
+		m.QueueLag(read)
+		for range 3 {
+			series := scrape(t, m)
+			require.Equal(t, "1", series[`weir_queue_lag{kind="http"}`])
+			require.Equal(t, "0", series[`weir_queue_lag{kind="chat"}`])
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, "2", scrape(t, m)[`weir_queue_lag{kind="http"}`])
+		time.Sleep(time.Second)
+		away = errors.New("away")
+		require.NotContains(t, scrape(t, m), `weir_queue_lag{kind="http"}`)
+		time.Sleep(time.Second)
+		away = nil
+		require.Equal(t, "4", scrape(t, m)[`weir_queue_lag{kind="http"}`])
+	})
+}
+
+func TestPolicySeries(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	series := scrape(t, m)
+	assert.Equal(t, "0", series[`weir_policy_reloads_total{result="ok"}`])
+	assert.Equal(t, "0", series[`weir_policy_reloads_total{result="failed"}`])
+
+	m.PolicyReloaded(true)
+	m.PolicyReloaded(true)
+	m.PolicyReloaded(false)
+	m.PolicyInForce("v1", time.Unix(1, 0))
+	m.PolicyInForce("v2", time.UnixMilli(2500))
+	m.Shadowed("orders", true)
+	m.Shadowed("orders", false)
+	m.Shadowed("host:localhost:8080", false)
+	m.Shadowed("CANARY with a space", false)
+	series = scrape(t, m)
+	for name, want := range map[string]string{
+		`weir_policy_reloads_total{result="ok"}`:                             "2",
+		`weir_policy_reloads_total{result="failed"}`:                         "1",
+		`weir_policy_info{version="v2"}`:                                     "1",
+		`weir_policy_since_timestamp_seconds`:                                "2.5",
+		`weir_policy_shadow_total{entry="orders",would="allow"}`:             "1",
+		`weir_policy_shadow_total{entry="orders",would="deny"}`:              "1",
+		`weir_policy_shadow_total{entry="host:localhost:8080",would="deny"}`: "1",
+		`weir_policy_shadow_total{entry="other",would="deny"}`:               "1",
+	} {
+		assert.Equal(t, want, series[name], name)
+	}
+	for name := range series {
+		assert.False(t, strings.Contains(name, `version="v1"`) || strings.Contains(name, "CANARY"), name)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestDeployedNames: every metric that the alerts, the dashboard and the scaler ask for is
+// one that a node has.
+func TestDeployedNames(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, nil })
+	m.TenantBytes(func() map[string]limits.Room {
+		return map[string]limits.Room{"t": {Used: 1, Limit: 2}}
+	})
+	var registered []*prometheus.Desc
+	found := make(chan *prometheus.Desc)
+	go func() {
+		defer close(found)
+		telemetry.Describe(m, found)
+	}()
+	for d := range found {
+		registered = append(registered, d)
+	}
+	known := map[string]bool{}
+	quoted := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for _, d := range registered {
+		name := quoted.FindStringSubmatch(d.String())[1]
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			known[name+suffix] = true
+		}
+	}
+	files := []string{"../../deploy/kubernetes/keda/scaledobject.yaml"}
+	for _, pattern := range []string{"../../deploy/prometheus/*.yaml", "../../deploy/grafana/*.json"} {
+		more, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		files = append(files, more...)
+	}
+	require.Len(t, files, 5)
+	// A name that a label or a brace follows, or a range, or the end of a selector.
+	name := regexp.MustCompile(`\b(weir|gen_ai|executor)_[a-z_]+\b\s*[{\[)=]`)
+	asked := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, hit := range name.FindAllString(string(data), -1) {
+			hit = strings.TrimRight(hit, " \n{[)=")
+			if strings.HasPrefix(hit, "gen_ai_") && strings.HasSuffix(hit, "_name") { // a label
+				continue
+			}
+			if hit == "gen_ai_request_model" || hit == "gen_ai_token_type" {
+				continue
+			}
+			asked++
+			require.True(t, known[hit], "%s asks for %s", file, hit)
+		}
+	}
+	require.Greater(t, asked, 40)
+}
+
+const chatLabels = `gen_ai_operation_name="chat",gen_ai_provider_name="%s",gen_ai_request_model="%s"`
+
+func models() []schemas.Model {
+	return []schemas.Model{
+		{Name: "small", Upstreams: []schemas.ModelUpstream{{Name: "here"}, {Name: "there"}}},
+		{Name: "openai/*", Upstreams: []schemas.ModelUpstream{{Name: "openai"}}},
+		{Name: "openai/old/*", Upstreams: []schemas.ModelUpstream{{Name: "old"}}},
+		{Name: "quick", Alias: "small"},
+	}
+}
+
+func TestEveryModelOfTheConfigurationStartsAtZero(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	before := scrape(t, m)
+	assert.Equal(t, "0", before[`weir_chat_refused_total{budget="task"}`])
+	m.SetModels(models())
+	m.SetBudgets([]schemas.Budget{{Name: "daily"}})
+	page := scrape(t, m)
+	for _, p := range [][2]string{{"here", "small"}, {"there", "small"}, {"openai", "openai/*"}, {"old", "openai/old/*"}} {
+		labels := fmt.Sprintf(chatLabels, p[0], p[1])
+		for _, series := range []string{
+			"gen_ai_client_token_usage_count{" + labels + `,gen_ai_token_type="input"}`,
+			"gen_ai_client_token_usage_count{" + labels + `,gen_ai_token_type="output"}`,
+			`gen_ai_client_operation_duration_seconds_count{error_type="",` + labels + "}",
+			"gen_ai_server_time_to_first_token_seconds_count{" + labels + "}",
+			fmt.Sprintf(`weir_chat_cost_usd_total{gen_ai_provider_name="%s",gen_ai_request_model="%s"}`, p[0], p[1]),
+		} {
+			assert.Equal(t, "0", page[series], series)
+		}
+	}
+	assert.Equal(t, "0", page[`weir_chat_refused_total{budget="daily"}`])
+}
+
+func TestACallOfAModelIsRecordedUnderItsNameInTheConfiguration(t *testing.T) {
+	t.Parallel()
+	usage := &schemas.ChatUsage{Prompt: 100, Completion: 20, Total: 120, Nanos: 2_500_000_000, Priced: true}
+	type testCase struct {
+		asked, model, upstream string
+		code                   schemas.Code
+		wantUpstream, want     string
+		err                    string
+	}
+	table.Run(t, map[string]testCase{
+		"an exact name":            {"quick", "small", "there", "", "there", "small", ""},
+		"a pattern by its name":    {"", "openai/*", "openai", "", "openai", "openai/*", ""},
+		"what a pattern stood for": {"", "openai/gpt", "openai", "", "openai", "openai/*", ""},
+		"the longest pattern":      {"", "openai/old/" + canary, "old", "", "old", "openai/old/*", ""},
+		"a failure":                {"", "small", "here", schemas.UpstreamTimeout, "here", "small", "UPSTREAM_TIMEOUT"},
+		"a rare failure":           {"", "small", "here", schemas.UpstreamTLS, "here", "small", "other"},
+		"an unknown failure":       {"", "small", "here", canary, "here", "small", "other"},
+		"no such model":            {"", canary, "here", "", "other", "other", ""},
+		"another's upstream":       {"", "small", "openai", "", "other", "other", ""},
+	}, func(t *testing.T, tt testCase) {
+		m := telemetry.NewMetrics()
+		m.SetModels(models())
+		m.ChatCalled(schemas.ChatAudit{Asked: tt.asked, Model: tt.model, Upstream: tt.upstream, Usage: usage, DurationMS: 1500, FirstMS: 250}, tt.code)
+		page, labels := scrape(t, m), fmt.Sprintf(chatLabels, tt.wantUpstream, tt.want)
+		assert.Equal(t, "100", page["gen_ai_client_token_usage_sum{"+labels+`,gen_ai_token_type="input"}`])
+		assert.Equal(t, "20", page["gen_ai_client_token_usage_sum{"+labels+`,gen_ai_token_type="output"}`])
+		assert.Equal(t, "1.5", page[fmt.Sprintf(`gen_ai_client_operation_duration_seconds_sum{error_type=%q,%s}`, tt.err, labels)])
+		assert.Equal(t, "0.25", page["gen_ai_server_time_to_first_token_seconds_sum{"+labels+"}"])
+		var cost []string
+		for series, value := range page {
+			assert.NotContains(t, series, canary)
+			if strings.HasPrefix(series, "weir_chat_cost_usd_total{") && value != "0" {
+				cost = append(cost, value)
+			}
+		}
+		assert.Equal(t, []string{"2.5"}, cost, "of one series")
+	})
+}
+
+// TestAModelHasFewSeries: however its calls fail.
+func TestAModelHasFewSeries(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	m.SetModels(models())
+	usage := &schemas.ChatUsage{Prompt: 1, Completion: 1, Total: 2, Nanos: 1, Priced: true}
+	for _, code := range append(schemas.SettleCodes(), schemas.DoorCodes()...) {
+		m.ChatCalled(schemas.ChatAudit{Model: "small", Upstream: "here", DurationMS: 1, FirstMS: 1, Usage: usage}, code)
+	}
+	n := count(t, m, `"here"`)
+	assert.LessOrEqual(t, n, 200)
+	assert.Greater(t, n, 150, "each failure that is named")
+}
+
+func TestWhatACallDidNotHaveIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	m.ChatCalled(schemas.ChatAudit{Model: "early", Upstream: "here"}, "") // before any configuration
+	m.SetModels(models())
+	m.ChatCalled(schemas.ChatAudit{Model: "small", Upstream: "here", DurationMS: 7}, schemas.UpstreamConnect)
+	m.ChatCalled(schemas.ChatAudit{Model: "small", Upstream: "here", Usage: &schemas.ChatUsage{Prompt: 1, Nanos: 5}}, "")
+	page := scrape(t, m)
+	labels := fmt.Sprintf(chatLabels, "here", "small")
+	assert.Equal(t, "0", page["gen_ai_server_time_to_first_token_seconds_count{"+labels+"}"], "nothing came")
+	assert.Equal(t, "1", page["gen_ai_client_token_usage_count{"+labels+`,gen_ai_token_type="input"}`], "one call used something")
+	assert.Equal(t, "0", page[`weir_chat_cost_usd_total{gen_ai_provider_name="here",gen_ai_request_model="small"}`], "it has no price")
+	assert.Equal(t, "1", page[`gen_ai_client_operation_duration_seconds_count{error_type="",`+fmt.Sprintf(chatLabels, "other", "other")+"}"])
+}
+
+func TestTheModelsAndBudgetsOfALifeAreBounded(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	var many []schemas.Model
+	var budgets []schemas.Budget
+	for i := range 300 {
+		many = append(many, schemas.Model{Name: fmt.Sprintf("m%d", i), Upstreams: []schemas.ModelUpstream{{Name: fmt.Sprintf("u%d", i)}}})
+		budgets = append(budgets, schemas.Budget{Name: fmt.Sprintf("b%d", i)})
+	}
+	m.SetModels(many)
+	m.SetBudgets(budgets)
+	m.SetModels(many[100:])
+	m.ChatCalled(schemas.ChatAudit{Model: "m5", Upstream: "u5", DurationMS: 1}, "")
+	m.ChatCalled(schemas.ChatAudit{Model: "m250", Upstream: "u250", DurationMS: 1}, "")
+	m.ChatRefused("b99")
+	m.ChatRefused("b100")
+	m.ChatRefused(schemas.BudgetOfTask)
+	page := scrape(t, m)
+	other := `gen_ai_client_operation_duration_seconds_count{error_type="",` + fmt.Sprintf(chatLabels, "other", "other") + "}"
+	assert.Equal(t, "2", page[other], "one is not configured any more, the other came too late for a name")
+	assert.Contains(t, page, `gen_ai_server_time_to_first_token_seconds_count{`+fmt.Sprintf(chatLabels, "u199", "m199")+"}")
+	assert.NotContains(t, page, `gen_ai_server_time_to_first_token_seconds_count{`+fmt.Sprintf(chatLabels, "u200", "m200")+"}")
+	assert.Equal(t, "1", page[`weir_chat_refused_total{budget="b99"}`])
+	assert.Equal(t, "1", page[`weir_chat_refused_total{budget="other"}`])
+	assert.Equal(t, "1", page[`weir_chat_refused_total{budget="task"}`])
 }

@@ -146,6 +146,20 @@ func TestACompletionIsOneSpan(t *testing.T) {
 	assert.NotContains(t, s.String(), canary)
 }
 
+// chats are the spans of completions, each a change of an ordinary one.
+func chats(t *testing.T, changes ...func(c *telemetry.Completion)) []*span.Span {
+	t.Helper()
+	url, read := collect(t)
+	sent := traces(t, telemetry.NewMetrics(), url, nil)
+	for _, change := range changes {
+		c := completion()
+		change(&c)
+		sent.Chat(c)
+	}
+	require.NoError(t, sent.Close(t.Context()))
+	return read().got
+}
+
 func TestASpanHasTheCallersForItsParent(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ header, trace, parent string }{
@@ -153,40 +167,37 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 		"not read": {"00-" + parentTrace + "-" + parentSpan, "", ""},
 		"zero":     {"00-00000000000000000000000000000000-" + parentSpan + "-01", "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, read := collect(t)
-			sent := traces(t, telemetry.NewMetrics(), url, nil)
-			c := completion()
-			c.Action.TraceParent = tt.header
-			sent.Chat(c)
-			sent.Chat(c)
-			require.NoError(t, sent.Close(t.Context()))
-			got := read().got
-			require.Len(t, got, 2)
-			assert.Equal(t, got[0].GetSpanId(), got[1].GetSpanId(), "a repeat is the same span")
-			assert.Equal(t, got[0].GetTraceId(), got[1].GetTraceId())
-			if tt.trace != "" {
-				assert.Equal(t, tt.trace, hex.EncodeToString(got[0].GetTraceId()))
-			}
-			assert.Equal(t, tt.parent, hex.EncodeToString(got[0].GetParentSpanId()))
-		})
+		from := func(c *telemetry.Completion) { c.Action.TraceParent = tt.header }
+		got := chats(t, from, from)
+		require.Len(t, got, 2, name)
+		assert.Equal(t, got[0].GetSpanId(), got[1].GetSpanId(), "a repeat is the same span")
+		assert.Equal(t, got[0].GetTraceId(), got[1].GetTraceId())
+		if tt.trace != "" {
+			assert.Equal(t, tt.trace, hex.EncodeToString(got[0].GetTraceId()))
+		}
+		assert.Equal(t, tt.parent, hex.EncodeToString(got[0].GetParentSpanId()), name)
 	}
+	got := chats(t, func(c *telemetry.Completion) { c.Action.TraceParent = "00-" + parentTrace + "-" + parentSpan + "-00" }, func(c *telemetry.Completion) { c.Action.ID = "a2" })
+	require.Len(t, got, 1, "a caller that is not sampled gets no span")
+	assert.Equal(t, "a2", plain(got[0].GetAttributes())["weir.action_id"])
 }
 
-func TestACallerThatIsNotSampledGetsNoSpan(t *testing.T) {
+func TestAFailureIsTheSpansError(t *testing.T) {
 	t.Parallel()
-	url, read := collect(t)
-	sent := traces(t, telemetry.NewMetrics(), url, nil)
-	c := completion()
-	c.Action.TraceParent = "00-" + parentTrace + "-" + parentSpan + "-00"
-	sent.Chat(c)
-	c.Action.TraceParent, c.Action.ID = "", "a2"
-	sent.Chat(c)
-	require.NoError(t, sent.Close(t.Context()))
-	got := read().got
-	require.Len(t, got, 1)
-	assert.Equal(t, "a2", plain(got[0].GetAttributes())["weir.action_id"])
+	for want, settled := range map[string]schemas.Settled{
+		"UPSTREAM_TIMEOUT": {Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTimeout},
+		"canceled":         {Outcome: schemas.OutcomeCanceled},
+		"other":            {Outcome: schemas.OutcomeFailed, Code: canary},
+	} {
+		settled.Message = canary
+		got := chats(t, func(c *telemetry.Completion) { c.Settled, c.Result = settled, schemas.ChatResult{} })
+		require.Len(t, got, 1)
+		assert.Equal(t, want, plain(got[0].GetAttributes())["error.type"])
+		assert.Equal(t, span.Status_STATUS_CODE_ERROR, got[0].GetStatus().GetCode())
+		assert.Equal(t, want, got[0].GetStatus().GetMessage())
+		assert.NotContains(t, got[0].String(), canary)
+		assert.NotContains(t, plain(got[0].GetAttributes()), "gen_ai.usage.input_tokens")
+	}
 }
 
 func TestTheVariablesOfOpenTelemetryHold(t *testing.T) {
@@ -202,36 +213,6 @@ func TestTheVariablesOfOpenTelemetryHold(t *testing.T) {
 	assert.Equal(t, "/v1/traces", got.path)
 	assert.Equal(t, "k1", got.key)
 	assert.Equal(t, "gateway", got.about["service.name"])
-}
-
-func TestAFailureIsTheSpansError(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		settled schemas.Settled
-		want    string
-	}{
-		"a code":       {schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTimeout}, "UPSTREAM_TIMEOUT"},
-		"no code":      {schemas.Settled{Outcome: schemas.OutcomeCanceled}, "canceled"},
-		"unknown code": {schemas.Settled{Outcome: schemas.OutcomeFailed, Code: canary}, "other"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, read := collect(t)
-			sent := traces(t, telemetry.NewMetrics(), url, nil)
-			c := completion()
-			c.Settled, c.Result = tt.settled, schemas.ChatResult{}
-			c.Settled.Message = canary
-			sent.Chat(c)
-			require.NoError(t, sent.Close(t.Context()))
-			got := read().got
-			require.Len(t, got, 1)
-			assert.Equal(t, tt.want, plain(got[0].GetAttributes())["error.type"])
-			assert.Equal(t, span.Status_STATUS_CODE_ERROR, got[0].GetStatus().GetCode())
-			assert.Equal(t, tt.want, got[0].GetStatus().GetMessage())
-			assert.NotContains(t, got[0].String(), canary)
-			assert.NotContains(t, plain(got[0].GetAttributes()), "gen_ai.usage.input_tokens")
-		})
-	}
 }
 
 func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
@@ -269,9 +250,89 @@ func TestACollectorThatIsAwayKeepsNobodyFromStopping(t *testing.T) {
 	require.NoError(t, sent.Close(ctx))
 }
 
-func TestWithoutACollectorThereAreNoSpans(t *testing.T) {
+func byName(all spans) map[string][]*span.Span {
+	got := map[string][]*span.Span{}
+	for _, s := range all.got {
+		got[s.GetName()] = append(got[s.GetName()], s)
+	}
+	return got
+}
+
+// TestOneTraceOverAll: the request, the action and its calls are of the caller's trace, each
+// the child of the one before, and a target is told the call's own span.
+func TestOneTraceOverAll(t *testing.T) {
+	t.Parallel()
+	const caller = "00-" + parentTrace + "-" + parentSpan + "-01"
+	url, all := collect(t)
+	sent := traces(t, telemetry.NewMetrics(), url, nil)
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+	request := sent.Request("POST", "/v1/execute", caller)
+	a := schemas.Action{ID: "a-1", Tenant: "t", Kind: schemas.KindHTTP, AcceptedAt: at, TraceParent: request.TraceParent()}
+	told := sent.CallParent(a, 0, 2, 0)
+	require.Equal(t, told, sent.CallParent(a, 0, 2, 0), "after a crash it is the same")
+	require.NotEqual(t, told, sent.CallParent(a, 0, 1, 0))
+	call := func(number int, r schemas.Attempted) telemetry.Call {
+		r.Number, r.Duration = number, time.Second
+		return telemetry.Call{Attempt: schemas.Attempt{Number: number, Method: "GET", Decision: schemas.Decision{Entry: "e"}}, Result: r, Ended: at.Add(time.Duration(number) * time.Minute)}
+	}
+	sent.Ended(telemetry.Work{
+		Action: a, Started: at.Add(time.Second), Ended: at.Add(time.Hour), Settled: schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
+		Calls: []telemetry.Call{call(1, schemas.Attempted{Code: schemas.UpstreamReset}), call(2, schemas.Attempted{Status: 200})},
+	})
+	request.End(200, "a-1")
+	require.NoError(t, sent.Close(t.Context()))
+
+	got := byName(all())
+	require.Len(t, got["GET"], 2)
+	in, work, first, second := got["POST /v1/execute"][0], got["action http"][0], got["GET"][0], got["GET"][1]
+	for _, s := range []*span.Span{in, work, first, second} {
+		assert.Equal(t, parentTrace, hex.EncodeToString(s.GetTraceId()), s.GetName())
+	}
+	assert.Equal(t, parentSpan, hex.EncodeToString(in.GetParentSpanId()))
+	assert.Equal(t, in.GetSpanId(), work.GetParentSpanId())
+	assert.Equal(t, work.GetSpanId(), first.GetParentSpanId())
+	assert.Equal(t, work.GetSpanId(), second.GetParentSpanId())
+	assert.Equal(t, "00-"+parentTrace+"-"+hex.EncodeToString(second.GetSpanId())+"-01", told)
+	assert.Equal(t, "UPSTREAM_RESET", plain(first.GetAttributes())["error.type"])
+	assert.Equal(t, int64(200), plain(second.GetAttributes())["http.response.status_code"])
+	assert.Equal(t, "a-1", plain(in.GetAttributes())["weir.action_id"])
+	assert.Equal(t, "succeeded", plain(work.GetAttributes())["weir.outcome"])
+}
+
+// TestWhatIsNoParent begins a trace of its own, and one that is not sampled sends nothing and
+// is passed on.
+func TestWhatIsNoParent(t *testing.T) {
+	t.Parallel()
+	url, all := collect(t)
+	sent := traces(t, telemetry.NewMetrics(), url, nil)
+	for _, header := range []string{"", "junk", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"} {
+		r := sent.Request("GET", "/v1/actions", header)
+		require.True(t, schemas.ValidTraceParent(r.TraceParent()), header)
+		require.NotContains(t, r.TraceParent(), "0af7651916cd43dd8448eb211c80319c")
+		r.End(200, "")
+	}
+	quiet := sent.Request("GET", "/v1/evidence", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-.*-00$", quiet.TraceParent())
+	quiet.End(200, "")
+	require.NoError(t, sent.Close(t.Context()))
+	got := byName(all())
+	require.Len(t, got["GET /v1/actions"], 4)
+	for _, s := range got["GET /v1/actions"] {
+		require.Empty(t, s.GetParentSpanId())
+	}
+	require.NotContains(t, got, "GET /v1/evidence")
+}
+
+// TestWithoutTraces nothing is sent, and what the caller named is passed on as it is.
+func TestWithoutTraces(t *testing.T) {
 	t.Parallel()
 	var none *telemetry.Traces
 	none.Chat(completion())
 	require.NoError(t, none.Close(t.Context()))
+	require.Nil(t, none.Request("GET", "/", ""))
+	none.Request("GET", "/", "").End(200, "a")
+	require.Empty(t, none.Request("GET", "/", "").TraceParent())
+	none.Ended(telemetry.Work{})
+	require.Equal(t, "caller's", none.CallParent(schemas.Action{TraceParent: "caller's"}, 0, 1, 0))
 }

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/cmd/app/casefile"
+	"weir/internal/jsonschema"
 )
 
 const shop = `"policy":{"entries":[{"name":"shop","url_prefix":"https://shop.test/api/","methods":["GET","POST"],` +
@@ -203,24 +206,6 @@ func TestMalformedCasesNameTheirLine(t *testing.T) {
 	require.Equal(t, 1, sum.Passed)
 }
 
-func TestSchemaHook(t *testing.T) {
-	t.Parallel()
-	o := casefile.Options{CheckSchema: func(raw json.RawMessage) error {
-		if strings.Contains(string(raw), "$ref") {
-			return errors.New("no references")
-		}
-		return nil
-	}}
-	at := `"method":"GET","url":"http://localhost:1/","response_schema":`
-	results, _, err := run(t, o,
-		line("ref", at+`{"$ref":"http://x/"}`, `"localhost":[["::1"]]`, "deny", "DENY_SCHEMA"),
-		line("plain", at+`{"type":"object"}`, `"localhost":[["::1"]]`, "allow", "OK"),
-	)
-	require.NoError(t, err)
-	require.True(t, results["ref"].Pass)
-	require.True(t, results["plain"].Pass)
-}
-
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no room") }
@@ -239,4 +224,43 @@ func FuzzRun(f *testing.F) {
 		sum, _ := casefile.Run(bytes.NewReader(b), &out, casefile.Options{})
 		require.Equal(t, sum.Cases, sum.Passed+sum.Missed+sum.Skipped+sum.Malformed)
 	})
+}
+
+// TestCorpus decides the static rows of the outbound corpus as `weir policy test` does: forms
+// of addresses, hosts, paths, ports, headers, bodies and the ranges behind a name, without a
+// network. It is the only suite that runs all of them. TestOutbound of integration/corpus
+// sends some of each category over the wire.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	schemas := jsonschema.NewCache(jsonschema.CacheConfig{})
+	options := casefile.Options{CheckSchema: func(doc json.RawMessage) error {
+		_, err := schemas.Compile(doc)
+		return err
+	}}
+	rows := 0
+	for _, file := range []string{"outbound.jsonl", "outbound_own.jsonl"} {
+		data, err := os.ReadFile("../../../integration/corpus/testdata/" + file)
+		require.NoError(t, err)
+		for line := range bytes.Lines(data) {
+			var row struct {
+				ID     string `json:"id"`
+				Static *bool  `json:"static"`
+				Why    string `json:"why"`
+			}
+			require.NoError(t, json.Unmarshal(line, &row))
+			require.NotNil(t, row.Static, "%s: static is missing", row.ID)
+			if !*row.Static {
+				continue
+			}
+			rows++
+			t.Run(row.ID, func(t *testing.T) {
+				t.Parallel()
+				var out bytes.Buffer
+				sum, err := casefile.Run(bytes.NewReader(line), &out, options)
+				require.NoError(t, err)
+				assert.Equal(t, casefile.Summary{Cases: 1, Passed: 1}, sum, "%s: %s", row.Why, out.String())
+			})
+		}
+	}
+	assert.Positive(t, rows)
 }

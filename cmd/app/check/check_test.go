@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"weir/cmd/app/check"
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -172,18 +174,6 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
-	t.Parallel()
-	r := check.Run(t.Context(), check.Target{URL: "http://127.0.0.1:1", TaskType: agent.TaskType}, check.Config{})
-	assert.False(t, r.Passed)
-	assert.Equal(t, []string{"reach"}, with(r, check.Failed))
-	assert.Equal(t, check.Rules()[1:], with(r, check.Skipped))
-	for _, rule := range r.Rules[1:] {
-		assert.Equal(t, "reach", rule.Because, rule.ID)
-	}
-	assert.Contains(t, r.Rules[0].Found, "refused")
-}
-
 func TestNoToken(t *testing.T) {
 	t.Parallel()
 	r := run(t, agent.New(t, agent.Config{Token: "secret"}), check.Config{})
@@ -226,4 +216,188 @@ func TestTargets(t *testing.T) {
 		_, err := check.Targets([]string{base + "=A"})
 		require.ErrorContains(t, err, "leave out "+route)
 	}
+}
+
+// failures has what was found, and the hint, by rule.
+func failures(r check.Report) map[string][2]string {
+	all := map[string][2]string{}
+	for _, rule := range r.Rules {
+		if rule.Result == check.Failed {
+			all[rule.ID] = [2]string{rule.Found, rule.Hint}
+		}
+	}
+	return all
+}
+
+// TestHintsFitTheError: of a run that did not succeed the hint is about what the
+// service says was in its way, on both routes.
+func TestHintsFitTheError(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err         schemas.RunError
+		found, hint string
+	}{
+		{
+			schemas.RunError{Code: "AGENT_UNAVAILABLE", Message: `no "x"`},
+			"status is \"error\"; its error is \"AGENT_UNAVAILABLE\": `no \"x\"`", "start the agent behind it",
+		},
+		{schemas.RunError{Code: "TASK_FAILED", Message: "no"}, `status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"},
+		{schemas.RunError{Code: "VALIDATION_ERROR"}, `status is "error"; its error is "VALIDATION_ERROR"`, "give the inputs"},
+		{schemas.RunError{Code: "UNSUPPORTED_TASK_TYPE"}, `status is "error"; its error is "UNSUPPORTED_TASK_TYPE"`, "name a task type"},
+		{
+			schemas.RunError{Code: "TASK_FAILED", Message: "no", Details: json.RawMessage(`{"code":"DENY_HOST"}`)},
+			`status is "error"; its error is "TASK_FAILED" ("DENY_HOST"): "no"`, "its policy denies",
+		},
+		{schemas.RunError{Code: "TASK_FAILED", Message: "no", Details: json.RawMessage(`[5]`)}, `status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"},
+	} {
+		t.Run(tt.found, func(t *testing.T) {
+			t.Parallel()
+			got := failures(run(t, agent.New(t, agent.Config{Script: []agent.Act{{Error: &tt.err}}}), check.Config{}))
+			assert.Len(t, got, 2)
+			for _, id := range []string{"sync.success", "end.success"} {
+				assert.Equal(t, tt.found, got[id][0], id)
+				assert.Contains(t, got[id][1], tt.hint, id)
+			}
+		})
+	}
+}
+
+// TestHintsFitTheStatus: a refusal of either route is told with its error, and
+// the hint is about that.
+func TestHintsFitTheStatus(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[agent.Fault][2]string{
+		agent.Status400:   {`its error is "UNSUPPORTED_TASK_TYPE"`, "name a task type"},
+		agent.Status422:   {`its error is "VALIDATION_ERROR"`, "--inputs"},
+		agent.Status429:   {"429 Too Many Requests", "busy"},
+		agent.Status503:   {"503 Service Unavailable", "busy"},
+		agent.Redirects:   {"307 Temporary Redirect", "redirects are not followed"},
+		agent.NoStream404: {"404 Not Found", "serve this route"},
+		agent.Status500:   {"500 Internal Server Error", "serve this route"},
+	} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			script := []agent.Act{{Fault: fault}}
+			ids := []string{"sync.status", "stream.status"}
+			if fault == agent.NoStream404 {
+				ids = ids[1:]
+			}
+			got := failures(run(t, agent.New(t, agent.Config{Script: script}), check.Config{}))
+			assert.Len(t, got, len(ids))
+			for _, id := range ids {
+				assert.Contains(t, got[id][0], want[0], id)
+				assert.Contains(t, got[id][1], want[1], id)
+			}
+		})
+	}
+}
+
+// TestFoundIsQuotedOnce has members as they stand in a document, on one line and
+// with nothing that a terminal obeys.
+func TestFoundIsQuotedOnce(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 300)
+	for value, want := range map[string]string{
+		`"over"`:               `"over"`,
+		`5`:                    `5`,
+		`null`:                 `null`,
+		`{ "a" : [1, "b"] }`:   `{"a":[1,"b"]}`,
+		`"a \"b\""`:            "`a \"b\"`",
+		"\"a`\\\"\"":           "\"a`\\\"\"",
+		`"\u001b[31m"`:         `"\x1b[31m"`,
+		"[\"\u202e\"]":         `"[\"\u202e\"]"`,
+		`"` + long + `"`:       `"` + long[:160] + `…"`,
+		`["` + long + `"]`:     `["` + long[:158] + `…`,
+		`"` + "é" + long + `"`: `"\u00e9` + long[:154] + `…"`,
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			doc := `{"request_id":"x","outputs":{},"status":` + value + `}`
+			a := agent.New(t, agent.Config{Script: []agent.Act{{Answer: func(x *agent.Exchange) {
+				x.Begin(http.StatusOK, "application/json")
+				x.Write(doc)
+			}}, {}}})
+			for _, rule := range run(t, a, check.Config{}).Rules {
+				if rule.ID == "sync.success" {
+					assert.Equal(t, "status is "+want, rule.Found)
+				}
+			}
+		})
+	}
+}
+
+// TestPrint is the readable report as a person sees it, byte for byte.
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	dead := agent.New(t, agent.Config{})
+	dead.Close()
+	type testCase struct {
+		of   *agent.Agent
+		want string
+	}
+	table.Run(t, map[string]testCase{
+		"all passed": {agent.New(t, agent.Config{}), `
+AT DOUBLE: passed
+  health    5 passed
+  sync      9 passed
+  stream    23 passed
+  refusals  4 passed
+  41 passed, 0 failed, 0 skipped, 0 warnings
+`},
+		"one failure": {agent.New(t, agent.Config{Fault: agent.EndOtherID}), `
+AT DOUBLE: failed
+  health    5 passed
+  sync      9 passed
+  stream    1 failed, 22 passed
+    failed   end.request_id: the terminal event's request_id is the request's
+             found: request_id is "another"
+             fix:   repeat request_id as it came
+  refusals  4 passed
+  40 passed, 1 failed, 0 skipped, 0 warnings
+`},
+		"a warning": {agent.New(t, agent.Config{Fault: agent.StartNoTask}), `
+AT DOUBLE: passed
+  health    5 passed
+  sync      9 passed
+  stream    1 warning, 22 passed
+    warning  start.task_type: its task_type is the request's
+             found: there is no task_type
+             fix:   repeat task_type as it came
+  refusals  4 passed
+  40 passed, 0 failed, 0 skipped, 1 warnings
+`},
+		"two to blame": {agent.New(t, agent.Config{Script: []agent.Act{{Fault: agent.Status503}, {Fault: agent.EmptyStream}}}), `
+AT DOUBLE: failed
+  health    5 passed
+  sync      1 failed, 8 skipped
+    failed   sync.status: POST /agents/run/sync answers 200
+             found: 503 Service Unavailable; its error is "AGENT_UNAVAILABLE": "the agent does not take it"
+             fix:   it says that it is busy or not ready; try again when it is neither
+  stream    1 failed, 2 passed, 20 skipped
+    failed   stream.first: the first event comes in time
+             found: the stream closed without one
+             fix:   send started as soon as the run is taken, and flush it
+  refusals  not judged
+  32 rules could not be judged because sync.status and stream.first failed
+  7 passed, 2 failed, 32 skipped, 0 warnings
+`},
+		"nobody there": {dead, `
+AT DOUBLE: failed
+  health    1 failed, 4 skipped
+    failed   reach: the service answers at all
+             found: no answer: "dial tcp ADDRESS: connect: connection refused"
+             fix:   start it, and name the address it listens on
+  sync      not judged
+  stream    not judged
+  refusals  not judged
+  40 rules could not be judged because reach failed
+  0 passed, 1 failed, 40 skipped, 0 warnings
+`},
+	}, func(t *testing.T, tt testCase) {
+		var out strings.Builder
+		run(t, tt.of, check.Config{}).Print(&out)
+		at := strings.TrimPrefix(tt.of.URL(), "http://")
+		got := strings.NewReplacer(tt.of.URL(), "AT", at, "ADDRESS").Replace(out.String())
+		assert.Equal(t, strings.TrimPrefix(tt.want, "\n"), got)
+	})
 }

@@ -13,11 +13,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"weir/cmd/app/relay"
 	"weir/internal/weirtest/poll"
@@ -237,4 +242,215 @@ func TestAddress(t *testing.T) {
 		_, err := relay.Address(bad)
 		require.Error(t, err, bad)
 	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// api stands for the agent API: it answers every request with its own name, and
+// keeps what it was asked.
+type api struct {
+	mu     sync.Mutex
+	bodies []string
+	tokens []bool
+	reply  func(ctx context.Context, body string) (string, error)
+}
+
+func (a *api) ask(ctx context.Context, body []byte, tokened bool) ([]byte, error) {
+	a.mu.Lock()
+	a.bodies, a.tokens = append(a.bodies, string(body)), append(a.tokens, tokened)
+	reply := a.reply
+	a.mu.Unlock()
+	if reply == nil {
+		return []byte(`{"ok":true,"request_id":"r","operation":"status","data":{"x":"<&>","n":1.50}}`), nil
+	}
+	doc, err := reply(ctx, string(body))
+	return []byte(doc), err
+}
+
+func (a *api) asked() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.bodies...)
+}
+
+// end is a Relay that runs.
+type end struct {
+	*relay.Relay
+	t      *testing.T
+	events chan relay.Event
+	stop   context.CancelFunc
+	done   chan error
+}
+
+// begin runs a Relay against the double.
+func begin(t *testing.T, at string, a *api, change ...func(*relay.Config)) *end {
+	t.Helper()
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	e := &end{t: t, events: make(chan relay.Event, 1000), done: make(chan error, 1)}
+	cfg := relay.Config{
+		URL: u, Session: "s1", Ask: a.ask, Notice: func(ev relay.Event) { e.events <- ev },
+		Wait: time.Millisecond, MaxWait: 5 * time.Millisecond,
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	e.Relay = relay.New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	e.stop = cancel
+	go func() { e.done <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		_ = e.over() // what it is matters to those who ask
+	})
+	return e
+}
+
+// over waits for the end of Run.
+func (e *end) over() error {
+	e.t.Helper()
+	err := <-e.done
+	e.done <- err
+	return err
+}
+
+// await waits for an event.
+func (e *end) await(name string) relay.Event {
+	e.t.Helper()
+	for ev := range e.events {
+		if ev.Event == name {
+			return ev
+		}
+	}
+	return relay.Event{}
+}
+
+func token(s string) func(*relay.Config) { return func(c *relay.Config) { c.Token = s } }
+
+// TestItComesBack: after a cut, an ordinary close, a restart, and refusals that
+// may pass.
+func TestItComesBack(t *testing.T) {
+	t.Parallel()
+	r, a := double.New(t, double.Config{}), &api{}
+	e := begin(t, r.URL(), a)
+	agent := r.Agent("s1")
+	for n, lose := range []func(){
+		func() {},
+		func() { r.Cut("s1") },
+		func() { r.End("s1", 1000, "") },
+		func() { r.End("s1", 1001, "bye") },
+		func() { r.End("s1", 1012, "service restart") },
+		func() { r.End("s1", 4999, "of its own") },
+		func() { r.Refuse(503, 429, 502, 500); r.Cut("s1") },
+	} {
+		lose()
+		r.Wait("s1", n+1)
+		assert.NotEmpty(t, agent.Ask(fmt.Sprintf(`{"request":{"request_id":"r%d","operation":"status"}}`, n)))
+		e.await(relay.Served)
+	}
+	assert.Len(t, r.Ledger(), 1+7+4)
+	e.stop()
+	assert.NoError(t, e.over())
+}
+
+// TestSomeEndsAreFinal: a relay that refuses, or has another end, is not asked again.
+func TestSomeEndsAreFinal(t *testing.T) {
+	t.Parallel()
+	t.Run("replaced", func(t *testing.T) {
+		t.Parallel()
+		r := double.New(t, double.Config{})
+		first := begin(t, r.URL(), &api{})
+		r.Wait("s1", 1)
+		second := begin(t, r.URL(), &api{})
+		r.Wait("s1", 2)
+		require.ErrorIs(t, first.over(), relay.ErrReplaced)
+		assert.Contains(t, string(r.Agent("s1").Ask(`{"request":{"request_id":"r","operation":"status"}}`)), `"ok":true`)
+		second.await(relay.Served)
+		assert.Len(t, r.Ledger(), 3)
+	})
+	for code, reason := range map[int]string{4009: "Replaced by a newer connection", 1008: "\x1b[2Jno", 4001: "\x1b[2Jno", 4003: "\x1b[2Jno"} {
+		t.Run(fmt.Sprint("closed with ", code), func(t *testing.T) {
+			t.Parallel()
+			r := double.New(t, double.Config{})
+			e := begin(t, r.URL(), &api{})
+			r.Wait("s1", 1)
+			r.End("s1", code, reason)
+			if code == 4009 {
+				require.ErrorIs(t, e.over(), relay.ErrReplaced)
+				return
+			}
+			refused, ok := errors.AsType[*relay.RefusedError](e.over())
+			require.True(t, ok)
+			assert.True(t, refused.Denied())
+			assert.Contains(t, refused.Error(), `"\x1b[2Jno"`)
+			assert.Len(t, r.Ledger(), 1)
+		})
+	}
+	for _, status := range []int{400, 401, 403, 404, 301} {
+		t.Run(fmt.Sprint("refused with ", status), func(t *testing.T) {
+			t.Parallel()
+			r := double.New(t, double.Config{})
+			r.Refuse(status)
+			refused, ok := errors.AsType[*relay.RefusedError](begin(t, r.URL(), &api{}, token("canary-wrong")).over())
+			require.True(t, ok)
+			assert.Equal(t, status, refused.Status)
+			assert.Equal(t, status == 401 || status == 403, refused.Denied())
+			assert.Contains(t, refused.Error(), strconv.Itoa(status))
+			assert.NotContains(t, refused.Error(), "canary-wrong")
+			assert.Len(t, r.Ledger(), 1, "it follows nobody elsewhere")
+		})
+	}
+}
+
+// TestTheTokenIsNotShown: no reason of a loss names the URL, which holds it.
+func TestTheTokenIsNotShown(t *testing.T) {
+	t.Parallel()
+	r := double.New(t, double.Config{})
+	r.Close() // nobody listens any more
+	e := begin(t, r.URL(), &api{}, token("canary-token"))
+	ev := e.await(relay.Lost)
+	assert.Contains(t, ev.Reason, "cannot be reached")
+	assert.NotContains(t, ev.Reason, "canary-token")
+	assert.NotContains(t, ev.Reason, "sessionId")
+	e.stop()
+	assert.NoError(t, e.over())
+}
+
+func TestPings(t *testing.T) {
+	t.Parallel()
+	r := double.New(t, double.Config{})
+	e := begin(t, r.URL(), &api{}, func(c *relay.Config) { c.Ping, c.Pong = 10*time.Millisecond, 5*time.Second })
+	r.Wait("s1", 1)
+	r.Stall("s1")
+	assert.Contains(t, e.await(relay.Lost).Reason, "pings")
+	r.Wait("s1", 2)
+	assert.NotEmpty(t, r.Agent("s1").Ask(`{"request":{"request_id":"r","operation":"status"}}`))
+}
+
+// TestStopCutsWaitsShort: whoever interrupts it waits neither for an answer that
+// does not come nor for the next try.
+func TestStopCutsWaitsShort(t *testing.T) {
+	t.Parallel()
+	begun, ended := make(chan struct{}), make(chan struct{})
+	a := &api{reply: func(ctx context.Context, _ string) (string, error) {
+		close(begun)
+		<-ctx.Done()
+		close(ended)
+		return "", ctx.Err()
+	}}
+	r := double.New(t, double.Config{})
+	e := begin(t, r.URL(), a)
+	r.Wait("s1", 1)
+	r.Agent("s1").Send(`{"request":{"request_id":"r","operation":"status"}}`)
+	<-begun
+	e.stop()
+	<-ended
+	require.NoError(t, e.over())
+
+	idle := begin(t, r.URL(), &api{}, func(c *relay.Config) { c.Wait, c.MaxWait = time.Hour, time.Hour })
+	r.Wait("s1", 2)
+	r.Cut("s1")
+	assert.GreaterOrEqual(t, idle.await(relay.Lost).Wait, time.Hour/2)
+	idle.stop()
+	assert.NoError(t, idle.over())
 }

@@ -49,13 +49,14 @@ func TestSchemaTakesWhatLoadTakes(t *testing.T) {
 	schema := compile(t)
 	example, err := os.ReadFile("../../../deploy/weir.example.yaml")
 	require.NoError(t, err)
-	require.NoError(t, validate(t, schema, example))
-	require.NoError(t, validate(t, schema, []byte(config.Defaults().String())))
-	require.NoError(t, validate(t, schema, []byte("{}")))
-	require.NoError(t, validate(t, schema, []byte("limits: {body: 4096}")))
-	require.NoError(t, validate(t, schema, []byte("agents: {'a.b:c': {url: 'http://h', timeout: 0s, concurrency: 1}}")))
-	require.NoError(t, validate(t, schema, []byte("models: {'*': {url: 'http://h', price: {input: 2, output: 0.5, request: '1.5'}}, 'a/b:free': {alias: a/x}}")))
-	require.NoError(t, validate(t, schema, []byte("models: {'a/b/*': {upstreams: [{name: u, url: 'http://h', weight: 2, usage: false}]}}")))
+	for _, text := range []string{
+		string(example), config.Defaults().String(), "{}", "limits: {body: 4096}",
+		"agents: {'a.b:c': {url: 'http://h', timeout: 0s, concurrency: 1}}",
+		"models: {'*': {url: 'http://h', price: {input: 2, output: 0.5, request: '1.5'}}, 'a/b:free': {alias: a/x}}",
+		"models: {'a/b/*': {upstreams: [{name: u, url: 'http://h', weight: 2, usage: false}]}}",
+	} {
+		require.NoError(t, validate(t, schema, []byte(text)), text)
+	}
 }
 
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
