@@ -36,8 +36,9 @@ const (
 	UsageBucket = "WEIR_USAGE"
 
 	LogRoot      = "weir.log"
-	LiveRoot     = "weir.live"  // what JetStream republishes of the log
-	ScheduleRoot = "weir.sched" // pending wake-ups, in the stream of the log they wake
+	LiveRoot     = "weir.live"               // what is shown of the log as it is stored
+	LiveLog      = LiveRoot + ".*.*.*.*.*.*" // all of its actions; what else is shown has another count of tokens
+	ScheduleRoot = "weir.sched"              // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"
 	DeadRoot     = "weir.dead"
 	TicketRoot   = "weir.ticket"

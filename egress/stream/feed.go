@@ -143,8 +143,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 		draining: make(chan struct{}), lastCall: make(chan struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	// Eight tokens are the log's; what else is republished has another count.
-	stop, err := live.Live(schemas.LiveRoot+".*.*.*.*.*.*", f.arrived, f.lost)
+	stop, err := live.Live(schemas.LiveLog, f.arrived, f.lost)
 	if err != nil {
 		f.cancel()
 		return nil, fmt.Errorf("live feed: %w", err)

@@ -22,8 +22,8 @@ const (
 	patience = 10 * time.Second
 )
 
-// feedSubject covers what is republished of tasks: weir.live.<partition>.<lane>.<tenant>.task.<id>.<tail>.
-const feedSubject = schemas.LiveRoot + ".*.*.*." + string(schemas.KindTask) + ".*.>"
+// feedSubject covers what is shown of tasks: weir.live.<partition>.<lane>.<tenant>.task.<id>.<tail>.
+const feedSubject = schemas.LiveRoot + ".*.*.*." + string(schemas.KindTask) + ".*.*"
 
 // errStopped: nothing is followed.
 var errStopped = errors.New("the board is not running")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -187,8 +188,10 @@ type Broker struct {
 	end  context.CancelFunc
 	work sync.WaitGroup
 
+	followers atomic.Pointer[[]*live] // those of lives that are in memory
+
 	mu    sync.Mutex
-	lives map[*nats.Subscription]*live
+	lives map[*live]struct{}
 	close sync.Once
 }
 
@@ -232,7 +235,7 @@ func Open(ctx context.Context, cfg Config) (_ *Broker, err error) {
 }
 
 func newBroker(ctx context.Context, cfg Config) *Broker {
-	b := &Broker{cfg: cfg, lives: make(map[*nats.Subscription]*live)}
+	b := &Broker{cfg: cfg, lives: make(map[*live]struct{})}
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	return b
 }

@@ -12,10 +12,11 @@ import (
 // connect opens both connections. Appends and their acknowledgements have one of their
 // own: on the other, what is delivered and shown would hold them up, and they that.
 func (b *Broker) connect() (err error) {
-	if b.nc, err = b.dial(nats.ReconnectHandler(func(*nats.Conn) { b.gapped(nil) })); err != nil {
+	gap := nats.ReconnectHandler(func(*nats.Conn) { b.gapped(nil) })
+	if b.nc, err = b.dial(gap); err != nil {
 		return err
 	}
-	if b.writes, err = b.dial(); err != nil {
+	if b.writes, err = b.dial(gap); err != nil {
 		return err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {
@@ -23,6 +24,9 @@ func (b *Broker) connect() (err error) {
 	}
 	if b.acks, err = newExchange(b.writes); err != nil {
 		return err
+	}
+	if b.cfg.Server != nil {
+		b.acks.acked = b.acked
 	}
 	b.listen(b.acks)
 	if b.reads, err = newExchange(b.nc); err != nil {

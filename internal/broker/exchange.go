@@ -23,6 +23,10 @@ type exchange struct {
 	sub    *nats.Subscription
 	prefix string
 
+	// acked, if set, hears of every reply to a call without take, in their order; of one that
+	// was given up, with a nil call.
+	acked func(c *call, reply *nats.Msg)
+
 	closed chan struct{}
 	timers sync.Pool // stopped
 
@@ -36,6 +40,7 @@ type exchange struct {
 type call struct {
 	token   string
 	subject string // what was asked
+	data    []byte // and with what
 	take    func(*nats.Msg) (complete bool)
 	done    chan struct{}
 	reply   *nats.Msg // the answer of a call without take
@@ -58,7 +63,7 @@ func newExchange(nc *nats.Conn) (*exchange, error) {
 
 // send sends m and returns what to wait on. It sets m's reply subject.
 func (x *exchange) send(m *nats.Msg, take func(*nats.Msg) bool) (*call, error) {
-	c := &call{subject: m.Subject, take: take, done: make(chan struct{})}
+	c := &call{subject: m.Subject, data: m.Data, take: take, done: make(chan struct{})}
 	x.mu.Lock()
 	x.last++
 	c.token = strconv.FormatUint(x.last, 36)
@@ -140,6 +145,9 @@ func (x *exchange) deliver(m *nats.Msg) {
 		delete(x.calls, token)
 	}
 	x.mu.Unlock()
+	if x.acked != nil {
+		x.acked(c, m)
+	}
 	switch {
 	case c == nil: // given up
 	case c.take == nil:

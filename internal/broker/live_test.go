@@ -21,7 +21,7 @@ func TestLiveFollowsTheLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	got := make(chan schemas.Record, 1000)
-	stop, err := n.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
+	stop, err := n.Live(schemas.LiveLog, func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
 	require.NoError(t, err)
 	seq := n.put(t, claim("a", "0"))
 	for i := 1; i < 200; i++ {
@@ -31,13 +31,17 @@ func TestLiveFollowsTheLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, stored, 200)
 	for _, want := range stored {
-		require.Equal(t, want, <-got)
+		seen := <-got
+		seen.Time = want.Time
+		require.Equal(t, want, seen)
 	}
-	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now()))
-	require.Equal(t, layout.Subject(ref("a"), schemas.TailWake), (<-got).Subject, "a schedule itself is not shown")
 
+	left := make(chan schemas.Record, 10)
+	end, err := n.Live(schemas.LiveRoot+".evidence.t.>", func(r schemas.Record) { left <- r }, nil)
+	require.NoError(t, err)
+	defer end()
 	seq = n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
-	r := <-got
+	r := <-left
 	require.Equal(t, []any{"weir.evidence.t.k.e.a", schemas.EvidenceStream, seq}, []any{r.Subject, r.Stream, r.Seq})
 
 	stop()
@@ -52,7 +56,7 @@ func TestLiveOrderUnderManyWriters(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	const writers, each = 8, 100
 	got := make(chan schemas.Record, writers*each)
-	stop, err := n.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, nil)
+	stop, err := n.Live(schemas.LiveLog, func(r schemas.Record) { got <- r }, nil)
 	require.NoError(t, err)
 	defer stop()
 	var wg sync.WaitGroup
@@ -82,19 +86,46 @@ func TestLiveSaysWhatItLost(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	lost := make(chan struct{}, 100)
 	begun, goOn := make(chan struct{}, 1000), make(chan struct{})
-	stop, err := n.Live(schemas.LiveRoot+".>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
+	stop, err := n.Live(schemas.LiveRoot+".evidence.>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
 	defer stop()
-	var live *nats.Subscription
+	var sub *nats.Subscription
 	n.mu.Lock()
-	for live = range n.lives {
-		require.NoError(t, live.SetPendingLimits(2, -1))
+	for l := range n.lives {
+		sub = l.sub
+		require.NoError(t, sub.SetPendingLimits(2, -1))
 	}
 	n.mu.Unlock()
-	n.fill(t, 50)
+	for range 50 {
+		n.put(t, schemas.Append{Subject: "weir.evidence.t.k.e.a", Data: []byte("x")})
+	}
 	<-begun
-	poll.Until(t, func() bool { dropped, err := live.Dropped(); return err == nil && dropped > 0 })
+	poll.Until(t, func() bool { dropped, err := sub.Dropped(); return err == nil && dropped > 0 })
 	close(goOn)
+	<-lost
+}
+
+// TestLiveInMemorySaysWhatItLost: of what nobody takes, so much is kept, and what was stored
+// without its writer's knowing is missing.
+func TestLiveInMemorySaysWhatItLost(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	lost := make(chan struct{}, 100)
+	begun, goOn := make(chan struct{}, livePendingMessages+2), make(chan struct{})
+	stop, err := n.Live(schemas.LiveLog, func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
+	require.NoError(t, err)
+	defer stop()
+	c := &call{subject: layout.Subject(ref("a"), schemas.TailAccepted)}
+	reply := &nats.Msg{Data: []byte(`{"stream":"S", "seq":1}`)}
+	n.acked(c, reply)
+	<-begun
+	for range livePendingMessages + 1 {
+		n.acked(c, reply)
+	}
+	close(goOn)
+	<-lost
+	require.Len(t, begun, livePendingMessages)
+	n.acked(nil, reply)
 	<-lost
 }
 
@@ -103,7 +134,7 @@ func TestLiveSaysItReconnected(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	lost := make(chan struct{}, 10)
 	got := make(chan schemas.Record, 10)
-	stop, err := n.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
+	stop, err := n.Live(schemas.LiveLog, func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
 	defer stop()
 	require.NoError(t, n.nc.ForceReconnect())

@@ -106,7 +106,7 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 // that, the broker's own count.
 func (b *Broker) logStream(p int) jetstream.StreamConfig {
 	n := strconv.Itoa(p)
-	return jetstream.StreamConfig{
+	cfg := jetstream.StreamConfig{
 		Name:              schemas.LogStream(p),
 		Description:       "the log of actions, one partition",
 		Subjects:          []string{schemas.LogRoot + "." + n + ".>", schemas.ScheduleRoot + "." + n + ".>"},
@@ -119,12 +119,15 @@ func (b *Broker) logStream(p int) jetstream.StreamConfig {
 		AllowDirect:       true,
 		AllowMsgSchedules: true,
 		AllowRollup:       true, // how a newer schedule replaces an older one
-		RePublish:         &jetstream.RePublish{Source: schemas.LogRoot + ".>", Destination: schemas.LiveRoot + ".>"},
 		Metadata: map[string]string{
 			metaPartitions: strconv.Itoa(b.cfg.Layout.Partitions),
 			metaLanes:      strconv.Itoa(b.cfg.Layout.Lanes),
 		},
 	}
+	if b.cfg.Server == nil { // else see Live
+		cfg.RePublish = &jetstream.RePublish{Source: schemas.LogRoot + ".>", Destination: schemas.LiveRoot + ".>"}
+	}
+	return cfg
 }
 
 func (b *Broker) evidenceStream() jetstream.StreamConfig {
