@@ -138,11 +138,7 @@ func (r *crashRow) arm(t *testing.T, h *house) {
 		h.during = onTheWire(0)
 	case "after_last_byte":
 		h.during = onTheWire(1)
-	case "after_response":
-		h.refuse = at(schemas.EventAttempted)
-	case "after_result":
-		h.stored = at(schemas.EventAttempted)
-	case "before_terminal":
+	case "after_response": // what came back is in the end
 		h.refuse = at(schemas.EventSettled)
 	case "after_terminal_before_ack":
 		h.stored = at(schemas.EventSettled)

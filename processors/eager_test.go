@@ -1,7 +1,6 @@
 package processors_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -16,14 +15,6 @@ import (
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
-
-// unhurried is the house's log, to which a message that was sent comes when it is waited
-// for and no sooner. It is as late as a log can be.
-type unhurried struct{ ledger.Log }
-
-func (u unhurried) Send(_ context.Context, m schemas.Append) func(context.Context) (uint64, error) {
-	return func(ctx context.Context) (uint64, error) { return u.Append(ctx, m) }
-}
 
 // watch notes the types of all that is stored, in the order of both streams: evidence
 // goes by its kind.
@@ -42,22 +33,20 @@ func (h *house) watch() *[]string {
 	return &order
 }
 
-// TestStartedStandsFirst: however late the log takes down that an action was begun, it
-// has that before the attempt, before the result of a call that needs none, and before
-// the evidence of a denial.
-func TestStartedStandsFirst(t *testing.T) {
+// TestRecordsOfACall: three and its evidence for one that succeeds at its first attempt, and no
+// attempt for one that is denied.
+func TestRecordsOfACall(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
 		url  string
 		want []string
 	}
 	table.Run(t, map[string]testCase{
-		"sent":   {"http://up.example/x", []string{"started", "attempt", "attempted", schemas.EvidenceAttempt, "settled"}},
-		"denied": {"http://elsewhere.example/x", []string{"started", schemas.EvidenceDecision, "settled"}},
+		"sent":   {"http://up.example/x", []string{"attempt", schemas.EvidenceAttempt, "settled"}},
+		"denied": {"http://elsewhere.example/x", []string{schemas.EvidenceDecision, "settled"}},
 	}, func(t *testing.T, tt testCase) {
 		h := newHouse()
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: tt.url})
-		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
 		order := h.watch()
 		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
 		require.Equal(t, tt.want, *order)
@@ -73,7 +62,6 @@ func TestOldWorkIsNotBegunEarly(t *testing.T) {
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
 		require.Equal(t, 1, h.opened)
-		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
 		time.Sleep(time.Minute)
 		require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, true))
 		require.Equal(t, 1, h.opened)
@@ -88,7 +76,6 @@ func TestNothingIsSentUnlessBegun(t *testing.T) {
 	table.Run(t, map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"}, func(t *testing.T, url string) {
 		h := newHouse()
 		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
-		h.over = func(l ledger.Log) ledger.Log { return unhurried{l} }
 		h.refuse = func(schemas.Append) error { return fault.ErrFenced }
 		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), new(*fault.Later))
 		require.Zero(t, h.sent)

@@ -156,7 +156,7 @@ func TestDeadWorkersSafeCall(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		d := newDormitory(t)
 		rec := d.take(t, "mine", "one", "GET")
-		d.DieAt(1, true) // the attempt is written down
+		d.DieAt(0, true) // the attempt is written down
 		require.Error(t, d.node(t, "n1", tt.alone).Handle(t.Context(), rec, true))
 		d.Heal()
 		require.NotNil(t, d.state(t, "mine", "one").Open())

@@ -70,8 +70,6 @@ type house struct {
 	entries []policy.Entry // of the policy; nil: the entry "up"
 
 	book rulebook.Book // the traffic rules
-
-	over func(ledger.Log) ledger.Log // what the workers have between them and the log; nil: nothing
 }
 
 func newHouse() *house {
@@ -174,11 +172,7 @@ func (h *house) employ(t *testing.T, w harness.Worker) *processors.Pipeline {
 		}}
 	}
 	p.Enforce(t, entries...)
-	log := ledger.Log(h.log)
-	if h.over != nil {
-		log = h.over(log)
-	}
-	w.Log, w.Ledger, w.Barrier = h.log, ledger.New(log, layout, time.Now), h.Barrier
+	w.Log, w.Ledger, w.Barrier = h.log, ledger.New(h.log, layout, time.Now), h.Barrier
 	return assemble(w, guard.New(p.InForce, &h.book), h)
 }
 

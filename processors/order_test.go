@@ -71,7 +71,7 @@ func TestActionsOfAKey(t *testing.T) {
 // startOf is where an action has begun.
 func startOf(st *ledger.State) uint64 {
 	for _, ev := range st.Events {
-		if ev.Type == schemas.EventStarted {
+		if ev.Attempt != nil {
 			return ev.Seq
 		}
 	}

@@ -27,12 +27,11 @@ type Local interface {
 	Here(st *ledger.State) error
 }
 
-// Eager is a Performer that may begin before it is known that the action is this
-// worker's to begin: up to its first event, or its first record of evidence, nobody can
-// tell that it has.
-type Eager interface {
+// Starter is a Performer of which some actions do something that can be seen before they
+// write anything down. That these have begun is an event of its own.
+type Starter interface {
 	Performer
-	Eager()
+	WritesStarted(st *ledger.State) bool
 }
 
 // Teller is a Performer that tells others how its actions ended.

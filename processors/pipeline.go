@@ -22,8 +22,6 @@ import (
 type Ledger interface {
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	// Begin is Append that st's next Append or Await waits for.
-	Begin(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Nudge has an action looked at again at once.
 	Nudge(ctx context.Context, ref schemas.Ref) error
 	Lines
@@ -159,30 +157,28 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		if err := p.link(ctx, st); err != nil {
 			return err
 		}
-		if err := p.start(ctx, st, performer); err != nil {
-			return err
+		if starter, ok := performer.(Starter); ok && starter.WritesStarted(st) {
+			started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
+			if err := p.ledger.Append(ctx, st, started); err != nil {
+				return err
+			}
 		}
 	}
 	verdict, err := performer.Perform(ctx, st, stop)
-	if lost := st.Await(ctx); lost != nil { // it was not ours to perform
-		return lost
-	}
 	if err != nil {
+		// What is known of an attempt is not lost with the worker's time.
+		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+		defer cancel()
+		if lost := st.Flush(steady); lost != nil { // it was not ours to perform
+			return lost
+		}
 		return err
 	}
 	return p.settle(ctx, st, verdict)
 }
 
-// start writes down that the work begins; for an Eager performer, while it does. Only what
-// was accepted just now is most likely this worker's to begin: a queue that was made anew
-// gives out what has long ended as if for the first time, and nobody is dialled for that.
-func (p *Pipeline) start(ctx context.Context, st *ledger.State, performer Performer) error {
-	started := schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.worker}}
-	if _, eager := performer.(Eager); eager && p.Admit.Fresh(st) {
-		return p.ledger.Begin(ctx, st, started)
-	}
-	return p.ledger.Append(ctx, st, started)
-}
+// parting is how long a worker may take to write down what it knows when it gives an action back.
+const parting = 5 * time.Second
 
 // settle ends an action, and has its kind tell of that.
 func (p *Pipeline) settle(ctx context.Context, st *ledger.State, v settle.Verdict) error {

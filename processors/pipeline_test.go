@@ -40,7 +40,7 @@ func TestCrashAtEveryAppend(t *testing.T) {
 	}
 	branches := map[schemas.Outcome]int{}
 	for name, tt := range calls {
-		harness.EachStep(t, 2, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
+		harness.EachStep(t, 1, func(t *testing.T, n int, done bool, msg string) bool { //nolint:thelper // it is the test
 			h := newHouse()
 			h.book.Put(t, rulebook.Mock("m", "http://up.example/mocked", 200, ""))
 			rec := h.accept(t, tt.call)

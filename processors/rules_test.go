@@ -42,7 +42,7 @@ func TestMockedCall(t *testing.T) {
 	assert.Zero(t, s.server.Hits())
 	res := harness.Decode[schemas.HTTPResult](t, st.Settled.Result)
 	assert.JSONEq(t, `{"rehearsed":true}`, string(res.Answer.Body))
-	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventStarted, schemas.EventAttempted, schemas.EventSettled}, harness.Types(st))
+	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventAttempted, schemas.EventSettled}, harness.Types(st))
 	require.Len(t, records, 1)
 	e := records[0]
 	assert.Equal(t, &schemas.Traffic{RulesEtag: etag, Rules: []string{"m"}, Mocked: "m"}, e.Traffic)

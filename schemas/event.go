@@ -12,9 +12,9 @@ type EventType string
 // anywhere between started and settled.
 const (
 	EventAccepted   EventType = "accepted"
-	EventStarted    EventType = "started"
+	EventStarted    EventType = "started"   // written by kinds whose first attempt is not the first thing to be seen
 	EventAttempt    EventType = "attempt"   // written before a call is made
-	EventAttempted  EventType = "attempted" // written when its result is known
+	EventAttempted  EventType = "attempted" // written when its result is known, unless that ends the action
 	EventWaiting    EventType = "waiting"
 	EventProgress   EventType = "progress"
 	EventDelta      EventType = "delta"
@@ -62,7 +62,9 @@ const EventVersion = 1
 
 // Event is one entry in an action's log. The document of its type is set. An
 // attempted event that carries its attempt too records a call that failed
-// before any byte was sent, and so was not written down beforehand.
+// before any byte was sent, and so was not written down beforehand. A settled event
+// carries the result of the attempt that ended the action, where that has no event of
+// its own.
 type Event struct {
 	V int `json:"v"`
 	// N is the event's ordinal in its action: accepted is 1. A reader that
@@ -73,8 +75,8 @@ type Event struct {
 
 	Action     *Action         `json:"action,omitempty"`     // accepted
 	Started    *Started        `json:"started,omitempty"`    // started
-	Attempt    *Attempt        `json:"attempt,omitempty"`    // attempt
-	Attempted  *Attempted      `json:"attempted,omitempty"`  // attempted
+	Attempt    *Attempt        `json:"attempt,omitempty"`    // attempt, attempted; see above
+	Attempted  *Attempted      `json:"attempted,omitempty"`  // attempted, settled
 	Waiting    *Waiting        `json:"waiting,omitempty"`    // waiting
 	Task       *TaskEvent      `json:"task,omitempty"`       // signal, status
 	First      bool            `json:"first,omitempty"`      // delta: it begins the answer
@@ -165,6 +167,8 @@ type Attempted struct {
 	// finished from its log after a crash. AnswerBlob names it when it is large.
 	Answer     *Answer `json:"answer,omitempty"`
 	AnswerBlob string  `json:"answer_blob,omitempty"`
+	// InResult says that Answer is brief, because the result of the same event has the whole.
+	InResult bool `json:"in_result,omitempty"`
 	// RetryAt is when the next attempt is due, if there is to be one.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Location is where the answer redirects to, as a whole URL, where that is to be
@@ -212,6 +216,8 @@ type Settled struct {
 	// the answer is large: it is that of the attempt. See ledger.Result.
 	AnswerBlob string `json:"answer_blob,omitempty"`
 	Attempts   int    `json:"attempts"`
+	// Answer is the answer that Result has, for whoever writes it; it is not stored.
+	Answer *Answer `json:"-"`
 }
 
 // Superseded names the action that a repeat of this one's request has begun. The worker that

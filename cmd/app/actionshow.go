@@ -173,6 +173,8 @@ func eventText(e schemas.EventView) string {
 	switch {
 	case e.Action != nil:
 		add(string(e.Action.Kind), e.Action.TaskType, string(e.Action.Class))
+	case e.Settled != nil:
+		add(string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message)
 	case e.Attempted != nil:
 		a := e.Attempted
 		add(fmt.Sprintf("%d of step %d", a.Number, a.Step))
@@ -186,8 +188,6 @@ func eventText(e schemas.EventView) string {
 		add("for", e.Waiting.For)
 	case e.Task != nil:
 		add(string(e.Task.What), string(e.Task.Status))
-	case e.Settled != nil:
-		add(string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message)
 	case e.Resolution != nil:
 		add(e.Resolution.Effect, e.Resolution.Note)
 	case e.Superseded != nil:

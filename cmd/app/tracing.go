@@ -84,7 +84,7 @@ func (a *App) tellEnd(st *ledger.State) {
 		tries[[3]int{t.Step, t.Number, t.Hop}] = t.Attempt
 	}
 	for _, e := range st.Events {
-		if e.Type == schemas.EventStarted {
+		if w.Started.IsZero() && (e.Type == schemas.EventStarted || e.Attempt != nil) {
 			w.Started = e.Time
 		}
 		if r := e.Attempted; r != nil {

@@ -135,18 +135,36 @@ func answered(tries []ledger.Try) (first, last *ledger.Try) {
 }
 
 func (r *recorder) answer(ctx context.Context, res *schemas.Attempted) (*schemas.Answer, error) {
-	if res.AnswerBlob == "" {
+	switch {
+	case res.InResult:
+		end := r.st.Settled
+		var result schemas.RunResult // its answer is that of a call, too
+		err := r.read(ctx, end.Result, end.ResultBlob, &result)
+		if result.HTTP != nil {
+			result.Answer = result.HTTP.Answer
+		}
+		if err == nil && result.Answer == nil {
+			err = fault.ErrNotFound
+		}
+		return result.Answer, err
+	case res.AnswerBlob != "":
+		var answer schemas.Answer
+		return &answer, r.read(ctx, nil, res.AnswerBlob, &answer)
+	default:
 		return res.Answer, nil
 	}
-	doc, err := r.blobs.Blob(ctx, nil, res.AnswerBlob)
+}
+
+// read reads what is stored inline, or under a name.
+func (r *recorder) read(ctx context.Context, inline json.RawMessage, name string, to any) error {
+	doc, err := r.blobs.Blob(ctx, inline, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var answer schemas.Answer
-	if err := json.Unmarshal(doc, &answer); err != nil {
-		return nil, &fault.Error{Code: schemas.Internal, Message: "a stored answer cannot be read", Cause: err}
+	if err := json.Unmarshal(doc, to); err != nil {
+		return &fault.Error{Code: schemas.Internal, Message: "a stored answer cannot be read", Cause: err}
 	}
-	return &answer, nil
+	return nil
 }
 
 // rule is one without its action.

@@ -42,17 +42,9 @@ func (it *Item) public() schemas.EventView {
 			}
 		}
 	case schemas.EventAttempted:
-		if a := ev.Attempted; a != nil {
-			p.Attempted = &schemas.EventViewAttempted{
-				Step: a.Step, Number: a.Number, Hop: a.Hop, Code: a.Code, Sent: a.Sent,
-				Status: a.Status, DurationMS: Milliseconds(a.Duration), RetryAt: a.RetryAt,
-			}
-			if declared := ev.Attempt; declared != nil { // here alone, and so no event before this one says it
-				p.Attempted.Traffic = declared.Decision.Traffic
-			}
-		}
+		p.Attempted = attempted(ev)
 	case schemas.EventSettled:
-		p.Settled = it.settled()
+		p.Attempted, p.Settled = attempted(ev), it.settled()
 	case schemas.EventProgress, schemas.EventDelta:
 		p.Data = ev.Data
 	case schemas.EventSignal, schemas.EventStatus:
@@ -64,6 +56,22 @@ func (it *Item) public() schemas.EventView {
 	case schemas.EventStarted, schemas.EventWaiting, schemas.EventCancel, schemas.EventResolution, schemas.EventSuperseded:
 	}
 	return p
+}
+
+// attempted is the result of an attempt that an event has; nil: it has none.
+func attempted(ev schemas.Event) *schemas.EventViewAttempted {
+	a := ev.Attempted
+	if a == nil {
+		return nil
+	}
+	v := &schemas.EventViewAttempted{
+		Step: a.Step, Number: a.Number, Hop: a.Hop, Code: a.Code, Sent: a.Sent,
+		Status: a.Status, DurationMS: Milliseconds(a.Duration), RetryAt: a.RetryAt,
+	}
+	if declared := ev.Attempt; declared != nil { // here alone, and so no event before this one says it
+		v.Traffic = declared.Decision.Traffic
+	}
+	return v
 }
 
 func (it *Item) settled() *schemas.EventViewSettled {

@@ -29,7 +29,7 @@ type cell struct {
 	// point is where the program acts on itself; without one the test kills it.
 	point failpoint.Point
 	act   string
-	// appends: the point is reached once for each of an action's records: the third is that
+	// appends: the point is reached once for each of an action's records: the second is that
 	// of the attempt, and in the long form chance says which one it is.
 	appends bool
 	// hold: the upstream answers no first request.
@@ -68,24 +68,21 @@ func cells() []cell {
 		{row: "F10", title: "sent, no answer begun", hold: true, classes: sent, once: unknown, heard: 1, drive: killUnanswered},
 		{row: "F10", title: "answer begun", point: failpoint.Begun, act: "kill", classes: sent, once: unknown, heard: 1},
 		{row: "F11", title: "answered, not on the log", point: failpoint.Answered, act: "kill", classes: made, once: unknown, heard: 1},
-		{row: "F12", title: "attempted, no evidence", point: failpoint.Attempted, act: "kill", classes: made, once: known, heard: 1},
-		{row: "F12", title: "evidence, not settled", point: failpoint.Settling, act: "kill", classes: all, once: known, heard: 1},
+		{row: "F12", title: "judged, not settled", point: failpoint.Settling, act: "kill", classes: all, once: unknown, heard: 1},
 		{row: "F13", title: "settled, not acknowledged", point: failpoint.Acking, act: "kill", classes: all, once: known, heard: 1},
 	}
 }
 
-// theAttempt is which of its records an attempt is: accepted and started come before it.
-const theAttempt = 3
+// theAttempt is which of its records an attempt is: accepted comes before it.
+const theAttempt = 2
 
 // records is how many an action of a class has that nothing befalls.
 func records(class string) int {
 	switch class {
-	case mocked: // what is not sent is not declared
-		return 4
-	case denied: // nor has it a result
+	case denied:
+		return 2
+	default: // what is not sent is not declared, and its result has a record of its own
 		return 3
-	default:
-		return 5
 	}
 }
 

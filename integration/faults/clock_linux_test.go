@@ -44,7 +44,7 @@ func TestClocks(t *testing.T) { //nolint:paralleltest // each fault has the mach
 	begin, rig := chance(t), w.newRig(t)
 	for i, r := range rows {
 		s := newScene(rig, r, begin, i)
-		s.bounds = history.Bounds{Heal: 2*time.Hour + time.Minute, Skew: 2 * time.Hour}
+		s.bounds = history.Bounds{Heal: 2*time.Hour + time.Minute}
 		if !t.Run(r.slug(), s.test) {
 			return
 		}

@@ -110,14 +110,16 @@ func illegal(st *ledger.State) string {
 			return fmt.Sprintf("%s stands behind the end", ev.Type)
 		}
 		switch ev.Type {
-		case schemas.EventSettled:
-			ended = true
 		case schemas.EventAttempt:
 			if open {
 				return "an attempt stands behind one that has no result"
 			}
 			open = true
-		case schemas.EventAttempted:
+		case schemas.EventSettled, schemas.EventAttempted:
+			ended = ev.Type == schemas.EventSettled
+			if ev.Attempted == nil {
+				break
+			}
 			if open == (ev.Attempt != nil) {
 				return fmt.Sprintf("the result of attempt %d has no attempt, or two", ev.Attempted.Number)
 			}

@@ -73,10 +73,13 @@ func (w *world) inOrder(r history.Run, all []*ledger.State) {
 		waited, stream := false, schemas.LogStream(layout.Partition(st.Tenant, st.ID))
 		for _, ev := range st.Events {
 			switch {
-			case ev.Type == schemas.EventStarted:
+			case t.begun.IsZero() && (ev.Type == schemas.EventStarted || ev.Attempt != nil):
 				t.begun = at[place{stream, ev.Seq}]
 			case ev.Type == schemas.EventSettled:
 				t.over = at[place{stream, ev.Seq}]
+				if t.begun.IsZero() {
+					t.begun = t.over // it has made no call
+				}
 			case ev.Waiting != nil && ev.Waiting.For == schemas.WaitOrder:
 				waited = true
 			}

@@ -32,43 +32,17 @@ const (
 // The record outlives a kill of any process when Append returns; it outlives
 // a power cut once a Barrier that was asked for after that has returned.
 func (b *Broker) Append(ctx context.Context, m schemas.Append) (uint64, error) {
-	return b.begin(ctx, m).end(ctx)
-}
-
-// Send is Append whose waiting is left to what it returns.
-func (b *Broker) Send(ctx context.Context, m schemas.Append) (wait func(context.Context) (uint64, error)) {
-	return b.begin(ctx, m).end
-}
-
-// begin sends what Append stores.
-func (b *Broker) begin(ctx context.Context, m schemas.Append) writing {
 	// A claim is the first message of an action: work that may be refused.
 	if m.Guarded && m.Last == 0 {
 		if err := b.Accepting(); err != nil {
-			return writing{err: err}
+			return 0, err
 		}
 	}
-	return b.send(ctx, m)
+	return b.write(ctx, m)
 }
 
 // write is Append of what is not refused for being too much.
 func (b *Broker) write(ctx context.Context, m schemas.Append) (uint64, error) {
-	return b.send(ctx, m).end(ctx)
-}
-
-// writing is a message on its way to its stream, or the error that it could not be sent.
-type writing struct {
-	b       *Broker
-	call    *call
-	subject string
-	size    int
-	err     error
-}
-
-func (b *Broker) send(ctx context.Context, m schemas.Append) writing {
-	if ctx.Err() != nil {
-		return writing{err: ended(ctx)}
-	}
 	msg := nats.Msg{Subject: m.Subject, Data: m.Data}
 	if m.Guarded {
 		values := [2]string{strconv.FormatUint(m.Last, 10), m.Guard}
@@ -80,21 +54,12 @@ func (b *Broker) send(ctx context.Context, m schemas.Append) writing {
 		}
 		msg.Header[headerTraceParent] = []string{m.TraceParent}
 	}
-	c, err := b.acks.send(&msg, nil)
-	return writing{b: b, call: c, subject: m.Subject, size: len(m.Subject) + len(m.Data), err: err}
-}
-
-// end waits for the acknowledgement.
-func (w writing) end(ctx context.Context) (uint64, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
-	seq, err := w.b.acknowledged(ctx, w.call)
-	if err == nil && failpoint.Lost(failpoint.Appended, w.subject) {
+	seq, err := b.store(ctx, &msg)
+	if err == nil && failpoint.Lost(failpoint.Appended, m.Subject) {
 		return 0, fmt.Errorf("%w: the acknowledgement was dropped", fault.ErrUnavailable)
 	}
 	if err == nil {
-		w.b.wrote(w.subject, w.size)
+		b.wrote(m.Subject, len(m.Subject)+len(m.Data))
 	}
 	return seq, err
 }
@@ -108,10 +73,6 @@ func (b *Broker) store(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.acknowledged(ctx, c)
-}
-
-func (b *Broker) acknowledged(ctx context.Context, c *call) (uint64, error) {
 	if err := b.acks.wait(ctx, c, b.cfg.AttemptTimeout); err != nil {
 		return 0, err
 	}

@@ -289,33 +289,16 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-var _ ledger.Sender = (*Broker)(nil)
-
-// TestSend: a message that was sent is stored whether or not anybody waits for it, and
-// who waits hears what Append says.
-func TestSend(t *testing.T) {
+// TestAppendOfACallerWhoHasGone sends nothing.
+func TestAppendOfACallerWhoHasGone(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	first := n.Send(t.Context(), claim("a", "one"))
-	second := n.Send(t.Context(), claim("a", "two"))
-	seq, err := first(t.Context())
-	require.NoError(t, err)
-	_, err = second(t.Context())
-	require.ErrorIs(t, err, fault.ErrFenced)
-	got, err := n.Last(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "a"))
-	require.NoError(t, err)
-	require.Equal(t, seq, got.Seq)
-
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = n.Send(over, claim("b", "never sent"))(t.Context())
+	_, err := n.Append(over, claim("b", "never sent"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	_, err = n.Last(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "b"))
 	require.ErrorIs(t, err, fault.ErrNotFound)
-	sent := n.Send(t.Context(), claim("c", "sent"))
-	if _, err = sent(over); err != nil { // the acknowledgement may have come first
-		require.ErrorIs(t, err, fault.ErrUnavailable, "the caller has gone")
-	}
 }
 
 // TestCostOfAnAppend: what the client and the server allocate for one, all that is

@@ -29,7 +29,8 @@ type Publisher struct {
 	b   *Broker
 	cfg PublisherConfig
 
-	mu     sync.RWMutex // held for reading by every Publish that runs
+	flying sync.WaitGroup // what was sent and is waited for
+	mu     sync.RWMutex
 	closed bool
 }
 
@@ -51,30 +52,46 @@ var errClosed = errors.New("closed")
 // combination. What is not acknowledged in time is sent again under the same
 // id; a message without a UUID is sent once.
 func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
+	wait, err := p.Send(topic, messages...)
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+// Send is Publish as far as it can be done without waiting: its error is that a message cannot
+// be sent at all, and nothing was. What it returns waits for the rest, and is to be called once.
+func (p *Publisher) Send(topic string, messages ...*message.Message) (wait func() error, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
-		return errClosed
+		return nil, errClosed
 	}
-	deadline := time.Now().Add(p.cfg.Timeout)
 	flights := make([]flight, len(messages))
 	for i, m := range messages {
 		msg, err := outgoing(topic, m)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if limit := p.b.writes.MaxPayload(); int64(len(msg.Data)) > limit && limit > 0 {
+			return nil, fault.ErrTooLarge
 		}
 		flights[i] = flight{ctx: m.Context(), msg: msg, again: m.UUID != ""}
 	}
+	deadline := time.Now().Add(p.cfg.Timeout)
 	for i := range flights {
 		flights[i].call, flights[i].err = p.b.acks.send(flights[i].msg, nil)
 	}
-	var first error
-	for i := range flights {
-		if err := p.land(&flights[i], deadline); err != nil && first == nil {
-			first = err
+	p.flying.Add(1)
+	return func() (first error) {
+		defer p.flying.Done()
+		for i := range flights {
+			if err := p.land(&flights[i], deadline); err != nil && first == nil {
+				first = err
+			}
 		}
-	}
-	return first
+		return first
+	}, nil
 }
 
 // flight is one message on its way.
@@ -125,8 +142,9 @@ func (p *Publisher) pause(ctx context.Context) bool {
 // Close waits for what is being published. It leaves the connection alone.
 func (p *Publisher) Close() error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
+	p.mu.Unlock()
+	p.flying.Wait()
 	return nil
 }
 

@@ -41,9 +41,7 @@ const (
 	Begun Point = "begun"
 	// Answered: what became of a call is known to its worker alone (F11).
 	Answered Point = "answered"
-	// Attempted: it is on the log, and its evidence is not (F12).
-	Attempted Point = "attempted"
-	// Settling: all evidence is stored, and the terminal event is not written (F12).
+	// Settling: how the action ends is known to its worker alone (F12).
 	Settling Point = "settling"
 	// Acking: the action has ended, and its message is not acknowledged (F13). The id is the
 	// message's subject.

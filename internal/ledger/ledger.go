@@ -117,9 +117,17 @@ func (l *Ledger) enter(ctx context.Context, a schemas.Action) (st *State, duplic
 // event's version, ordinal and, if zero, time. fault.ErrFenced means that
 // somebody else wrote first: load again before deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
-	if err := st.Await(ctx); err != nil {
+	if ev.Type == schemas.EventSettled {
+		return l.end(ctx, st, ev)
+	}
+	if err := st.Flush(ctx); err != nil {
 		return err
 	}
+	return l.write(ctx, st, ev)
+}
+
+// write is Append of what is next on the log, for certain.
+func (l *Ledger) write(ctx context.Context, st *State, ev schemas.Event) error {
 	m, err := l.next(st, &ev)
 	if err != nil {
 		return err

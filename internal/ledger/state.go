@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -30,6 +29,9 @@ type State struct {
 	Message uint64
 	// Queue is the consumer that the message came of, where that is a crowd's.
 	Queue string
+	// Again says that this is not the first time that a worker is given the action, for
+	// certain; see Taken.
+	Again bool
 	// Inherited is how many events were there when the state was read; what
 	// goes beyond the accepted one is the work of an earlier worker.
 	Inherited int
@@ -59,12 +61,14 @@ type State struct {
 	// Loose says that evidence was left which the action's events do not call for, so that
 	// nobody could leave it again: it has to be durable before the end is written.
 	Loose bool
-	// begun waits for the event that was begun; nil: there is none.
-	begun func(context.Context) error
+	held  *held // see Hold
 	// Damaged is set when a record could not be decoded. What it said is not
 	// in the state; only a worker that parks the action may go on from here.
 	Damaged *fault.Parked
 }
+
+// Taken reports whether a worker may have been at the action before.
+func (s *State) Taken() bool { return s.Again || s.Inherited > 1 }
 
 // Sequenced is an event and its place in the stream.
 type Sequenced struct {
@@ -171,15 +175,14 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	case schemas.EventStarted:
 		s.Started, s.Waiting = true, nil
 	case schemas.EventAttempt:
-		s.Waiting = nil
+		s.Started, s.Waiting = true, nil
 		s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
 	case schemas.EventAttempted:
-		s.Waiting = nil
+		s.Started, s.Waiting = true, nil
 		if ev.Attempt != nil { // nothing was sent, so nothing was written down before
-			s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt, Result: ev.Attempted})
-		} else if t := s.Open(); t != nil {
-			t.Result = ev.Attempted
+			s.Attempts = append(s.Attempts, Try{Attempt: *ev.Attempt})
 		}
+		s.result(ev.Attempted)
 	case schemas.EventWaiting:
 		s.Waiting = ev.Waiting
 		s.Ticket = cmp.Or(ev.Waiting.Ticket, s.Ticket)
@@ -189,11 +192,19 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.Waiting = nil // what it waits for is another thing now; its fold is internal/task's
 	case schemas.EventSettled:
 		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
+		s.result(ev.Attempted)
 	case schemas.EventResolution:
 		s.Resolution = ev.Resolution
 	case schemas.EventSuperseded:
 		s.SupersededBy = ev.Superseded.By
 	case schemas.EventProgress, schemas.EventDelta:
+	}
+}
+
+// result closes the open attempt; one that was held has been closed already.
+func (s *State) result(r *schemas.Attempted) {
+	if t := s.Open(); t != nil && r != nil {
+		t.Result = r
 	}
 }
 

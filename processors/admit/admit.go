@@ -58,12 +58,6 @@ func New(l Ledger, cfg Config) *Admitter {
 // heartbeats puts that off, and the first comes sooner.
 func (a *Admitter) AckWait() time.Duration { return a.cfg.AckWait }
 
-// Fresh reports whether an action was accepted so lately that its first message can hardly
-// have been given out before.
-func (a *Admitter) Fresh(st *ledger.State) bool {
-	return a.cfg.Now().Sub(st.Action.AcceptedAt) < a.cfg.AckWait
-}
-
 // Early is when an action may begin that may not yet, and has not been asked to stop.
 func (a *Admitter) Early(st *ledger.State) (until time.Time, early bool) {
 	until = st.Action.NotBefore
@@ -95,8 +89,9 @@ func (a *Admitter) LookAgain(st *ledger.State, after time.Duration) time.Time {
 var ErrDone = errors.New("the action has settled")
 
 // First returns the state of an action that is ready to be worked on. It folds
-// the accepted event alone: what a first delivery brings is nearly
-// always all there is, and the fence finds out when it is not.
+// the accepted event alone: what the first delivery of a new action brings is nearly
+// always all there is, and the fence finds out when it is not. A queue that was made anew
+// gives out what has long ended as if for the first time, and nobody is called for that.
 func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
 	ref, tail, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
@@ -109,8 +104,8 @@ func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State
 	if err != nil {
 		return nil, err
 	}
-	if st.Action.Priority == schemas.PriorityHigh {
-		return a.load(ctx, ref, rec, false) // it was hurried, and may have begun or ended
+	if st.Action.Priority == schemas.PriorityHigh || a.cfg.Now().Sub(st.Action.AcceptedAt) >= a.cfg.AckWait {
+		return a.load(ctx, ref, rec, false) // it was hurried, or is old, and may have begun or ended
 	}
 	return a.admit(ctx, st, rec, false)
 }
@@ -145,6 +140,7 @@ func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 	case err != nil:
 		return nil, err
 	}
+	st.Again = true
 	return a.admit(ctx, st, rec, fenced)
 }
 

@@ -26,6 +26,8 @@ import (
 // Ledger is where attempts are written.
 type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	// Hold leaves the result of an attempt to the event that st appends next.
+	Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	Stow(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
 }
 
@@ -201,7 +203,7 @@ type ending struct {
 }
 
 // finish writes down what came of an attempt, with the time of the next one if
-// there is to be one. A call that failed before anything was written down goes
+// there is to be one. That of a task which ends its action goes with the end. A call that failed before anything was written down goes
 // on the log as one event that holds both, and so does one that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
 func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, callErr error) (made, error) {
@@ -233,10 +235,13 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 	if e.undeclared {
 		ev.Attempt = &a
 	}
-	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
+	write := c.ledger.Append
+	if t.Ends && !e.undeclared && res.RetryAt.IsZero() && res.AnswerBlob == "" {
+		write = c.ledger.Hold // what is left to do takes no time, and is the action's end
+	}
+	if err := write(ctx, t.State, ev); err != nil {
 		return made{}, err
 	}
-	failpoint.At(failpoint.Attempted, t.State.ID)
 	done := made{ledger.Try{Attempt: a, Result: &res}, reply, e.pass}
 	c.measure(e.pass, done.try)
 	return done, t.Record(ctx, done.try)

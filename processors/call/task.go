@@ -53,6 +53,9 @@ type Task struct {
 	// stop or the deadline made is known: Canceled or Expired, never Unknown. Whoever
 	// asked for either knows that what was done by then stands.
 	Abort bool
+	// Ends: what comes of the call is the action's end, and nothing that takes time, or that
+	// anybody could see, comes between.
+	Ends bool
 	// Record leaves the evidence of a finished try. A repeat is the same record.
 	Record func(ctx context.Context, t ledger.Try) error
 }

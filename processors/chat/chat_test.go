@@ -33,7 +33,7 @@ func TestAStream(t *testing.T) {
 		o.TaskID = "t-9"
 		e := h.run(o)
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, "accepted started attempt delta delta delta attempted settled", types(e.types))
+		assert.Equal(t, "accepted attempt delta delta delta attempted settled", types(e.types))
 		assert.Equal(t, "Hello", e.given)
 		assert.Equal(t, []string{"small", "real-a", "a"}, []string{e.result.Model, e.result.Sent, e.result.Upstream})
 		assert.Equal(t, &schemas.ChatUsage{Prompt: 10, Completion: 5, Total: 15, Nanos: 20*1000 + 7, Priced: true}, e.result.Usage)
@@ -77,7 +77,7 @@ func TestAWhole(t *testing.T) {
 		h := newHouse(t, modelOf("small", "a"))
 		e := h.run(whole())
 		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, "accepted started attempt attempted settled", types(e.types))
+		assert.Equal(t, "accepted attempt attempted settled", types(e.types))
 		assert.Equal(t, "Hello", said(e.result.Completion))
 		assert.Equal(t, `{"model":"real-a","messages":[{"role":"user","content":"<hi>"}]}`, h.calls[0].body) //nolint:testifylint // to the byte
 		assert.Equal(t, "application/json", h.calls[0].accept)

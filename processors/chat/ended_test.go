@@ -221,13 +221,7 @@ func TestWhatADeadWorkerHeld(t *testing.T) {
 		h.budgets = []schemas.Budget{{Name: "minute", Window: time.Minute, Requests: 1}, {Name: "total", Tokens: 100_000}}
 		rec := h.message(order("small"))
 		h.Queue = nil
-		n := 0
-		h.hook = func(schemas.Append) error {
-			if n++; n > 1 { // it has started, and says no more
-				return fault.ErrFull
-			}
-			return nil
-		}
+		h.hook = func(schemas.Append) error { return fault.ErrFull }
 		require.Error(t, h.Handle(rec, true))
 		require.Equal(t, 1, h.account("total").Open)
 		h.hook = nil

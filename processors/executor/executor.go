@@ -45,10 +45,6 @@ func New(c Caller, r Recorder, a Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
 }
 
-// Eager says that Perform may begin early: before the call's attempt is on the log, its
-// target is only dialled.
-func (e *Executor) Eager() {}
-
 // Perform makes the action's call and judges what came of it.
 func (e *Executor) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	c, err := payload(st)
@@ -65,7 +61,7 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 		return e.denied(ctx, st, c, stop)
 	}
 	t := &call.Task{
-		State: st, Call: c, JudgeStatus: true, Stop: stop,
+		State: st, Call: c, JudgeStatus: true, Ends: true, Stop: stop,
 		Record: func(ctx context.Context, t ledger.Try) error {
 			records, err := evidence(st, c, t)
 			if err != nil {
@@ -96,6 +92,8 @@ func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCal
 	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
 		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob
 		v.Result = res
+	} else {
+		v.Answer = answer
 	}
 	return v, nil
 }

@@ -128,6 +128,9 @@ func (p *Pushes) Here(st *ledger.State) error {
 	return &fault.Later{After: elsewhere}
 }
 
+// WritesStarted is true: git is told of a push before anything of it is written down.
+func (*Pushes) WritesStarted(*ledger.State) bool { return true }
+
 // Perform has the push made, or finds out what became of it.
 func (p *Pushes) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)

@@ -64,6 +64,9 @@ type wanted struct {
 	id    string
 }
 
+// WritesStarted is true: a repository is made before anything of it is written down.
+func (*Repos) WritesStarted(*ledger.State) bool { return true }
+
 // Perform makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.
 func (r *Repos) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {

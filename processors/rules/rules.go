@@ -59,6 +59,9 @@ func New(s Sets, current func() *policy.Policy, r Recorder, cfg Config) *Rules {
 	return &Rules{sets: s, policy: current, recorder: r, cfg: cfg, turns: newTurns()}
 }
 
+// WritesStarted is true: a write of rules is not on the log; see begun.
+func (*Rules) WritesStarted(*ledger.State) bool { return true }
+
 // Perform makes the write, unless an earlier worker had made it already.
 func (p *Rules) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	order, err := payload(st)

@@ -176,6 +176,7 @@ func (r *room) done(st *ledger.State, stop call.Stop) ended {
 	r.t.Helper()
 	e := r.perform(st, stop)
 	require.NoError(r.t, e.err)
+	require.NoError(r.t, st.Flush(r.t.Context()))
 	return e
 }
 

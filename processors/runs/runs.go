@@ -51,6 +51,9 @@ func New(l Ledger, cfg Config) *Runs { return &Runs{ledger: l, cfg: cfg} }
 // Refresh is called when other agents have come into force.
 func (r *Runs) Refresh() { r.cfg.Remote.Refresh() }
 
+// WritesStarted is true for ECHO, whose progress is counted from then on.
+func (*Runs) WritesStarted(st *ledger.State) bool { return st.Action.TaskType == schemas.TaskEcho }
+
 // Perform works until the run has a verdict.
 func (r *Runs) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {
 	run, err := payload(st)

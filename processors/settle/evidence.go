@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,28 +55,42 @@ func (r *Recorder) Under(s *Seal) *Recorder {
 }
 
 // Leave stores records of an action, in order, and returns when all are stored. The log
-// has the action's newest event before that.
+// has the action's newest event before that. Where the result of an attempt is held, what
+// follows from that is stored together with it.
 // Where an earlier worker has been at the action, it may have left some of them
 // and died: then what is stored already is read first and not stored again.
 func (r *Recorder) Leave(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error {
 	if len(records) == 0 {
 		return nil
 	}
-	if err := st.Await(ctx); err != nil {
+	loose := st.Action.PayloadBlob != "" || slices.ContainsFunc(records, func(e schemas.Evidence) bool { return !derived(e) })
+	if !loose && st.With(func(ctx context.Context) (func() error, error) { return r.begin(ctx, st, records) }) {
+		return nil
+	}
+	if err := st.Flush(ctx); err != nil {
 		return err
 	}
-	if err := r.Recall(ctx, st); err != nil {
+	st.Loose = st.Loose || loose
+	wait, err := r.begin(ctx, st, records)
+	if err != nil {
 		return err
+	}
+	return wait()
+}
+
+// begin sends the records that are not stored yet. What it returns waits for them.
+func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schemas.Evidence) (wait func() error, err error) {
+	if err := r.Recall(ctx, st); err != nil {
+		return nil, err
 	}
 	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.Left[e.ID] })
-	st.Loose = st.Loose || slices.ContainsFunc(records, func(e schemas.Evidence) bool { return !derived(e) }) || st.Action.PayloadBlob != ""
 	return r.put(ctx, st.Action, records...)
 }
 
 // Recall has a state know which of its action's records an earlier worker has left,
 // where there may be any. Leave does so by itself.
 func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
-	if st.Inherited <= 1 || st.Left != nil {
+	if !st.Taken() || st.Left != nil {
 		return nil
 	}
 	stored, err := r.stored(ctx, st.Ref)
@@ -85,35 +100,70 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 	return err
 }
 
-// put stores records of an action in the name of whoever asked for it. There is
-// no other way to the stream, so that none of a sensitive action gets there
-// unsealed.
-func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (err error) {
-	for _, e := range records {
+// put sends records of an action in the name of whoever asked for it. What it returns waits
+// until they are stored. There is no other way to the stream, so that none of a sensitive
+// action gets there unsealed.
+func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (wait func() error, err error) {
+	all := make([]*message.Message, len(records))
+	for i := range records {
+		e := &records[i]
 		e.Time, e.Principal = r.now().UTC(), a.Principal
 		if a.Sensitive {
-			if e, err = r.seal.record(e); err != nil {
-				return err
+			if *e, err = r.seal.record(*e); err != nil {
+				return nil, err
 			}
 		}
-		data, err := ledger.Encode(e)
+		data, err := ledger.Encode(*e)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		m := message.NewMessage(e.Tenant+"/"+e.ID, data)
-		m.SetContext(ctx)
-		if err := r.publisher.Publish(schemas.EvidenceSubject(e), m); err != nil {
-			return fmt.Errorf("evidence: %w", err)
-		}
-		r.metrics.EvidenceWritten(e.Kind)
-		if e.Kind == schemas.EvidenceDecision {
-			r.metrics.Denied(e.Code)
-		}
-		if s := e.Shadow; s != nil {
-			r.metrics.Shadowed(cmp.Or(s.Entry, e.Entry), s.Allowed)
-		}
+		all[i] = message.NewMessage(e.Tenant+"/"+e.ID, data)
+		all[i].SetContext(ctx)
 	}
-	return nil
+	var waits []func() error
+	wait = func() (first error) {
+		for i, wait := range waits {
+			switch err := wait(); {
+			case err == nil:
+				r.count(records[i])
+			case first == nil:
+				first = fmt.Errorf("evidence: %w", err)
+			}
+		}
+		return first
+	}
+	for i, m := range all {
+		w, err := r.send(schemas.EvidenceSubject(records[i]), m)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("evidence: %w", err), wait())
+		}
+		waits = append(waits, w)
+	}
+	return wait, nil
+}
+
+// Sender is a publisher that need not be waited for.
+type Sender interface {
+	// Send is Publish as far as it can be done without waiting. What it returns waits for the
+	// rest, and is to be called once.
+	Send(topic string, messages ...*message.Message) (wait func() error, err error)
+}
+
+func (r *Recorder) send(subject string, m *message.Message) (wait func() error, err error) {
+	if s, ok := r.publisher.(Sender); ok {
+		return s.Send(subject, m)
+	}
+	return func() error { return nil }, r.publisher.Publish(subject, m)
+}
+
+func (r *Recorder) count(e schemas.Evidence) {
+	r.metrics.EvidenceWritten(e.Kind)
+	if e.Kind == schemas.EvidenceDecision {
+		r.metrics.Denied(e.Code)
+	}
+	if s := e.Shadow; s != nil {
+		r.metrics.Shadowed(cmp.Or(s.Entry, e.Entry), s.Allowed)
+	}
 }
 
 // recallPage is how many stored records of an action are read back at once. A task

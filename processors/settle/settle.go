@@ -10,12 +10,14 @@ import (
 	"weir/schemas"
 )
 
-// Verdict is how an action ends. Result is the kind's own document; AnswerBlob see schemas.Settled.
+// Verdict is how an action ends. Result is the kind's own document; Answer is the answer in it, if
+// that is an attempt's; AnswerBlob see schemas.Settled.
 type Verdict struct {
 	Outcome    schemas.Outcome
 	Code       schemas.Code
 	Message    string
 	Result     any
+	Answer     *schemas.Answer
 	AnswerBlob string
 }
 
@@ -43,8 +45,8 @@ func New(l Ledger, barrier func(context.Context) error, m Metrics) *Settler {
 	return &Settler{ledger: l, barrier: barrier, metrics: m}
 }
 
-// Settle writes the terminal event and waits until it is durable. Evidence must
-// have been stored before: one barrier then covers both, and watchers see the
+// Settle writes the terminal event and waits until it is durable. Evidence was stored
+// before, or is stored together with it: one barrier then covers both, and watchers see the
 // end only after it. What a power cut must not take from under an end that it keeps has a
 // barrier of its own: a result that is put aside, and evidence that nobody could leave
 // again. A state that is settled already is left alone.
@@ -52,7 +54,7 @@ func (s *Settler) Settle(ctx context.Context, st *ledger.State, v Verdict) error
 	if st.Settled != nil {
 		return nil
 	}
-	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, AnswerBlob: v.AnswerBlob, Attempts: Attempts(st)}
+	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, Answer: v.Answer, AnswerBlob: v.AnswerBlob, Attempts: Attempts(st)}
 	if v.Result != nil {
 		doc, err := ledger.Encode(v.Result)
 		if err != nil {

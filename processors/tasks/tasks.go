@@ -99,6 +99,9 @@ type work struct {
 	told int // how many of the events are in task, and have been told of
 }
 
+// WritesStarted is true: a task's branch may be made before its first event.
+func (*Tasks) WritesStarted(*ledger.State) bool { return true }
+
 // Perform looks at a task and does what is to be done about it, until it has ended or
 // there is nothing to do before somebody else does something or a time has come.
 func (p *Tasks) Perform(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Verdict, error) {

@@ -114,7 +114,4 @@ type Bounds struct {
 	// Heal is by when an action must have ended behind its deadline; default 60 s, and
 	// below zero it is not asked.
 	Heal time.Duration
-	// Skew is how far the clocks of two servers that store may be apart. Of what they store
-	// in different streams no order is known that is closer.
-	Skew time.Duration
 }

@@ -175,11 +175,6 @@ func plantedEvidence() []planted {
 			b.run.Hits = slices.DeleteFunc(b.run.Hits, func(h history.Hit) bool { return h.Mark == post })
 			b.settleAs(post, schemas.OutcomeFailed)
 		}},
-		{"a record behind the end", "I6", func(b *book) {
-			for i := range b.run.Evidence {
-				b.run.Evidence[i].Time = b.run.Evidence[i].Time.Add(time.Hour)
-			}
-		}},
 		{"a record that is garbage", "I6", func(b *book) {
 			b.run.Evidence = append(b.run.Evidence, schemas.Record{Seq: 999, Data: []byte("{")})
 		}},

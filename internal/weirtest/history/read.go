@@ -66,9 +66,9 @@ func (a *Action) fold(r schemas.Record) {
 	switch {
 	case ev.Type == schemas.EventAttempt && ev.Attempt != nil:
 		a.Tries = append(a.Tries, &Try{Attempt: *ev.Attempt, Declared: true})
-	case ev.Type == schemas.EventAttempted && ev.Attempted != nil && ev.Attempt != nil:
+	case ev.Attempted != nil && ev.Attempt != nil: // attempted or settled
 		a.Tries = append(a.Tries, &Try{Attempt: *ev.Attempt, Result: ev.Attempted})
-	case ev.Type == schemas.EventAttempted && ev.Attempted != nil:
+	case ev.Attempted != nil:
 		if t := a.open(*ev.Attempted); t != nil {
 			t.Result = ev.Attempted
 		} else {
