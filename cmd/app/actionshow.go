@@ -160,6 +160,18 @@ func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
 	flush()
 }
 
+// attemptedText is what came of an attempt, in a few words.
+func attemptedText(a *schemas.EventViewAttempted) string {
+	text := fmt.Sprintf("%d of step %d", a.Number, a.Step)
+	if a.Status > 0 {
+		text += " " + strconv.Itoa(a.Status)
+	}
+	if a.Code != "" {
+		text += " " + string(a.Code)
+	}
+	return text + " in " + took(&a.DurationMS)
+}
+
 // eventText is what an event says, in a few words.
 func eventText(e schemas.EventView) string {
 	var words []string
@@ -175,13 +187,11 @@ func eventText(e schemas.EventView) string {
 		add(string(e.Action.Kind), e.Action.TaskType, string(e.Action.Class))
 	case e.Settled != nil:
 		add(string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message)
-	case e.Attempted != nil:
-		a := e.Attempted
-		add(fmt.Sprintf("%d of step %d", a.Number, a.Step))
-		if a.Status > 0 {
-			add(strconv.Itoa(a.Status))
+		if e.Attempted != nil {
+			add("after", attemptedText(e.Attempted))
 		}
-		add(string(a.Code), "in "+took(&a.DurationMS))
+	case e.Attempted != nil:
+		add(attemptedText(e.Attempted))
 	case e.Attempt != nil:
 		add(fmt.Sprintf("%d of step %d, by", e.Attempt.Number, e.Attempt.Step), orDash(e.Attempt.Decision.Entry))
 	case e.Waiting != nil:

@@ -33,18 +33,18 @@ export function Said({ e }: { e: ActionEvent }) {
       </>
     );
   }
+  if (e.settled) {
+    return (
+      <>
+        <Badge word={e.settled.outcome} /> {e.settled.code && <code>{e.settled.code}</code>}
+      </>
+    );
+  }
   if (e.attempted) {
     return (
       <>
         no. {e.attempted.number} {e.attempted.status ?? ""} {e.attempted.code && <code>{e.attempted.code}</code>}
         {e.attempted.sent ? "" : " nothing was sent"} {e.attempted.traffic?.mocked && `mocked by ${e.attempted.traffic.mocked}`}
-      </>
-    );
-  }
-  if (e.settled) {
-    return (
-      <>
-        <Badge word={e.settled.outcome} /> {e.settled.code && <code>{e.settled.code}</code>}
       </>
     );
   }
