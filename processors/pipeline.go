@@ -166,7 +166,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	}
 	verdict, err := performer.Perform(ctx, st, stop)
 	if err != nil {
-		// What is known of an attempt is not lost with the worker's time.
+		// The result of an attempt is kept, whatever ended the work.
 		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 		defer cancel()
 		if lost := st.Flush(steady); lost != nil { // it was not ours to perform
@@ -177,7 +177,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	return p.settle(ctx, st, verdict)
 }
 
-// parting is how long a worker may take to write down what it knows when it gives an action back.
+// parting is how long a worker that gives an action back may take to write such a result.
 const parting = 5 * time.Second
 
 // settle ends an action, and has its kind tell of that.

@@ -216,7 +216,7 @@ type Settled struct {
 	// the answer is large: it is that of the attempt. See ledger.Result.
 	AnswerBlob string `json:"answer_blob,omitempty"`
 	Attempts   int    `json:"attempts"`
-	// Answer is the answer that Result has, for whoever writes it; it is not stored.
+	// Answer is the answer in Result. It is not stored: it spares the attempt a second copy.
 	Answer *Answer `json:"-"`
 }
 

@@ -36,7 +36,7 @@ const (
 	UsageBucket = "WEIR_USAGE"
 
 	LogRoot      = "weir.log"
-	LiveRoot     = "weir.live"               // what is shown of the log as it is stored
+	LiveRoot     = "weir.live"               // records as they are stored
 	LiveLog      = LiveRoot + ".*.*.*.*.*.*" // all of its actions; what else is shown has another count of tokens
 	ScheduleRoot = "weir.sched"              // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"

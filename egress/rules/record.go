@@ -155,7 +155,7 @@ func (r *recorder) answer(ctx context.Context, res *schemas.Attempted) (*schemas
 	}
 }
 
-// read reads what is stored inline, or under a name.
+// read decodes a document that is stored inline, or under a name.
 func (r *recorder) read(ctx context.Context, inline json.RawMessage, name string, to any) error {
 	doc, err := r.blobs.Blob(ctx, inline, name)
 	if err != nil {

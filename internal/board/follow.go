@@ -22,7 +22,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// feedSubject covers what is shown of tasks: weir.live.<partition>.<lane>.<tenant>.task.<id>.<tail>.
+// feedSubject matches the events of tasks: weir.live.<partition>.<lane>.<tenant>.task.<id>.<tail>.
 const feedSubject = schemas.LiveRoot + ".*.*.*." + string(schemas.KindTask) + ".*.*"
 
 // errStopped: nothing is followed.

@@ -156,9 +156,9 @@ func (b *Broker) gapped(sub *nats.Subscription) {
 }
 
 // acked hears of every acknowledgement of the embedded server, in the order of a stream.
-// It waits for nobody.
+// It does not block.
 func (b *Broker) acked(c *call, reply *nats.Msg) {
-	if c == nil { // something is stored of which nobody knows any more what it is
+	if c == nil { // its writer gave up, and its content is gone
 		b.gapped(nil)
 		return
 	}
@@ -223,7 +223,7 @@ func (l *live) wake() {
 	}
 }
 
-// serve shows what was pushed until the feed is stopped, or the broker closed.
+// serve shows the records in their order until the feed is stopped, or the broker closed.
 func (l *live) serve(closed <-chan struct{}) {
 	var batch []schemas.Record
 	for !l.stopped.Load() {

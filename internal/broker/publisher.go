@@ -29,7 +29,7 @@ type Publisher struct {
 	b   *Broker
 	cfg PublisherConfig
 
-	flying sync.WaitGroup // what was sent and is waited for
+	flying sync.WaitGroup // messages without an acknowledgement
 	mu     sync.RWMutex
 	closed bool
 }

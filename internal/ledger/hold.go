@@ -15,8 +15,8 @@ type held struct {
 }
 
 // Hold puts the result of an attempt into the state that most likely ends the action. The
-// attempt is on the log. The result is written within the end, if that is what is appended
-// next, and else as an event of its own before what is. Until then a crash loses it, as it
+// attempt is on the log. The result is written within the end, if that is appended next, and
+// else as an event of its own before the next one. Until then a crash loses it, as it
 // would have a moment before: the attempt is then one without a result.
 func (l *Ledger) Hold(ctx context.Context, st *State, ev schemas.Event) error {
 	if err := st.Flush(ctx); err != nil {

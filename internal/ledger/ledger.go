@@ -126,7 +126,7 @@ func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error 
 	return l.write(ctx, st, ev)
 }
 
-// write is Append of what is next on the log, for certain.
+// write is Append where no result is held.
 func (l *Ledger) write(ctx context.Context, st *State, ev schemas.Event) error {
 	m, err := l.next(st, &ev)
 	if err != nil {

@@ -91,7 +91,7 @@ var ErrDone = errors.New("the action has settled")
 // First returns the state of an action that is ready to be worked on. It folds
 // the accepted event alone: what the first delivery of a new action brings is nearly
 // always all there is, and the fence finds out when it is not. A queue that was made anew
-// gives out what has long ended as if for the first time, and nobody is called for that.
+// gives out old actions as if for the first time, and those that have ended are not called again.
 func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
 	ref, tail, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {

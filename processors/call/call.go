@@ -237,7 +237,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 	}
 	write := c.ledger.Append
 	if t.Ends && !e.undeclared && res.RetryAt.IsZero() && res.AnswerBlob == "" {
-		write = c.ledger.Hold // what is left to do takes no time, and is the action's end
+		write = c.ledger.Hold // the action ends next, and at once
 	}
 	if err := write(ctx, t.State, ev); err != nil {
 		return made{}, err

@@ -128,7 +128,7 @@ func (p *Pushes) Here(st *ledger.State) error {
 	return &fault.Later{After: elsewhere}
 }
 
-// WritesStarted is true: git is told of a push before anything of it is written down.
+// WritesStarted is true: git takes a push before any other event of it is written.
 func (*Pushes) WritesStarted(*ledger.State) bool { return true }
 
 // Perform has the push made, or finds out what became of it.

@@ -64,7 +64,7 @@ type wanted struct {
 	id    string
 }
 
-// WritesStarted is true: a repository is made before anything of it is written down.
+// WritesStarted is true: a repository is made before any other event of it is written.
 func (*Repos) WritesStarted(*ledger.State) bool { return true }
 
 // Perform makes the repository, unless an earlier worker has made it already. All of it

@@ -100,7 +100,7 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 	return err
 }
 
-// put sends records of an action in the name of whoever asked for it. What it returns waits
+// put sends records of an action in its principal's name. The function that it returns waits
 // until they are stored. There is no other way to the stream, so that none of a sensitive
 // action gets there unsealed.
 func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (wait func() error, err error) {
