@@ -158,12 +158,16 @@ func (b *Broker) gapped(sub *nats.Subscription) {
 // acked hears of every acknowledgement of the embedded server, in the order of a stream.
 // It does not block.
 func (b *Broker) acked(c *call, reply *nats.Msg) {
-	if c == nil { // its writer gave up, and its content is gone
-		b.gapped(nil)
-		return
-	}
 	followers := b.followers.Load()
-	if followers == nil || len(*followers) == 0 || !strings.HasPrefix(c.subject, schemas.LogRoot+".") {
+	switch {
+	case followers == nil || len(*followers) == 0:
+		return
+	case c == nil: // its writer gave up, and its content is gone
+		for _, l := range *followers {
+			l.miss()
+		}
+		return
+	case !strings.HasPrefix(c.subject, schemas.LogRoot+"."):
 		return
 	}
 	seq, err := stored(reply)

@@ -49,7 +49,8 @@ func (s *State) Flush(ctx context.Context) error {
 	return h.flight(ctx, func() error { return h.write(ctx) })
 }
 
-// flight writes something, and what goes with the result in the same flight.
+// flight writes something, and what goes with the result in the same flight. Where that cannot
+// be begun, the result is written by itself, so that it is not lost with the rest.
 func (h *held) flight(ctx context.Context, write func() error) error {
 	var waits []func() error
 	var err error
@@ -62,6 +63,8 @@ func (h *held) flight(ctx context.Context, write func() error) error {
 	}
 	if err == nil {
 		err = write()
+	} else {
+		err = cmp.Or(h.write(ctx), err)
 	}
 	for _, wait := range waits {
 		err = cmp.Or(err, wait())

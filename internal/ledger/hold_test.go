@@ -109,6 +109,9 @@ func TestHoldThatComesToNothing(t *testing.T) {
 			}
 			require.ErrorIs(t, l.Append(t.Context(), st, next), tt.want, "%s, %v", name, end)
 			assert.Equal(t, tt.send == nil, waited, name)
+			found, err := l.Load(t.Context(), st.Ref)
+			require.NoError(t, err)
+			require.Nil(t, found.Open(), "%s: the result is on the log", name)
 		}
 	}
 	l, _ := setup(memlog.Hooks{})
