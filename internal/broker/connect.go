@@ -16,7 +16,11 @@ func (b *Broker) connect() (err error) {
 	if b.nc, err = b.dial(gap); err != nil {
 		return err
 	}
-	if b.writes, err = b.dial(gap); err != nil {
+	var more []nats.Option
+	if b.cfg.Server != nil { // its acknowledgements are the feed
+		more = append(more, gap)
+	}
+	if b.writes, err = b.dial(more...); err != nil {
 		return err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {
