@@ -66,7 +66,7 @@ func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 	t.Parallel()
 	const many = 150
 	u := newTally(t)
-	a := newApp(t, withTokens+"policy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\nworkers: {slots: 1, crowd_after: 64}\n"+
+	a := newApp(t, withTokens+"policy: {timeout: 300s, allowed_hosts: [127.0.0.1]}\ndeadline: {http: 1h}\nworkers: {slots: 1, crowd_after: 64}\n"+ // however long the queue takes to fill
 		fmt.Sprintf("limits: {queued_per_tenant: %d, queued: %d}\n", many, many+30))
 	open := sync.OnceFunc(func() { close(u.gate) })
 	t.Cleanup(open) // before the node is stopped
