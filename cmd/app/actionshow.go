@@ -160,16 +160,16 @@ func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
 	flush()
 }
 
-// attemptedText is what came of an attempt, in a few words.
+// attemptedText is the result of an attempt, in a few words.
 func attemptedText(a *schemas.EventViewAttempted) string {
-	text := fmt.Sprintf("%d of step %d", a.Number, a.Step)
-	if a.Status > 0 {
-		text += " " + strconv.Itoa(a.Status)
-	}
+	text := "in " + took(&a.DurationMS)
 	if a.Code != "" {
-		text += " " + string(a.Code)
+		text = string(a.Code) + " " + text
 	}
-	return text + " in " + took(&a.DurationMS)
+	if a.Status > 0 {
+		text = strconv.Itoa(a.Status) + " " + text
+	}
+	return text
 }
 
 // eventText is what an event says, in a few words.
@@ -187,11 +187,12 @@ func eventText(e schemas.EventView) string {
 		add(string(e.Action.Kind), e.Action.TaskType, string(e.Action.Class))
 	case e.Settled != nil:
 		add(string(e.Settled.Outcome), string(e.Settled.Code), e.Settled.Message)
-		if e.Attempted != nil {
-			add("after", attemptedText(e.Attempted))
+		if a := e.Attempted; a != nil {
+			add(fmt.Sprintf("(attempt %d: %s)", a.Number, attemptedText(a)))
 		}
 	case e.Attempted != nil:
-		add(attemptedText(e.Attempted))
+		a := e.Attempted
+		add(fmt.Sprintf("%d of step %d", a.Number, a.Step), attemptedText(a))
 	case e.Attempt != nil:
 		add(fmt.Sprintf("%d of step %d, by", e.Attempt.Number, e.Attempt.Step), orDash(e.Attempt.Decision.Entry))
 	case e.Waiting != nil:

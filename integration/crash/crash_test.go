@@ -21,6 +21,7 @@ import (
 	"weir/internal/broker"
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -168,7 +169,7 @@ func (r *trial) settle(ctx context.Context) error {
 		if r.kills == 0 || left <= 0 {
 			break
 		}
-		if err := rest(ctx, left); err != nil {
+		if err := poll.Rest(ctx, left); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"weir/internal/weirtest/poll"
 )
 
 // node is one data directory and the process that serves it: whenever that dies it is
@@ -245,15 +247,4 @@ func do(ctx context.Context, method, url, body string, header ...string) (*http.
 }
 
 // pause keeps a client from asking in a hot loop.
-func pause(ctx context.Context) error { return rest(ctx, 50*time.Millisecond) }
-
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func pause(ctx context.Context) error { return poll.Rest(ctx, 50*time.Millisecond) }

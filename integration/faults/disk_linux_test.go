@@ -20,6 +20,7 @@ import (
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/disk"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 )
 
 // TestDisks takes the power or the room away from servers' disks: each row has a cluster of
@@ -222,7 +223,7 @@ func (r rack) dark(ctx context.Context, s *scene, servers int) error {
 		s.bite("sectors forgotten", forgot)
 	}
 	s.bite("servers without power", len(off))
-	if err := rest(ctx, 20*time.Millisecond); err != nil {
+	if err := poll.Rest(ctx, 20*time.Millisecond); err != nil {
 		return err
 	}
 	for _, i := range off {

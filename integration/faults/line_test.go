@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -35,7 +36,7 @@ func cutOffNodes(ctx context.Context, s *scene) error {
 			}
 			s.target.Release()
 			s.bite(how, 1)
-			if err := rest(ctx, lost()); err != nil {
+			if err := poll.Rest(ctx, lost()); err != nil {
 				return err
 			}
 			for _, l := range n.lines {
@@ -69,7 +70,7 @@ func oneWay(ctx context.Context, s *scene, mute bool) error {
 		if err := s.elsewhere(ctx, i, group); err != nil {
 			return err
 		}
-		if err := rest(ctx, lost()); err != nil {
+		if err := poll.Rest(ctx, lost()); err != nil {
 			return err
 		}
 		s.cluster.Heal()
@@ -133,7 +134,7 @@ func storm(ctx context.Context, s *scene) error {
 				broken += l.Broken() - b
 			}
 		}
-		if err := rest(ctx, 2*time.Second); err != nil {
+		if err := poll.Rest(ctx, 2*time.Second); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/broker/stored"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -84,7 +85,7 @@ func (l *log) drained(ctx context.Context) (left history.Left, err error) {
 		if err == nil && waits == 0 && more == 0 {
 			return history.Left{}, nil
 		}
-		if wait := rest(ctx, 100*time.Millisecond); wait != nil {
+		if wait := poll.Rest(ctx, 100*time.Millisecond); wait != nil {
 			if err == nil || errors.Is(err, context.DeadlineExceeded) {
 				return history.Left{Backlog: waits, Consumers: more}, nil
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -192,7 +193,7 @@ func (n *node) ready(ctx context.Context) error {
 		if status == http.StatusOK {
 			return nil
 		}
-		if err := rest(ctx, 50*time.Millisecond); err != nil {
+		if err := poll.Rest(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("%s is not ready: %w: %s", n.name, err, body)
 		}
 	}

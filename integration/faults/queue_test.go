@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 )
 
 // deepQueue has far more accepted than is under way, has every seventh canceled, and kills a
@@ -67,7 +68,7 @@ func (s *scene) enqueue(ctx context.Context, c *crowd.Crowd, class string, cance
 		if a.Answer == history.Accepted {
 			break
 		}
-		if wait := rest(ctx, pause); wait != nil {
+		if wait := poll.Rest(ctx, pause); wait != nil {
 			return errors.Join(wait, err)
 		}
 	}
@@ -80,7 +81,7 @@ func (s *scene) enqueue(ctx context.Context, c *crowd.Crowd, class string, cance
 		if status/100 == 2 || status == http.StatusConflict { // or it has ended: a call that is denied does at once
 			return nil
 		}
-		if wait := rest(ctx, pause); wait != nil {
+		if wait := poll.Rest(ctx, pause); wait != nil {
 			return fmt.Errorf("%s is not canceled: %d %s: %w", o.Name, status, text, wait)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -235,21 +236,10 @@ func fetch(ctx context.Context, method, url, body string, header ...string) (sta
 // pause keeps whoever asks again from doing so in a hot loop.
 const pause = 50 * time.Millisecond
 
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // until asks again until it is so.
 func until(ctx context.Context, what string, so func() bool) error {
 	for !so() {
-		if err := rest(ctx, 20*time.Millisecond); err != nil {
+		if err := poll.Rest(ctx, 20*time.Millisecond); err != nil {
 			return errors.Join(fmt.Errorf("waiting for %s", what), err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -131,7 +132,7 @@ func isolateLeader(ctx context.Context, s *scene) error {
 		if err := s.elsewhere(ctx, i, schemas.LogStream(0)); err != nil {
 			return err
 		}
-		if err := rest(ctx, long(2*time.Second, 8*time.Second)); err != nil {
+		if err := poll.Rest(ctx, long(2*time.Second, 8*time.Second)); err != nil {
 			return err
 		}
 		s.cluster.Heal()

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -26,7 +27,7 @@ func (s *scene) listen(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(left)
 		told, since, said := 0, time.Now(), false
-		for rest(ctx, time.Second) == nil {
+		for poll.Rest(ctx, time.Second) == nil {
 			switch now := s.crowd.Counts().Told; {
 			case now != told:
 				told, since, said = now, time.Now(), false

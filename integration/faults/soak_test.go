@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -185,11 +186,11 @@ func nemesis(ctx context.Context, s *scene) error {
 				return fmt.Errorf("%s: %w", m.what, err)
 			}
 			s.bite(m.what, 1)
-			if err := rest(ctx, time.Duration(s.chance.IntN(3000))*time.Millisecond); err != nil {
+			if err := poll.Rest(ctx, time.Duration(s.chance.IntN(3000))*time.Millisecond); err != nil {
 				return err
 			}
 		}
-		if err := rest(ctx, time.Duration(s.chance.IntN(5000))*time.Millisecond); err != nil {
+		if err := poll.Rest(ctx, time.Duration(s.chance.IntN(5000))*time.Millisecond); err != nil {
 			return err
 		}
 		if err := s.heal(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/weirtest/crowd"
+	"weir/internal/weirtest/poll"
 )
 
 // standStill stops a worker for longer than the ack wait while the target has its calls,
@@ -25,7 +26,7 @@ func standStill(ctx context.Context, s *scene) error {
 			return err
 		}
 		s.target.Release()
-		if err := rest(ctx, s.log.ackWait+time.Second); err != nil {
+		if err := poll.Rest(ctx, s.log.ackWait+time.Second); err != nil {
 			return err
 		}
 		if err := n.resume(); err != nil {
@@ -52,7 +53,7 @@ func standDeclared(ctx context.Context, s *scene) error {
 		}
 		for k := 0; !n.reached("declared " + name); k++ { // the others take some of them
 			s.crowd.Send(ctx, crowd.Order{Name: name + strconv.Itoa(k), Class: crowd.Post, Watch: true})
-			if err := rest(ctx, 100*time.Millisecond); err != nil {
+			if err := poll.Rest(ctx, 100*time.Millisecond); err != nil {
 				return fmt.Errorf("no worker came to stand still: %w", err)
 			}
 		}

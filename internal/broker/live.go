@@ -32,7 +32,7 @@ type live struct {
 		pending []schemas.Record
 		bytes   int
 		gap     bool          // some did not fit
-		kick    chan struct{} // room for one
+		kick    chan struct{} // has room for one: there is something to show
 	}
 }
 
@@ -54,8 +54,8 @@ type live struct {
 // record's time is when it was acknowledged.
 func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
 	l := &live{fn: fn, lost: lost}
-	if tokens := strings.Split(subject, "."); b.cfg.Server != nil && len(tokens) == len(strings.Split(schemas.LiveLog, ".")) {
-		return b.follow(l, tokens)
+	if b.cfg.Server != nil && strings.Count(subject, ".") == strings.Count(schemas.LiveLog, ".") {
+		return b.follow(l, strings.Split(subject, "."))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -231,7 +231,7 @@ func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 				assert.True(t, loaded.CancelRequested)
 				assert.Equal(t, len(tt.between)+2, loaded.N)
 				assert.Equal(t, loaded.N, loaded.Events[len(loaded.Events)-1].N)
-				st.Inherited = loaded.Inherited
+				st.Inherited, st.Again = loaded.Inherited, loaded.Again // how it was read
 				assert.Equal(t, loaded, st)
 			})
 		})

@@ -29,8 +29,8 @@ type State struct {
 	Message uint64
 	// Queue is the consumer that the message came of, where that is a crowd's.
 	Queue string
-	// Again says that this is not the first time that a worker is given the action, for
-	// certain; see Taken.
+	// Again says that a worker may have been at the action before, whatever it has written. It is
+	// false for the first delivery of its first message.
 	Again bool
 	// Inherited is how many events were there when the state was read; what
 	// goes beyond the accepted one is the work of an earlier worker.
@@ -66,9 +66,6 @@ type State struct {
 	// in the state; only a worker that parks the action may go on from here.
 	Damaged *fault.Parked
 }
-
-// Taken reports whether a worker may have been at the action before.
-func (s *State) Taken() bool { return s.Again || s.Inherited > 1 }
 
 // Sequenced is an event and its place in the stream.
 type Sequenced struct {
@@ -141,7 +138,7 @@ func (s *State) folded() (*State, error) {
 	if s.N == 0 {
 		return nil, fault.ErrGone
 	}
-	s.Inherited = s.N
+	s.Inherited, s.Again = s.N, true
 	return s, nil
 }
 

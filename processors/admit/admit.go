@@ -107,6 +107,7 @@ func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State
 	if st.Action.Priority == schemas.PriorityHigh || a.cfg.Now().Sub(st.Action.AcceptedAt) >= a.cfg.AckWait {
 		return a.load(ctx, ref, rec, false) // it was hurried, or is old, and may have begun or ended
 	}
+	st.Again = false
 	return a.admit(ctx, st, rec, false)
 }
 
@@ -140,7 +141,6 @@ func (a *Admitter) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 	case err != nil:
 		return nil, err
 	}
-	st.Again = true
 	return a.admit(ctx, st, rec, fenced)
 }
 

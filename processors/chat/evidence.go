@@ -14,7 +14,7 @@ import (
 
 // takeOver leaves what the attempts of an earlier worker should have left.
 func (w *work) takeOver(ctx context.Context) error {
-	if !w.st.Taken() || len(w.st.Attempts) == 0 {
+	if !w.st.Again || len(w.st.Attempts) == 0 {
 		return nil
 	}
 	if err := w.recorder.Recall(ctx, w.st); err != nil {

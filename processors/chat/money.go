@@ -109,7 +109,7 @@ func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *bud
 	}
 	e := bad(w.unanswered(), code, status, r.Why()).with(limited(r.Source, r.What))
 	// What an earlier worker held for it is not freed by the refusal.
-	e.result.Error.Limits, e.unheld = r.Limits, w.held == nil && !w.st.Taken()
+	e.result.Error.Limits, e.unheld = r.Limits, w.held == nil && !w.st.Again
 	if status == statusTooMany {
 		e.result.Error.RetryAfterMS = r.After.Milliseconds()
 	}

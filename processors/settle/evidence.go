@@ -90,7 +90,7 @@ func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schema
 // Recall has a state know which of its action's records an earlier worker has left,
 // where there may be any. Leave does so by itself.
 func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
-	if !st.Taken() || st.Left != nil {
+	if !st.Again || st.Left != nil {
 		return nil
 	}
 	stored, err := r.stored(ctx, st.Ref)

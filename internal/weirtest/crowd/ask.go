@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -159,7 +160,7 @@ func (c *Crowd) Watch(ctx context.Context, id string, opened func()) {
 	c.wg.Go(func() {
 		for !w.Ended {
 			err := c.read(ctx, w, opened)
-			if err = errors.Join(err, rest(ctx, pause)); ctx.Err() != nil {
+			if err = errors.Join(err, poll.Rest(ctx, pause)); ctx.Err() != nil {
 				c.note(func() { c.errs = append(c.errs, fmt.Errorf("a reader of %s saw no end: %w", id, err)) })
 				return
 			}

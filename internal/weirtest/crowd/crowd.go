@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 )
 
 // The classes of what is asked for.
@@ -107,7 +108,7 @@ func (c *Crowd) Start(ctx context.Context) {
 		c.wg.Go(func() {
 			for fresh.Err() == nil {
 				c.send(ctx, c.next())
-				_ = rest(fresh, c.cfg.Rest)
+				_ = poll.Rest(fresh, c.cfg.Rest)
 			}
 		})
 	}
@@ -217,7 +218,7 @@ func (c *Crowd) send(ctx context.Context, o Order) {
 		if a.Outcome != "" {
 			return
 		}
-		if err = errors.Join(err, rest(ctx, pause)); ctx.Err() != nil {
+		if err = errors.Join(err, poll.Rest(ctx, pause)); ctx.Err() != nil {
 			c.note(func() { c.errs = append(c.errs, fmt.Errorf("%s was never told its end: %w", o.Name, err)) })
 			return
 		}
@@ -241,14 +242,3 @@ func (c *Crowd) note(what func()) {
 
 // pause keeps a client from asking in a hot loop.
 const pause = 100 * time.Millisecond
-
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

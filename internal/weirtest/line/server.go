@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/weirtest/poll"
 )
 
 // Call is a request that a double has read, and what became of its answer.
@@ -134,9 +136,6 @@ func (s *Server[R]) Leave(c *Call) {
 	s.changed.Broadcast()
 }
 
-// guard is how long a wait lasts before it fails the test.
-const guard = time.Minute
-
 // WaitFor blocks until the n-th request, counted from 1, has come, and returns it. It must be
 // called from the test's goroutine.
 func (s *Server[R]) WaitFor(n int) R {
@@ -149,21 +148,7 @@ func (s *Server[R]) WaitIdle() { s.wait("idleness", func() bool { return s.runni
 
 // wait blocks until cond, called under the lock, holds.
 func (s *Server[R]) wait(what string, cond func() bool) {
-	late := false
-	timer := time.AfterFunc(guard, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		late = true
-		s.changed.Broadcast()
-	})
-	defer timer.Stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !cond() {
-		if late {
-			s.fatal("waited too long for %s", what)
-			return
-		}
-		s.changed.Wait()
+	if !poll.On(s.changed, cond) {
+		s.fatal("waited too long for %s", what)
 	}
 }

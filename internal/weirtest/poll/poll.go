@@ -2,7 +2,9 @@
 package poll
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 )
@@ -27,5 +29,39 @@ func Until(tb testing.TB, holds func() bool, reason ...any) {
 			text = fmt.Sprintf(text, reason[1:]...)
 		}
 		tb.Fatal("waited two minutes in vain: ", text)
+	}
+}
+
+// On waits for a condition that is told of by c, and evaluates it under c's lock. It reports
+// false after two minutes.
+func On(c *sync.Cond, holds func() bool) bool {
+	late := false
+	timer := time.AfterFunc(limit, func() {
+		c.L.Lock()
+		defer c.L.Unlock()
+		late = true
+		c.Broadcast()
+	})
+	defer timer.Stop()
+	c.L.Lock()
+	defer c.L.Unlock()
+	for !holds() {
+		if late {
+			return false
+		}
+		c.Wait()
+	}
+	return true
+}
+
+// Rest waits, or returns ctx's error as soon as that has ended.
+func Rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
+
+	"weir/internal/weirtest/poll"
 )
 
 // Server listens on 127.0.0.1. It stops with its test and waits for all it started.
@@ -198,27 +199,11 @@ func (s *Server) onRequest(path string) Behaviour {
 	return from.take()
 }
 
-// guard is how long the waiting helpers wait before they fail the test.
-const guard = time.Minute
-
 // wait blocks until cond, called under the lock, holds.
 func (s *Server) wait(what string, cond func() bool) {
 	s.t.Helper()
-	late := false
-	timer := time.AfterFunc(guard, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		late = true
-		s.changed.Broadcast()
-	})
-	defer timer.Stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !cond() {
-		if late {
-			s.t.Fatalf("upstream: waited too long for %s", what)
-		}
-		s.changed.Wait()
+	if !poll.On(s.changed, cond) {
+		s.t.Fatalf("upstream: waited too long for %s", what)
 	}
 }
 
