@@ -25,6 +25,7 @@ import (
 	"weir/internal/destination"
 	"weir/internal/ledger"
 	"weir/internal/limits"
+	"weir/internal/outbound"
 	"weir/internal/rules"
 	"weir/internal/secrets"
 	"weir/internal/telemetry"
@@ -81,6 +82,7 @@ type App struct {
 	traces  *telemetry.Traces // nil: nobody collects them
 	traced  sync.WaitGroup    // requests whose spans are to be sent
 	policy  inForce
+	clients []*outbound.Client // whose idle connections end with a policy
 	guard   *guard.Guard
 	reload  reloading
 	network Network

@@ -57,6 +57,7 @@ func (a *App) openProcessors(context.Context) error {
 		Quota: a.answerQuota(),
 	}))
 	a.teardown.push(func(context.Context) error { client.Close(); return nil })
+	a.clients = append(a.clients, client)
 	recorder, store := a.recorder, a.secrets
 	adapter := direct.New(client, store, redact.New(a.cfg.RedactHeaders))
 	caller := call.New(a.ledger, a.guard, adapter, call.Config{

@@ -85,6 +85,9 @@ func ownAddrs() ([]netip.Addr, error) {
 func (a *App) enforce(d dated, c config.Config, since time.Time) {
 	d.since = since.UTC()
 	a.policy.now.Store(&d)
+	for _, c := range a.clients {
+		c.Forget()
+	}
 	a.metrics.SetHosts(c.Targets())
 	a.metrics.SetAgents(agentTypes(c))
 	a.metrics.SetModels(d.listed)

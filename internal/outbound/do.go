@@ -25,5 +25,6 @@ func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	x.wire.done()
+	x.giveBack()
 	return answer(x.resp, body, decoded, time.Now()), nil
 }

@@ -62,27 +62,6 @@ func TestOneRequestMeansOne(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreNotReused: the race of a reused connection cannot happen,
-// and a forged second answer reaches nobody.
-func TestConnectionsAreNotReused(t *testing.T) {
-	t.Parallel()
-	for _, behaviour := range []upstream.Behaviour{
-		upstream.CloseReused(),
-		upstream.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"ok\":true}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"),
-	} {
-		s := upstream.New(t, behaviour)
-		c := client(t, outbound.Config{})
-		for n := 1; n <= 3; n++ {
-			resp, err := call(t, c, s, "POST", "/", outbound.Request{IdempotencyKey: "k"})
-			require.NoError(t, err)
-			assert.JSONEq(t, `{"ok":true}`, string(resp.Body))
-			assert.Equal(t, []int{n, n}, []int{s.Hits(), s.Accepted()})
-			assert.Equal(t, "close", s.Ledger()[n-1].Header("Connection"))
-		}
-		s.WaitIdle()
-	}
-}
-
 func TestSecondDoIsRefused(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)

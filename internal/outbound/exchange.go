@@ -1,11 +1,10 @@
 package outbound
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"weir/internal/failpoint"
@@ -21,11 +20,15 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // ends ctx; nil until a phase is bounded
 	timed  bool        // the phase is
+	heed   func() bool // has the end of ctx not matter any more; false: it has come
 	phase  Phase
 	status int
 	source *source // what is sent as it is read; nil: nothing is
-	one    *http.ClientConn
 	resp   *http.Response
+	atEnd  bool // its body was read to the end
+	// writing is closed when a request that is written while its answer is read is over; nil: there
+	// is none.
+	writing chan struct{}
 }
 
 // terms are what Do and Stream differ in before the body.
@@ -46,7 +49,8 @@ func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, err
 		return nil, &fault.Call{Code: schemas.Internal, Cause: ErrSpent}
 	}
 	x := &exchange{Conn: c, caller: ctx, phase: PhaseHeader}
-	x.ctx, x.cancel = context.WithCancelCause(context.WithValue(ctx, handOverKey{}, c.wire))
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	x.heed = context.AfterFunc(x.ctx, x.abort)
 	if r.Stream != nil {
 		x.source = &source{from: r.Stream, wire: c.wire}
 		c.wire.feed(x.source)
@@ -54,6 +58,9 @@ func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, err
 	if err := x.begin(r, t); err != nil {
 		x.within(0)
 		x.end(nil)
+		if c.wire.used {
+			c.client.pool.drop(c.wire.key)
+		}
 		return nil, err
 	}
 	return x, nil
@@ -63,20 +70,19 @@ func (x *exchange) begin(r Request, t terms) error {
 	if code, over := givenUp(x.caller); over {
 		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, context.Cause(x.caller)}}
 	}
-	if err := x.wire.probe(); err != nil {
+	if err := x.wire.quiet(); err != nil {
 		return lostBefore(err)
 	}
 	req, err := build(x.ctx, x.permit, r, x.source, t.identity)
 	if err != nil {
 		return err
 	}
+	req.Close = !x.keep
 	x.within(t.header)
-	port := strconv.Itoa(int(x.permit.Port()))
-	x.one, err = x.client.transport.NewClientConn(x.ctx, req.URL.Scheme, net.JoinHostPort(x.permit.Host(), port))
-	if err != nil {
-		return x.fail(schemas.UpstreamConnect, err)
+	if err := x.send(req); err != nil {
+		return x.headerFailure(err)
 	}
-	if x.resp, err = x.one.RoundTrip(req); err != nil { //nolint:bodyclose // end does
+	if x.resp, err = x.receive(req); err != nil {
 		return x.headerFailure(err)
 	}
 	failpoint.At(failpoint.Begun, x.permit.RequestTarget())
@@ -89,6 +95,48 @@ func (x *exchange) begin(r Request, t terms) error {
 	x.phase = PhaseBody
 	return nil
 }
+
+// inline is the largest body that is written before the answer is read: sockets take it,
+// whether or not the other side reads.
+const inline = 16 << 10
+
+// send writes the request. A large one, or one whose body is read as it is sent, is written
+// while the answer is read: it may come before the request is whole.
+func (x *exchange) send(req *http.Request) error {
+	write := func() error {
+		w := bufio.NewWriterSize(x.wire, readAhead)
+		err := req.Write(w)
+		if err == nil {
+			err = w.Flush()
+		}
+		return err
+	}
+	if x.source == nil && req.ContentLength <= inline {
+		return write()
+	}
+	x.writing = make(chan struct{})
+	go func() {
+		defer close(x.writing)
+		if write() != nil {
+			x.abort() // the request is not whole, and no answer to it is waited for
+		}
+	}()
+	return nil
+}
+
+// receive reads the answer's head. Interim answers are read and dropped.
+func (x *exchange) receive(req *http.Request) (*http.Response, error) {
+	x.wire.reader.Reset(x.wire)
+	for {
+		resp, err := http.ReadResponse(x.wire.reader, req)
+		if err != nil || resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err
+		}
+	}
+}
+
+// abort ends reading and writing; the end itself is the owner's.
+func (x *exchange) abort() { _ = x.wire.letGo() }
 
 // within bounds the phase that begins, in place of the one before; without a
 // limit, ctx alone bounds it. It reports whether the one before was in time.
@@ -110,14 +158,33 @@ func (x *exchange) within(limit time.Duration) (inTime bool) {
 // one that counts. It may be called more than once and from any goroutine.
 func (x *exchange) end(cause error) {
 	x.cancel(cause)
-	if x.resp != nil {
-		_ = x.resp.Body.Close() // read to its end, or given up
-	}
-	if x.one != nil {
-		_ = x.one.Close() // the wire closes itself
-	}
 	x.Close()
+	if x.writing != nil {
+		<-x.writing
+	}
 }
+
+// giveBack has the connection wait for another request, where it can carry one: this one has left,
+// its answer was read to its end, and nothing came behind that.
+func (x *exchange) giveBack() {
+	if !x.keep || x.resp.Close || !x.atEnd || x.wire.reader.Buffered() > 0 || !x.wire.socket.canPeek() {
+		return
+	}
+	if x.writing != nil {
+		select {
+		case <-x.writing:
+		case <-time.After(handOver): // it may have come before the request was whole
+			return
+		}
+	}
+	if !x.wire.deaf() && x.heed() && !x.over.Swap(true) {
+		x.client.pool.put(x.wire.link, keyOf(x.permit, x.tenant, true))
+	}
+}
+
+// handOver is how long a whole answer waits for the last write of its request to return, which is at
+// once if the target has read it all.
+const handOver = 20 * time.Millisecond
 
 // headerOver checks the header as a whole.
 func (x *exchange) headerOver(resp *http.Response) error {

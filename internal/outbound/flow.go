@@ -30,6 +30,10 @@ func (f *flow) Read(p []byte) (int, error) {
 		f.err = f.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
 		return 0, f.err
 	}
+	if f.x.ctx.Err() != nil { // what is buffered is not read any more
+		f.err = f.x.fail(schemas.Canceled, errLeft)
+		return 0, f.err
+	}
 	f.x.within(f.idle)
 	n, err := f.x.resp.Body.Read(p)
 	inTime := f.x.within(0)

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,13 +26,15 @@ var (
 )
 
 // Conn is a connection, TLS included, for one request that was permitted. It
-// holds a socket until Close.
+// holds a socket until Close, or until Do has it wait for another.
 type Conn struct {
 	client *Client
 	permit policy.Permit
-	addrs  []netip.Addr // all of the answer that led here; see Recheck
 	wire   *wire
 	spent  atomic.Bool
+	keep   bool        // the connection may carry another request of the tenant after this one
+	tenant string
+	over   atomic.Bool // it was closed, or given back
 	quota  Quota
 
 	mu      sync.Mutex
@@ -74,6 +77,18 @@ func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
 	if !p.Valid() {
 		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
 	}
+	l, err := c.dial(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return c.conn(p, l, poolKey{}), nil
+}
+
+func (c *Client) conn(p policy.Permit, l *link, k poolKey) *Conn {
+	return &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: k.used, tenant: k.tenant}
+}
+
+func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
 	addrs, err := c.resolve(ctx, p)
 	if err != nil {
 		return nil, err
@@ -82,19 +97,67 @@ func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := newWire(conn, c.cfg.MaxHeaderBytes)
+	s := &socket{Conn: conn}
+	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now()}
 	if p.Scheme() == "https" {
-		if err := c.handshake(ctx, p, w); err != nil {
+		if err := c.handshake(ctx, p, l); err != nil {
 			_ = conn.Close()
 			return nil, err
 		}
 	}
-	return &Conn{client: c, permit: p, addrs: addrs, wire: w}, nil
+	return l, nil
 }
 
-// Close ends the connection, and a request that is under way on it. It may be
-// called more than once and from any goroutine.
-func (c *Conn) Close() { _ = c.wire.Close() }
+// Take is Open, or gives a connection that waits for a call of the tenant by the permit's entry and
+// policy to its target; its addresses were checked when it was dialled, and are once more. One that
+// has carried other calls is given only to a call that may be repeated, and is kept after it. Where
+// calls that may not be repeated follow each other within seconds, a connection is dialled ahead for
+// the next.
+func (c *Client) Take(ctx context.Context, p policy.Permit, tenant string, repeatable bool) (*Conn, error) {
+	if !p.Valid() {
+		return c.Open(ctx, p)
+	}
+	k := keyOf(p, tenant, repeatable)
+	if !repeatable {
+		defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
+	}
+	if l := c.pool.take(k, p); l != nil {
+		return c.conn(p, l, k), nil
+	}
+	l, err := c.dial(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return c.conn(p, l, k), nil
+}
+
+// dialAhead dials a spare, where one is wanted.
+func (c *Client) dialAhead(p policy.Permit, k poolKey) {
+	ctx, wanted := c.pool.wanted(k)
+	if !wanted {
+		return
+	}
+	go func() {
+		l, err := c.dial(ctx, p)
+		if err == nil && !l.socket.canPeek() {
+			l.shut() // nobody could say whether it still stands
+			l = nil
+		}
+		c.pool.dialled(ctx, l, k)
+	}()
+}
+
+// Used reports whether the connection has carried another request, so that one which may not
+// be repeated is not made on it.
+func (c *Conn) Used() bool { return c.wire.used }
+
+// Close ends the connection, and a request that is under way on it, unless Do has given it
+// back. It may be called more than once and from any goroutine.
+func (c *Conn) Close() {
+	if !c.over.Swap(true) {
+		_ = c.wire.Close()
+	}
+}
 
 // resolve returns the host's addresses, every one of them checked.
 func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, error) {
@@ -204,16 +267,16 @@ func recheck(p policy.Permit) func(context.Context, string, string, syscall.RawC
 
 // handshake puts TLS on the wire. The name is the permit's host; no client
 // certificate is ever sent.
-func (c *Client) handshake(ctx context.Context, p policy.Permit, w *wire) error {
+func (c *Client) handshake(ctx context.Context, p policy.Permit, l *link) error {
 	cfg := c.tls.Clone()
 	cfg.ServerName = p.Host()
-	secure := tls.Client(w.socket, cfg)
+	secure := tls.Client(l.socket, cfg)
 	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(limited); err != nil {
 		return unsent(ctx, schemas.UpstreamTLS, PhaseTLS, err)
 	}
-	w.Conn = secure
+	l.Conn = secure
 	return nil
 }
 

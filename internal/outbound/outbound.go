@@ -1,21 +1,19 @@
 // Package outbound is the one way out: it resolves a permitted host once,
-// dials an address that policy checked, and makes exactly one request on that
-// connection. It never retries, follows no redirect, reads no proxy from the
-// environment and reuses no connection, so that one call of Do or of Stream is at
-// most one request on the wire, and a failure before the first byte is known as such.
+// dials an address that policy checked, and makes exactly one request. It never retries,
+// follows no redirect and reads no proxy from the environment, so that one call of Do or of
+// Stream is at most one request on the wire, and a failure before the first byte is known as
+// such.
 //
-// It speaks HTTP/1.1 only. HTTP/2 on a connection that carries one request
-// gains nothing, and its reset codes would bring back the doubt about what an
-// upstream has processed.
+// It speaks HTTP/1.1 only. A connection that has carried a whole exchange is kept for the next
+// call of the same entry that may be repeated: a target may close an idle one just as a request
+// leaves, and then nobody knows what it has read.
 package outbound
 
 import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 )
@@ -88,47 +86,30 @@ func orDefault[T time.Duration | int | int64](v, def T) T {
 
 // Client opens guarded connections. It is safe for concurrent use.
 type Client struct {
-	cfg       Config
-	transport *http.Transport
-	tls       *tls.Config
+	cfg  Config
+	tls  *tls.Config
+	pool *pool
 }
 
 // New returns a client with cfg's limits.
 func New(cfg Config) *Client {
 	cfg = cfg.withDefaults()
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
 	return &Client{
-		cfg: cfg,
-		// The transport makes no connection itself: it is handed the one that
-		// Open made, and only its single-connection, no-replay entry is used.
-		transport: &http.Transport{
-			DialContext:        handOver,
-			DialTLSContext:     handOver,
-			Protocols:          protocols,
-			DisableCompression: true,
-			// wire counts exactly; this one must only stay out of its way.
-			MaxResponseHeaderBytes: 4*cfg.MaxHeaderBytes + 4*readAhead,
-			ReadBufferSize:         readAhead,
-		},
+		cfg:  cfg,
+		pool: newPool(),
 		tls: &tls.Config{
 			RootCAs:    cfg.RootCAs,
 			MinVersion: tls.VersionTLS12,
 			NextProtos: []string{"http/1.1"},
+
+			ClientSessionCache: tls.NewLRUClientSessionCache(0),
 		},
 	}
 }
 
-// Close frees what the client holds for itself. Connections belong to those
+// Close closes the connections that wait, and has none wait from now on. Others belong to those
 // who opened them.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.pool.clear(true) }
 
-// handOverKey is where Do's context carries the connection for the transport.
-type handOverKey struct{}
-
-func handOver(ctx context.Context, _, _ string) (net.Conn, error) {
-	if w, ok := ctx.Value(handOverKey{}).(*wire); ok {
-		return lent{w}, nil
-	}
-	return nil, errors.New("outbound: the transport may not dial")
-}
+// Forget closes the connections that wait, so that none is used that an earlier policy let be made.
+func (c *Client) Forget() { c.pool.clear(false) }

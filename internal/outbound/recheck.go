@@ -32,7 +32,7 @@ func (c *Conn) recheck(p policy.Permit) error {
 	if p.Method() != c.permit.Method() || p.URL() != c.permit.URL() {
 		return errElsewhere
 	}
-	return p.CheckAddrs(c.addrs)
+	return p.CheckAddrs(c.wire.addrs)
 }
 
 // Begun is closed when the request's first bytes are out of our hands, that is

@@ -84,7 +84,6 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 		Header:        header,
 		Body:          http.NoBody,
 		ContentLength: int64(len(r.Body)),
-		Close:         true,
 	}
 	switch {
 	case body != nil:

@@ -42,6 +42,7 @@ func (x *exchange) body(resp *http.Response) (body []byte, decoded bool, err err
 		return nil, false, x.fail(schemas.UpstreamTooLarge, errBodyBytes)
 	}
 	raw := &wireBody{from: resp.Body, left: wireLimit(limit)}
+	defer func() { x.atEnd = errors.Is(raw.err, io.EOF) }()
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(raw, first); err != nil {
 		if errors.Is(raw.err, io.EOF) {

@@ -21,8 +21,7 @@ var (
 // wire is the connection as net/http sees it: plain bytes, over TLS or not. It
 // knows what left and what came, which net/http's errors do not tell.
 type wire struct {
-	net.Conn
-	socket *socket
+	*link
 
 	begun   chan struct{} // closed when the first write begins, or by Close; lets reading go
 	offered chan struct{} // closed when the first write is over, or by a close; see release
@@ -45,10 +44,9 @@ type wire struct {
 	writeErr error
 }
 
-func newWire(conn net.Conn, maxHeader int64) *wire {
-	s := &socket{Conn: conn}
+func newWire(l *link, maxHeader int64) *wire {
 	return &wire{
-		Conn: s, socket: s, begun: make(chan struct{}), offered: make(chan struct{}), over: make(chan struct{}),
+		link: l, begun: make(chan struct{}), offered: make(chan struct{}), over: make(chan struct{}),
 		inHeader: true, left: maxHeader + readAhead,
 	}
 }
@@ -192,38 +190,35 @@ func (w *wire) Close() (err error) {
 	return err
 }
 
-// lent is the wire in net/http's hands. net/http closes a connection as soon
-// as it has no more use for it; the end itself is left to the owner, who knows
-// how the exchange went.
-type lent struct{ *wire }
-
-func (l lent) Close() error {
-	if sent := l.seal(); !sent {
-		l.release() // else the write does, as soon as the deadline below ends it
+// letGo ends reading and writing. The end itself is left to the owner, who knows how the
+// exchange went.
+func (w *wire) letGo() error {
+	if sent := w.seal(); !sent {
+		w.release() // else the write does, as soon as the deadline below ends it
 	}
-	l.begin()
-	l.drop()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.leaving {
+	w.begin()
+	w.drop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving {
 		return nil
 	}
-	return l.socket.SetDeadline(time.Unix(1, 0)) // lets go of whoever still reads or writes
+	return w.socket.SetDeadline(time.Unix(1, 0)) // lets go of whoever still reads or writes
 }
 
 var errUnsolicited = errors.New("the upstream spoke before it was asked")
 
-// probe looks, without waiting, whether the connection still stands and is
-// silent. It runs before net/http has the connection, so that a connection
+// quiet looks, without waiting, whether the connection still stands and is
+// silent. It runs before a request is written, so that a connection
 // lost while the attempt was written down is known as not sent.
-func (w *wire) probe() error {
-	if !w.socket.canPeek() {
+func (l *link) quiet() error {
+	if !l.socket.canPeek() {
 		return nil
 	}
-	w.socket.probing = true
-	defer func() { w.socket.probing = false }()
+	l.socket.probing = true
+	defer func() { l.socket.probing = false }()
 	var b [1]byte
-	n, err := w.Conn.Read(b[:])
+	n, err := l.Conn.Read(b[:])
 	switch {
 	case n > 0:
 		return errUnsolicited

@@ -30,6 +30,11 @@ func (s *scripted) Close() error                { s.closed = true; return nil }
 
 func (*scripted) SetDeadline(time.Time) error { return nil }
 
+func overConn(conn net.Conn, maxHeader int64) *wire {
+	s := &socket{Conn: conn}
+	return newWire(&link{Conn: s, socket: s}, maxHeader)
+}
+
 // TestReadWaitsForTheRequest: net/http reads ahead, and would log what it
 // finds before a request; it must not find anything.
 func TestReadWaitsForTheRequest(t *testing.T) {
@@ -41,7 +46,7 @@ func TestReadWaitsForTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWire(&scripted{words: bytes.NewBufferString("early"), write: func(p []byte) (int, error) { return len(p), nil }}, 1<<10)
+				w := overConn(&scripted{words: bytes.NewBufferString("early"), write: func(p []byte) (int, error) { return len(p), nil }}, 1<<10)
 				read := make(chan int, 1)
 				go func() {
 					n, _ := w.Read(make([]byte, 9))
@@ -72,7 +77,7 @@ func TestOfferedWhenTheFirstWriteIsOver(t *testing.T) {
 	for name, end := range map[string]func(w *wire, far net.Conn){
 		"it is taken":          func(_ *wire, far net.Conn) { _, _ = far.Read(make([]byte, 9)) },
 		"it fails":             func(_ *wire, far net.Conn) { _ = far.Close() },
-		"net/http gives it up": func(w *wire, _ net.Conn) { _ = lent{w}.Close() },
+		"net/http gives it up": func(w *wire, _ net.Conn) { _ = w.letGo() },
 		"it is closed":         func(w *wire, _ net.Conn) { _ = w.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +85,7 @@ func TestOfferedWhenTheFirstWriteIsOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				near, far := net.Pipe()
 				defer far.Close()
-				w := newWire(near, 1<<10)
+				w := overConn(near, 1<<10)
 				defer w.Close()
 				go func() { _, _ = w.Write([]byte("x")) }()
 				synctest.Wait()
@@ -99,19 +104,19 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
-		w := newWire(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }}, 1<<10)
+		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }}, 1<<10)
 		go func() { _, _ = w.Write([]byte("x")) }()
 		synctest.Wait()
-		require.NoError(t, lent{w}.Close())
+		require.NoError(t, w.letGo())
 		synctest.Wait()
 		assert.False(t, closed(w.offered))
 		close(held)
 		<-w.offered
 	})
-	w := newWire(&scripted{}, 1<<10)
-	require.NoError(t, lent{w}.Close())
+	w := overConn(&scripted{}, 1<<10)
+	require.NoError(t, w.letGo())
 	assert.True(t, closed(w.offered))
-	w = newWire(&scripted{}, 1<<10)
+	w = overConn(&scripted{}, 1<<10)
 	require.NoError(t, w.Close())
 	assert.True(t, closed(w.offered))
 }
@@ -120,14 +125,14 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 func TestSealedIsSilent(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := newWire(&scripted{write: out.Write}, 1<<10)
+	w := overConn(&scripted{write: out.Write}, 1<<10)
 	require.False(t, w.seal())
 	_, err := w.Write([]byte("late"))
 	require.ErrorIs(t, err, errSealed)
 	assert.Empty(t, out.Bytes())
 	assert.False(t, w.seal())
 
-	w = newWire(&scripted{write: out.Write}, 1<<10)
+	w = overConn(&scripted{write: out.Write}, 1<<10)
 	_, err = w.Write([]byte("in time"))
 	require.NoError(t, err)
 	assert.True(t, w.seal())
@@ -154,7 +159,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 		"a part, then nothing":  {[]int{2, 0}, true},
 	} {
 		next, failed := 0, false
-		w := newWire(&scripted{write: func(p []byte) (int, error) {
+		w := overConn(&scripted{write: func(p []byte) (int, error) {
 			assert.False(t, failed, "%s: a write after one that failed", name)
 			n := c.writes[next]
 			next++
@@ -178,7 +183,7 @@ func TestWritingCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		w := newWire(&scripted{write: func([]byte) (int, error) {
+		w := overConn(&scripted{write: func([]byte) (int, error) {
 			<-release
 			return 0, io.ErrClosedPipe
 		}}, 1<<10)

@@ -49,6 +49,11 @@ type Exchange struct {
 
 // next serves one request; false ends the connection.
 func (x *Exchange) next() bool {
+	if x.served > 0 {
+		x.server.idle(x.bare, true)
+		_, _ = x.reader.Peek(1) // what is wrong is found below
+		x.server.idle(x.bare, false)
+	}
 	r, length, chunked, err := x.readHead()
 	if err != nil {
 		return false

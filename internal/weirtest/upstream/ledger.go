@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -75,11 +76,27 @@ func (s *Server) WaitAccepted(n int) {
 	s.wait("connections", func() bool { return s.accepted >= n })
 }
 
-// WaitIdle blocks until every connection is closed: whatever was still on its
-// way has arrived by then, so that the ledger is final.
+// WaitIdle blocks until every connection is closed, or kept with no request on it: whatever
+// was still on its way has arrived by then, so that the ledger is final.
 func (s *Server) WaitIdle() {
 	s.t.Helper()
-	s.wait("idleness", func() bool { return len(s.open) == 0 })
+	s.wait("idleness", func() bool {
+		for _, idle := range s.open {
+			if !idle {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (s *Server) idle(conn net.Conn, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.open[conn]; open {
+		s.open[conn] = idle
+		s.changed.Broadcast()
+	}
 }
 
 // Written counts the bytes that behaviours got rid of, on all connections: what

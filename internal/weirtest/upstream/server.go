@@ -33,7 +33,7 @@ type Server struct {
 	ledger   []Received
 	accepted int
 	written  int64
-	open     map[net.Conn]struct{}
+	open     map[net.Conn]bool // whether it is kept, and waits for another request
 }
 
 // script gives a behaviour a request; the last one repeats.
@@ -75,7 +75,7 @@ func start(tb testing.TB, cfg *tls.Config, behaviours []Behaviour) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		t: tb, listener: listener, tls: cfg, stop: cancel, done: ctx.Done(),
-		script: script{steps: behaviours}, paths: map[string]*script{}, open: map[net.Conn]struct{}{},
+		script: script{steps: behaviours}, paths: map[string]*script{}, open: map[net.Conn]bool{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.wg.Go(s.acceptLoop)
@@ -137,7 +137,7 @@ func (s *Server) acceptLoop() {
 		default:
 			s.accepted++
 			n := s.accepted
-			s.open[conn] = struct{}{}
+			s.open[conn] = false
 			s.wg.Go(func() { s.serve(conn, n) })
 		}
 		s.changed.Broadcast()

@@ -79,7 +79,7 @@ type voice struct {
 
 // Open dials the agent.
 func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	line, err := dial.Open(ctx, v.client, p)
+	line, err := dial.Take(ctx, v.client, p)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package dial
 
 import (
 	"context"
+	"errors"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
@@ -11,6 +12,9 @@ import (
 	"weir/processors/guard"
 	"weir/schemas"
 )
+
+// errUsed is behind the end of a call that another policy made one which may not be repeated.
+var errUsed = errors.New("the connection has carried another request")
 
 // Line is a connection to the target of a pass. It is every part of a
 // call.Exchange but Do.
@@ -24,6 +28,19 @@ type Line struct {
 // Open dials the target of a pass. For a mocked one nothing is resolved, dialled or
 // sent, whatever becomes of the line.
 func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
+	return open(p, func() (*outbound.Conn, error) { return c.Open(ctx, p.Permit()) })
+}
+
+// Take is Open for a call whose attempts follow its class: it may be given a connection that
+// waits. That of a redirect is dialled, since its name is looked up anew.
+func Take(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
+	if p.Followed() {
+		return Open(ctx, c, p)
+	}
+	return open(p, func() (*outbound.Conn, error) { return c.Take(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable()) })
+}
+
+func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Line, error) {
 	if !p.Valid() {
 		return nil, call.ErrNoPass
 	}
@@ -32,7 +49,7 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) 
 		close(never)
 		return &Line{Pass: p, begun: never}, nil
 	}
-	conn, err := c.Open(ctx, p.Permit())
+	conn, err := connect()
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +66,9 @@ func (l *Line) Renew(p guard.Pass) error {
 	case p.Mocked():
 		l.Pass = p
 		return nil
+	}
+	if l.Conn.Used() && !p.Class().Repeatable() {
+		return &fault.Call{Code: schemas.UpstreamReset, Cause: errUsed}
 	}
 	if err := l.Conn.Recheck(p.Permit()); err != nil {
 		return err

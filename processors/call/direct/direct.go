@@ -31,7 +31,7 @@ func New(c *outbound.Client, s added.Secrets, r *redact.Redactor) *Adapter {
 
 // Open dials the target of the pass.
 func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	line, err := dial.Open(ctx, a.client, p)
+	line, err := dial.Take(ctx, a.client, p)
 	if err != nil {
 		return nil, err
 	}

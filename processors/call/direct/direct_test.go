@@ -461,3 +461,25 @@ func TestNoWayOutOfAMock(t *testing.T) {
 	up.WaitIdle()
 	assert.Zero(t, up.Hits())
 }
+
+// TestWhichConnection: a call that may be repeated goes by a connection that carried others, and one
+// that may not by one that carried none. The name of a redirect's target is looked up anew.
+func TestWhichConnection(t *testing.T) {
+	t.Parallel()
+	up := upstream.New(t)
+	h := newHouse(t, plain(up.URL()))
+	get := schemas.HTTPCall{Method: "GET", URL: up.URL() + "/x"}
+	h.ask(t, get)
+	h.ask(t, get)
+	h.ask(t, schemas.HTTPCall{Method: "POST", URL: up.URL() + "/x"})
+	next, d := h.guard.Hop(h.pass(t, get), up.URL()+"/to", 302, 1)
+	require.True(t, next.Valid(), "%+v", d)
+	_, err := h.send(t, next)
+	require.NoError(t, err)
+	h.ask(t, get)
+	var by []int
+	for _, got := range up.Ledger() {
+		by = append(by, got.Conn)
+	}
+	assert.Equal(t, []int{1, 1, 2, 3, 1}, by)
+}

@@ -147,7 +147,7 @@ func (v voice) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
 		ctx, cancel = context.WithTimeout(ctx, v.talk.Connect)
 		defer cancel()
 	}
-	line, err := dial.Open(ctx, v.client, p)
+	line, err := dial.Take(ctx, v.client, p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,211 @@
+package outbound
+
+import (
+	"bufio"
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/policy"
+)
+
+// The bounds of the connections that wait for a request. Where a target closes one just as a request
+// leaves, that request may have been read: so none waits for long, and least of all one for a
+// request that may not be repeated.
+const (
+	keepFor        = 90 * time.Second // from when it was dialled, so that changes of DNS take effect
+	keepIdle       = 30 * time.Second
+	spareIdle      = 3 * time.Second
+	keepEach       = 64 // of a key
+	spareEach      = 4
+	keepAltogether = 512
+)
+
+// link is a connection, TLS included. It has one owner at a time: a Conn, or the pool.
+type link struct {
+	net.Conn
+	socket *socket
+	reader *bufio.Reader // empty between two exchanges
+	addrs  []netip.Addr  // all of the answer that led here; see Recheck
+	born   time.Time
+	used   bool // it has carried an exchange
+
+	key    poolKey
+	expiry *time.Timer
+}
+
+// shut ends a link that waits. TLS says goodbye, and briefly.
+func (l *link) shut() {
+	l.socket.leaving.Store(true)
+	_ = l.Close()
+}
+
+// poolKey is what may share connections: a tenant's calls of one entry of one policy to one target. There
+// are targets that know who asks by the connection.
+type poolKey struct {
+	tenant, entry, version, scheme, host string
+
+	port uint16
+	used bool
+}
+
+func keyOf(p policy.Permit, tenant string, used bool) poolKey {
+	return poolKey{tenant, p.Entry(), p.Version(), p.Scheme(), p.Host(), p.Port(), used}
+}
+
+// pool has the connections that wait for a request: those that have carried whole exchanges, and
+// spares, which have carried nothing.
+type pool struct {
+	mu     sync.Mutex
+	idle   map[poolKey][]*link // the newest last
+	count  int
+	asked  map[poolKey]time.Time // when a call last wanted a spare
+	coming map[poolKey]int       // spares that are being dialled
+	ctx    context.Context       //nolint:containedctx // of the dials of spares
+	stop   context.CancelFunc
+	closed bool
+	dials  sync.WaitGroup
+}
+
+func newPool() *pool {
+	p := &pool{idle: map[poolKey][]*link{}, asked: map[poolKey]time.Time{}, coming: map[poolKey]int{}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// put has a link wait under a key, or closes it where enough do.
+func (p *pool) put(l *link, k poolKey) {
+	l.key, l.used = k, k.used
+	most, wait := keepEach, keepIdle
+	if !k.used {
+		most, wait = spareEach, spareIdle
+	}
+	wait = min(wait, time.Until(l.born.Add(keepFor)))
+	p.mu.Lock()
+	fits := !p.closed && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
+	if fits {
+		p.idle[k] = append(p.idle[k], l)
+		p.count++
+		l.expiry = time.AfterFunc(wait, func() { p.expire(l) })
+	}
+	p.mu.Unlock()
+	if !fits {
+		l.shut()
+	}
+}
+
+// take is a link that is ready for a request, and nil where there is none.
+func (p *pool) take(k poolKey, permit policy.Permit) *link {
+	for {
+		p.mu.Lock()
+		all := p.idle[k]
+		if len(all) == 0 {
+			p.mu.Unlock()
+			return nil
+		}
+		l := all[len(all)-1]
+		p.remove(l)
+		p.mu.Unlock()
+		if l.quiet() == nil && permit.CheckAddrs(l.addrs) == nil {
+			return l
+		}
+		l.shut()
+	}
+}
+
+// remove takes a link out, and reports whether it was in. The caller holds mu.
+func (p *pool) remove(l *link) bool {
+	all := p.idle[l.key]
+	i := slices.Index(all, l)
+	if i < 0 {
+		return false
+	}
+	if p.idle[l.key] = slices.Delete(all, i, i+1); len(all) == 1 {
+		delete(p.idle, l.key)
+	}
+	p.count--
+	l.expiry.Stop()
+	return true
+}
+
+func (p *pool) expire(l *link) {
+	p.mu.Lock()
+	in := p.remove(l)
+	p.mu.Unlock()
+	if in {
+		l.shut()
+	}
+}
+
+// wanted notes that a call wants a spare, and reports whether one is to be dialled for the next: so
+// it is where calls follow each other. The dial is over with dialled.
+func (p *pool) wanted(k poolKey) (ctx context.Context, dial bool) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	busy := now.Sub(p.asked[k]) < spareIdle
+	if len(p.asked) >= keepAltogether {
+		maps.DeleteFunc(p.asked, func(_ poolKey, at time.Time) bool { return now.Sub(at) >= spareIdle })
+	}
+	p.asked[k] = now
+	if p.closed || !busy || len(p.idle[k])+p.coming[k] >= spareEach {
+		return nil, false
+	}
+	p.coming[k]++
+	p.dials.Add(1)
+	return p.ctx, true
+}
+
+// dialled has a spare wait; nil: its dial failed.
+func (p *pool) dialled(ctx context.Context, l *link, k poolKey) {
+	defer p.dials.Done()
+	p.mu.Lock()
+	if p.coming[k]--; p.coming[k] == 0 {
+		delete(p.coming, k)
+	}
+	p.mu.Unlock()
+	switch {
+	case l == nil:
+	case ctx.Err() != nil: // there is another policy now, or none
+		l.shut()
+	default:
+		p.put(l, k)
+	}
+}
+
+// drop closes those that wait under a key: one of them was lost as it was used, and the others are
+// as old.
+func (p *pool) drop(k poolKey) {
+	p.mu.Lock()
+	all := slices.Clone(p.idle[k])
+	p.shut(all)
+}
+
+// clear closes all that wait, and, with end, all that would.
+func (p *pool) clear(end bool) {
+	p.mu.Lock()
+	all := slices.Concat(slices.Collect(maps.Values(p.idle))...)
+	p.stop()
+	if p.closed = p.closed || end; !end {
+		p.ctx, p.stop = context.WithCancel(context.Background())
+	}
+	p.shut(all)
+	if end {
+		p.dials.Wait()
+	}
+}
+
+// shut closes links and lets go of mu, which the caller holds.
+func (p *pool) shut(all []*link) {
+	for _, l := range all {
+		p.remove(l)
+	}
+	p.mu.Unlock()
+	for _, l := range all {
+		l.shut()
+	}
+}

@@ -1,0 +1,70 @@
+package outbound
+
+import (
+	"bufio"
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/policy"
+)
+
+// TestNoneWaitsForLong: a connection is idle for half a minute at most, is used for ninety seconds, and a
+// spare is closed after three; of each there is a bounded number.
+func TestNoneWaitsForLong(t *testing.T) {
+	t.Parallel()
+	compiled, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "api", URLPrefix: "https://api.example.com"}}})
+	require.NoError(t, err)
+	permit, ok := compiled.Decide(policy.Request{Key: "api", Method: "GET", URL: "https://api.example.com/"}).Permit()
+	require.True(t, ok)
+	synctest.Test(t, func(t *testing.T) {
+		dialled := func(addr string) *link {
+			near, far := net.Pipe()
+			t.Cleanup(func() { _ = far.Close() })
+			s := &socket{Conn: near}
+			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now()}
+		}
+		const public = "93.184.216.34"
+		p := newPool()
+		used, spare := keyOf(permit, "t", true), keyOf(permit, "t", false)
+
+		l := dialled(public)
+		for range 5 { // 5 × 20 s
+			p.put(l, used)
+			time.Sleep(keepIdle * 2 / 3)
+			if l = p.take(used, permit); l == nil {
+				break
+			}
+		}
+		assert.Nil(t, l, "it is older than ninety seconds")
+
+		for key, wait := range map[poolKey]time.Duration{used: keepIdle, spare: spareIdle} {
+			p.put(dialled(public), key)
+			time.Sleep(wait + time.Second)
+			assert.Nil(t, p.take(key, permit))
+			p.put(dialled("127.0.0.1"), key)
+			assert.Nil(t, p.take(key, permit), "its address does not pass")
+			for range keepEach + 1 {
+				p.put(dialled(public), key)
+			}
+			assert.Len(t, p.idle[key], map[bool]int{true: keepEach, false: spareEach}[key.used])
+			p.drop(key)
+			assert.Zero(t, p.count)
+		}
+
+		for range 2 * spareEach { // in one moment
+			if ctx, wanted := p.wanted(spare); wanted {
+				defer p.dialled(ctx, nil, spare)
+			}
+		}
+		assert.Equal(t, spareEach, p.coming[spare])
+		p.clear(false)
+		p.put(dialled(public), used)
+		assert.Equal(t, 1, p.count)
+	})
+}
