@@ -328,27 +328,3 @@ func TestRecheck(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkOpenDo(b *testing.B) {
-	authority := upstream.NewAuthority(b)
-	for name, s := range map[string]*upstream.Server{
-		"http":  upstream.New(b),
-		"https": upstream.NewTLS(b, authority.Config("127.0.0.1")),
-	} {
-		b.Run(name, func(b *testing.B) {
-			c := client(b, outbound.Config{RootCAs: authority.Pool()})
-			permit := loopback(b, "POST", s.URL()+"/v1/x")
-			r := outbound.Request{Body: []byte(`{"a":1}`), ContentType: "application/json"}
-			b.ReportAllocs()
-			for b.Loop() {
-				conn, err := c.Open(b.Context(), permit)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err = conn.Do(b.Context(), r); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -50,7 +50,7 @@ func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, err
 	}
 	x := &exchange{Conn: c, caller: ctx, phase: PhaseHeader}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.heed = context.AfterFunc(x.ctx, x.abort)
+	x.heed = context.AfterFunc(x.ctx, x.abort) //nolint:contextcheck // it is the end of one
 	if r.Stream != nil {
 		x.source = &source{from: r.Stream, wire: c.wire}
 		c.wire.feed(x.source)
@@ -82,7 +82,7 @@ func (x *exchange) begin(r Request, t terms) error {
 	if err := x.send(req); err != nil {
 		return x.headerFailure(err)
 	}
-	if x.resp, err = x.receive(req); err != nil {
+	if x.resp, err = x.receive(req); err != nil { //nolint:bodyclose // its body holds nothing but the connection
 		return x.headerFailure(err)
 	}
 	failpoint.At(failpoint.Begun, x.permit.RequestTarget())

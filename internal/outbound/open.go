@@ -32,7 +32,7 @@ type Conn struct {
 	permit policy.Permit
 	wire   *wire
 	spent  atomic.Bool
-	keep   bool        // the connection may carry another request of the tenant after this one
+	keep   bool // the connection may carry another request of the tenant after this one
 	tenant string
 	over   atomic.Bool // it was closed, or given back
 	quota  Quota

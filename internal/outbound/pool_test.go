@@ -1,10 +1,17 @@
 package outbound_test
 
 import (
+	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,6 +40,11 @@ func kept(text string) upstream.Behaviour {
 		x.Write(text)
 		x.KeepAlive()
 	})
+}
+
+func tcp(conn net.Conn) *net.TCPConn {
+	c, _ := conn.(*net.TCPConn)
+	return c
 }
 
 // TestReuse: a connection that has carried a whole exchange carries the next one, and any
@@ -96,7 +108,7 @@ func TestNoReuse(t *testing.T) {
 		code      schemas.Code
 	}{
 		"a second answer later": {idle: func(x *upstream.Exchange) { x.Write(forged) }},
-		"half closed":           {idle: func(x *upstream.Exchange) { _ = x.Bare().(*net.TCPConn).CloseWrite() }},
+		"half closed":           {idle: func(x *upstream.Exchange) { _ = tcp(x.Bare()).CloseWrite() }},
 		"closed":                {idle: (*upstream.Exchange).Close},
 		"reset":                 {idle: (*upstream.Exchange).Reset},
 		"no end of the body":    {behaviour: upstream.InfiniteChunked(), code: schemas.UpstreamTooLarge},
@@ -232,4 +244,70 @@ func TestSpares(t *testing.T) {
 	assert.GreaterOrEqual(t, len(n.Dialed()), 5)
 	c.Forget()
 	s.WaitIdle()
+}
+
+// distant is a connection to a target whose answers take a round trip of 20 ms.
+type distant struct {
+	*net.TCPConn
+	due atomic.Int64 // when what was asked last can have been answered, in Unix nanoseconds
+}
+
+const trip = 20 * time.Millisecond
+
+func (d *distant) Write(p []byte) (int, error) {
+	d.due.Store(time.Now().Add(trip).UnixNano())
+	return d.TCPConn.Write(p)
+}
+
+func (d *distant) Read(p []byte) (int, error) {
+	n, err := d.TCPConn.Read(p)
+	_ = poll.Rest(context.Background(), time.Until(time.Unix(0, d.due.Load())))
+	return n, err
+}
+
+// BenchmarkConnections makes one call after another: each on a connection of its own, on one that was
+// dialled ahead, or on one that is kept.
+func BenchmarkConnections(b *testing.B) {
+	for _, scheme := range []string{"http", "https"} {
+		for _, far := range []bool{false, true} {
+			for _, how := range []string{"own", "ahead", "kept"} {
+				place := map[bool]string{false: "here", true: "20ms"}[far]
+				b.Run(scheme+"/"+place+"/"+how, func(b *testing.B) {
+					authority := upstream.NewAuthority(b)
+					s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+					s.Config.ErrorLog = log.New(io.Discard, "", 0)
+					if s.TLS = authority.Config("api.example.com"); scheme == "https" {
+						s.StartTLS()
+					} else {
+						s.Start()
+					}
+					defer s.Close()
+					n := upstream.NewNetwork(netip.MustParseAddrPort(s.Listener.Addr().String()), map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
+					c := client(b, outbound.Config{Resolver: n, RootCAs: authority.Pool(), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+						conn, err := n.Dial(ctx, network, address)
+						if err != nil || !far {
+							return conn, err
+						}
+						_ = poll.Rest(ctx, trip)
+						return &distant{TCPConn: tcp(conn)}, nil
+					}})
+					p := public(b, http.MethodPost, scheme+"://api.example.com/")
+					for b.Loop() {
+						var conn *outbound.Conn
+						var err error
+						if how == "own" {
+							conn, err = c.Open(b.Context(), p)
+						} else {
+							conn, err = c.Take(b.Context(), p, "t", how == "kept")
+						}
+						if err == nil {
+							_, err = conn.Do(b.Context(), outbound.Request{Body: []byte("{}")})
+							conn.Close()
+						}
+						require.NoError(b, err)
+					}
+				})
+			}
+		}
+	}
 }

@@ -218,7 +218,7 @@ func (l *link) quiet() error {
 	l.socket.probing = true
 	defer func() { l.socket.probing = false }()
 	var b [1]byte
-	n, err := l.Conn.Read(b[:])
+	n, err := l.Read(b[:])
 	switch {
 	case n > 0:
 		return errUnsolicited

@@ -30,9 +30,9 @@ func (s *scripted) Close() error                { s.closed = true; return nil }
 
 func (*scripted) SetDeadline(time.Time) error { return nil }
 
-func overConn(conn net.Conn, maxHeader int64) *wire {
+func overConn(conn net.Conn) *wire {
 	s := &socket{Conn: conn}
-	return newWire(&link{Conn: s, socket: s}, maxHeader)
+	return newWire(&link{Conn: s, socket: s}, 1<<10)
 }
 
 // TestReadWaitsForTheRequest: net/http reads ahead, and would log what it
@@ -46,7 +46,7 @@ func TestReadWaitsForTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := overConn(&scripted{words: bytes.NewBufferString("early"), write: func(p []byte) (int, error) { return len(p), nil }}, 1<<10)
+				w := overConn(&scripted{words: bytes.NewBufferString("early"), write: func(p []byte) (int, error) { return len(p), nil }})
 				read := make(chan int, 1)
 				go func() {
 					n, _ := w.Read(make([]byte, 9))
@@ -85,7 +85,7 @@ func TestOfferedWhenTheFirstWriteIsOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				near, far := net.Pipe()
 				defer far.Close()
-				w := overConn(near, 1<<10)
+				w := overConn(near)
 				defer w.Close()
 				go func() { _, _ = w.Write([]byte("x")) }()
 				synctest.Wait()
@@ -104,7 +104,7 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
-		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }}, 1<<10)
+		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }})
 		go func() { _, _ = w.Write([]byte("x")) }()
 		synctest.Wait()
 		require.NoError(t, w.letGo())
@@ -113,10 +113,10 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 		close(held)
 		<-w.offered
 	})
-	w := overConn(&scripted{}, 1<<10)
+	w := overConn(&scripted{})
 	require.NoError(t, w.letGo())
 	assert.True(t, closed(w.offered))
-	w = overConn(&scripted{}, 1<<10)
+	w = overConn(&scripted{})
 	require.NoError(t, w.Close())
 	assert.True(t, closed(w.offered))
 }
@@ -125,14 +125,14 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 func TestSealedIsSilent(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := overConn(&scripted{write: out.Write}, 1<<10)
+	w := overConn(&scripted{write: out.Write})
 	require.False(t, w.seal())
 	_, err := w.Write([]byte("late"))
 	require.ErrorIs(t, err, errSealed)
 	assert.Empty(t, out.Bytes())
 	assert.False(t, w.seal())
 
-	w = overConn(&scripted{write: out.Write}, 1<<10)
+	w = overConn(&scripted{write: out.Write})
 	_, err = w.Write([]byte("in time"))
 	require.NoError(t, err)
 	assert.True(t, w.seal())
@@ -168,7 +168,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 				return n, broken
 			}
 			return n, nil
-		}}, 1<<10)
+		}})
 		for range c.writes {
 			n, err := w.Write([]byte("four"))
 			assert.Equal(t, 4, n, "the reader finds out")
@@ -186,7 +186,7 @@ func TestWritingCountsAtOnce(t *testing.T) {
 		w := overConn(&scripted{write: func([]byte) (int, error) {
 			<-release
 			return 0, io.ErrClosedPipe
-		}}, 1<<10)
+		}})
 		go func() { _, _ = w.Write([]byte("x")) }()
 		synctest.Wait()
 		assert.True(t, w.seal())
