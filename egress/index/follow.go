@@ -11,8 +11,7 @@ import (
 	"weir/schemas"
 )
 
-// A batch is so many accepted events, or what they end in, in one transaction; and a
-// read of the log brings so much at most.
+// A batch is so many records, in one transaction; and a read of the log brings so much at most.
 const (
 	batch     = 2048
 	batchSize = 4 << 20
@@ -23,9 +22,8 @@ type partition struct {
 	number   int
 	stream   string
 	busy     chan struct{} // holds the one who reads
-	filters  struct{ accepted, settled, all string }
-	seq      uint64 // everything up to here is in the index
-	last     uint64 // of the log, when it was last asked
+	seq      uint64        // everything up to here is in the index
+	last     uint64        // of the log, when it was last asked
 	asOf     time.Time
 	known    bool   // seq is that of the open file
 	first    uint64 // of the log, when what it has dropped was last dropped here
@@ -34,12 +32,7 @@ type partition struct {
 }
 
 func newPartition(p int) *partition {
-	root := schemas.LogRoot + "." + strconv.Itoa(p)
-	out := &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
-	out.filters.accepted = schemas.AcceptedFilter(p)
-	out.filters.settled = root + ".*.*.*.*." + string(schemas.TailSettled)
-	out.filters.all = root + ".>"
-	return out
+	return &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
 }
 
 // take waits for the partition to be nobody else's.
@@ -119,7 +112,7 @@ func (x *Index) adopt(ctx context.Context, s *store, p *partition) error {
 		if err != nil {
 			return err
 		}
-		rec, err := x.log.Next(ctx, p.stream, p.filters.all, p.stampSeq)
+		rec, err := x.log.Next(ctx, p.stream, every, p.stampSeq)
 		gone := errors.Is(err, fault.ErrNotFound)
 		if err != nil && !gone {
 			return err
@@ -140,32 +133,17 @@ func stampOf(rec schemas.Record) string {
 // step reads one batch and stores it, with how far it goes, in one transaction.
 func (x *Index) step(ctx context.Context, s *store, p *partition, last uint64) error {
 	b := loaded{from: p.seq, to: last, stampSeq: p.stampSeq, stamp: p.stamp}
-	accepted, more, err := x.page(ctx, p, p.filters.accepted, p.seq, last)
+	records, more, err := x.page(ctx, p, p.seq, last)
 	if err != nil {
 		return err
 	}
-	if n := len(accepted); more && n > 0 {
-		b.to = accepted[n-1].Seq
+	if n := len(records); more && n > 0 {
+		b.to = records[n-1].Seq
 	}
-	// There may be many more ends than beginnings, as behind a long queue.
-	settled, more, err := x.page(ctx, p, p.filters.settled, b.from, b.to)
-	if err != nil {
-		return err
-	}
-	if n := len(settled); more && n > 0 {
-		b.to = settled[n-1].Seq
-	}
-	for _, rec := range accepted {
-		if rec.Seq > b.to {
-			break
-		}
+	for _, rec := range records {
 		if r, ok := readAccepted(rec); ok {
 			b.rows = append(b.rows, r)
-		}
-		b.see(rec)
-	}
-	for _, rec := range settled {
-		if e, ok := readSettled(rec); ok {
+		} else if e, ok := readSettled(rec); ok {
 			b.ends = append(b.ends, e)
 		}
 		b.see(rec)
@@ -182,12 +160,16 @@ func (x *Index) step(ctx context.Context, s *store, p *partition, last uint64) e
 	return nil
 }
 
-// page reads the records of a filter behind one sequence and up to another. That
+// every is every record. What is not for the index is read too: to find the records of a filter, and
+// how many are left, the server looks at each subject that it has.
+const every = ">"
+
+// page reads the records behind one sequence and up to another. That
 // there is none left is the word of the stream's leader: a replica that is late knows
 // nothing of the newest.
-func (x *Index) page(ctx context.Context, p *partition, filter string, after, upTo uint64) (records []schemas.Record, more bool, err error) {
+func (x *Index) page(ctx context.Context, p *partition, after, upTo uint64) (records []schemas.Record, more bool, err error) {
 	for late := 0; ; late++ {
-		records, more, err = x.log.Page(ctx, p.stream, filter, after+1, batch, batchSize)
+		records, more, err = x.log.Page(ctx, p.stream, every, after+1, batch, batchSize)
 		if err != nil {
 			return nil, false, err
 		}
@@ -201,7 +183,7 @@ func (x *Index) page(ctx context.Context, p *partition, filter string, after, up
 		if more || read >= upTo {
 			return records, more, nil
 		}
-		next, err := x.log.Next(ctx, p.stream, filter, read+1)
+		next, err := x.log.Next(ctx, p.stream, every, read+1)
 		switch {
 		case errors.Is(err, fault.ErrNotFound) || err == nil && next.Seq > upTo:
 			return records, false, nil

@@ -106,7 +106,7 @@ func (w *writer) writePace(ctx context.Context) error {
 // prune takes out what the log of every partition has dropped: first is the oldest
 // record of this one.
 func (x *Index) prune(ctx context.Context, s *store, p *partition, first uint64) error {
-	oldest, err := x.log.Next(ctx, p.stream, p.filters.all, first)
+	oldest, err := x.log.Next(ctx, p.stream, every, first)
 	if err != nil {
 		return nil // nothing is left, or the next time will tell
 	}

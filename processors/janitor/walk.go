@@ -13,7 +13,10 @@ import (
 )
 
 const (
-	pageActions = 128
+	// every is every record: to find those of a filter, and how many are left, the server looks
+	// at each subject that it has.
+	every       = ">"
+	pageRecords = 1024
 	pageSize    = 1 << 20
 	// leisure is how many times as long as a page took the walk rests behind it, so that
 	// it takes a tenth of one processor a partition at most, however much there is to look at.
@@ -86,7 +89,7 @@ func (p *partition) paced(ctx context.Context, piece func() error) error {
 
 // due looks once more at an action that had not ended.
 func (p *partition) due(ctx context.Context, o open) error {
-	records, _, err := p.log.Page(ctx, p.stream, p.filter(), o.Seq, 1, pageSize)
+	records, _, err := p.log.Page(ctx, p.stream, every, o.Seq, 1, pageSize)
 	if err != nil {
 		return err
 	}
@@ -97,20 +100,29 @@ func (p *partition) due(ctx context.Context, o open) error {
 	return p.look(ctx, records[0])
 }
 
-// page looks at the next actions that were accepted long enough ago: by the log's clock, or
+// page reads on, and looks at the actions that were accepted long enough ago and did not end soon
+// after: by the log's clock, or
 // because the log held them long enough ago by this process's. Records of a server whose
 // clock was ahead would else keep all that is behind them from being looked at.
 func (p *partition) page(ctx context.Context) (more bool, err error) {
-	records, more, err := p.log.Page(ctx, p.stream, p.filter(), p.Seq+1, pageActions, pageSize)
+	records, more, err := p.log.Page(ctx, p.stream, every, p.Seq+1, pageRecords, pageSize)
 	if err != nil {
 		return false, err
+	}
+	ended := map[schemas.Ref]bool{}
+	for _, rec := range records {
+		if ref, tail, err := schemas.ParseSubject(rec.Subject); err == nil && tail == schemas.TailSettled {
+			ended[ref] = true
+		}
 	}
 	young := time.Now().Add(-p.cfg.Grace)
 	for _, rec := range records {
 		if rec.Time.After(young) && rec.Seq > p.aged {
 			return false, nil
 		}
-		if !p.known(rec.Seq) { // a walk that is made anew meets those it has in mind
+		ref, tail, err := schemas.ParseSubject(rec.Subject)
+		// A walk that is made anew meets those it has in mind.
+		if err == nil && tail == schemas.TailAccepted && !ended[ref] && !p.known(rec.Seq) {
 			if err := p.look(ctx, rec); err != nil {
 				return false, err
 			}
@@ -119,9 +131,6 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 	}
 	return more, nil
 }
-
-// filter covers what was accepted in the partition.
-func (p *partition) filter() string { return schemas.AcceptedFilter(p.number) }
 
 // look has an action that was accepted in rec nudged if it has not ended and its time is up.
 func (p *partition) look(ctx context.Context, rec schemas.Record) error {
