@@ -200,7 +200,7 @@ func halfClosed(t *testing.T, answer http.HandlerFunc) string {
 		wire.Begin(r.Context())
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server look for what follows
 		answer(w, r)
-		if wire.Finish(r.Context()) {
+		if wire.Dropped(r.Context()) {
 			panic(http.ErrAbortHandler)
 		}
 	}))

@@ -11,7 +11,6 @@ import (
 	"weir/internal/budget"
 	"weir/internal/models"
 	"weir/internal/task"
-	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -124,7 +123,7 @@ func (in *Room) chat(c *gin.Context) {
 	if a.cancels {
 		left = in.canceler(c, out.Ref)
 	}
-	in.keeping(r.Context(), a.patron, func() {
+	in.keeping(a.patron, func() {
 		in.responder.Chat(c.Writer, r, out.Ref, out.Receipt, a.order.Stream, a.behind, prefer.Hold(), left)
 	})
 }
@@ -145,22 +144,10 @@ func (in *Room) accepted(c *gin.Context, req accept.Request) (accept.Accepted, e
 	return out, err
 }
 
-// keeping answers, and keeps the lease of a task's holder until the answer has ended: it
-// may be left to the server, see wire.Later.
-func (in *Room) keeping(ctx context.Context, p patron, answer func()) {
-	if p.task == nil || p.lease == 0 {
-		answer()
-		return
+// keeping answers, and keeps the lease of a task's holder until the answer has ended.
+func (in *Room) keeping(p patron, answer func()) {
+	if p.task != nil && p.lease != 0 {
+		defer in.cfg.Tasks.Hold(task.Grant{Tenant: p.tenant, TaskID: p.task.ID, Lease: p.lease})()
 	}
-	release := in.cfg.Tasks.Hold(task.Grant{Tenant: p.tenant, TaskID: p.task.ID, Lease: p.lease}) //nolint:contextcheck // it ends by its release
-	left := false
-	defer func() {
-		if !left {
-			release()
-		}
-	}()
 	answer()
-	if rest := wire.Left(ctx); rest != nil {
-		left = wire.Later(ctx, func() { defer release(); rest() })
-	}
 }

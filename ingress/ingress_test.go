@@ -24,7 +24,6 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/memlog"
-	"weir/internal/wire"
 	"weir/schemas"
 )
 
@@ -146,7 +145,7 @@ func (r *responder) Seat(req *http.Request) (seated *http.Request, leave func(),
 // Stream answers with one event that names the task type, and leaves the rest.
 func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas.Ref, taskType string, after uint64) {
 	if r.rest != nil {
-		defer wire.Later(req.Context(), r.rest)
+		defer r.rest()
 	}
 	r.mu.Lock()
 	r.calls = append(r.calls, call{ref: ref, stream: true, after: after, held: req.Context().Value(seat{}) != nil})

@@ -41,12 +41,7 @@ func (m middleware) observe(c *gin.Context) {
 		within(c.Writer, m.BodyTimeout)
 	}
 	defer func() {
-		line := lineOf(c, start, id)
-		if rest := wire.Left(c.Request.Context()); rest != nil {
-			wire.Later(c.Request.Context(), func() { m.rest(line, rest) })
-			return
-		}
-		m.log(line)
+		m.log(lineOf(c, start, id))
 	}()
 	c.Next()
 }
@@ -62,19 +57,6 @@ func requestID(h http.Header) string {
 		return "unknown"
 	}
 	return id.String()
-}
-
-// rest is what observe and recover do for an answer that is left to the server, see
-// wire.Later: they have returned by then, and the context of the request is another's.
-func (m middleware) rest(l line, rest func()) {
-	defer m.log(l)
-	defer func() {
-		if v := recover(); v != nil {
-			m.panicked(v, l.id)
-			panic(http.ErrAbortHandler)
-		}
-	}()
-	rest()
 }
 
 // panicked notes a panic, and lets one pass that only ends an answer.

@@ -95,7 +95,6 @@ const poisonAfter = 5
 // disposition: nil acks, everything else comes again after a delay.
 func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 	rec, deliveries := w.delivery.Record(m)
-	deepen(0)
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
 	err := w.guarded(ctx, rec, deliveries)
@@ -112,16 +111,6 @@ func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 		slog.String("kind", string(kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	return err
-}
-
-// deepen makes the stack as large as the work on an action needs it, at one go and while
-// there is next to nothing on it. Each message comes on a goroutine of its own, whose stack would
-// else be copied each time that it turns out to be too small, frame by frame.
-//
-//go:noinline
-func deepen(at int) byte {
-	var depth [18 << 10]byte
-	return depth[at]
 }
 
 // guarded keeps a panic from ending the process. A message that panics again and

@@ -201,18 +201,6 @@ func TestRedrive(t *testing.T) {
 	assert.Regexp(t, `weir_policy_denials_total{code="DENY_HOST"} [1-9]`, body)
 }
 
-// TestGrowth: a small heap has room for what is gone at once, one of streams no more than
-// half of what it holds, and that of a long log as much again.
-func TestGrowth(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		live uint64
-		want int
-	}{{0, 3200}, {1 << 20, 3200}, {8 << 20, 400}, {32 << 20, 100}, {64 << 20, 50}, {255 << 20, 50}, {256 << 20, 100}, {1 << 30, 100}, {1 << 50, 100}} {
-		require.Equal(t, row.want, growth(row.live), row.live)
-	}
-}
-
 // TestOwnPortsAreNoTarget: what the node listens on is refused under every name
 // of this machine, though everything that can be granted was.
 func TestOwnPortsAreNoTarget(t *testing.T) {

@@ -116,26 +116,15 @@ func (a *App) mountElsewhere(engine *gin.Engine) {
 }
 
 // answering tells the connection of a request that its answer begins, and idle
-// that it has ended. A stream is what is left of its answer when the routes have
-// begun it: it waits here, on a stack that holds nothing of theirs, and has not
-// grown for them.
+// that it has ended.
 func answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wire.Begin(r.Context())
-		if streams(r.URL.Path) {
-			wire.Aside(func() { next.ServeHTTP(w, r) })
-		} else {
-			next.ServeHTTP(w, r)
-		}
-		if wire.Finish(r.Context()) {
+		next.ServeHTTP(w, r)
+		if wire.Dropped(r.Context()) {
 			panic(http.ErrAbortHandler) // nobody seems to be there; see wire.Drop
 		}
 	})
-}
-
-// streams tells the routes whose answers may go on for hours. It need not be exact.
-func streams(path string) bool {
-	return path == schemas.RouteRunStream || strings.HasSuffix(path, "/events") || strings.HasSuffix(path, schemas.RouteChat)
 }
 
 func idle(c net.Conn, s http.ConnState) {

@@ -65,7 +65,6 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
-	tuneHeap()
 	for _, w := range opts.Config.Warnings() {
 		fmt.Fprintln(opts.Notices, "weir: warning:", w)
 	}

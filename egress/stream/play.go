@@ -10,8 +10,7 @@ import (
 	"weir/internal/wire"
 )
 
-// play is one stream. It is all that a stream holds while nothing happens, beside
-// what the server and the feed have of it.
+// play is one stream.
 type play struct {
 	e      *Events
 	reader *Reader
@@ -30,10 +29,8 @@ type play struct {
 	over, away bool
 }
 
-// stream answers with what reader gives, and takes the reader over. Once it is
-// begun, the rest is left to the server where it can be: a stream may be silent for
-// hours, and a node has thousands of them.
-func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, d *Dialect) { //nolint:contextcheck // the request's own, which Watch may cut short
+// stream answers with what reader gives, and takes the reader over.
+func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, d *Dialect) {
 	p := &play{
 		e: e, reader: reader, render: d.Frame, out: makeWriter(w, e.cfg.WriteTimeout),
 		client: r.Context(), left: d.Left, cut: d.Cut, answer: d.Answer,
@@ -43,12 +40,7 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, 
 		p.close()
 		return
 	}
-	wrapped := p.out
-	p.out.unwrap() // what stands around the server's own writer is another request's by then
-	if !wire.Later(r.Context(), func() { p.run(ctx) }) {
-		p.out = wrapped
-		p.run(ctx) //nolint:contextcheck // as above
-	}
+	p.run(ctx) //nolint:contextcheck // as above
 }
 
 // start begins the answer. It returns until when the stream may go on, and nil

@@ -27,12 +27,6 @@ func makeWriter(w http.ResponseWriter, timeout time.Duration) Writer {
 	return Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(innermost(w))}
 }
 
-// unwrap has what follows written past the wrappers.
-func (s *Writer) unwrap() {
-	s.w = innermost(s.w)
-	s.rc = http.NewResponseController(s.w)
-}
-
 // Live says whether what is written reaches the client before the end. Where
 // it does not, the stream should end when there is nothing more to give: a
 // client that resumes then polls.

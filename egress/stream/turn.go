@@ -5,99 +5,61 @@ import (
 	"errors"
 	"io"
 	"time"
-
-	"weir/internal/wire"
 )
 
 // batch is how many bytes of frames go into one write.
 const batch = 32 << 10
 
-// linger is how long a stream that has just had an event is waited for on the stack
-// that has grown for it. One that has an event every so often is spared a goroutine for
-// each; one that is silent for longer gives the stack back.
-const linger = time.Second
-
 // run writes until the action has ended, its client is gone, or the stream may not
-// be held open any longer. It only waits itself, so that a silent stream needs no
-// more stack than that takes.
+// be held open any longer.
 func (p *play) run(ctx context.Context) {
 	tick := time.NewTicker(p.e.cfg.KeepAlive)
 	defer p.close()
 	defer tick.Stop()
-	for ticked, more := false, true; more; {
-		wire.Aside(func() { more = p.turns(ctx, ticked) })
-		if !more {
-			return
-		}
+	for ticked := false; p.turn(ctx, ticked); {
 		var err error
 		if ticked, err = p.reader.wait(ctx, tick.C); err != nil {
-			wire.Aside(func() { p.end(ctx, err) })
+			p.end(ctx, err)
 			return
 		}
 	}
 }
 
-// turns takes one turn after the other for as long as each has something to write, and
-// the next is soon. more is false where the stream has ended.
-func (p *play) turns(ctx context.Context, ticked bool) (more bool) {
-	shown, more := p.turn(ctx, ticked)
-	if !shown || !more {
-		return more
-	}
-	quiet := time.NewTimer(linger)
-	defer quiet.Stop()
-	for shown && more {
-		select {
-		case <-p.reader.w.wake:
-		case <-quiet.C:
-			return true
-		case <-ctx.Done():
-			return true // whoever waits finds out why
-		case <-p.reader.ends:
-			return true
-		}
-		shown, more = p.turn(ctx, false)
-		quiet.Reset(linger)
-	}
-	return more
-}
-
-// turn writes what there is by now. shown is whether there was an event among it, and
-// more is false where the stream has ended.
-func (p *play) turn(ctx context.Context, ticked bool) (shown, more bool) {
+// turn writes what there is by now. more is false where the stream has ended.
+func (p *play) turn(ctx context.Context, ticked bool) (more bool) {
 	if ticked { // what the feed may have missed, it asks the log for itself
 		p.away = p.out.Comment() != nil
-		return false, !p.away
+		return !p.away
 	}
 	for p.out.Live() || p.reader.Pending() {
 		items, err := p.reader.now(ctx)
 		if err == nil && len(items) == 0 {
-			return shown, true
+			return true
 		}
 		if err != nil { // EOF, or a client that has to resume elsewhere
 			p.over = errors.Is(err, io.EOF)
 			p.last()
-			return shown, false
+			return false
 		}
-		some, more, err := p.send(ctx, items)
+		more, err := p.send(ctx, items)
 		if err != nil {
 			p.away = true
-			return shown, false // too slow, or gone: the deadline stays and the server closes
+			return false // too slow, or gone: the deadline stays and the server closes
 		}
-		if shown = shown || some; !more {
+		if !more {
 			p.last()
-			return shown, false
+			return false
 		}
 	}
 	p.over = p.reader.Ended()
 	p.last()
-	return shown, false
+	return false
 }
 
 // end is for a stream that is not waited for any longer, by err.
 func (p *play) end(ctx context.Context, err error) {
 	if errors.Is(err, ErrClosed) && p.late(ctx) {
-		if _, more := p.turn(ctx, false); !more {
+		if !p.turn(ctx, false) {
 			return
 		}
 	}
@@ -117,25 +79,26 @@ func (p *play) last() {
 
 // send writes events and flushes. more is false where the stream has to end because
 // an event cannot be had.
-func (p *play) send(ctx context.Context, items []*Item) (shown, more bool, err error) {
+func (p *play) send(ctx context.Context, items []*Item) (more bool, err error) {
+	shown := false
 	for i, it := range items {
 		items[i] = nil // a long history is not held for as long as a slow client takes for it
 		frame, err := p.frame(ctx, it)
 		if err != nil {
-			return shown, false, p.flush() // the stream's end tells
+			return false, p.flush() // the stream's end tells
 		}
 		shown = shown || len(frame) > 0
 		if err := p.add(frame, i == len(items)-1); err != nil {
-			return shown, false, err
+			return false, err
 		}
 	}
 	if !shown {
-		return false, true, nil
+		return true, nil
 	}
 	if err := p.flush(); err != nil {
-		return true, false, err
+		return false, err
 	}
-	return true, true, p.out.Flush()
+	return true, p.out.Flush()
 }
 
 // frame renders an event, and waits for a log that is away. Only what ended the

@@ -23,8 +23,6 @@ type Conn struct {
 
 	// answering is set from Begin to End.
 	answering atomic.Bool
-	// rest is what is left of the answer; see Later.
-	rest func()
 	// late is that the time for a head ended before the head did.
 	late bool
 	// dropped is that the answer ends with the connection; see Drop.

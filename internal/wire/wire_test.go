@@ -374,36 +374,6 @@ func TestAnotherConnectionPasses(t *testing.T) {
 	require.NotPanics(t, func() { wire.Begin(ctx); wire.End(a) })
 }
 
-func TestAside(t *testing.T) {
-	t.Parallel()
-	ran := false
-	wire.Aside(func() { ran = true })
-	require.True(t, ran)
-	boom := errors.New("boom")
-	require.PanicsWithValue(t, boom, func() { wire.Aside(func() { panic(boom) }) })
-}
-
-// TestAStreamIsFinishedBesideItsHandler answers over a socket as a stream does.
-func TestAStreamIsFinishedBesideItsHandler(t *testing.T) {
-	t.Parallel()
-	addr := serve(t, wire.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		wire.Aside(func() {
-			_, _ = io.WriteString(w, "begun ")
-			if !wire.Later(r.Context(), func() { wire.Aside(func() { _, _ = io.WriteString(w, "ended") }) }) {
-				panic("nothing was left")
-			}
-		})
-		wire.Finish(r.Context())
-	})
-	resp, err := http.Get("http://" + addr)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, "begun ended", string(body))
-	http.DefaultClient.CloseIdleConnections()
-}
-
 // accepted is the context of a request on a connection of ours.
 func accepted(t *testing.T) context.Context {
 	t.Helper()
@@ -415,45 +385,18 @@ func accepted(t *testing.T) context.Context {
 	return wire.Context(context.Background(), c)
 }
 
-// TestADroppedAnswer ends with its connection, after all that was left of it.
+// TestADroppedAnswer ends with its connection; the next request on it has an answer of its own.
 func TestADroppedAnswer(t *testing.T) {
 	t.Parallel()
 	ctx := accepted(t)
 	wire.Begin(ctx)
+	require.False(t, wire.Dropped(ctx))
 	wire.Drop(ctx)
-	ran := false
-	require.True(t, wire.Later(ctx, func() { ran = true }))
-	require.True(t, wire.Finish(ctx))
-	require.True(t, ran)
+	require.True(t, wire.Dropped(ctx))
 	wire.Begin(ctx)
-	require.True(t, wire.Later(ctx, func() { wire.Drop(ctx) }))
-	require.True(t, wire.Finish(ctx), "what was left may drop it, too")
-	wire.Begin(ctx)
-	require.False(t, wire.Finish(ctx), "it was another request's")
+	require.False(t, wire.Dropped(ctx), "it was another request's")
 	wire.Drop(context.Background())
-	require.False(t, wire.Finish(context.Background()), "no connection of ours")
-}
-
-func TestWhatIsLeftOfAnAnswer(t *testing.T) {
-	t.Parallel()
-	ctx := accepted(t)
-	var did []string
-	note := func(what string) func() { return func() { did = append(did, what) } }
-	require.False(t, wire.Later(ctx, note("early")), "no handler has the request")
-	wire.Begin(ctx)
-	wire.Finish(ctx)
-	require.Nil(t, wire.Left(ctx))
-	require.True(t, wire.Later(ctx, note("rest")))
-	rest := wire.Left(ctx)
-	require.NotNil(t, rest)
-	require.Nil(t, wire.Left(ctx), "it was taken back")
-	require.True(t, wire.Later(ctx, func() { rest(); note("around")() }))
-	require.Empty(t, did)
-	wire.Finish(ctx)
-	wire.Finish(ctx)
-	require.Equal(t, []string{"rest", "around"}, did, "once")
-	require.False(t, wire.Later(context.Background(), note("nowhere")), "no connection of ours")
-	require.Nil(t, wire.Left(context.Background()))
+	require.False(t, wire.Dropped(context.Background()), "no connection of ours")
 }
 
 // TestAReaderThatTakesNothing does not hold the handler: it is reset after the stall, and an earlier deadline that the
