@@ -49,9 +49,6 @@ func (p Pass) Permit() policy.Permit {
 	return p.permit
 }
 
-// Followed reports whether the call is one that a redirect led to.
-func (p Pass) Followed() bool { return p.hop }
-
 // Redirects is how many redirects are followed behind the call.
 func (p Pass) Redirects() int { return p.permit.Redirects() }
 

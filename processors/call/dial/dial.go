@@ -34,7 +34,7 @@ func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) 
 // Take is Open for a call whose attempts follow its class: it may be given a connection that
 // waits. That of a redirect is dialled, since its name is looked up anew.
 func Take(ctx context.Context, c *outbound.Client, p guard.Pass) (*Line, error) {
-	if p.Followed() {
+	if !p.Valid() || p.Hop() {
 		return Open(ctx, c, p)
 	}
 	return open(p, func() (*outbound.Conn, error) { return c.Take(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable()) })
