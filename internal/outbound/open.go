@@ -89,6 +89,7 @@ func (c *Client) conn(p policy.Permit, l *link, k poolKey) *Conn {
 }
 
 func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
+	epoch := c.pool.now()
 	addrs, err := c.resolve(ctx, p)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn}
-	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now()}
+	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch}
 	if p.Scheme() == "https" {
 		if err := c.handshake(ctx, p, l); err != nil {
 			_ = conn.Close()
@@ -143,7 +144,7 @@ func (c *Client) dialAhead(p policy.Permit, k poolKey) {
 			l.shut() // nobody could say whether it still stands
 			l = nil
 		}
-		c.pool.dialled(ctx, l, k)
+		c.pool.dialled(l, k)
 	}()
 }
 

@@ -4,8 +4,8 @@
 // Stream is at most one request on the wire, and a failure before the first byte is known as
 // such.
 //
-// It speaks HTTP/1.1 only. A connection that has carried a whole exchange is kept for the next
-// call of the same entry that may be repeated: a target may close an idle one just as a request
+// It speaks HTTP/1.1 only. A connection that has carried a whole exchange is kept for the tenant's
+// next call of the same entry that may be repeated: a target may close an idle one just as a request
 // leaves, and then nobody knows what it has read.
 package outbound
 
@@ -111,5 +111,6 @@ func New(cfg Config) *Client {
 // who opened them.
 func (c *Client) Close() { c.pool.clear(true) }
 
-// Forget closes the connections that wait, so that none is used that an earlier policy let be made.
+// Forget closes the connections that wait, and keeps none of those that are in use: no call is made by
+// one that an earlier policy let be dialled.
 func (c *Client) Forget() { c.pool.clear(false) }

@@ -32,6 +32,7 @@ type link struct {
 	reader *bufio.Reader // empty between two exchanges
 	addrs  []netip.Addr  // all of the answer that led here; see Recheck
 	born   time.Time
+	epoch  int  // the pool's, when its dial began
 	used   bool // it has carried an exchange
 
 	key    poolKey
@@ -68,6 +69,7 @@ type pool struct {
 	ctx    context.Context       //nolint:containedctx // of the dials of spares
 	stop   context.CancelFunc
 	closed bool
+	epoch  int // what was dialled before the policy in force is not kept
 	dials  sync.WaitGroup
 }
 
@@ -77,7 +79,14 @@ func newPool() *pool {
 	return p
 }
 
-// put has a link wait under a key, or closes it where enough do.
+// now is the epoch for a dial that begins.
+func (p *pool) now() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epoch
+}
+
+// put has a link wait under a key, or closes it where enough do, or another policy is in force.
 func (p *pool) put(l *link, k poolKey) {
 	l.key, l.used = k, k.used
 	most, wait := keepEach, keepIdle
@@ -86,7 +95,7 @@ func (p *pool) put(l *link, k poolKey) {
 	}
 	wait = min(wait, time.Until(l.born.Add(keepFor)))
 	p.mu.Lock()
-	fits := !p.closed && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
+	fits := !p.closed && l.epoch == p.epoch && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
 	if fits {
 		p.idle[k] = append(p.idle[k], l)
 		p.count++
@@ -149,7 +158,7 @@ func (p *pool) wanted(k poolKey) (ctx context.Context, dial bool) {
 	defer p.mu.Unlock()
 	busy := now.Sub(p.asked[k]) < spareIdle
 	if len(p.asked) >= keepAltogether {
-		maps.DeleteFunc(p.asked, func(_ poolKey, at time.Time) bool { return now.Sub(at) >= spareIdle })
+		clear(p.asked) // most of them are old
 	}
 	p.asked[k] = now
 	if p.closed || !busy || len(p.idle[k])+p.coming[k] >= spareEach {
@@ -161,18 +170,14 @@ func (p *pool) wanted(k poolKey) (ctx context.Context, dial bool) {
 }
 
 // dialled has a spare wait; nil: its dial failed.
-func (p *pool) dialled(ctx context.Context, l *link, k poolKey) {
+func (p *pool) dialled(l *link, k poolKey) {
 	defer p.dials.Done()
 	p.mu.Lock()
 	if p.coming[k]--; p.coming[k] == 0 {
 		delete(p.coming, k)
 	}
 	p.mu.Unlock()
-	switch {
-	case l == nil:
-	case ctx.Err() != nil: // there is another policy now, or none
-		l.shut()
-	default:
+	if l != nil {
 		p.put(l, k)
 	}
 }
@@ -185,11 +190,12 @@ func (p *pool) drop(k poolKey) {
 	p.shut(all)
 }
 
-// clear closes all that wait, and, with end, all that would.
+// clear closes all that wait, and has none wait that was dialled until now; with end, none at all.
 func (p *pool) clear(end bool) {
 	p.mu.Lock()
 	all := slices.Concat(slices.Collect(maps.Values(p.idle))...)
 	p.stop()
+	p.epoch++
 	if p.closed = p.closed || end; !end {
 		p.ctx, p.stop = context.WithCancel(context.Background())
 	}

@@ -197,6 +197,17 @@ func TestWhoMayReuse(t *testing.T) {
 			_, err = conn.Do(t.Context(), outbound.Request{})
 			return err
 		}},
+		"told to forget while one is in use": {func(t *testing.T, c *outbound.Client, url string) error {
+			t.Helper()
+			conn, err := c.Take(t.Context(), loopback(t, "GET", url), "t", true)
+			require.NoError(t, err)
+			require.True(t, conn.Used())
+			c.Forget()
+			_, err = conn.Do(t.Context(), outbound.Request{})
+			require.NoError(t, err)
+			_, err = again(t, c, loopback(t, "GET", url), outbound.Request{})
+			return err
+		}},
 		"told to forget": {func(t *testing.T, c *outbound.Client, url string) error {
 			t.Helper()
 			c.Forget()
