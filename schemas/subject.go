@@ -124,22 +124,6 @@ func WorkFilter(partition int, k Kind, t Tail) string {
 	return root + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*." + string(t)
 }
 
-// AcceptedFilter covers the accepted events of one partition, whoever's they are.
-func AcceptedFilter(partition int) string {
-	return LogRoot + "." + strconv.Itoa(partition) + ".*.*.*.*." + string(TailAccepted)
-}
-
-// TenantAccepted covers the accepted events of a tenant in one partition.
-// An empty kind covers all.
-func (l Layout) TenantAccepted(partition int, tenant string, k Kind) string {
-	kind := string(k)
-	if kind == "" {
-		kind = "*"
-	}
-	return LogRoot + "." + strconv.Itoa(partition) + "." + strconv.Itoa(l.Lane(tenant)) + "." +
-		EscapeToken(tenant) + "." + kind + ".*." + string(TailAccepted)
-}
-
 // KindFilter covers every message of a kind in one partition, whoever's it is.
 func KindFilter(partition int, k Kind) string {
 	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*.>"

@@ -127,6 +127,9 @@ func (x *exchange) send(req *http.Request) error {
 // receive reads the answer's head. Interim answers are read and dropped.
 func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 	x.wire.reader.Reset(x.wire)
+	if x.writing != nil {
+		<-x.wire.offered // what comes before the request is no answer to it
+	}
 	for {
 		resp, err := http.ReadResponse(x.wire.reader, req)
 		if err != nil || resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols {

@@ -18,7 +18,7 @@ func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
 
 var errOver = errors.New("the exchange is over")
 
-// source is a request's body as net/http reads it. Whatever ends the exchange ends
+// source is a request's body as it is written. Whatever ends the exchange ends
 // a Read that is under way, and what the stream itself failed with is kept apart
 // from that.
 type source struct {
@@ -61,7 +61,7 @@ func (s *source) over() bool {
 	}
 }
 
-// Close is net/http's, which is done with the body.
+// Close is Request.Write's, which is done with the body.
 func (s *source) Close() error {
 	s.stop()
 	return nil

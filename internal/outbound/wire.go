@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// readAhead is the transport's read buffer: how much of a body it may have
+// readAhead is the size of the read buffer: how much of a body may have been
 // fetched with the last of the headers.
 const readAhead = 4 << 10
 
@@ -18,14 +18,12 @@ var (
 	errSealed      = errors.New("the call was given up before it was sent")
 )
 
-// wire is the connection as net/http sees it: plain bytes, over TLS or not. It
-// knows what left and what came, which net/http's errors do not tell.
+// wire is the connection under one exchange: plain bytes, over TLS or not. It
+// knows what left and what came, which the errors of net/http's reader and writer do not tell.
 type wire struct {
 	*link
 
-	begun   chan struct{} // closed when the first write begins, or by Close; lets reading go
 	offered chan struct{} // closed when the first write is over, or by a close; see release
-	start   sync.Once
 	offer   sync.Once
 	end     sync.Once
 	over    chan struct{} // closed when nothing more is written; see drop
@@ -46,7 +44,7 @@ type wire struct {
 
 func newWire(l *link, maxHeader int64) *wire {
 	return &wire{
-		link: l, begun: make(chan struct{}), offered: make(chan struct{}), over: make(chan struct{}),
+		link: l, offered: make(chan struct{}), over: make(chan struct{}),
 		inHeader: true, left: maxHeader + readAhead,
 	}
 }
@@ -68,7 +66,6 @@ func (w *wire) Write(p []byte) (int, error) {
 	first := !w.sent
 	w.sent = true
 	w.mu.Unlock()
-	w.begin()
 	defer w.release()
 
 	before := w.socket.written.Load()
@@ -84,15 +81,10 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begin lets reading go.
-func (w *wire) begin() { w.start.Do(func() { close(w.begun) }) }
-
-// feed names what the request's body will be read from, before net/http has the
-// connection.
+// feed names what the request's body will be read from, before it is written.
 func (w *wire) feed(s *source) { w.source = s }
 
-// drop lets go of whoever reads the request's body: net/http waits for that
-// before it tells that a connection was lost.
+// drop lets go of whoever reads the request's body.
 func (w *wire) drop() {
 	w.dropped.Do(func() {
 		close(w.over)
@@ -113,10 +105,8 @@ func (w *wire) deaf() bool {
 // write has not returned, what it was given may still leave, and late.
 func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
 
-// Read waits for the first write. An upstream that speaks before it was asked
-// would otherwise have its words in the process's log, by net/http's hand.
+// Read keeps what came, and how it ended.
 func (w *wire) Read(p []byte) (int, error) {
-	<-w.begun
 	n, err := w.Conn.Read(p)
 	if errors.Is(err, io.EOF) && w.Conn != net.Conn(w.socket) && w.socket.ended.Load() {
 		// crypto/tls forgives a connection cut between two records, but a body
@@ -172,7 +162,6 @@ func (w *wire) seen() (came opening, readErr error) {
 // briefly: an upstream that stopped reading is not waited for.
 func (w *wire) Close() (err error) {
 	w.seal()
-	w.begin()
 	w.drop()
 	defer w.release() // the socket is closed by then, whoever still writes to it
 	w.end.Do(func() {
@@ -196,7 +185,6 @@ func (w *wire) letGo() error {
 	if sent := w.seal(); !sent {
 		w.release() // else the write does, as soon as the deadline below ends it
 	}
-	w.begin()
 	w.drop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
