@@ -111,9 +111,9 @@ disks: ## run on disks that are full, slow, broken or damaged (as root)
 	$(GO) test -tags nightly ./integration/disk ./internal/weirtest/disk ./internal/weirtest/clock -count 1 -v
 
 FAULTS := $(GO) test -tags nightly ./integration/faults -count 1 -v
-OLDER  ?= 7530eec
+OLDER  ?=
 .PHONY: faults
-faults: ## break a cluster in every known way, change it from OLDER and back, under load (disks as root)
+faults: ## break a cluster in every known way, change it from OLDER and back if there is one, under load (disks as root)
 	$(FAULTS) -run 'TestFaults$$|TestShares$$|TestVersions$$|TestClocks$$|TestDisks$$' -timeout 120m -faults.all -faults.older=$(OLDER)
 
 SOAK ?= 1h

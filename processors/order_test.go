@@ -187,40 +187,6 @@ func TestAWorkerOfALineDies(t *testing.T) {
 	}
 }
 
-// TestOneOfHighPriorityComesTwice, of two queues, and is worked on once, in whichever order and
-// whether the first has ended or is under way when the second comes.
-func TestOneOfHighPriorityComesTwice(t *testing.T) {
-	t.Parallel()
-	for _, hurriedFirst := range []bool{false, true} {
-		for _, meanwhile := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDormitory(t)
-				rec := d.line(t, 1, func(_ int, a *schemas.Action) { a.OrderingKey, a.Priority = "", schemas.PriorityHigh })[0]
-				ref, _, err := schemas.ParseSubject(rec.Subject)
-				require.NoError(t, err)
-				hurry, err := d.log.Newest(t.Context(), schemas.LogStream(0), layout.Hurry(ref))
-				require.NoError(t, err)
-				first, second := rec, hurry
-				if hurriedFirst {
-					first, second = hurry, rec
-				}
-				if meanwhile {
-					d.during = func() {
-						require.NoError(t, d.pipeline.Handle(t.Context(), second, true), "it need not come again")
-						require.NoError(t, d.node(t, "w2", false).Handle(t.Context(), second, true))
-					}
-				}
-				require.NoError(t, d.pipeline.Handle(t.Context(), first, true))
-				require.NoError(t, d.pipeline.Handle(t.Context(), second, true))
-				st := d.state(t, "t", "a0")
-				require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-				require.Equal(t, 1, d.sent)
-				require.Len(t, st.Attempts, 1)
-			})
-		}
-	}
-}
-
 // TestPutOff: an action that is to begin later rests, says so once, and begins then; and one
 // that is asked to stop meanwhile ends without having begun a call.
 func TestPutOff(t *testing.T) {

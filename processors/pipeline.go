@@ -69,13 +69,13 @@ const busyDelay = 2 * time.Second
 // Handle works on the action that a message of the log belongs to. The error
 // says what is to happen to the message: see fault.Disposition.
 func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) error {
-	ref, tail, err := schemas.ParseSubject(rec.Subject)
+	ref, _, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
 		return p.parkMessage(ctx, rec, nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err})
 	}
-	w, ok := p.running.begin(ref, rec.Seq, tail)
+	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
-		return p.busy(w, rec, tail)
+		return p.busy(w, rec)
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
 	p.resting.forget(ref)
@@ -98,14 +98,10 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 // under way for has come again because its heartbeats were late, and must not go to
 // another node, which would take this one for dead: the delay replaces the wait for an
 // acknowledgement, and the next heartbeat replaces the delay, if that is long enough for
-// one to come. The two messages that bring a new action of high priority need not both do
-// that: the one that it is under way for comes again should this process die.
-func (p *Pipeline) busy(w *work, rec schemas.Record, tail schemas.Tail) error {
-	switch {
-	case w.message == rec.Seq:
+// one to come.
+func (p *Pipeline) busy(w *work, rec schemas.Record) error {
+	if w.message == rec.Seq {
 		return &fault.Later{After: p.Admit.AckWait()}
-	case tail == schemas.TailHigh, tail == schemas.TailAccepted && w.tail == schemas.TailHigh:
-		return nil
 	}
 	return &fault.Later{After: busyDelay}
 }

@@ -20,7 +20,6 @@ type running struct {
 type work struct {
 	ref     schemas.Ref
 	message uint64          // the sequence of the message that it is worked on for
-	tail    schemas.Tail    // and what that is
 	rest    *call.Rest      // set where a traffic rule holds the action back, which now rests
 	ctx     context.Context //nolint:containedctx // it is the stop signal, not a scope
 	cancel  context.CancelFunc
@@ -30,13 +29,13 @@ func newRunning() *running { return &running{works: make(map[schemas.Ref]*work)}
 
 // begin registers an action that a message has come of; if it is under way already, ok
 // is false and w is that work.
-func (r *running) begin(ref schemas.Ref, message uint64, tail schemas.Tail) (w *work, ok bool) {
+func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.works[ref]; w != nil {
 		return w, false
 	}
-	w = &work{ref: ref, message: message, tail: tail}
+	w = &work{ref: ref, message: message}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	r.works[ref] = w
 	return w, true

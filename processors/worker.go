@@ -21,14 +21,13 @@ type Delivery interface {
 	Record(m *message.Message) (rec schemas.Record, deliveries uint64)
 	// NakAfter sets when a message that is refused comes again.
 	NakAfter(m *message.Message, d time.Duration)
-	// WorkTopics name the work of a kind in a partition.
-	WorkTopics(partition int, k schemas.Kind) []string
+	// Topics name the work of a partition.
+	Topics(partition int) []string
 }
 
 // WorkerConfig is what a Worker needs besides its collaborators.
 type WorkerConfig struct {
 	Partitions int
-	Kinds      []schemas.Kind
 	// DrainTimeout bounds how long Stop waits for the work under way. It should
 	// be over that of the subscriber, whose end cuts the work off.
 	DrainTimeout time.Duration
@@ -52,10 +51,8 @@ func NewWorker(p *Pipeline, sub message.Subscriber, d Delivery, cfg WorkerConfig
 	}
 	w := &Worker{router: router, pipeline: p, delivery: d, cfg: cfg, done: make(chan struct{})}
 	for partition := range cfg.Partitions {
-		for _, kind := range cfg.Kinds {
-			for _, topic := range d.WorkTopics(partition, kind) {
-				router.AddConsumerHandler(topic, topic, sub, func(m *message.Message) error { return w.handle(m, kind) })
-			}
+		for _, topic := range d.Topics(partition) {
+			router.AddConsumerHandler(topic, topic, sub, w.handle)
 		}
 	}
 	return w, nil
@@ -93,7 +90,7 @@ const poisonAfter = 5
 
 // handle runs the pipeline on one message and turns its error into the message's
 // disposition: nil acks, everything else comes again after a delay.
-func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
+func (w *Worker) handle(m *message.Message) error {
 	rec, deliveries := w.delivery.Record(m)
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
@@ -107,8 +104,9 @@ func (w *Worker) handle(m *message.Message, kind schemas.Kind) error {
 	if later, ok := errors.AsType[*fault.Later](err); ok && later.Cause == nil {
 		level = slog.LevelDebug // by plan: the action is under way here
 	}
+	ref, _, _ := schemas.ParseSubject(rec.Subject)
 	w.cfg.Log.LogAttrs(ctx, level, "work comes again",
-		slog.String("kind", string(kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
+		slog.String("kind", string(ref.Kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	return err
 }

@@ -51,7 +51,7 @@ type again struct {
 
 func (a again) Record(*message.Message) (schemas.Record, uint64) { return a.rec, 1 }
 func (a again) NakAfter(_ *message.Message, d time.Duration)     { a.after <- d }
-func (again) WorkTopics(_ int, kind schemas.Kind) []string       { return []string{string(kind)} }
+func (again) Topics(int) []string                                { return []string{"new"} }
 
 // gated performs once it is let, and then ends with an error.
 type gated struct {
@@ -78,7 +78,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	log := &capture.Buffer{}
 	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1)}
 	w, err := processors.NewWorker(pipeline, mail, delivery, processors.WorkerConfig{
-		Partitions: 1, Kinds: []schemas.Kind{schemas.KindHTTP}, DrainTimeout: time.Minute,
+		Partitions: 1, DrainTimeout: time.Minute,
 		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	log := &capture.Buffer{}
 	mail := make(inbox)
 	w, err := processors.NewWorker(pipeline, mail, delivered{again{rec: rec}, 100}, processors.WorkerConfig{
-		Partitions: 1, Kinds: []schemas.Kind{schemas.KindHTTP}, DrainTimeout: time.Minute,
+		Partitions: 1, DrainTimeout: time.Minute,
 		Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	require.NoError(t, err)

@@ -130,9 +130,6 @@ type Attempt struct {
 	// Message is the sequence of the message that the worker was at: when that is
 	// delivered again, the worker has it no more.
 	Message uint64 `json:"message,omitempty"`
-	// Queue is the consumer that the message came of, where that was a crowd's. The same
-	// message of another consumer says nothing of the worker.
-	Queue string `json:"queue,omitempty"`
 	// Digest is the hex SHA-256 of the canonical request.
 	Digest string `json:"digest"`
 	// Method and URL are the call's as the action asks for it, before traffic rules

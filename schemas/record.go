@@ -12,10 +12,7 @@ type Record struct {
 	Seq     uint64 // its place in the stream; the id of an SSE event
 	Time    time.Time
 	ID      string // the message id, where the writer gave one
-	// Queue is the consumer that gave it out, where that is a crowd's; a message may
-	// come of its kind's own queue and of a crowd's.
-	Queue string
-	Data  []byte
+	Data    []byte
 }
 
 // Append is one message to be written. With Guarded, it is stored only if the
@@ -30,6 +27,8 @@ type Append struct {
 	// TraceParent is sent as the message's header of that name, so that NATS' own traces
 	// know it; empty: none is.
 	TraceParent string
+	// Urgent goes with the message to the worker's queue: it is to be begun before others.
+	Urgent bool
 }
 
 // The kinds of evidence.

@@ -11,17 +11,13 @@ const (
 	DeadStream      = "WEIR_DEAD"
 	// TicketStream has the places of actions in the lines of their ordering keys. Ingress and
 	// workers write, read and delete them.
-	TicketStream = "WEIR_TICKETS"
-	BlobBucket   = "WEIR_BLOBS"
-	TokenBucket  = "WEIR_TOKENS"
-	RuleBucket   = "WEIR_RULES"
-	RepoBucket   = "WEIR_REPOS"
-	LeaseBucket  = "WEIR_LEASES"  // when the holder of a task was last heard of
-	BudgetBucket = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
-	// CrowdBucket says which tenants' work has consumers of its own, one record a partition.
-	// Workers read, write and follow it (weir.live.crowds.>), and make, ask, delete and
-	// pull from the consumers crowd_0 to crowd_3 of each partition while they run.
-	CrowdBucket   = "WEIR_CROWDS"
+	TicketStream  = "WEIR_TICKETS"
+	BlobBucket    = "WEIR_BLOBS"
+	TokenBucket   = "WEIR_TOKENS"
+	RuleBucket    = "WEIR_RULES"
+	RepoBucket    = "WEIR_REPOS"
+	LeaseBucket   = "WEIR_LEASES"  // when the holder of a task was last heard of
+	BudgetBucket  = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
 	JanitorBucket = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
 	KeyBucket     = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
 	// OperationBucket has what operators decided. Ingress writes it (POST /v1/operations/…),
@@ -53,15 +49,6 @@ const (
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
 	AgentAPIRoot = "weir.rpc.agent-api"
 )
-
-// CrowdSlots is how many consumers of single tenants a partition may have.
-const CrowdSlots = 4
-
-// CrowdQueue names the consumer of a slot.
-func CrowdQueue(slot int) string { return CrowdPrefix + strconv.Itoa(slot) }
-
-// CrowdPrefix begins the names of the consumers of single tenants.
-const CrowdPrefix = "crowd_"
 
 // InlineLimit is the size of a body, in bytes, over which it goes to BlobBucket.
 const InlineLimit = 256 << 10

@@ -12,49 +12,35 @@ type Tail string
 // The tails.
 const (
 	TailAccepted Tail = "accepted"
-	TailWake     Tail = "wake" // a nudge to look at the action again
+	TailWake     Tail = "wake" // a notification to look at the action again
 	TailEvent    Tail = "event"
 	TailSettled  Tail = "settled"
-	// TailSignal is an event by which somebody outside says something to an action. That of
-	// a task wakes its worker like a nudge, in one write.
+	// TailSignal is an event by which somebody outside says something to an action. It brings the
+	// action to a worker like a nudge, in one write.
 	TailSignal Tail = "signal"
-	// TailHigh is a nudge to look at a new action of high priority before others. It lies
-	// beside the log of actions, under ScheduleRoot: whoever does not know it reads nothing
-	// of it.
-	TailHigh Tail = "high"
+	// TailOverflow and TailOverflowLong are notifications of actions that no slot had room for.
+	TailOverflow     Tail = "overflow"
+	TailOverflowLong Tail = "overflow_long"
 )
 
-// TailOf is the subject tail that events of this type belong to; see TailFor. A
-// resolution lies on the event tail, after the terminal event, and so does what names a
-// successor.
+// Notifies reports whether messages under a tail only notify workers of the action. They have no
+// content.
+func (t Tail) Notifies() bool { return t == TailWake || t == TailOverflow || t == TailOverflowLong }
+
+// TailOf is the subject tail that events of this type lie under. What comes from outside lies
+// under that of signals, so that who takes requests need not be allowed to write what workers
+// do. What names a successor lies among the events, after the last.
 func TailOf(t EventType) Tail {
 	switch t {
 	case EventAccepted:
 		return TailAccepted
 	case EventSettled:
 		return TailSettled
-	case EventSignal:
+	case EventSignal, EventCancel, EventResolution:
 		return TailSignal
 	default:
 		return TailEvent
 	}
-}
-
-// TailFor is the tail that an event is written under: what comes from outside lies under
-// that of signals, so that who takes requests need not be allowed to write what workers
-// do. What asks a task to stop wakes its worker, in the same write: nobody else would look
-// at it for hours.
-func TailFor(_ Kind, t EventType) Tail {
-	if t == EventCancel || t == EventResolution {
-		return TailSignal
-	}
-	return TailOf(t)
-}
-
-// Lies reports whether an event of this kind may lie under a tail. Earlier versions
-// wrote each under that of its type.
-func Lies(k Kind, t EventType, under Tail) bool {
-	return under == TailFor(k, t) || under == TailOf(t)
 }
 
 // Ref names one action on the log.
@@ -97,31 +83,53 @@ func (l Layout) stem(root string, r Ref, kind string) string {
 	return b.String()
 }
 
-// Hurry is the subject of the nudge by which an action of high priority goes before others.
-func (l Layout) Hurry(r Ref) string {
-	return l.stem(ScheduleRoot, r, string(r.Kind)) + string(TailHigh)
-}
+// Queue is a consumer of the work on the log. A partition has one of each, which all workers share.
+type Queue string
 
-// WorkTails are the tails of what has to be looked at of a kind: each message under one
-// of them is work.
-func WorkTails(k Kind) []Tail {
+// The queues.
+const (
+	QueueNew  Queue = "new"  // accepted actions
+	QueueWake Queue = "wake" // wake-ups and signals
+	// What a worker has no room for it moves to the end of one of these: a kind that takes long does
+	// not delay one that does not.
+	QueueOverflow     Queue = "overflow"
+	QueueOverflowLong Queue = "overflow_long"
+)
+
+// Queues are all of them.
+func Queues() []Queue { return []Queue{QueueNew, QueueWake, QueueOverflow, QueueOverflowLong} }
+
+// Overflows reports whether the queue is one of excess messages.
+func (q Queue) Overflows() bool { return q == QueueOverflow || q == QueueOverflowLong }
+
+// OverflowOf is the tail of notifications that move a kind's actions to an overflow queue.
+func OverflowOf(k Kind) Tail {
 	switch k {
-	case KindHTTP, KindPlan, KindRun:
-		return []Tail{TailAccepted, TailWake, TailHigh}
-	case KindTask: // the other kinds have no signals
-		return []Tail{TailAccepted, TailWake, TailSignal, TailHigh}
-	default: // what makes them takes no priority
-		return []Tail{TailAccepted, TailWake}
+	case KindRun, KindTask, KindPush, KindRepo: // agents and git may take minutes
+		return TailOverflowLong
+	default:
+		return TailOverflow
 	}
 }
 
-// WorkFilter covers a kind's work of one tail in one partition.
-func WorkFilter(partition int, k Kind, t Tail) string {
-	root := LogRoot
-	if t == TailHigh {
-		root = ScheduleRoot
+// Filters cover a queue's messages in one partition.
+func (q Queue) Filters(partition int) []string {
+	under := func(t Tail) string { return LogRoot + "." + strconv.Itoa(partition) + ".*.*.*.*." + string(t) }
+	switch q {
+	case QueueNew:
+		return []string{under(TailAccepted)}
+	case QueueWake:
+		return []string{under(TailWake), under(TailSignal)}
+	default:
+		return []string{under(Tail(q))}
 	}
-	return root + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*." + string(t)
+}
+
+// OfTenant is a queue's filter for one tenant alone.
+func (l Layout) OfTenant(filter, tenant string) string {
+	parts := strings.Split(filter, ".")
+	parts[3], parts[4] = strconv.Itoa(l.Lane(tenant)), EscapeToken(tenant)
+	return strings.Join(parts, ".")
 }
 
 // KindFilter covers every message of a kind in one partition, whoever's it is.
@@ -138,14 +146,10 @@ func StatusSubject(r Ref) string {
 // ErrSubject says that a subject is not one of the log's.
 var ErrSubject = errors.New("not a subject of the log")
 
-// ParseSubject reads a log subject, or its republished form under weir.live; and one of Hurry.
+// ParseSubject reads a log subject, or its republished form under weir.live.
 func ParseSubject(s string) (Ref, Tail, error) {
 	parts := strings.Split(s, ".")
-	if len(parts) != 8 || parts[0] != "weir" {
-		return Ref{}, "", ErrSubject
-	}
-	high := parts[7] == string(TailHigh)
-	if (high || parts[1] != "log" && parts[1] != "live") && (!high || parts[1] != "sched") {
+	if len(parts) != 8 || parts[0] != "weir" || parts[1] != "log" && parts[1] != "live" {
 		return Ref{}, "", ErrSubject
 	}
 	tenant, err := UnescapeToken(parts[4])

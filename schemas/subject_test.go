@@ -47,36 +47,30 @@ func TestSubjectsOfTasks(t *testing.T) {
 	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventStatus))
 	require.Equal(t, "weir.status.acme%2Einc.task.a%3A1", schemas.StatusSubject(ref))
 	require.Equal(t, "weir.log.3.*.*.task.*.>", schemas.KindFilter(3, schemas.KindTask))
-	for _, k := range schemas.Kinds() {
-		want := []schemas.Tail{schemas.TailAccepted, schemas.TailWake}
-		switch k {
-		case schemas.KindTask:
-			want = append(want, schemas.TailSignal, schemas.TailHigh)
-		case schemas.KindHTTP, schemas.KindPlan, schemas.KindRun:
-			want = append(want, schemas.TailHigh)
-		default:
-		}
-		require.Equal(t, want, schemas.WorkTails(k))
-	}
-	require.Equal(t, "weir.log.0.*.*.task.*.signal", schemas.WorkFilter(0, schemas.KindTask, schemas.TailSignal))
-	require.Equal(t, "weir.log.2.*.*.http.*.accepted", schemas.WorkFilter(2, schemas.KindHTTP, schemas.TailAccepted))
 }
 
-// TestHurrySubject: what hurries an action lies beside the log and names it.
-func TestHurrySubject(t *testing.T) {
+// TestQueues: each tail that is work lies in one queue, whoever's it is.
+func TestQueues(t *testing.T) {
 	t.Parallel()
-	l := schemas.Layout{Partitions: 8, Lanes: 8}
-	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a:1"}
-	hurry := l.Hurry(ref)
-	require.True(t, strings.HasPrefix(hurry, "weir.sched."), hurry)
-	require.True(t, covers(schemas.WorkFilter(l.Partition(ref.Tenant, ref.ID), ref.Kind, schemas.TailHigh), hurry))
-	got, tail, err := schemas.ParseSubject(hurry)
-	require.NoError(t, err)
-	require.Equal(t, ref, got)
-	require.Equal(t, schemas.TailHigh, tail)
-	for _, other := range []string{l.Schedule(ref), strings.Replace(hurry, "weir.sched", "weir.log", 1)} {
-		_, _, err = schemas.ParseSubject(other)
-		require.Error(t, err, other)
+	l := schemas.Layout{Partitions: 4, Lanes: 8}
+	want := map[schemas.Tail]schemas.Queue{
+		schemas.TailAccepted: schemas.QueueNew, schemas.TailOverflow: schemas.QueueOverflow, schemas.TailOverflowLong: schemas.QueueOverflowLong,
+		schemas.TailWake: schemas.QueueWake, schemas.TailSignal: schemas.QueueWake, schemas.TailEvent: "", schemas.TailSettled: "",
+	}
+	for tail, queue := range want {
+		ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a:1"}
+		var in schemas.Queue
+		for _, q := range schemas.Queues() {
+			for _, f := range q.Filters(l.Partition(ref.Tenant, ref.ID)) {
+				if covers(f, l.Subject(ref, tail)) {
+					require.Empty(t, in)
+					in = q
+				}
+				require.Equal(t, q == queue && strings.HasSuffix(f, "."+string(tail)), covers(l.OfTenant(f, ref.Tenant), l.Subject(ref, tail)))
+				require.False(t, covers(l.OfTenant(f, "other"), l.Subject(ref, tail)))
+			}
+		}
+		require.Equal(t, queue, in, tail)
 	}
 }
 
@@ -156,8 +150,7 @@ func FuzzSubject(f *testing.F) {
 			require.False(t, covers(layout.All(ref), layout.Schedule(ref)), "a schedule is no event")
 		}
 		accepted := layout.Subject(ref, schemas.TailAccepted)
-		partition := layout.Partition(tenant, id)
-		require.True(t, covers(schemas.WorkFilter(partition, schemas.KindHTTP, schemas.TailAccepted), accepted))
+		require.True(t, covers(schemas.QueueNew.Filters(layout.Partition(tenant, id))[0], accepted))
 		if ref, _, err := schemas.ParseSubject(foreign); err == nil {
 			require.Equal(t, ref.Tenant == tenant && ref.ID == id, covers(layout.AnyKind(tenant, id), layout.Subject(ref, schemas.TailEvent)))
 		}
@@ -226,24 +219,14 @@ func TestPartitionsAndLanesAreStable(t *testing.T) {
 	require.Greater(t, len(used), 5)
 }
 
-// TestTailFor: what comes from outside lies among the signals; a cancel of an earlier version is read.
-func TestTailFor(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindTask, schemas.EventCancel))
-	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindHTTP, schemas.EventCancel))
-	require.Equal(t, schemas.TailSignal, schemas.TailFor(schemas.KindHTTP, schemas.EventResolution))
-	require.Equal(t, schemas.TailSettled, schemas.TailFor(schemas.KindTask, schemas.EventSettled))
-	require.True(t, schemas.Lies(schemas.KindTask, schemas.EventCancel, schemas.TailSignal))
-	require.True(t, schemas.Lies(schemas.KindTask, schemas.EventCancel, schemas.TailEvent))
-	require.True(t, schemas.Lies(schemas.KindHTTP, schemas.EventCancel, schemas.TailSignal))
-	require.False(t, schemas.Lies(schemas.KindTask, schemas.EventStatus, schemas.TailSignal))
-}
-
 func TestTailOf(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, schemas.TailAccepted, schemas.TailOf(schemas.EventAccepted))
 	require.Equal(t, schemas.TailSettled, schemas.TailOf(schemas.EventSettled))
-	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventResolution))
+	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventStatus))
+	for _, outside := range []schemas.EventType{schemas.EventSignal, schemas.EventCancel, schemas.EventResolution} {
+		require.Equal(t, schemas.TailSignal, schemas.TailOf(outside))
+	}
 	require.False(t, schemas.EventProgress.NeedsBarrier())
 	require.False(t, schemas.EventDelta.NeedsBarrier())
 	require.True(t, schemas.EventAttempt.NeedsBarrier())

@@ -42,8 +42,6 @@ type Options struct {
 	Config config.Config
 	// Role is which rooms the process has. Any but RoleAll needs an external log.
 	Role Role
-	// Kinds are those whose work is taken; empty: all that the role may take.
-	Kinds []schemas.Kind
 	// Environ is where secrets are looked up.
 	Environ []string
 	// NewAdmin makes another first admin token, for when every other is lost.
@@ -75,7 +73,6 @@ type Options struct {
 type App struct {
 	cfg     config.Config
 	role    Role
-	kinds   []schemas.Kind
 	environ []string
 	log     *slog.Logger
 	metrics *telemetry.Metrics
@@ -126,7 +123,7 @@ type App struct {
 // data's way, but takes no work and no requests yet; an external log may not be there yet,
 // and is left to Start. What an error leaves behind is torn down.
 func New(ctx context.Context, opts Options) (_ *App, err error) {
-	a := &App{cfg: opts.Config, role: opts.Role, kinds: opts.Kinds, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
+	a := &App{cfg: opts.Config, role: opts.Role, environ: opts.Environ, metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{})}
 	a.network, a.sync, a.newAdmin, a.acceptLoss = opts.Network, opts.Sync, opts.NewAdmin, opts.AcceptLoss
 	a.janitor = opts.Janitor
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))

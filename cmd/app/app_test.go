@@ -265,7 +265,7 @@ func strand(t *testing.T, dir string, layout schemas.Layout, id string) {
 	})
 	require.NoError(t, err)
 	sub := broker.NewSubscriber(b, broker.SubscriberConfig{})
-	messages, err := sub.Subscribe(t.Context(), broker.WorkTopics(0, schemas.KindHTTP)[0])
+	messages, err := sub.Subscribe(t.Context(), broker.Topics(0)[0])
 	require.NoError(t, err)
 	require.True(t, (<-messages).Ack())
 	require.NoError(t, sub.Close())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"slices"
 
 	egressgit "weir/egress/git"
 	ingressgit "weir/ingress/git"
@@ -108,7 +107,7 @@ func (a *App) coding(caller *call.Caller, answers call.Answers) map[schemas.Kind
 		}),
 		schemas.KindRepo: processorsgit.NewRepos(a.recorder, processorsgit.RepoConfig{Catalog: r.table, Hosted: r.program, Upstream: up, Log: a.ledger}),
 	}
-	if slices.Contains(a.takenKinds(), schemas.KindPush) {
+	if a.role == RoleAll {
 		performers[schemas.KindPush] = processorsgit.NewPushes(a.ledger, a.recorder, processorsgit.PushConfig{
 			Hands: r.hands, Repos: r.table, Hosted: r.program, Upstream: up, Over: a.board.Over, Timeout: a.cfg.Git.Timeout,
 			Limits: packLimits(int64(a.cfg.Git.MaxPack)),

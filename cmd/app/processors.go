@@ -79,11 +79,10 @@ func (a *App) openProcessors(context.Context) error {
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(), Logger: a.log,
-		CrowdAfter: a.crowdAfter(),
+		Shared: !a.open(), Unhandled: map[schemas.Kind]bool{schemas.KindPush: a.role != RoleAll}, // its pack never goes to the log
 	})
-	//nolint:contextcheck // each message brings its own context
 	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
-		Partitions: a.cfg.Log.Partitions, Kinds: a.takenKinds(), DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
+		Partitions: a.cfg.Log.Partitions, DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -126,14 +125,6 @@ func (a *App) reserve(ctx context.Context, tenant string, blobs ...string) (rele
 		return func() {}, nil
 	}
 	return a.memory.Acquire(ctx, tenant, size)
-}
-
-// crowdAfter is when a tenant's work is kept apart: never where there is one tenant alone.
-func (a *App) crowdAfter() int {
-	if a.open() {
-		return 0
-	}
-	return a.cfg.Workers.CrowdAfter
 }
 
 // handBack is how long the work that a drain has cut off may take to go back to
@@ -190,6 +181,4 @@ func (delivery) Record(m *message.Message) (schemas.Record, uint64) { return bro
 
 func (delivery) NakAfter(m *message.Message, d time.Duration) { broker.NakAfter(m, d) }
 
-func (delivery) WorkTopics(partition int, k schemas.Kind) []string {
-	return broker.WorkTopics(partition, k)
-}
+func (delivery) Topics(partition int) []string { return broker.Topics(partition) }

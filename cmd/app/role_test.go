@@ -25,15 +25,10 @@ func TestRoleCommands(t *testing.T) {
 		says string
 	}{
 		{[]string{"ingress"}, "name the NATS cluster with --nats"},
-		{[]string{"worker", "--kinds", "http"}, "name the NATS cluster with --nats"},
+		{[]string{"worker"}, "name the NATS cluster with --nats"},
 		{[]string{"egress", "--nats", "http://h"}, "nats.url: is not a list of URLs"},
-		{[]string{"egress", "--nats", "nats://h", "--kinds", "http"}, "unknown flag: --kinds"},
-		{[]string{"ingress", "--nats", "nats://h", "--kinds", "http"}, "unknown flag: --kinds"},
-		{[]string{"worker", "--nats", "nats://h", "--kinds", "http,mail"}, `there is no kind "mail"; choose from http,`},
-		{[]string{"worker", "--nats", "nats://h", "--kinds", ""}, `there is no kind ""`},
-		{[]string{"worker", "--nats", "nats://h", "--kinds", "push"}, "run `weir serve`"},
+		{[]string{"worker", "--nats", "nats://h", "--kinds", "http"}, "unknown flag: --kinds"},
 		{[]string{"worker", "x"}, "takes no arguments"},
-		{[]string{"serve", "--kinds", "http"}, "unknown flag: --kinds"},
 		{[]string{"serve", "--creds", "x"}, "nats.creds: is for an external cluster"},
 	} {
 		code, out, errs := cli(t, "", []string{"HOME=/nowhere"}, tc.args...)
@@ -43,15 +38,8 @@ func TestRoleCommands(t *testing.T) {
 	}
 }
 
-func TestKindsOfAWorker(t *testing.T) {
+func TestARoleNeedsALogOfOthers(t *testing.T) {
 	t.Parallel()
-	kinds, err := parseKinds("chat, http,chat")
-	require.NoError(t, err)
-	require.Equal(t, []schemas.Kind{schemas.KindChat, schemas.KindHTTP}, kinds)
-	require.NotContains(t, RoleWorker.kinds(), schemas.KindPush)
-	require.Equal(t, schemas.Kinds(), RoleAll.kinds())
-	require.Len(t, RoleWorker.kinds(), len(schemas.Kinds())-1)
-
 	cfg, err := config.Parse("test", []byte("listen: 127.0.0.1:0\ndata: x\n"), nil, nil)
 	require.NoError(t, err)
 	_, err = New(t.Context(), Options{Config: cfg, Role: RoleWorker, Log: io.Discard})

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/config"
-	"weir/schemas"
 )
 
 // roleText is what a role's command says of itself.
@@ -44,7 +43,7 @@ same layout (log.partitions, log.lanes), and the same policy, agents and models.
 
 // newRole is the command of one role.
 func newRole(env *environment, r Role) *cobra.Command {
-	var path, kinds string
+	var path string
 	values := map[string]*string{}
 	text := roleTexts()[r]
 	cmd := &cobra.Command{
@@ -59,18 +58,10 @@ func newRole(env *environment, r Role) *cobra.Command {
 			if opts.Config.Embedded() {
 				return usageError{errors.New("nats.url: is needed: this role works on a log that others share; name the NATS cluster with --nats, or run `weir serve`, which brings its own")}
 			}
-			if cmd.Flags().Changed("kinds") {
-				if opts.Kinds, err = parseKinds(kinds); err != nil {
-					return usageError{err}
-				}
-			}
 			return serve(cmd.Context(), opts, env.Out)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
-	if r == RoleWorker {
-		cmd.Flags().StringVar(&kinds, "kinds", "", "the kinds of actions to take, with commas between them (default all but push)")
-	}
 	registerFlags(cmd, sharedFlags(), values)
 	return cmd
 }
@@ -119,12 +110,4 @@ func chosen(cmd *cobra.Command, flags []settingFlag, values map[string]*string) 
 		}
 	}
 	return set
-}
-
-// takenKinds are the kinds whose work this process takes.
-func (a *App) takenKinds() []schemas.Kind {
-	if len(a.kinds) > 0 {
-		return a.kinds
-	}
-	return a.role.kinds()
 }

@@ -34,7 +34,7 @@ func Word(ctx context.Context, log Last, actions Actions, layout schemas.Layout,
 	if tail == schemas.TailAccepted {
 		return Brief{Status: schemas.Status(schemas.EventAccepted), Seq: rec.Seq}, nil
 	}
-	if ev, err := ledger.Decode(rec.Data); err == nil && tail != schemas.TailWake {
+	if ev, err := ledger.Decode(rec.Data); err == nil && !tail.Notifies() {
 		switch ev.Type {
 		case schemas.EventSettled:
 			return Brief{Status: schemas.Status(ev.Settled.Outcome), Code: ev.Settled.Code, Seq: rec.Seq}, nil

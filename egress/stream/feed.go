@@ -183,7 +183,7 @@ func (f *Feed) Draining() <-chan struct{} { return f.draining }
 // are not even decoded.
 func (f *Feed) arrived(rec schemas.Record) {
 	key, tail, ok := split(rec.Subject)
-	if !ok || tail == schemas.TailWake {
+	if !ok || tail.Notifies() {
 		return
 	}
 	f.mu.Lock()

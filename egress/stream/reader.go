@@ -206,7 +206,7 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 	for _, rec := range records {
 		seq = rec.Seq
 		_, tail, ok := split(rec.Subject)
-		if !ok || tail == schemas.TailWake {
+		if !ok || tail.Notifies() {
 			continue
 		}
 		it := r.f.item(t.ref, tail, rec)

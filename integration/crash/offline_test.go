@@ -54,9 +54,7 @@ func left(ctx context.Context, server *embedded.Server, run *history.Run) error 
 	if err != nil {
 		return err
 	}
-	for _, k := range schemas.Kinds() {
-		run.Left.Consumers -= len(schemas.WorkTails(k))
-	}
+	run.Left.Consumers -= len(schemas.Queues())
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
 		run.Left.Consumers++

@@ -88,7 +88,7 @@ func (s *site) rolesWork(t *testing.T) {
 
 	work := broker.NewSubscriber(worker, broker.SubscriberConfig{})
 	defer func() { require.NoError(t, work.Close()) }()
-	topics := broker.WorkTopics(layout.Partition("acme", "a"), schemas.KindHTTP)
+	topics := broker.Topics(layout.Partition("acme", "a"))
 	queue, err := work.Subscribe(ctx, topics[0])
 	require.NoError(t, err)
 	wakes, err := work.Subscribe(ctx, topics[1])

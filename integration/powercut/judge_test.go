@@ -78,7 +78,7 @@ func (k *book) event(r schemas.Record) {
 		k.half = append(k.half, fmt.Sprintf("record %d: %v", r.Seq, err))
 		return
 	}
-	if tail == schemas.TailWake {
+	if tail.Notifies() {
 		return
 	}
 	var e schemas.Event

@@ -128,7 +128,7 @@ func (p *paper) write(id string, ev schemas.Event) {
 	p.mu.Unlock()
 	data, err := json.Marshal(ev)
 	require.NoError(p.tb, err)
-	p.raw(id, schemas.TailFor(schemas.KindTask, ev.Type), data, last)
+	p.raw(id, schemas.TailOf(ev.Type), data, last)
 }
 
 func (p *paper) raw(id string, tail schemas.Tail, data []byte, last uint64) {

@@ -18,11 +18,11 @@ type event struct {
 // decode reads a record; ok is false for what is no event of a task.
 func decode(r schemas.Record) (e event, ok bool) {
 	ref, tail, err := schemas.ParseSubject(r.Subject)
-	if err != nil || ref.Kind != schemas.KindTask || tail == schemas.TailWake {
+	if err != nil || ref.Kind != schemas.KindTask || tail.Notifies() {
 		return event{}, false
 	}
 	e = event{Record: r, ref: ref, tail: tail}
-	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V < 1 || e.V > schemas.EventVersion+1 || !schemas.Lies(ref.Kind, e.Type, tail) ||
+	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V < 1 || e.V > schemas.EventVersion+1 || schemas.TailOf(e.Type) != tail ||
 		tail == schemas.TailAccepted && e.Action == nil
 	return e, true
 }

@@ -19,6 +19,8 @@ const (
 	headerExpectedSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
 	// headerTraceParent is written as the servers look for it: NATS tells cases apart.
 	headerTraceParent = "traceparent"
+	// headerUrgent tells workers that a new action is to be begun before others.
+	headerUrgent = "Weir-Urgent"
 )
 
 // Append stores one message and returns its sequence.
@@ -53,6 +55,12 @@ func (b *Broker) write(ctx context.Context, m schemas.Append) (uint64, error) {
 			msg.Header = nats.Header{}
 		}
 		msg.Header[headerTraceParent] = []string{m.TraceParent}
+	}
+	if m.Urgent {
+		if msg.Header == nil {
+			msg.Header = nats.Header{}
+		}
+		msg.Header[headerUrgent] = []string{"1"}
 	}
 	seq, err := b.store(ctx, &msg)
 	if err == nil && failpoint.Lost(failpoint.Appended, m.Subject) {

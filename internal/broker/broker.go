@@ -27,10 +27,8 @@ type Metrics interface {
 	Redelivered(kind schemas.Kind)
 	// Barrier: one wait for the group commit ended.
 	Barrier(d time.Duration)
-	// Crowds: this node serves so many consumers of single tenants.
-	Crowds(n int)
-	// PassedOver: so many messages of a queue were left to such a consumer.
-	PassedOver(n int)
+	// Overflowed: a message of this kind was moved to an overflow queue.
+	Overflowed(kind schemas.Kind)
 }
 
 // Config says which server to use and how the log on it is kept. Exactly one
@@ -167,8 +165,7 @@ type noMetrics struct{}
 func (noMetrics) HeartbeatMissed()         {}
 func (noMetrics) Redelivered(schemas.Kind) {}
 func (noMetrics) Barrier(time.Duration)    {}
-func (noMetrics) Crowds(int)               {}
-func (noMetrics) PassedOver(int)           {}
+func (noMetrics) Overflowed(schemas.Kind)  {}
 
 // Broker is an open log. It is safe for concurrent use and owns its
 // connections; publishers and subscribers made from it borrow them.

@@ -15,9 +15,13 @@ import (
 // delivery is one message while this process holds it.
 type delivery struct {
 	raw    *nats.Msg
+	feed   *feed
 	record schemas.Record
+	tenant string // as it stands in the subject
+	kind   schemas.Kind
+	tail   schemas.Tail
+	urgent bool
 	count  uint64
-	behind uint64 // how many messages the consumer had not given out yet
 	since  time.Time
 	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
 }
@@ -30,13 +34,17 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &delivery{
-		raw: m, count: meta.NumDelivered, behind: meta.NumPending, since: now,
+	d := &delivery{
+		raw: m, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now,
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(headerMsgID), Data: m.Data,
 		},
-	}, nil
+	}
+	if tokens := strings.Split(m.Subject, "."); len(tokens) == 8 { // else it is nobody's, and no kind's
+		d.tenant, d.kind, d.tail = tokens[4], schemas.Kind(tokens[5]), schemas.Tail(tokens[7])
+	}
+	return d, nil
 }
 
 // message is the delivery as handlers see it. A header with several values

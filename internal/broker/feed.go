@@ -1,11 +1,10 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,14 +16,16 @@ import (
 	"weir/schemas"
 )
 
+// unhandledDelay is when a message that this process cannot handle is delivered again.
+const unhandledDelay = 500 * time.Millisecond
+
 // lastCall is how long handlers get after their contexts were canceled.
 const lastCall = time.Second
 
 // feed is one consumer of a subscribed topic: the messages this process holds of it, and
-// the pulls that bring more. A topic has the feed of its queue, and one for each crowd that
-// was handed out of that; they share its output and its slots.
+// the pulls that bring more.
 //
-// It asks for exactly as many messages as it can hold, over one standing
+// It asks for few more messages than it can begin, over one standing
 // subscription, instead of using the client's Consume. That one keeps up to a
 // whole pull in a buffer where nobody can send heartbeats for them, so that
 // behind slow handlers they time out, come again and are handled twice; and
@@ -32,35 +33,28 @@ const lastCall = time.Second
 type feed struct {
 	s       *Subscriber
 	stream  string
-	durable string
-	kind    schemas.Kind
+	queue   schemas.Queue
 	config  jetstream.ConsumerConfig // to make the consumer again
 	subject string                   // where pulls are sent
 	out     chan *message.Message
-
-	crowd  *crowd  // whose feed it is; nil: the queue's own
-	high   bool    // it is the queue of high priority. A crowd of that is not: who has so much of it has no preference
-	crowds *crowds // what was handed out of the queue; nil: it is a crowd's
 
 	handlers context.Context //nolint:containedctx // what the messages' contexts come from
 	cancel   context.CancelFunc
 
 	sub *nats.Subscription
 
-	// crew has the mutex of all that follows.
-	crew    *crew
-	held    map[*delivery]struct{} // with a handler, in the backlog or passing
-	backlog []*delivery
-	passing []*delivery // what may be a crowd's, see passOver
-	passes  bool        // passOver runs
-	behind  uint64      // how many messages the consumer had not given out, when it was last heard of
-	asked   int         // messages asked for that have not come
-	hold    bool        // ask for nothing until the next tick
+	// slots has the mutex of all that follows.
+	slots   *slotPool
+	held    map[*delivery]struct{} // running, waiting, or moving to an overflow queue
+	waiting int                    // for a slot
+	moving  int                    // to an overflow queue
+	asked   int                    // messages asked for that have not come
+	hold    bool                   // ask for nothing until the next tick
 	heard   time.Time
 	looked  uint64 // the stream's newest record when the queue was last looked at; 0: something was given out since
 	closing bool
 
-	running *sync.WaitGroup // what is with handlers, of the queue and its crowds
+	running sync.WaitGroup // what is with handlers, or on its way
 
 	once   sync.Once
 	ended  chan struct{} // closing has begun
@@ -78,48 +72,30 @@ func newFeed(ctx context.Context, s *Subscriber, stream, durable string) (*feed,
 		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
 	}
 	f := &feed{
-		s: s, stream: stream, durable: durable, kind: kindOf(durable), config: c.CachedInfo().Config,
+		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
 		subject: pullSubject(stream, durable),
-		high:    isHigh(durable),
-		running: &sync.WaitGroup{},
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
 		halted: make(chan struct{}), gone: make(chan struct{}),
+		slots: s.slotsOf(stream),
 	}
-	f.crew = s.crewOf(stream, durable)
-	f.crew.join(f)
 	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return f, nil
 }
 
-// crewOf is the slots of a topic. New actions and those of high priority share them: which is
-// why the one can go before the other.
-func (s *Subscriber) crewOf(stream, durable string) *crew {
-	kind := kindOf(durable)
-	slots := cmp.Or(s.cfg.SlotsOf[kind], s.cfg.Slots)
-	if durable != string(kind) && !isHigh(durable) {
-		return newCrew(slots)
-	}
+// slotsOf returns the slots of a partition, which its queues share.
+func (s *Subscriber) slotsOf(stream string) *slotPool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := stream + "/" + string(kind)
-	if s.crews[key] == nil {
-		s.crews[key] = newCrew(slots)
+	if s.slots[stream] == nil {
+		s.slots[stream] = newSlotPool(s.cfg)
 	}
-	return s.crews[key]
+	return s.slots[stream]
 }
 
 func pullSubject(stream, durable string) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable
-}
-
-// quit is the end of a feed that has not begun.
-func (f *feed) quit() {
-	f.cancel()
-	f.crew.mu.Lock()
-	defer f.crew.mu.Unlock()
-	f.crew.leave(f)
 }
 
 func (f *feed) start(ctx context.Context) error {
@@ -141,24 +117,23 @@ func (f *feed) open() error {
 	if err := f.sub.SetPendingLimits(-1, -1); err != nil {
 		return wrap(err)
 	}
-	f.crew.mu.Lock()
+	f.slots.mu.Lock()
 	f.pull()
-	f.crew.mu.Unlock()
+	f.slots.mu.Unlock()
 	return nil
 }
 
-// capacity is how many messages are held at most. A pull that was taken for
-// lost and was not may bring more; they wait their turn. The caller holds the crew's mutex.
-func (f *feed) capacity() int {
-	held := f.crew.slots + f.s.cfg.Backlog
-	if f.passes { // most of what comes is passed over
-		held += passRoom
-	}
-	return held
-}
+// pullMost is how many messages are requested at most. A message that neither starts nor finds room
+// moves to an overflow queue.
+const pullMost = 128
 
-// passRoom is how many more messages a feed asks for while it passes some over.
-const passRoom = 512
+// room is how many more messages may come. The caller holds the slots' mutex.
+func (f *feed) room() int {
+	if f.queue.Overflows() { // its messages wait here
+		return f.s.cfg.Backlog - f.waiting - f.asked
+	}
+	return pullMost - f.moving - f.asked
+}
 
 // receive takes what the server sends: messages, and word of pulls.
 func (f *feed) receive(m *nats.Msg) {
@@ -173,28 +148,53 @@ func (f *feed) receive(m *nats.Msg) {
 		return
 	}
 	if d.count > 1 {
-		f.s.b.cfg.Metrics.Redelivered(f.kind)
+		f.s.b.cfg.Metrics.Redelivered(d.kind)
 	}
-	if f.crowd != nil {
-		d.record.Queue = f.durable
-	}
-	f.crew.mu.Lock()
-	defer f.crew.mu.Unlock()
+	d.feed = f
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
 	f.heard, f.looked = now, 0
-	f.behind = d.behind
 	f.asked = max(f.asked-1, 0)
 	if f.closing {
 		d.giveBack()
 		return
 	}
-	f.held[d] = struct{}{}
-	if f.crowds != nil && f.crowds.may(f.durable, d.record) {
-		f.pass(d)
-	} else {
-		f.backlog = append(f.backlog, d)
-		f.crew.fill()
+	if f.s.cfg.Unhandled[d.kind] {
+		_ = d.raw.NakWithDelay(unhandledDelay)
+		f.pull()
+		return
 	}
+	f.held[d] = struct{}{}
+	f.waiting++
+	slots := f.slots.of(d.kind, f.queue == schemas.QueueWake)
+	if excess := slots.add(d, f.queue.Overflows()); excess != nil {
+		excess.feed.overflow(excess)
+	}
+	f.slots.fill(slots)
 	f.pull()
+}
+
+// overflow moves a waiting message to an overflow queue. The caller holds the slots' mutex. The message is
+// acknowledged once the other is stored: an action that two queues deliver does no harm, one that no queue
+// delivers would be lost.
+func (f *feed) overflow(d *delivery) {
+	f.waiting--
+	f.moving++
+	f.running.Go(func() {
+		stem := strings.TrimSuffix(d.record.Subject, "."+string(d.tail))
+		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: stem + "." + string(schemas.OverflowOf(d.kind)), Urgent: d.urgent})
+		if err != nil {
+			_ = d.raw.NakWithDelay(f.s.cfg.NakDelay)
+		} else {
+			d.ack()
+			f.s.b.cfg.Metrics.Overflowed(d.kind)
+		}
+		f.slots.mu.Lock()
+		defer f.slots.mu.Unlock()
+		delete(f.held, d)
+		f.moving--
+		f.pull()
+	})
 }
 
 // handle gives d to whoever reads the output and answers for it.
@@ -230,28 +230,17 @@ func (f *feed) handle(d *delivery) {
 // close begins the drain: nothing new is begun, what has not begun goes back.
 func (f *feed) close() {
 	f.once.Do(func() {
-		f.crew.mu.Lock()
-		for _, one := range slices.Clone(f.crew.feeds) {
-			if one.ended == f.ended { // its own, and its crowds'
-				one.shut()
-				f.crew.leave(one)
-			}
+		f.slots.mu.Lock()
+		f.closing = true
+		for _, d := range f.slots.remove(f) {
+			delete(f.held, d)
+			d.giveBack()
 		}
-		f.crew.fill() // slots that this one leaves to others
-		f.crew.mu.Unlock()
+		f.waiting = 0
+		f.slots.mu.Unlock()
 		close(f.ended)
 		go f.drain()
 	})
-}
-
-// shut gives back what has not begun. The caller holds the crew's mutex.
-func (f *feed) shut() {
-	f.closing = true
-	for _, d := range slices.Concat(f.backlog, f.passing) {
-		delete(f.held, d)
-		d.giveBack()
-	}
-	f.backlog, f.passing = nil, nil
 }
 
 // drain waits for handlers that run and closes the output.
@@ -292,5 +281,5 @@ func await(c <-chan struct{}, most time.Duration) bool {
 }
 
 func (f *feed) warn(kind string) {
-	f.s.cfg.Logger.WarnContext(f.handlers, "work feed", "component", "broker", "stream", f.stream, "kind", f.durable, "err_kind", kind)
+	f.s.cfg.Logger.WarnContext(f.handlers, "work feed", "component", "broker", "stream", f.stream, "queue", string(f.queue), "err_kind", kind)
 }

@@ -22,7 +22,6 @@ import (
 const (
 	tokenLive = schemas.LiveRoot + ".tokens."
 	ruleLive  = schemas.LiveRoot + ".rules."
-	crowdLive = schemas.LiveRoot + ".crowds."
 
 	operationLive   = schemas.LiveRoot + ".operations."
 	destinationLive = schemas.LiveRoot + ".destinations."
@@ -57,7 +56,6 @@ func (b *Broker) buckets() []jetstream.KeyValueConfig {
 		{schemas.LeaseBucket, "when the holder of a task was last heard of", "", 1, b.cfg.History},
 		{schemas.BudgetBucket, "what was used of models, and is held for what is under way", "", 1, 0},
 		{schemas.JanitorBucket, "how far each partition was looked through for overdue actions, and by whom", "", 1, 0},
-		{schemas.CrowdBucket, "which tenants' work has consumers of its own, one record a partition", crowdLive, 1, 0},
 		{schemas.OperationBucket, "what operators pause and pin", operationLive, 1, 0},
 		{schemas.DestinationBucket, "which destinations are left alone, and what is used of their limits", destinationLive, 1, destinationAge},
 		{schemas.UsageBucket, "how much each tenant has stored, as each process has counted it", "", 1, max(blobAge(b.cfg.History), b.cfg.EvidenceHistory)},

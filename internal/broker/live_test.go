@@ -201,6 +201,19 @@ func TestOpenRefusals(t *testing.T) {
 	other := schemas.Layout{Partitions: 1, Lanes: 3}
 	b := &Broker{cfg: Config{Layout: other}, js: n.js}
 	require.ErrorContains(t, b.checkLayout(t.Context()), `has "8" lanes and 3 are configured`)
+	// And what wrote it. The first generation did not.
+	for version, says := range map[string]string{"": "has version 1, and this Weir reads version 2: use another data directory", "3": "has version 3, and"} {
+		s, err := n.js.Stream(t.Context(), schemas.LogStream(0))
+		require.NoError(t, err)
+		written := s.CachedInfo().Config
+		if delete(written.Metadata, metaVersion); version != "" {
+			written.Metadata[metaVersion] = version
+		}
+		_, err = n.js.UpdateStream(t.Context(), written)
+		require.NoError(t, err)
+		_, err = Open(t.Context(), Config{Server: n.server, Layout: layout})
+		require.ErrorContains(t, err, says)
+	}
 }
 
 // TestARestartKeeps records, wake-ups that are due and those that were missed, keys and buckets, whatever else is

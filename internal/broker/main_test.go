@@ -60,26 +60,15 @@ func (n *node) shut() { n.Close(context.Background()) }
 
 // counts is what the broker told its metrics.
 type counts struct {
-	mu                            sync.Mutex
-	missed, redelivered, barriers int
-	crowds, passed                int
+	mu                                        sync.Mutex
+	missed, redelivered, barriers, overflowed int
 }
 
 func (c *counts) HeartbeatMissed()         { c.add(&c.missed) }
 func (c *counts) Redelivered(schemas.Kind) { c.add(&c.redelivered) }
 func (c *counts) Barrier(time.Duration)    { c.add(&c.barriers) }
 
-func (c *counts) Crowds(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.crowds = n
-}
-
-func (c *counts) PassedOver(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.passed += n
-}
+func (c *counts) Overflowed(schemas.Kind) { c.add(&c.overflowed) }
 
 func (c *counts) add(n *int) {
 	c.mu.Lock()

@@ -28,11 +28,11 @@ const (
 // be at a server that has not seen all that is stored. What came behind it is given out as ever, and once more if it was already on its way. What
 // fails is left for the next look.
 func (f *feed) keepPlace() {
-	f.crew.mu.Lock()
+	f.slots.mu.Lock()
 	quiet := !f.closing && !f.hold && f.asked > 0 && len(f.held) == 0
 	before := f.looked
 	f.looked = 0
-	f.crew.mu.Unlock()
+	f.slots.mu.Unlock()
 	if !quiet {
 		return
 	}
@@ -46,8 +46,8 @@ func (f *feed) keepPlace() {
 	if before > 0 && before <= newest {
 		f.movePlace(ctx, before)
 	}
-	f.crew.mu.Lock()
-	defer f.crew.mu.Unlock()
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
 	if len(f.held) == 0 { // what has come in the meantime has a place of its own
 		f.looked = newest
 	}
@@ -55,7 +55,7 @@ func (f *feed) keepPlace() {
 
 // movePlace makes the record at to the last one that the queue has seen.
 func (f *feed) movePlace(ctx context.Context, to uint64) {
-	c, err := f.s.b.js.Consumer(ctx, f.stream, f.durable)
+	c, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
 	if err != nil {
 		return
 	}
@@ -66,12 +66,14 @@ func (f *feed) movePlace(ctx context.Context, to uint64) {
 		return
 	}
 	if f.s.b.cfg.Replicas > 1 {
-		next, err := f.s.b.Next(ctx, f.stream, filterOf(f.config), seen+1)
-		if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
-			return
+		for _, filter := range filters(f.config) {
+			next, err := f.s.b.Next(ctx, f.stream, filter, seen+1)
+			if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
+				return
+			}
 		}
 	}
-	if _, err := f.s.b.js.ResetConsumerToSequence(ctx, f.stream, f.durable, to+1); err != nil {
+	if _, err := f.s.b.js.ResetConsumerToSequence(ctx, f.stream, string(f.queue), to+1); err != nil {
 		f.warn("place_not_moved")
 	}
 }

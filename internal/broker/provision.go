@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,11 @@ const (
 	// together, delayed ones included.
 	maxAckPending = 8192
 
+	// logVersion is raised when older records could not be read any more.
+	logVersion = 2
+
 	// What a log says of itself, for the next to open it.
+	metaVersion    = "weir_version"
 	metaPartitions = "weir_partitions"
 	metaLanes      = "weir_lanes"
 )
@@ -72,8 +77,8 @@ func unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == notAvailable
 }
 
-// checkLayout refuses a log that was cut another way: its actions would not
-// be found under the subjects that this layout computes.
+// checkLayout refuses a log of another version, and one that was cut another way: its actions
+// would not be found under the subjects that this layout computes.
 func (b *Broker) checkLayout(ctx context.Context) error {
 	var s jetstream.Stream
 	err := b.made(ctx, func(ctx context.Context) (err error) {
@@ -88,6 +93,10 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 	}
 	meta := s.CachedInfo().Config.Metadata
 	want := b.cfg.Layout
+	if have := cmp.Or(meta[metaVersion], "1"); have != strconv.Itoa(logVersion) { // the first did not say
+		return fmt.Errorf("the log has version %s, and this Weir reads version %d: use another data directory, server or account, and read the old log with the Weir that wrote it",
+			have, logVersion)
+	}
 	for _, c := range []struct {
 		key, word string
 		want      int
@@ -120,6 +129,7 @@ func (b *Broker) logStream(p int) jetstream.StreamConfig {
 		AllowMsgSchedules: true,
 		AllowRollup:       true, // how a newer schedule replaces an older one
 		Metadata: map[string]string{
+			metaVersion:    strconv.Itoa(logVersion),
 			metaPartitions: strconv.Itoa(b.cfg.Layout.Partitions),
 			metaLanes:      strconv.Itoa(b.cfg.Layout.Lanes),
 		},
@@ -187,15 +197,13 @@ func (b *Broker) ticketStream() jetstream.StreamConfig {
 	}
 }
 
-// workConsumer is the one queue of a kind's work of one tail in a partition, which all
-// workers share. Each has one filter: with several the server looks through all
-// subjects of a block for each message that it gives out. Deliveries are not limited:
+// workConsumer is a queue of a partition, which all workers share. Deliveries are not limited:
 // how often an action was attempted is counted in the log, and a message that is given
 // up by the server stays in the stream unseen.
-func (b *Broker) workConsumer(p int, k schemas.Kind, t schemas.Tail) jetstream.ConsumerConfig {
+func (b *Broker) workConsumer(p int, q schemas.Queue) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:        durable(k, t),
-		FilterSubjects: []string{schemas.WorkFilter(p, k, t)},
+		Durable:        string(q),
+		FilterSubjects: q.Filters(p),
 		DeliverPolicy:  jetstream.DeliverAllPolicy,
 		AckPolicy:      jetstream.AckExplicitPolicy,
 		AckWait:        b.cfg.AckWait,
@@ -204,31 +212,12 @@ func (b *Broker) workConsumer(p int, k schemas.Kind, t schemas.Tail) jetstream.C
 	}
 }
 
-// durable names a queue. That of new actions has its kind's own name.
-func durable(k schemas.Kind, t schemas.Tail) string {
-	if t == schemas.TailAccepted {
-		return string(k)
-	}
-	return string(k) + "_" + string(t)
-}
-
-// kindOf undoes durable, as far as the kind.
-func kindOf(durable string) schemas.Kind {
-	kind, _, _ := strings.Cut(durable, "_")
-	return schemas.Kind(kind)
-}
-
-// isHigh reports whether a queue is that of high priority.
-func isHigh(durable string) bool {
-	return strings.HasSuffix(durable, "_"+string(schemas.TailHigh))
-}
-
-// WorkTopics are the topics of a kind's work in one partition, for Subscriber: each is the
-// stream and a durable consumer on it. The first is that of new actions.
-func WorkTopics(partition int, k schemas.Kind) []string {
-	var topics []string
-	for _, t := range schemas.WorkTails(k) {
-		topics = append(topics, schemas.LogStream(partition)+"/"+durable(k, t))
+// Topics are the topics of one partition for Subscriber, in the order of schemas.Queues: each is the
+// stream and a durable consumer of it.
+func Topics(partition int) []string {
+	topics := make([]string, 0, len(schemas.Queues()))
+	for _, q := range schemas.Queues() {
+		topics = append(topics, schemas.LogStream(partition)+"/"+string(q))
 	}
 	return topics
 }

@@ -2,12 +2,14 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // How long one pull stands, and how often the server says in the meantime that
@@ -20,8 +22,8 @@ const (
 // pull asks for as many messages as there is room for, but not for a few while
 // others are on their way. The caller holds mu.
 func (f *feed) pull() {
-	room := f.capacity() - len(f.held) - f.asked
-	if f.closing || f.hold || room <= 0 || f.asked > 0 && room < f.capacity()/4 {
+	room := f.room()
+	if f.closing || f.hold || room <= 0 || f.asked > 0 && room < pullMost/4 && room < f.s.cfg.Backlog {
 		return
 	}
 	if f.asked == 0 {
@@ -38,8 +40,8 @@ func (f *feed) pull() {
 // notice takes the server's word on a pull.
 func (f *feed) notice(m *nats.Msg, now time.Time) {
 	code := m.Header.Get("Status")
-	f.crew.mu.Lock()
-	defer f.crew.mu.Unlock()
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
 	f.heard = now
 	switch code {
 	case "100": // a heartbeat
@@ -99,8 +101,8 @@ func (f *feed) beatEvery() time.Duration { return max(f.config.AckWait/3, time.M
 // early enough.
 func (f *feed) beats() {
 	old := time.Now().Add(-f.beatEvery())
-	f.crew.mu.Lock()
-	defer f.crew.mu.Unlock()
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
 	for d := range f.held {
 		if d.since.Before(old) {
 			d.beat()
@@ -111,14 +113,14 @@ func (f *feed) beats() {
 // watch asks anew when a pull has been silent for two heartbeats, or when the
 // last one was refused.
 func (f *feed) watch() {
-	f.crew.mu.Lock()
+	f.slots.mu.Lock()
 	silent := f.asked > 0 && time.Since(f.heard) > 2*f.s.cfg.Heartbeat
 	refused := f.hold
 	if silent {
 		f.asked, f.hold = 0, true
 	}
 	left := f.closing
-	f.crew.mu.Unlock()
+	f.slots.mu.Unlock()
 	if left || !silent && !refused {
 		return
 	}
@@ -130,23 +132,20 @@ func (f *feed) watch() {
 		f.warn("consumer_missing")
 		return // hold, and try at the next tick
 	}
-	f.crew.mu.Lock()
-	defer f.crew.mu.Unlock()
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
 	f.hold = false
 	f.pull()
 }
 
 // restore makes the consumer again if somebody deleted it. It then starts with
 // the oldest message that the stream holds: a handler finds those done that
-// were done before. A crowd's is made by who has read the record: see review.
+// were done before.
 func (f *feed) restore() error {
 	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
 	defer cancel()
-	_, err := f.s.b.js.Consumer(ctx, f.stream, f.durable)
-	if !isGone(err) {
-		return wrap(err)
-	}
-	if f.crowd != nil {
+	_, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return wrap(err)
 	}
 	if _, err = f.s.b.js.CreateOrUpdateConsumer(ctx, f.stream, f.config); err == nil {

@@ -13,14 +13,19 @@ import (
 
 // SubscriberConfig sets a Subscriber's limits.
 type SubscriberConfig struct {
-	// Slots is how many messages of one topic are with handlers at once;
-	// default 64. A kind's new actions of both priorities are one topic here.
+	// Slots is how many actions of one kind in a partition are with handlers at once, and how many
+	// of those that were woken; default 64.
 	Slots int
-	// SlotsOf are those of a topic of some kinds, in the place of Slots.
+	// SlotsOf are those of some kinds, in the place of Slots.
 	SlotsOf map[schemas.Kind]int
-	// Backlog is how many more are held ready for a slot that gets free; default a quarter
-	// of Slots, and one at least. What is held here no other worker can begin.
+	// Backlog is how many messages wait here for a slot of their kind, and how many of one queue; default a
+	// quarter of Slots, and one at least. What waits here no other worker can begin.
 	Backlog int
+	// Shared says that several tenants use the log: none takes so many slots that the next finds none.
+	Shared bool
+	// Unhandled are kinds that this process cannot perform. Their messages are delivered again after
+	// half a second, until another worker gets them.
+	Unhandled map[schemas.Kind]bool
 	// DrainTimeout is how long closing waits for handlers that run; default
 	// 30 s. After it their contexts are canceled and they get a second more.
 	DrainTimeout time.Duration
@@ -36,11 +41,7 @@ type SubscriberConfig struct {
 	// message that it stored.
 	PlaceEvery  time.Duration
 	PlaceBehind uint64
-	// CrowdAfter is how many messages have to wait in a queue for its heaviest tenant to
-	// be handed over to a consumer of its own; 0: none is. What was handed over before is
-	// worked off all the same.
-	CrowdAfter int
-	Logger     *slog.Logger // default: the broker's
+	Logger      *slog.Logger // default: the broker's
 }
 
 // backlogShare is the part of the slots that is held ready beside them: a slot is filled
@@ -72,7 +73,7 @@ func (c SubscriberConfig) withDefaults(b *Broker) SubscriberConfig {
 }
 
 // Subscriber is Watermill's subscriber over durable pull consumers. A topic is
-// "<stream>/<consumer>" (WorkTopics), and the consumer must exist. Delivery is
+// "<stream>/<consumer>" (Topics), and the consumer must exist. Delivery is
 // at least once and in no promised order: every slot may hold a message.
 //
 // While a message is held, heartbeats keep it from other workers for as long
@@ -85,18 +86,15 @@ type Subscriber struct {
 
 	mu     sync.Mutex
 	feeds  map[*feed]struct{}
-	crowds map[string]*crowds // by stream
-	crews  map[string]*crew   // of new actions, by stream and kind
+	slots  map[string]*slotPool // by stream
 	closed bool
-	over   chan struct{} // closed with it
-	keeps  sync.WaitGroup
 }
 
 var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), crowds: make(map[string]*crowds), crews: make(map[string]*crew), over: make(chan struct{})}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(b), feeds: make(map[*feed]struct{}), slots: make(map[string]*slotPool)}
 }
 
 // Subscribe opens the topic. Each message must be acked or nacked; a nack
@@ -112,12 +110,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err != nil {
 		return nil, err
 	}
-	if f.crowds = s.crowdsOf(ctx, stream); f.crowds == nil {
-		f.quit()
-		return nil, errClosed
-	}
 	if err := f.start(ctx); err != nil {
-		f.quit()
+		f.cancel()
 		return nil, err
 	}
 	s.mu.Lock()
@@ -127,41 +121,11 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	s.mu.Unlock()
 	if closed {
-		f.close() //nolint:contextcheck // messages that run outlive who subscribed
+		f.close()
 		<-f.gone
 		return nil, errClosed
 	}
-	f.crowds.add(f)
 	return f.out, nil
-}
-
-// crowdsOf is what follows the crowds of a stream; nil: the subscriber is closed.
-func (s *Subscriber) crowdsOf(ctx context.Context, stream string) *crowds { //nolint:contextcheck // what it starts lives as long as the subscriber
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	k := s.crowds[stream]
-	if k == nil {
-		k = s.newCrowds(stream)
-		s.crowds[stream] = k
-		k.start(ctx)
-		life := s.b.life
-		s.keeps.Go(func() { k.keep(life, s.over) })
-	}
-	return k
-}
-
-// tellCrowds counts the crowds that are served here.
-func (s *Subscriber) tellCrowds() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for _, k := range s.crowds {
-		n += int(k.serving.Load())
-	}
-	s.b.cfg.Metrics.Crowds(n)
 }
 
 func (s *Subscriber) forget(f *feed) {
@@ -176,9 +140,6 @@ func (s *Subscriber) forget(f *feed) {
 // alone.
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
-	if !s.closed {
-		close(s.over)
-	}
 	s.closed = true
 	feeds := make([]*feed, 0, len(s.feeds))
 	for f := range s.feeds {
@@ -190,9 +151,8 @@ func (s *Subscriber) Close() error {
 	}
 	for _, f := range feeds {
 		<-f.gone
-		f.crew.working.Wait()
+		f.slots.working.Wait()
 	}
-	s.keeps.Wait()
 	return nil
 }
 

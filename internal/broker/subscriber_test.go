@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -17,9 +18,9 @@ import (
 	"weir/schemas"
 )
 
-var work = WorkTopics(0, schemas.KindHTTP)[0]
+var work = Topics(0)[0]
 
-// subscribe opens the http work of partition 0 until the test ends.
+// subscribe opens the new work of partition 0 until the test ends.
 func (n *node) subscribe(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-chan *message.Message) {
 	t.Helper()
 	if cfg.DrainTimeout == 0 {
@@ -30,6 +31,28 @@ func (n *node) subscribe(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-cha
 	out, err := s.Subscribe(t.Context(), work)
 	require.NoError(t, err)
 	return s, out
+}
+
+// subscribeAll is subscribe, with what is put behind other work. Of each queue it takes one message ahead.
+func (n *node) subscribeAll(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-chan *message.Message) {
+	t.Helper()
+	s, out := n.subscribe(t, cfg)
+	overflow, err := s.Subscribe(t.Context(), Topics(0)[2])
+	require.NoError(t, err)
+	all := make(chan *message.Message)
+	var open sync.WaitGroup
+	for _, some := range []<-chan *message.Message{out, overflow} {
+		open.Go(func() {
+			for m := range some {
+				select {
+				case all <- m:
+				case <-m.Context().Done(): // the test is over
+				}
+			}
+		})
+	}
+	go func() { open.Wait(); close(all) }()
+	return s, all
 }
 
 // next is the next message; a test that waits in vain is killed by go test.
@@ -55,7 +78,7 @@ func (n *node) given(t *testing.T) int {
 
 func (n *node) consumer(t *testing.T) *jetstream.ConsumerInfo {
 	t.Helper()
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), "http")
+	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew))
 	require.NoError(t, err)
 	return c.CachedInfo()
 }
@@ -65,12 +88,14 @@ func (n *node) settled(t *testing.T) {
 	poll.Until(t, func() bool { return n.pending(t) == 0 })
 }
 
-// only is the subscriber's one topic.
+// only is the subscriber's topic of new work.
 func (s *Subscriber) only() *feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.feeds {
-		return f
+		if f.queue == schemas.QueueNew {
+			return f
+		}
 	}
 	return nil
 }
@@ -82,9 +107,6 @@ func TestSubscriberDelivers(t *testing.T) {
 	begun := time.Now()
 	seq := n.put(t, claim("a", "hello"))
 	n.put(t, event("a", "not work", seq))
-	plan := claim("p", "another kind's")
-	plan.Subject = layout.Subject(schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "p"}, schemas.TailAccepted)
-	n.put(t, plan)
 
 	m := next(t, out)
 	rec, deliveries := RecordOf(m)
@@ -149,7 +171,7 @@ func TestNackComesBackLater(t *testing.T) {
 func TestManyMessagesInFlight(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{Slots: 20, Backlog: 5})
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 20, Backlog: 10})
 	n.fill(t, 30)
 	var held []*message.Message
 	for range 20 {
@@ -181,7 +203,7 @@ func TestFewSlotsHoldFew(t *testing.T) {
 	n.fill(t, 12)
 	var held []*message.Message
 	for range 2 {
-		_, out := n.subscribe(t, SubscriberConfig{Slots: 4})
+		_, out := n.subscribeAll(t, SubscriberConfig{Slots: 4})
 		for range 4 {
 			held = append(held, next(t, out))
 		}
@@ -193,6 +215,40 @@ func TestFewSlotsHoldFew(t *testing.T) {
 		m.Ack()
 	}
 	require.Len(t, seen, 8)
+}
+
+// TestUrgentGoesFirst: an urgent message starts before older ones, and is still urgent in an overflow queue.
+func TestUrgentGoesFirst(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	s, out := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 1})
+	n.put(t, claim("a", "held"))
+	held := next(t, out)
+	overflowed := func() int { return n.metrics.get(&n.metrics.overflowed) }
+	for i, id := range []string{"waits", "first", "waits too"} {
+		m := claim(id, id)
+		m.Urgent = i > 0
+		n.put(t, m)
+		poll.Until(t, func() bool { return s.only().oneWaits() && overflowed() == i })
+	}
+	held.Ack()
+	m := next(t, out)
+	require.Equal(t, "first", string(m.Payload))
+	m.Ack()
+	overflow, err := s.Subscribe(t.Context(), Topics(0)[2])
+	require.NoError(t, err)
+	for _, want := range []string{"", "1"} {
+		m := next(t, overflow)
+		require.Equal(t, want, m.Metadata[headerUrgent])
+		m.Ack()
+	}
+}
+
+// oneWaits reports whether a single message waits, and none is being moved.
+func (f *feed) oneWaits() bool {
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
+	return f.waiting == 1 && f.moving == 0
 }
 
 // A slow handler keeps its message, and so do those that wait behind it.
@@ -230,7 +286,7 @@ func TestAHeartbeatReplacesADelay(t *testing.T) {
 	const ackWait = 4 * time.Second
 	n := open(t, embedded.Config{}, Config{AckWait: ackWait})
 	n.put(t, claim("a", "x"))
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.KindHTTP))
+	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew))
 	require.NoError(t, err)
 	take := func(wait time.Duration) jetstream.Msg {
 		m, err := c.Next(jetstream.FetchMaxWait(wait))
@@ -402,7 +458,7 @@ func TestConsumerIsRestored(t *testing.T) {
 	n.put(t, claim("a", "x"))
 	next(t, out).Ack()
 	n.settled(t)
-	require.NoError(t, n.js.DeleteConsumer(t.Context(), schemas.LogStream(0), "http"))
+	require.NoError(t, n.js.DeleteConsumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))
 	n.put(t, claim("b", "y"))
 	// The consumer begins anew with the oldest message.
 	seen := map[string]bool{}
@@ -425,10 +481,10 @@ func TestSilentPullIsAskedAnew(t *testing.T) {
 	// As if all that was asked for had been lost on the way. The pull is alive in
 	// truth, and its next heartbeat may undo the pretence: so again and again.
 	poll.Until(t, func() bool {
-		f.crew.mu.Lock()
-		f.asked = f.capacity()
+		f.slots.mu.Lock()
+		f.asked = pullMost
 		f.heard = time.Now().Add(-time.Hour)
-		f.crew.mu.Unlock()
+		f.slots.mu.Unlock()
 		return n.metrics.get(&n.metrics.missed) > 0
 	})
 	n.put(t, claim("b", "y"))
@@ -446,7 +502,7 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 	subs := make([]*Subscriber, 4)
 	for i := range subs {
 		var out <-chan *message.Message
-		subs[i], out = n.subscribe(t, SubscriberConfig{Slots: 8, DrainTimeout: time.Minute})
+		subs[i], out = n.subscribeAll(t, SubscriberConfig{Slots: 8, DrainTimeout: time.Minute})
 		wg.Go(func() {
 			for m := range out {
 				rec, _ := RecordOf(m)
@@ -474,19 +530,16 @@ func TestManyWorkersShareTheWork(t *testing.T) {
 func TestWorkConsumers(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	require.Equal(t, []string{"WEIR_LOG_3/plan", "WEIR_LOG_3/plan_wake", "WEIR_LOG_3/plan_high"}, WorkTopics(3, schemas.KindPlan))
-	for _, k := range schemas.Kinds() {
-		for i, topic := range WorkTopics(0, k) {
-			stream, durable, err := splitTopic(topic)
-			require.NoError(t, err)
-			require.Equal(t, k, kindOf(durable))
-			c, err := n.js.Consumer(t.Context(), stream, durable)
-			require.NoError(t, err)
-			cfg := c.CachedInfo().Config
-			require.Equal(t, []string{schemas.WorkFilter(0, k, schemas.WorkTails(k)[i])}, cfg.FilterSubjects, "more than one costs a walk through a block a message")
-			require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
-			require.Equal(t, -1, cfg.MaxDeliver)
-		}
+	require.Equal(t, []string{"WEIR_LOG_3/new", "WEIR_LOG_3/wake", "WEIR_LOG_3/overflow", "WEIR_LOG_3/overflow_long"}, Topics(3))
+	for i, topic := range Topics(0) {
+		stream, durable, err := splitTopic(topic)
+		require.NoError(t, err)
+		c, err := n.js.Consumer(t.Context(), stream, durable)
+		require.NoError(t, err)
+		cfg := c.CachedInfo().Config
+		require.ElementsMatch(t, schemas.Queues()[i].Filters(0), filters(cfg))
+		require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
+		require.Equal(t, -1, cfg.MaxDeliver)
 	}
 }
 
@@ -544,7 +597,7 @@ func TestPlaceStaysBeforeWhatIsLeft(t *testing.T) {
 // place is the last record that the queue of new actions has seen, as a start would find it.
 func (n *node) place(t *testing.T) uint64 {
 	t.Helper()
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), "http")
+	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew))
 	require.NoError(t, err)
 	return c.CachedInfo().Delivered.Stream
 }
@@ -556,70 +609,89 @@ func (n *node) tell(t *testing.T, ref schemas.Ref, tail schemas.Tail, data strin
 	return n.put(t, schemas.Append{Subject: layout.Subject(ref, tail), Data: []byte(data), Guarded: true, Guard: layout.All(ref), Last: last})
 }
 
-// TestSignalsWakeTasks: each is work, as the other events are not, and no other kind
-// has any.
-func TestSignalsWakeTasks(t *testing.T) {
+// TestSignalsAreWork, as the other events are not.
+func TestSignalsAreWork(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	s := NewSubscriber(n.Broker, SubscriberConfig{})
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	topics := WorkTopics(0, schemas.KindTask)
-	accepted, err := s.Subscribe(t.Context(), topics[0])
+	woken, err := s.Subscribe(t.Context(), Topics(0)[1])
 	require.NoError(t, err)
-	signals, err := s.Subscribe(t.Context(), topics[2])
-	require.NoError(t, err)
-	run := schemas.Ref{Tenant: "t", Kind: schemas.KindRun, ID: "run"}
-	n.tell(t, run, schemas.TailSignal, "no task's", 0)
 	last := n.tell(t, task, schemas.TailAccepted, "accepted", 0)
 	last = n.tell(t, task, schemas.TailEvent, "started", last)
 	last = n.tell(t, task, schemas.TailSignal, "claimed", last)
 	last = n.tell(t, task, schemas.TailEvent, "lost", last)
+	last = n.tell(t, task, schemas.TailWake, "", last)
 	n.tell(t, task, schemas.TailSignal, "claimed again", last)
-	m := next(t, accepted)
-	require.Equal(t, "accepted", string(m.Payload))
-	m.Ack()
 	seen := map[string]bool{} // two slots may hand them out in any order
-	for range 2 {
-		m := next(t, signals)
+	for range 3 {
+		m := next(t, woken)
 		seen[string(m.Payload)] = true
 		m.Ack()
 	}
-	require.Equal(t, map[string]bool{"claimed": true, "claimed again": true}, seen)
-	c, err := n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.KindRun))
-	require.NoError(t, err)
-	require.Zero(t, c.CachedInfo().NumPending)
+	require.Equal(t, map[string]bool{"claimed": true, "": true, "claimed again": true}, seen)
 }
 
-// TestAnEarlierVersionsQueueIsParted: it had one consumer a kind, for all tails. That one
-// keeps its place among the new actions, and what it had not given out of the others
-// comes by theirs.
-func TestAnEarlierVersionsQueueIsParted(t *testing.T) {
+// TestNobodyWaitsBehindWhatCannotBegin: behind a thousand actions that hang, each tenant's and each kind's first
+// begins at once; and what had to wait comes when there is room, once.
+func TestNobodyWaitsBehindWhatCannotBegin(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	_, out := n.subscribeAll(t, SubscriberConfig{Slots: 16, Shared: true})
+	put := func(tenant string, kind schemas.Kind, id string) {
+		r := schemas.Ref{Tenant: tenant, Kind: kind, ID: id}
+		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.TailAccepted), Data: []byte(tenant), Guarded: true, Guard: layout.AnyKind(tenant, id)})
+	}
+	for i := range many {
+		put("heavy", schemas.KindHTTP, fmt.Sprintf("a%d", i))
+	}
+	put("light", schemas.KindHTTP, "b")
+	put("heavy", schemas.KindRun, "c")
+	seen := map[string]int{}
+	var held []*message.Message
+	take := func() {
+		m := next(t, out)
+		rec, _ := RecordOf(m)
+		ref, _, err := schemas.ParseSubject(rec.Subject)
+		require.NoError(t, err)
+		seen[ref.ID]++
+		held = append(held, m)
+	}
+	for seen["b"] == 0 || seen["c"] == 0 {
+		take()
+	}
+	require.LessOrEqual(t, len(held), 14+2)
+	for len(seen) < many+2 {
+		for _, m := range held {
+			m.Ack()
+		}
+		held = held[:0]
+		take()
+	}
+	for _, m := range held {
+		m.Ack()
+	}
+	for id, times := range seen {
+		require.Equal(t, 1, times, id)
+	}
+	require.Greater(t, n.metrics.get(&n.metrics.overflowed), many/2)
+	n.settled(t)
+}
+
+// TestUnhandledKinds are left to other workers.
+func TestUnhandledKinds(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	stream := schemas.LogStream(0)
-	old := n.workConsumer(0, schemas.KindTask, schemas.TailAccepted)
-	for _, tail := range schemas.WorkTails(schemas.KindTask)[1:] {
-		cfg := n.workConsumer(0, schemas.KindTask, tail)
-		old.FilterSubjects = append(old.FilterSubjects, cfg.FilterSubjects...)
-		require.NoError(t, n.js.DeleteConsumer(t.Context(), stream, cfg.Durable))
+	_, without := n.subscribe(t, SubscriberConfig{Unhandled: map[schemas.Kind]bool{schemas.KindPush: true}})
+	_, with := n.subscribe(t, SubscriberConfig{})
+	push := schemas.Ref{Tenant: "t", Kind: schemas.KindPush, ID: "p"}
+	n.tell(t, push, schemas.TailAccepted, "accepted", 0)
+	select {
+	case <-without:
+		t.Fatal("it cannot perform it")
+	case m := <-with:
+		m.Ack()
 	}
-	c, err := n.js.CreateOrUpdateConsumer(t.Context(), stream, old)
-	require.NoError(t, err)
-	last := n.tell(t, task, schemas.TailAccepted, "accepted", 0)
-	m, err := c.Next()
-	require.NoError(t, err)
-	require.NoError(t, m.DoubleAck(t.Context()))
-	n.tell(t, task, schemas.TailSignal, "unheard", last)
-
-	n.second(t)
-	other := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "another"}
-	n.tell(t, other, schemas.TailAccepted, "accepted later", 0)
-	for durable, want := range map[string]string{"task": "accepted later", "task_signal": "unheard"} {
-		c, err := n.js.Consumer(t.Context(), stream, durable)
-		require.NoError(t, err)
-		require.Len(t, c.CachedInfo().Config.FilterSubjects, 1)
-		m, err := c.Next(jetstream.FetchMaxWait(readTimeout))
-		require.NoError(t, err)
-		require.Equal(t, want, string(m.Data()))
-	}
+	n.settled(t)
 }

@@ -58,7 +58,7 @@ func TestWatermillSuite(t *testing.T) {
 	group := func(t *testing.T, group string) (message.Publisher, message.Subscriber) {
 		t.Helper()
 		pub := NewPublisher(n.Broker, PublisherConfig{Timeout: 30 * time.Second})
-		sub := NewSubscriber(n.Broker, SubscriberConfig{DrainTimeout: time.Second, NakDelay: 100 * time.Millisecond})
+		sub := NewSubscriber(n.Broker, SubscriberConfig{Backlog: 100_000, DrainTimeout: time.Second, NakDelay: 100 * time.Millisecond})
 		t.Cleanup(func() {
 			require.NoError(t, pub.Close())
 			require.NoError(t, sub.Close())

@@ -142,10 +142,8 @@ func (b *Broker) streamThing(cfg jetstream.StreamConfig) thing {
 // queueThings are the consumers of a partition's work.
 func (b *Broker) queueThings(p int) []thing {
 	var all []thing
-	for _, k := range schemas.Kinds() {
-		for _, t := range schemas.WorkTails(k) {
-			all = append(all, b.consumerThing(schemas.LogStream(p), b.workConsumer(p, k, t)))
-		}
+	for _, q := range schemas.Queues() {
+		all = append(all, b.consumerThing(schemas.LogStream(p), b.workConsumer(p, q)))
 	}
 	return all
 }

@@ -311,3 +311,16 @@ func (u *usage) learn(r schemas.Record) {
 	u.change(s, c.sum())
 	s.others[instance] = c
 }
+
+// tenantToken is the tenant in a subject of the log, as it stands there.
+func tenantToken(subject string) string {
+	for range 4 {
+		_, rest, ok := strings.Cut(subject, ".")
+		if !ok {
+			return ""
+		}
+		subject = rest
+	}
+	tenant, _, _ := strings.Cut(subject, ".")
+	return tenant
+}

@@ -3,9 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,9 +16,9 @@ import (
 // log's own count. What waits for a retry, for somebody, or to begin is not among them.
 func (b *Broker) Waiting(ctx context.Context) (uint64, error) {
 	n := uint64(0)
-	err := b.eachQueue(ctx, func(_ string, q queue) error {
-		if q.isNew() {
-			n += q.waits
+	err := b.eachQueue(ctx, func(_ int, q schemas.Queue, info *jetstream.ConsumerInfo) error {
+		if isNew(q) {
+			n += info.NumPending
 		}
 		return nil
 	})
@@ -30,94 +28,62 @@ func (b *Broker) Waiting(ctx context.Context) (uint64, error) {
 // WaitingOf is Waiting of one tenant. It costs a request for each queue that has anything
 // waiting, and the server's looking through that.
 func (b *Broker) WaitingOf(ctx context.Context, tenant string) (uint64, error) {
-	token, n := schemas.EscapeToken(tenant), uint64(0)
-	err := b.eachQueue(ctx, func(stream string, q queue) error {
-		switch {
-		case !q.isNew() || q.waits == 0:
+	n := uint64(0)
+	err := b.eachQueue(ctx, func(p int, q schemas.Queue, info *jetstream.ConsumerInfo) error {
+		if !isNew(q) || info.NumPending == 0 {
 			return nil
-		case q.crowd:
-			if tenantToken(q.filter) == token {
-				n += q.waits
+		}
+		for _, filter := range q.Filters(p) {
+			waits, err := b.count(ctx, schemas.LogStream(p), b.cfg.Layout.OfTenant(filter, tenant), info.Delivered.Stream+1)
+			if err != nil {
+				return err
 			}
-			return nil
+			n += min(waits, info.NumPending)
 		}
-		own := crowd{Tenant: token}.filter(q.filter)
-		if slices.Contains(q.crowds, own) {
-			return nil // the crowd's consumer tells
-		}
-		waits, err := b.count(ctx, stream, own, q.Delivered.Stream+1)
-		n += min(waits, q.waits)
-		return err
+		return nil
 	})
 	return n, err
 }
 
-// queue is a consumer of work, for all tenants or for one.
-type queue struct {
-	*jetstream.ConsumerInfo
+// isNew reports whether a queue is of actions that have not begun.
+func isNew(q schemas.Queue) bool { return q == schemas.QueueNew || q.Overflows() }
 
-	filter string
-	crowd  bool
-	crowds []string // the filters of the crowds that were handed over from it
-	// waits is how many messages wait in it to be worked on. What it has yet to pass over
-	// waits in a crowd, and is not among them.
-	waits uint64
-}
-
-func (q queue) isNew() bool { return strings.HasSuffix(q.filter, "."+string(schemas.TailAccepted)) }
-
-// hurries reports whether it is of nudges to actions that are new.
-func (q queue) hurries() bool { return strings.HasSuffix(q.filter, "."+string(schemas.TailHigh)) }
-
-// eachQueue shows the consumers of all partitions.
-func (b *Broker) eachQueue(ctx context.Context, show func(stream string, q queue) error) error {
-	for p := range b.cfg.Layout.Partitions {
-		stream := schemas.LogStream(p)
-		all, err := b.queues(ctx, stream)
-		for _, q := range all {
-			if err == nil {
-				err = show(stream, q)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("consumers of %s: %w", stream, wrap(err))
-		}
-	}
-	return nil
-}
-
-// queues are the consumers of one partition. Where no tenant has one of its own that takes
-// one request a few hundred of them, else one more for each such tenant.
-func (b *Broker) queues(ctx context.Context, stream string) (all []queue, _ error) {
-	s, err := b.js.Stream(ctx, stream)
+// Lag is how much work there is in each queue: the messages that no worker has been given
+// yet, and those that workers have and have not acknowledged, delayed ones included. It is
+// that of the whole log, whichever node asks. Each call asks the server once a partition;
+// of a cluster whose consumers do not all answer it is an error, and no smaller number.
+func (b *Broker) Lag(ctx context.Context) (map[schemas.Queue]uint64, error) {
+	lag := map[schemas.Queue]uint64{}
+	err := b.eachQueue(ctx, func(_ int, q schemas.Queue, info *jetstream.ConsumerInfo) error {
+		lag[q] += info.NumPending + uint64(max(0, info.NumAckPending))
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	list := s.ListConsumers(ctx)
-	for info := range list.Info() {
-		all = append(all, queue{ConsumerInfo: info, filter: filterOf(info.Config), crowd: strings.HasPrefix(info.Name, schemas.CrowdPrefix), waits: info.NumPending})
-	}
-	if err := list.Err(); err != nil {
-		return nil, err
-	}
-	for _, c := range all {
-		if !c.crowd {
-			continue
+	return lag, nil
+}
+
+// eachQueue shows the queues of all partitions.
+func (b *Broker) eachQueue(ctx context.Context, show func(partition int, q schemas.Queue, info *jetstream.ConsumerInfo) error) error {
+	for p := range b.cfg.Layout.Partitions {
+		s, err := b.js.Stream(ctx, schemas.LogStream(p))
+		if err == nil {
+			list := s.ListConsumers(ctx)
+			for info := range list.Info() {
+				if err == nil {
+					err = show(p, schemas.Queue(info.Name), info)
+				}
+			}
+			if err == nil {
+				err = list.Err()
+			}
 		}
-		for i := range all {
-			q := &all[i]
-			if q.crowd || (crowd{Tenant: tenantToken(c.filter)}).filter(q.filter) != c.filter {
-				continue
-			}
-			passes, err := b.count(ctx, stream, c.filter, q.Delivered.Stream+1)
-			if err != nil {
-				return nil, err
-			}
-			q.waits -= min(passes, q.waits)
-			q.crowds = append(q.crowds, c.filter)
+		if err != nil {
+			return fmt.Errorf("consumers of %s: %w", schemas.LogStream(p), wrap(err))
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // count is how many messages there are under a filter from a sequence on: the server says of

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,8 +12,7 @@ import (
 	"weir/schemas"
 )
 
-// TestWaiting counts what no worker has, of all and of one tenant, whether it lies in the
-// queue of all or in one of its own.
+// TestWaiting counts what no worker has, of all and of one tenant, also what was put behind others.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
@@ -29,34 +29,34 @@ func TestWaiting(t *testing.T) {
 	}
 	require.Zero(t, count(""))
 	require.Zero(t, count("a"))
-	n.queue(t, "a", 0, 300)
-	n.queue(t, "b", 0, 20)
+	for i := range 320 {
+		tenant, id := "a", strconv.Itoa(i)
+		if i >= 300 {
+			tenant = "b"
+		}
+		r := schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id}
+		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.TailAccepted), Data: []byte("x"), Guarded: true, Guard: layout.AnyKind(tenant, id)})
+	}
 	poll.Until(t, func() bool { return count("") == 320 && count("a") == 300 && count("b") == 20 })
 	require.Zero(t, count("c"))
 
-	_, out := n.subscribe(t, SubscriberConfig{Slots: 2, CrowdAfter: 64})
-	poll.Until(t, func() bool { return len(n.crowds(t)) == 1 })
-	// What is with nobody's handler but held here does not wait any more: slots, what is kept
-	// ready, and as much for the crowd. What the queue has yet to pass over waits once.
-	held := uint64(2 * (2 + 36))
+	_, out := n.subscribeAll(t, SubscriberConfig{Slots: 2, Shared: true})
+	// What is held here does not wait any more; what was put behind others does.
+	const held = 2 + 2*2
 	poll.Until(t, func() bool {
 		a, b, all := count("a"), count("b"), count("")
-		return a <= 300 && a >= 300-held && b <= 20 && all <= 320 && all >= 320-held
+		return a <= 300 && a >= 300-held && b <= 20 && b >= 20-held && all <= 320 && all >= 320-held
 	})
-	// What operators and the scaler see counts what is held too: all of it, and none twice.
+	// What operators and the scaler see counts what is held too.
 	lag := func() uint64 {
 		all, err := n.Lag(t.Context())
 		require.NoError(t, err)
-		require.Len(t, all, len(schemas.Kinds()))
-		require.Zero(t, all[schemas.KindChat])
-		return all[schemas.KindHTTP]
+		return all[schemas.QueueNew] + all[schemas.QueueOverflow]
 	}
 	poll.Until(t, func() bool { return lag() == 320 })
-	require.Len(t, n.crowds(t), 1, "the tenant still has a queue of its own")
-	h := newHandled()
-	close(h.hurry)
-	go h.run(out)
-	poll.Until(t, func() bool { return count("") == 0 && h.of("a") == 300 && h.of("b") == 20 })
+	for range 320 {
+		next(t, out).Ack()
+	}
 	poll.Until(t, func() bool { return lag() == 0 && count("a") == 0 && count("b") == 0 })
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -16,7 +16,7 @@ import (
 func (n *node) wakes(t *testing.T) <-chan *message.Message {
 	t.Helper()
 	s, _ := n.subscribe(t, SubscriberConfig{})
-	out, err := s.Subscribe(t.Context(), WorkTopics(0, schemas.KindHTTP)[1])
+	out, err := s.Subscribe(t.Context(), Topics(0)[1])
 	require.NoError(t, err)
 	return out
 }

@@ -105,7 +105,6 @@ func TestBadFiles(t *testing.T) {
 		{"limits: {response: 0}", "weir.yaml:1: limits.response: is 0; use 1KiB to 64MiB"},
 		{"limits: {response_headers: 2MiB}", "weir.yaml:1: limits.response_headers: is 2MiB; use 4KiB to 1MiB"},
 		{"limits: {stream: 32KiB}", "weir.yaml:1: limits.stream: is 32KiB; use 64KiB to 16GiB"},
-		{"workers: {crowd_after: 1}", "weir.yaml:1: workers.crowd_after: is 1; use 64 to 1000000"},
 		{"limits: {connections: 1}", "weir.yaml:1: limits.connections: is 1; use 16 to 1000000"},
 		{"limits: {connections_per_peer: 0}", "weir.yaml:1: limits.connections_per_peer: is 0; use 1 to 1000000"},
 		{"auth: {mode: none}", "weir.yaml:1: auth.mode: is none of its words; use open or tokens"},

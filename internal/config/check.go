@@ -21,9 +21,6 @@ func (r *reader) check(c *Config) {
 	r.checkNATS(c)
 	between(r, "workers.slots", c.Workers.Slots, 1, 10_000)
 	between(r, "workers.chats", c.Workers.Chats, 1, 100_000)
-	if c.Workers.CrowdAfter != 0 {
-		between(r, "workers.crowd_after", c.Workers.CrowdAfter, 64, 1_000_000)
-	}
 	if c.Workers.Drain != 0 {
 		between(r, "workers.drain", duration(c.Workers.Drain), duration(time.Second), duration(time.Hour))
 	}

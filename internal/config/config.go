@@ -146,17 +146,12 @@ type NATSTLS struct {
 
 // Workers is how much is done at once.
 type Workers struct {
-	// Actions in progress at a time for each queue, 1 to 10000: a kind has one in each
-	// partition for new actions and one for what wakes up. Default 256.
+	// Actions of a kind in progress at a time in each partition, 1 to 10000, and as many of
+	// those that were woken. Default 256.
 	Slots int `yaml:"slots"`
 	// Completions in progress at a time for each partition, 1 to 100000: they wait for
 	// models, not for this machine. Default 1024.
 	Chats int `yaml:"chats"`
-	// New actions of all tenants that wait in one queue for the tenant with most of them
-	// to be given a queue of its own there, so that the others do not wait behind it, 64 to
-	// 1000000; 0: never. In open mode there is one tenant, and nothing to share.
-	// Default 1024.
-	CrowdAfter int `yaml:"crowd_after"`
 	// Time for what is under way to be finished when the node is to stop, 1s to 1h.
 	// A run of a remote agent that takes longer ends as outcome_unknown. Default
 	// 0: policy.timeout and ten seconds.

@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 		Log: config.Log{
 			Partitions: 1, Lanes: 8, Durability: schemas.DurabilityDisk, Replicas: 1, History: 168 * time.Hour, MaxBytes: 10 << 30,
 		},
-		Workers: config.Workers{Slots: 256, Chats: 1024, CrowdAfter: 1024},
+		Workers: config.Workers{Slots: 256, Chats: 1024},
 		Limits: config.Limits{
 			Body: 1 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 			Stream: 256 << 20, Queued: 10_000_000, QueuedPerTenant: 5_000_000, TenantShare: 25, Answers: 64 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
@@ -81,7 +81,7 @@ data: /var/lib/weir
 log: {partitions: 2, lanes: 4, durability: process, replicas: 1, history: 24h, max_bytes: 64MiB}
 nats:
   listen: 127.0.0.1:4222
-workers: {slots: 64, chats: 65, crowd_after: 66, drain: 20m}
+workers: {slots: 64, chats: 65, drain: 20m}
 limits: {body: 256KiB, chat: 1MiB, headers: 8KiB, response: 2MiB, response_headers: 16KiB, stream: 1MiB, queued: 7, queued_per_tenant: 0, tenant_share: 30, answers: 32MiB, connections: 100, connections_per_peer: 20}
 auth: {mode: tokens, admin_token_file: /run/admin.token, rate: 100/m, streams: 5}
 deadline: {http: 90s, plan: 5m, run: 1h, task: 2h, push: 6m, repo: 7m, chat: 8m}
@@ -156,7 +156,7 @@ func TestEveryKey(t *testing.T) {
 			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, Replicas: 1, History: 24 * time.Hour, MaxBytes: 64 << 20,
 		},
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
-		Workers: config.Workers{Slots: 64, Chats: 65, CrowdAfter: 66, Drain: 20 * time.Minute},
+		Workers: config.Workers{Slots: 64, Chats: 65, Drain: 20 * time.Minute},
 		Limits: config.Limits{
 			Body: 256 << 10, Chat: 1 << 20, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
 			Stream: 1 << 20, Queued: 7, TenantShare: 30, Answers: 32 << 20, Connections: 100, ConnectionsPerPeer: 20,
@@ -317,7 +317,7 @@ func TestEveryVariable(t *testing.T) {
 	c, err := config.Parse("", nil, []string{
 		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process", "WEIR_LOG_REPLICAS=5",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds", "WEIR_NATS_TLS_CA=/ca", "WEIR_NATS_TLS_CERT=/cert", "WEIR_NATS_TLS_KEY=/key",
-		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_CROWD_AFTER=77", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
+		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_QUEUED=8", "WEIR_LIMITS_QUEUED_PER_TENANT=6", "WEIR_LIMITS_TENANT_SHARE=31", "WEIR_LIMITS_ANSWERS=17MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
 		"WEIR_AUTH_MODE=tokens", "WEIR_AUTH_ADMIN_TOKEN_FILE=/t", "WEIR_AUTH_RATE=7/h", "WEIR_AUTH_STREAMS=97",
 		"WEIR_SECRETS_AGE_FILE=/a", "WEIR_SECRETS_AGE_IDENTITY=/i", "WEIR_TOKEN=hush", "WEIR_URL=http://x", "WEIR_RELAY_TOKEN=hush", "WEIR_RULES_AGENT_API=false", "WEIR_RULES_LIMIT=96", "WEIR_DEADLINE_HTTP=3s", "WEIR_DEADLINE_PLAN=4s", "WEIR_DEADLINE_RUN=5s",
@@ -333,7 +333,7 @@ func TestEveryVariable(t *testing.T) {
 			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, Replicas: 5, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds", TLS: config.NATSTLS{CA: "/ca", Cert: "/cert", Key: "/key"}},
-		Workers:       config.Workers{Slots: 9, Chats: 10, CrowdAfter: 77, Drain: 8 * time.Second},
+		Workers:       config.Workers{Slots: 9, Chats: 10, Drain: 8 * time.Second},
 		Limits:        config.Limits{Body: 2048, Chat: 65 << 10, Headers: 5 << 10, Response: 3 << 20, ResponseHeaders: 6 << 10, Stream: 7 << 20, Queued: 8, QueuedPerTenant: 6, TenantShare: 31, Answers: 17 << 20, Connections: 99, ConnectionsPerPeer: 98},
 		Auth:          config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/t", Rate: "7/h", Streams: 97},
 		Deadline:      config.Deadline{HTTP: 3 * time.Second, Plan: 4 * time.Second, Run: 5 * time.Second, Task: 6 * time.Second, Push: 7 * time.Second, Repo: 8 * time.Second, Chat: 9 * time.Second},

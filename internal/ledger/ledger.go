@@ -72,18 +72,11 @@ func (l *Ledger) Layout() schemas.Layout { return l.layout }
 // action's state, as Join does, and duplicate; with another fingerprint, fault.ErrConflict.
 // A write whose acknowledgement was lost is settled by reading the log back. One with an
 // ordering key gets its place in line first.
-// With high priority it is hurried once it is stored.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if a.OrderingKey != "" {
-		st, duplicate, err = l.claimInLine(ctx, a)
-	} else {
-		st, duplicate, err = l.enter(ctx, a)
+		return l.claimInLine(ctx, a)
 	}
-	if err == nil && !duplicate && a.Priority == schemas.PriorityHigh {
-		// If this is lost it is begun as if its priority were normal.
-		_, _ = l.log.Append(ctx, schemas.Append{Subject: l.layout.Hurry(st.Ref)})
-	}
-	return st, duplicate, err
+	return l.enter(ctx, a)
 }
 
 // enter is Claim of an action that has its place in line, or needs none.
@@ -109,7 +102,7 @@ func (l *Ledger) enter(ctx context.Context, a schemas.Action) (st *State, duplic
 	}
 	return l.claim(ctx, st, ev, schemas.Append{
 		Subject: l.layout.Subject(st.Ref, schemas.TailAccepted), Data: data,
-		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID), TraceParent: a.TraceParent,
+		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID), TraceParent: a.TraceParent, Urgent: a.Priority == schemas.PriorityHigh,
 	})
 }
 
@@ -149,7 +142,7 @@ func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 	}
 	data, err := Encode(ev)
 	return schemas.Append{
-		Subject: l.layout.Subject(st.Ref, schemas.TailFor(st.Kind, ev.Type)), Data: data,
+		Subject: l.layout.Subject(st.Ref, schemas.TailOf(ev.Type)), Data: data,
 		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
 	}, err
 }
@@ -199,7 +192,7 @@ func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Ev
 		return err
 	}
 	return l.until(ctx, ref, 0, newest.Seq, func(r schemas.Record) error {
-		if _, tail, err := schemas.ParseSubject(r.Subject); err != nil || tail == schemas.TailWake {
+		if _, tail, err := schemas.ParseSubject(r.Subject); err != nil || tail.Notifies() {
 			return err
 		}
 		ev, err := Decode(r.Data)

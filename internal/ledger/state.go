@@ -27,8 +27,6 @@ type State struct {
 	// Message is the sequence of the message that a worker is at the action for; 0
 	// for whoever only reads.
 	Message uint64
-	// Queue is the consumer that the message came of, where that is a crowd's.
-	Queue string
 	// Again says that a worker may have been at the action before, whatever it has written. It is
 	// false for the first delivery of its first message.
 	Again bool
@@ -110,16 +108,16 @@ func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 
 // fold adds the next message.
 func (s *State) fold(r schemas.Record) error {
-	ref, tail, err := schemas.ParseSubject(r.Subject)
+	_, tail, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
 		return err
 	}
-	if tail == schemas.TailWake {
+	if tail.Notifies() {
 		s.Seq = r.Seq
 		return nil
 	}
 	ev, err := Decode(r.Data)
-	if err == nil && !schemas.Lies(ref.Kind, ev.Type, tail) {
+	if err == nil && schemas.TailOf(ev.Type) != tail {
 		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
 	}
 	switch {

@@ -137,23 +137,23 @@ func same(r schemas.Record, m schemas.Append) bool {
 }
 
 // yields folds in a message that came between a state and its next event, if the
-// event may stand after it all the same. A wake says nothing. A request to
+// event may stand after it all the same. A nudge says nothing. A request to
 // cancel does not unmake what a call brought, so that, its result and the action's
 // end still stand; but nothing new is begun after it by a writer who has not seen it.
 // And a request to cancel may be made whatever an action is at, until it has ended: who
 // asks for a stop does not race with the worker that is to be stopped. A task has no call
 // that could have brought something: of its ends the first one written counts.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
-	ref, tail, err := schemas.ParseSubject(r.Subject)
+	_, tail, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
 		return false
 	}
-	if tail == schemas.TailWake {
+	if tail.Notifies() {
 		st.Seq = r.Seq
 		return true
 	}
 	between, err := Decode(r.Data)
-	if err != nil || !schemas.Lies(ref.Kind, between.Type, tail) || !follows(st.Kind, next, between.Type) {
+	if err != nil || schemas.TailOf(between.Type) != tail || !follows(st.Kind, next, between.Type) {
 		return false
 	}
 	st.apply(r, between)

@@ -35,6 +35,7 @@ type Metrics struct {
 	attempts    map[schemas.Code]prometheus.Counter
 	parked      map[schemas.Code]prometheus.Counter
 	redelivered map[schemas.Kind]prometheus.Counter
+	overflowed  map[schemas.Kind]prometheus.Counter
 	overdue     map[schemas.Kind]prometheus.Counter
 	evidence    map[string]prometheus.Counter
 	traffic     map[string]prometheus.Counter // by the rule's type
@@ -52,7 +53,6 @@ type Metrics struct {
 	policy policySeries
 	agent  agentSeries
 	chat   chatSeries
-	crowd  crowdSeries
 	lag    *lag
 
 	destination destinationSeries
@@ -86,7 +86,6 @@ func NewMetrics() *Metrics {
 	m.policies()
 	m.agents()
 	m.chats()
-	m.crowds()
 	m.queue()
 	m.destinations()
 	return m
@@ -129,6 +128,8 @@ func (m *Metrics) actions() {
 		append(schemas.SettleCodes(), schemas.Internal, other))
 	m.redelivered = perValue(m.counters("weir_redeliveries_total",
 		"Messages that a worker was given for a second or later time.", "kind"), kinds)
+	m.overflowed = perValue(m.counters("weir_work_overflowed_total",
+		"Messages moved to an overflow queue because no slot had room for them.", "kind"), kinds)
 	m.overdue = perValue(m.counters("weir_actions_overdue_total",
 		"Times an action was woken that had not ended a minute after its deadline: its message or its wake-up was lost, or workers are behind.", "kind"), kinds)
 	m.evidence = perValue(m.counters("weir_evidence_records_total", "Evidence records stored, by kind.", "kind"),

@@ -94,8 +94,6 @@ func TestClosedVocabulariesStartAtZero(t *testing.T) {
 		zero("weir_evidence_records_total{kind=%q}", kind)
 	}
 	zero("weir_pull_heartbeats_missed_total")
-	zero("weir_crowds")
-	zero("weir_crowd_messages_passed_over_total")
 	zero("weir_sse_streams")
 	zero("weir_startup_duration_seconds")
 	zero("weir_log_dropped_attributes_total")
@@ -148,13 +146,10 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 		"redelivered": {func(m *telemetry.Metrics) { m.Redelivered(schemas.KindHTTP) }, one(`weir_redeliveries_total{kind="http"}`)},
 		"overdue":     {func(m *telemetry.Metrics) { m.Overdue(schemas.KindRun) }, one(`weir_actions_overdue_total{kind="run"}`)},
 		"heartbeat":   {func(m *telemetry.Metrics) { m.HeartbeatMissed() }, one(`weir_pull_heartbeats_missed_total`)},
-		"crowds": {
-			func(m *telemetry.Metrics) { m.Crowds(2); m.Crowds(1); m.PassedOver(7) },
-			map[string]string{`weir_crowds`: "1", `weir_crowd_messages_passed_over_total`: "7"},
-		},
-		"sse":      {func(m *telemetry.Metrics) { m.SSE(1); m.SSE(1); m.SSE(-1) }, one(`weir_sse_streams`)},
-		"evidence": {func(m *telemetry.Metrics) { m.EvidenceWritten(schemas.EvidenceAttempt) }, one(`weir_evidence_records_total{kind="http.attempt"}`)},
-		"startup":  {func(m *telemetry.Metrics) { m.StartupDone(250 * time.Millisecond) }, map[string]string{`weir_startup_duration_seconds`: "0.25"}},
+		"overflowed":  {func(m *telemetry.Metrics) { m.Overflowed(schemas.KindHTTP) }, one(`weir_work_overflowed_total{kind="http"}`)},
+		"sse":         {func(m *telemetry.Metrics) { m.SSE(1); m.SSE(1); m.SSE(-1) }, one(`weir_sse_streams`)},
+		"evidence":    {func(m *telemetry.Metrics) { m.EvidenceWritten(schemas.EvidenceAttempt) }, one(`weir_evidence_records_total{kind="http.attempt"}`)},
+		"startup":     {func(m *telemetry.Metrics) { m.StartupDone(250 * time.Millisecond) }, map[string]string{`weir_startup_duration_seconds`: "0.25"}},
 		"barrier": {
 			func(m *telemetry.Metrics) { m.Barrier(2 * time.Second) },
 			map[string]string{
@@ -361,31 +356,31 @@ func TestQueueLag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, asked, away := telemetry.NewMetrics(), 0, error(nil)
-		require.NotContains(t, scrape(t, m), `weir_queue_lag{kind="http"}`)
-		read := func(ctx context.Context) (map[schemas.Kind]uint64, error) {
+		require.NotContains(t, scrape(t, m), `weir_queue_lag{queue="new"}`)
+		read := func(ctx context.Context) (map[schemas.Queue]uint64, error) {
 			asked++
 			_, bounded := ctx.Deadline()
 			assert.True(t, bounded)
-			return map[schemas.Kind]uint64{schemas.KindHTTP: uint64(asked), schemas.KindChat: 0}, away
+			return map[schemas.Queue]uint64{schemas.QueueNew: uint64(asked), schemas.QueueWake: 0}, away
 		}
 		m.QueueLag(read)
 		require.Zero(t, asked, "nobody scraped")
-		m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, errors.New("replaced") })
-		require.NotContains(t, scrape(t, m), `weir_queue_lag{kind="http"}`)
+		m.QueueLag(func(context.Context) (map[schemas.Queue]uint64, error) { return nil, errors.New("replaced") })
+		require.NotContains(t, scrape(t, m), `weir_queue_lag{queue="new"}`)
 		m.QueueLag(read)
 		for range 3 {
 			series := scrape(t, m)
-			require.Equal(t, "1", series[`weir_queue_lag{kind="http"}`])
-			require.Equal(t, "0", series[`weir_queue_lag{kind="chat"}`])
+			require.Equal(t, "1", series[`weir_queue_lag{queue="new"}`])
+			require.Equal(t, "0", series[`weir_queue_lag{queue="wake"}`])
 		}
 		time.Sleep(time.Second)
-		require.Equal(t, "2", scrape(t, m)[`weir_queue_lag{kind="http"}`])
+		require.Equal(t, "2", scrape(t, m)[`weir_queue_lag{queue="new"}`])
 		time.Sleep(time.Second)
 		away = errors.New("away")
-		require.NotContains(t, scrape(t, m), `weir_queue_lag{kind="http"}`)
+		require.NotContains(t, scrape(t, m), `weir_queue_lag{queue="new"}`)
 		time.Sleep(time.Second)
 		away = nil
-		require.Equal(t, "4", scrape(t, m)[`weir_queue_lag{kind="http"}`])
+		require.Equal(t, "4", scrape(t, m)[`weir_queue_lag{queue="new"}`])
 	})
 }
 
@@ -430,7 +425,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestDeployedNames(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
-	m.QueueLag(func(context.Context) (map[schemas.Kind]uint64, error) { return nil, nil })
+	m.QueueLag(func(context.Context) (map[schemas.Queue]uint64, error) { return nil, nil })
 	m.TenantBytes(func() map[string]limits.Room {
 		return map[string]limits.Room{"t": {Used: 1, Limit: 2}}
 	})

@@ -63,6 +63,9 @@ func (m *Metrics) Parked(code schemas.Code) { pick(m.parked, code).Inc() }
 // Redelivered counts a message that was handed out before.
 func (m *Metrics) Redelivered(kind schemas.Kind) { pick(m.redelivered, kind).Inc() }
 
+// Overflowed counts a message that was moved to an overflow queue.
+func (m *Metrics) Overflowed(kind schemas.Kind) { pick(m.overflowed, kind).Inc() }
+
 // Overdue counts an action that had to be woken behind its deadline.
 func (m *Metrics) Overdue(kind schemas.Kind) { pick(m.overdue, kind).Inc() }
 

@@ -104,8 +104,8 @@ func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State
 	if err != nil {
 		return nil, err
 	}
-	if st.Action.Priority == schemas.PriorityHigh || a.cfg.Now().Sub(st.Action.AcceptedAt) >= a.cfg.AckWait {
-		return a.load(ctx, ref, rec, false) // it was hurried, or is old, and may have begun or ended
+	if a.cfg.Now().Sub(st.Action.AcceptedAt) >= a.cfg.AckWait {
+		return a.load(ctx, ref, rec, false) // it may have begun or ended
 	}
 	st.Again = false
 	return a.admit(ctx, st, rec, false)
@@ -159,7 +159,7 @@ func (a *Admitter) missing(ctx context.Context, ref schemas.Ref, seq uint64) err
 }
 
 func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Record, fenced bool) (*ledger.State, error) {
-	st.Message, st.Queue = rec.Seq, rec.Queue
+	st.Message = rec.Seq
 	switch {
 	case st.Settled != nil:
 		return st, ErrDone
@@ -189,14 +189,13 @@ func (a *Admitter) admit(ctx context.Context, st *ledger.State, rec schemas.Reco
 // worker's, and brings the action back if it does die.
 //
 // Any other message says nothing of that worker: a wake-up that was planned before the
-// action was taken up still comes. Nor does the same message of another consumer, which is
-// how it comes twice where a tenant's work is handed over (ADR 0033).
+// action was taken up still comes.
 func (a *Admitter) underWay(st *ledger.State, rec schemas.Record, fenced bool) error {
 	t, now := st.Open(), a.cfg.Now()
 	if t == nil || t.Worker == a.cfg.Worker || a.cfg.Alone || !now.Before(t.ExpiresAt) {
 		return nil
 	}
-	if t.Message == rec.Seq && t.Queue == rec.Queue {
+	if t.Message == rec.Seq {
 		switch fresh := st.Kind == schemas.KindChat && now.Sub(st.Newest) < a.cfg.AckWait; {
 		case fenced, fresh:
 			return &fault.Later{After: a.cfg.AckWait}

@@ -170,7 +170,7 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 // describe is the record of an attempt.
 func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Time) schemas.Attempt {
 	a := schemas.Attempt{
-		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message, Queue: t.State.Queue,
+		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
 		Decision: p.Decision(), Digest: digest(p.Call()), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
 	}

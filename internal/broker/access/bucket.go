@@ -25,7 +25,6 @@ func Buckets() []Bucket {
 		{Name: schemas.RuleBucket, Holds: "traffic rules", Live: schemas.LiveRoot + ".rules.", Reads: all, Writes: []Role{Worker}},
 		{Name: schemas.RepoBucket, Holds: "the names of repositories", Reads: all, Writes: []Role{Worker}},
 		{Name: schemas.LeaseBucket, Holds: "when holders of tasks were last heard of", Reads: all, Writes: []Role{Ingress, Worker}},
-		{Name: schemas.CrowdBucket, Holds: "which tenants' work has consumers of its own", Live: schemas.LiveRoot + ".crowds.", Reads: []Role{Worker}, Writes: []Role{Worker}},
 		{Name: schemas.BudgetBucket, Holds: "what was used of budgets", Reads: all, Writes: []Role{Worker}, Purges: []Role{Worker}},
 		{Name: schemas.JanitorBucket, Holds: "how far the log was looked through for overdue actions", Reads: []Role{Worker}, Writes: []Role{Worker}},
 		{Name: schemas.UsageBucket, Holds: "how much each tenant has stored", Reads: []Role{Ingress, Worker}, Writes: []Role{Ingress, Worker}},

@@ -35,7 +35,6 @@ func write(r Role) (rules []Rule) {
 		{Ingress, Rule{"accept an action: nobody else makes work", []string{tail(schemas.TailAccepted)}}},
 		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{tail(schemas.TailSignal)}}},
 		{Ingress, Rule{"have a worker look at an action that somebody wants to stop", []string{tail(schemas.TailWake)}}},
-		{Ingress, Rule{"have an action of high priority go before others", []string{schemas.ScheduleRoot + ".*.*.*.*.*." + string(schemas.TailHigh)}}},
 		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
 		{Ingress, Rule{"take a place in the line of an ordering key", []string{schemas.TicketRoot + ".>"}}},
 		{Ingress, Rule{"give a place in such a line back", []string{api("STREAM.MSG.DELETE", schemas.TicketStream)}}},
@@ -45,6 +44,7 @@ func write(r Role) (rules []Rule) {
 		{Worker, Rule{"end an action", []string{tail(schemas.TailSettled)}}},
 		{Worker, Rule{"look at an action again, now", []string{tail(schemas.TailWake)}}},
 		{Worker, Rule{"look at an action again, later", []string{schemas.ScheduleRoot + ".>"}}},
+		{Worker, Rule{"move an action to an overflow queue", []string{tail(schemas.TailOverflow), tail(schemas.TailOverflowLong)}}},
 		{Worker, Rule{"leave evidence", []string{schemas.EvidenceRoot + ".>"}}},
 		{Worker, Rule{"park what no retry can help", []string{schemas.DeadRoot + ".>"}}},
 		{Worker, Rule{"tell observers the states of tasks", []string{schemas.StatusRoot + ".>"}}},
@@ -96,20 +96,9 @@ func work(partitions int) []Rule {
 	return []Rule{
 		{"ask for work", consumers("CONSUMER.MSG.NEXT", partitions, "*")},
 		{"say that work is done, goes on, or is for another", acks},
-		{"make a queue again that somebody deleted, and one for a tenant with too much work", consumers("CONSUMER.CREATE", partitions, ">")},
-		{"drop the queue of such a tenant", crowds(partitions)},
+		{"make a queue again that somebody deleted", consumers("CONSUMER.CREATE", partitions, ">")},
 		{"move the place of a queue that nothing came from for long", consumers("CONSUMER.RESET", partitions, "*")},
 	}
-}
-
-// crowds are the requests that delete a queue of a single tenant: of these there is a fixed
-// number, and no other queue can be deleted.
-func crowds(partitions int) []string {
-	var all []string
-	for slot := range schemas.CrowdSlots {
-		all = append(all, consumers("CONSUMER.DELETE", partitions, schemas.CrowdQueue(slot))...)
-	}
-	return all
 }
 
 // hear is what a role is told without asking.

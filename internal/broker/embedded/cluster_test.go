@@ -115,7 +115,7 @@ func TestExternalServer(t *testing.T) {
 
 	sub := broker.NewSubscriber(b, broker.SubscriberConfig{Heartbeat: 500 * time.Millisecond})
 	defer func() { require.NoError(t, sub.Close()) }()
-	topics := broker.WorkTopics(layout.Partition("t", "a"), schemas.KindHTTP)
+	topics := broker.Topics(layout.Partition("t", "a"))
 	out, err := sub.Subscribe(t.Context(), topics[0])
 	require.NoError(t, err)
 	wakes, err := sub.Subscribe(t.Context(), topics[1])

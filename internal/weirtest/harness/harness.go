@@ -64,13 +64,16 @@ func New(t *testing.T, kind schemas.Kind, before func(schemas.Append) error) *Be
 		return before(m)
 	}))
 	b.Door = ledger.New(b.Log, Layout(), time.Now)
-	for _, tail := range schemas.WorkTails(kind) {
-		filter := schemas.WorkFilter(0, kind, tail)
-		stop, err := b.Log.Live(schemas.LiveRoot+strings.TrimPrefix(filter, schemas.LogRoot), func(r schemas.Record) {
-			b.Queue = append(b.Queue, Delivery{Record: r, first: true})
-		}, nil)
-		require.NoError(t, err)
-		t.Cleanup(stop)
+	for _, q := range schemas.Queues() {
+		for _, filter := range q.Filters(0) {
+			stop, err := b.Log.Live(schemas.LiveRoot+strings.TrimPrefix(filter, schemas.LogRoot), func(r schemas.Record) {
+				if ref, _, err := schemas.ParseSubject(r.Subject); err == nil && ref.Kind == kind {
+					b.Queue = append(b.Queue, Delivery{Record: r, first: true})
+				}
+			}, nil)
+			require.NoError(t, err)
+			t.Cleanup(stop)
+		}
 	}
 	return b
 }

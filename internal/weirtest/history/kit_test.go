@@ -200,7 +200,7 @@ func (b *book) edit(id string, fn func(ev *schemas.Event) (keep bool)) {
 	var kept []schemas.Record
 	for _, r := range b.run.Log {
 		ref, tail, err := schemas.ParseSubject(r.Subject)
-		if err != nil || ref.ID != id || tail == schemas.TailWake {
+		if err != nil || ref.ID != id || tail.Notifies() {
 			kept = append(kept, r)
 			continue
 		}

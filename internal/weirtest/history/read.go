@@ -49,7 +49,7 @@ func Read(log []schemas.Record) []*Action {
 			known[ref] = a
 			all = append(all, a)
 		}
-		if tail != schemas.TailWake {
+		if !tail.Notifies() {
 			a.fold(r)
 		}
 	}

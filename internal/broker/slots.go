@@ -1,0 +1,219 @@
+package broker
+
+import (
+	"slices"
+	"sync"
+
+	"weir/schemas"
+)
+
+// slotPool has the worker slots of one partition. Each kind has slots of its own, and as many again for
+// actions that were woken, so that neither waits for the other.
+type slotPool struct {
+	mu      sync.Mutex
+	cfg     SubscriberConfig
+	kinds   map[slotKey]*kindSlots
+	working sync.WaitGroup // slots in use
+}
+
+type slotKey struct {
+	kind  schemas.Kind
+	woken bool
+}
+
+// kindSlots are the slots of one kind, and the messages that wait for one. If too many wait, the tenant
+// with the most of them has its last moved to an overflow queue. So no message waits here behind one that
+// cannot start, and a tenant with few messages has room for them.
+type kindSlots struct {
+	slots, room   int // room is how many messages may wait
+	busy, waiting int
+	shared        bool           // between tenants
+	urgentRow     int            // how many urgent messages were taken in a row while others waited
+	tenants       []*tenantQueue // in the order of their next turns
+}
+
+// tenantQueue has one tenant's waiting messages of a kind, and counts its running ones. It is dropped when
+// it has neither.
+type tenantQueue struct {
+	tenant         string // as in subjects
+	running        int
+	urgent, normal []*delivery
+}
+
+const (
+	// spareShare: a tenant leaves as many slots free as it has running, up to one in spareShare and at least
+	// one. So another tenant's next message finds a slot even if all calls of the first hang.
+	spareShare = 8
+	// maxUrgentRow is how many urgent messages are taken before one that is not.
+	maxUrgentRow = 7
+)
+
+func newSlotPool(cfg SubscriberConfig) *slotPool {
+	return &slotPool{cfg: cfg, kinds: map[slotKey]*kindSlots{}}
+}
+
+// of returns the slots of a kind. The caller holds mu.
+func (p *slotPool) of(kind schemas.Kind, woken bool) *kindSlots {
+	key := slotKey{kind, woken}
+	s := p.kinds[key]
+	if s == nil {
+		s = &kindSlots{slots: p.cfg.Slots, room: p.cfg.Backlog, shared: p.cfg.Shared}
+		if own := p.cfg.SlotsOf[kind]; own > 0 {
+			s.slots, s.room = own, max(1, own/backlogShare)
+		}
+		p.kinds[key] = s
+	}
+	return s
+}
+
+// remove takes the waiting messages of a feed out.
+func (p *slotPool) remove(f *feed) (removed []*delivery) {
+	for _, s := range p.kinds {
+		for _, t := range slices.Clone(s.tenants) {
+			for _, queue := range []*[]*delivery{&t.urgent, &t.normal} {
+				*queue = slices.DeleteFunc(*queue, func(m *delivery) bool {
+					if m.feed == f {
+						removed = append(removed, m)
+						s.waiting--
+					}
+					return m.feed == f
+				})
+			}
+			s.drop(t)
+		}
+	}
+	return removed
+}
+
+// fill starts work in free slots. The caller holds mu.
+func (p *slotPool) fill(s *kindSlots) {
+	for m := s.next(); m != nil; m = s.next() {
+		m.feed.waiting--
+		m.feed.running.Add(1)
+		p.working.Go(func() { p.work(s, m) })
+	}
+}
+
+// work is one slot: it passes a message to a handler, and then the next.
+func (p *slotPool) work(s *kindSlots, m *delivery) {
+	for m != nil {
+		m.feed.handle(m)
+		p.mu.Lock()
+		delete(m.feed.held, m)
+		s.release(m)
+		m.feed.running.Done()
+		m.feed.pull()
+		if m = s.next(); m != nil {
+			m.feed.waiting--
+			m.feed.running.Add(1)
+			m.feed.pull()
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (s *kindSlots) queueOf(tenant string) *tenantQueue {
+	for _, t := range s.tenants {
+		if t.tenant == tenant {
+			return t
+		}
+	}
+	t := &tenantQueue{tenant: tenant}
+	s.tenants = append(s.tenants, t)
+	return t
+}
+
+func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
+
+// add has a message wait for a slot. If that is one too many, add returns the message that has to leave:
+// the last of the tenant with the most. If keep is set, none has to.
+func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
+	t := s.queueOf(m.tenant)
+	starts := t.waiting() == 0 && s.mayStart(t)
+	s.waiting++
+	if m.urgent {
+		t.urgent = append(t.urgent, m)
+	} else {
+		t.normal = append(t.normal, m)
+	}
+	if keep || starts || s.waiting <= s.room {
+		return nil
+	}
+	for _, o := range s.tenants {
+		if o.waiting() > t.waiting() {
+			t = o
+		}
+	}
+	queue := &t.normal
+	if len(*queue) == 0 {
+		queue = &t.urgent
+	}
+	last := len(*queue) - 1
+	excess, *queue = (*queue)[last], (*queue)[:last]
+	s.waiting--
+	s.drop(t)
+	return excess
+}
+
+// mayStart reports whether a tenant may take a free slot.
+func (s *kindSlots) mayStart(t *tenantQueue) bool {
+	free := s.slots - s.busy
+	if !s.shared {
+		return free > 0
+	}
+	return free > min(t.running, max(1, s.slots/spareShare))
+}
+
+// next takes the message to start now; nil if there is none or no slot for it. The tenant with the fewest
+// running is first, and of its kind of message urgent ones are, up to maxUrgentRow times in a row.
+func (s *kindSlots) next() *delivery {
+	var urgent, normal *tenantQueue
+	for _, t := range s.tenants {
+		if !s.mayStart(t) {
+			continue
+		}
+		if len(t.urgent) > 0 && (urgent == nil || t.running < urgent.running) {
+			urgent = t
+		}
+		if len(t.normal) > 0 && (normal == nil || t.running < normal.running) {
+			normal = t
+		}
+	}
+	switch {
+	case urgent != nil && (normal == nil || s.urgentRow < maxUrgentRow):
+		if s.urgentRow++; normal == nil {
+			s.urgentRow = 0
+		}
+		return s.start(urgent, &urgent.urgent)
+	case normal != nil:
+		s.urgentRow = 0
+		return s.start(normal, &normal.normal)
+	}
+	return nil
+}
+
+func (s *kindSlots) start(t *tenantQueue, queue *[]*delivery) *delivery {
+	m := (*queue)[0]
+	*queue = (*queue)[1:]
+	s.waiting--
+	s.busy++
+	t.running++
+	i := slices.Index(s.tenants, t) // its next turn is after those of tenants with as many running
+	s.tenants = append(slices.Delete(s.tenants, i, i+1), t)
+	return m
+}
+
+// release frees the slot of a message.
+func (s *kindSlots) release(m *delivery) {
+	t := s.queueOf(m.tenant)
+	s.busy--
+	t.running--
+	s.drop(t)
+}
+
+// drop removes a tenant that has nothing here any more.
+func (s *kindSlots) drop(t *tenantQueue) {
+	if t.running == 0 && t.waiting() == 0 {
+		s.tenants = slices.DeleteFunc(s.tenants, func(o *tenantQueue) bool { return o == t })
+	}
+}
