@@ -233,24 +233,36 @@ func TestAnAddressOfIPv4OpensNoOther(t *testing.T) {
 	assert.Regexp(t, `^0\.0\.0\.0:`, a.http.addr())
 }
 
-// TestWhoseMessageIsLostExpires: an action whose message somebody acknowledged without doing
-// anything for it, and that has no wake-up, ends by its deadline all the same.
-func TestWhoseMessageIsLostExpires(t *testing.T) {
+// TestALostMessage: an action whose message was acknowledged without any work, and that has no wake-up, begins all the
+// same, and ends by its deadline.
+func TestALostMessage(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	defaults := config.Defaults().Log
-	strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded")
-	a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) { o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Grace: time.Millisecond} })
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
-	status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, body, `"outcome":"expired"`)
-	poll.Until(t, func() bool { return caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`) != "0" })
+	for deadline, want := range map[time.Duration]struct{ outcome, overdue string }{
+		50 * time.Millisecond: {"expired", "1"},
+		time.Hour:             {"failed", "0"}, // nobody listens at its target
+	} {
+		t.Run(want.outcome, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			defaults := config.Defaults().Log
+			strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded", deadline)
+			a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) {
+				o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Idle: time.Millisecond, Grace: time.Millisecond}
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
+			status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
+			require.Equal(t, http.StatusOK, status)
+			require.Contains(t, body, `"outcome":"`+want.outcome+`"`)
+			poll.Until(t, func() bool {
+				return caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`) == want.overdue
+			})
+		})
+	}
 }
 
 // strand leaves an action on a log that no worker is told of any more.
-func strand(t *testing.T, dir string, layout schemas.Layout, id string) {
+func strand(t *testing.T, dir string, layout schemas.Layout, id string, within time.Duration) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout})
 	require.NoError(t, err)
@@ -260,7 +272,7 @@ func strand(t *testing.T, dir string, layout schemas.Layout, id string) {
 	defer b.Close(t.Context())
 	_, _, err = ledger.New(b, layout, nil).Claim(t.Context(), schemas.Action{
 		ID: id, Tenant: "default", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(50 * time.Millisecond).UTC(),
+		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(within).UTC(),
 		Payload: json.RawMessage(`{"method":"POST","url":"http://127.0.0.1:1/"}`),
 	})
 	require.NoError(t, err)

@@ -154,6 +154,12 @@ func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
 	return err
 }
 
+// Requeue queues an action that has not begun once more. One that has is not affected.
+func (l *Ledger) Requeue(ctx context.Context, ref schemas.Ref) error {
+	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.OverflowOf(ref.Kind))})
+	return err
+}
+
 // Find loads an action whose kind is unknown, by one look-up with a wildcard.
 func (l *Ledger) Find(ctx context.Context, tenant, id string) (*State, error) {
 	newest, ref, err := l.newest(ctx, tenant, id)

@@ -131,7 +131,7 @@ func (m *Metrics) actions() {
 	m.overflowed = perValue(m.counters("weir_work_overflowed_total",
 		"Messages moved to an overflow queue because no slot had room for them.", "kind"), kinds)
 	m.overdue = perValue(m.counters("weir_actions_overdue_total",
-		"Times an action was woken that had not ended a minute after its deadline: its message or its wake-up was lost, or workers are behind.", "kind"), kinds)
+		"Times an action was woken whose end or next step was overdue: its message or its wake-up was lost, or workers are behind.", "kind"), kinds)
 	m.evidence = perValue(m.counters("weir_evidence_records_total", "Evidence records stored, by kind.", "kind"),
 		append(evidenceKinds(), other))
 }

@@ -1,6 +1,7 @@
-// Package janitor has actions looked at whose time is up and that nobody looks at: their
-// message was lost, or the wake-up that they waited for. It settles nothing itself. It
-// nudges, and the worker that is nudged finds the deadline passed.
+// Package janitor finds actions that no worker works on although one should: their message was
+// lost, or the wake-up that they waited for. It settles nothing itself. It notifies workers, and
+// the worker that receives the notification starts the action, goes on with it, or finds its
+// deadline passed.
 package janitor
 
 import (
@@ -33,12 +34,15 @@ type Places interface {
 	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
 }
 
-// Nudger has an action looked at now.
-type Nudger interface {
+// Notifier notifies workers of an action.
+type Notifier interface {
+	// Nudge wakes it now.
 	Nudge(ctx context.Context, ref schemas.Ref) error
+	// Requeue queues one that has not begun once more.
+	Requeue(ctx context.Context, ref schemas.Ref) error
 }
 
-// Metrics counts what was nudged. It must not block.
+// Metrics counts notifications. It must not block.
 type Metrics interface {
 	Overdue(kind schemas.Kind)
 }
@@ -52,11 +56,14 @@ type Config struct {
 	// is waited for, and none is renewed.
 	Alone bool
 	// Every is how often there is a round, and a hold on a partition is renewed; one that
-	// was not renewed for three rounds is taken over. Default 10 s.
+	// was not renewed for three rounds is taken over. Default 5 s.
 	Every time.Duration
-	// Grace is how long an action may go on behind its deadline, and how long what was
-	// accepted is left alone: by then most of it has ended. Default 15 s: an action whose
-	// message is lost ends within a minute of its deadline, a holder that dies included.
+	// Idle is how long the next record of an action may be overdue: the first after its
+	// acceptance, or the one that a wait or an attempt must be followed by. Default 5 s: an action
+	// whose message is lost begins within 10 s.
+	Idle time.Duration
+	// Grace is how long an action may go on after its deadline. Default 15 s: it ends within a
+	// minute of its deadline, even if the holder dies.
 	Grace time.Duration
 	// Again is when an action is nudged once more that has not ended since. Default 5 min.
 	Again time.Duration
@@ -71,7 +78,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		v   *time.Duration
 		def time.Duration
-	}{{&c.Every, 10 * time.Second}, {&c.Grace, 15 * time.Second}, {&c.Again, 5 * time.Minute}} {
+	}{{&c.Every, 5 * time.Second}, {&c.Idle, 5 * time.Second}, {&c.Grace, 15 * time.Second}, {&c.Again, 5 * time.Minute}} {
 		if *d.v <= 0 {
 			*d.v = d.def
 		}
@@ -92,18 +99,18 @@ const takeover = 3
 // one log: a partition is one's at a time, and if two should hold one, what is nudged twice
 // is looked at twice.
 type Janitor struct {
-	log    Log
-	places Places
-	nudger Nudger
-	cfg    Config
+	log      Log
+	places   Places
+	notifier Notifier
+	cfg      Config
 
 	end  context.CancelFunc
 	work sync.WaitGroup
 }
 
 // New returns a Janitor that does nothing yet.
-func New(l Log, p Places, n Nudger, cfg Config) *Janitor {
-	return &Janitor{log: l, places: p, nudger: n, cfg: cfg.withDefaults(), end: func() {}}
+func New(l Log, p Places, n Notifier, cfg Config) *Janitor {
+	return &Janitor{log: l, places: p, notifier: n, cfg: cfg.withDefaults(), end: func() {}}
 }
 
 // Start begins the rounds and returns.

@@ -39,25 +39,29 @@ type yard struct {
 	led    *ledger.Ledger
 	places *shelf.Shelf
 
-	mu     sync.Mutex
-	nudged map[string][]time.Duration // by action, since the beginning
-	begun  time.Time
-	fail   error
+	mu               sync.Mutex
+	nudged, requeued map[string][]time.Duration // by action, since the beginning
+	begun            time.Time
+	fail             error
 }
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{t: t, nudged: map[string][]time.Duration{}, begun: time.Now(), places: shelf.New()}
+	y := &yard{t: t, nudged: map[string][]time.Duration{}, requeued: map[string][]time.Duration{}, begun: time.Now(), places: shelf.New()}
 	y.log = memlog.New(layout, time.Now, memlog.Hooks{})
 	y.led = ledger.New(y.log, layout, nil)
 	return y
 }
 
-func (y *yard) Nudge(_ context.Context, ref schemas.Ref) error {
+func (y *yard) Nudge(_ context.Context, ref schemas.Ref) error { return y.note(y.nudged, ref) }
+
+func (y *yard) Requeue(_ context.Context, ref schemas.Ref) error { return y.note(y.requeued, ref) }
+
+func (y *yard) note(in map[string][]time.Duration, ref schemas.Ref) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.fail == nil {
-		y.nudged[ref.ID] = append(y.nudged[ref.ID], time.Since(y.begun).Round(time.Second))
+		in[ref.ID] = append(in[ref.ID], time.Since(y.begun).Round(time.Second))
 	}
 	return y.fail
 }
@@ -69,7 +73,15 @@ func (y *yard) place() stored {
 	return harness.Decode[stored](y.t, r.Data)
 }
 
+// accept is for an action that a worker has begun.
 func (y *yard) accept(id string, within time.Duration) *ledger.State {
+	y.t.Helper()
+	st := y.claim(id, within)
+	harness.Append(y.t, y.led, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{}})
+	return st
+}
+
+func (y *yard) claim(id string, within time.Duration) *ledger.State {
 	y.t.Helper()
 	return harness.Claim(y.t, y.led, schemas.Action{ID: id, Kind: schemas.KindHTTP, Deadline: time.Now().Add(within)}, nil)
 }
@@ -117,7 +129,7 @@ func TestOverdueIsNudged(t *testing.T) {
 		y.accept("long", 24*time.Hour)
 		j := y.janitor("one", alone)
 		after(7 * time.Minute)
-		require.Equal(t, map[string][]time.Duration{"lost": {50 * time.Second, 350 * time.Second}}, y.heard())
+		require.Equal(t, map[string][]time.Duration{"lost": {45 * time.Second, 345 * time.Second}}, y.heard())
 		y.settle(lost)
 		after(5 * time.Minute)
 		require.Len(t, y.heard()["late"], 1)
@@ -137,6 +149,40 @@ func TestOverdueIsNudged(t *testing.T) {
 		require.NotEmpty(t, y.heard()["long"])
 		j.Stop()
 		j.Stop()
+	})
+}
+
+// TestIdleIsNotified: workers are notified of an action within 10 s of when its next record must have been there, and
+// again every 5 min. One that has not begun is queued once more, and waits for a slot like any other.
+func TestIdleIsNotified(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		y := newYard(t)
+		defer y.janitor("one", alone).Stop()
+		in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+		event := func(id string, ev schemas.Event) {
+			harness.Append(t, y.led, y.claim(id, time.Hour), ev)
+		}
+		y.claim("accepted", time.Hour)
+		y.claim("deadline first", 0)
+		y.accept("begun", time.Hour)
+		y.settle(y.claim("ended", time.Hour))
+		event("waits", schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay, Until: in(time.Minute)}})
+		event("waits for a person", schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitAgent}})
+		event("attempt", schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, ExpiresAt: in(2 * time.Minute)}})
+		after(9 * time.Minute)
+		within := func(at []time.Duration, since time.Duration) {
+			require.Len(t, at, 2)
+			require.Greater(t, at[0], since)
+			require.LessOrEqual(t, at[0], since+10*time.Second)
+			require.InDelta(t, 5*time.Minute, at[1]-at[0], float64(10*time.Second))
+		}
+		within(y.requeued["accepted"], 0)
+		within(y.nudged["waits"], time.Minute)
+		within(y.nudged["attempt"], 2*time.Minute)
+		require.Len(t, y.requeued, 1)
+		require.Len(t, y.nudged, 3)
+		require.NotEmpty(t, y.nudged["deadline first"])
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -57,7 +58,7 @@ func (p *partition) round(ctx context.Context) error {
 
 // age notes how long the log is now and then, and so how long it was a while ago.
 func (p *partition) age(ctx context.Context) error {
-	if !p.noted.IsZero() && time.Since(p.noted) < p.cfg.Grace {
+	if !p.noted.IsZero() && time.Since(p.noted) < p.cfg.Idle {
 		return nil
 	}
 	_, last, err := p.log.Bounds(ctx, p.stream)
@@ -115,7 +116,7 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 			ended[ref] = true
 		}
 	}
-	young := time.Now().Add(-p.cfg.Grace)
+	young := time.Now().Add(-p.cfg.Idle)
 	for _, rec := range records {
 		if rec.Time.After(young) && rec.Seq > p.aged {
 			return false, nil
@@ -132,7 +133,8 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// look has an action that was accepted in rec nudged if it has not ended and its time is up.
+// look notifies workers of the action that was accepted in rec, if it has not ended and its next
+// record is overdue.
 func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 	o := open{Seq: rec.Seq}
 	ref, _, err := schemas.ParseSubject(rec.Subject)
@@ -148,23 +150,58 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		p.forget(o)
 		return nil
 	}
+	newest, err := p.log.Newest(ctx, p.stream, p.cfg.Layout.All(ref))
+	if errors.Is(err, fault.ErrNotFound) { // history has dropped it
+		p.forget(o)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	now := time.Now()
-	o.Due = deadline(rec).Add(p.cfg.Grace)
-	if now.Before(o.Due) {
+	if o.Due = p.next(rec, newest); now.Before(o.Due) {
 		p.keep(o)
 		return nil
 	}
 	o.Due = now.Add(p.cfg.Again)
-	if err := p.nudger.Nudge(ctx, ref); err != nil {
+	attrs := []slog.Attr{
+		slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant),
+		slog.String("kind", string(ref.Kind)), slog.Int("partition", p.number), slog.Uint64("seq", rec.Seq),
+	}
+	if newest.Seq == rec.Seq && now.Before(deadline(rec)) { // it may also wait for a slot, so this is no warning
+		if err := p.notifier.Requeue(ctx, ref); err != nil {
+			return err
+		}
+		p.keep(o)
+		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "action requeued that has not begun", attrs...)
+		return nil
+	}
+	if err := p.notifier.Nudge(ctx, ref); err != nil {
 		return err
 	}
 	p.keep(o)
 	if p.cfg.Metrics != nil {
 		p.cfg.Metrics.Overdue(ref.Kind)
 	}
-	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue action woken", slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant),
-		slog.String("kind", string(ref.Kind)), slog.Int("partition", p.number), slog.Uint64("seq", rec.Seq))
+	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue action woken", attrs...)
 	return nil
+}
+
+// next is when an action must have another record than its newest.
+func (p *partition) next(rec, newest schemas.Record) time.Time {
+	end := deadline(rec).Add(p.cfg.Grace)
+	var at time.Time
+	if newest.Seq == rec.Seq {
+		at = rec.Time
+	} else if ev, err := ledger.Decode(newest.Data); err == nil && ev.Waiting != nil {
+		at = ev.Waiting.Until
+	} else if err == nil && ev.Type == schemas.EventAttempt {
+		at = ev.Attempt.ExpiresAt
+	}
+	if idle := at.Add(p.cfg.Idle); !at.IsZero() && idle.Before(end) {
+		return idle
+	}
+	return end
 }
 
 // ended reports whether an action has its end.
