@@ -201,7 +201,7 @@ func (s *scene) judge(ctx context.Context) error {
 	for _, c := range append(s.beside, s.crowd) {
 		c.Fill(&run)
 	}
-	if err := s.log.fill(ctx, &run); err != nil {
+	if err := s.log.ended(ctx, &run); err != nil {
 		return err
 	}
 	if s.omit != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -101,6 +102,23 @@ func (l *log) count(ctx context.Context, stream string) (uint64, error) {
 		return 0, err
 	}
 	return s.CachedInfo().State.LastSeq, nil
+}
+
+// ended is fill once each action has its end: one that a dead worker had called for may wait without
+// a message until that call's time is over. It does not wait for longer than drained does.
+func (l *log) ended(ctx context.Context, run *history.Run) error {
+	most, cancel := context.WithTimeout(ctx, long(time.Minute, 3*time.Minute))
+	defer cancel()
+	for {
+		run.Log = nil
+		if err := l.fill(ctx, run); err != nil {
+			return err
+		}
+		open := slices.ContainsFunc(history.Read(run.Log), func(a *history.Action) bool { return a.Accepted() != nil && a.Settled() == nil })
+		if !open || poll.Rest(most, time.Second) != nil {
+			return nil
+		}
+	}
 }
 
 // fill reads what was stored since begin.

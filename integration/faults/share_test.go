@@ -37,7 +37,7 @@ func TestShares(t *testing.T) { //nolint:paralleltest // it has the machine to i
 	}
 	admin := filepath.Join(t.TempDir(), "admin.token")
 	rig := newRig(t, kit{
-		more:   fmt.Sprintf("auth: {mode: tokens, rate: 100000/s, admin_token_file: %q}\nworkers: {slots: 16, crowd_after: 64}\ndeadline: {http: 4m}\n", admin),
+		more:   fmt.Sprintf("auth: {mode: tokens, rate: 100000/s, admin_token_file: %q}\nworkers: {slots: 16}\ndeadline: {http: 4m}\n", admin),
 		policy: limited,
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
