@@ -223,30 +223,10 @@ func TestLaterBeginning(t *testing.T) {
 	})
 }
 
-// TestOrderingKey: the key is stored with a place in its line.
-func TestOrderingKey(t *testing.T) {
-	t.Parallel()
-	for path, key := range map[string]string{
-		"/v1/execute":        "account.4711",
-		"/v1/plans":          "A:b_c-d",
-		schemas.RouteRunSync: strings.Repeat("k", 128),
-	} {
-		w := setup(t)
-		w.do(t, post(path, deferrable[path], schemas.HeaderOrderingKey, key))
-		st, err := w.ledger.Load(t.Context(), w.responder.last(t).ref)
-		require.NoError(t, err)
-		require.Equal(t, key, st.Action.OrderingKey)
-		require.NotZero(t, st.Action.Ticket)
-		mine, _, err := w.ledger.Turn(t.Context(), st)
-		require.NoError(t, err)
-		require.True(t, mine)
-	}
-}
-
-// TestTheSameRequestInOtherTerms joins its action, whatever its key or delay then is.
+// TestTheSameRequestInOtherTerms joins its action, whatever its delay then is.
 func TestTheSameRequestInOtherTerms(t *testing.T) {
 	t.Parallel()
-	for header, values := range map[string][2]string{schemas.HeaderOrderingKey: {"one", "two"}, "Weir-Delay": {"30s", "45s"}} {
+	for header, values := range map[string][2]string{"Weir-Delay": {"30s", "45s"}, schemas.HeaderPriority: {"high", "normal"}} {
 		w := setup(t)
 		ask := func(value string) answer {
 			return w.do(t, post("/v1/execute", okPost, "Idempotency-Key", "k", "Prefer", "respond-async", header, value))
@@ -273,7 +253,7 @@ func TestPriority(t *testing.T) {
 // TestBadTerms are refused on every route, name the header and leave nothing.
 func TestBadTerms(t *testing.T) {
 	t.Parallel()
-	const delay, instant, key, priority = "Weir-Delay", "Weir-Not-Before", schemas.HeaderOrderingKey, schemas.HeaderPriority
+	const delay, instant, priority = "Weir-Delay", "Weir-Not-Before", schemas.HeaderPriority
 	for name, tc := range map[string]struct {
 		header string
 		values []string
@@ -285,12 +265,6 @@ func TestBadTerms(t *testing.T) {
 		"no instant":        {instant, []string{"tomorrow"}},
 		"no zone":           {instant, []string{"2026-01-31T09:00:00"}},
 		"an instant there":  {instant, []string{time.Now().Add(25 * time.Hour).Format(time.RFC3339)}},
-		"an empty key":      {key, []string{""}},
-		"a space":           {key, []string{"a b"}},
-		"not ASCII":         {key, []string{"kö"}},
-		"a wildcard":        {key, []string{"*"}},
-		"too long":          {key, []string{strings.Repeat("k", 129)}},
-		"two keys":          {key, []string{"a", "a"}},
 		"no priority":       {priority, []string{""}},
 		"upper case":        {priority, []string{"HIGH"}},
 		"low":               {priority, []string{"low"}},
@@ -315,7 +289,7 @@ func TestBadTerms(t *testing.T) {
 			require.Zero(t, w.records(t), name)
 		}
 	}
-	for header, value := range map[string]string{delay: "1s", key: "k", priority: "high"} { // what is done again begins at once
+	for header, value := range map[string]string{delay: "1s", priority: "high"} { // what is done again begins at once
 		a := setup(t).do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, header, value))
 		require.Contains(t, a.refused(t, http.StatusBadRequest, schemas.InvalidRequest).Body.String(), header)
 	}

@@ -24,7 +24,6 @@ type Ledger interface {
 	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	// Nudge has an action looked at again at once.
 	Nudge(ctx context.Context, ref schemas.Ref) error
-	Lines
 }
 
 // Waker has an action looked at again later.
@@ -139,11 +138,6 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	if until, early := p.Admit.Early(st); early && !stop.Requested() {
 		return &call.Rest{Until: until, For: schemas.WaitDelay}
 	}
-	if p.Admit.InLine(st) && !stop.Requested() {
-		if err := p.turn(ctx, st); err != nil {
-			return err
-		}
-	}
 	if st.Inherited > 1 {
 		if err := p.recover(ctx, st, performer); err != nil {
 			return err
@@ -190,9 +184,6 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 		if err := p.link(ctx, st); err != nil {
 			return err
 		}
-	}
-	if err := p.leaveLine(ctx, st); err != nil {
-		return err
 	}
 	if teller, ok := p.Performers[st.Kind].(Teller); ok {
 		if err := teller.Ended(ctx, st); err != nil {

@@ -15,7 +15,8 @@ import (
 // waits for what it has waited for already writes nothing more; it is woken anew all
 // the same, for its pending wake-up, which that replaces, may be the one that came.
 func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.Rest) error {
-	if said := told(r); r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
+	said := schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
+	if r.For != schemas.WaitInFlight && !r.Quiet && !waits(st, said) {
 		ev := schemas.Event{Type: schemas.EventWaiting, Waiting: &said}
 		if err := p.ledger.Append(ctx, st, ev); err != nil {
 			return err
@@ -28,16 +29,6 @@ func (p *Pipeline) rest(ctx context.Context, st *ledger.State, w *work, r *call.
 		w.rest = r
 	}
 	return p.Barrier(ctx) // the ack must not outlive the wake-up
-}
-
-// told is what the log says of a rest. Nobody knows until when an action waits for its turn:
-// that it is looked at now and then is nobody's concern.
-func told(r *call.Rest) schemas.Waiting {
-	w := schemas.Waiting{For: r.For, Until: r.Until.UTC(), Step: r.Step, Rules: r.Rules}
-	if r.For == schemas.WaitOrder {
-		w.Until = time.Time{}
-	}
-	return w
 }
 
 // waits reports whether the log says already that an action rests like this. A

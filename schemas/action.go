@@ -100,11 +100,6 @@ type Action struct {
 	// NotBefore is when it begins at the earliest; absent: at once. It is no part of the
 	// fingerprint.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// OrderingKey: actions of one tenant with one key begin one after another, as they were
-	// accepted; empty: it waits for no other. It is no part of the fingerprint.
-	OrderingKey string `json:"ordering_key,omitempty"`
-	// Ticket is its place in the line of its key: the sequence of its Ticket.
-	Ticket uint64 `json:"ticket,omitempty"`
 	// Priority is empty where it is normal. It is no part of the fingerprint.
 	Priority Priority `json:"priority,omitempty"`
 	// Principal is the id of the token that asked for it; empty in open mode.

@@ -175,21 +175,17 @@ type Attempted struct {
 
 // Waiting says why an action rests and until when.
 type Waiting struct {
-	For   string    `json:"for"` // delay, order, in_flight, capacity, rule, agent, limit, paused, destination, approval or input
+	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, limit, paused, destination, approval or input
 	Until time.Time `json:"until,omitzero"`
 	// Step is whose call a traffic rule holds back.
 	Step int `json:"step,omitempty"`
 	// Rules are the ids of the traffic rules that hold it back.
 	Rules []string `json:"rules,omitempty"`
-	// Ticket is its place in the line of its ordering key, where it has lost the one that
-	// it was accepted with.
-	Ticket uint64 `json:"ticket,omitempty"`
 }
 
 // The reasons to wait.
 const (
 	WaitDelay    = "delay"     // a retry is due later, or the action is not to begin yet
-	WaitOrder    = "order"     // another of its ordering key was accepted before it and has not ended
 	WaitInFlight = "in_flight" // an attempt of a worker that is gone may still be under way
 	WaitCapacity = "capacity"  // the agent has as many runs as it may have, or the entry as many calls
 	WaitRule     = "rule"      // a traffic rule holds the next call back

@@ -7,10 +7,9 @@ import (
 
 // The headers that say when an action begins.
 const (
-	HeaderDelay       = "Weir-Delay"        // a duration such as 30s later
-	HeaderNotBefore   = "Weir-Not-Before"   // at an instant of RFC 3339 at the earliest
-	HeaderOrderingKey = "Weir-Ordering-Key" // after those that were accepted with it before
-	HeaderPriority    = "Weir-Priority"     // high: before those that wait and are not
+	HeaderDelay     = "Weir-Delay"      // a duration such as 30s later
+	HeaderNotBefore = "Weir-Not-Before" // at an instant of RFC 3339 at the earliest
+	HeaderPriority  = "Weir-Priority"   // high: before those that wait and are not
 )
 
 // Header is one header field. Order and repeats are kept.

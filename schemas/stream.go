@@ -9,17 +9,14 @@ const (
 	LogStreamPrefix = "WEIR_LOG_"
 	EvidenceStream  = "WEIR_EVIDENCE"
 	DeadStream      = "WEIR_DEAD"
-	// TicketStream has the places of actions in the lines of their ordering keys. Ingress and
-	// workers write, read and delete them.
-	TicketStream  = "WEIR_TICKETS"
-	BlobBucket    = "WEIR_BLOBS"
-	TokenBucket   = "WEIR_TOKENS"
-	RuleBucket    = "WEIR_RULES"
-	RepoBucket    = "WEIR_REPOS"
-	LeaseBucket   = "WEIR_LEASES"  // when the holder of a task was last heard of
-	BudgetBucket  = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
-	JanitorBucket = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
-	KeyBucket     = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
+	BlobBucket      = "WEIR_BLOBS"
+	TokenBucket     = "WEIR_TOKENS"
+	RuleBucket      = "WEIR_RULES"
+	RepoBucket      = "WEIR_REPOS"
+	LeaseBucket     = "WEIR_LEASES"  // when the holder of a task was last heard of
+	BudgetBucket    = "WEIR_BUDGETS" // what was used of models, and is held for what is under way
+	JanitorBucket   = "WEIR_JANITOR" // how far each partition was looked through for overdue actions
+	KeyBucket       = "WEIR_KEYS"    // the key that evidence of sensitive actions is hashed with
 	// OperationBucket has what operators decided. Ingress writes it (POST /v1/operations/…),
 	// workers and egress read and follow it (weir.live.operations.>).
 	OperationBucket = "WEIR_OPERATIONS"
@@ -37,7 +34,6 @@ const (
 	ScheduleRoot = "weir.sched"              // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"
 	DeadRoot     = "weir.dead"
-	TicketRoot   = "weir.ticket"
 	// CancelRoot carries nudges without a store: the durable word is on the log.
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.

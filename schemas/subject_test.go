@@ -74,18 +74,6 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-func TestTicketSubject(t *testing.T) {
-	t.Parallel()
-	line := schemas.TicketSubject("acme.inc", "k")
-	require.Regexp(t, `^weir\.ticket\.acme%2Einc\.[0-9a-f]{32}$`, line)
-	require.NotEqual(t, line, schemas.TicketSubject("acme.inc", "l"))
-	tenant, err := schemas.TicketTenant(line)
-	require.NoError(t, err)
-	require.Equal(t, "acme.inc", tenant)
-	_, err = schemas.TicketTenant("weir.log.0.0.acme.http.a.accepted")
-	require.Error(t, err)
-}
-
 func TestAgentAPISubjects(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []string{"default", "acme.inc:1", ""} {

@@ -18,8 +18,6 @@ type ActionView struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// NotBefore is when it begins at the earliest.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// OrderingKey: actions with it begin one after another.
-	OrderingKey string `json:"ordering_key,omitempty"`
 	// Priority is that with which it waits for a worker.
 	Priority Priority  `json:"priority,omitempty"`
 	Settled  time.Time `json:"settled,omitzero"`

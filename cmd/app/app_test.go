@@ -155,12 +155,12 @@ func TestUndecodableMessageIsParked(t *testing.T) {
 	a, upstream := openNode.node(t), okUpstream(t)
 	id := fresh("garbage")
 	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id}
-	_, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.TailAccepted), Data: []byte("{not an event")})
+	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.TailAccepted), Data: []byte("{not an event")})
 	require.NoError(t, err)
 	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
 
-	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&after=1", "", "Accept", "application/json")
+	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&after="+strconv.FormatUint(seq, 10), "", "Accept", "application/json")
 	require.Equal(t, http.StatusOK, status, body)
 	assert.Contains(t, body, `"code":"POISON"`)
 	status, body, _ = a.ask(t, http.MethodGet, "/v1/actions/"+id, "")

@@ -13,13 +13,12 @@ import (
 
 // beginFlags say when what a command asks for begins.
 type beginFlags struct {
-	delay, notBefore, orderingKey, priority string
+	delay, notBefore, priority string
 }
 
 func (f *beginFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.delay, "delay", "", "begin this much later, such as 30s or 1h30m; not with --not-before")
 	flags.StringVar(&f.notBefore, "not-before", "", "begin at this time at the earliest, such as 2026-01-31T09:00:00Z")
-	flags.StringVar(&f.orderingKey, "ordering-key", "", "begin once all that was accepted with this key before has ended")
 	flags.StringVar(&f.priority, "priority", "", "high: go before what is not and waits for a worker (default normal)")
 }
 
@@ -32,7 +31,6 @@ func (f *beginFlags) header(h http.Header) error {
 	}{
 		{f.delay, schemas.HeaderDelay, checkDelay},
 		{f.notBefore, schemas.HeaderNotBefore, checkNotBefore},
-		{f.orderingKey, schemas.HeaderOrderingKey, checkOrderingKey},
 		{f.priority, schemas.HeaderPriority, checkPriority},
 	} {
 		if flag.value == "" {
@@ -59,13 +57,6 @@ func checkDelay(s string) error {
 func checkNotBefore(s string) error {
 	if _, err := time.Parse(time.RFC3339, s); err != nil {
 		return fmt.Errorf("--not-before %q is not a time with its zone, such as 2026-01-31T09:00:00Z or 2026-01-31T09:00:00+01:00", s)
-	}
-	return nil
-}
-
-func checkOrderingKey(s string) error {
-	if !schemas.ValidID(s) {
-		return fmt.Errorf("--ordering-key %q has to be 1 to 128 of the characters A-Z a-z 0-9 . _ : -", s)
 	}
 	return nil
 }

@@ -5,10 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,15 +24,8 @@ func BenchmarkExecute(b *testing.B) {
 		_, _ = io.WriteString(w, `{"ok":true}`)
 	}))
 	b.Cleanup(upstream.Close)
-	var keys atomic.Int64
-	for name, key := range map[string]func() string{
-		"process": nil, "disk": nil,
-		// What an ordering key costs that nobody else has, and how fast one line goes.
-		"process/key": func() string { return strconv.FormatInt(keys.Add(1), 10) }, "disk/key": func() string { return strconv.FormatInt(keys.Add(1), 10) },
-		"process/line": func() string { return "line" }, "disk/line": func() string { return "line" },
-	} {
-		b.Run(name, func(b *testing.B) {
-			durability, _, _ := strings.Cut(name, "/")
+	for _, durability := range []string{"process", "disk"} {
+		b.Run(durability, func(b *testing.B) {
 			a, err := begin(b.Context(), b.TempDir(), fmt.Sprintf("log: {durability: %s}\ntelemetry: {log_level: error}\n"+
 				"policy:\n  allowlist:\n    - {name: up, url_prefix: %q, methods: [POST], network: loopback}\n", durability, upstream.URL+"/"))
 			require.NoError(b, err)
@@ -52,9 +43,6 @@ func BenchmarkExecute(b *testing.B) {
 						return
 					}
 					req.Header.Set("Content-Type", "application/json")
-					if key != nil {
-						req.Header.Set(schemas.HeaderOrderingKey, key())
-					}
 					resp, err := client.Do(req)
 					if err != nil {
 						b.Error(err)

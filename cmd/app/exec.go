@@ -34,8 +34,7 @@ func newExec(env *environment) *cobra.Command {
 		Example: `  weir exec GET http://localhost:8080/status
   weir exec POST http://localhost:8080/orders -d '{"item":7}' --idempotency-key order-7
   weir exec GET https://api.github.com/zen --key github --json
-  weir exec POST http://localhost:8080/reports --delay 30m --priority high
-  weir exec PUT http://localhost:8080/accounts/7 -d @new.json --ordering-key account-7 --async`,
+  weir exec POST http://localhost:8080/reports --delay 30m --priority high`,
 		Args: exactly(2, "a method and a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := f.client(env)

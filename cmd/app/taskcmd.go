@@ -64,8 +64,7 @@ that is started elsewhere needs nothing but that token. A runner does not need i
 		Example: `  weir tasks create --repo shop --deadline 2h 'Fix the rounding of totals'
   weir tasks create --repo shop --pool none --task-token-file task.token @job.md
   weir tasks create --repo shop --follow 'Bump the dependencies'
-  weir tasks create --repo shop --ordering-key shop 'Rename the module'
-  weir tasks create --repo shop --ordering-key shop --delay 1h 'Update its users'`,
+  weir tasks create --repo shop --delay 1h 'Update the users of the module'`,
 		Args: exactly(1, "the description of the task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.request(env, args[0]); err != nil {

@@ -289,7 +289,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	return schemas.Action{
 		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
 		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
-		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, OrderingKey: r.OrderingKey, Priority: r.Priority,
+		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
 		Principal: r.Principal, Entries: r.Entries, Models: r.Models, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes, Payload: r.Payload,
 	}, nil
 }

@@ -13,9 +13,6 @@ import (
 type Terms struct {
 	// NotBefore is when it begins at the earliest; zero, or past: at once.
 	NotBefore time.Time
-	// OrderingKey has it begin after all that were accepted with it before and have not
-	// ended; empty: it waits for none.
-	OrderingKey string
 	// Priority high has workers get it before what is not and waits; empty: normal.
 	Priority schemas.Priority
 }
@@ -23,9 +20,6 @@ type Terms struct {
 // ReadTerms reads the headers that say when an action begins.
 func ReadTerms(h http.Header, now time.Time) (t Terms, err error) {
 	if t.NotBefore, err = begin(h, now); err == nil {
-		t.OrderingKey, err = orderingKey(h)
-	}
-	if err == nil {
 		t.Priority, err = priority(h)
 	}
 	return t, err
@@ -42,18 +36,6 @@ func priority(h http.Header) (schemas.Priority, error) {
 		return "", nil
 	default:
 		return schemas.PriorityHigh, nil
-	}
-}
-
-// orderingKey reads Weir-Ordering-Key.
-func orderingKey(h http.Header) (string, error) {
-	switch keys := h.Values(schemas.HeaderOrderingKey); {
-	case len(keys) == 0:
-		return "", nil
-	case len(keys) > 1 || !schemas.ValidID(keys[0]):
-		return "", fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderOrderingKey+" must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -, once")
-	default:
-		return keys[0], nil
 	}
 }
 
@@ -85,7 +67,7 @@ func begin(h http.Header, now time.Time) (time.Time, error) {
 
 // AtOnce refuses terms where there are none.
 func AtOnce(h http.Header) error {
-	for _, name := range []string{schemas.HeaderDelay, schemas.HeaderNotBefore, schemas.HeaderOrderingKey, schemas.HeaderPriority} {
+	for _, name := range []string{schemas.HeaderDelay, schemas.HeaderNotBefore, schemas.HeaderPriority} {
 		if len(h.Values(name)) > 0 {
 			return fault.New(schemas.InvalidRequest, "what this route makes begins at once; leave the header "+name+" out")
 		}

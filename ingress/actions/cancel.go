@@ -118,7 +118,7 @@ func decided(st *ledger.State) (schemas.TaskStatus, bool) {
 }
 
 // cancel is what is written to stop an action. With asked one that nobody has begun is
-// asked too. So is one with an ordering key, whose worker lets the next one of it begin.
+// asked too.
 func cancel(st *ledger.State, asked bool) (schemas.Event, error) {
 	if status, ok := decided(st); ok && st.Settled == nil {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the task has ended already: "+string(status))
@@ -128,7 +128,7 @@ func cancel(st *ledger.State, asked bool) (schemas.Event, error) {
 		return schemas.Event{}, fault.New(schemas.Conflict, "the action has ended already: "+st.Status())
 	case st.Damaged != nil:
 		return schemas.Event{}, fault.New(schemas.Conflict, "a record of this action cannot be read; a worker will park it and end it")
-	case st.Started, st.Kind == schemas.KindTask, st.Action.OrderingKey != "", asked:
+	case st.Started, st.Kind == schemas.KindTask, asked:
 		if st.CancelRequested {
 			return schemas.Event{}, errUnchanged
 		}

@@ -57,8 +57,7 @@ func ReadRedrive(body []byte) (uint64, error) {
 // Redrive makes a new action with the payload of the one that a dead letter
 // names, and names that one in Supersedes. The new id is derived from the dead
 // letter: redriving it twice makes one action. The old action must have ended.
-// The new one may use what both the old one and the asker may. It has the old one's ordering
-// key, and is the last of that.
+// The new one may use what both the old one and the asker may.
 func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64) (accept.Accepted, error) {
 	tenant := by.Tenant
 	letter, err := r.letter(ctx, tenant, sequence)
@@ -97,7 +96,7 @@ func (r *Redriver) Redrive(ctx context.Context, by grant.Asker, sequence uint64)
 		Name:   accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, tenant, strconv.FormatUint(sequence, 10)),
 		Tenant: tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
 		Principal: by.Principal, Entries: entries, Models: models, Answers: st.Action.Answers,
-		Terms: accept.Terms{OrderingKey: st.Action.OrderingKey, Priority: st.Action.Priority},
+		Terms: accept.Terms{Priority: st.Action.Priority},
 	}
 	if err := r.anew(&req); err != nil {
 		return accept.Accepted{}, unreadable(err)

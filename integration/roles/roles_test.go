@@ -29,12 +29,11 @@ func TestRoles(t *testing.T) { //nolint:paralleltest // it counts on the machine
 	t.Logf("%+v", load.Counts())
 	taken := h.takenOver()
 	paused := h.paused()
-	line := h.inLine()
 	h.away()
 	after := h.crowd("after")
 	after.Send(h.ctx, after.Order(crowd.Post))
 	require.NoError(t, after.Rest())
-	h.judge(load, taken, paused, line, after)
+	h.judge(load, taken, paused, after)
 }
 
 // elsewhere: each role says who serves what it does not.

@@ -53,20 +53,16 @@ const (
 	logWokeLate   = "a wake-up came after its action's end"
 	logExpired    = "the time of an action was up"
 	logResolved   = "a person resolved an unknown outcome"
-	logInLine     = "an action waited for another of its ordering key"
-	logRetook     = "an action that had lost its place in line took another"
-	lineLeft      = "an action that waited in line ended before its turn"
 )
 
-// branches lists those that a few hundred runs must take. logRetook comes up in one of
-// thousands, and has its own tests in internal/ledger.
+// branches lists those that a few hundred runs must take.
 func branches() []string {
 	return []string{
 		ackLost, appendLost, copyLate, diedBefore, diedAfter, diedCalling, diedHeard, diedIdle, drained, pausedLong, overtaken,
 		staleFenced, zombieSent, twice, afterAck, firstAgain, ackMissed, replicaLate, liveMissed, clockStepped, readerCut,
 		clientLeft, joined, repaid, refused, revoked, logUnknown, logAgain, logResumed, logInFlight, logCanceled, logCancelCall,
 		logCancelLate, logDenied, logExhausted, logHeld, logMocked, logPartial, logNotSent, logDelayed, logWokeLate,
-		logExpired, logResolved, logInLine, lineLeft,
+		logExpired, logResolved,
 	}
 }
 

@@ -66,7 +66,6 @@ func (a act) request() accept.Request {
 	}
 	return accept.Request{
 		Name: accept.NameOf(a.tenant, "/v1/execute", id, key), Tenant: a.tenant, Kind: kind, Class: a.class(), Payload: payload, Timeout: a.limit,
-		Terms: accept.Terms{OrderingKey: a.line},
 	}
 }
 

@@ -136,7 +136,6 @@ func (w *world) recount(r history.Run) {
 		w.breach(history.Violation{Invariant: "I2", Tenant: ref.Tenant, Subject: ref.ID, Detail: detail})
 	}
 	all := states(r, flaw)
-	w.inOrder(r, all)
 	for _, st := range all {
 		if st.Settled == nil {
 			continue

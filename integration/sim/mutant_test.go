@@ -32,8 +32,6 @@ const (
 	unfencedEnd  mutant = "a log that does not heed the fence of an end"
 	neverWakes   mutant = "a log that forgets its wake-ups"
 	hastyReload  mutant = "a reload that is acknowledged before what it denies has begun"
-	noLines      mutant = "a worker that begins what comes, whatever its ordering key"
-	leavesEarly  mutant = "a worker that leaves the line when it begins"
 )
 
 // mutants lists them, with the invariants of which each breaks one at least.
@@ -41,7 +39,7 @@ func mutants() map[mutant][]string {
 	return map[mutant][]string{
 		sendsTwice: {"I3", "I4"}, unfenced: {"I2", "I3", "I4"}, noEvidence: {"I6"}, twoRecords: {"I6"}, repeatsPosts: {"I3", "I5"},
 		liesNotSent: {"I3", "I5"}, tooSoon: {"I1"}, otherNames: {"I9", "I3"}, acksAtOnce: {"I2", "I11"}, oneEarly: {"I7"}, oneLate: {"I7"},
-		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, hastyReload: {"I12"}, noLines: {"order"}, leavesEarly: {"order"},
+		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, hastyReload: {"I12"},
 	}
 }
 

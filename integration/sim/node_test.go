@@ -84,7 +84,7 @@ func (n *node) build() {
 		Rand: func() float64 { return float64(mix(n.name, w.program.seed, uint64(time.Now().UnixNano()))%1000) / 1000 },
 	})
 	answers := call.Answers{Blobs: l}
-	n.pipeline = processors.NewPipeline(w.mutant.lines(l), n.port, n.name, processors.Stages{
+	n.pipeline = processors.NewPipeline(l, n.port, n.name, processors.Stages{
 		Admit: admit.New(l, admit.Config{Worker: n.name, Alone: w.program.alone, AckWait: ackWait, Now: n.now}),
 		Performers: map[schemas.Kind]processors.Performer{
 			schemas.KindHTTP: executor.New(caller, recorder, answers), schemas.KindPlan: plans.New(caller, recorder),

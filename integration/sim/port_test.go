@@ -225,41 +225,6 @@ func (p *port) Bounds(ctx context.Context, name string) (first, last uint64, err
 	return first, last, err
 }
 
-func (p *port) Next(ctx context.Context, name, filter string, from uint64) (r schemas.Record, err error) {
-	err = p.read(ctx, filter, func() (err error) {
-		r, err = p.w.log.Next(context.Background(), name, filter, from)
-		return err
-	})
-	return r, err
-}
-
-// Remove is a write: its answer may be lost, and it may not come to pass.
-func (p *port) Remove(ctx context.Context, name string, seq uint64) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, ctx.Err())
-	}
-	d, odds := p.or(of(ctx), "remove"), p.w.odds()
-	if _, err := p.n.held(d); err != nil {
-		return err
-	}
-	p.travel(d)
-	switch {
-	case d.chance(odds.died):
-		p.n.die(d.within(0, 8*time.Second))
-		return errDead
-	case d.chance(odds.appendLost):
-		return p.silence()
-	}
-	if err := p.w.log.Remove(context.Background(), name, seq); err != nil {
-		return err
-	}
-	if d.chance(odds.ackLost) {
-		return p.silence()
-	}
-	_, err := p.n.held(d)
-	return err
-}
-
 func (p *port) PutBlob(context.Context, string, []byte) (string, error) {
 	panic("nothing here is large")
 }

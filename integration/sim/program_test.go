@@ -35,7 +35,6 @@ type act struct {
 	cancel       time.Duration // when it is asked to stop; 0: never
 	conflict     bool          // another payload is tried under its name
 	limit        time.Duration // how long it may take
-	line         string        // its ordering key; empty: it has none
 }
 
 // step is one thing that goes wrong at a time of its own.
@@ -90,21 +89,8 @@ func compose(seed uint64) program {
 		}
 		p.acts = append(p.acts, a)
 	}
-	lines(rand.New(rand.NewPCG(seed, mix("lines"))), p.acts)
 	p.steps = nemesis(r, p)
 	return p
-}
-
-// lines puts actions of a tenant into one line, in half of the runs.
-func lines(r *rand.Rand, acts []act) {
-	if r.IntN(2) == 0 {
-		return
-	}
-	for i := range acts {
-		if acts[i].sort != held && r.IntN(3) > 0 {
-			acts[i].tenant, acts[i].line = "t0", "line"
-		}
-	}
 }
 
 // luck draws which faults a run has at all: where each run has a few of them, more of
@@ -153,9 +139,6 @@ func (p program) String() string {
 		fmt.Fprintf(&b, "  %6.2fs %s/%s %s: %d clients, patience %.1fs, limit %.1fs", a.at.Seconds(), a.tenant, a.name, a.sort, a.repeaters, a.patience.Seconds(), a.limit.Seconds())
 		if a.keyed {
 			b.WriteString(", by key")
-		}
-		if a.line != "" {
-			b.WriteString(", in line")
 		}
 		if a.content {
 			b.WriteString(", that leave once it is accepted")

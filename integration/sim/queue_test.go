@@ -205,6 +205,20 @@ func (p *parcel) give(n *node) *delivery {
 	d := &delivery{node: n, done: make(chan error, 1)}
 	actor := roll(p.q.w.program.seed, fmt.Sprintf("%s/%d on %s, %d", p.rec.Stream, p.rec.Seq, n.name, count))
 	ctx := context.WithValue(with(n.ctx, actor), deliveryKey{}, d)
-	p.q.w.do(func() { d.done <- n.pipeline.Handle(ctx, p.rec, first) })
+	p.q.w.do(func() { d.done <- p.handle(ctx, n, first) })
 	return d
+}
+
+// handle keeps a panic from ending the simulation where a mutant makes logs that no worker writes; the
+// worker of the product does so always.
+func (p *parcel) handle(ctx context.Context, n *node, first bool) (err error) {
+	defer func() {
+		if p.q.w.mutant == "" {
+			return
+		}
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the worker panicked: %v", r)
+		}
+	}()
+	return n.pipeline.Handle(ctx, p.rec, first)
 }

@@ -180,23 +180,6 @@ func (b *Broker) deadStream() jetstream.StreamConfig {
 	}
 }
 
-// ticketStream has the lines of ordering keys. A ticket is of no use to anybody once its
-// action has been forgotten.
-func (b *Broker) ticketStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        schemas.TicketStream,
-		Description: "who is next of each ordering key",
-		Subjects:    []string{schemas.TicketRoot + ".>"},
-		Retention:   jetstream.LimitsPolicy,
-		Discard:     jetstream.DiscardOld,
-		MaxAge:      b.cfg.History,
-		Storage:     jetstream.FileStorage,
-		Replicas:    b.cfg.Replicas,
-		Duplicates:  logWindow,
-		AllowDirect: true,
-	}
-}
-
 // workConsumer is a queue of a partition, which all workers share. Deliveries are not limited:
 // how often an action was attempted is counted in the log, and a message that is given
 // up by the server stays in the stream unseen.

@@ -109,7 +109,7 @@ func (b *Broker) things() []thing {
 			all = append(all, b.queueThings(p)...)
 		}
 	}
-	all = append(all, b.streamThing(b.evidenceStream()), b.streamThing(b.deadStream()), b.streamThing(b.ticketStream()), b.blobThing())
+	all = append(all, b.streamThing(b.evidenceStream()), b.streamThing(b.deadStream()), b.blobThing())
 	for _, cfg := range b.buckets() {
 		if b.needs(cfg.Bucket) {
 			all = append(all, b.bucketThing(cfg))

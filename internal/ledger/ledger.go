@@ -33,11 +33,6 @@ type Log interface {
 	// as size. more says that there are others. It may be late, and another time
 	// later than before.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
-	// Next is the first message under filter with a sequence of at least from, or
-	// fault.ErrNotFound. It is not late.
-	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
-	// Remove deletes one message; that it is not there is no error.
-	Remove(ctx context.Context, stream string, seq uint64) error
 	// Bounds returns the sequences of the oldest and the newest message of a stream.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 	// PutBlob stores a large body under its hash; a repeat stores nothing.
@@ -70,17 +65,8 @@ func (l *Ledger) Layout() schemas.Layout { return l.layout }
 // Claim writes the accepted event: in one write the id is ours and the work is
 // queued. When the id exists with the same fingerprint, Claim returns that
 // action's state, as Join does, and duplicate; with another fingerprint, fault.ErrConflict.
-// A write whose acknowledgement was lost is settled by reading the log back. One with an
-// ordering key gets its place in line first.
+// A write whose acknowledgement was lost is settled by reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
-	if a.OrderingKey != "" {
-		return l.claimInLine(ctx, a)
-	}
-	return l.enter(ctx, a)
-}
-
-// enter is Claim of an action that has its place in line, or needs none.
-func (l *Ledger) enter(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
 	if len(a.Payload) > schemas.InlineLimit {
 		if full := l.log.Accepting(); full != nil {
 			st, duplicate, err = l.attach(ctx, a, false)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -38,10 +37,6 @@ type State struct {
 	Events   []Sequenced
 	Progress int
 
-	// Ticket is its place in the line of its ordering key, and Stored when it was accepted:
-	// by the log's clock, where that was read from there.
-	Ticket  uint64
-	Stored  time.Time
 	Started bool
 	// Attempts holds the attempts that were written down, with their results.
 	Attempts []Try
@@ -166,7 +161,7 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	s.Events = append(s.Events, Sequenced{Seq: r.Seq, Event: ev})
 	switch ev.Type {
 	case schemas.EventAccepted:
-		s.Action, s.Ticket, s.Stored = *ev.Action, ev.Action.Ticket, r.Time
+		s.Action = *ev.Action
 	case schemas.EventStarted:
 		s.Started, s.Waiting = true, nil
 	case schemas.EventAttempt:
@@ -180,7 +175,6 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		s.result(ev.Attempted)
 	case schemas.EventWaiting:
 		s.Waiting = ev.Waiting
-		s.Ticket = cmp.Or(ev.Waiting.Ticket, s.Ticket)
 	case schemas.EventCancel:
 		s.CancelRequested = true
 	case schemas.EventSignal, schemas.EventStatus:

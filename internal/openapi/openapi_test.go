@@ -126,11 +126,11 @@ func TestHeadersAreDescribed(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"Idempotency-Key", "Prefer", "Weir-Delay", "Weir-Not-Before", "Weir-Ordering-Key", "Weir-Priority"}, sent("/v1/execute", http.MethodPost))
-	require.Equal(t, []string{"Idempotency-Key", "Prefer", "Weir-Delay", "Weir-Not-Before", "Weir-Ordering-Key", "Weir-Priority"}, sent("/v1/plans", http.MethodPost))
-	require.Equal(t, []string{"Prefer", "Weir-Delay", "Weir-Not-Before", "Weir-Ordering-Key", "Weir-Priority"}, sent("/agents/run/sync", http.MethodPost))
+	require.Equal(t, []string{"Idempotency-Key", "Prefer", "Weir-Delay", "Weir-Not-Before", "Weir-Priority"}, sent("/v1/execute", http.MethodPost))
+	require.Equal(t, []string{"Idempotency-Key", "Prefer", "Weir-Delay", "Weir-Not-Before", "Weir-Priority"}, sent("/v1/plans", http.MethodPost))
+	require.Equal(t, []string{"Prefer", "Weir-Delay", "Weir-Not-Before", "Weir-Priority"}, sent("/agents/run/sync", http.MethodPost))
 	require.Equal(t, []string{"Prefer"}, sent("/v1/agent-api", http.MethodPost))
-	require.Equal(t, []string{"Last-Event-ID", "Weir-Delay", "Weir-Not-Before", "Weir-Ordering-Key", "Weir-Priority"}, sent("/agents/run/stream", http.MethodPost))
+	require.Equal(t, []string{"Last-Event-ID", "Weir-Delay", "Weir-Not-Before", "Weir-Priority"}, sent("/agents/run/stream", http.MethodPost))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/actions/{id}/events", http.MethodGet))
 	require.Equal(t, []string{"Last-Event-ID"}, sent("/v1/evidence", http.MethodGet))
 	for _, path := range []string{"/v1/execute", "/v1/plans"} {

@@ -64,27 +64,6 @@ func (a *Admitter) Early(st *ledger.State) (until time.Time, early bool) {
 	return until, !st.Started && !st.CancelRequested && a.cfg.Now().Before(until)
 }
 
-// InLine reports whether an action may have to wait for its turn: it has an ordering key, has
-// not begun, and is not about to end.
-func (a *Admitter) InLine(st *ledger.State) bool {
-	return st.Action.OrderingKey != "" && !st.Started && !st.CancelRequested && !a.expired(st)
-}
-
-func (a *Admitter) expired(st *ledger.State) bool {
-	deadline := st.Action.Deadline
-	return !deadline.IsZero() && !a.cfg.Now().Before(deadline)
-}
-
-// LookAgain is when an action is to be looked at again that waits for others: after a while,
-// or when its time is up.
-func (a *Admitter) LookAgain(st *ledger.State, after time.Duration) time.Time {
-	at := a.cfg.Now().Add(after)
-	if deadline := st.Action.Deadline; !deadline.IsZero() && deadline.Before(at) {
-		return deadline
-	}
-	return at
-}
-
 // ErrDone says that the action has ended: the message has done its work.
 var ErrDone = errors.New("the action has settled")
 

@@ -36,10 +36,6 @@ func write(r Role) (rules []Rule) {
 		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{tail(schemas.TailSignal)}}},
 		{Ingress, Rule{"have a worker look at an action that somebody wants to stop", []string{tail(schemas.TailWake)}}},
 		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
-		{Ingress, Rule{"take a place in the line of an ordering key", []string{schemas.TicketRoot + ".>"}}},
-		{Ingress, Rule{"give a place in such a line back", []string{api("STREAM.MSG.DELETE", schemas.TicketStream)}}},
-		{Worker, Rule{"take a place in the line of an ordering key anew", []string{schemas.TicketRoot + ".>"}}},
-		{Worker, Rule{"give a place in such a line back", []string{api("STREAM.MSG.DELETE", schemas.TicketStream)}}},
 		{Worker, Rule{"write down what is done for an action", []string{tail(schemas.TailEvent)}}},
 		{Worker, Rule{"end an action", []string{tail(schemas.TailSettled)}}},
 		{Worker, Rule{"look at an action again, now", []string{tail(schemas.TailWake)}}},
@@ -72,9 +68,6 @@ func write(r Role) (rules []Rule) {
 // caller may see is Weir's own to decide.
 func read(r Role, partitions int) []Rule {
 	streams := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
-	if r.is(Ingress, Worker) {
-		streams = append(streams, schemas.TicketStream)
-	}
 	for _, b := range Buckets() {
 		if r.is(b.Reads...) {
 			streams = append(streams, b.Stream())
@@ -178,7 +171,7 @@ func logStreams(partitions int) []string {
 }
 
 func allStreams(partitions int) []string {
-	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream, schemas.TicketStream)
+	all := append(logStreams(partitions), schemas.EvidenceStream, schemas.DeadStream)
 	for _, b := range Buckets() {
 		all = append(all, b.Stream())
 	}

@@ -83,9 +83,6 @@ func (c *Crowd) askAt(ctx context.Context, base string, o Order, async bool) (hi
 	if async {
 		req.Header.Set("Prefer", "respond-async")
 	}
-	if o.Line != "" {
-		req.Header.Set(schemas.HeaderOrderingKey, o.Line)
-	}
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return a, err

@@ -170,8 +170,6 @@ type Order struct {
 	Name, Class string
 	// Async asks for it with respond-async first, and Watch follows its events.
 	Async, Watch bool
-	// Line is its ordering key; empty: it has none.
-	Line string
 }
 
 // Order is one with the class of a name of its own.

@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -224,22 +223,6 @@ func (l *Log) Next(ctx context.Context, stream, filter string, from uint64) (fou
 	return found, err
 }
 
-// Remove deletes one message of the stream of tickets; that it is not there is no error.
-func (l *Log) Remove(ctx context.Context, stream string, seq uint64) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-	}
-	if stream != schemas.TicketStream {
-		return ErrNoStream // the others let nothing be deleted
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.streams[stream]; s != nil {
-		s.records = slices.DeleteFunc(slices.Clone(s.records), func(r schemas.Record) bool { return r.Seq == seq })
-	}
-	return nil
-}
-
 // Page is Range that ends early, behind the record that makes it as large as size.
 func (l *Log) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
 	all, err := l.Range(ctx, stream, filter, from, limit+1)
@@ -346,8 +329,6 @@ func streamOf(subject string) (string, error) {
 			return schemas.EvidenceStream, nil
 		case "dead":
 			return schemas.DeadStream, nil
-		case "ticket":
-			return schemas.TicketStream, nil
 		}
 	}
 	return "", ErrNoStream

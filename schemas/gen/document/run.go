@@ -47,7 +47,7 @@ func runSync() object {
 		"description": "The run goes to the agent that its task type names, or is carried out here: HTTP_EXECUTE, HTTP_PLAN and ECHO. " +
 			"Its request_id names it: the same body again joins it, on either route, and gets the stored answer. It ends by its budgets.timeout_ms.",
 		"tags":        []any{"runs"},
-		"parameters":  []any{parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("OrderingKey"), parameter("Priority")},
+		"parameters":  []any{parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("Priority")},
 		"requestBody": runRequest(),
 		"responses": refusals(object{
 			"200": object{
@@ -71,7 +71,7 @@ func runStream() object {
 		"description": "As the other route, with the run's events for an answer. The stream may be cut: the same body with Last-Event-ID goes on after that event, on any node. " +
 			"So does GET /v1/actions/{id}/events, whose ids are the same.",
 		"tags":        []any{"runs"},
-		"parameters":  []any{parameter("LastEventID"), parameter("Delay"), parameter("NotBefore"), parameter("OrderingKey"), parameter("Priority")},
+		"parameters":  []any{parameter("LastEventID"), parameter("Delay"), parameter("NotBefore"), parameter("Priority")},
 		"requestBody": runRequest(),
 		"responses": refusals(object{
 			"200": object{

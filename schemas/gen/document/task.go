@@ -66,7 +66,7 @@ func createTask() object {
 		"description": "Its branch is made for it, and its agent needs nothing but the token, which is shown this once: start one with it, or let an agent of a pool lease the task. " +
 			"The same request_id, or Idempotency-Key, with the same body joins the task, and is not shown the token again; POST /v1/tasks/{id}/token makes another.",
 		"tags":       []any{"tasks"},
-		"parameters": []any{parameter("IdempotencyKey"), parameter("Delay"), parameter("NotBefore"), parameter("OrderingKey"), parameter("Priority")},
+		"parameters": []any{parameter("IdempotencyKey"), parameter("Delay"), parameter("NotBefore"), parameter("Priority")},
 		"requestBody": object{"required": true, "content": content(schema("TaskRequest"), object{
 			"least": example("A description and a repository", object{"description": "Fix the failing test of the parser.", "repo": taskRepo}),
 			"all": example("A branch, a pool and a deadline", object{

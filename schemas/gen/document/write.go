@@ -28,7 +28,7 @@ func execute() object {
 		"description": "The request is stored, judged by policy, made, and its answer checked against the schema and the postconditions that came with it. " +
 			"GET, HEAD, PUT, DELETE and OPTIONS are retried up to three attempts; POST and PATCH only with an idempotency key that the target is known to honour.",
 		"tags":       []any{"write"},
-		"parameters": []any{parameter("IdempotencyKey"), parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("OrderingKey"), parameter("Priority")},
+		"parameters": []any{parameter("IdempotencyKey"), parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("Priority")},
 		"requestBody": object{"required": true, "content": content(
 			object{"anyOf": []any{schema("ExecuteRequest"), schema("ExecuteBare")}},
 			object{
@@ -145,7 +145,7 @@ func plans() object {
 		"summary":     "Carry out a plan",
 		"description": "Each decision is one call, made in order; one that fails does not keep the others from being made. Any answer counts as applied, whatever its status.",
 		"tags":        []any{"write"},
-		"parameters":  []any{parameter("IdempotencyKey"), parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("OrderingKey"), parameter("Priority")},
+		"parameters":  []any{parameter("IdempotencyKey"), parameter("Prefer"), parameter("Delay"), parameter("NotBefore"), parameter("Priority")},
 		"requestBody": object{"required": true, "content": content(schema("PlanRequest"), object{"plan": example("Two decisions", object{
 			"state:env.snapshot": object{"snapshot_id": "s-1"},
 			"artifact:proposed.plan": object{"plan_id": "p-1", "decisions": []any{
