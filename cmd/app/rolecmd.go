@@ -30,7 +30,7 @@ same layout (log.partitions, log.lanes), and the same policy, agents and models.
 			"run the role that does the work",
 			"Take actions from the log, decide, and perform them. Any number of workers share the\nwork; one that dies is replaced by the others within seconds." + shared,
 			`  weir worker --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds worker.creds
-  weir worker --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8093 --kinds http,chat`,
+  weir worker --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8093 --log-level warn`,
 		},
 		RoleEgress: {
 			"run the role that serves reads and event streams",

@@ -21,6 +21,7 @@ type delivery struct {
 	kind   schemas.Kind
 	tail   schemas.Tail
 	urgent bool
+	kept   bool // it does not move to an overflow queue
 	count  uint64
 	since  time.Time
 	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay

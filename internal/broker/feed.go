@@ -25,8 +25,7 @@ const lastCall = time.Second
 // feed is one consumer of a subscribed topic: the messages this process holds of it, and
 // the pulls that bring more.
 //
-// It asks for few more messages than it can begin, over one standing
-// subscription, instead of using the client's Consume. That one keeps up to a
+// It asks for a bounded number of messages, over one standing subscription, instead of using the client's Consume. That one keeps up to a
 // whole pull in a buffer where nobody can send heartbeats for them, so that
 // behind slow handlers they time out, come again and are handled twice; and
 // it can forget to ask for more, which then takes two heartbeats to notice.
@@ -167,7 +166,7 @@ func (f *feed) receive(m *nats.Msg) {
 	f.held[d] = struct{}{}
 	f.waiting++
 	slots := f.slots.of(d.kind, f.queue == schemas.QueueWake)
-	if excess := slots.add(d, f.queue.Overflows()); excess != nil {
+	if excess := slots.add(d, f.queue.Overflows() || d.count > 1); excess != nil {
 		excess.feed.overflow(excess)
 	}
 	f.slots.fill(slots)
@@ -183,6 +182,9 @@ func (f *feed) overflow(d *delivery) {
 	f.running.Go(func() {
 		stem := strings.TrimSuffix(d.record.Subject, "."+string(d.tail))
 		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: stem + "." + string(schemas.OverflowOf(d.kind)), Urgent: d.urgent})
+		if err == nil {
+			err = f.s.b.Barrier(f.handlers) // the ack must not outlive it
+		}
 		if err != nil {
 			_ = d.raw.NakWithDelay(f.s.cfg.NakDelay)
 		} else {

@@ -27,7 +27,7 @@ const (
 	logWindow = 100 * time.Millisecond
 	// maxAckPending bounds the messages of a consumer that all workers hold
 	// together, delayed ones included.
-	maxAckPending = 8192
+	maxAckPending = 1 << 17
 
 	// logVersion is raised when older records could not be read any more.
 	logVersion = 2

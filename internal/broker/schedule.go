@@ -15,7 +15,7 @@ const (
 )
 
 // Wake has the action's worker look at it again at a time: an empty message
-// appears on its wake subject then, and reaches the subscriber of its kind.
+// appears on its wake subject then, and reaches a subscriber of wake-ups.
 // The server sends it up to a quarter of a second late, never early, and a
 // time that is past means at once. A newer Wake of the same action replaces
 // one that is pending. It survives a restart of the server; the wake-ups that

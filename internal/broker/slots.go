@@ -25,10 +25,10 @@ type slotKey struct {
 // with the most of them has its last moved to an overflow queue. So no message waits here behind one that
 // cannot start, and a tenant with few messages has room for them.
 type kindSlots struct {
-	slots, room   int // room is how many messages may wait
-	busy, waiting int
+	slots, busy int
+	// room is how many messages may wait that may move to an overflow queue, and movable how many do.
+	room, movable int
 	shared        bool           // between tenants
-	urgentRow     int            // how many urgent messages were taken in a row while others waited
 	tenants       []*tenantQueue // in the order of their next turns
 }
 
@@ -38,6 +38,8 @@ type tenantQueue struct {
 	tenant         string // as in subjects
 	running        int
 	urgent, normal []*delivery
+	movable        int
+	urgentRow      int // how many urgent messages were taken in a row
 }
 
 const (
@@ -66,7 +68,7 @@ func (p *slotPool) of(kind schemas.Kind, woken bool) *kindSlots {
 	return s
 }
 
-// remove takes the waiting messages of a feed out.
+// remove takes the waiting messages of a feed out. The caller holds mu.
 func (p *slotPool) remove(f *feed) (removed []*delivery) {
 	for _, s := range p.kinds {
 		for _, t := range slices.Clone(s.tenants) {
@@ -74,7 +76,7 @@ func (p *slotPool) remove(f *feed) (removed []*delivery) {
 				*queue = slices.DeleteFunc(*queue, func(m *delivery) bool {
 					if m.feed == f {
 						removed = append(removed, m)
-						s.waiting--
+						s.left(t, m)
 					}
 					return m.feed == f
 				})
@@ -88,10 +90,16 @@ func (p *slotPool) remove(f *feed) (removed []*delivery) {
 // fill starts work in free slots. The caller holds mu.
 func (p *slotPool) fill(s *kindSlots) {
 	for m := s.next(); m != nil; m = s.next() {
-		m.feed.waiting--
-		m.feed.running.Add(1)
+		m.starts()
 		p.working.Go(func() { p.work(s, m) })
 	}
+}
+
+// starts notes that a message goes to a handler. The caller holds mu.
+func (m *delivery) starts() {
+	m.feed.waiting--
+	m.feed.running.Add(1)
+	m.feed.pull()
 }
 
 // work is one slot: it passes a message to a handler, and then the next.
@@ -104,9 +112,7 @@ func (p *slotPool) work(s *kindSlots, m *delivery) {
 		m.feed.running.Done()
 		m.feed.pull()
 		if m = s.next(); m != nil {
-			m.feed.waiting--
-			m.feed.running.Add(1)
-			m.feed.pull()
+			m.starts()
 		}
 		p.mu.Unlock()
 	}
@@ -126,33 +132,47 @@ func (s *kindSlots) queueOf(tenant string) *tenantQueue {
 func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
 
 // add has a message wait for a slot. If that is one too many, add returns the message that has to leave:
-// the last of the tenant with the most. If keep is set, none has to.
+// the last one that may of the tenant with the most waiting. Those with keep set do not count, and stay.
 func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 	t := s.queueOf(m.tenant)
 	starts := t.waiting() == 0 && s.mayStart(t)
-	s.waiting++
 	if m.urgent {
 		t.urgent = append(t.urgent, m)
 	} else {
 		t.normal = append(t.normal, m)
 	}
-	if keep || starts || s.waiting <= s.room {
+	if m.kept = keep; keep {
+		return nil
+	}
+	s.movable++
+	t.movable++
+	if starts || s.movable <= s.room {
 		return nil
 	}
 	for _, o := range s.tenants {
-		if o.waiting() > t.waiting() {
+		if o.movable > 0 && o.waiting() > t.waiting() {
 			t = o
 		}
 	}
-	queue := &t.normal
-	if len(*queue) == 0 {
-		queue = &t.urgent
+	for _, queue := range []*[]*delivery{&t.normal, &t.urgent} {
+		for i, m := range slices.Backward(*queue) {
+			if !m.kept {
+				*queue = slices.Delete(*queue, i, i+1)
+				s.left(t, m)
+				return m
+			}
+		}
 	}
-	last := len(*queue) - 1
-	excess, *queue = (*queue)[last], (*queue)[:last]
-	s.waiting--
+	return nil
+}
+
+// left notes that a message of a tenant does not wait any more.
+func (s *kindSlots) left(t *tenantQueue, m *delivery) {
+	if !m.kept {
+		s.movable--
+		t.movable--
+	}
 	s.drop(t)
-	return excess
 }
 
 // mayStart reports whether a tenant may take a free slot.
@@ -164,40 +184,30 @@ func (s *kindSlots) mayStart(t *tenantQueue) bool {
 	return free > min(t.running, max(1, s.slots/spareShare))
 }
 
-// next takes the message to start now; nil if there is none or no slot for it. The tenant with the fewest
-// running is first, and of its kind of message urgent ones are, up to maxUrgentRow times in a row.
+// next takes the message to start now; nil if there is none or no slot for it. It is one of the tenant with
+// the fewest running. Of that tenant urgent ones are first, up to maxUrgentRow times in a row.
 func (s *kindSlots) next() *delivery {
-	var urgent, normal *tenantQueue
-	for _, t := range s.tenants {
-		if !s.mayStart(t) {
-			continue
-		}
-		if len(t.urgent) > 0 && (urgent == nil || t.running < urgent.running) {
-			urgent = t
-		}
-		if len(t.normal) > 0 && (normal == nil || t.running < normal.running) {
-			normal = t
+	var t *tenantQueue
+	for _, o := range s.tenants {
+		if o.waiting() > 0 && s.mayStart(o) && (t == nil || o.running < t.running) {
+			t = o
 		}
 	}
-	switch {
-	case urgent != nil && (normal == nil || s.urgentRow < maxUrgentRow):
-		if s.urgentRow++; normal == nil {
-			s.urgentRow = 0
-		}
-		return s.start(urgent, &urgent.urgent)
-	case normal != nil:
-		s.urgentRow = 0
-		return s.start(normal, &normal.normal)
+	if t == nil {
+		return nil
 	}
-	return nil
-}
-
-func (s *kindSlots) start(t *tenantQueue, queue *[]*delivery) *delivery {
+	queue := &t.normal
+	if len(t.urgent) > 0 && (len(t.normal) == 0 || t.urgentRow < maxUrgentRow) {
+		queue = &t.urgent
+		t.urgentRow++
+	} else {
+		t.urgentRow = 0
+	}
 	m := (*queue)[0]
 	*queue = (*queue)[1:]
-	s.waiting--
 	s.busy++
 	t.running++
+	s.left(t, m)
 	i := slices.Index(s.tenants, t) // its next turn is after those of tenants with as many running
 	s.tenants = append(slices.Delete(s.tenants, i, i+1), t)
 	return m

@@ -61,6 +61,7 @@ func TestSlotsAreShared(t *testing.T) {
 		"who has least finds room": {slots: 1, room: 4, add: "aaaaaabb", start: "a", then: "abab", excess: "aaa"},
 		"and has half of it":       {slots: 1, room: 4, add: "aaaaabbbbb", start: "a", then: "abab", excess: "aabbb"},
 		"high priority stays":      {slots: 1, room: 2, add: "aaaAAA", start: "a", then: "AA", excess: "aaA"},
+		"urgent is a tenant's own": {slots: 1, room: 8, add: "aAAAbb", start: "a", then: "AbAbA"},
 		"no room":                  {slots: 1, room: 2, alone: true, add: "aaaa", start: "a", then: "aa", excess: "a"},
 		"no room, but a slot":      {slots: 2, room: 1, add: "aaab", start: "ab", then: "a", excess: "a"},
 	} {
@@ -75,8 +76,22 @@ func TestSlotsAreShared(t *testing.T) {
 				started = append(started, s.startAll()...)
 			}
 			assert.Equal(t, tt.start+tt.then, letters(started))
-			assert.Equal(t, &kindSlots{slots: tt.slots, room: tt.room, shared: !tt.alone, urgentRow: s.urgentRow, tenants: s.tenants}, s)
+			assert.Equal(t, &kindSlots{slots: tt.slots, room: tt.room, shared: !tt.alone, tenants: s.tenants}, s)
 			assert.Empty(t, s.tenants)
 		})
 	}
+}
+
+// TestKeptMessagesStay: what came from an overflow queue takes no room, and does not move again.
+func TestKeptMessagesStay(t *testing.T) {
+	t.Parallel()
+	s := &kindSlots{slots: 1, room: 1}
+	s.addAll("a")
+	for range 2 {
+		assert.Nil(t, s.add(&delivery{tenant: "a"}, true))
+	}
+	_, excess := s.addAll("ab")
+	assert.Equal(t, "a", letters(excess), "the one of a that is not kept")
+	_, excess = s.addAll("c")
+	assert.Equal(t, "c", letters(excess), "there is no other that may go but b, who has as little")
 }

@@ -45,7 +45,8 @@ func (b *Broker) WaitingOf(ctx context.Context, tenant string) (uint64, error) {
 	return n, err
 }
 
-// isNew reports whether a queue is of actions that have not begun.
+// isNew reports whether a queue is of actions that have not begun; of those in an overflow queue some may
+// have been woken.
 func isNew(q schemas.Queue) bool { return q == schemas.QueueNew || q.Overflows() }
 
 // Lag is how much work there is in each queue: the messages that no worker has been given

@@ -66,7 +66,7 @@ func (m *Metrics) Redelivered(kind schemas.Kind) { pick(m.redelivered, kind).Inc
 // Overflowed counts a message that was moved to an overflow queue.
 func (m *Metrics) Overflowed(kind schemas.Kind) { pick(m.overflowed, kind).Inc() }
 
-// Overdue counts an action that had to be woken behind its deadline.
+// Overdue counts an action that had to be woken because its end or next step was overdue.
 func (m *Metrics) Overdue(kind schemas.Kind) { pick(m.overdue, kind).Inc() }
 
 // HeartbeatMissed counts a silence of the broker.

@@ -83,6 +83,8 @@ func (v *vocabulary) word(key, s string) bool {
 		return in(v.durabilities, s)
 	case "surface":
 		return in(v.surfaces, s)
+	case "queue":
+		return slices.Contains(schemas.Queues(), schemas.Queue(s))
 	case "stream":
 		return made(s, 64, func(c byte) bool { return 'A' <= c && c <= 'Z' || digit(c) || c == '_' })
 	case "subject": // a pattern of NATS subjects: never one that names an action

@@ -53,17 +53,22 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
-func (y *yard) Nudge(_ context.Context, ref schemas.Ref) error { return y.note(y.nudged, ref) }
+func (y *yard) Nudge(ctx context.Context, ref schemas.Ref) error {
+	return y.note(ctx, y.nudged, ref, y.led.Nudge)
+}
 
-func (y *yard) Requeue(_ context.Context, ref schemas.Ref) error { return y.note(y.requeued, ref) }
+func (y *yard) Requeue(ctx context.Context, ref schemas.Ref) error {
+	return y.note(ctx, y.requeued, ref, y.led.Requeue)
+}
 
-func (y *yard) note(in map[string][]time.Duration, ref schemas.Ref) error {
+func (y *yard) note(ctx context.Context, in map[string][]time.Duration, ref schemas.Ref, write func(context.Context, schemas.Ref) error) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if y.fail == nil {
-		in[ref.ID] = append(in[ref.ID], time.Since(y.begun).Round(time.Second))
+	if y.fail != nil {
+		return y.fail
 	}
-	return y.fail
+	in[ref.ID] = append(in[ref.ID], time.Since(y.begun).Round(time.Second))
+	return write(ctx, ref)
 }
 
 func (y *yard) place() stored {
@@ -172,13 +177,17 @@ func TestIdleIsNotified(t *testing.T) {
 		event("attempt", schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, ExpiresAt: in(2 * time.Minute)}})
 		after(9 * time.Minute)
 		within := func(at []time.Duration, since time.Duration) {
-			require.Len(t, at, 2)
+			require.NotEmpty(t, at)
 			require.Greater(t, at[0], since)
 			require.LessOrEqual(t, at[0], since+10*time.Second)
-			require.InDelta(t, 5*time.Minute, at[1]-at[0], float64(10*time.Second))
+			for _, again := range at[1:] {
+				require.InDelta(t, 5*time.Minute, again-at[0], float64(10*time.Second))
+			}
 		}
 		within(y.requeued["accepted"], 0)
+		require.Len(t, y.requeued["accepted"], 1, "it is in an overflow queue now")
 		within(y.nudged["waits"], time.Minute)
+		require.Len(t, y.nudged["waits"], 2)
 		within(y.nudged["attempt"], 2*time.Minute)
 		require.Len(t, y.requeued, 1)
 		require.Len(t, y.nudged, 3)

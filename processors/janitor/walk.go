@@ -191,8 +191,8 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 func (p *partition) next(rec, newest schemas.Record) time.Time {
 	end := deadline(rec).Add(p.cfg.Grace)
 	var at time.Time
-	if newest.Seq == rec.Seq {
-		at = rec.Time
+	if _, tail, _ := schemas.ParseSubject(newest.Subject); newest.Seq == rec.Seq || tail == schemas.TailWake {
+		at = newest.Time
 	} else if ev, err := ledger.Decode(newest.Data); err == nil && ev.Waiting != nil {
 		at = ev.Waiting.Until
 	} else if err == nil && ev.Type == schemas.EventAttempt {
