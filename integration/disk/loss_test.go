@@ -105,6 +105,6 @@ func covered(t *testing.T, data string, actions int) {
 				Last int `json:"last"`
 			} `json:"streams"`
 		}
-		return err == nil && json.Unmarshal(raw, &m) == nil && m.Streams["WEIR_LOG_0"].Last >= 5*actions && m.Streams["WEIR_EVIDENCE"].Last >= actions
+		return err == nil && json.Unmarshal(raw, &m) == nil && m.Streams["WEIR_LOG_0"].Last >= 3*actions && m.Streams["WEIR_EVIDENCE"].Last >= actions
 	})
 }
