@@ -94,15 +94,14 @@ func (k *book) event(r schemas.Record) {
 		a.accepted++
 	case schemas.EventAttempt:
 		a.attempts++
-	case schemas.EventAttempted:
-		if e.Attempted.Answer != nil {
-			a.last = digest(e.Attempted.Answer.Body)
-			a.digests[a.last] = true
-		}
 	case schemas.EventSettled:
 		a.settled++
 		a.outcome = e.Settled.Outcome
 	default:
+	}
+	if e.Attempted != nil && e.Attempted.Answer != nil { // attempted or settled
+		a.last = e.Attempted.Answer.Hash
+		a.digests[a.last] = true
 	}
 }
 
