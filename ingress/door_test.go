@@ -258,6 +258,7 @@ func TestBadTerms(t *testing.T) {
 		header string
 		values []string
 	}{
+		"an order":          {"Weir-Ordering-Key", []string{"k"}},
 		"no duration":       {delay, []string{"soon"}},
 		"negative":          {delay, []string{"-1s"}},
 		"two delays":        {delay, []string{"1s", "1s"}},

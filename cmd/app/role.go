@@ -1,5 +1,13 @@
 package app
 
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/config"
+)
+
 // Role is which rooms a process has. Processes of any roles share one log; a role of its
 // own needs an external one.
 type Role string
@@ -31,3 +39,107 @@ func (r Role) shows() bool { return r == RoleAll || r == RoleEgress }
 
 // answers reports whether the role follows the log for those who wait on it.
 func (r Role) answers() bool { return r.takes() || r.shows() }
+
+// roleText is what a role's command says of itself.
+type roleText struct{ short, long, example string }
+
+func roleTexts() map[Role]roleText {
+	const shared = `
+The log is that of an external NATS cluster: nats.url, or --nats. It need not be there
+yet: the process serves /healthz and /readyz at once, and goes on by itself when the log
+can be reached. What other roles serve is answered 421 with the role to ask.
+
+It reads weir.yaml, then WEIR_* variables, then flags. All processes of one log need the
+same layout (log.partitions, log.lanes), and the same policy, agents and models.`
+	return map[Role]roleText{
+		RoleIngress: {
+			"run the role that takes requests and stores them",
+			"Take requests, check and store them, and answer those who wait for their ends. Any\nnumber of them may run." + shared,
+			`  weir ingress --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds ingress.creds
+  weir ingress --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8092 --config /etc/weir.yaml`,
+		},
+		RoleWorker: {
+			"run the role that does the work",
+			"Take actions from the log, decide, and perform them. Any number of workers share the\nwork; one that dies is replaced by the others within seconds." + shared,
+			`  weir worker --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds worker.creds
+  weir worker --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8093 --log-level warn`,
+		},
+		RoleEgress: {
+			"run the role that serves reads and event streams",
+			"Serve what is on the log: the actions, their events as streams, evidence, lists. Any\nnumber of them may run." + shared,
+			`  weir egress --nats nats://a:4222,nats://b:4222,nats://c:4222 --creds egress.creds
+  weir egress --nats nats://127.0.0.1:4222 --listen 127.0.0.1:8094`,
+		},
+	}
+}
+
+// newRole is the command of one role.
+func newRole(env *environment, r Role) *cobra.Command {
+	var path string
+	values := map[string]*string{}
+	text := roleTexts()[r]
+	cmd := &cobra.Command{
+		Use: string(r), Short: text.short, Long: text.long, Example: text.example,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts, err := env.options(path, chosen(cmd, sharedFlags(), values))
+			if err != nil {
+				return err
+			}
+			opts.Role = r
+			if opts.Config.Embedded() {
+				return usageError{errors.New("nats.url: is needed: this role works on a log that others share; name the NATS cluster with --nats, or run `weir serve`, which brings its own")}
+			}
+			return serve(cmd.Context(), opts, env.Out)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the configuration file (default ./weir.yaml if there is one)")
+	registerFlags(cmd, sharedFlags(), values)
+	return cmd
+}
+
+// options reads the configuration for a process that runs until it is told to end.
+func (env *environment) options(path string, set map[string]string) (Options, error) {
+	load := func() (config.Config, error) { return config.Load(path, env.environ, set) }
+	cfg, err := load()
+	if err != nil {
+		return Options{}, usageError{err}
+	}
+	file := cfg.Source()
+	if file == "" { // it may come to be there
+		file = config.DefaultFile
+	}
+	return Options{Config: cfg, Environ: env.environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
+}
+
+// settingFlag is a flag that sets a key of the configuration.
+type settingFlag struct{ flag, key, help string }
+
+// sharedFlags map a flag of every role to the configuration's key.
+func sharedFlags() []settingFlag {
+	return []settingFlag{
+		{"listen", "listen", "the address to serve on (default 127.0.0.1:8092)"},
+		{"auth", "auth.mode", "who may ask: open (everybody on this machine) or tokens (default: open on a loopback address)"},
+		{"nats", "nats.url", "URLs of an external NATS cluster, with commas between them, such as nats://host:4222"},
+		{"creds", "nats.creds", "file with the credentials for it"},
+		{"log-level", "telemetry.log_level", "debug, info, warn or error"},
+		{"log-format", "telemetry.log_format", "json or text"},
+	}
+}
+
+func registerFlags(cmd *cobra.Command, flags []settingFlag, values map[string]*string) {
+	for _, f := range flags {
+		values[f.flag] = cmd.Flags().String(f.flag, "", f.help)
+	}
+}
+
+// chosen are the keys that the command line has set.
+func chosen(cmd *cobra.Command, flags []settingFlag, values map[string]*string) map[string]string {
+	set := map[string]string{}
+	for _, f := range flags {
+		if cmd.Flags().Changed(f.flag) {
+			set[f.key] = *values[f.flag]
+		}
+	}
+	return set
+}

@@ -17,8 +17,14 @@ type Terms struct {
 	Priority schemas.Priority
 }
 
+// orderingKey is a header of an earlier version.
+const orderingKey = "Weir-Ordering-Key"
+
 // ReadTerms reads the headers that say when an action begins.
 func ReadTerms(h http.Header, now time.Time) (t Terms, err error) {
+	if len(h.Values(orderingKey)) > 0 { // who asks for an order must not take it for granted
+		return t, fault.New(schemas.InvalidRequest, "the header "+orderingKey+" is not supported; leave it out, and send an action once the one before has ended")
+	}
 	if t.NotBefore, err = begin(h, now); err == nil {
 		t.Priority, err = priority(h)
 	}

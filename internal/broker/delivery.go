@@ -19,7 +19,6 @@ type delivery struct {
 	record schemas.Record
 	tenant string // as it stands in the subject
 	kind   schemas.Kind
-	tail   schemas.Tail
 	urgent bool
 	kept   bool // it does not move to an overflow queue
 	count  uint64
@@ -43,7 +42,7 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 		},
 	}
 	if tokens := strings.Split(m.Subject, "."); len(tokens) == 8 { // else it is nobody's, and no kind's
-		d.tenant, d.kind, d.tail = tokens[4], schemas.Kind(tokens[5]), schemas.Tail(tokens[7])
+		d.tenant, d.kind = tokens[4], schemas.Kind(tokens[5])
 	}
 	return d, nil
 }

@@ -180,8 +180,8 @@ func (f *feed) overflow(d *delivery) {
 	f.waiting--
 	f.moving++
 	f.running.Go(func() {
-		stem := strings.TrimSuffix(d.record.Subject, "."+string(d.tail))
-		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: stem + "." + string(schemas.OverflowOf(d.kind)), Urgent: d.urgent})
+		stem := d.record.Subject[:strings.LastIndexByte(d.record.Subject, '.')+1]
+		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: stem + string(schemas.OverflowOf(d.kind)), Urgent: d.urgent})
 		if err == nil {
 			err = f.s.b.Barrier(f.handlers) // the ack must not outlive it
 		}
