@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"weir/egress"
 	"weir/egress/index"
@@ -117,7 +116,7 @@ func (a *App) newIngress() *ingress.Room {
 		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Sessions: sessions, PublicURL: a.baseURL, Policies: a, Operations: operations{a},
 		Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
-		Nudge:  a.nudge, Stop: a.stopWork, NoEnds: a.role == RoleIngress,
+		Nudge:  a.stopWork, Stop: a.stopWork, NoEnds: a.role == RoleIngress,
 		Dead: a.broker,
 		Git:  a.gitDoor(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
 		MaxTask: a.cfg.LongestAction(),
@@ -127,27 +126,13 @@ func (a *App) newIngress() *ingress.Room {
 	})
 }
 
-// stopWork tells the worker of an action that is under way that it is to stop.
+// stopWork tells the worker of an action that is under way that it is to stop. If that is lost, the worker
+// that receives the cancel from the log stops it later.
 func (a *App) stopWork(ref schemas.Ref) {
 	if err := a.broker.Nudge(schemas.CancelSubject(ref), nil); err != nil {
 		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
 	}
 }
-
-// nudge has a cancel heard: by the worker of an action that is under way, and by
-// one that takes up an action that rests. The durable word is on the log, and a
-// nudge that gets lost only makes it heard later.
-func (a *App) nudge(ref schemas.Ref) {
-	a.stopWork(ref)
-	ctx, cancel := context.WithTimeout(context.Background(), nudgeTimeout)
-	defer cancel()
-	wake := schemas.Append{Subject: a.layout().Subject(ref, schemas.TailWake)} // not a schedule: that may be replaced
-	if _, err := a.broker.Append(ctx, wake); err != nil {
-		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
-	}
-}
-
-const nudgeTimeout = 2 * time.Second
 
 // checker checks the documents that a call carries along.
 func checker() ingressexecutor.Checker {

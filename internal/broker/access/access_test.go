@@ -31,7 +31,7 @@ func TestWhoWritesWhat(t *testing.T) {
 	for subject, writers := range map[string][]access.Role{
 		layout.Subject(ref, schemas.TailAccepted):     {access.Ingress},
 		layout.Subject(ref, schemas.TailSignal):       {access.Ingress},
-		layout.Subject(ref, schemas.TailWake):         {access.Ingress, access.Worker},
+		layout.Subject(ref, schemas.TailWake):         {access.Worker},
 		layout.Subject(ref, schemas.TailOverflow):     {access.Worker},
 		layout.Subject(ref, schemas.TailOverflowLong): {access.Worker},
 		layout.Subject(ref, schemas.TailEvent):        {access.Worker},

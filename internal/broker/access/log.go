@@ -34,7 +34,6 @@ func write(r Role) (rules []Rule) {
 	}{
 		{Ingress, Rule{"accept an action: nobody else makes work", []string{tail(schemas.TailAccepted)}}},
 		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{tail(schemas.TailSignal)}}},
-		{Ingress, Rule{"have a worker look at an action that somebody wants to stop", []string{tail(schemas.TailWake)}}},
 		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
 		{Worker, Rule{"write down what is done for an action", []string{tail(schemas.TailEvent)}}},
 		{Worker, Rule{"end an action", []string{tail(schemas.TailSettled)}}},
