@@ -143,7 +143,7 @@ func (c Config) validate() error {
 
 func (c Config) validateService() error {
 	switch {
-	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
+	case c.Layout.Partitions < 1:
 		return errors.New("egress needs the layout of the log")
 	case c.Reader == nil:
 		return errors.New("egress needs to know whose records a request may read")

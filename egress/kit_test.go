@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var layout = schemas.Layout{Partitions: 3, Lanes: 8}
+var layout = schemas.Layout{Partitions: 3}
 
 // house is the room over a log in memory.
 type house struct {

@@ -134,7 +134,7 @@ func TestStatusThatThereIsNot(t *testing.T) {
 func TestStatusOfARecordThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(planRef("a"), schemas.TailAccepted), Data: []byte(`{"v":99}`)})
+	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(planRef("a"), schemas.SectionAccepted), Data: []byte(`{"v":99}`)})
 	require.NoError(t, err)
 	w := h.get("/v1/actions/a/events?live=long-poll")
 	require.Equal(t, http.StatusOK, w.Code)
@@ -211,7 +211,7 @@ func TestListWords(t *testing.T) {
 	word("a", "started")
 	h.append(st, waiting)
 	word("a", "waiting")
-	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(httpRef("a"), schemas.TailWake)})
+	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(httpRef("a"), schemas.SectionWake)})
 	require.NoError(t, err)
 	word("a", "waiting")
 	st, err = h.led.Load(t.Context(), httpRef("a"))

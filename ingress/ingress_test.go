@@ -258,7 +258,7 @@ func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
 		metrics: &counter{accepted: map[schemas.Kind]int{}, refused: map[schemas.Code]int{}},
 		logs:    &capture.Buffer{}, nudged: make(chan schemas.Ref, 100),
 	}
-	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	layout := schemas.Layout{Partitions: 2}
 	w.log = memlog.New(layout, time.Now, memlog.Hooks{
 		Before: func(schemas.Append) error { w.mu.Lock(); defer w.mu.Unlock(); return w.before },
 	})

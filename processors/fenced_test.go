@@ -96,7 +96,7 @@ func TestAFirstDeliveryThatIsNone(t *testing.T) {
 func (d *dormitory) wake(t *testing.T, ref schemas.Ref) schemas.Record {
 	t.Helper()
 	require.NoError(t, d.ledger.Nudge(t.Context(), ref))
-	rec, err := d.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.TailWake))
+	rec, err := d.log.Last(t.Context(), schemas.LogStream(0), layout.Subject(ref, schemas.SectionWake))
 	require.NoError(t, err)
 	return rec
 }
@@ -161,7 +161,7 @@ func TestDeadWorkersSafeCall(t *testing.T) {
 		d.Heal()
 		require.NotNil(t, d.state(t, "mine", "one").Open())
 		if tt.wake {
-			rec = schemas.Record{Subject: layout.Subject(schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}, schemas.TailWake), Seq: rec.Seq + 99}
+			rec = schemas.Record{Subject: layout.Subject(schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}, schemas.SectionWake), Seq: rec.Seq + 99}
 		}
 		require.NoError(t, d.node(t, "n2", tt.alone).Handle(t.Context(), rec, tt.first))
 		st := d.state(t, "mine", "one")

@@ -190,7 +190,7 @@ func (h *house) claim(t *testing.T, kind schemas.Kind, doc any) schemas.Record {
 // store puts an accepted message of the first action on the log as it is.
 func (h *house) store(t *testing.T, data []byte) schemas.Record {
 	t.Helper()
-	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(first, schemas.TailAccepted), Data: data})
+	_, err := h.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(first, schemas.SectionAccepted), Data: data})
 	require.NoError(t, err)
 	return harness.Accepted(t, h.log, first)
 }
@@ -245,8 +245,8 @@ func newDormitory(t *testing.T) *dormitory {
 	d := &dormitory{house: newHouse(), alarm: &alarm{at: map[string]time.Time{}}, handled: make(chan error, 1000)}
 	d.ledger = ledger.New(d.log, layout, time.Now)
 	d.pipeline = d.node(t, "w1", true)
-	stop, err := d.log.Live(schemas.LiveRoot+".>", func(r schemas.Record) {
-		if _, tail, _ := schemas.ParseSubject(r.Subject); tail == schemas.TailWake {
+	stop, err := d.log.Live(schemas.LiveLog+".>", func(r schemas.Record) {
+		if _, _, section := schemas.Split(r.Subject); section == schemas.SectionWake {
 			d.handled <- d.pipeline.Handle(context.Background(), r, true)
 		}
 	}, nil)

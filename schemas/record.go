@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -14,6 +15,30 @@ type Record struct {
 	ID      string // the message id, where the writer gave one
 	Data    []byte
 }
+
+// Notifies reports whether a message only notifies workers of its action. It has no content.
+func (r Record) Notifies() bool {
+	_, _, section := Split(r.Subject)
+	return len(r.Data) == 0 && (section == SectionWake || section == SectionOverflow || section == SectionOverflowLong)
+}
+
+// Ends reports whether a message is an action's end, by its first members alone: one that cannot be read
+// ends it too.
+func (r Record) Ends() bool { return ends(r.Subject, r.Data) }
+
+// Ends is that of the record that the message becomes.
+func (a Append) Ends() bool { return ends(a.Subject, a.Data) }
+
+func ends(subject string, data []byte) bool {
+	if _, _, section := Split(subject); section != SectionEvent {
+		return false
+	}
+	data = data[:min(len(data), endWithin)]
+	return bytes.Contains(data, []byte(`"type":"`+EventSettled+`",`))
+}
+
+// endWithin is how far an event's type lies from its beginning at most: behind it stands the time.
+const endWithin = len(`{"v":1234567890,"n":1234567890123456789,"type":"settled",`)
 
 // Append is one message to be written. With Guarded, it is stored only if the
 // last message on the subjects that Guard covers has the sequence Last (0:

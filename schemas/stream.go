@@ -29,9 +29,9 @@ const (
 	UsageBucket = "WEIR_USAGE"
 
 	LogRoot      = "weir.log"
-	LiveRoot     = "weir.live"               // records as they are stored
-	LiveLog      = LiveRoot + ".*.*.*.*.*.*" // all of its actions; what else is shown has another count of tokens
-	ScheduleRoot = "weir.sched"              // pending wake-ups, in the stream of the log they wake
+	LiveRoot     = "weir.live"       // records as they are stored
+	LiveLog      = LiveRoot + ".log" // those of the log, below this as below LogRoot
+	ScheduleRoot = "weir.sched"      // pending wake-ups, in the stream of the log they wake
 	EvidenceRoot = "weir.evidence"
 	DeadRoot     = "weir.dead"
 	// CancelRoot carries nudges without a store: the durable word is on the log.
@@ -55,17 +55,11 @@ func LogStream(partition int) string { return LogStreamPrefix + strconv.Itoa(par
 // Layout is how the log is cut. Partitions is fixed when the log is made.
 type Layout struct {
 	Partitions int // at least 1
-	Lanes      int // at least 1; default 8
 }
 
 // Partition is where an action's events lie.
 func (l Layout) Partition(tenant, id string) int {
 	return int(hash(tenant, "\x00", id) % uint32(l.Partitions)) //nolint:gosec // partitions are few and positive
-}
-
-// Lane is the share of the work a tenant belongs to.
-func (l Layout) Lane(tenant string) int {
-	return int(hash(tenant) % uint32(l.Lanes)) //nolint:gosec // lanes are few and positive
 }
 
 // hash is FNV-1a of the parts, one behind the other, and what comes after it. It is

@@ -6,40 +6,35 @@ import (
 	"strings"
 )
 
-// Tail is the last token of a log subject.
-type Tail string
+// Section is the token of a log subject behind the partition: consumers filter by it, and permissions
+// say who may write what by it. It stands before what names the action, so that a look for one section
+// does not pass the subjects of the others.
+type Section string
 
-// The tails.
+// The sections. What an action without a hitch leaves lies in two of them, because the server keeps
+// every subject in memory.
 const (
-	TailAccepted Tail = "accepted"
-	TailWake     Tail = "wake" // a notification to look at the action again
-	TailEvent    Tail = "event"
-	TailSettled  Tail = "settled"
-	// TailSignal is an event by which somebody outside says something to an action. It brings the
-	// action to a worker like a nudge, in one write.
-	TailSignal Tail = "signal"
-	// TailOverflow and TailOverflowLong are notifications of actions that no slot had room for.
-	TailOverflow     Tail = "overflow"
-	TailOverflowLong Tail = "overflow_long"
+	SectionAccepted Section = "accepted"
+	// SectionEvent is what is done for an action. The last of it is its end.
+	SectionEvent Section = "event"
+	// SectionWake is what brings an action to a worker again, notifications and events by which
+	// somebody outside says something to it; and what may stand behind its end.
+	SectionWake Section = "wake"
+	// SectionOverflow and SectionOverflowLong are notifications of actions that no slot had room for.
+	SectionOverflow     Section = "overflow"
+	SectionOverflowLong Section = "overflow_long"
 )
 
-// Notifies reports whether messages under a tail only notify workers of the action. They have no
-// content.
-func (t Tail) Notifies() bool { return t == TailWake || t == TailOverflow || t == TailOverflowLong }
-
-// TailOf is the subject tail that events of this type lie under. What comes from outside lies
-// under that of signals, so that who takes requests need not be allowed to write what workers
-// do. What names a successor lies among the events, after the last.
-func TailOf(t EventType) Tail {
+// SectionOf is the section of events of this type. What comes from outside has another than what
+// workers do, so that who takes requests need not be allowed to write that.
+func SectionOf(t EventType) Section {
 	switch t {
 	case EventAccepted:
-		return TailAccepted
-	case EventSettled:
-		return TailSettled
-	case EventSignal, EventCancel, EventResolution:
-		return TailSignal
+		return SectionAccepted
+	case EventSignal, EventCancel, EventResolution, EventSuperseded:
+		return SectionWake
 	default:
-		return TailEvent
+		return SectionEvent
 	}
 }
 
@@ -50,37 +45,56 @@ type Ref struct {
 	ID     string
 }
 
-// Subject is weir.log.<partition>.<lane>.<tenant>.<kind>.<id>.<tail>.
-func (l Layout) Subject(r Ref, t Tail) string { return l.stem(LogRoot, r, string(r.Kind)) + string(t) }
+// Subject is weir.log.<partition>.<section>.<tenant>.<kind>.<id>.
+func (l Layout) Subject(r Ref, s Section) string { return l.subject(r, string(s), string(r.Kind)) }
 
 // All covers every message of the action.
-func (l Layout) All(r Ref) string { return l.stem(LogRoot, r, string(r.Kind)) + ">" }
+func (l Layout) All(r Ref) string { return l.subject(r, "*", string(r.Kind)) }
 
 // AnyKind covers every message of the tenant's id, whatever its kind: the
 // subject of a claim, and of the look-up of an action whose kind is unknown.
 func (l Layout) AnyKind(tenant, id string) string {
-	return l.stem(LogRoot, Ref{Tenant: tenant, ID: id}, "*") + ">"
+	return l.subject(Ref{Tenant: tenant, ID: id}, "*", "*")
 }
 
-// Schedule is the subject on which the action's pending wake-up lies.
-func (l Layout) Schedule(r Ref) string { return l.stem(ScheduleRoot, r, string(r.Kind)) + "at" }
-
-func (l Layout) stem(root string, r Ref, kind string) string {
+func (l Layout) subject(r Ref, section, kind string) string {
 	var b strings.Builder
-	b.Grow(len(root) + len(r.Tenant) + len(kind) + len(r.ID) + 24)
-	b.WriteString(root)
+	b.Grow(len(LogRoot) + len(section) + len(r.Tenant) + len(kind) + len(r.ID) + 24)
+	b.WriteString(LogRoot)
 	b.WriteByte('.')
 	b.WriteString(strconv.Itoa(l.Partition(r.Tenant, r.ID)))
 	b.WriteByte('.')
-	b.WriteString(strconv.Itoa(l.Lane(r.Tenant)))
+	b.WriteString(section)
 	b.WriteByte('.')
 	b.WriteString(EscapeToken(r.Tenant))
 	b.WriteByte('.')
 	b.WriteString(kind)
 	b.WriteByte('.')
 	b.WriteString(EscapeToken(r.ID))
-	b.WriteByte('.')
 	return b.String()
+}
+
+// Schedule is the subject on which the action's pending wake-up lies.
+func (l Layout) Schedule(r Ref) string {
+	return ScheduleRoot + strings.TrimPrefix(l.Subject(r, "at"), LogRoot)
+}
+
+// Moved is a log subject's counterpart in another section.
+func Moved(subject string, to Section) string {
+	partition, action, _ := Split(subject)
+	return LogRoot + "." + partition + "." + string(to) + "." + action
+}
+
+// Split cuts a log subject into the partition, what names the action, and the section. They are empty for
+// any other.
+func Split(subject string) (partition, action string, s Section) {
+	rest, ok := strings.CutPrefix(subject, LogRoot+".")
+	if !ok {
+		return "", "", ""
+	}
+	partition, rest, _ = strings.Cut(rest, ".")
+	section, action, _ := strings.Cut(rest, ".")
+	return partition, action, Section(section)
 }
 
 // Queue is a consumer of the work on the log. A partition has one of each, which all workers share.
@@ -102,39 +116,34 @@ func Queues() []Queue { return []Queue{QueueNew, QueueWake, QueueOverflow, Queue
 // Overflows reports whether the queue is one of excess messages.
 func (q Queue) Overflows() bool { return q == QueueOverflow || q == QueueOverflowLong }
 
-// OverflowOf is the tail of notifications that move a kind's actions to an overflow queue.
-func OverflowOf(k Kind) Tail {
+// OverflowOf is the section of notifications that move a kind's actions to an overflow queue.
+func OverflowOf(k Kind) Section {
 	switch k {
 	case KindRun, KindTask, KindPush, KindRepo: // agents and git may take minutes
-		return TailOverflowLong
+		return SectionOverflowLong
 	default:
-		return TailOverflow
+		return SectionOverflow
 	}
 }
 
-// Filters cover a queue's messages in one partition.
-func (q Queue) Filters(partition int) []string {
-	under := func(t Tail) string { return LogRoot + "." + strconv.Itoa(partition) + ".*.*.*.*." + string(t) }
-	switch q {
-	case QueueNew:
-		return []string{under(TailAccepted)}
-	case QueueWake:
-		return []string{under(TailWake), under(TailSignal)}
-	default:
-		return []string{under(Tail(q))}
+// Filter covers a queue's messages in one partition. It is one, because the server looks through every
+// subject that it has for a consumer of several.
+func (q Queue) Filter(partition int) string {
+	section := Section(q)
+	if q == QueueNew {
+		section = SectionAccepted
 	}
+	return LogRoot + "." + strconv.Itoa(partition) + "." + string(section) + ".>"
 }
 
-// OfTenant is a queue's filter for one tenant alone.
-func (l Layout) OfTenant(filter, tenant string) string {
-	parts := strings.Split(filter, ".")
-	parts[3], parts[4] = strconv.Itoa(l.Lane(tenant)), EscapeToken(tenant)
-	return strings.Join(parts, ".")
+// FilterOf is Filter for one tenant alone.
+func (q Queue) FilterOf(partition int, tenant string) string {
+	return strings.TrimSuffix(q.Filter(partition), ">") + EscapeToken(tenant) + ".>"
 }
 
 // KindFilter covers every message of a kind in one partition, whoever's it is.
 func KindFilter(partition int, k Kind) string {
-	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*.>"
+	return LogRoot + "." + strconv.Itoa(partition) + ".*.*." + string(k) + ".*"
 }
 
 // StatusSubject is where the changes of an action's state are told to whoever
@@ -146,10 +155,10 @@ func StatusSubject(r Ref) string {
 // ErrSubject says that a subject is not one of the log's.
 var ErrSubject = errors.New("not a subject of the log")
 
-// ParseSubject reads a log subject, or its republished form under weir.live.
-func ParseSubject(s string) (Ref, Tail, error) {
+// ParseSubject reads a log subject.
+func ParseSubject(s string) (Ref, Section, error) {
 	parts := strings.Split(s, ".")
-	if len(parts) != 8 || parts[0] != "weir" || parts[1] != "log" && parts[1] != "live" {
+	if len(parts) != 7 || parts[0] != "weir" || parts[1] != "log" {
 		return Ref{}, "", ErrSubject
 	}
 	tenant, err := UnescapeToken(parts[4])
@@ -160,7 +169,7 @@ func ParseSubject(s string) (Ref, Tail, error) {
 	if err != nil {
 		return Ref{}, "", err
 	}
-	return Ref{Tenant: tenant, Kind: Kind(parts[5]), ID: id}, Tail(parts[7]), nil
+	return Ref{Tenant: tenant, Kind: Kind(parts[5]), ID: id}, Section(parts[3]), nil
 }
 
 // EvidenceSubject is weir.evidence.<tenant>.<kind>.<entry>.<action id>.

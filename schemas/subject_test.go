@@ -36,41 +36,40 @@ func TestEscapeToken(t *testing.T) {
 // task names it.
 func TestSubjectsOfTasks(t *testing.T) {
 	t.Parallel()
-	l := schemas.Layout{Partitions: 4, Lanes: 8}
+	l := schemas.Layout{Partitions: 4}
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a:1"}
-	subject := l.Subject(ref, schemas.TailOf(schemas.EventSignal))
-	require.True(t, strings.HasSuffix(subject, ".acme%2Einc.task.a%3A1.signal"), subject)
-	got, tail, err := schemas.ParseSubject(subject)
+	subject := l.Subject(ref, schemas.SectionOf(schemas.EventSignal))
+	require.True(t, strings.HasSuffix(subject, ".wake.acme%2Einc.task.a%3A1"), subject)
+	got, section, err := schemas.ParseSubject(subject)
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
-	require.Equal(t, schemas.TailSignal, tail)
-	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventStatus))
+	require.Equal(t, schemas.SectionWake, section)
+	require.Equal(t, schemas.SectionEvent, schemas.SectionOf(schemas.EventStatus))
 	require.Equal(t, "weir.status.acme%2Einc.task.a%3A1", schemas.StatusSubject(ref))
-	require.Equal(t, "weir.log.3.*.*.task.*.>", schemas.KindFilter(3, schemas.KindTask))
+	require.Equal(t, "weir.log.3.*.*.task.*", schemas.KindFilter(3, schemas.KindTask))
 }
 
-// TestQueues: each tail that is work lies in one queue, whoever's it is.
+// TestQueues: each section that is work lies in one queue, whoever's it is.
 func TestQueues(t *testing.T) {
 	t.Parallel()
-	l := schemas.Layout{Partitions: 4, Lanes: 8}
-	want := map[schemas.Tail]schemas.Queue{
-		schemas.TailAccepted: schemas.QueueNew, schemas.TailOverflow: schemas.QueueOverflow, schemas.TailOverflowLong: schemas.QueueOverflowLong,
-		schemas.TailWake: schemas.QueueWake, schemas.TailSignal: schemas.QueueWake, schemas.TailEvent: "", schemas.TailSettled: "",
+	l := schemas.Layout{Partitions: 4}
+	want := map[schemas.Section]schemas.Queue{
+		schemas.SectionAccepted: schemas.QueueNew, schemas.SectionOverflow: schemas.QueueOverflow, schemas.SectionOverflowLong: schemas.QueueOverflowLong,
+		schemas.SectionWake: schemas.QueueWake, schemas.SectionEvent: "",
 	}
-	for tail, queue := range want {
+	for section, queue := range want {
 		ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a:1"}
 		var in schemas.Queue
 		for _, q := range schemas.Queues() {
-			for _, f := range q.Filters(l.Partition(ref.Tenant, ref.ID)) {
-				if covers(f, l.Subject(ref, tail)) {
-					require.Empty(t, in)
-					in = q
-				}
-				require.Equal(t, q == queue && strings.HasSuffix(f, "."+string(tail)), covers(l.OfTenant(f, ref.Tenant), l.Subject(ref, tail)))
-				require.False(t, covers(l.OfTenant(f, "other"), l.Subject(ref, tail)))
+			p := l.Partition(ref.Tenant, ref.ID)
+			if covers(q.Filter(p), l.Subject(ref, section)) {
+				require.Empty(t, in)
+				in = q
 			}
+			require.Equal(t, q == queue, covers(q.FilterOf(p, ref.Tenant), l.Subject(ref, section)))
+			require.False(t, covers(q.FilterOf(p, "other"), l.Subject(ref, section)))
 		}
-		require.Equal(t, queue, in, tail)
+		require.Equal(t, queue, in, section)
 	}
 }
 
@@ -117,30 +116,31 @@ func FuzzEscapeToken(f *testing.F) {
 }
 
 func FuzzSubject(f *testing.F) {
-	f.Add("default", "a.b:c", "weir.log.0.0.t.http.id.event")
-	f.Add("", "", "weir.live.0.0.%.plan.%.settled")
+	f.Add("default", "a.b:c", "weir.log.0.event.t.http.id")
+	f.Add("", "", "weir.log.0.event.%.plan.%")
 	f.Add("*", ">", "weir.log.0")
 	f.Fuzz(func(t *testing.T, tenant, id, foreign string) {
-		layout := schemas.Layout{Partitions: 8, Lanes: 8}
+		layout := schemas.Layout{Partitions: 8}
 		ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id}
-		for _, tail := range []schemas.Tail{schemas.TailAccepted, schemas.TailWake, schemas.TailEvent, schemas.TailSettled} {
-			subject := layout.Subject(ref, tail)
-			require.Equal(t, 7, strings.Count(subject, "."))
-			got, gotTail, err := schemas.ParseSubject(subject)
+		for _, section := range []schemas.Section{schemas.SectionAccepted, schemas.SectionWake, schemas.SectionEvent} {
+			subject := layout.Subject(ref, section)
+			require.Equal(t, 6, strings.Count(subject, "."))
+			got, gotSection, err := schemas.ParseSubject(subject)
 			require.NoError(t, err)
 			require.Equal(t, ref, got)
-			require.Equal(t, tail, gotTail)
-			got, _, err = schemas.ParseSubject(strings.Replace(subject, schemas.LogRoot, schemas.LiveRoot, 1))
-			require.NoError(t, err)
-			require.Equal(t, ref, got)
+			require.Equal(t, section, gotSection)
+			partition, action, cut := schemas.Split(subject)
+			require.Equal(t, section, cut)
+			require.Equal(t, subject, schemas.LogRoot+"."+partition+"."+string(cut)+"."+action)
+			require.Equal(t, layout.Subject(ref, schemas.SectionOverflow), schemas.Moved(subject, schemas.SectionOverflow))
 			require.True(t, covers(layout.All(ref), subject))
 			require.True(t, covers(layout.AnyKind(tenant, id), subject))
 			require.False(t, covers(layout.All(ref), layout.Schedule(ref)), "a schedule is no event")
 		}
-		accepted := layout.Subject(ref, schemas.TailAccepted)
-		require.True(t, covers(schemas.QueueNew.Filters(layout.Partition(tenant, id))[0], accepted))
+		accepted := layout.Subject(ref, schemas.SectionAccepted)
+		require.True(t, covers(schemas.QueueNew.Filter(layout.Partition(tenant, id)), accepted))
 		if ref, _, err := schemas.ParseSubject(foreign); err == nil {
-			require.Equal(t, ref.Tenant == tenant && ref.ID == id, covers(layout.AnyKind(tenant, id), layout.Subject(ref, schemas.TailEvent)))
+			require.Equal(t, ref.Tenant == tenant && ref.ID == id, covers(layout.AnyKind(tenant, id), layout.Subject(ref, schemas.SectionEvent)))
 		}
 	})
 }
@@ -177,22 +177,21 @@ func TestEvidenceSubjects(t *testing.T) {
 func TestParseSubjectRefuses(t *testing.T) {
 	t.Parallel()
 	for _, subject := range []string{
-		"", "weir", "weir.log.0.0.t.http.id", "weir.log.0.0.t.http.id.event.more", "weir.evidence.0.0.t.http.id.event",
-		"other.log.0.0.t.http.id.event", "weir.log.0.0..http.id.event", "weir.log.0.0.t.http.%zz.event",
+		"", "weir", "weir.log.0.event.t.http", "weir.log.0.event.t.http.id.more", "weir.evidence.0.event.t.http.id",
+		"other.log.0.event.t.http.id", "weir.log.0.event..http.id", "weir.log.0.event.t.http.%zz",
 	} {
 		_, _, err := schemas.ParseSubject(subject)
 		require.ErrorIs(t, err, schemas.ErrSubject, subject)
 	}
 }
 
-func TestPartitionsAndLanesAreStable(t *testing.T) {
+func TestPartitionsAreStable(t *testing.T) {
 	t.Parallel()
 	// FNV-1a, finished as MurmurHash3 does it. Subjects on disk depend on these numbers: they must never change.
-	l := schemas.Layout{Partitions: 8, Lanes: 8}
+	l := schemas.Layout{Partitions: 8}
 	require.Equal(t, 7, l.Partition("default", "a"))
-	require.Equal(t, 4, l.Lane("default"))
-	one := schemas.Layout{Partitions: 1, Lanes: 1}
-	require.Equal(t, "weir.log.0.0.default.http.a.accepted", one.Subject(schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}, schemas.TailAccepted))
+	one := schemas.Layout{Partitions: 1}
+	require.Equal(t, "weir.log.0.accepted.default.http.a", one.Subject(schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "a"}, schemas.SectionAccepted))
 	used := map[int]int{}
 	for i := range 1000 {
 		p := l.Partition("t", strconv.Itoa(i))
@@ -207,13 +206,13 @@ func TestPartitionsAndLanesAreStable(t *testing.T) {
 	require.Greater(t, len(used), 5)
 }
 
-func TestTailOf(t *testing.T) {
+func TestSectionOf(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, schemas.TailAccepted, schemas.TailOf(schemas.EventAccepted))
-	require.Equal(t, schemas.TailSettled, schemas.TailOf(schemas.EventSettled))
-	require.Equal(t, schemas.TailEvent, schemas.TailOf(schemas.EventStatus))
-	for _, outside := range []schemas.EventType{schemas.EventSignal, schemas.EventCancel, schemas.EventResolution} {
-		require.Equal(t, schemas.TailSignal, schemas.TailOf(outside))
+	require.Equal(t, schemas.SectionAccepted, schemas.SectionOf(schemas.EventAccepted))
+	require.Equal(t, schemas.SectionEvent, schemas.SectionOf(schemas.EventSettled))
+	require.Equal(t, schemas.SectionEvent, schemas.SectionOf(schemas.EventStatus))
+	for _, outside := range []schemas.EventType{schemas.EventSignal, schemas.EventCancel, schemas.EventResolution, schemas.EventSuperseded} {
+		require.Equal(t, schemas.SectionWake, schemas.SectionOf(outside))
 	}
 	require.False(t, schemas.EventProgress.NeedsBarrier())
 	require.False(t, schemas.EventDelta.NeedsBarrier())
@@ -225,10 +224,10 @@ func TestTailOf(t *testing.T) {
 
 // TestCostOfASubject: one is made several times an action.
 func TestCostOfASubject(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
-	l, r := schemas.Layout{Partitions: 64, Lanes: 8}, schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "an id that is not short, at all"}
+	l, r := schemas.Layout{Partitions: 64}, schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: "an id that is not short, at all"}
 	require.Zero(t, testing.AllocsPerRun(100, func() { l.Partition(r.Tenant, r.ID) }))
 	r.ID = "0192d0c4-5a7e-7c3b-8f61-2b8f5a9d1e77"
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Subject(r, schemas.TailEvent) }), 2.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Subject(r, schemas.SectionEvent) }), 2.0)
 }
 
 // FuzzOtherSubjects: whatever a tenant, a kind, an entry and an id are called,
@@ -239,7 +238,7 @@ func FuzzOtherSubjects(f *testing.F) {
 	f.Add("", "", "", "", "weir.cancel.%.plan.%")
 	f.Add("*", ">", "host:.example.com", "a.*.>", "weir.cancel.*.http.>")
 	f.Add("a b", "\x00", "é", "%2E", "weir.cancel.a.http")
-	f.Add("a\r\nb", "%", "%%", strings.Repeat("a", 300), "weir.log.0.0.t.http.id.event")
+	f.Add("a\r\nb", "%", "%%", strings.Repeat("a", 300), "weir.log.0.event.t.http.id")
 	f.Fuzz(func(t *testing.T, tenant, kind, entry, id, foreign string) {
 		record := schemas.Evidence{Tenant: tenant, Kind: kind, Entry: entry, ActionID: id}
 		subject := schemas.EvidenceSubject(record)

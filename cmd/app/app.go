@@ -283,14 +283,14 @@ func ignoreClosed(err error) error {
 }
 
 func (a *App) layout() schemas.Layout {
-	return schemas.Layout{Partitions: a.cfg.Log.Partitions, Lanes: a.cfg.Log.Lanes}
+	return schemas.Layout{Partitions: a.cfg.Log.Partitions}
 }
 
 // externalLog is the log of a configuration, as far as it does not depend on who opens it.
 func externalLog(c config.Config) broker.Config {
 	return broker.Config{
 		URL: c.NATS.URL, Creds: c.NATS.Creds, TLS: broker.TLS(c.NATS.TLS),
-		Layout:  schemas.Layout{Partitions: c.Log.Partitions, Lanes: c.Log.Lanes},
+		Layout:  schemas.Layout{Partitions: c.Log.Partitions},
 		History: c.Log.History, TenantShare: c.TenantShare(), Durability: c.Log.Durability, Replicas: c.Log.Replicas,
 	}
 }

@@ -155,7 +155,7 @@ func TestUndecodableMessageIsParked(t *testing.T) {
 	a, upstream := openNode.node(t), okUpstream(t)
 	id := fresh("garbage")
 	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id}
-	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.TailAccepted), Data: []byte("{not an event")})
+	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.SectionAccepted), Data: []byte("{not an event")})
 	require.NoError(t, err)
 	status, body, _ := a.ask(t, http.MethodPost, "/v1/execute", get(upstream))
 	require.Equal(t, http.StatusOK, status, body)
@@ -245,7 +245,7 @@ func TestALostMessage(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			defaults := config.Defaults().Log
-			strand(t, dir, schemas.Layout{Partitions: defaults.Partitions, Lanes: defaults.Lanes}, "stranded", deadline)
+			strand(t, dir, schemas.Layout{Partitions: defaults.Partitions}, "stranded", deadline)
 			a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) {
 				o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Idle: time.Millisecond, Grace: time.Millisecond}
 			})

@@ -50,7 +50,7 @@ yet: the process serves /healthz and /readyz at once, and goes on by itself when
 can be reached. What other roles serve is answered 421 with the role to ask.
 
 It reads weir.yaml, then WEIR_* variables, then flags. All processes of one log need the
-same layout (log.partitions, log.lanes), and the same policy, agents and models.`
+same layout (log.partitions), and the same policy, agents and models.`
 	return map[Role]roleText{
 		RoleIngress: {
 			"run the role that takes requests and stores them",

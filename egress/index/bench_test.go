@@ -30,7 +30,7 @@ const perAction = 3
 func newFixed(n int) *fixed {
 	f := &fixed{}
 	began := time.Now().Add(-time.Duration(n) * time.Millisecond)
-	one := schemas.Layout{Partitions: 1, Lanes: 8}
+	one := schemas.Layout{Partitions: 1}
 	for i := range n {
 		kind := schemas.KindHTTP
 		if i%20 == 7 {
@@ -51,9 +51,9 @@ func newFixed(n int) *fixed {
 			Result: []byte(`{"answer":{"status":201,"headers":[{"name":"content-type","value":"application/json"}],"body":{"id":"o-1","state":"new"},"json":true,"hash":"00","snippet":"{}"}}`),
 		}})
 		seq := uint64(i*perAction + 1)
-		f.records = append(f.records, schemas.Record{Subject: one.Subject(ref, schemas.TailAccepted), Seq: seq, Time: at, Data: accepted})
-		f.records = append(f.records, schemas.Record{Subject: one.Subject(ref, schemas.TailEvent), Seq: seq + 1, Time: at, Data: accepted})
-		f.records = append(f.records, schemas.Record{Subject: one.Subject(ref, schemas.TailSettled), Seq: seq + perAction - 1, Time: at.Add(time.Duration(1+i%40) * time.Millisecond), Data: settled})
+		f.records = append(f.records, schemas.Record{Subject: one.Subject(ref, schemas.SectionAccepted), Seq: seq, Time: at, Data: accepted})
+		f.records = append(f.records, schemas.Record{Subject: one.Subject(ref, schemas.SectionEvent), Seq: seq + 1, Time: at, Data: accepted})
+		f.records = append(f.records, schemas.Record{Subject: one.Subject(ref, schemas.SectionEvent), Seq: seq + perAction - 1, Time: at.Add(time.Duration(1+i%40) * time.Millisecond), Data: settled})
 	}
 	return f
 }
@@ -83,7 +83,7 @@ func (f *fixed) Bounds(context.Context, string) (first, last uint64, err error) 
 // indexed is an index of n actions, and how long it took to build.
 func indexed(tb testing.TB, f *fixed) (*index.Index, time.Duration) {
 	tb.Helper()
-	one := schemas.Layout{Partitions: 1, Lanes: 8}
+	one := schemas.Layout{Partitions: 1}
 	led := ledger.New(memlog.New(one, time.Now, memlog.Hooks{}), one, nil)
 	x := index.New(f, led, always{}, index.Config{Layout: one, Path: tb.TempDir() + "/i.db", Wait: time.Hour})
 	tb.Cleanup(x.Close)

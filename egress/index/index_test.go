@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var layout = schemas.Layout{Partitions: 3, Lanes: 8}
+var layout = schemas.Layout{Partitions: 3}
 
 // shop is a log with an index of it.
 type shop struct {

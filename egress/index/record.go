@@ -38,8 +38,8 @@ type end struct {
 // readAccepted reads what a list shows out of an accepted event. One that cannot be
 // read is an action all the same.
 func readAccepted(rec schemas.Record) (row, bool) {
-	ref, tail, err := schemas.ParseSubject(rec.Subject)
-	if err != nil || tail != schemas.TailAccepted {
+	ref, section, err := schemas.ParseSubject(rec.Subject)
+	if err != nil || section != schemas.SectionAccepted {
 		return row{}, false
 	}
 	at := rec.Time.UnixNano()
@@ -72,8 +72,8 @@ func readAccepted(rec schemas.Record) (row, bool) {
 
 // readSettled reads a terminal event. Whatever it says, the action has ended.
 func readSettled(rec schemas.Record) (end, bool) {
-	ref, tail, err := schemas.ParseSubject(rec.Subject)
-	if err != nil || tail != schemas.TailSettled {
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil || !rec.Ends() {
 		return end{}, false
 	}
 	e := end{ref: ref, seq: rec.Seq, at: rec.Time.UnixNano(), outcome: schemas.OutcomeFailed, code: schemas.Poison}

@@ -27,14 +27,10 @@ func Word(ctx context.Context, log Last, actions Actions, layout schemas.Layout,
 	if err != nil {
 		return Brief{}, err
 	}
-	_, tail, err := schemas.ParseSubject(rec.Subject)
-	if err != nil {
-		return Brief{}, err
-	}
-	if tail == schemas.TailAccepted {
+	if _, _, section := schemas.Split(rec.Subject); section == schemas.SectionAccepted {
 		return Brief{Status: schemas.Status(schemas.EventAccepted), Seq: rec.Seq}, nil
 	}
-	if ev, err := ledger.Decode(rec.Data); err == nil && !tail.Notifies() {
+	if ev, err := ledger.Decode(rec.Data); err == nil && !rec.Notifies() {
 		switch ev.Type {
 		case schemas.EventSettled:
 			return Brief{Status: schemas.Status(ev.Settled.Outcome), Code: ev.Settled.Code, Seq: rec.Seq}, nil

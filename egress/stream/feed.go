@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +96,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if c.Layout.Partitions < 1 || c.Layout.Lanes < 1 {
+	if c.Layout.Partitions < 1 {
 		return errors.New("the feed needs the layout of the log")
 	}
 	return nil
@@ -143,7 +142,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 		draining: make(chan struct{}), lastCall: make(chan struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	stop, err := live.Live(schemas.LiveLog, f.arrived, f.lost)
+	stop, err := live.Live(schemas.LiveLog+".>", f.arrived, f.lost)
 	if err != nil {
 		f.cancel()
 		return nil, fmt.Errorf("live feed: %w", err)
@@ -182,18 +181,18 @@ func (f *Feed) Draining() <-chan struct{} { return f.draining }
 // watcher, and leaves the records of actions that nobody watches alone: they
 // are not even decoded.
 func (f *Feed) arrived(rec schemas.Record) {
-	key, tail, ok := split(rec.Subject)
-	if !ok || tail.Notifies() {
+	if rec.Notifies() {
 		return
 	}
+	_, key, _ := schemas.Split(rec.Subject)
 	f.mu.Lock()
 	t := f.topics[key]
-	if t == nil || !t.wants(tail) {
+	if t == nil || !t.wants(rec) {
 		f.mu.Unlock()
 		return
 	}
 	f.mu.Unlock()
-	it := f.item(t.ref, tail, rec)
+	it := f.item(t.ref, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.NeedsBarrier() && f.cfg.Reserved(t.stream, it.Seq)) {
@@ -245,20 +244,4 @@ func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Rec
 		return rec, false, nil
 	}
 	return rec, err == nil, err
-}
-
-// split cuts a subject of the log into what names the action and the tail,
-// without an allocation.
-func split(subject string) (key string, tail schemas.Tail, ok bool) {
-	rest, ok := strings.CutPrefix(subject, schemas.LogRoot+".")
-	if !ok {
-		if rest, ok = strings.CutPrefix(subject, schemas.LiveRoot+"."); !ok {
-			return "", "", false
-		}
-	}
-	i := strings.LastIndexByte(rest, '.')
-	if i < 0 {
-		return "", "", false
-	}
-	return rest[:i], schemas.Tail(rest[i+1:]), true
 }

@@ -35,7 +35,7 @@ type Item struct {
 // item decodes a record. One that cannot be read keeps its place with what is
 // legible of it, and a terminal one still ends the action: a record from
 // another version must not hang a watcher.
-func (f *Feed) item(ref schemas.Ref, tail schemas.Tail, rec schemas.Record) *Item {
+func (f *Feed) item(ref schemas.Ref, rec schemas.Record) *Item {
 	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result}
 	ev, ok := swift(rec.Data)
 	if !ok {
@@ -44,7 +44,7 @@ func (f *Feed) item(ref schemas.Ref, tail schemas.Tail, rec schemas.Record) *Ite
 			ev = outline(rec)
 		}
 	}
-	if tail == schemas.TailSettled && ev.Settled == nil {
+	if rec.Ends() && ev.Settled == nil {
 		ev.Type = schemas.EventSettled
 		ev.Settled = &schemas.Settled{
 			Outcome: schemas.OutcomeFailed, Code: schemas.Poison,

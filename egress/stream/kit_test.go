@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var layout = schemas.Layout{Partitions: 3, Lanes: 8}
+var layout = schemas.Layout{Partitions: 3}
 
 // node is a log in memory, a feed over it, and the faults between the two.
 type node struct {
@@ -130,7 +130,7 @@ func (a *action) settle(result string) {
 
 func (a *action) wake() {
 	a.n.t.Helper()
-	_, err := a.n.log.Append(context.Background(), schemas.Append{Subject: layout.Subject(a.st.Ref, schemas.TailWake)})
+	_, err := a.n.log.Append(context.Background(), schemas.Append{Subject: layout.Subject(a.st.Ref, schemas.SectionWake)})
 	require.NoError(a.n.t, err)
 	a.st, err = a.n.led.Load(context.Background(), a.st.Ref)
 	require.NoError(a.n.t, err)
@@ -160,7 +160,7 @@ func seqsOf(ctx context.Context, log stream.Log, r schemas.Ref) ([]uint64, error
 	records, err := log.Range(ctx, schemas.LogStream(layout.Partition(r.Tenant, r.ID)), layout.All(r), 1, 1<<20)
 	var out []uint64
 	for _, rec := range records {
-		if rec.Subject != layout.Subject(r, schemas.TailWake) {
+		if !rec.Notifies() {
 			out = append(out, rec.Seq)
 		}
 	}

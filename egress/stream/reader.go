@@ -136,11 +136,12 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	if ev, err := ledger.Decode(newest.Data); err == nil && newest.Seq == after {
 		r.n = ev.N
 	}
-	end, ok, err := r.f.last(ctx, t.stream, r.f.cfg.Layout.Subject(t.ref, schemas.TailSettled))
+	end, ok, err := r.f.last(ctx, t.stream, r.f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
 	if ok && end.Seq > r.seq {
 		r.expect(end.Seq) // another replica than the one before has it already
 		return nil
 	}
+	ok = ok && end.Ends()
 	r.ended, r.astray = ok, ok && end.Seq < after && newest.Seq < after
 	return err
 }
@@ -205,11 +206,10 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 	seq, n, ended, durable := r.seq, r.n, r.ended, uint64(0)
 	for _, rec := range records {
 		seq = rec.Seq
-		_, tail, ok := split(rec.Subject)
-		if !ok || tail.Notifies() {
+		if rec.Notifies() {
 			continue
 		}
-		it := r.f.item(t.ref, tail, rec)
+		it := r.f.item(t.ref, rec)
 		if n > 0 && it.Event.N > 0 && it.Event.N != n+1 {
 			return nil, &GoneError{Earliest: it.Seq}
 		}

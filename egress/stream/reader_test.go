@@ -375,14 +375,14 @@ func TestRecordsOfAnotherVersionKeepTheirPlace(t *testing.T) {
 	a := n.claim("a")
 	live := n.follow(0)
 	put := func(data string) {
-		_, err := n.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailEvent), Data: []byte(data)})
+		_, err := n.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Data: []byte(data)})
 		require.NoError(t, err)
 	}
 	put(`{"v":2,"n":2,"type":"teleported","time":"2026-01-02T03:04:05Z","secret":1}`)
 	put(`{"v":2,"n":3,"type":"bad\nevent: x","time":"2026-01-02T03:04:05Z"}`)
 	put(`garbage`)
 	_, err := n.log.Append(t.Context(), schemas.Append{
-		Subject: layout.Subject(ref("a"), schemas.TailSettled),
+		Subject: layout.Subject(ref("a"), schemas.SectionEvent),
 		Data:    []byte(`{"v":1,"n":5,"type":"settled","time":"2026-01-02T03:04:05Z","settled":{"outcome":"failed","attempts":0}}`),
 	})
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package stream
 
 import (
-	"strings"
-
 	"weir/schemas"
 )
 
@@ -25,11 +23,9 @@ type topic struct {
 	ending *Ending
 }
 
-// wants says whether records under a tail matter here: who only waits for the
+// wants says whether a record matters here: who only waits for the
 // end has nothing else decoded, and no barrier held for it.
-func (t *topic) wants(tail schemas.Tail) bool {
-	return t.followers > 0 || tail == schemas.TailSettled
-}
+func (t *topic) wants(rec schemas.Record) bool { return t.followers > 0 || rec.Ends() }
 
 // deliver hands a released event to every watcher.
 func (t *topic) deliver(it *Item, cfg Config) {
@@ -124,7 +120,7 @@ func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
 
 // topic is called under the lock.
 func (f *Feed) topic(ref schemas.Ref, filter string) *topic {
-	key := strings.TrimSuffix(strings.TrimPrefix(filter, schemas.LogRoot+"."), ".>")
+	_, key, _ := schemas.Split(filter)
 	t := f.topics[key]
 	if t == nil {
 		stream := schemas.LogStream(f.cfg.Layout.Partition(ref.Tenant, ref.ID))

@@ -133,7 +133,7 @@ func TestAnEndThatCannotBeReadStillEnds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, stream.Config{})
 	n.claim("a")
-	_, err := n.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailSettled), Data: []byte("{")})
+	_, err := n.log.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Data: []byte(`{"v":2,"n":2,"type":"settled",`)})
 	require.NoError(t, err)
 	end, err := n.feed.Wait(t.Context(), ref("a"))
 	require.NoError(t, err)

@@ -51,7 +51,7 @@ func setup(tb testing.TB) *world {
 	tb.Helper()
 	w := &world{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
 	get := func(p *error) error { w.mu.Lock(); defer w.mu.Unlock(); return *p }
-	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	layout := schemas.Layout{Partitions: 2}
 	w.log = memlog.New(layout, w.clock, memlog.Hooks{
 		Before: func(schemas.Append) error { return get(&w.before) },
 		After: func(schemas.Append, uint64) error {
@@ -320,7 +320,7 @@ func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "x"}
-	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("{")})
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.SectionAccepted), Data: []byte("{")})
 	require.NoError(t, err)
 	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("x"), `{}`)))
 

@@ -44,7 +44,7 @@ func setup(t *testing.T) *world {
 func setupWith(t *testing.T, noEnds bool) *world {
 	t.Helper()
 	w := &world{}
-	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	layout := schemas.Layout{Partitions: 2}
 	w.log = memlog.New(layout, now, memlog.Hooks{Before: func(m schemas.Append) error {
 		w.mu.Lock()
 		f := w.before
@@ -179,7 +179,7 @@ func TestStopsThatAreAskedFor(t *testing.T) {
 		require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, name)
 		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
 		require.NoError(t, err)
-		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.TailSignal), rec.Subject, name)
+		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.SectionWake), rec.Subject, name)
 		st := w.load(t, ref)
 		require.Nil(t, st.Settled, name)
 		require.Nil(t, st.Damaged, name)
@@ -244,7 +244,7 @@ func TestCancelLosesTheRaceToTheStart(t *testing.T) {
 	ref := w.put(t, "x", schemas.KindHTTP)
 	once := sync.Once{}
 	w.plant(func(m schemas.Append) error {
-		if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
+		if m.Ends() {
 			once.Do(func() { w.plant(nil); w.write(t, ref, started()) })
 		}
 		return nil
@@ -482,7 +482,7 @@ func TestRedriveRefuses(t *testing.T) {
 	running := w.park(t, letter("running"))
 	dropped := w.park(t, letter("dropped"))
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "poison"}
-	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailAccepted), Data: []byte("?")})
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.SectionAccepted), Data: []byte("?")})
 	require.NoError(t, err)
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Cancel(t.Context(), "t", "poison"))), "only the worker that parks it may end it")
 	w.write(t, ref, settled(schemas.OutcomeFailed))

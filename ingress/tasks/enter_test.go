@@ -133,7 +133,7 @@ func TestATaskThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, token := w.file(t, "a")
-	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.TailSignal), Data: []byte("{")})
+	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.SectionWake), Data: []byte("{")})
 	require.NoError(t, err)
 	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Enter(t.Context(), token))))
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{}, ""))))

@@ -55,7 +55,7 @@ func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
 	tb.Helper()
 	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), drain: make(chan struct{}), leases: &leasesDouble{}, entries: []string{"e"}}
 	get := func(p *error) error { w.mu.Lock(); defer w.mu.Unlock(); return *p }
-	layout := schemas.Layout{Partitions: 2, Lanes: 8}
+	layout := schemas.Layout{Partitions: 2}
 	w.log = memlog.New(layout, w.clock, memlog.Hooks{
 		Before: func(m schemas.Append) error {
 			w.mu.Lock()

@@ -69,7 +69,7 @@ type floor struct {
 }
 
 // floorLayout is what an embedded node has by default.
-func floorLayout() schemas.Layout { return schemas.Layout{Partitions: 1, Lanes: 8} }
+func floorLayout() schemas.Layout { return schemas.Layout{Partitions: 1} }
 
 const (
 	floorStream   = "FLOOR"

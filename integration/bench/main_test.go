@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,7 +36,7 @@ var (
 	durables = flag.String("durability", "process,disk", "the durabilities")
 	method   = flag.String("method", "POST", "what is called: POST is of class once, GET of class safe")
 	backlog  = flag.Int("backlog", 1_000_000, "with -full, how many actions are queued before the first is done")
-	history  = flag.Int("history", 1_000_000, "with -full, how many events a node finds when it starts")
+	history  = flag.Int("history", 1_000_000, "with -full, how many ended actions a node has")
 	profile  = flag.String("profile", "", "a directory for profiles of the programs that are measured")
 )
 
@@ -46,6 +47,9 @@ const (
 	weirRole   = "weir"
 	floorRole  = "floor"
 )
+
+// collectedLine is what a program says when it has done what collecting is for.
+const collectedLine = "collected"
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
@@ -62,6 +66,7 @@ func play(role string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go orphaned()
+	go collecting()
 	done, err := record(os.Getenv(profileEnv))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -72,6 +77,16 @@ func play(role string) int {
 		return floorMain(ctx, os.Args[1:])
 	}
 	return app.Main(ctx, os.Args[1:], os.Environ(), app.Streams{In: strings.NewReader(""), Out: os.Stdout, Err: os.Stderr})
+}
+
+// collecting gives back what this process holds and does not use, whenever it is asked to.
+func collecting() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	for range asked {
+		debug.FreeOSMemory()
+		fmt.Println(collectedLine)
+	}
 }
 
 func orphaned() {

@@ -26,6 +26,8 @@ type process struct {
 	URL     string
 	Started time.Duration // from its making until it was ready
 
+	collected chan struct{} // what it does not use was given back
+
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	exited chan struct{}
@@ -56,6 +58,7 @@ func start(tb testing.TB, role, name string, args ...string) *process {
 	begun := time.Now()
 	require.NoError(tb, p.cmd.Start())
 	ready := make(chan string, 1)
+	p.collected = make(chan struct{}, 1)
 	go p.follow(stdout, ready)
 	tb.Cleanup(func() { p.end(tb, syscall.SIGKILL) })
 	select {
@@ -74,6 +77,8 @@ func (p *process) follow(stdout io.Reader, ready chan<- string) {
 	for scan := bufio.NewScanner(stdout); scan.Scan(); {
 		if m := readyLine.FindStringSubmatch(scan.Text()); m != nil {
 			ready <- m[1]
+		} else if scan.Text() == collectedLine {
+			p.collected <- struct{}{}
 		}
 	}
 	p.err = p.cmd.Wait()
@@ -112,6 +117,18 @@ const ticks = 100
 func (p *process) cpu() time.Duration { return cpuOf(p.cmd.Process.Pid) }
 
 func (p *process) resident() float64 { return residentOf(p.cmd.Process.Pid) }
+
+// used is the memory in MiB that is left when it has given back what it does not use.
+func (p *process) used(tb testing.TB) float64 {
+	tb.Helper()
+	require.NoError(tb, p.cmd.Process.Signal(syscall.SIGUSR1))
+	select {
+	case <-p.collected:
+	case <-p.exited:
+		tb.Fatalf("it ended: %v\n%s", p.err, p.log.String())
+	}
+	return p.resident()
+}
 
 // cpuOf is the processor's time that a process has used; 0 where the system does not say.
 func cpuOf(pid int) time.Duration {

@@ -74,7 +74,7 @@ func (g *ground) calls(t *testing.T, callers int, worker *process) sample {
 // appends writes records of the size of an accepted action, each of an id that must be new.
 func (g *ground) appends(t *testing.T, writers int) sample {
 	t.Helper()
-	layout := schemas.Layout{Partitions: g.partitions, Lanes: floorLayout().Lanes}
+	layout := schemas.Layout{Partitions: g.partitions}
 	b, err := broker.Open(t.Context(), broker.Config{URL: g.cluster.Direct(), Layout: layout, Replicas: g.copies, AttemptTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	defer b.Close(t.Context())
@@ -101,7 +101,7 @@ func (g *ground) appends(t *testing.T, writers int) sample {
 					ref := schemas.Ref{Tenant: "bench", Kind: schemas.KindHTTP, ID: uuid.NewString()}
 					begun := time.Now()
 					_, err = b.Append(t.Context(), schemas.Append{
-						Subject: layout.Subject(ref, schemas.TailEvent), Data: data, Guarded: true, Guard: layout.AnyKind(ref.Tenant, ref.ID),
+						Subject: layout.Subject(ref, schemas.SectionEvent), Data: data, Guarded: true, Guard: layout.AnyKind(ref.Tenant, ref.ID),
 					})
 					took = append(took, time.Since(begun))
 				}

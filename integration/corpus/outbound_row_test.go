@@ -393,7 +393,7 @@ func (n *node) createRules(t *testing.T, r *outboundRow, s *stage, token string)
 func storeRules(t *testing.T, dir string, rows []outboundRow) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	layout := schemas.Layout{Partitions: 1}
 	embed, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout, Durability: schemas.DurabilityProcess})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, embed.Stop()) }()

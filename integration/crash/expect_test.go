@@ -105,7 +105,7 @@ func TestSpentActionsAreExcused(t *testing.T) {
 			write := func(ev schemas.Event) {
 				data, err := json.Marshal(ev)
 				require.NoError(t, err)
-				run.Log = append(run.Log, schemas.Record{Subject: schemas.Layout{Partitions: 1, Lanes: 8}.Subject(ref, schemas.TailEvent), Data: data})
+				run.Log = append(run.Log, schemas.Record{Subject: schemas.Layout{Partitions: 1}.Subject(ref, schemas.SectionEvent), Data: data})
 			}
 			for n := range tc.interrupted {
 				write(schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: n + 1}})

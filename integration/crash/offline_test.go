@@ -19,7 +19,7 @@ const everything = 1 << 20
 
 // offline reads a data directory that no process has open.
 func offline(ctx context.Context, dir string, run *history.Run) (err error) {
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	layout := schemas.Layout{Partitions: 1}
 	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: layout, Durability: schemas.DurabilityProcess})
 	if err != nil {
 		return err

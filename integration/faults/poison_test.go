@@ -36,7 +36,7 @@ func poison(ctx context.Context, s *scene) error {
 	for name, data := range poisons() {
 		for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindPlan} {
 			ref := schemas.Ref{Tenant: "default", Kind: kind, ID: fmt.Sprintf("poison-%s-%s-%d", kind, name, s.chance.Uint64())}
-			if _, err := s.log.JS.Publish(ctx, s.layout.Subject(ref, schemas.TailAccepted), data); err != nil {
+			if _, err := s.log.JS.Publish(ctx, s.layout.Subject(ref, schemas.SectionAccepted), data); err != nil {
 				return err
 			}
 			refs = append(refs, ref)

@@ -76,7 +76,7 @@ func newRig(t *testing.T, k kit) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	r := &rig{kit: k.withDefaults(), dir: t.TempDir(), layout: schemas.Layout{Partitions: 2, Lanes: 8}, target: crowd.NewTarget()}
+	r := &rig{kit: k.withDefaults(), dir: t.TempDir(), layout: schemas.Layout{Partitions: 2}, target: crowd.NewTarget()}
 	t.Cleanup(func() {
 		r.target.Release()
 		r.target.CloseClientConnections()

@@ -68,7 +68,7 @@ func ref(id string) schemas.Ref { return schemas.Ref{Tenant: "acme", Kind: schem
 
 func claim(id string) schemas.Append {
 	return schemas.Append{
-		Subject: layout.Subject(ref(id), schemas.TailAccepted), Data: []byte(`"` + id + `"`),
+		Subject: layout.Subject(ref(id), schemas.SectionAccepted), Data: []byte(`"` + id + `"`),
 		Guarded: true, Guard: layout.AnyKind("acme", id),
 	}
 }
@@ -78,7 +78,7 @@ func (s *site) rolesWork(t *testing.T) {
 	ctx := t.Context()
 	ingress, worker, egress := s.open(t, access.Ingress), s.open(t, access.Worker), s.open(t, access.Egress)
 	shown := make(chan string, 64)
-	stop, err := egress.Live(schemas.LiveRoot+".*.*.*.*.*.*", func(r schemas.Record) { shown <- r.Subject }, nil)
+	stop, err := egress.Live(schemas.LiveLog+".>", func(r schemas.Record) { shown <- r.Subject }, nil)
 	require.NoError(t, err)
 	defer stop()
 	stopped := make(chan string, 1)
@@ -102,8 +102,8 @@ func (s *site) rolesWork(t *testing.T) {
 	m := <-queue
 	require.JSONEq(t, `"a"`, string(m.Payload))
 	all := layout.All(ref("a"))
-	for _, tail := range []schemas.Tail{schemas.TailEvent, schemas.TailSettled} {
-		seq, err = worker.Append(ctx, schemas.Append{Subject: layout.Subject(ref("a"), tail), Data: []byte("x"), Guarded: true, Guard: all, Last: seq})
+	for range 2 {
+		seq, err = worker.Append(ctx, schemas.Append{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Data: []byte("x"), Guarded: true, Guard: all, Last: seq})
 		require.NoError(t, err)
 	}
 	evidence := schemas.Evidence{Tenant: "acme", Kind: "http", Entry: "e", ActionID: "a"}
@@ -123,7 +123,7 @@ func (s *site) rolesWork(t *testing.T) {
 	got, err := egress.GetBlob(ctx, blob)
 	require.NoError(t, err)
 	require.Equal(t, body, got)
-	last, err := egress.Newest(ctx, schemas.LogStream(layout.Partition("acme", "a")), layout.Subject(ref("a"), schemas.TailSettled))
+	last, err := egress.Newest(ctx, schemas.LogStream(layout.Partition("acme", "a")), layout.Subject(ref("a"), schemas.SectionEvent))
 	require.NoError(t, err)
 	require.Equal(t, seq, last.Seq)
 	poll.Until(t, func() bool { // the copy that is read may be behind
@@ -168,12 +168,12 @@ func (s *site) rolesAreBounded(t *testing.T) {
 		return n + last
 	}
 	before := bounds()
-	log := func(tail schemas.Tail) string { return layout.Subject(ref("forged"), tail) }
+	log := func(s schemas.Section) string { return layout.Subject(ref("forged"), s) }
 	for r, subjects := range map[access.Role][]string{
-		access.Ingress: {log(schemas.TailEvent), log(schemas.TailSettled), log(schemas.TailWake), "weir.evidence.acme.http.e.a", "weir.dead.acme.http.a", layout.Schedule(ref("forged")), "$KV.WEIR_RULES.acme", "$KV.WEIR_KEYS.evidence"},
-		access.Worker:  {log(schemas.TailAccepted), log(schemas.TailSignal), "$KV.WEIR_TOKENS.id", "$KV.WEIR_KEYS.evidence"},
+		access.Ingress: {log(schemas.SectionEvent), log(schemas.SectionOverflow), "weir.evidence.acme.http.e.a", "weir.dead.acme.http.a", layout.Schedule(ref("forged")), "$KV.WEIR_RULES.acme", "$KV.WEIR_KEYS.evidence"},
+		access.Worker:  {log(schemas.SectionAccepted), "$KV.WEIR_TOKENS.id", "$KV.WEIR_KEYS.evidence"},
 		access.Egress: {
-			log(schemas.TailAccepted), log(schemas.TailEvent), log(schemas.TailSettled), log(schemas.TailWake), log(schemas.TailSignal), layout.Schedule(ref("forged")),
+			log(schemas.SectionAccepted), log(schemas.SectionEvent), log(schemas.SectionWake), layout.Schedule(ref("forged")),
 			"weir.evidence.acme.http.e.a", "$KV.WEIR_TOKENS.id", "$KV.WEIR_RULES.acme", "$O.WEIR_BLOBS.C.x",
 		},
 	} {
@@ -267,7 +267,7 @@ func (s *site) tenantsAreApart(t *testing.T) {
 	for _, subject := range []string{
 		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE." + access.ObserverQueue("a.b"), "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE." + access.ObserverQueue("a.b"),
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.mine", "$JS.API.STREAM.INFO.WEIR_EVIDENCE", "$JS.API.DIRECT.GET.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.GET.WEIR_EVIDENCE",
-		"$JS.API.INFO", "$JS.ACK.WEIR_EVIDENCE." + access.ObserverQueue("a.b") + ".1.1.1.1.0", "weir.evidence.acme.http.e.a", "weir.log.0.0.acme.http.a.accepted",
+		"$JS.API.INFO", "$JS.ACK.WEIR_EVIDENCE." + access.ObserverQueue("a.b") + ".1.1.1.1.0", "weir.evidence.acme.http.e.a", "weir.log.0.accepted.acme.http.a",
 		schemas.AgentAPISubject("acme"), "$KV.WEIR_TOKENS.id", "$SYS.REQ.SERVER.PING",
 	} {
 		require.NoError(t, acme.Publish(subject, []byte("{}")))

@@ -33,7 +33,7 @@ import (
 // The programs, built once.
 var natsBinary, weirBinary = program.Path(program.NATS), program.Path(program.Weir)
 
-var layout = schemas.Layout{Partitions: 2, Lanes: 4}
+var layout = schemas.Layout{Partitions: 2}
 
 // site is a cluster with files of its own.
 type site struct {

@@ -62,11 +62,11 @@ func (s *site) file(t *testing.T, r access.Role, target, auth string) string {
 	t.Helper()
 	file := filepath.Join(s.dir, string(r)+".yaml")
 	text := fmt.Sprintf(`nats: {url: %q, creds: %q, tls: {ca: %q}}
-log: {partitions: %d, lanes: %d}
+log: {partitions: %d}
 auth: {%s}
 telemetry: {log_level: warn}
 policy: {allowlist: [{name: target, url_prefix: %q, methods: [GET, POST], network: loopback}]}
-`, s.url, natsconf.CredentialsFile(s.dir, string(r)), natsconf.CAFile(s.dir), layout.Partitions, layout.Lanes, auth, target)
+`, s.url, natsconf.CredentialsFile(s.dir, string(r)), natsconf.CAFile(s.dir), layout.Partitions, auth, target)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }

@@ -37,7 +37,7 @@ func open(ctx context.Context, data, copied string) (*book, error) {
 	if out, err := exec.CommandContext(ctx, "cp", "-a", data, copied).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	layout := schemas.Layout{Partitions: 1, Lanes: 8}
+	layout := schemas.Layout{Partitions: 1}
 	server, err := embedded.Start(embedded.Config{Dir: copied, Layout: layout, Durability: schemas.DurabilityProcess})
 	if err != nil {
 		return nil, err
@@ -73,12 +73,12 @@ func (k *book) each(ctx context.Context, b *broker.Broker, stream, filter string
 }
 
 func (k *book) event(r schemas.Record) {
-	ref, tail, err := schemas.ParseSubject(r.Subject)
+	ref, _, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
 		k.half = append(k.half, fmt.Sprintf("record %d: %v", r.Seq, err))
 		return
 	}
-	if tail.Notifies() {
+	if r.Notifies() {
 		return
 	}
 	var e schemas.Event

@@ -72,11 +72,11 @@ func states(r history.Run, flaw func(ref schemas.Ref, detail string)) []*ledger.
 	var refs []schemas.Ref
 	of := map[schemas.Ref][]schemas.Record{}
 	for _, rec := range r.Log {
-		ref, tail, err := schemas.ParseSubject(rec.Subject)
+		ref, section, err := schemas.ParseSubject(rec.Subject)
 		if err != nil {
 			continue
 		}
-		if of[ref] == nil && tail != schemas.TailAccepted {
+		if of[ref] == nil && section != schemas.SectionAccepted {
 			flaw(ref, "the first record is not its acceptance: "+rec.Subject)
 		}
 		if of[ref] == nil {

@@ -93,8 +93,7 @@ func (h hasty) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool
 
 // append is a message as the log takes it.
 func (m mutant) append(a schemas.Append) schemas.Append {
-	ends := strings.HasSuffix(a.Subject, "."+string(schemas.TailSettled))
-	if a.Last > 0 && (m == unfenced || m == unfencedEnd && ends) {
+	if a.Last > 0 && (m == unfenced || m == unfencedEnd && a.Ends()) {
 		a.Guarded = false
 	}
 	return a

@@ -124,13 +124,13 @@ func (p *port) store(m schemas.Append) (uint64, error) {
 
 // wrote notes who has the answer of a call, and whether another ends its action.
 func (p *port) wrote(m schemas.Append, who string) {
-	ref, tail, err := schemas.ParseSubject(m.Subject)
+	ref, _, err := schemas.ParseSubject(m.Subject)
 	if err != nil {
 		return
 	}
 	p.w.mu.Lock()
 	had, answered := p.w.answered[ref]
-	result := tail == schemas.TailEvent && strings.Contains(string(m.Data), `"type":"attempted"`)
+	result := !m.Ends() && strings.Contains(string(m.Data), `"type":"attempted"`)
 	if result {
 		p.w.answered[ref] = p.n.name
 	}
@@ -138,7 +138,7 @@ func (p *port) wrote(m schemas.Append, who string) {
 	if result && p.n.ctx.Err() != nil {
 		p.w.took(drained, who)
 	}
-	if tail == schemas.TailSettled && answered && had != p.n.name {
+	if m.Ends() && answered && had != p.n.name {
 		p.w.took(logResumed, who)
 	}
 }
@@ -293,8 +293,8 @@ func (p *port) Live(subject string, fn func(schemas.Record), lost func()) (func(
 
 // brief names an append for a person: the action and what is written of it.
 func brief(subject string) string {
-	if ref, tail, err := schemas.ParseSubject(subject); err == nil {
-		return ref.ID + "." + string(tail)
+	if ref, section, err := schemas.ParseSubject(subject); err == nil {
+		return ref.ID + "." + string(section)
 	}
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }

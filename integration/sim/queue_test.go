@@ -26,7 +26,7 @@ type queue struct {
 
 func newQueue(w *world) *queue {
 	q := &queue{w: w, open: map[string]bool{}, alive: map[schemas.Ref]bool{}}
-	forget, err := w.log.Live(schemas.LiveRoot+".>", q.arrived, nil)
+	forget, err := w.log.Live(schemas.LiveLog+".>", q.arrived, nil)
 	if err != nil {
 		panic(err) // memory refuses no subscription
 	}
@@ -35,26 +35,25 @@ func newQueue(w *world) *queue {
 }
 
 func (q *queue) arrived(r schemas.Record) {
-	ref, tail, err := schemas.ParseSubject(r.Subject)
+	ref, section, err := schemas.ParseSubject(r.Subject)
 	if err != nil {
 		return
 	}
 	key := fmt.Sprintf("%s/%d", r.Stream, r.Seq)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch tail {
-	case schemas.TailAccepted:
+	switch {
+	case section == schemas.SectionAccepted:
 		q.alive[ref] = true
-	case schemas.TailSettled:
+	case r.Ends():
 		delete(q.alive, ref)
-	default:
 	}
-	if q.shut || tail != schemas.TailAccepted && tail != schemas.TailWake {
+	if q.shut || section != schemas.SectionAccepted && section != schemas.SectionWake {
 		return
 	}
 	q.open[key] = true
 	q.w.do(func() {
-		q.serve(&parcel{q: q, rec: r, name: ref.ID + "." + string(tail), dice: roll(q.w.program.seed, "message "+key)})
+		q.serve(&parcel{q: q, rec: r, name: ref.ID + "." + string(section), dice: roll(q.w.program.seed, "message "+key)})
 		q.mu.Lock()
 		delete(q.open, key)
 		q.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 2, Lanes: 8}
+var layout = schemas.Layout{Partitions: 2}
 
 // The times of the simulated house. Those of the broker are its own; the others are
 // shorter than the defaults, so that a run meets each of them.

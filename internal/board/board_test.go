@@ -148,7 +148,7 @@ func TestOver(t *testing.T) {
 	end := map[string]func(p *paper, id string){
 		"reported": (*paper).report, "settled": (*paper).settle,
 		"canceled": func(p *paper, id string) { p.write(id, schemas.Event{Type: schemas.EventCancel}) },
-		"damaged":  func(p *paper, id string) { p.damaged(id, schemas.TailSettled) },
+		"damaged":  func(p *paper, id string) { p.half(id) },
 	}
 	for name, end := range end {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 2, Lanes: 8}
+var layout = schemas.Layout{Partitions: 2}
 
 // open is a node on a server: its broker, and its board.
 func open(t *testing.T, server *embedded.Server) (*broker.Broker, *board.Board) {

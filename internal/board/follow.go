@@ -22,8 +22,8 @@ const (
 	patience = 10 * time.Second
 )
 
-// feedSubject matches the events of tasks: weir.live.<partition>.<lane>.<tenant>.task.<id>.<tail>.
-const feedSubject = schemas.LiveRoot + ".*.*.*." + string(schemas.KindTask) + ".*.*"
+// feedSubject matches the events of tasks, in all sections.
+const feedSubject = schemas.LiveLog + ".*.*.*." + string(schemas.KindTask) + ".*"
 
 // errStopped: nothing is followed.
 var errStopped = errors.New("the board is not running")

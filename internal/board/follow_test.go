@@ -58,20 +58,20 @@ func TestTheFeedLosesSome(t *testing.T) {
 		p := newPaper(t)
 		b := p.start(Config{Check: time.Hour})
 		defer b.Stop()
-		lost := func(tail schemas.Tail) func(*paper) {
+		lost := func(s schemas.Section) func(*paper) {
 			return func(p *paper) {
-				p.deaf = func(r schemas.Record) bool { return strings.HasSuffix(r.Subject, "."+string(tail)) }
+				p.deaf = func(r schemas.Record) bool { return r.Subject == schemas.Moved(r.Subject, s) }
 			}
 		}
 		p.open("one")
-		p.set(lost(schemas.TailSignal))
+		p.set(lost(schemas.SectionWake))
 		p.lease("one", 1, "k") // unheard
 		p.lose("one", 1)       // is what shows it
 		synctest.Wait()
 		require.Equal(t, []string{"one"}, b.queue("t"))
 		require.Equal(t, 1, b.tasks[ref("one")].state.Lease)
 
-		p.set(lost(schemas.TailAccepted))
+		p.set(lost(schemas.SectionAccepted))
 		p.open("two")
 		synctest.Wait()
 		require.Equal(t, []string{"one", "two"}, b.queue("t"))
@@ -240,7 +240,7 @@ func TestTheLogIsWalkedOnce(t *testing.T) {
 	noise := func() uint64 {
 		for i := range 10 {
 			r := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "call" + strconv.Itoa(i)}
-			subject := strings.Replace(layout.Subject(r, schemas.TailWake), "weir.log."+strconv.Itoa(layout.Partition("t", r.ID)), "weir.log."+strconv.Itoa(part), 1)
+			subject := strings.Replace(layout.Subject(r, schemas.SectionWake), "weir.log."+strconv.Itoa(layout.Partition("t", r.ID)), "weir.log."+strconv.Itoa(part), 1)
 			_, err := p.Append(t.Context(), schemas.Append{Subject: subject})
 			require.NoError(t, err)
 		}
@@ -303,18 +303,19 @@ func TestWhatNobodyCanRead(t *testing.T) {
 		if deaf {
 			p.set(func(p *paper) { p.deaf = nothing })
 		}
-		p.damaged("never", schemas.TailAccepted)
+		p.damaged("never", schemas.SectionAccepted)
 		p.opened("never")
 		p.accept("no order", schemas.Action{Payload: []byte(`[]`)})
 		p.opened("no order")
 		p.open("one", "two", "three")
-		p.damaged("one", schemas.TailSignal)
+		p.damaged("one", schemas.SectionWake)
 		p.lease("one", 1, "k")
-		p.damaged("two", schemas.TailSettled)
-		p.raw("three", schemas.TailSettled, []byte(`{"v":1,"n":4,"type":"started"}`), p.files[ref("three")].last) // not what its subject says
-		_, err := p.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("three"), schemas.TailWake)})
+		p.half("two")
+		p.spoilt("three", schemas.SectionWake, `{"v":1,"n":2,"type":"started"}`) // not what its subject says
+		p.half("three")
+		_, err := p.Append(t.Context(), schemas.Append{Subject: layout.Subject(ref("three"), schemas.SectionWake)})
 		require.NoError(t, err)
-		_, err = p.Append(t.Context(), schemas.Append{Subject: "weir.log.0.0.t.task.%.accepted", Data: []byte(`{"v":1}`)})
+		_, err = p.Append(t.Context(), schemas.Append{Subject: "weir.log.0.accepted.t.task.%", Data: []byte(`{"v":1}`)})
 		require.NoError(t, err)
 		require.Empty(t, b.caughtUp(t).queue("t"))
 		e, held := b.Held("t", "k")
@@ -416,7 +417,7 @@ func step(t *testing.T, p *paper, rnd *rand.Rand, times int) {
 		case 8:
 			p.tell(id, schemas.TaskEvent{What: schemas.TaskClaimed})
 		case 9:
-			p.damaged(id, []schemas.Tail{schemas.TailEvent, schemas.TailSignal}[rnd.IntN(2)])
+			p.damaged(id, []schemas.Section{schemas.SectionEvent, schemas.SectionWake}[rnd.IntN(2)])
 		case 10:
 			p.write(id, schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(`{}`)})
 		case 11:

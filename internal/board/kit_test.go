@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var layout = schemas.Layout{Partitions: 3, Lanes: 2}
+var layout = schemas.Layout{Partitions: 3}
 
 // paper is a log in memory, whose feed may be cut and whose reads may fail.
 type paper struct {
@@ -128,19 +128,30 @@ func (p *paper) write(id string, ev schemas.Event) {
 	p.mu.Unlock()
 	data, err := json.Marshal(ev)
 	require.NoError(p.tb, err)
-	p.raw(id, schemas.TailOf(ev.Type), data, last)
+	p.raw(id, schemas.SectionOf(ev.Type), data, last)
 }
 
-func (p *paper) raw(id string, tail schemas.Tail, data []byte, last uint64) {
+func (p *paper) raw(id string, s schemas.Section, data []byte, last uint64) {
 	p.tb.Helper()
 	r := ref(id)
-	seq, err := p.Append(p.tb.Context(), schemas.Append{Subject: layout.Subject(r, tail), Data: data, Guarded: true, Guard: layout.All(r), Last: last})
+	seq, err := p.Append(p.tb.Context(), schemas.Append{Subject: layout.Subject(r, s), Data: data, Guarded: true, Guard: layout.All(r), Last: last})
 	require.NoError(p.tb, err)
 	p.set(func(p *paper) { p.files[r].last = seq })
 }
 
 // damaged appends what nobody can read.
-func (p *paper) damaged(id string, tail schemas.Tail) {
+func (p *paper) damaged(id string, s schemas.Section) {
+	p.tb.Helper()
+	p.spoilt(id, s, "{")
+}
+
+// half appends half of an end.
+func (p *paper) half(id string) {
+	p.tb.Helper()
+	p.spoilt(id, schemas.SectionEvent, `{"v":1,"n":9,"type":"settled",`)
+}
+
+func (p *paper) spoilt(id string, s schemas.Section, data string) {
 	p.tb.Helper()
 	r := ref(id)
 	p.mu.Lock()
@@ -151,7 +162,7 @@ func (p *paper) damaged(id string, tail schemas.Tail) {
 	f.n++
 	last := f.last
 	p.mu.Unlock()
-	p.raw(id, tail, []byte("{"), last)
+	p.raw(id, s, []byte(data), last)
 }
 
 // file has a task accepted.

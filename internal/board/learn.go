@@ -10,20 +10,20 @@ import (
 type event struct {
 	schemas.Record
 	schemas.Event
-	ref  schemas.Ref
-	tail schemas.Tail
-	bad  bool
+	ref     schemas.Ref
+	section schemas.Section
+	bad     bool
 }
 
 // decode reads a record; ok is false for what is no event of a task.
 func decode(r schemas.Record) (e event, ok bool) {
-	ref, tail, err := schemas.ParseSubject(r.Subject)
-	if err != nil || ref.Kind != schemas.KindTask || tail.Notifies() {
+	ref, section, err := schemas.ParseSubject(r.Subject)
+	if err != nil || ref.Kind != schemas.KindTask || r.Notifies() {
 		return event{}, false
 	}
-	e = event{Record: r, ref: ref, tail: tail}
-	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V < 1 || e.V > schemas.EventVersion+1 || schemas.TailOf(e.Type) != tail ||
-		tail == schemas.TailAccepted && e.Action == nil
+	e = event{Record: r, ref: ref, section: section}
+	e.bad = json.Unmarshal(r.Data, &e.Event) != nil || e.V < 1 || e.V > schemas.EventVersion+1 || schemas.SectionOf(e.Type) != section ||
+		section == schemas.SectionAccepted && e.Action == nil
 	return e, true
 }
 
@@ -42,7 +42,7 @@ func (b *Board) hear(r schemas.Record) {
 	}
 	t := b.tasks[e.ref]
 	switch {
-	case !e.bad && t == nil && e.tail == schemas.TailAccepted, !e.bad && t != nil && e.N == t.n+1:
+	case !e.bad && t == nil && e.section == schemas.SectionAccepted, !e.bad && t != nil && e.N == t.n+1:
 		b.learn(e)
 	case t != nil && r.Seq <= t.seq:
 	default:
@@ -55,18 +55,18 @@ func (b *Board) learn(e event) {
 	t := b.tasks[e.ref]
 	switch {
 	case t != nil && e.Seq <= t.seq: // known
-	case e.tail == schemas.TailAccepted:
+	case e.section == schemas.SectionAccepted:
 		b.accept(e)
 	case t == nil: // history has dropped its beginning, or nobody can read it
 	case e.bad:
-		if t.n, t.seq = t.n+1, e.Seq; e.tail == schemas.TailSettled { // whatever it said, the task has ended
+		if t.n, t.seq = t.n+1, e.Seq; e.Ends() { // whatever it said, the task has ended
 			b.drop(t)
 		}
 	default:
 		t.n, t.seq = e.N, e.Seq
 		t.apply(e.Event)
 		b.place(t)
-		if e.tail == schemas.TailSettled {
+		if e.Ends() {
 			b.drop(t)
 		}
 	}

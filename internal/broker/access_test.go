@@ -13,7 +13,7 @@ import (
 // that nobody makes a bucket without saying who may read and write it.
 func TestEveryBucketIsListed(t *testing.T) {
 	t.Parallel()
-	b := &Broker{cfg: Config{Layout: schemas.Layout{Partitions: 1, Lanes: 1}}.withDefaults()}
+	b := &Broker{cfg: Config{Layout: schemas.Layout{Partitions: 1}}.withDefaults()}
 	live := map[string]string{schemas.BlobBucket: ""}
 	for _, cfg := range b.buckets() {
 		live[cfg.Bucket] = ""
@@ -57,7 +57,7 @@ func TestLacks(t *testing.T) {
 	require.Equal(t, "weir.cancel.>", grant(&side{Allow: []string{">"}, Deny: []string{"weir.cancel.>"}}, hear, true).lacks(need).Subject)
 	e := grant(all, &side{Allow: []string{"_INBOX.>"}}, true).lacks(need)
 	e.Role = access.Ingress
-	require.Equal(t, "the NATS user of this node may not subscribe to weir.live.*.*.*.*.*.> (to follow the log as it is written): "+
+	require.Equal(t, "the NATS user of this node may not subscribe to weir.live.log.> (to follow the log as it is written): "+
 		"give it what the role ingress needs, as `weir nats init` writes it, and reload the servers", e.Error())
 	require.ErrorContains(t, grant(all, hear, false).lacks(need), "allow_responses grants it")
 }

@@ -67,7 +67,7 @@ func (b *Broker) write(ctx context.Context, m schemas.Append) (uint64, error) {
 		return 0, fmt.Errorf("%w: the acknowledgement was dropped", fault.ErrUnavailable)
 	}
 	if err == nil {
-		b.wrote(m.Subject, len(m.Subject)+len(m.Data))
+		b.wrote(m.Subject, m.Data)
 	}
 	return seq, err
 }

@@ -32,14 +32,14 @@ func TestAppendClaimsOnce(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFenced)
 	// An id is taken in all kinds.
 	other := claim("a", "three")
-	other.Subject = layout.Subject(schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "a"}, schemas.TailAccepted)
+	other.Subject = layout.Subject(schemas.Ref{Tenant: "t", Kind: schemas.KindPlan, ID: "a"}, schemas.SectionAccepted)
 	_, err = n.Append(t.Context(), other)
 	require.ErrorIs(t, err, fault.ErrFenced)
 	// Another id that begins with it, and the same id of another tenant, are free.
 	n.put(t, claim("ab", "four"))
 	m := claim("a", "five")
 	r := schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "a"}
-	m.Subject, m.Guard = layout.Subject(r, schemas.TailAccepted), layout.AnyKind("u", "a")
+	m.Subject, m.Guard = layout.Subject(r, schemas.SectionAccepted), layout.AnyKind("u", "a")
 	n.put(t, m)
 
 	got, err := n.Range(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "a"), 0, 10)
@@ -59,7 +59,7 @@ func TestAppendFence(t *testing.T) {
 		require.ErrorIs(t, err, fault.ErrFenced, stale)
 	}
 	n.put(t, event("a", "after", b))
-	n.put(t, schemas.Append{Subject: layout.Subject(ref("a"), schemas.TailEvent), Data: []byte("unguarded")})
+	n.put(t, schemas.Append{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Data: []byte("unguarded")})
 }
 
 func TestAppendHasOneWinner(t *testing.T) {

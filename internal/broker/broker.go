@@ -150,8 +150,8 @@ func (c Config) validate() error {
 	switch {
 	case (c.Server == nil) == (c.URL == ""):
 		return errors.New("broker: configure the embedded server or the url of a cluster, not both")
-	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
-		return fmt.Errorf("broker: %d partitions and %d lanes: each must be at least 1", c.Layout.Partitions, c.Layout.Lanes)
+	case c.Layout.Partitions < 1:
+		return fmt.Errorf("broker: %d partitions: there must be at least 1", c.Layout.Partitions)
 	case c.Server != nil && c.Server.Layout() != c.Layout:
 		return errors.New("broker: the layout is not the one of the data directory")
 	case c.History < 0 || c.EvidenceHistory < 0 || c.AckWait < 0 || c.AttemptTimeout < 0 || c.MaxBytes < 0 || c.Replicas < 0:

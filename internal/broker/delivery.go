@@ -41,8 +41,10 @@ func arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(headerMsgID), Data: m.Data,
 		},
 	}
-	if tokens := strings.Split(m.Subject, "."); len(tokens) == 8 { // else it is nobody's, and no kind's
-		d.tenant, d.kind = tokens[4], schemas.Kind(tokens[5])
+	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // else it is nobody's, and no kind's
+		tenant, kind, _ := strings.Cut(action, ".")
+		kind, _, _ = strings.Cut(kind, ".")
+		d.tenant, d.kind = tenant, schemas.Kind(kind)
 	}
 	return d, nil
 }

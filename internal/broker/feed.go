@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -180,8 +179,7 @@ func (f *feed) overflow(d *delivery) {
 	f.waiting--
 	f.moving++
 	f.running.Go(func() {
-		stem := d.record.Subject[:strings.LastIndexByte(d.record.Subject, '.')+1]
-		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: stem + string(schemas.OverflowOf(d.kind)), Urgent: d.urgent})
+		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})
 		if err == nil {
 			err = f.s.b.Barrier(f.handlers) // the ack must not outlive it
 		}

@@ -26,7 +26,7 @@ type live struct {
 	lost    func()
 
 	// In memory:
-	filter []string // the tokens of its subject
+	filter []string // the tokens of its subject below schemas.LiveLog
 	queue  struct {
 		mu      sync.Mutex
 		pending []schemas.Record
@@ -37,7 +37,7 @@ type live struct {
 }
 
 // Live calls fn for every message that is stored from now on and matches
-// subject: schemas.LiveRoot and the subject's own tail, wildcards
+// subject: schemas.LiveRoot or LiveLog and the rest of its own, wildcards
 // allowed. The record has the stream, the subject and the sequence under
 // which the message lies in the log. fn runs on one goroutine at a time and
 // sees the messages of a stream in their order; what it does delays the rest.
@@ -49,13 +49,13 @@ type live struct {
 // of the subscription, or as it stops leading, is missing and nobody is told.
 // A message is shown as it is stored, before any Barrier.
 //
-// Where the server is embedded, the log itself, whose subjects have eight tokens, is not
-// republished: all of it was written by this process. Wakes are then not shown, and the
+// Where the server is embedded, the log itself, below schemas.LiveLog, is not
+// republished: all of it was written by this process. Scheduled wakes are then not shown, and the
 // record's time is when it was acknowledged.
 func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
 	l := &live{fn: fn, lost: lost}
-	if b.cfg.Server != nil && strings.Count(subject, ".") == strings.Count(schemas.LiveLog, ".") {
-		return b.follow(l, strings.Split(subject, "."))
+	if b.cfg.Server != nil && strings.HasPrefix(subject, schemas.LiveLog+".") {
+		return b.follow(l, strings.Split(strings.TrimPrefix(subject, schemas.LiveLog+"."), "."))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,10 +189,13 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 
 // matches reports whether a feed shows what lies under a subject of the log.
 func (l *live) matches(subject string) bool {
-	rest := subject
+	rest := strings.TrimPrefix(subject, schemas.LogRoot+".")
 	for i, want := range l.filter {
+		if want == ">" {
+			return true
+		}
 		token, after, more := strings.Cut(rest, ".")
-		if i > 1 && want != "*" && want != token || more == (i == len(l.filter)-1) { // the first two are LiveRoot's
+		if want != "*" && want != token || more == (i == len(l.filter)-1) {
 			return false
 		}
 		rest = after

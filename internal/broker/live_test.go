@@ -21,7 +21,7 @@ func TestLiveFollowsTheLog(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
 	got := make(chan schemas.Record, 1000)
-	stop, err := n.Live(schemas.LiveLog, func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
+	stop, err := n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { t.Error("lost") })
 	require.NoError(t, err)
 	seq := n.put(t, claim("a", "0"))
 	for i := 1; i < 200; i++ {
@@ -56,7 +56,7 @@ func TestLiveOrderUnderManyWriters(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	const writers, each = 8, 100
 	got := make(chan schemas.Record, writers*each)
-	stop, err := n.Live(schemas.LiveLog, func(r schemas.Record) { got <- r }, nil)
+	stop, err := n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, nil)
 	require.NoError(t, err)
 	defer stop()
 	var wg sync.WaitGroup
@@ -112,10 +112,10 @@ func TestLiveInMemorySaysWhatItLost(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	lost := make(chan struct{}, 100)
 	begun, goOn := make(chan struct{}, livePendingMessages+2), make(chan struct{})
-	stop, err := n.Live(schemas.LiveLog, func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
+	stop, err := n.Live(schemas.LiveLog+".>", func(schemas.Record) { begun <- struct{}{}; <-goOn }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
 	defer stop()
-	c := &call{subject: layout.Subject(ref("a"), schemas.TailAccepted)}
+	c := &call{subject: layout.Subject(ref("a"), schemas.SectionAccepted)}
 	reply := &nats.Msg{Data: []byte(`{"stream":"S", "seq":1}`)}
 	n.acked(c, reply)
 	<-begun
@@ -134,7 +134,7 @@ func TestLiveSaysItReconnected(t *testing.T) {
 	n := open(t, embedded.Config{}, Config{})
 	lost := make(chan struct{}, 10)
 	got := make(chan schemas.Record, 10)
-	stop, err := n.Live(schemas.LiveLog, func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
+	stop, err := n.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
 	defer stop()
 	require.NoError(t, n.nc.ForceReconnect())
@@ -190,7 +190,7 @@ func TestOpenRefusals(t *testing.T) {
 		"not both":                       {Layout: layout},
 		"the url of a cluster, not both": {Layout: layout, Server: n.server, URL: "nats://127.0.0.1:1"},
 		"at least 1":                     {Server: n.server},
-		"not the one of the data":        {Server: n.server, Layout: schemas.Layout{Partitions: 2, Lanes: 8}},
+		"not the one of the data":        {Server: n.server, Layout: schemas.Layout{Partitions: 2}},
 		"is negative":                    {Server: n.server, Layout: layout, History: -1},
 		"the broker cannot be reached":   {URL: "nats://127.0.0.1:1", Layout: layout},
 	} {
@@ -198,11 +198,10 @@ func TestOpenRefusals(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	// A log on a server says itself how it is cut.
-	other := schemas.Layout{Partitions: 1, Lanes: 3}
-	b := &Broker{cfg: Config{Layout: other}, js: n.js}
-	require.ErrorContains(t, b.checkLayout(t.Context()), `has "8" lanes and 3 are configured`)
+	b := &Broker{cfg: Config{Layout: schemas.Layout{Partitions: 3}}, js: n.js}
+	require.ErrorContains(t, b.checkLayout(t.Context()), `has "1" partitions and 3 are configured`)
 	// And what wrote it. The first generation did not.
-	for version, says := range map[string]string{"": "has version 1, and this Weir reads version 2: use another data directory", "3": "has version 3, and"} {
+	for version, says := range map[string]string{"": "has version 1, and this Weir reads version 3: use another data directory", "4": "has version 4, and"} {
 		s, err := n.js.Stream(t.Context(), schemas.LogStream(0))
 		require.NoError(t, err)
 		written := s.CachedInfo().Config

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func3"))
 }
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+var layout = schemas.Layout{Partitions: 1}
 
 // node is an embedded server and a broker on it, as one process has them.
 type node struct {
@@ -89,7 +89,7 @@ func ref(id string) schemas.Ref {
 // claim is the append that makes an id ours.
 func claim(id, data string) schemas.Append {
 	return schemas.Append{
-		Subject: layout.Subject(ref(id), schemas.TailAccepted), Data: []byte(data),
+		Subject: layout.Subject(ref(id), schemas.SectionAccepted), Data: []byte(data),
 		Guarded: true, Guard: layout.AnyKind("t", id),
 	}
 }
@@ -97,7 +97,7 @@ func claim(id, data string) schemas.Append {
 // event is a later append of the action, fenced by the sequence before it.
 func event(id, data string, last uint64) schemas.Append {
 	return schemas.Append{
-		Subject: layout.Subject(ref(id), schemas.TailEvent), Data: []byte(data),
+		Subject: layout.Subject(ref(id), schemas.SectionEvent), Data: []byte(data),
 		Guarded: true, Guard: layout.All(ref(id)), Last: last,
 	}
 }

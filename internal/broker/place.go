@@ -66,11 +66,9 @@ func (f *feed) movePlace(ctx context.Context, to uint64) {
 		return
 	}
 	if f.s.b.cfg.Replicas > 1 {
-		for _, filter := range filters(f.config) {
-			next, err := f.s.b.Next(ctx, f.stream, filter, seen+1)
-			if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
-				return
-			}
+		next, err := f.s.b.Next(ctx, f.stream, f.config.FilterSubject, seen+1)
+		if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
+			return
 		}
 	}
 	if _, err := f.s.b.js.ResetConsumerToSequence(ctx, f.stream, string(f.queue), to+1); err != nil {

@@ -30,12 +30,11 @@ const (
 	maxAckPending = 1 << 17
 
 	// logVersion is raised when older records could not be read any more.
-	logVersion = 2
+	logVersion = 3
 
 	// What a log says of itself, for the next to open it.
 	metaVersion    = "weir_version"
 	metaPartitions = "weir_partitions"
-	metaLanes      = "weir_lanes"
 )
 
 const (
@@ -97,14 +96,9 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 		return fmt.Errorf("the log has version %s, and this Weir reads version %d: use another data directory, server or account, and read the old log with the Weir that wrote it",
 			have, logVersion)
 	}
-	for _, c := range []struct {
-		key, word string
-		want      int
-	}{{metaPartitions, "partitions", want.Partitions}, {metaLanes, "lanes", want.Lanes}} {
-		if have := meta[c.key]; have != strconv.Itoa(c.want) {
-			return fmt.Errorf("the log on this server has %q %s and %d are configured: the number is fixed when a log is made, so configure that one, or use another server or account",
-				have, c.word, c.want)
-		}
+	if have := meta[metaPartitions]; have != strconv.Itoa(want.Partitions) {
+		return fmt.Errorf("the log on this server has %q partitions and %d are configured: the number is fixed when a log is made, so configure that one, or use another server or account",
+			have, want.Partitions)
 	}
 	return nil
 }
@@ -131,11 +125,10 @@ func (b *Broker) logStream(p int) jetstream.StreamConfig {
 		Metadata: map[string]string{
 			metaVersion:    strconv.Itoa(logVersion),
 			metaPartitions: strconv.Itoa(b.cfg.Layout.Partitions),
-			metaLanes:      strconv.Itoa(b.cfg.Layout.Lanes),
 		},
 	}
 	if b.cfg.Server == nil { // else see Live
-		cfg.RePublish = &jetstream.RePublish{Source: schemas.LogRoot + ".>", Destination: schemas.LiveRoot + ".>"}
+		cfg.RePublish = &jetstream.RePublish{Source: schemas.LogRoot + ".>", Destination: schemas.LiveLog + ".>"}
 	}
 	return cfg
 }
@@ -185,13 +178,13 @@ func (b *Broker) deadStream() jetstream.StreamConfig {
 // up by the server stays in the stream unseen.
 func (b *Broker) workConsumer(p int, q schemas.Queue) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:        string(q),
-		FilterSubjects: q.Filters(p),
-		DeliverPolicy:  jetstream.DeliverAllPolicy,
-		AckPolicy:      jetstream.AckExplicitPolicy,
-		AckWait:        b.cfg.AckWait,
-		MaxDeliver:     -1,
-		MaxAckPending:  maxAckPending,
+		Durable:       string(q),
+		FilterSubject: q.Filter(p),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       b.cfg.AckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: maxAckPending,
 	}
 }
 

@@ -117,7 +117,7 @@ func (p *Publisher) land(f *flight, deadline time.Time) error {
 			_, err = stored(f.call.reply)
 		}
 		if err == nil {
-			p.b.wrote(f.msg.Subject, len(f.msg.Subject)+len(f.msg.Data))
+			p.b.wrote(f.msg.Subject, f.msg.Data)
 		}
 		if !errors.Is(err, fault.ErrUnavailable) || !f.again || !p.pause(ctx) {
 			return err

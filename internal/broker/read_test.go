@@ -48,7 +48,7 @@ func TestReads(t *testing.T) {
 	require.WithinDuration(t, begun, rec.Time, time.Minute)
 	rec.Time = time.Time{}
 	require.Equal(t, schemas.Record{
-		Stream: stream, Subject: layout.Subject(ref("a"), schemas.TailEvent), Seq: seq, Data: []byte("9"),
+		Stream: stream, Subject: layout.Subject(ref("a"), schemas.SectionEvent), Seq: seq, Data: []byte("9"),
 	}, rec)
 
 	for _, filter := range []string{layout.All(ref("a")), layout.AnyKind("t", "a")} {
@@ -140,7 +140,7 @@ func TestRangeOfManyBytes(t *testing.T) {
 func TestForgedHeaders(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	m := &nats.Msg{Subject: layout.Subject(ref("a"), schemas.TailEvent), Header: nats.Header{
+	m := &nats.Msg{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Header: nats.Header{
 		headerSeq: {"77"}, headerSubject: {"weir.log.forged"}, headerTime: {"x"}, headerStream: {"X", "Y"},
 	}, Data: []byte("d")}
 	seq, err := n.store(t.Context(), m)

@@ -30,7 +30,7 @@ func (b *Broker) Wake(ctx context.Context, ref schemas.Ref, at time.Time) error 
 			// The server reads fractions of a second; the client's own option
 			// would write none.
 			headerSchedule:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
-			headerScheduleTarget: {b.cfg.Layout.Subject(ref, schemas.TailWake)},
+			headerScheduleTarget: {b.cfg.Layout.Subject(ref, schemas.SectionWake)},
 		},
 	})
 	return err

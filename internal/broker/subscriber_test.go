@@ -114,7 +114,7 @@ func TestSubscriberDelivers(t *testing.T) {
 	require.WithinDuration(t, begun, rec.Time, time.Minute)
 	rec.Time = time.Time{}
 	require.Equal(t, schemas.Record{
-		Stream: schemas.LogStream(0), Subject: layout.Subject(ref("a"), schemas.TailAccepted), Seq: seq, Data: []byte("hello"),
+		Stream: schemas.LogStream(0), Subject: layout.Subject(ref("a"), schemas.SectionAccepted), Seq: seq, Data: []byte("hello"),
 	}, rec)
 	require.Equal(t, "hello", string(m.Payload))
 	require.Equal(t, "WEIR_LOG_0/1", m.UUID)
@@ -428,7 +428,7 @@ func TestOddMessagesHarmNobody(t *testing.T) {
 	f.receive(&nats.Msg{Reply: "nonsense", Sub: f.sub})
 	f.receive(&nats.Msg{Reply: "$JS.ACK.x", Sub: f.sub})
 	f.receive(&nats.Msg{Header: nats.Header{"Status": {"408"}, "Nats-Pending-Messages": {"many"}}})
-	subject := func(id string) string { return layout.Subject(ref(id), schemas.TailAccepted) }
+	subject := func(id string) string { return layout.Subject(ref(id), schemas.SectionAccepted) }
 	for _, m := range []*nats.Msg{
 		{Subject: subject("a"), Data: []byte{0xff, 0x00, '{'}},
 		{Subject: subject("b"), Header: nats.Header{"Twice": {"one", "two"}, "Empty": {""}, "Nats-Msg-Id": {"id-b", "id-c"}}},
@@ -537,7 +537,8 @@ func TestWorkConsumers(t *testing.T) {
 		c, err := n.js.Consumer(t.Context(), stream, durable)
 		require.NoError(t, err)
 		cfg := c.CachedInfo().Config
-		require.ElementsMatch(t, schemas.Queues()[i].Filters(0), filters(cfg))
+		require.Equal(t, schemas.Queues()[i].Filter(0), cfg.FilterSubject)
+		require.Empty(t, cfg.FilterSubjects)
 		require.Equal(t, jetstream.AckExplicitPolicy, cfg.AckPolicy)
 		require.Equal(t, -1, cfg.MaxDeliver)
 	}
@@ -604,9 +605,9 @@ func (n *node) place(t *testing.T) uint64 {
 
 var task = schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "task"}
 
-func (n *node) tell(t *testing.T, ref schemas.Ref, tail schemas.Tail, data string, last uint64) uint64 {
+func (n *node) tell(t *testing.T, ref schemas.Ref, section schemas.Section, data string, last uint64) uint64 {
 	t.Helper()
-	return n.put(t, schemas.Append{Subject: layout.Subject(ref, tail), Data: []byte(data), Guarded: true, Guard: layout.All(ref), Last: last})
+	return n.put(t, schemas.Append{Subject: layout.Subject(ref, section), Data: []byte(data), Guarded: true, Guard: layout.All(ref), Last: last})
 }
 
 // TestSignalsAreWork, as the other events are not.
@@ -617,12 +618,12 @@ func TestSignalsAreWork(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	woken, err := s.Subscribe(t.Context(), Topics(0)[1])
 	require.NoError(t, err)
-	last := n.tell(t, task, schemas.TailAccepted, "accepted", 0)
-	last = n.tell(t, task, schemas.TailEvent, "started", last)
-	last = n.tell(t, task, schemas.TailSignal, "claimed", last)
-	last = n.tell(t, task, schemas.TailEvent, "lost", last)
-	last = n.tell(t, task, schemas.TailWake, "", last)
-	n.tell(t, task, schemas.TailSignal, "claimed again", last)
+	last := n.tell(t, task, schemas.SectionAccepted, "accepted", 0)
+	last = n.tell(t, task, schemas.SectionEvent, "started", last)
+	last = n.tell(t, task, schemas.SectionWake, "claimed", last)
+	last = n.tell(t, task, schemas.SectionEvent, "lost", last)
+	last = n.tell(t, task, schemas.SectionWake, "", last)
+	n.tell(t, task, schemas.SectionWake, "claimed again", last)
 	seen := map[string]bool{} // two slots may hand them out in any order
 	for range 3 {
 		m := next(t, woken)
@@ -641,7 +642,7 @@ func TestNobodyWaitsBehindWhatCannotBegin(t *testing.T) {
 	_, out := n.subscribeAll(t, SubscriberConfig{Slots: 16, Shared: true})
 	put := func(tenant string, kind schemas.Kind, id string) {
 		r := schemas.Ref{Tenant: tenant, Kind: kind, ID: id}
-		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.TailAccepted), Data: []byte(tenant), Guarded: true, Guard: layout.AnyKind(tenant, id)})
+		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.SectionAccepted), Data: []byte(tenant), Guarded: true, Guard: layout.AnyKind(tenant, id)})
 	}
 	for i := range many {
 		put("heavy", schemas.KindHTTP, fmt.Sprintf("a%d", i))
@@ -686,7 +687,7 @@ func TestUnhandledKinds(t *testing.T) {
 	_, without := n.subscribe(t, SubscriberConfig{Unhandled: map[schemas.Kind]bool{schemas.KindPush: true}})
 	_, with := n.subscribe(t, SubscriberConfig{})
 	push := schemas.Ref{Tenant: "t", Kind: schemas.KindPush, ID: "p"}
-	n.tell(t, push, schemas.TailAccepted, "accepted", 0)
+	n.tell(t, push, schemas.SectionAccepted, "accepted", 0)
 	select {
 	case <-without:
 		t.Fatal("it cannot perform it")

@@ -207,14 +207,13 @@ func (u *usage) expire(now time.Time) {
 }
 
 // wrote counts what was stored under a subject.
-func (b *Broker) wrote(subject string, n int) {
+func (b *Broker) wrote(subject string, data []byte) {
 	tenant, a := tenantOf(subject)
-	b.usage.add(tenant, int64(n), a)
-	switch {
-	case a != ageLog:
-	case strings.HasSuffix(subject, "."+string(schemas.TailAccepted)):
+	b.usage.add(tenant, int64(len(subject)+len(data)), a)
+	switch _, _, section := schemas.Split(subject); {
+	case section == schemas.SectionAccepted:
 		b.usage.count(tenant, Pending, a)
-	case strings.HasSuffix(subject, "."+string(schemas.TailSettled)):
+	case (schemas.Append{Subject: subject, Data: data}).Ends():
 		b.usage.count(tenant, -Pending, a)
 	}
 }
@@ -224,7 +223,8 @@ func (b *Broker) wrote(subject string, n int) {
 func tenantOf(subject string) (tenant string, a age) {
 	switch {
 	case strings.HasPrefix(subject, schemas.LogRoot+"."):
-		tenant = tenantToken(subject)
+		_, action, _ := schemas.Split(subject)
+		tenant, _, _ = strings.Cut(action, ".")
 	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
 		tenant, _, _ = strings.Cut(subject[len(schemas.EvidenceRoot)+1:], ".")
 		a = ageEvidence
@@ -310,17 +310,4 @@ func (u *usage) learn(r schemas.Record) {
 	}
 	u.change(s, c.sum())
 	s.others[instance] = c
-}
-
-// tenantToken is the tenant in a subject of the log, as it stands there.
-func tenantToken(subject string) string {
-	for range 4 {
-		_, rest, ok := strings.Cut(subject, ".")
-		if !ok {
-			return ""
-		}
-		subject = rest
-	}
-	tenant, _, _ := strings.Cut(subject, ".")
-	return tenant
 }

@@ -21,7 +21,7 @@ func TestWhatATenantHasStored(t *testing.T) {
 	require.Equal(t, limits.Room{Limit: 3 << 18}, n.TenantRoom("acme.inc"), "a tenant that is alone may have all but a share")
 
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
-	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.TailAccepted), Data: make([]byte, 1000)})
+	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionAccepted), Data: make([]byte, 1000)})
 	require.NoError(t, err)
 	used := n.TenantRoom("acme.inc").Used
 	require.InDelta(t, 1200+Pending, used, 100)
@@ -34,7 +34,7 @@ func TestWhatATenantHasStored(t *testing.T) {
 	_, err = n.PutBlob(t.Context(), "b", []byte("another"))
 	require.NoError(t, err)
 	require.Equal(t, 3<<18-n.TenantRoom("b").Used, n.TenantRoom("acme.inc").Limit, "one share stays free beside what another has")
-	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.TailSettled), Data: make([]byte, 1000)})
+	_, err = n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionEvent), Data: append([]byte(`{"v":1,"n":3,"type":"settled",`), make([]byte, 970)...)})
 	require.NoError(t, err)
 	require.InDelta(t, 2*1200+5300, n.TenantRoom("acme.inc").Used, 300, "the action has ended")
 

@@ -33,14 +33,9 @@ func (b *Broker) WaitingOf(ctx context.Context, tenant string) (uint64, error) {
 		if !isNew(q) || info.NumPending == 0 {
 			return nil
 		}
-		for _, filter := range q.Filters(p) {
-			waits, err := b.count(ctx, schemas.LogStream(p), b.cfg.Layout.OfTenant(filter, tenant), info.Delivered.Stream+1)
-			if err != nil {
-				return err
-			}
-			n += min(waits, info.NumPending)
-		}
-		return nil
+		waits, err := b.count(ctx, schemas.LogStream(p), q.FilterOf(p, tenant), info.Delivered.Stream+1)
+		n += min(waits, info.NumPending)
+		return err
 	})
 	return n, err
 }

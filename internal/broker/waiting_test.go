@@ -35,7 +35,7 @@ func TestWaiting(t *testing.T) {
 			tenant = "b"
 		}
 		r := schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id}
-		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.TailAccepted), Data: []byte("x"), Guarded: true, Guard: layout.AnyKind(tenant, id)})
+		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.SectionAccepted), Data: []byte("x"), Guarded: true, Guard: layout.AnyKind(tenant, id)})
 	}
 	poll.Until(t, func() bool { return count("") == 320 && count("a") == 300 && count("b") == 20 })
 	require.Zero(t, count("c"))

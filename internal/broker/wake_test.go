@@ -28,7 +28,7 @@ func woken(t *testing.T, out <-chan *message.Message, id string) schemas.Record 
 		m := next(t, out)
 		rec, _ := RecordOf(m)
 		m.Ack()
-		if rec.Subject == layout.Subject(ref(id), schemas.TailWake) {
+		if rec.Subject == layout.Subject(ref(id), schemas.SectionWake) {
 			return rec
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+var layout = schemas.Layout{Partitions: 1}
 
 // node is a book on a broker of its own.
 func node(t *testing.T, server *embedded.Server, budgets ...schemas.Budget) (*budget.Book, *broker.Broker) {

@@ -28,7 +28,7 @@ func TestBadFiles(t *testing.T) {
 		{"-" + strings.Repeat("\t-", 65) + " a", "weir.yaml: lists and mappings are nested more than 64 deep; it is not a configuration"},
 		{strings.Repeat("- ", 65), "weir.yaml: lists and mappings are nested more than 64 deep; it is not a configuration"},
 		{"1: a", "weir.yaml:1: a key here is not plain text; write a name, in quotes where it is a number"},
-		{"log: &a {lanes: 2}", "weir.yaml:1: log: anchors, aliases and tags are not supported; write the value out"},
+		{"log: &a {partitions: 2}", "weir.yaml:1: log: anchors, aliases and tags are not supported; write the value out"},
 		{"listen: !!str x", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
 		{"listen: *a", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
 		{"data: a\ndata: b", "weir.yaml:2: data: the key is here twice, first at weir.yaml:1; remove one"},
@@ -78,7 +78,7 @@ func TestBadFiles(t *testing.T) {
 		{"data: ''", "weir.yaml:1: data: is empty; name the directory of the log"},
 		{"log: {partitions: 0}", "weir.yaml:1: log.partitions: is 0; use 1 to 64"},
 		{"log: {partitions: 65}", "weir.yaml:1: log.partitions: is 65; use 1 to 64"},
-		{"log:\n  lanes: -1", "weir.yaml:2: log.lanes: is -1; use 1 to 256"},
+		{"log:\n  lanes: 8", "weir.yaml:2: log.lanes: unknown key; the keys here are durability, history, max_bytes, partitions, replicas"},
 		{"log: {durability: paper}", "weir.yaml:1: log.durability: is none of its words; use disk, process or replicated"},
 		{"log: {durability: replicated}", "weir.yaml:1: log.durability: replicated needs an external cluster; set nats.url, or use disk or process"},
 		{"nats: {url: 'nats://h'}\nlog: {durability: disk}", "weir.yaml:2: log.durability: disk is what the embedded server can promise; with nats.url use replicated or process"},
@@ -220,7 +220,7 @@ func TestBadVariablesAndFlags(t *testing.T) {
 		flags   map[string]string
 		want    string
 	}{
-		{[]string{"WEIR_LOG_LANES=canary"}, nil, "WEIR_LOG_LANES: log.lanes: is not a whole number"},
+		{[]string{"WEIR_LOG_PARTITIONS=canary"}, nil, "WEIR_LOG_PARTITIONS: log.partitions: is not a whole number"},
 		{[]string{"WEIR_LOG_HISTORY=7d"}, nil, "WEIR_LOG_HISTORY: log.history: is not a duration; write a number with ms, s, m or h behind it, such as 30s or 168h"},
 		{[]string{"WEIR_LIMITS_BODY=big"}, nil, "WEIR_LIMITS_BODY: limits.body: is not a size; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
 		{[]string{"WEIR_WORKERS_SLOTS=0"}, nil, "WEIR_WORKERS_SLOTS: workers.slots: is 0; use 1 to 10000"},
@@ -241,8 +241,8 @@ func TestBadVariablesAndFlags(t *testing.T) {
 // Whatever the file, the environment and the flags say, reading them ends in a
 // configuration or in problems that say where.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(full), "WEIR_LISTEN=localhost:1", "log.lanes", "3")
-	f.Add([]byte("log: {lanes: x}\n? [a]\n: b\n"), "HTTP_EXECUTOR_ALLOWED_HOSTS=", "", "")
+	f.Add([]byte(full), "WEIR_LISTEN=localhost:1", "log.partitions", "3")
+	f.Add([]byte("log: {partitions: x}\n? [a]\n: b\n"), "HTTP_EXECUTOR_ALLOWED_HOSTS=", "", "")
 	f.Add([]byte("a: &x [*x]\n<<: *x\n--- !t\n"), "=", "listen", ":")
 	f.Add([]byte("policy: {allowlist: [{name: a, url_prefix: \"http://h\", headers: {\"\": \"\"}}]}"), "WEIR_", "policy.timeout", "1h")
 	f.Add([]byte("agents: {T: {url: 'http://h/', token: '${secret:A}', cidrs: [a]}, '': {url: 'http:'}}"), "WEIR_AGENTS=x", "agents", "x")

@@ -71,7 +71,6 @@ const leastHistory = time.Hour
 
 func (r *reader) checkLog(c *Config) {
 	between(r, "log.partitions", c.Log.Partitions, 1, 64)
-	between(r, "log.lanes", c.Log.Lanes, 1, 256)
 	if c.Log.MaxBytes != 0 && c.Log.MaxBytes < 16<<20 {
 		r.wrong("log.max_bytes", "is below 16MiB; write at least that, or 0 for no limit")
 	}

@@ -81,8 +81,6 @@ type Log struct {
 	// Number of partitions, 1 to 64, fixed when the log is created. Default 1,
 	// with nats.url 8.
 	Partitions int `yaml:"partitions"`
-	// Number of lanes that tenants are spread over, 1 to 256. Default 8.
-	Lanes int `yaml:"lanes"`
 	// What an acknowledged action survives: disk (a power cut), process (kill
 	// -9) or replicated (the loss of a node; needs nats.url). Default disk,
 	// with nats.url replicated.

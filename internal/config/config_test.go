@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		Listen: "127.0.0.1:8092",
 		Data:   "./weir-data",
 		Log: config.Log{
-			Partitions: 1, Lanes: 8, Durability: schemas.DurabilityDisk, Replicas: 1, History: 168 * time.Hour, MaxBytes: 10 << 30,
+			Partitions: 1, Durability: schemas.DurabilityDisk, Replicas: 1, History: 168 * time.Hour, MaxBytes: 10 << 30,
 		},
 		Workers: config.Workers{Slots: 256, Chats: 1024},
 		Limits: config.Limits{
@@ -78,7 +78,7 @@ const full = `
 listen: "[::1]:9000"
 public_url: https://weir.example.com/
 data: /var/lib/weir
-log: {partitions: 2, lanes: 4, durability: process, replicas: 1, history: 24h, max_bytes: 64MiB}
+log: {partitions: 2, durability: process, replicas: 1, history: 24h, max_bytes: 64MiB}
 nats:
   listen: 127.0.0.1:4222
 workers: {slots: 64, chats: 65, drain: 20m}
@@ -153,7 +153,7 @@ func TestEveryKey(t *testing.T) {
 		PublicURL: "https://weir.example.com/",
 		Data:      "/var/lib/weir",
 		Log: config.Log{
-			Partitions: 2, Lanes: 4, Durability: schemas.DurabilityProcess, Replicas: 1, History: 24 * time.Hour, MaxBytes: 64 << 20,
+			Partitions: 2, Durability: schemas.DurabilityProcess, Replicas: 1, History: 24 * time.Hour, MaxBytes: 64 << 20,
 		},
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
 		Workers: config.Workers{Slots: 64, Chats: 65, Drain: 20 * time.Minute},
@@ -315,7 +315,7 @@ func TestAllowedHostsWhenNobodySays(t *testing.T) {
 func TestEveryVariable(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("", nil, []string{
-		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_LANES=6", "WEIR_LOG_DURABILITY=process", "WEIR_LOG_REPLICAS=5",
+		"WEIR_LISTEN=localhost:0", "WEIR_DATA=/d", "WEIR_LOG_PARTITIONS=5", "WEIR_LOG_DURABILITY=process", "WEIR_LOG_REPLICAS=5",
 		"WEIR_LOG_HISTORY=48h", "WEIR_LOG_MAX_BYTES=1GiB", "WEIR_NATS_URL=nats://n", "WEIR_NATS_CREDS=/creds", "WEIR_NATS_TLS_CA=/ca", "WEIR_NATS_TLS_CERT=/cert", "WEIR_NATS_TLS_KEY=/key",
 		"WEIR_WORKERS_SLOTS=9", "WEIR_WORKERS_CHATS=10", "WEIR_WORKERS_DRAIN=8s", "WEIR_LIMITS_BODY=2048", "WEIR_LIMITS_CHAT=65KiB", "WEIR_LIMITS_HEADERS=5KiB", "WEIR_LIMITS_RESPONSE=3MiB",
 		"WEIR_LIMITS_RESPONSE_HEADERS=6KiB", "WEIR_LIMITS_STREAM=7MiB", "WEIR_LIMITS_QUEUED=8", "WEIR_LIMITS_QUEUED_PER_TENANT=6", "WEIR_LIMITS_TENANT_SHARE=31", "WEIR_LIMITS_ANSWERS=17MiB", "WEIR_LIMITS_CONNECTIONS=99", "WEIR_LIMITS_CONNECTIONS_PER_PEER=98",
@@ -330,7 +330,7 @@ func TestEveryVariable(t *testing.T) {
 	same(t, config.Config{
 		Listen: "localhost:0", PublicURL: "http://w", Data: "/d",
 		Log: config.Log{
-			Partitions: 5, Lanes: 6, Durability: schemas.DurabilityProcess, Replicas: 5, History: 48 * time.Hour, MaxBytes: 1 << 30,
+			Partitions: 5, Durability: schemas.DurabilityProcess, Replicas: 5, History: 48 * time.Hour, MaxBytes: 1 << 30,
 		},
 		NATS:          config.NATS{URL: "nats://n", Creds: "/creds", TLS: config.NATSTLS{CA: "/ca", Cert: "/cert", Key: "/key"}},
 		Workers:       config.Workers{Slots: 9, Chats: 10, Drain: 8 * time.Second},
@@ -408,11 +408,11 @@ func TestLoadFindsItsFile(t *testing.T) {
 
 func TestErrorsAreProblemsAndAllAreTold(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("weir.yaml", []byte("lissen: x\nlog:\n  lanes: many\n  lanes: 3\nworkers: 4\n"), nil, nil)
+	_, err := config.Parse("weir.yaml", []byte("lissen: x\nlog:\n  partitions: many\n  partitions: 3\nworkers: 4\n"), nil, nil)
 	require.EqualError(t, err, strings.Join([]string{
 		"weir.yaml:1: lissen: unknown key; did you mean listen?",
-		"weir.yaml:3: log.lanes: is text; write a whole number without quotes",
-		"weir.yaml:4: log.lanes: the key is here twice, first at weir.yaml:3; remove one",
+		"weir.yaml:3: log.partitions: is text; write a whole number without quotes",
+		"weir.yaml:4: log.partitions: the key is here twice, first at weir.yaml:3; remove one",
 		"weir.yaml:5: workers: is a whole number; write keys and values below it",
 	}, "\n"))
 	var p *config.Problem

@@ -17,7 +17,7 @@ func Defaults() Config {
 	c := Config{
 		Listen:  "127.0.0.1:8092",
 		Data:    "./weir-data",
-		Log:     Log{Lanes: 8, History: 7 * 24 * time.Hour, MaxBytes: 10 << 30},
+		Log:     Log{History: 7 * 24 * time.Hour, MaxBytes: 10 << 30},
 		Workers: Workers{Slots: 256, Chats: 1024},
 		Limits: Limits{
 			Body: 1 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,

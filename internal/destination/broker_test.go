@@ -15,7 +15,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+var layout = schemas.Layout{Partitions: 1}
 
 // worker is a Book on a broker's connection of its own.
 func worker(t *testing.T, server *embedded.Server, name string) *destination.Book {

@@ -50,7 +50,7 @@ func (l *Ledger) glance(ctx context.Context, tenant, id string) (*State, error) 
 	if err != nil {
 		return nil, err
 	}
-	accepted, ok, err := l.under(ctx, ref, schemas.TailAccepted, newest)
+	accepted, ok, err := l.under(ctx, ref, schemas.SectionAccepted, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -61,23 +61,16 @@ func (l *Ledger) glance(ctx context.Context, tenant, id string) (*State, error) 
 	if accepted.Seq == newest.Seq {
 		return st.unfenced(), nil
 	}
-	end, ok, err := l.under(ctx, ref, schemas.TailSettled, newest)
-	switch {
-	case err != nil:
+	event, ok, err := l.under(ctx, ref, schemas.SectionEvent, newest)
+	if err != nil {
 		return nil, err
-	case ok && st.fold(end) == nil:
-		return st.unfenced(), nil
 	}
-	// What a task stands at may lie under two tails, and its events are few. What was said
-	// to another action last, from outside, changes what it stands at and does not tell it.
-	if _, tail, err := schemas.ParseSubject(newest.Subject); ref.Kind == schemas.KindTask || err == nil && tail == schemas.TailSignal {
-		return l.Load(ctx, ref)
-	}
-	event, ok, err := l.under(ctx, ref, schemas.TailEvent, newest)
+	_, _, section := schemas.Split(newest.Subject)
 	switch {
-	case err != nil:
-		return nil, err
-	case ok && !st.stands(event):
+	case ok && event.Ends() && st.fold(event) == nil:
+	case ref.Kind == schemas.KindTask, section == schemas.SectionWake && !newest.Notifies(), ok && !st.stands(event):
+		// What a task stands at may lie in two sections, and its events are few. What was said
+		// to another action last, from outside, changes what it stands at and does not tell it.
 		return l.Load(ctx, ref)
 	}
 	return st.unfenced(), nil
@@ -94,9 +87,9 @@ func (l *Ledger) newest(ctx context.Context, tenant, id string) (schemas.Record,
 	return rec, ref, err
 }
 
-// under is the newest message under one tail, which newest may be.
-func (l *Ledger) under(ctx context.Context, ref schemas.Ref, tail schemas.Tail, newest schemas.Record) (rec schemas.Record, ok bool, err error) {
-	subject := l.layout.Subject(ref, tail)
+// under is the newest message of one section, which newest may be.
+func (l *Ledger) under(ctx context.Context, ref schemas.Ref, section schemas.Section, newest schemas.Record) (rec schemas.Record, ok bool, err error) {
+	subject := l.layout.Subject(ref, section)
 	if newest.Subject == subject {
 		return newest, true, nil
 	}

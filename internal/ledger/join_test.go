@@ -58,16 +58,16 @@ func live(t *testing.T, l *ledger.Ledger, log ledger.Log, events ...schemas.Even
 	st, _, err := l.Claim(t.Context(), action("f"))
 	require.NoError(t, err)
 	for _, ev := range events {
-		tail, data := schemas.TailWake, ""
+		section, data := schemas.SectionWake, ""
 		switch ev.Type {
 		case wake.Type:
 		case garbage.Type:
-			tail, data = schemas.TailEvent, "?"
+			section, data = schemas.SectionEvent, "?"
 		default:
 			require.NoError(t, l.Append(t.Context(), st, ev))
 			continue
 		}
-		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, tail), Data: []byte(data)})
+		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, section), Data: []byte(data)})
 		require.NoError(t, err)
 		st, err = l.Load(t.Context(), st.Ref)
 		require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestACancelStandsBehindWhateverCameBetween(t *testing.T) {
 				for _, ev := range tt.between {
 					require.NoError(t, l.Append(t.Context(), other, ev))
 				}
-				_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
+				_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)})
 				require.NoError(t, err)
 				begin := time.Now()
 				err = l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel})

@@ -72,7 +72,7 @@ func lateReplica(t *testing.T, by int) {
 	require.NoError(t, err, "however old it is")
 	assert.Equal(t, st.Action, found.Action)
 
-	_, err = w.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
+	_, err = w.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)})
 	require.NoError(t, err)
 	lose = true
 	w.stall()
@@ -153,7 +153,7 @@ func TestClaimBesideAnother(t *testing.T) {
 		l, log, next := slow(t)
 		next()
 		a := action("f")
-		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(schemas.Ref{Tenant: "t", Kind: a.Kind, ID: "a"}, schemas.TailAccepted), Data: accepted(t, a)})
+		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(schemas.Ref{Tenant: "t", Kind: a.Kind, ID: "a"}, schemas.SectionAccepted), Data: accepted(t, a)})
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 		_, duplicate, err := l.Claim(t.Context(), action("f"))
 		require.NoError(t, err)

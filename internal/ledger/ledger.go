@@ -87,7 +87,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 		return nil, false, err
 	}
 	return l.claim(ctx, st, ev, schemas.Append{
-		Subject: l.layout.Subject(st.Ref, schemas.TailAccepted), Data: data,
+		Subject: l.layout.Subject(st.Ref, schemas.SectionAccepted), Data: data,
 		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID), TraceParent: a.TraceParent, Urgent: a.Priority == schemas.PriorityHigh,
 	})
 }
@@ -128,7 +128,7 @@ func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 	}
 	data, err := Encode(ev)
 	return schemas.Append{
-		Subject: l.layout.Subject(st.Ref, schemas.TailOf(ev.Type)), Data: data,
+		Subject: l.layout.Subject(st.Ref, schemas.SectionOf(ev.Type)), Data: data,
 		Guarded: true, Guard: l.layout.All(st.Ref), Last: st.Seq,
 	}, err
 }
@@ -136,7 +136,7 @@ func (l *Ledger) next(st *State, ev *schemas.Event) (schemas.Append, error) {
 // Nudge has an action's worker look at it at once, beside the wake-up that may be
 // pending.
 func (l *Ledger) Nudge(ctx context.Context, ref schemas.Ref) error {
-	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.TailWake)})
+	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.SectionWake)})
 	return err
 }
 
@@ -184,8 +184,8 @@ func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Ev
 		return err
 	}
 	return l.until(ctx, ref, 0, newest.Seq, func(r schemas.Record) error {
-		if _, tail, err := schemas.ParseSubject(r.Subject); err != nil || tail.Notifies() {
-			return err
+		if r.Notifies() {
+			return nil
 		}
 		ev, err := Decode(r.Data)
 		if err != nil {

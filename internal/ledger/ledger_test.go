@@ -18,7 +18,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 4, Lanes: 8}
+var layout = schemas.Layout{Partitions: 4}
 
 func action(fingerprint string) schemas.Action {
 	return schemas.Action{
@@ -126,7 +126,7 @@ func TestFence(t *testing.T) {
 	other, err := l.Load(t.Context(), mine.Ref)
 	require.NoError(t, err)
 	for range 3 {
-		_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(mine.Ref, schemas.TailWake)})
+		_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(mine.Ref, schemas.SectionWake)})
 		require.NoError(t, err)
 	}
 	require.NoError(t, l.Append(t.Context(), mine, begun))
@@ -168,7 +168,7 @@ func TestCancelYieldsToWhatIsDone(t *testing.T) {
 			other, err := l.Load(t.Context(), st.Ref)
 			require.NoError(t, err)
 			require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
-			_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailWake)})
+			_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionWake)})
 			require.NoError(t, err)
 			err = l.Append(t.Context(), st, tt.next)
 			if tt.fenced {
@@ -253,31 +253,31 @@ func TestFind(t *testing.T) {
 func TestFold(t *testing.T) {
 	t.Parallel()
 	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}
-	record := func(seq uint64, tail schemas.Tail, data string) schemas.Record {
-		return schemas.Record{Subject: layout.Subject(ref, tail), Seq: seq, Data: []byte(data)}
+	record := func(seq uint64, section schemas.Section, data string) schemas.Record {
+		return schemas.Record{Subject: layout.Subject(ref, section), Seq: seq, Data: []byte(data)}
 	}
-	accepted := record(1, schemas.TailAccepted, `{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)
-	attempt := record(2, schemas.TailEvent, `{"v":1,"n":2,"type":"attempt","attempt":{"step":0,"number":1,"class":"once"}}`)
+	accepted := record(1, schemas.SectionAccepted, `{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)
+	attempt := record(2, schemas.SectionEvent, `{"v":1,"n":2,"type":"attempt","attempt":{"step":0,"number":1,"class":"once"}}`)
 
-	st, err := ledger.Fold(ref, []schemas.Record{accepted, attempt, record(9, schemas.TailWake, "")})
+	st, err := ledger.Fold(ref, []schemas.Record{accepted, attempt, record(9, schemas.SectionWake, "")})
 	require.NoError(t, err)
 	assert.EqualValues(t, 9, st.Seq)
 	assert.Equal(t, 2, st.Inherited)
 	require.NotNil(t, st.Open(), "an attempt without a result is open")
 
-	unsent := record(3, schemas.TailEvent, `{"v":1,"n":2,"type":"attempted","attempt":{"number":1},"attempted":{"number":1,"code":"UPSTREAM_DNS","sent":false}}`)
+	unsent := record(3, schemas.SectionEvent, `{"v":1,"n":2,"type":"attempted","attempt":{"number":1},"attempted":{"number":1,"code":"UPSTREAM_DNS","sent":false}}`)
 	st, err = ledger.Fold(ref, []schemas.Record{accepted, unsent})
 	require.NoError(t, err)
 	assert.Nil(t, st.Open())
 	require.Len(t, st.Tries(0), 1)
 	assert.Empty(t, st.Tries(1))
 
-	st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.TailSettled, "{")})
+	st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, `{"v":1,"n":2,"type":"settled",`)})
 	require.NoError(t, err)
 	require.NotNil(t, st.Settled, "an end that cannot be read is an end")
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
 
-	st, err = ledger.Fold(ref, []schemas.Record{record(1, schemas.TailAccepted, `{"v":1,"n":1,"type":"started"}`)})
+	st, err = ledger.Fold(ref, []schemas.Record{record(1, schemas.SectionAccepted, `{"v":1,"n":1,"type":"started"}`)})
 	require.NoError(t, err)
 	assert.NotNil(t, st.Damaged, "a record of another type than its subject's is damage, not history")
 
@@ -285,7 +285,7 @@ func TestFold(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrGone, "history has dropped the beginning")
 
 	for _, bad := range []string{`{`, `[]`, `{"v":1,"n":2,"type":"attempt"}`, `{"v":0,"n":2,"type":"started"}`, `{"v":9,"n":2,"type":"started"}`, `{"v":1,"n":2,"type":"dance"}`} {
-		st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.TailEvent, bad)})
+		st, err = ledger.Fold(ref, []schemas.Record{accepted, record(2, schemas.SectionEvent, bad)})
 		require.NoError(t, err)
 		require.NotNil(t, st.Damaged, bad)
 		assert.Equal(t, schemas.Poison, st.Damaged.Code)
@@ -293,22 +293,19 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestCancels lie among the signals.
+// TestCancels lie where they wake a worker.
 func TestCancels(t *testing.T) {
 	t.Parallel()
-	for kind, tails := range map[schemas.Kind]map[schemas.Tail]bool{
-		schemas.KindTask: {schemas.TailSignal: true, schemas.TailEvent: false, schemas.TailSettled: false},
-		schemas.KindHTTP: {schemas.TailSignal: true, schemas.TailEvent: false, schemas.TailSettled: false},
-	} {
-		for tail, good := range tails {
+	for _, kind := range []schemas.Kind{schemas.KindTask, schemas.KindHTTP} {
+		for section, good := range map[schemas.Section]bool{schemas.SectionWake: true, schemas.SectionEvent: false} {
 			ref := schemas.Ref{Tenant: "t", Kind: kind, ID: "a"}
 			st, err := ledger.Fold(ref, []schemas.Record{
-				{Subject: layout.Subject(ref, schemas.TailAccepted), Seq: 1, Data: []byte(`{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)},
-				{Subject: layout.Subject(ref, tail), Seq: 2, Data: []byte(`{"v":1,"n":2,"type":"cancel"}`)},
+				{Subject: layout.Subject(ref, schemas.SectionAccepted), Seq: 1, Data: []byte(`{"v":1,"n":1,"type":"accepted","action":{"id":"a"}}`)},
+				{Subject: layout.Subject(ref, section), Seq: 2, Data: []byte(`{"v":1,"n":2,"type":"cancel"}`)},
 			})
 			require.NoError(t, err)
-			assert.Equal(t, good, st.Damaged == nil, "%s %s", kind, tail)
-			assert.Equal(t, good, st.CancelRequested, "%s %s", kind, tail)
+			assert.Equal(t, good, st.Damaged == nil, "%s %s", kind, section)
+			assert.Equal(t, good, st.CancelRequested, "%s %s", kind, section)
 		}
 	}
 	l, _ := setup(memlog.Hooks{})
@@ -339,7 +336,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("an unreadable record must be one to park: %v", err)
 			}
 		}
-		st, err := ledger.Fold(ref, []schemas.Record{{Subject: layout.Subject(ref, schemas.TailAccepted), Seq: 1, Data: []byte(data)}})
+		st, err := ledger.Fold(ref, []schemas.Record{{Subject: layout.Subject(ref, schemas.SectionAccepted), Seq: 1, Data: []byte(data)}})
 		if err == nil && st.Damaged == nil && ev.Type != schemas.EventAccepted {
 			t.Fatalf("%q was folded as the first event", ev.Type)
 		}
@@ -399,7 +396,7 @@ func TestReplayEnds(t *testing.T) {
 	never := func(schemas.Event) error { return nil }
 	require.ErrorIs(t, l.Replay(t.Context(), schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "none"}, never), fault.ErrNotFound)
 
-	_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.TailEvent), Data: []byte(`{"v":99}`)})
+	_, err = log.Append(t.Context(), schemas.Append{Subject: layout.Subject(st.Ref, schemas.SectionEvent), Data: []byte(`{"v":99}`)})
 	require.NoError(t, err)
 	var parked *fault.Parked
 	require.ErrorAs(t, l.Replay(t.Context(), st.Ref, never), &parked)

@@ -103,21 +103,18 @@ func Fold(ref schemas.Ref, records []schemas.Record) (*State, error) {
 
 // fold adds the next message.
 func (s *State) fold(r schemas.Record) error {
-	_, tail, err := schemas.ParseSubject(r.Subject)
-	if err != nil {
-		return err
-	}
-	if tail.Notifies() {
+	if r.Notifies() {
 		s.Seq = r.Seq
 		return nil
 	}
+	_, _, section := schemas.Split(r.Subject)
 	ev, err := Decode(r.Data)
-	if err == nil && schemas.TailOf(ev.Type) != tail {
+	if err == nil && schemas.SectionOf(ev.Type) != section {
 		err = &fault.Parked{Code: schemas.Poison, Reason: "the record is not of the type that its subject names"}
 	}
 	switch {
 	case err != nil:
-		s.damage(r, tail, err)
+		s.damage(r, err)
 	case s.N == 0 && ev.Type != schemas.EventAccepted:
 		return fault.ErrGone
 	default:
@@ -136,13 +133,13 @@ func (s *State) folded() (*State, error) {
 }
 
 // damage notes a record that cannot be decoded and counts it as an event.
-func (s *State) damage(r schemas.Record, tail schemas.Tail, err error) {
-	switch tail {
-	case schemas.TailAccepted:
+func (s *State) damage(r schemas.Record, err error) {
+	_, _, section := schemas.Split(r.Subject)
+	switch {
+	case section == schemas.SectionAccepted:
 		s.Action = schemas.Action{ID: s.ID, Tenant: s.Tenant, Kind: s.Kind, AcceptedAt: r.Time}
-	case schemas.TailSettled: // whatever it said, the action has ended
+	case r.Ends(): // whatever it said
 		s.Settled, s.SettledSeq = &schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}, r.Seq
-	default:
 	}
 	s.Seq, s.N, s.Newest = r.Seq, s.N+1, r.Time
 	if !errors.As(err, &s.Damaged) {

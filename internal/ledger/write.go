@@ -144,16 +144,13 @@ func same(r schemas.Record, m schemas.Append) bool {
 // asks for a stop does not race with the worker that is to be stopped. A task has no call
 // that could have brought something: of its ends the first one written counts.
 func (l *Ledger) yields(st *State, r schemas.Record, next schemas.EventType) bool {
-	_, tail, err := schemas.ParseSubject(r.Subject)
-	if err != nil {
-		return false
-	}
-	if tail.Notifies() {
+	if r.Notifies() {
 		st.Seq = r.Seq
 		return true
 	}
+	_, _, section := schemas.Split(r.Subject)
 	between, err := Decode(r.Data)
-	if err != nil || schemas.TailOf(between.Type) != tail || !follows(st.Kind, next, between.Type) {
+	if err != nil || schemas.SectionOf(between.Type) != section || !follows(st.Kind, next, between.Type) {
 		return false
 	}
 	st.apply(r, between)

@@ -14,7 +14,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+var layout = schemas.Layout{Partitions: 1}
 
 // start is a keeper on a node of its own.
 func start(t *testing.T, server *embedded.Server, cfg rules.Config) *rules.Keeper {

@@ -72,11 +72,11 @@ var ErrDone = errors.New("the action has settled")
 // always all there is, and the fence finds out when it is not. A queue that was made anew
 // gives out old actions as if for the first time, and those that have ended are not called again.
 func (a *Admitter) First(ctx context.Context, rec schemas.Record) (*ledger.State, error) {
-	ref, tail, err := schemas.ParseSubject(rec.Subject)
+	ref, section, err := schemas.ParseSubject(rec.Subject)
 	if err != nil {
 		return nil, &fault.Parked{Code: schemas.Poison, Reason: "the subject is not one of the log's", Cause: err}
 	}
-	if tail != schemas.TailAccepted {
+	if section != schemas.SectionAccepted {
 		return a.load(ctx, ref, rec, false)
 	}
 	st, err := ledger.Fold(ref, []schemas.Record{rec})

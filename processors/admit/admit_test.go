@@ -14,7 +14,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 8}
+var layout = schemas.Layout{Partitions: 1}
 
 // forgetful is a log that shows nothing of what it has given out.
 type forgetful struct{ *ledger.Ledger }
@@ -31,7 +31,7 @@ func TestMissingAction(t *testing.T) {
 	l := ledger.New(log, layout, nil)
 	st, _, err := l.Claim(t.Context(), schemas.Action{ID: "a", Tenant: "t", Kind: schemas.KindHTTP, AcceptedAt: time.Now()})
 	require.NoError(t, err)
-	rec, err := log.Last(t.Context(), schemas.LogStream(0), layout.Subject(st.Ref, schemas.TailAccepted))
+	rec, err := log.Last(t.Context(), schemas.LogStream(0), layout.Subject(st.Ref, schemas.SectionAccepted))
 	require.NoError(t, err)
 
 	a := admit.New(forgetful{l}, admit.Config{})

@@ -116,7 +116,7 @@ func TestATaskHearsOfItsPush(t *testing.T) {
 	t.Parallel()
 	deaf := true
 	r := newRoom(t, options{hooks: memlog.Hooks{Before: func(m schemas.Append) error {
-		if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailWake && deaf {
+		if _, _, section := schemas.Split(m.Subject); section == schemas.SectionWake && len(m.Data) == 0 && deaf {
 			return fault.ErrUnavailable
 		}
 		return nil
@@ -131,9 +131,10 @@ func TestATaskHearsOfItsPush(t *testing.T) {
 	p = r.perform(r.again(p.st))
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome)
 	assert.Equal(t, 1, r.task().Pushes, "it is told once")
-	wakes, err := r.log.Range(t.Context(), schemas.LogStream(0), r.ledger.Layout().Subject(task.Ref, schemas.TailWake), 1, 10)
+	told, err := r.log.Range(t.Context(), schemas.LogStream(0), r.ledger.Layout().Subject(task.Ref, schemas.SectionWake), 1, 10)
 	require.NoError(t, err)
-	assert.Len(t, wakes, 1)
+	require.Len(t, told, 2)
+	assert.True(t, told[1].Notifies(), "once")
 }
 
 // TestAPushTooMany: what an agent writes to its task's log is bounded.

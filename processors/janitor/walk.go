@@ -112,7 +112,7 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 	}
 	ended := map[schemas.Ref]bool{}
 	for _, rec := range records {
-		if ref, tail, err := schemas.ParseSubject(rec.Subject); err == nil && tail == schemas.TailSettled {
+		if ref, _, err := schemas.ParseSubject(rec.Subject); err == nil && rec.Ends() {
 			ended[ref] = true
 		}
 	}
@@ -121,9 +121,9 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 		if rec.Time.After(young) && rec.Seq > p.aged {
 			return false, nil
 		}
-		ref, tail, err := schemas.ParseSubject(rec.Subject)
+		ref, section, err := schemas.ParseSubject(rec.Subject)
 		// A walk that is made anew meets those it has in mind.
-		if err == nil && tail == schemas.TailAccepted && !ended[ref] && !p.known(rec.Seq) {
+		if err == nil && section == schemas.SectionAccepted && !ended[ref] && !p.known(rec.Seq) {
 			if err := p.look(ctx, rec); err != nil {
 				return false, err
 			}
@@ -191,7 +191,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 func (p *partition) next(rec, newest schemas.Record) time.Time {
 	end := deadline(rec).Add(p.cfg.Grace)
 	var at time.Time
-	if _, tail, _ := schemas.ParseSubject(newest.Subject); newest.Seq == rec.Seq || tail == schemas.TailWake {
+	if _, _, section := schemas.Split(newest.Subject); newest.Seq == rec.Seq || section == schemas.SectionWake && newest.Notifies() {
 		at = newest.Time
 	} else if ev, err := ledger.Decode(newest.Data); err == nil && ev.Waiting != nil {
 		at = ev.Waiting.Until
@@ -206,11 +206,11 @@ func (p *partition) next(rec, newest schemas.Record) time.Time {
 
 // ended reports whether an action has its end.
 func (p *partition) ended(ctx context.Context, ref schemas.Ref) (bool, error) {
-	_, err := p.log.Newest(ctx, p.stream, p.cfg.Layout.Subject(ref, schemas.TailSettled))
+	last, err := p.log.Newest(ctx, p.stream, p.cfg.Layout.Subject(ref, schemas.SectionEvent))
 	if errors.Is(err, fault.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && last.Ends(), err
 }
 
 // known says that an action is kept in mind.

@@ -21,7 +21,7 @@ import (
 	"weir/schemas"
 )
 
-var layout = schemas.Layout{Partitions: 1, Lanes: 1}
+var layout = schemas.Layout{Partitions: 1}
 
 func claim(tb testing.TB, l *ledger.Ledger, id string) *ledger.State {
 	tb.Helper()
@@ -69,7 +69,7 @@ func TestWhatAnEndRestsOn(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		var order []string
 		l := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{After: func(m schemas.Append, _ uint64) error {
-			if _, tail, err := schemas.ParseSubject(m.Subject); err == nil && tail == schemas.TailSettled {
+			if m.Ends() {
 				order = append(order, "end")
 			}
 			return nil

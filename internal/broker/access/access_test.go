@@ -11,7 +11,7 @@ import (
 
 const partitions = 2
 
-var layout = schemas.Layout{Partitions: partitions, Lanes: 4}
+var layout = schemas.Layout{Partitions: partitions}
 
 func may(r access.Role, subject string) bool {
 	_, ok := access.May(access.Of(r, partitions).Publish, subject)
@@ -29,40 +29,38 @@ func TestWhoWritesWhat(t *testing.T) {
 	t.Parallel()
 	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindHTTP, ID: "a"}
 	for subject, writers := range map[string][]access.Role{
-		layout.Subject(ref, schemas.TailAccepted):     {access.Ingress},
-		layout.Subject(ref, schemas.TailSignal):       {access.Ingress},
-		layout.Subject(ref, schemas.TailWake):         {access.Worker},
-		layout.Subject(ref, schemas.TailOverflow):     {access.Worker},
-		layout.Subject(ref, schemas.TailOverflowLong): {access.Worker},
-		layout.Subject(ref, schemas.TailEvent):        {access.Worker},
-		layout.Subject(ref, schemas.TailSettled):      {access.Worker},
-		layout.Schedule(ref):                          {access.Worker},
-		"weir.evidence.t.http.entry.a":                {access.Worker},
-		"weir.dead.t.http.a":                          {access.Worker},
-		schemas.CancelSubject(ref):                    {access.Ingress},
-		schemas.StatusSubject(ref):                    {access.Worker},
-		schemas.PolicyLookRoot + ".a":                 {access.Ingress},
-		schemas.PolicyToldRoot + ".a":                 {access.Ingress, access.Worker, access.Egress},
-		"$KV.WEIR_TOKENS.id":                          {access.Ingress},
-		"$KV.WEIR_RULES.t":                            {access.Worker},
-		"$KV.WEIR_KEYS.evidence":                      {access.Provisioner},
-		"$JS.API.STREAM.MSG.GET.KV_WEIR_KEYS":         {access.Worker, access.Provisioner},
-		"$JS.API.STREAM.CREATE.WEIR_LOG_0":            {access.Provisioner},
-		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE":         {access.Provisioner},
-		"$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_1.http":   {access.Worker},
-		"$JS.API.CONSUMER.LIST.WEIR_LOG_1":            {access.Ingress, access.Worker, access.Egress},
-		"$JS.ACK.WEIR_LOG_0.http.1.2.3.4.5":           {access.Worker},
-		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x":   {},
-		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x":     {access.Provisioner},
-		"$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http":     {},
-		"$JS.API.STREAM.DELETE.WEIR_LOG_0":            {},
-		"$JS.API.STREAM.PURGE.WEIR_LOG_0":             {},
-		"$JS.API.STREAM.PURGE.KV_WEIR_TOKENS":         {access.Ingress},
-		"$JS.API.STREAM.MSG.DELETE.WEIR_LOG_0":        {},
-		"$JS.API.STREAM.CREATE.OTHER":                 {},
-		"$JS.API.STREAM.INFO.WEIR_LOG_2":              {}, // there are two partitions
-		"weir.live.0.0.t.http.a.settled":              {},
-		"anything":                                    {},
+		layout.Subject(ref, schemas.SectionAccepted):     {access.Ingress},
+		layout.Subject(ref, schemas.SectionWake):         {access.Ingress, access.Worker},
+		layout.Subject(ref, schemas.SectionOverflow):     {access.Worker},
+		layout.Subject(ref, schemas.SectionOverflowLong): {access.Worker},
+		layout.Subject(ref, schemas.SectionEvent):        {access.Worker},
+		layout.Schedule(ref):                             {access.Worker},
+		"weir.evidence.t.http.entry.a":                   {access.Worker},
+		"weir.dead.t.http.a":                             {access.Worker},
+		schemas.CancelSubject(ref):                       {access.Ingress},
+		schemas.StatusSubject(ref):                       {access.Worker},
+		schemas.PolicyLookRoot + ".a":                    {access.Ingress},
+		schemas.PolicyToldRoot + ".a":                    {access.Ingress, access.Worker, access.Egress},
+		"$KV.WEIR_TOKENS.id":                             {access.Ingress},
+		"$KV.WEIR_RULES.t":                               {access.Worker},
+		"$KV.WEIR_KEYS.evidence":                         {access.Provisioner},
+		"$JS.API.STREAM.MSG.GET.KV_WEIR_KEYS":            {access.Worker, access.Provisioner},
+		"$JS.API.STREAM.CREATE.WEIR_LOG_0":               {access.Provisioner},
+		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE":            {access.Provisioner},
+		"$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_1.http":      {access.Worker},
+		"$JS.API.CONSUMER.LIST.WEIR_LOG_1":               {access.Ingress, access.Worker, access.Egress},
+		"$JS.ACK.WEIR_LOG_0.http.1.2.3.4.5":              {access.Worker},
+		"$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.x":      {},
+		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x":        {access.Provisioner},
+		"$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http":        {},
+		"$JS.API.STREAM.DELETE.WEIR_LOG_0":               {},
+		"$JS.API.STREAM.PURGE.WEIR_LOG_0":                {},
+		"$JS.API.STREAM.PURGE.KV_WEIR_TOKENS":            {access.Ingress},
+		"$JS.API.STREAM.MSG.DELETE.WEIR_LOG_0":           {},
+		"$JS.API.STREAM.CREATE.OTHER":                    {},
+		"$JS.API.STREAM.INFO.WEIR_LOG_2":                 {}, // there are two partitions
+		"weir.live.log.0.event.t.http.a":                 {},
+		"anything":                                       {},
 	} {
 		for _, r := range access.Roles() {
 			want := false
@@ -78,19 +76,19 @@ func TestWhoHearsWhat(t *testing.T) {
 	t.Parallel()
 	three := []access.Role{access.Ingress, access.Worker, access.Egress}
 	for subject, who := range map[string][]access.Role{
-		schemas.LiveRoot + ".*.*.*.*.*.*":    three,
-		schemas.LiveRoot + ".*.*.*.task.*.>": three,
-		schemas.LiveRoot + ".tokens.>":       three,
-		schemas.LiveRoot + ".rules.>":        three,
-		schemas.LiveRoot + ".evidence.>":     {access.Egress},
-		schemas.CancelRoot + ".>":            {access.Worker},
-		schemas.AgentAPIRoot + ".*":          {access.Ingress},
-		access.Ingress.Inbox() + ".x.*":      {access.Ingress},
-		schemas.LiveRoot + ".>":              {},
-		schemas.LogRoot + ".>":               {},
-		"_INBOX.>":                           {},
-		">":                                  {},
-		"$JS.API.>":                          {},
+		schemas.LiveLog + ".>":            three,
+		schemas.LiveLog + ".*.*.*.task.*": three,
+		schemas.LiveRoot + ".tokens.>":    three,
+		schemas.LiveRoot + ".rules.>":     three,
+		schemas.LiveRoot + ".evidence.>":  {access.Egress},
+		schemas.CancelRoot + ".>":         {access.Worker},
+		schemas.AgentAPIRoot + ".*":       {access.Ingress},
+		access.Ingress.Inbox() + ".x.*":   {access.Ingress},
+		schemas.LiveRoot + ".>":           {},
+		schemas.LogRoot + ".>":            {},
+		"_INBOX.>":                        {},
+		">":                               {},
+		"$JS.API.>":                       {},
 	} {
 		for _, r := range access.Roles() {
 			want := false
@@ -173,7 +171,7 @@ func TestCoveredBy(t *testing.T) {
 func TestFamilyNamesNobody(t *testing.T) {
 	t.Parallel()
 	ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindHTTP, ID: "secret"}
-	require.Equal(t, "weir.log.*.*.*.*.*.settled", access.Family(layout.Subject(ref, schemas.TailSettled), partitions))
+	require.Equal(t, "weir.log.*.event.>", access.Family(layout.Subject(ref, schemas.SectionEvent), partitions))
 	require.Equal(t, "$KV.WEIR_TOKENS.>", access.Family("$KV.WEIR_TOKENS.id", partitions))
 	require.Equal(t, "other", access.Family("acme.secret", partitions))
 }

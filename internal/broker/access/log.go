@@ -32,14 +32,13 @@ func write(r Role) (rules []Rule) {
 		who Role
 		Rule
 	}{
-		{Ingress, Rule{"accept an action: nobody else makes work", []string{tail(schemas.TailAccepted)}}},
-		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{tail(schemas.TailSignal)}}},
+		{Ingress, Rule{"accept an action: nobody else makes work", []string{section(schemas.SectionAccepted)}}},
+		{Ingress, Rule{"tell an action something from outside: cancel, resolve, what the agent of a task says", []string{section(schemas.SectionWake)}}},
 		{Ingress, Rule{"tell the worker that is at it to stop", []string{schemas.CancelRoot + ".>"}}},
-		{Worker, Rule{"write down what is done for an action", []string{tail(schemas.TailEvent)}}},
-		{Worker, Rule{"end an action", []string{tail(schemas.TailSettled)}}},
-		{Worker, Rule{"look at an action again, now", []string{tail(schemas.TailWake)}}},
+		{Worker, Rule{"write down what is done for an action, and its end", []string{section(schemas.SectionEvent)}}},
+		{Worker, Rule{"look at an action again, now, and name its successor", []string{section(schemas.SectionWake)}}},
 		{Worker, Rule{"look at an action again, later", []string{schemas.ScheduleRoot + ".>"}}},
-		{Worker, Rule{"move an action to an overflow queue", []string{tail(schemas.TailOverflow), tail(schemas.TailOverflowLong)}}},
+		{Worker, Rule{"move an action to an overflow queue", []string{section(schemas.SectionOverflow), section(schemas.SectionOverflowLong)}}},
 		{Worker, Rule{"leave evidence", []string{schemas.EvidenceRoot + ".>"}}},
 		{Worker, Rule{"park what no retry can help", []string{schemas.DeadRoot + ".>"}}},
 		{Worker, Rule{"tell observers the states of tasks", []string{schemas.StatusRoot + ".>"}}},
@@ -99,7 +98,7 @@ func hear(r Role) (rules []Rule) {
 		who []Role
 		Rule
 	}{
-		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveRoot + ".*.*.*.*.*.>"}}},
+		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveLog + ".>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
 		{[]Role{Worker}, Rule{"hear that an action is to stop", []string{schemas.CancelRoot + ".>"}}},
 		{[]Role{Ingress, Worker, Egress}, Rule{"hear that the policy is to be read again", []string{schemas.PolicyLookRoot + ".*"}}},
@@ -139,8 +138,8 @@ func provision(partitions int) []Rule {
 
 const inboxRoot = "_INBOX."
 
-// tail covers the log's messages under one tail.
-func tail(t schemas.Tail) string { return schemas.LogRoot + ".*.*.*.*.*." + string(t) }
+// section covers a section of the log.
+func section(s schemas.Section) string { return schemas.LogRoot + ".*." + string(s) + ".>" }
 
 func api(what, stream string) string { return "$JS.API." + what + "." + stream }
 

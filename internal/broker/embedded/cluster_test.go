@@ -29,7 +29,7 @@ import (
 // External servers are started here because only this folder may know the
 // server's package; what is tested is the broker on them.
 
-var layout = schemas.Layout{Partitions: 2, Lanes: 4}
+var layout = schemas.Layout{Partitions: 2}
 
 func serve(t *testing.T, o *server.Options) *server.Server {
 	t.Helper()
@@ -80,7 +80,7 @@ func dial(t *testing.T, at string, replicas int) *broker.Broker {
 func claim(id string) (schemas.Append, string) {
 	r := schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: id}
 	return schemas.Append{
-		Subject: layout.Subject(r, schemas.TailAccepted), Data: []byte(id),
+		Subject: layout.Subject(r, schemas.SectionAccepted), Data: []byte(id),
 		Guarded: true, Guard: layout.AnyKind("t", id),
 	}, schemas.LogStream(layout.Partition("t", id))
 }
@@ -97,7 +97,7 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, b.Ready(t.Context()))
 	lost := make(chan struct{}, 10)
 	got := make(chan schemas.Record, 10)
-	stop, err := b.Live(schemas.LiveRoot+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
+	stop, err := b.Live(schemas.LiveLog+".>", func(r schemas.Record) { got <- r }, func() { lost <- struct{}{} })
 	require.NoError(t, err)
 	defer stop()
 	k := b.Tokens()
@@ -151,11 +151,11 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, b.Wake(t.Context(), r, time.Now()))
 	msg := <-wakes
 	rec, _ := broker.RecordOf(msg)
-	require.Equal(t, layout.Subject(r, schemas.TailWake), rec.Subject)
+	require.Equal(t, layout.Subject(r, schemas.SectionWake), rec.Subject)
 	msg.Ack()
 
 	// A log that is there is not cut another way.
-	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + at.Addr().String(), Layout: schemas.Layout{Partitions: 3, Lanes: 4}, Replicas: 1})
+	_, err = broker.Open(t.Context(), broker.Config{URL: "nats://" + at.Addr().String(), Layout: schemas.Layout{Partitions: 3}, Replicas: 1})
 	require.ErrorContains(t, err, `has "2" partitions and 3 are configured`)
 }
 

@@ -59,8 +59,8 @@ func (c Config) validate() error {
 	switch {
 	case c.Dir == "":
 		return errors.New("embedded broker: no data directory is configured")
-	case c.Layout.Partitions < 1 || c.Layout.Lanes < 1:
-		return fmt.Errorf("embedded broker: %d partitions and %d lanes: each must be at least 1", c.Layout.Partitions, c.Layout.Lanes)
+	case c.Layout.Partitions < 1:
+		return fmt.Errorf("embedded broker: %d partitions: there must be at least 1", c.Layout.Partitions)
 	case c.Durability != schemas.DurabilityDisk && c.Durability != schemas.DurabilityProcess:
 		return fmt.Errorf("embedded broker: durability %q needs an external cluster: configure disk or process", c.Durability)
 	case c.MaxBytes < 0:

@@ -35,7 +35,6 @@ func refuse(format string, args ...any) error {
 type marker struct {
 	Format     int `json:"format"`
 	Partitions int `json:"partitions"`
-	Lanes      int `json:"lanes"`
 }
 
 // dataDir is a directory that this process has to itself.
@@ -95,7 +94,7 @@ func (d *dataDir) take() error {
 }
 
 func (d *dataDir) check(layout schemas.Layout) error {
-	want := marker{Format: formatVersion, Partitions: layout.Partitions, Lanes: layout.Lanes}
+	want := marker{Format: formatVersion, Partitions: layout.Partitions}
 	raw, err := os.ReadFile(d.file(markerName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -116,9 +115,6 @@ func (d *dataDir) check(layout schemas.Layout) error {
 	case have.Partitions != want.Partitions:
 		return refuse("the log in %s has %d partitions and %d are configured: the number is fixed when a log is made, so configure %d, or name another directory",
 			d.path, have.Partitions, want.Partitions, have.Partitions)
-	case have.Lanes != want.Lanes:
-		return refuse("the log in %s has %d lanes and %d are configured: the number is fixed when a log is made, so configure %d, or name another directory",
-			d.path, have.Lanes, want.Lanes, have.Lanes)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func TestDataDirIsMarkedAndReopened(t *testing.T) {
 	require.NoError(t, err)
 	raw, err := os.ReadFile(filepath.Join(dir, markerName))
 	require.NoError(t, err)
-	require.JSONEq(t, `{"format":1,"partitions":1,"lanes":8}`, string(raw))
+	require.JSONEq(t, `{"format":1,"partitions":1}`, string(raw))
 	st, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
@@ -38,9 +38,8 @@ func TestDataDirRefusals(t *testing.T) {
 		below         string // what is opened of it
 		says          []string
 	}{
-		"newer format":          {markerName, `{"format":2,"partitions":1,"lanes":8}`, "", []string{"has format 2", "reads format 1", "run the weir that wrote it"}},
-		"other partitions":      {markerName, `{"format":1,"partitions":4,"lanes":8}`, "", []string{"has 4 partitions and 1 are configured", "configure 4"}},
-		"other lanes":           {markerName, `{"format":1,"partitions":1,"lanes":16}`, "", []string{"has 16 lanes and 8 are configured", "configure 16"}},
+		"newer format":          {markerName, `{"format":2,"partitions":1}`, "", []string{"has format 2", "reads format 1", "run the weir that wrote it"}},
+		"other partitions":      {markerName, `{"format":1,"partitions":4}`, "", []string{"has 4 partitions and 1 are configured", "configure 4"}},
 		"damaged marker":        {markerName, `{"for`, "", []string{"is damaged", "restore it"}},
 		"empty marker":          {markerName, ``, "", []string{"is damaged", "restore it"}},
 		"somebody else's store": {storeName, "/", "", []string{"holds a message store and no weir.json", "name another directory"}},
@@ -113,7 +112,7 @@ func TestConfigRefusals(t *testing.T) {
 	good := Config{Dir: t.TempDir(), Layout: layout}
 	for says, change := range map[string]func(*Config){
 		"no data directory":          func(c *Config) { c.Dir = "" },
-		"each must be at least 1":    func(c *Config) { c.Layout = schemas.Layout{Partitions: 1} },
+		"there must be at least 1":   func(c *Config) { c.Layout = schemas.Layout{} },
 		"needs an external cluster":  func(c *Config) { c.Durability = schemas.DurabilityReplicated },
 		"stores nothing":             func(c *Config) { c.MaxBytes = -1 },
 		"write it as 127.0.0.1:4222": func(c *Config) { c.Listen = "4222" },

@@ -15,7 +15,7 @@ import (
 // one before it runs its program, does not keep the directory.
 func TestDataDirIsFreeOnceClosed(t *testing.T) {
 	t.Parallel()
-	path, layout := t.TempDir(), schemas.Layout{Partitions: 1, Lanes: 8}
+	path, layout := t.TempDir(), schemas.Layout{Partitions: 1}
 	d, err := openDataDir(path, layout)
 	require.NoError(t, err)
 	child, err := unix.Dup(int(d.lock.Fd()))

@@ -65,15 +65,13 @@ func New(t *testing.T, kind schemas.Kind, before func(schemas.Append) error) *Be
 	}))
 	b.Door = ledger.New(b.Log, Layout(), time.Now)
 	for _, q := range schemas.Queues() {
-		for _, filter := range q.Filters(0) {
-			stop, err := b.Log.Live(schemas.LiveRoot+strings.TrimPrefix(filter, schemas.LogRoot), func(r schemas.Record) {
-				if ref, _, err := schemas.ParseSubject(r.Subject); err == nil && ref.Kind == kind {
-					b.Queue = append(b.Queue, Delivery{Record: r, first: true})
-				}
-			}, nil)
-			require.NoError(t, err)
-			t.Cleanup(stop)
-		}
+		stop, err := b.Log.Live(schemas.LiveLog+strings.TrimPrefix(q.Filter(0), schemas.LogRoot), func(r schemas.Record) {
+			if ref, _, err := schemas.ParseSubject(r.Subject); err == nil && ref.Kind == kind {
+				b.Queue = append(b.Queue, Delivery{Record: r, first: true})
+			}
+		}, nil)
+		require.NoError(t, err)
+		t.Cleanup(stop)
 	}
 	return b
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Layout is that of every log here: one partition.
-func Layout() schemas.Layout { return schemas.Layout{Partitions: 1, Lanes: 8} }
+func Layout() schemas.Layout { return schemas.Layout{Partitions: 1} }
 
 // Claim accepts an action. A tenant, an id, a fingerprint, its times and a deadline a minute from now
 // are filled in where a lacks them; payload, unless it is nil, is encoded as the action's.
@@ -51,11 +51,11 @@ func Claim(t *testing.T, l *ledger.Ledger, a schemas.Action, payload any) *ledge
 // Accepted is the message that brings an accepted action to a worker.
 func Accepted(t *testing.T, log *memlog.Log, ref schemas.Ref) schemas.Record {
 	t.Helper()
-	return Last(t, log, ref, schemas.TailAccepted)
+	return Last(t, log, ref, schemas.SectionAccepted)
 }
 
 // Last is the newest message of an action with a tail.
-func Last(t *testing.T, log *memlog.Log, ref schemas.Ref, tail schemas.Tail) schemas.Record {
+func Last(t *testing.T, log *memlog.Log, ref schemas.Ref, tail schemas.Section) schemas.Record {
 	t.Helper()
 	rec, err := log.Last(t.Context(), schemas.LogStream(0), Layout().Subject(ref, tail))
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 	b := clean()
 	b.event(schemas.KindHTTP, get, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 9}})
 	b.run.Log = append(b.run.Log, schemas.Record{Subject: "weir.sched.0.0.t.http.x.at", Seq: 900}, schemas.Record{
-		Subject: subject(schemas.KindHTTP, get, schemas.TailEvent), Seq: 901, Data: []byte("{"),
+		Subject: subject(schemas.KindHTTP, get, schemas.SectionEvent), Seq: 901, Data: []byte("{"),
 	})
 	all := history.Read(b.run.Log)
 	require.Len(t, all, 7)

@@ -53,19 +53,21 @@ func (b *book) record(subject string, v any) schemas.Record {
 	return schemas.Record{Stream: "S", Subject: subject, Seq: b.seq, Time: epoch.Add(time.Duration(b.seq) * time.Millisecond), Data: encode(v)}
 }
 
-func subject(kind schemas.Kind, id string, tail schemas.Tail) string {
-	layout := schemas.Layout{Partitions: 1, Lanes: 1}
-	return layout.Subject(schemas.Ref{Tenant: "t", Kind: kind, ID: id}, tail)
+func subject(kind schemas.Kind, id string, s schemas.Section) string {
+	layout := schemas.Layout{Partitions: 1}
+	return layout.Subject(schemas.Ref{Tenant: "t", Kind: kind, ID: id}, s)
 }
 
 func (b *book) event(kind schemas.Kind, id string, ev schemas.Event) {
 	b.n[id]++
 	ev.V, ev.N = 1, b.n[id]
-	b.run.Log = append(b.run.Log, b.record(subject(kind, id, schemas.TailOf(ev.Type)), ev))
+	b.run.Log = append(b.run.Log, b.record(subject(kind, id, schemas.SectionOf(ev.Type)), ev))
 }
 
 func (b *book) wake(kind schemas.Kind, id string) {
-	b.run.Log = append(b.run.Log, b.record(subject(kind, id, schemas.TailWake), nil))
+	r := b.record(subject(kind, id, schemas.SectionWake), nil)
+	r.Data = nil
+	b.run.Log = append(b.run.Log, r)
 }
 
 func (b *book) accept(kind schemas.Kind, id string, class schemas.Class) {
@@ -199,8 +201,8 @@ func clean() *book {
 func (b *book) edit(id string, fn func(ev *schemas.Event) (keep bool)) {
 	var kept []schemas.Record
 	for _, r := range b.run.Log {
-		ref, tail, err := schemas.ParseSubject(r.Subject)
-		if err != nil || ref.ID != id || tail.Notifies() {
+		ref, _, err := schemas.ParseSubject(r.Subject)
+		if err != nil || ref.ID != id || r.Notifies() {
 			kept = append(kept, r)
 			continue
 		}
@@ -257,7 +259,7 @@ func (b *book) hits(mark string) []*history.Hit {
 func (b *book) reopen(id string, more func()) {
 	ends := map[string]schemas.Record{}
 	b.run.Log = slices.DeleteFunc(slices.Clone(b.run.Log), func(r schemas.Record) bool {
-		if r.Subject != subject(schemas.KindHTTP, id, schemas.TailSettled) {
+		if r.Subject != subject(schemas.KindHTTP, id, schemas.SectionEvent) || !r.Ends() {
 			return false
 		}
 		ends[id] = r

@@ -29,7 +29,7 @@ func plantedAccepted() []planted {
 			b.edit("x", func(ev *schemas.Event) bool { return ev.Type != schemas.EventAccepted })
 		}},
 		{"a record is garbage", "I1", func(b *book) {
-			b.run.Log = append(b.run.Log, schemas.Record{Subject: subject(schemas.KindHTTP, get, schemas.TailEvent), Seq: 999, Data: []byte("\x00\x00")})
+			b.run.Log = append(b.run.Log, schemas.Record{Subject: subject(schemas.KindHTTP, get, schemas.SectionEvent), Seq: 999, Data: []byte("\x00\x00")})
 		}},
 		{"one id, two kinds", "I9", func(b *book) {
 			other := schemas.KindRun
@@ -42,7 +42,7 @@ func plantedAccepted() []planted {
 		{"accepted twice", "I9", func(b *book) {
 			var twice schemas.Record
 			for _, r := range b.run.Log {
-				if r.Subject == subject(schemas.KindHTTP, mocked, schemas.TailAccepted) {
+				if r.Subject == subject(schemas.KindHTTP, mocked, schemas.SectionAccepted) {
 					twice = r
 				}
 			}
@@ -78,7 +78,7 @@ func plantedSettled() []planted {
 		}},
 		{"ended far too late", "I2", func(b *book) {
 			for i := range b.run.Log {
-				if r := &b.run.Log[i]; r.Subject == subject(schemas.KindHTTP, get, schemas.TailSettled) {
+				if r := &b.run.Log[i]; r.Subject == subject(schemas.KindHTTP, get, schemas.SectionEvent) && r.Ends() {
 					r.Time = epoch.Add(3 * time.Minute)
 				}
 			}

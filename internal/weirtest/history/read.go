@@ -39,7 +39,7 @@ func Read(log []schemas.Record) []*Action {
 	var all []*Action
 	known := map[schemas.Ref]*Action{}
 	for _, r := range log {
-		ref, tail, err := schemas.ParseSubject(r.Subject)
+		ref, _, err := schemas.ParseSubject(r.Subject)
 		if err != nil {
 			continue // a pending wake-up lies in the same stream
 		}
@@ -49,7 +49,7 @@ func Read(log []schemas.Record) []*Action {
 			known[ref] = a
 			all = append(all, a)
 		}
-		if !tail.Notifies() {
+		if !r.Notifies() {
 			a.fold(r)
 		}
 	}

@@ -81,7 +81,7 @@ func (f *feed) snapshot() []*listener {
 func liveSubject(subject string) (string, bool) {
 	switch {
 	case strings.HasPrefix(subject, schemas.LogRoot+"."):
-		return schemas.LiveRoot + strings.TrimPrefix(subject, schemas.LogRoot), true
+		return schemas.LiveLog + strings.TrimPrefix(subject, schemas.LogRoot), true
 	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
 		return schemas.LiveRoot + strings.TrimPrefix(subject, "weir"), true
 	default:
@@ -130,7 +130,7 @@ type pending struct {
 func (l *Log) Wake(_ context.Context, ref schemas.Ref, at time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wakes[l.layout.Schedule(ref)] = pending{at: at, subject: l.layout.Subject(ref, schemas.TailWake)}
+	l.wakes[l.layout.Schedule(ref)] = pending{at: at, subject: l.layout.Subject(ref, schemas.SectionWake)}
 	return nil
 }
 

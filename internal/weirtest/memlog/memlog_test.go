@@ -13,7 +13,7 @@ import (
 
 var _ ledger.Log = (*memlog.Log)(nil)
 
-func layout() schemas.Layout { return schemas.Layout{Partitions: 2, Lanes: 8} }
+func layout() schemas.Layout { return schemas.Layout{Partitions: 2} }
 
 func at() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
@@ -51,15 +51,15 @@ func TestLiveKeepsTheOrderWhenAListenerAppends(t *testing.T) {
 	_, err := log.Live("weir.live.>", func(r schemas.Record) {
 		seen = append(seen, r.Subject)
 		if len(seen) == 1 {
-			_, err := log.Append(t.Context(), schemas.Append{Subject: l.Subject(ref, schemas.TailSettled)})
+			_, err := log.Append(t.Context(), schemas.Append{Subject: l.Subject(ref, schemas.SectionEvent)})
 			require.NoError(t, err)
 			require.Len(t, seen, 1, "delivered only after this one")
 		}
 	}, nil)
 	require.NoError(t, err)
-	_, err = log.Append(t.Context(), schemas.Append{Subject: l.Subject(ref, schemas.TailAccepted)})
+	_, err = log.Append(t.Context(), schemas.Append{Subject: l.Subject(ref, schemas.SectionAccepted)})
 	require.NoError(t, err)
-	require.Equal(t, []string{l.Subject(ref, schemas.TailAccepted), l.Subject(ref, schemas.TailSettled)}, seen)
+	require.Equal(t, []string{l.Subject(ref, schemas.SectionAccepted), l.Subject(ref, schemas.SectionEvent)}, seen)
 }
 
 func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
@@ -81,5 +81,5 @@ func TestWakeIsReplacedAndFiresOnce(t *testing.T) {
 	require.False(t, ok)
 	r, err := log.Last(t.Context(), schemas.LogStream(l.Partition("t", "x")), l.All(ref))
 	require.NoError(t, err)
-	require.Equal(t, l.Subject(ref, schemas.TailWake), r.Subject)
+	require.Equal(t, l.Subject(ref, schemas.SectionWake), r.Subject)
 }
