@@ -81,7 +81,7 @@ demo: ## run the tour
 .PHONY: bench
 bench: ## run the benchmarks and the end-to-end comparison with the floor
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
-	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestStart' -count 1 -timeout 2h -v -full
+	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestTenants|TestHistory' -count 1 -timeout 2h -v -full
 
 .PHONY: backlog
 backlog: ## queue and drain a million actions, with each durability

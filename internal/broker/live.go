@@ -37,7 +37,7 @@ type live struct {
 }
 
 // Live calls fn for every message that is stored from now on and matches
-// subject: schemas.LiveRoot or LiveLog and the rest of its own, wildcards
+// subject: schemas.LiveLog or LiveRoot and what follows the root of the stored subject, wildcards
 // allowed. The record has the stream, the subject and the sequence under
 // which the message lies in the log. fn runs on one goroutine at a time and
 // sees the messages of a stream in their order; what it does delays the rest.

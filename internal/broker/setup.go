@@ -54,7 +54,7 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, 
 func observerConsumer(tenant string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:        access.ObserverQueue(tenant),
-		FilterSubjects: []string{schemas.EvidenceFilter(tenant, "", "", "", false)},
+		FilterSubject:  schemas.EvidenceFilter(tenant, "", "", "", false),
 		DeliverPolicy:  jetstream.DeliverAllPolicy,
 		AckPolicy:      jetstream.AckExplicitPolicy,
 		AckWait:        observerAckWait,

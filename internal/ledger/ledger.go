@@ -82,7 +82,7 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	}
 	st = &State{Ref: schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}}
 	ev := schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a}
-	data, err := Encode(ev)
+	data, err := Encode(&ev)
 	if err != nil {
 		return nil, false, err
 	}

@@ -55,17 +55,15 @@ func (g *Guard) Check(call schemas.HTTPCall, s Scope) (Pass, schemas.Decision) {
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	p := pass(current, permit, d.Decision, shaped, s)
-	p.shaping, p.added.own = sh, own(call.Headers)
-	return p, d.Decision
+	return pass(current, permit, d.Decision, shaped, s, sh, own(call.Headers)), d.Decision
 }
 
-func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s Scope) Pass {
-	return Pass{
+func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s Scope, sh shaping, own []schemas.Header) Pass {
+	return Pass{&grant{
 		under: under, permit: permit, decision: d, call: call, scope: s,
 		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
-		added: added{headers: permit.Headers(), query: permit.Query(), body: permit.Body()}, valid: true,
-	}
+		added: added{headers: permit.Headers(), query: permit.Query(), body: permit.Body(), own: own}, shaping: sh,
+	}}
 }
 
 // Renew asks policy about p's call again if another policy is in force than the
@@ -74,7 +72,10 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 // again: see Reshaped.
 func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	current := g.policy()
-	if !p.valid || current == p.under {
+	switch {
+	case !p.Valid():
+		return p, schemas.Decision{}
+	case current == p.under:
 		return p, p.decision
 	}
 	d := current.Renew(p.permit, Request(p.call, p.scope))
@@ -87,12 +88,11 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	case !ok:
 		return Pass{}, d.Decision
 	case p.hop: // it sends nothing of the entry's, and must still know what was sent before it
-		p.under, p.permit, p.decision = current, permit, d.Decision
-		return p, d.Decision
+		next := *p.grant
+		next.under, next.permit, next.decision = current, permit, d.Decision
+		return Pass{&next}, d.Decision
 	}
-	fresh := pass(current, permit, d.Decision, p.call, p.scope)
-	fresh.shaping, fresh.added.own = p.shaping, p.added.own
-	return fresh, d.Decision
+	return pass(current, permit, d.Decision, p.call, p.scope, p.shaping, p.added.own), d.Decision
 }
 
 // Hop asks about following a redirect that answered p's call, by the policy in
@@ -101,7 +101,7 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 // rules as a call of its own, and where they lead it policy must follow as well.
 func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Decision) {
 	fresh, d := g.Renew(p)
-	if !fresh.valid {
+	if !fresh.Valid() {
 		return Pass{}, d
 	}
 	next := fresh.permit.Hop(location, status, hop)
@@ -124,11 +124,10 @@ func (g *Guard) Hop(p Pass, location string, status, hop int) (Pass, schemas.Dec
 	if permit, ok = next.Permit(); !ok {
 		return Pass{}, next.Decision
 	}
-	return Pass{
+	return Pass{&grant{
 		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
-		class: p.class, added: p.added, hop: true, valid: true,
-		shaping: sh,
-	}, next.Decision
+		class: p.class, added: p.added, hop: true, shaping: sh,
+	}}, next.Decision
 }
 
 // Request is a call in policy's words.

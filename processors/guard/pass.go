@@ -10,8 +10,11 @@ import (
 )
 
 // Pass is the permission to make one call. Only Guard makes one that is valid;
-// the zero Pass is refused by everything that sends.
-type Pass struct {
+// the zero Pass is refused by everything that sends. It is a pointer wide: every step of a call has it,
+// and what it says never changes.
+type Pass struct{ *grant }
+
+type grant struct {
 	under    *policy.Policy
 	permit   policy.Permit
 	decision schemas.Decision
@@ -20,8 +23,7 @@ type Pass struct {
 	class    schemas.Class
 	added    added
 	shaping
-	hop   bool
-	valid bool
+	hop bool
 }
 
 // added is what an entry adds to a call, with its placeholders, and what else of a call
@@ -37,8 +39,8 @@ type asked struct {
 	headers []schemas.Header
 }
 
-// Valid reports whether the pass was given by a Guard.
-func (p Pass) Valid() bool { return p.valid }
+// Valid reports whether the pass was given by a Guard. Of one that was not, nothing else may be asked.
+func (p Pass) Valid() bool { return p.grant != nil }
 
 // Permit is what policy matched, and so what will be sent. Of a call that a traffic
 // rule answers for it is the zero one: there is nothing that it could be sent with.
@@ -154,4 +156,4 @@ func (p Pass) Class() schemas.Class { return p.class }
 func (p Pass) Hop() bool { return p.hop }
 
 // SamePolicy reports whether one policy gave both passes.
-func (p Pass) SamePolicy(other Pass) bool { return p.under == other.under }
+func (p Pass) SamePolicy(other Pass) bool { return p.Valid() && other.Valid() && p.under == other.under }

@@ -113,7 +113,7 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 				return nil, err
 			}
 		}
-		data, err := ledger.Encode(*e)
+		data, err := ledger.Encode(e)
 		if err != nil {
 			return nil, err
 		}
