@@ -53,12 +53,12 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Thing, 
 // observerConsumer is where a tenant's observer is in the evidence.
 func observerConsumer(tenant string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:        access.ObserverQueue(tenant),
-		FilterSubject:  schemas.EvidenceFilter(tenant, "", "", "", false),
-		DeliverPolicy:  jetstream.DeliverAllPolicy,
-		AckPolicy:      jetstream.AckExplicitPolicy,
-		AckWait:        observerAckWait,
-		MaxDeliver:     -1,
-		MaxAckPending:  observerPending,
+		Durable:       access.ObserverQueue(tenant),
+		FilterSubject: schemas.EvidenceFilter(tenant, "", "", "", false),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       observerAckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: observerPending,
 	}
 }
