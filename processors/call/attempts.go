@@ -220,7 +220,7 @@ type ends struct {
 }
 
 // next is when another attempt follows this one; zero if none does.
-func (c *Caller) next(t *Task, a schemas.Attempt, res schemas.Attempted, failed *fault.Call, e ends) time.Time {
+func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
 	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
 		return e.at.UTC() // the next hop
 	}
@@ -294,6 +294,6 @@ func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	res := schemas.Attempted{Step: open.Step, Number: open.Number, Hop: open.Hop, Code: schemas.Interrupted, Sent: true}
 	t := &Task{State: st, Step: open.Step}
 	failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
-	res.RetryAt = c.next(t, open.Attempt, res, failed, ends{at: c.cfg.Now()})
+	res.RetryAt = c.next(t, &open.Attempt, &res, failed, ends{at: c.cfg.Now()})
 	return c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res})
 }

@@ -167,9 +167,9 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 	return limit
 }
 
-// describe is the record of an attempt.
-func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Time) schemas.Attempt {
-	a := schemas.Attempt{
+// describe makes a the record of an attempt.
+func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop int, limit time.Time) {
+	*a = schemas.Attempt{
 		Step: t.Step, Number: number, Hop: hop, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
 		Decision: p.Decision(), Digest: digest(p.Call()), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
@@ -180,7 +180,6 @@ func (c *Caller) describe(t *Task, p guard.Pass, number, hop int, limit time.Tim
 	if a.Class == schemas.ClassKeyed && !p.Mocked() { // the target has not seen the key
 		a.KeyExpiresAt = t.keyExpiry(p, c.cfg.Now())
 	}
-	return a
 }
 
 // route is what may be told of where an agent or a model is asked.
@@ -206,16 +205,16 @@ type ending struct {
 // there is to be one. That of a task which ends its action goes with the end. A call that failed before anything was written down goes
 // on the log as one event that holds both, and so does one that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
-func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, callErr error) (made, error) {
+func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, callErr error) (*made, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
-	a, now := e.attempt, c.cfg.Now()
+	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
 	var failed *fault.Call
 	switch {
 	case callErr == nil:
 		res.Status = reply.Answer.Status
 		if err := c.stow(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
-			return made{}, err
+			return nil, err
 		}
 	case errors.As(callErr, &failed):
 		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
@@ -227,23 +226,23 @@ func (c *Caller) finish(ctx context.Context, t *Task, e ending, reply Reply, cal
 	if e.pass.Mocked() {
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
 	}
-	res.RetryAt = c.next(t, a, res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
+	res.RetryAt = c.next(t, a, &res, failed, ends{at: now, wish: reply.Answer.RetryAfter, redirects: e.pass.Redirects()})
 	if redirects(&res) {
 		res.Location = e.pass.Leads(reply.Location)
 	}
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
 	if e.undeclared {
-		ev.Attempt = &a
+		ev.Attempt = a
 	}
 	write := c.ledger.Append
 	if t.Ends && !e.undeclared && res.RetryAt.IsZero() && res.AnswerBlob == "" {
 		write = c.ledger.Hold // the action ends next, and at once
 	}
 	if err := write(ctx, t.State, ev); err != nil {
-		return made{}, err
+		return nil, err
 	}
-	done := made{ledger.Try{Attempt: a, Result: &res}, reply, e.pass}
-	c.measure(e.pass, done.try)
+	done := &made{ledger.Try{Attempt: *a, Result: &res}, reply, e.pass}
+	c.measure(e.pass, &done.try)
 	return done, t.Record(ctx, done.try)
 }
 
@@ -268,7 +267,7 @@ func (c *Caller) stow(ctx context.Context, tenant string, res *schemas.Attempted
 	return c.cfg.Barrier(ctx)
 }
 
-func (c *Caller) measure(p guard.Pass, t ledger.Try) {
+func (c *Caller) measure(p guard.Pass, t *ledger.Try) {
 	if c.cfg.Metrics == nil {
 		return
 	}

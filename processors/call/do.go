@@ -39,11 +39,11 @@ var errReshaped = errors.New("the traffic rules have changed")
 // policy for the last time right before the first byte leaves. The error is the
 // log's, ctx's, *revoked, errNoRepeat or errReshaped; what the upstream did is in
 // the try.
-func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (made, error) {
+func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (*made, error) {
 	if !p.Valid() {
-		return made{}, ErrNoPass
+		return nil, ErrNoPass
 	}
-	e := ending{pass: p, start: c.cfg.Now(), undeclared: true}
+	e := &ending{pass: p, start: c.cfg.Now(), undeclared: true}
 	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
@@ -51,7 +51,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		// Cutting any other call off would turn a known outcome into an unknown one.
 		defer t.Stop.AfterFunc(cancel)()
 	}
-	e.attempt = c.describe(t, p, number, hop, limit)
+	c.describe(&e.attempt, t, p, number, hop, limit)
 
 	if p.Traced() {
 		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, t.Step, number, hop))
@@ -63,16 +63,17 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	}
 	defer ex.Close()
 	if c.guard.Reshaped(p) {
-		return made{}, errReshaped
+		return nil, errReshaped
 	}
 	if fresh, decision := c.guard.Renew(p); !fresh.SamePolicy(p) {
 		switch {
 		case !fresh.Valid():
-			return made{}, &revoked{decision}
+			return nil, &revoked{decision}
 		case !c.mayRepeat(fresh, t.State.Tries(t.Step)):
-			return made{}, errNoRepeat
+			return nil, errNoRepeat
 		}
-		e.pass, e.attempt = fresh, c.describe(t, fresh, number, hop, limit)
+		e.pass = fresh
+		c.describe(&e.attempt, t, fresh, number, hop, limit)
 		if err := ex.Renew(fresh); err != nil {
 			return c.finish(ctx, t, e, Reply{}, err)
 		}
@@ -84,14 +85,14 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		reply, err := ex.Do(sendCtx)
 		return c.finish(ctx, t, e, reply, err)
 	}
-	if err := c.declare(ctx, t, &e); err != nil {
-		return made{}, err
+	if err := c.declare(ctx, t, e); err != nil {
+		return nil, err
 	}
 	failpoint.At(failpoint.Declared, t.State.ID)
-	reply, err := c.dispatch(sendCtx, t, ex, &e)
+	reply, err := c.dispatch(sendCtx, t, ex, e)
 	if ctx.Err() != nil {
 		ex.Close()
-		return made{}, c.lastWord(ctx, t, e, reply, err)
+		return nil, c.lastWord(ctx, t, e, reply, err)
 	}
 	return c.finish(ctx, t, e, reply, err)
 }
@@ -113,7 +114,7 @@ const parting = time.Second
 // one that never left may be made again. So whoever takes the action up next need
 // not wait until the attempt expires. It waits if the log does not take the word:
 // the attempt stays open then. The error is ctx's, for nothing more is done here.
-func (c *Caller) lastWord(ctx context.Context, t *Task, e ending, reply Reply, err error) error {
+func (c *Caller) lastWord(ctx context.Context, t *Task, e *ending, reply Reply, err error) error {
 	failed, told := errors.AsType[*fault.Call](err)
 	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {
 		err = &fault.Call{Code: schemas.Interrupted, Sent: !told || failed.Sent, Cause: err}
