@@ -248,8 +248,16 @@ func UnescapeToken(t string) (string, error) {
 	if t == "%" {
 		return "", nil
 	}
+	i := 0
+	for i < len(t) && plain(t[i]) {
+		i++
+	}
+	if i == len(t) && i > 0 {
+		return t, nil
+	}
 	var b strings.Builder
-	for i := 0; i < len(t); i++ {
+	b.WriteString(t[:i])
+	for ; i < len(t); i++ {
 		c := t[i]
 		if plain(c) {
 			b.WriteByte(c)

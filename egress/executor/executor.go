@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -71,7 +73,7 @@ type unknown struct {
 func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
 	var res schemas.HTTPResult
 	if len(doc) > 0 {
-		if err := json.Unmarshal(doc, &res); err != nil {
+		if err := jsonv1.Unmarshal(doc, &res); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -4,9 +4,10 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"weir/internal/fault"
 	"weir/internal/jsonschema"
