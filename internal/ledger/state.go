@@ -248,7 +248,7 @@ func (s *State) Status() string {
 
 // encoding is encoding/json's, by a faster encoder, and without its escapes: raw JSON inside a record keeps
 // its bytes.
-var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false))
+var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)) //nolint:gochecknoglobals // a constant
 
 // Encode writes a record of the log.
 func Encode(v any) ([]byte, error) { return json.Marshal(v, encoding) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"weir/internal/failpoint"
@@ -97,9 +96,6 @@ func (x *exchange) begin(r Request, t terms) error {
 	return nil
 }
 
-// writers are buffers of requests, of a page each: a call needs one for a moment.
-var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, readAhead) }}
-
 // inline is the largest body that is written before the answer is read: sockets take it,
 // whether or not the other side reads.
 const inline = 16 << 10
@@ -108,8 +104,11 @@ const inline = 16 << 10
 // while the answer is read: it may come before the request is whole.
 func (x *exchange) send(req *http.Request) error {
 	write := func() error {
-		w := writers.Get().(*bufio.Writer) //nolint:errcheck // of no other type
-		defer writers.Put(w)
+		w, ok := x.client.writers.Get().(*bufio.Writer)
+		if !ok {
+			w = bufio.NewWriterSize(nil, readAhead)
+		}
+		defer x.client.writers.Put(w)
 		w.Reset(x.wire)
 		err := req.Write(w)
 		if err == nil {

@@ -15,6 +15,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 )
 
@@ -89,6 +90,8 @@ type Client struct {
 	cfg  Config
 	tls  *tls.Config
 	pool *pool
+	// writers are buffers of requests: a call needs one for a moment.
+	writers sync.Pool
 }
 
 // New returns a client with cfg's limits.

@@ -156,4 +156,6 @@ func (p Pass) Class() schemas.Class { return p.class }
 func (p Pass) Hop() bool { return p.hop }
 
 // SamePolicy reports whether one policy gave both passes.
-func (p Pass) SamePolicy(other Pass) bool { return p.Valid() && other.Valid() && p.under == other.under }
+func (p Pass) SamePolicy(other Pass) bool {
+	return p.Valid() && other.Valid() && p.under == other.under
+}
