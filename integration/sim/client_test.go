@@ -192,6 +192,7 @@ func (w *world) ask(ctx context.Context, d *dice, n *node, a act) history.Asked 
 		return heard
 	}
 	if err == nil {
+		w.safe(a, end.Seq)
 		heard.Status, heard.Outcome, heard.Digest = 200, end.Settled.Outcome, shown(end.Settled)
 	}
 	return heard

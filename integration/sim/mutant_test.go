@@ -31,6 +31,7 @@ const (
 	undeclared   mutant = "a caller that does not write its attempts down"
 	unfencedEnd  mutant = "a log that does not heed the fence of an end"
 	neverWakes   mutant = "a log that forgets its wake-ups"
+	tellsEarly   mutant = "a stream that does not wait for the barrier"
 	hastyReload  mutant = "a reload that is acknowledged before what it denies has begun"
 )
 
@@ -39,7 +40,7 @@ func mutants() map[mutant][]string {
 	return map[mutant][]string{
 		sendsTwice: {"I3", "I4"}, unfenced: {"I2", "I3", "I4"}, noEvidence: {"I6"}, twoRecords: {"I6"}, repeatsPosts: {"I3", "I5"},
 		liesNotSent: {"I3", "I5"}, tooSoon: {"I1"}, otherNames: {"I9", "I3"}, acksAtOnce: {"I2", "I11"}, oneEarly: {"I7"}, oneLate: {"I7"},
-		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, hastyReload: {"I12"},
+		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, hastyReload: {"I12"}, tellsEarly: {"I13"},
 	}
 }
 
@@ -65,6 +66,14 @@ func (c careless) Append(ctx context.Context, st *ledger.State, ev schemas.Event
 		return nil
 	}
 	return c.Ledger.Append(ctx, st, ev)
+}
+
+// barrier is what a stream waits for.
+func (m mutant) barrier(real func(context.Context) error) func(context.Context) error {
+	if m == tellsEarly {
+		return nil
+	}
+	return real
 }
 
 // claims is the ledger as an acceptor has it.

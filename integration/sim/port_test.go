@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
 
@@ -234,15 +235,37 @@ func (p *port) GetBlob(context.Context, string) ([]byte, error) { panic("nothing
 // Accepting says that there is always room.
 func (p *port) Accepting() error { return nil }
 
-// Barrier waits for a device that keeps everything.
+// Barrier waits for a device that keeps everything, and notes what it is known to have.
 func (p *port) Barrier(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	has := map[string]uint64{}
+	for i := range layout.Partitions {
+		name := schemas.LogStream(i)
+		_, has[name], _ = p.w.log.Bounds(context.Background(), name) // it is in memory
+	}
 	d := p.or(of(ctx), "barrier")
 	p.travel(d)
-	_, err := p.n.held(d)
-	return err
+	if _, err := p.n.held(d); err != nil {
+		return err
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for name, seq := range has {
+		p.w.synced[name] = max(p.w.synced[name], seq)
+	}
+	return nil
+}
+
+// safe looks for what is shown before the device is known to have it.
+func (w *world) safe(a act, seq uint64) {
+	w.mu.Lock()
+	early := seq > w.synced[w.stream(a)]
+	w.mu.Unlock()
+	if early {
+		w.breach(history.Violation{Invariant: "I13", Tenant: a.tenant, Subject: a.name, Detail: fmt.Sprintf("%d was shown before the barrier", seq)})
+	}
 }
 
 // Wake plans a wake-up; that is an append like any other.

@@ -53,6 +53,9 @@ func (w *world) follow(ctx context.Context, n *node, a act, at *uint64, seen *hi
 			return
 		}
 		for _, it := range items {
+			if it.Event.NeedsBarrier() {
+				w.safe(a, it.Seq)
+			}
 			*at = it.Seq
 			seen.IDs = append(seen.IDs, it.Seq)
 		}
