@@ -81,7 +81,8 @@ demo: ## run the tour
 .PHONY: bench
 bench: ## run the benchmarks and the end-to-end comparison with the floor
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
-	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestTenants|TestHistory' -count 1 -timeout 2h -v -full
+	$(GO) test -tags nightly ./integration/bench -run TestCompare -count 1 -timeout 2h -v -full -method GET
+	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestTenants|TestDistance|TestHistory' -count 1 -timeout 2h -v -full -payload 2048
 
 .PHONY: backlog
 backlog: ## queue and drain a million actions, with each durability

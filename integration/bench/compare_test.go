@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,7 +113,10 @@ func programs(t *testing.T, upstream, durability string) []target {
 	body := ""
 	ask := fmt.Sprintf(`{"method":%q,"url":%q,"allowlist_key":"up"}`, *method, url)
 	if *method != http.MethodGet {
-		body = `{"a":1}`
+		body = smallBody
+		if more := *payload - len(body); more > 0 {
+			body = `{"a":1,"b":"` + strings.Repeat("b", max(more-len(`,"b":""`), 0)) + `"}`
+		}
 		ask = fmt.Sprintf(`{"method":%q,"url":%q,"allowlist_key":"up","body":%s}`, *method, url, body)
 	}
 	least := start(t, floorRole, "least-"+durability, t.TempDir(), durability, "least", *method)
@@ -131,6 +135,9 @@ func programs(t *testing.T, upstream, durability string) []target {
 		post(leastFloor, least), post(sameFloor, floor), post(weir, node),
 	}
 }
+
+// smallBody is what a call sends that is no GET, if -payload does not ask for more.
+const smallBody = `{"a":1}`
 
 // newUpstream answers at once.
 func newUpstream(tb testing.TB) *httptest.Server {

@@ -163,7 +163,7 @@ func (f *floor) do(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := action{floor: f, id: id.String()}
+	a := action{floor: f, id: id.String(), body: max(len(call.Body)-len(smallBody), 0)}
 	if err := a.write(r.Context(), f.writes.before); err != nil {
 		return nil, err
 	}
@@ -195,6 +195,7 @@ func (f *floor) do(r *http.Request) ([]byte, error) {
 type action struct {
 	*floor
 	id   string
+	body int // what the request's body adds to the first
 	last uint64
 }
 
@@ -213,14 +214,19 @@ func (a *action) write(ctx context.Context, all []write) error {
 }
 
 func (a *action) append(ctx context.Context, w write) error {
-	stem := "floor.log.0.0.default.http." + a.id + "."
-	m := &nats.Msg{Subject: stem + w.tail, Data: document(a.id, w), Header: nats.Header{}}
+	section := "event"
+	if w.tail == "accepted" {
+		section = w.tail
+		w.size += a.body
+	}
+	action := ".default.http." + a.id
+	m := &nats.Msg{Subject: "floor.log.0." + section + action, Data: document(a.id, w), Header: nats.Header{}}
 	if w.evidence {
 		m.Subject = "floor.evidence.default.http.up." + a.id
 		m.Header.Set("Nats-Msg-Id", a.id)
 	} else {
 		m.Header["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(a.last, 10)}
-		m.Header["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{stem + ">"}
+		m.Header["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{"floor.log.0.*" + action}
 	}
 	reply, err := a.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {

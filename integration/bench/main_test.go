@@ -35,6 +35,7 @@ var (
 	rates    = flag.String("rates", "100,300,1000", "with -full, the open loops: calls a second, whatever becomes of those before")
 	durables = flag.String("durability", "process,disk", "the durabilities")
 	method   = flag.String("method", "POST", "what is called: POST is of class once, GET of class safe")
+	payload  = flag.Int("payload", 0, "with -full, bytes of the body of a call that is no GET")
 	backlog  = flag.Int("backlog", 1_000_000, "with -full, how many actions are queued before the first is done")
 	history  = flag.Int("history", 1_000_000, "with -full, how many ended actions a node has")
 	profile  = flag.String("profile", "", "a directory for profiles of the programs that are measured")
