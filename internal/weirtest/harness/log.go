@@ -55,9 +55,9 @@ func Accepted(t *testing.T, log *memlog.Log, ref schemas.Ref) schemas.Record {
 }
 
 // Last is the newest message of an action with a tail.
-func Last(t *testing.T, log *memlog.Log, ref schemas.Ref, tail schemas.Section) schemas.Record {
+func Last(t *testing.T, log *memlog.Log, ref schemas.Ref, section schemas.Section) schemas.Record {
 	t.Helper()
-	rec, err := log.Last(t.Context(), schemas.LogStream(0), Layout().Subject(ref, tail))
+	rec, err := log.Last(t.Context(), schemas.LogStream(0), Layout().Subject(ref, section))
 	require.NoError(t, err)
 	return rec
 }
