@@ -227,23 +227,3 @@ func (a *Advertisement) appendRefs(b []byte) []byte {
 
 // Keep drops the refs that keep lets nobody see; see KeepRefs.
 func (a *Advertisement) Keep(keep func(ref string) bool) { a.Refs = KeepRefs(a.Refs, keep) }
-
-// Drop takes capabilities away by their names, and features of those of version 2, as
-// is filter of fetch.
-func (a *Advertisement) Drop(names ...string) {
-	var kept []string
-	for _, c := range a.Capabilities {
-		name, value, has := strings.Cut(c, "=")
-		if slices.Contains(names, name) {
-			continue
-		}
-		if a.Version == 2 && has {
-			features := slices.DeleteFunc(strings.Fields(value), func(f string) bool { return slices.Contains(names, f) })
-			if c = name; len(features) > 0 {
-				c += "=" + strings.Join(features, " ")
-			}
-		}
-		kept = append(kept, c)
-	}
-	a.Capabilities = kept
-}

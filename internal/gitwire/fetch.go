@@ -30,16 +30,10 @@ type Fetch struct {
 	Done     bool
 }
 
-// CheckFetch reads the request of a fetch to its end, v2 or not, and returns ErrMalformed where it is not
+// ParseFetch reads the request of a fetch to its end, v2 or not. ErrMalformed is what is not
 // one: lengths that lie, no packet at all, commands other than ls-refs and fetch, no
-// flush at the end (without v2 also a "done"), anything behind it. A lone flush is the probe of a large request.
-func CheckFetch(data []byte, v2 bool) error {
-	_, err := ParseFetch(data, v2)
-	return err
-}
-
-// ParseFetch is CheckFetch, and says what is asked for. Arguments that it does not
-// know are git's to judge.
+// flush at the end (without v2 also a "done"), anything behind it. A lone flush is the probe of a large request. Arguments
+// that it does not know are git's to judge.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	r := bytes.NewReader(data)
 	d := fetchReader{p: NewPackets(r)}

@@ -28,16 +28,6 @@ func Subjects(rules []Rule) []string {
 	return slices.Compact(all)
 }
 
-// May is the rule that covers a subject, or a pattern of them.
-func May(rules []Rule, subject string) (Rule, bool) {
-	for _, r := range rules {
-		if CoveredBy(subject, r.Subjects) {
-			return r, true
-		}
-	}
-	return Rule{}, false
-}
-
 // CoveredBy reports whether one of the patterns covers the whole of a subject, which
 // may be a pattern too.
 func CoveredBy(subject string, patterns []string) bool {
