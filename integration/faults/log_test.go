@@ -11,9 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"weir/internal/broker/stored"
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/stored"
 	"weir/schemas"
 )
 

@@ -5,9 +5,9 @@ package roles_test
 import (
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/broker/stored"
 	"weir/internal/weirtest/crowd"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/stored"
 	"weir/schemas"
 )
 
