@@ -23,7 +23,7 @@ const distance = 20 * time.Millisecond
 // TestDistance measures calls to an HTTPS target that is a round trip of 20 ms away, one after the other: the
 // first, which opens a connection, and those behind it. The handshake of TCP is not delayed, so
 // that a new connection costs one round trip more than is shown.
-func TestDistance(t *testing.T) { //nolint:paralleltest // it measures
+func TestDistance(t *testing.T) {
 	calls := 5
 	if *full {
 		calls = 101
@@ -108,6 +108,6 @@ func carry(from, to net.Conn) {
 		}
 	}
 	_, _ = to.Close(), from.Close()
-	for range way { //nolint:revive // so that its reader ends
+	for range way { // so that its reader ends
 	}
 }

@@ -69,11 +69,11 @@ func (c careless) Append(ctx context.Context, st *ledger.State, ev schemas.Event
 }
 
 // barrier is what a stream waits for.
-func (m mutant) barrier(real func(context.Context) error) func(context.Context) error {
+func (m mutant) barrier(own func(context.Context) error) func(context.Context) error {
 	if m == tellsEarly {
 		return nil
 	}
-	return real
+	return own
 }
 
 // claims is the ledger as an acceptor has it.
