@@ -103,7 +103,7 @@ type Queue string
 // The queues.
 const (
 	QueueNew  Queue = "new"  // accepted actions
-	QueueWake Queue = "wake" // wake-ups and signals
+	QueueWake Queue = "wake" // wake-ups, and what somebody outside says
 	// What a worker has no room for it moves to the end of one of these: a kind that takes long does
 	// not delay one that does not.
 	QueueOverflow     Queue = "overflow"

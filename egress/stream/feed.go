@@ -23,7 +23,9 @@ var ErrClosed = errors.New("the feed is closed")
 
 // Log is what is read of the log.
 type Log interface {
+	// Last may be late: not have seen yet what others know to be stored. Newest is not.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
+	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
 	// Page is Range that ends early, behind the record that makes it as large as
 	// size; more says that there are others.
@@ -236,8 +238,18 @@ func (f *Feed) read(ctx context.Context, do func() error) error {
 
 // last is log.Last under read. ok is false where there is no such record.
 func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, ok bool, err error) {
+	return f.one(ctx, f.log.Last, stream, filter)
+}
+
+// end is the terminal event of an action, which is the last of its section. That there is none is certain.
+func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
+	rec, ok, err = f.one(ctx, f.log.Newest, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
+	return rec, ok && rec.Ends(), err
+}
+
+func (f *Feed) one(ctx context.Context, look func(ctx context.Context, stream, filter string) (schemas.Record, error), stream, filter string) (rec schemas.Record, ok bool, err error) {
 	err = f.read(ctx, func() (err error) {
-		rec, err = f.log.Last(ctx, stream, filter)
+		rec, err = look(ctx, stream, filter)
 		return err
 	})
 	if errors.Is(err, fault.ErrNotFound) {

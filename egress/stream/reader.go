@@ -136,12 +136,11 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	if ev, err := ledger.Decode(newest.Data); err == nil && newest.Seq == after {
 		r.n = ev.N
 	}
-	end, ok, err := r.f.last(ctx, t.stream, r.f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
+	end, ok, err := r.f.end(ctx, t)
 	if ok && end.Seq > r.seq {
 		r.expect(end.Seq) // another replica than the one before has it already
 		return nil
 	}
-	ok = ok && end.Ends()
 	r.ended, r.astray = ok, ok && end.Seq < after && newest.Seq < after
 	return err
 }

@@ -113,8 +113,8 @@ func (f *Feed) peek(w *watcher) (end *Ending, behind, pinned bool) {
 
 // ending reads the terminal event from the log; nil where there is none yet.
 func (f *Feed) ending(ctx context.Context, t *topic) (*Ending, error) {
-	rec, ok, err := f.last(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
-	if !ok || err != nil || !rec.Ends() {
+	rec, ok, err := f.end(ctx, t)
+	if !ok || err != nil {
 		return nil, err
 	}
 	if err := f.Durable(ctx, t.stream, rec.Seq); err != nil {

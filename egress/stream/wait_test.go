@@ -264,3 +264,39 @@ func TestMissedEventsAreFoundTogether(t *testing.T) {
 		require.EqualValues(t, 5, log.asked.Load(), "and goes on, once a time")
 	})
 }
+
+// behindLog is a replica that shows what was there before the newest record of a subject.
+type behindLog struct{ stream.Log }
+
+func (l behindLog) Last(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	all, err := l.Range(ctx, stream, filter, 1, 1<<20)
+	if err != nil || len(all) < 2 {
+		return l.Log.Last(ctx, stream, filter)
+	}
+	return all[len(all)-2], nil
+}
+
+// TestAnEndThatAReplicaDoesNotShow is an end all the same, for who waits for it and for who resumes at it.
+func TestAnEndThatAReplicaDoesNotShow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		a := n.claim("a")
+		a.whole(3)
+		seqs := a.seqs()
+		feed, err := stream.Open(behindLog{n.log}, n, stream.Config{Layout: layout})
+		require.NoError(t, err)
+		defer feed.Close()
+		begun := time.Now()
+		_, err = feed.Wait(t.Context(), ref("a"))
+		require.NoError(t, err)
+		r, err := feed.Follow(t.Context(), ref("a"), seqs[len(seqs)-1])
+		require.NoError(t, err)
+		defer r.Close()
+		got, err := drain(t.Context(), r)
+		require.NoError(t, err)
+		require.Empty(t, got)
+		require.Less(t, time.Since(begun), time.Second)
+	})
+}

@@ -136,7 +136,7 @@ func identifiers() map[string]string {
 	return map[string]string{
 		"ID": "the-action", "Tenant": "acme", "Kind": "http", "ActionID": "the-action", "Entry": "up", "Worker": "w-1", "Version": "v1", "PolicyVersion": "v1", "Principal": "token-1",
 		"Outcome": "failed", "Status": "Running", "What": "pushed", "Method": "POST", "Class": "once", "Upstream": "up", "Asked": "any/fine", "Model": "any/*", "Sent": "fine",
-		"Subject": "weir.log.0.0.acme.http.the-action.accepted", "Base": "0b", "Head": "0c", "Push": "push-1", "Reason": "TaskIssues", "TaskID": "the-action",
+		"Subject": "weir.log.0.accepted.acme.http.the-action", "Base": "0b", "Head": "0c", "Push": "push-1", "Reason": "TaskIssues", "TaskID": "the-action",
 	}
 }
 

@@ -35,8 +35,8 @@ func TestRefusedDirectories(t *testing.T) {
 		"another version": {
 			prepare: func(t *testing.T, _ *world, data string) {
 				t.Helper()
-				put(t, filepath.Join(data, "weir.json"), `{"format":2,"partitions":1}`)
-			}, says: []string{"has format 2 and this weir reads format 1", "run the weir that wrote it, or name another directory"},
+				put(t, filepath.Join(data, "weir.json"), `{"format":3,"partitions":1}`)
+			}, says: []string{"has format 3 and this weir reads format 2", "run the weir that wrote it, or name another directory"},
 		},
 		"another partition count": {
 			prepare: func(t *testing.T, w *world, data string) {

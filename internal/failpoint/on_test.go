@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	At(Claimed, "somebody's")
-	lost := Lost(Appended, "weir.log.0.0.t.http.mine.event")
-	again := Lost(Appended, "weir.log.0.0.t.http.mine.event")
+	lost := Lost(Appended, "weir.log.0.event.t.http.mine")
+	again := Lost(Appended, "weir.log.0.event.t.http.mine")
 	_, _ = os.Stdout.WriteString(map[bool]string{true: "lost", false: "told"}[lost && !again])
 	data, _ := io.ReadAll(Halfway(MidBody, "/mine", bytes.NewReader([]byte("whole")), 5))
 	_, _ = os.Stdout.Write(data)
@@ -49,7 +49,7 @@ func TestKillAndLose(t *testing.T) {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
 	require.Equal(t, syscall.SIGKILL, status.Signal())
-	require.Equal(t, "appended weir.log.0.0.t.http.mine.event lose\nclaimed mine kill\n", notes)
+	require.Equal(t, "appended weir.log.0.event.t.http.mine lose\nclaimed mine kill\n", notes)
 }
 
 // TestTheNthTime: a point without a part fits every id, and acts at one time alone.

@@ -61,9 +61,12 @@ func (l *Ledger) glance(ctx context.Context, tenant, id string) (*State, error) 
 	if accepted.Seq == newest.Seq {
 		return st.unfenced(), nil
 	}
-	event, ok, err := l.under(ctx, ref, schemas.SectionEvent, newest)
-	if err != nil {
-		return nil, err
+	event := newest
+	if ok = newest.Ends(); !ok { // a replica that is late may not have the end yet
+		event, err = l.log.Newest(ctx, l.stream(ref), l.layout.Subject(ref, schemas.SectionEvent))
+		if ok = err == nil; !ok && !errors.Is(err, fault.ErrNotFound) {
+			return nil, err
+		}
 	}
 	_, _, section := schemas.Split(newest.Subject)
 	switch {

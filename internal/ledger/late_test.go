@@ -185,3 +185,30 @@ func TestDoubtfulClaimOfAFullLog(t *testing.T) {
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 	})
 }
+
+// TestAnEndThatAReplicaDoesNotShow is told to who asks again.
+func TestAnEndThatAReplicaDoesNotShow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newLate(1, memlog.Hooks{})
+		st, _, err := w.l.Claim(t.Context(), action("f"))
+		require.NoError(t, err)
+		for _, ev := range []schemas.Event{attempt, ended} {
+			require.NoError(t, w.l.Append(t.Context(), st, ev))
+		}
+		w.stall()
+		joined, err := w.l.Join(t.Context(), action("f"))
+		require.NoError(t, err)
+		require.NotNil(t, joined.Settled)
+	})
+}
+
+// TestEncode: raw JSON keeps its bytes, and a text has no character at which a client may end a line.
+func TestEncode(t *testing.T) {
+	t.Parallel()
+	raw := "{\"a\":\"<&\u2028\u2029\\u2028\\/\",\"b\":1.50}"
+	got, err := ledger.Encode(schemas.Event{V: 1, N: 2, Type: schemas.EventDelta, Data: []byte(raw), Attempted: &schemas.Attempted{Code: "<\u2028&"}})
+	require.NoError(t, err)
+	require.Contains(t, string(got), `"data":`+raw)
+	require.Contains(t, string(got), `"code":"<\u2028&"`)
+}

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -246,12 +248,23 @@ func (s *State) Status() string {
 	}
 }
 
-// encoding is encoding/json's, by a faster encoder, and without its escapes: raw JSON inside a record keeps
-// its bytes.
+// encoding is encoding/json's, by a faster encoder, without its escapes.
 var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)) //nolint:gochecknoglobals // a constant
 
-// Encode writes a record of the log.
-func Encode(v any) ([]byte, error) { return json.Marshal(v, encoding) }
+// Encode writes a record of the log, or a document that somebody is told, byte for byte as encoding/json does
+// without SetEscapeHTML: raw JSON keeps its bytes, and texts have no U+2028, at which some clients end a line. An
+// encoding/json.Number is a text here.
+func Encode(v any) ([]byte, error) {
+	data, err := json.Marshal(v, encoding)
+	if err != nil || !bytes.Contains(data, []byte("\xe2\x80\xa8")) && !bytes.Contains(data, []byte("\xe2\x80\xa9")) {
+		return data, err
+	}
+	var b bytes.Buffer // the fast one would escape both or neither
+	enc := stdjson.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err = enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
 
 // Decode reads one event. What it cannot read is *fault.Parked with POISON.
 func Decode(data []byte) (schemas.Event, error) {

@@ -109,7 +109,7 @@ func TestAgentIsDeniedTheRest(t *testing.T) {
 	o := expose(t)
 	nc, denied := o.dial(t, embedded.AgentCredentialsFile(o.dir))
 	for _, subject := range []string{
-		"weir.log.0.0.t.rule.id.accepted", "weir.evidence.t.k.e.id", "weir.cancel.t.http.x", "weir.sched.0.x", "weir.rpc", "weir.rpc.other.t", "anything",
+		"weir.log.0.accepted.t.rule.id", "weir.evidence.t.k.e.id", "weir.cancel.t.http.x", "weir.sched.0.x", "weir.rpc", "weir.rpc.other.t", "anything",
 		"weir.live.rules.t", "_INBOX.x", "_WEIR.x", "_R_.x",
 		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.t", "$KV.WEIR_KEYS.evidence", "$KV.WEIR_CROWDS.0",
 		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.INFO.WEIR_EVIDENCE",
@@ -169,7 +169,7 @@ func TestAgentCannotWriteThroughReplies(t *testing.T) {
 	require.NoError(t, agent.Flush())
 	require.ErrorIs(t, <-denied, nats.ErrPermissionViolation)
 	targets := []string{
-		"weir.log.0.0.t.http.forged.accepted", "weir.evidence.t.k.e.forged", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.x", "weir.cancel.t.http.x",
+		"weir.log.0.accepted.t.http.forged", "weir.evidence.t.k.e.forged", "$KV.WEIR_RULES.t", "$KV.WEIR_TOKENS.x", "weir.cancel.t.http.x",
 		"$JS.API.STREAM.PURGE.KV_WEIR_RULES", "$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.forged", "$JS.API.STREAM.CREATE.MINE", "_INBOX.observer",
 		schemas.AgentAPISubject("t"), // a circle
 	}

@@ -19,7 +19,7 @@ const (
 
 	// formatVersion is raised when a directory written by this program can no
 	// longer be read by the one before it.
-	formatVersion = 1
+	formatVersion = 2
 )
 
 // ErrDataDir is what every refusal of a data directory is. The text after it

@@ -17,7 +17,7 @@ func TestDataDirIsMarkedAndReopened(t *testing.T) {
 	require.NoError(t, err)
 	raw, err := os.ReadFile(filepath.Join(dir, markerName))
 	require.NoError(t, err)
-	require.JSONEq(t, `{"format":1,"partitions":1}`, string(raw))
+	require.JSONEq(t, `{"format":2,"partitions":1}`, string(raw))
 	st, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
@@ -38,8 +38,8 @@ func TestDataDirRefusals(t *testing.T) {
 		below         string // what is opened of it
 		says          []string
 	}{
-		"newer format":          {markerName, `{"format":2,"partitions":1}`, "", []string{"has format 2", "reads format 1", "run the weir that wrote it"}},
-		"other partitions":      {markerName, `{"format":1,"partitions":4}`, "", []string{"has 4 partitions and 1 are configured", "configure 4"}},
+		"newer format":          {markerName, `{"format":3,"partitions":1}`, "", []string{"has format 3", "reads format 2", "run the weir that wrote it"}},
+		"other partitions":      {markerName, `{"format":2,"partitions":4}`, "", []string{"has 4 partitions and 1 are configured", "configure 4"}},
 		"damaged marker":        {markerName, `{"for`, "", []string{"is damaged", "restore it"}},
 		"empty marker":          {markerName, ``, "", []string{"is damaged", "restore it"}},
 		"somebody else's store": {storeName, "/", "", []string{"holds a message store and no weir.json", "name another directory"}},

@@ -29,7 +29,7 @@ func watch(t *testing.T) watched {
 	w.ownConn, err = w.server.Connect()
 	require.NoError(t, err)
 	t.Cleanup(w.ownConn.Close)
-	_, err = w.Append(t.Context(), schemas.Append{Subject: "weir.log.0.0.t.http.id.accepted", Data: []byte("secret")})
+	_, err = w.Append(t.Context(), schemas.Append{Subject: "weir.log.0.accepted.t.http.id", Data: []byte("secret")})
 	require.NoError(t, err)
 	w.observer, w.denied = w.dial(t, embedded.CredentialsFile(w.dir))
 	return w
@@ -154,7 +154,7 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 	w := watch(t)
 	w.record(t, "e", 1)
 	for _, subject := range []string{
-		"weir.log.0.0.t.http.id.event", "weir.evidence.t.k.e.id", "weir.cancel.t", "weir.sched.0.x", "anything",
+		"weir.log.0.event.t.http.id", "weir.evidence.t.k.e.id", "weir.cancel.t", "weir.sched.0.x", "anything",
 		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$JS.API.DIRECT.GET.KV_WEIR_REPOS",
 		"$JS.API.STREAM.INFO.WEIR_LOG_0", "$JS.API.STREAM.MSG.GET.WEIR_LOG_0", "$JS.API.DIRECT.GET.WEIR_LOG_0",
 		"$JS.API.STREAM.DELETE.WEIR_EVIDENCE", "$JS.API.STREAM.PURGE.WEIR_EVIDENCE", "$JS.API.STREAM.MSG.DELETE.WEIR_EVIDENCE",
@@ -185,7 +185,7 @@ func TestObserverCannotWriteThroughReplies(t *testing.T) {
 	_, err = js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
 		jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
 	require.NoError(t, err)
-	target := "weir.log.0.0.t.http.forged.accepted"
+	target := "weir.log.0.accepted.t.http.forged"
 	for subject, body := range map[string]string{
 		"$JS.API.STREAM.INFO.WEIR_EVIDENCE": "", "$JS.API.CONSUMER.INFO.WEIR_EVIDENCE.c": "", "$JS.API.CONSUMER.MSG.NEXT.WEIR_EVIDENCE.c": `{"batch":2}`,
 		"$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.d": `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"d"}}`,
@@ -211,9 +211,9 @@ func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
 	}
 	const create = "$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE.x"
 	for name, body := range map[string]string{
-		"push":             `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","deliver_subject":"weir.log.0.0.t.http.x.accepted"}}`,
-		"push, other case": `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","Deliver_Subject":"weir.log.0.0.t.http.x.accepted"}}`,
-		"push, twice":      `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","deliver_subject":""},"config":{"deliver_subject":"weir.log.0.0.a.b.c.d"}}`,
+		"push":             `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","deliver_subject":"weir.log.0.accepted.t.http.x"}}`,
+		"push, other case": `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","Deliver_Subject":"weir.log.0.accepted.t.http.x"}}`,
+		"push, twice":      `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","deliver_subject":""},"config":{"deliver_subject":"weir.log.0.a.b.c.d"}}`,
 		"another stream":   `{"stream_name":"WEIR_LOG_0","config":{"durable_name":"x"}}`,
 		"foreign filter":   `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","filter_subject":"weir.log.>"}}`,
 		"not json":         `x`,

@@ -54,7 +54,7 @@ func Accepted(t *testing.T, log *memlog.Log, ref schemas.Ref) schemas.Record {
 	return Last(t, log, ref, schemas.SectionAccepted)
 }
 
-// Last is the newest message of an action with a tail.
+// Last is the newest message of an action in a section.
 func Last(t *testing.T, log *memlog.Log, ref schemas.Ref, section schemas.Section) schemas.Record {
 	t.Helper()
 	rec, err := log.Last(t.Context(), schemas.LogStream(0), Layout().Subject(ref, section))
