@@ -26,7 +26,7 @@ import (
 
 // write is one record of an action, and how long its document is.
 type write struct {
-	tail string
+	what string
 	size int
 	// durable waits for the barrier behind the record.
 	durable bool
@@ -42,12 +42,12 @@ type writes struct{ before, after []write }
 func weirWrites(method string) writes {
 	return writes{
 		before: []write{
-			{tail: "accepted", size: 460, durable: true},
-			{tail: "attempt", size: 453, durable: method != http.MethodGet},
+			{what: "accepted", size: 460, durable: true},
+			{what: "attempt", size: 453, durable: method != http.MethodGet},
 		},
 		after: []write{
-			{tail: "evidence", size: 666, evidence: true},
-			{tail: "settled", size: 640, durable: true},
+			{what: "evidence", size: 666, evidence: true},
+			{what: "settled", size: 640, durable: true},
 		},
 	}
 }
@@ -202,7 +202,7 @@ type action struct {
 func (a *action) write(ctx context.Context, all []write) error {
 	for _, w := range all {
 		if err := a.append(ctx, w); err != nil {
-			return fmt.Errorf("%s: %w", w.tail, err)
+			return fmt.Errorf("%s: %w", w.what, err)
 		}
 		if w.durable {
 			if err := a.server.Barrier(ctx); err != nil {
@@ -215,8 +215,8 @@ func (a *action) write(ctx context.Context, all []write) error {
 
 func (a *action) append(ctx context.Context, w write) error {
 	section := "event"
-	if w.tail == "accepted" {
-		section = w.tail
+	if w.what == "accepted" {
+		section = w.what
 		w.size += a.body
 	}
 	action := ".default.http." + a.id
@@ -250,6 +250,6 @@ func (a *action) append(ctx context.Context, w write) error {
 
 // document is a record of the size that Weir's has.
 func document(id string, w write) []byte {
-	head := `{"id":"` + id + `","type":"` + w.tail + `","rest":"`
+	head := `{"id":"` + id + `","type":"` + w.what + `","rest":"`
 	return []byte(head + strings.Repeat("x", max(w.size-len(head)-2, 0)) + `"}`)
 }

@@ -42,17 +42,17 @@ func TestFloorWritesWhatWeirWrites(t *testing.T) {
 			same := written(t, floorDir, floorStream, floorEvidence)
 			require.Equal(t, kinds(wrote), kinds(same))
 			for i, w := range wrote {
-				require.InEpsilonf(t, w.size, same[i].size, 0.15, "the size of %s: Weir's is %d bytes", w.tail, w.size)
+				require.InEpsilonf(t, w.size, same[i].size, 0.15, "the size of %s: Weir's is %d bytes", w.what, w.size)
 			}
 		})
 	}
 }
 
-func kinds(all []write) (tails []string) {
+func kinds(all []write) (what []string) {
 	for _, w := range all {
-		tails = append(tails, w.tail)
+		what = append(what, w.what)
 	}
-	return tails
+	return what
 }
 
 // written reads what lies in a data directory, the log first.
@@ -80,7 +80,7 @@ func written(t *testing.T, dir, log, evidence string) (all []write) {
 			if name == evidence {
 				head.Type = "evidence"
 			}
-			all = append(all, write{tail: head.Type, size: len(m.Data), evidence: name == evidence})
+			all = append(all, write{what: head.Type, size: len(m.Data), evidence: name == evidence})
 		}
 	}
 	return all
