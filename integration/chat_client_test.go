@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -264,7 +263,7 @@ func npm(t *testing.T, base string, asked any) []npmLine {
 	text, err := json.Marshal(asked)
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "node", "chat.mjs", base, string(text))
-	cmd.Dir, cmd.Stderr = "clients", os.Stderr
+	cmd.Dir, cmd.Stderr = "clients", t.Output()
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	var lines []npmLine

@@ -154,7 +154,7 @@ func follow(t *testing.T, args ...string) (until func(stop func(told) bool) []to
 	program.Needs(t, filepath.Join(dir, "node_modules", "eventsource"), needsNPM)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	cmd := exec.CommandContext(ctx, "node", append([]string{"follow.mjs"}, args...)...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Dir, cmd.Stderr = dir, t.Output()
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
