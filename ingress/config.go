@@ -46,11 +46,7 @@ type Config struct {
 	PolicyVersion func() string
 	// Previewer says what would become of a call; absent: it is not served.
 	Previewer Previewer
-	// Nudge tells the worker of a running action that its cancel is on the
-	// log; absent: the worker finds out by itself.
-	Nudge func(ref schemas.Ref)
-	// Stop tells the worker of a running action to stop, before that is on the log; absent:
-	// it hears of it by Nudge.
+	// Stop tells the worker of a running action to stop; absent: it finds out by the log.
 	Stop func(ref schemas.Ref)
 	// NoEnds: this node may not end actions; see actions.Config.
 	NoEnds bool

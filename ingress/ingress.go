@@ -84,7 +84,7 @@ func New(l Ledger, p executor.Policy, r Responder, cfg Config) *Room {
 	in := &Room{
 		policy: p, responder: r, cfg: cfg,
 		acceptor: accept.New(l, cfg.Accept),
-		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Nudge: cfg.Nudge, Stop: cfg.Stop, NoEnds: cfg.NoEnds, StoreTimeout: cfg.Accept.StoreTimeout}),
+		control:  actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, StoreTimeout: cfg.Accept.StoreTimeout}),
 	}
 	if cfg.Chat != nil {
 		in.freight = newFreight(cfg.Chat.MaxBodies)

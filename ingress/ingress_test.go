@@ -245,7 +245,7 @@ type world struct {
 	responder *responder
 	metrics   *counter
 	logs      *capture.Buffer
-	nudged    chan schemas.Ref
+	stopped   chan schemas.Ref
 
 	mu      sync.Mutex
 	before  error
@@ -256,7 +256,7 @@ func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
 	tb.Helper()
 	w := &world{
 		metrics: &counter{accepted: map[schemas.Kind]int{}, refused: map[schemas.Code]int{}},
-		logs:    &capture.Buffer{}, nudged: make(chan schemas.Ref, 100),
+		logs:    &capture.Buffer{}, stopped: make(chan schemas.Ref, 100),
 	}
 	layout := schemas.Layout{Partitions: 2}
 	w.log = memlog.New(layout, time.Now, memlog.Hooks{
@@ -269,7 +269,7 @@ func setup(tb testing.TB, change ...func(*ingress.Config)) *world {
 			Durability: schemas.DurabilityDisk,
 			Barrier:    func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.barrier },
 		},
-		Nudge: func(ref schemas.Ref) { w.nudged <- ref }, Dead: w.log, Metrics: w.metrics,
+		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Dead: w.log, Metrics: w.metrics,
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -241,7 +241,7 @@ func TestChangingATask(t *testing.T) {
 	a = h.do(t, post("/v1/tasks/a/cancel", ``))
 	require.Equal(t, http.StatusAccepted, a.Code)
 	require.Equal(t, "a", a.Header().Get("Weir-Action-Id"))
-	require.Equal(t, "a", (<-h.nudged).ID)
+	require.Equal(t, "a", (<-h.stopped).ID)
 	h.do(t, post("/v1/tasks/a/token", ``)).refused(t, http.StatusConflict, schemas.Conflict)
 	h.settle(t, "a", schemas.OutcomeCanceled)
 	h.do(t, post("/v1/tasks/a/cancel", ``)).refused(t, http.StatusConflict, schemas.Conflict)

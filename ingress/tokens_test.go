@@ -374,7 +374,7 @@ func TestCancelRoute(t *testing.T) {
 	a = w.do(t, post("/v1/actions/running/cancel", `{}`))
 	require.Equal(t, http.StatusAccepted, a.Code)
 	require.JSONEq(t, `{"id":"running","status":"started","cancel_requested":true}`, a.Body.String())
-	require.Equal(t, "running", (<-w.nudged).ID)
+	require.Equal(t, "running", (<-w.stopped).ID)
 
 	w.do(t, bare("/v1/actions/nope/cancel")).refused(t, http.StatusNotFound, schemas.NotFound)
 	w.do(t, post("/v1/actions/new/cancel", `{"force":true}`)).refused(t, http.StatusUnprocessableEntity, schemas.ValidationError)

@@ -116,7 +116,7 @@ func (a *App) newIngress() *ingress.Room {
 		Authenticate:  a.authenticate, Issuer: issuer{a.tokens}, Sessions: sessions, PublicURL: a.baseURL, Policies: a, Operations: operations{a},
 		Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // whatever goes on for longer would be forgotten before it ends
-		Nudge:  a.stopWork, Stop: a.stopWork, NoEnds: a.role == RoleIngress,
+		Stop:   a.stopWork, NoEnds: a.role == RoleIngress,
 		Dead: a.broker,
 		Git:  a.gitDoor(), Tasks: a.desk, Repos: a.repositories.table, Branches: a.branchExists, Hosts: a.hosts,
 		MaxTask: a.cfg.LongestAction(),

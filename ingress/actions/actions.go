@@ -27,12 +27,9 @@ type Ledger interface {
 type Config struct {
 	// Barrier returns once everything stored before the call would survive.
 	Barrier func(ctx context.Context) error
-	// Nudge tells the worker that runs an action to look at it now. The word
-	// on the log counts; a nudge may be lost.
-	Nudge func(ref schemas.Ref)
-	// Stop tells the worker that runs an action to stop, before the word of it is on the
-	// log: a worker that writes all the time would be first there again and again. It may
-	// be lost. Default: the worker hears of it by Nudge.
+	// Stop tells the worker that runs an action to stop: before the word of it is on the
+	// log, because a worker that writes all the time would be first there again and again, and once it is
+	// there. The word on the log counts; this may be lost.
 	Stop func(ref schemas.Ref)
 	// NoEnds: this node may not end actions, and leaves that to a worker: one that nobody
 	// has begun is asked to stop as a running one is.
@@ -51,9 +48,6 @@ type Control struct {
 func New(l Ledger, cfg Config) *Control {
 	if cfg.Barrier == nil {
 		cfg.Barrier = func(context.Context) error { return nil }
-	}
-	if cfg.Nudge == nil {
-		cfg.Nudge = func(schemas.Ref) {}
 	}
 	if cfg.Stop == nil {
 		cfg.Stop = func(schemas.Ref) {}

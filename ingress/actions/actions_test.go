@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,11 +24,11 @@ import (
 
 type world struct {
 	*actions.Control
-	ledger *ledger.Ledger
-	log    *memlog.Log
-	accept *accept.Acceptor
-	nudged []schemas.Ref
-	stop   func(ref schemas.Ref) // nil: nobody hears of it
+	ledger  *ledger.Ledger
+	log     *memlog.Log
+	accept  *accept.Acceptor
+	stopped []schemas.Ref
+	stop    func(ref schemas.Ref) // nil: nobody hears of it
 
 	mu      sync.Mutex
 	before  func(schemas.Append) error
@@ -58,8 +59,8 @@ func setupWith(t *testing.T, noEnds bool) *world {
 	w.accept = accept.New(w.ledger, accept.Config{Now: now})
 	w.Control = actions.New(w.ledger, actions.Config{
 		Barrier: func(context.Context) error { return w.barrier },
-		Nudge:   func(ref schemas.Ref) { w.nudged = append(w.nudged, ref) },
 		Stop: func(ref schemas.Ref) {
+			w.stopped = append(w.stopped, ref)
 			if w.stop != nil {
 				w.stop(ref)
 			}
@@ -130,7 +131,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			s := w.cancel(t)
 			require.Equal(t, "canceled", s.Status)
 			require.False(t, s.CancelRequested)
-			require.Empty(t, w.nudged, "nobody runs it")
+			require.Empty(t, w.stopped, "nobody runs it")
 			st := w.load(t, ref)
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
@@ -150,7 +151,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 }
 
 // TestStopsThatAreAskedFor: what a worker has begun, or ends itself, is asked to stop once, in
-// the one write that wakes it; a repeat nudges again.
+// the one write that wakes it. Its worker is told before the write, where one is at it, and behind it; a repeat tells it again.
 func TestStopsThatAreAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -158,11 +159,12 @@ func TestStopsThatAreAskedFor(t *testing.T) {
 		noEnds bool // another node ends actions
 		events []schemas.Event
 		status string
+		told   int // by two cancels
 	}{
-		"running":              {schemas.KindHTTP, false, []schemas.Event{started()}, "started"},
-		"another ends actions": {schemas.KindHTTP, true, nil, "accepted"},
-		"a task":               {schemas.KindTask, false, nil, "accepted"},
-		"a running task":       {schemas.KindTask, false, []schemas.Event{started()}, "started"},
+		"running":              {schemas.KindHTTP, false, []schemas.Event{started()}, "started", 4},
+		"another ends actions": {schemas.KindHTTP, true, nil, "accepted", 2},
+		"a task":               {schemas.KindTask, false, nil, "accepted", 2},
+		"a running task":       {schemas.KindTask, false, []schemas.Event{started()}, "started", 2},
 	} {
 		w := setupWith(t, tc.noEnds)
 		ref := w.put(t, "x", tc.kind, tc.events...)
@@ -176,7 +178,7 @@ func TestStopsThatAreAskedFor(t *testing.T) {
 			require.True(t, s.CancelRequested, name)
 			require.Equal(t, tc.status, s.Status, name)
 		}
-		require.Equal(t, []schemas.Ref{ref, ref}, w.nudged, name)
+		require.Equal(t, slices.Repeat([]schemas.Ref{ref}, tc.told), w.stopped, name)
 		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
 		require.NoError(t, err)
 		require.Equal(t, w.ledger.Layout().Subject(ref, schemas.SectionWake), rec.Subject, name)
@@ -200,7 +202,7 @@ func TestATaskThatIsOver(t *testing.T) {
 		for _, cancel := range []func(ctx context.Context, tenant, id string) (actions.Status, error){w.Cancel, w.CancelTask} {
 			_, err := cancel(t.Context(), "t", "x")
 			require.Equal(t, schemas.Conflict, code(t, err))
-			require.Empty(t, w.nudged)
+			require.Empty(t, w.stopped)
 		}
 		if w.load(t, ref).Settled == nil {
 			require.ErrorContains(t, errOf(w.Cancel(t.Context(), "t", "x")), "Completed")
@@ -278,11 +280,10 @@ func TestCancelIsNotStarved(t *testing.T) {
 	w := setup(t)
 	ref := w.put(t, "x", schemas.KindChat, started())
 	worker := w.load(t, ref)
-	told, first := 0, 50
+	first, told := 50, []int(nil)
 	w.stop = func(r schemas.Ref) {
 		require.Equal(t, ref, r)
-		require.Equal(t, 50, first, "before the first try")
-		told++
+		told = append(told, first)
 	}
 	w.plant(func(m schemas.Append) error {
 		if ev, err := ledger.Decode(m.Data); err == nil && ev.Type == schemas.EventCancel && first > 0 {
@@ -294,8 +295,7 @@ func TestCancelIsNotStarved(t *testing.T) {
 	s := w.cancel(t)
 	require.True(t, s.CancelRequested)
 	require.Zero(t, first)
-	require.Equal(t, 1, told)
-	require.Equal(t, []schemas.Ref{ref}, w.nudged, "and once it is written")
+	require.Equal(t, []int{50, 0}, told, "before the first try, and once it is written")
 }
 
 // TestTheWorkerAnswersACancel that it has heard of before it was written, whether its end
@@ -310,7 +310,7 @@ func TestTheWorkerAnswersACancel(t *testing.T) {
 			s, err := w.Cancel(t.Context(), "t", "x")
 			require.Equal(t, string(outcome), s.Status)
 			require.False(t, s.CancelRequested)
-			require.Empty(t, w.nudged)
+			require.Equal(t, []schemas.Ref{ref}, w.stopped, "nothing was written")
 			if want == "" {
 				require.NoError(t, err, kind)
 			} else {

@@ -38,7 +38,7 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 		return cancel(st, c.cfg.NoEnds)
 	})
 	if err == nil && s.CancelRequested {
-		c.cfg.Nudge(s.ref)
+		c.cfg.Stop(s.ref)
 	}
 	return s, err
 }
@@ -96,7 +96,7 @@ func (c *Control) CancelTask(ctx context.Context, tenant, id string) (Status, er
 	})
 	switch {
 	case err == nil:
-		c.cfg.Nudge(s.ref)
+		c.cfg.Stop(s.ref)
 	case isNotFound(err):
 		return Status{}, errNoTask()
 	}

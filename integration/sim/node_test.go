@@ -95,7 +95,7 @@ func (n *node) build() {
 	n.acceptor = accept.New(w.mutant.claims(l), accept.Config{
 		Barrier: n.port.Barrier, Now: n.now, NewID: func() (string, error) { return fmt.Sprintf("made-%d", time.Now().UnixNano()), nil },
 	})
-	n.control = actions.New(l, actions.Config{Barrier: n.port.Barrier, Stop: w.tell, Nudge: w.tell})
+	n.control = actions.New(l, actions.Config{Barrier: n.port.Barrier, Stop: w.tell})
 	feed, err := stream.Open(n.port, n.port, stream.Config{Layout: layout, Barrier: w.mutant.barrier(n.port.Barrier)})
 	if err != nil {
 		panic(err) // memory refuses no subscription

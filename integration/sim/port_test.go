@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/weirtest/history"
 	"weir/schemas"
 )
 
@@ -256,16 +255,6 @@ func (p *port) Barrier(ctx context.Context) error {
 		p.w.synced[name] = max(p.w.synced[name], seq)
 	}
 	return nil
-}
-
-// safe looks for what is shown before the device is known to have it.
-func (w *world) safe(a act, seq uint64) {
-	w.mu.Lock()
-	early := seq > w.synced[w.stream(a)]
-	w.mu.Unlock()
-	if early {
-		w.breach(history.Violation{Invariant: "I13", Tenant: a.tenant, Subject: a.name, Detail: fmt.Sprintf("%d was shown before the barrier", seq)})
-	}
 }
 
 // Wake plans a wake-up; that is an append like any other.

@@ -12,7 +12,7 @@ import (
 // says that there is none, fault.ErrConflict that it is another one. The state has
 // the action, its status and its end, and no history: an append to it is fenced.
 func (l *Ledger) Join(ctx context.Context, a schemas.Action) (*State, error) {
-	st, err := l.glance(ctx, a.Tenant, a.ID)
+	st, err := l.Glance(ctx, a.Tenant, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -36,33 +36,29 @@ func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*Stat
 }
 
 // Glance is Find of where an action stands: its state has the action, its status and its
-// end, and no history, as Join's. It takes no longer for a long history than for a short
-// one.
-func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) {
-	return l.glance(ctx, tenant, id)
-}
-
-// glance reads where an action stands from the few records that tell it, so that
+// end, and no history, as Join's. It reads the few records that tell it, so that
 // this takes no longer after a hundred thousand events than after one. Where they
 // do not tell, it is the fold of all.
-func (l *Ledger) glance(ctx context.Context, tenant, id string) (*State, error) {
+func (l *Ledger) Glance(ctx context.Context, tenant, id string) (*State, error) {
 	newest, ref, err := l.newest(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}
-	accepted, ok, err := l.under(ctx, ref, schemas.SectionAccepted, newest)
-	if err != nil {
-		return nil, err
+	accepted := newest
+	if first := l.layout.Subject(ref, schemas.SectionAccepted); newest.Subject != first {
+		if accepted, err = l.log.Last(ctx, l.stream(ref), first); err != nil && !errors.Is(err, fault.ErrNotFound) {
+			return nil, err
+		}
 	}
 	st := &State{Ref: ref}
-	if !ok || st.fold(accepted) != nil {
+	if err != nil || st.fold(accepted) != nil {
 		return l.Load(ctx, ref) // it has been dropped, or is on its way to this replica
 	}
 	if accepted.Seq == newest.Seq {
 		return st.unfenced(), nil
 	}
-	event := newest
-	if ok = newest.Ends(); !ok { // a replica that is late may not have the end yet
+	event, ok := newest, newest.Ends()
+	if !ok { // a replica that is late may not have the end yet
 		event, err = l.log.Newest(ctx, l.stream(ref), l.layout.Subject(ref, schemas.SectionEvent))
 		if ok = err == nil; !ok && !errors.Is(err, fault.ErrNotFound) {
 			return nil, err
@@ -88,19 +84,6 @@ func (l *Ledger) newest(ctx context.Context, tenant, id string) (schemas.Record,
 	}
 	ref, _, err := schemas.ParseSubject(rec.Subject)
 	return rec, ref, err
-}
-
-// under is the newest message of one section, which newest may be.
-func (l *Ledger) under(ctx context.Context, ref schemas.Ref, section schemas.Section, newest schemas.Record) (rec schemas.Record, ok bool, err error) {
-	subject := l.layout.Subject(ref, section)
-	if newest.Subject == subject {
-		return newest, true, nil
-	}
-	rec, err = l.log.Last(ctx, schemas.LogStream(l.layout.Partition(ref.Tenant, ref.ID)), subject)
-	if errors.Is(err, fault.ErrNotFound) {
-		return rec, false, nil
-	}
-	return rec, err == nil, err
 }
 
 // stands takes the status of an action that has not ended from its newest event.

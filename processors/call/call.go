@@ -241,7 +241,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *ending, reply Reply, ca
 	if err := write(ctx, t.State, ev); err != nil {
 		return nil, err
 	}
-	done := &made{ledger.Try{Attempt: *a, Result: &res}, reply, e.pass}
+	done := &made{ledger.Try{Attempt: *a, Result: &res}, e.pass}
 	c.measure(e.pass, &done.try)
 	return done, t.Record(ctx, done.try)
 }

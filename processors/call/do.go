@@ -15,9 +15,8 @@ import (
 
 // made is one attempt at one hop, and the pass by which it was made.
 type made struct {
-	try   ledger.Try
-	reply Reply
-	pass  guard.Pass
+	try  ledger.Try
+	pass guard.Pass
 }
 
 // revoked ends an attempt before it was written down: another policy came into
