@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/cli"
 	"weir/internal/broker/natsconf"
 	"weir/internal/config"
 )
 
-func newNATS(env *environment) *cobra.Command {
+func newNATS(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nats",
 		Short: "set up a NATS cluster for Weir: servers, users, streams",
@@ -26,14 +27,14 @@ consumers lists and deletes the consumers that observers made on an embedded ser
   nats-server -c ./nats/servers/n1/nats.conf        # and the others, each where it belongs
   weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats tenant acme --dir ./nats`,
-		Args: exactly(0, "one of init, provision, tenant, consumers"),
+		Args: cli.Exactly(0, "one of init, provision, tenant, consumers"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newNATSInit(env), newNATSProvision(env), newNATSTenant(env), newNATSConsumers(env))
 	return cmd
 }
 
-func newNATSInit(env *environment) *cobra.Command {
+func newNATSInit(env *cli.Env) *cobra.Command {
 	var p natsconf.Plan
 	var servers []string
 	var store string
@@ -52,19 +53,19 @@ are still good for 90 days are kept, the rest is written anew. Then have the ser
 it: nats-server --signal reload.`,
 		Example: `  weir nats init ./nats                       # three servers on this machine, to try it
   weir nats init ./nats --server n1=nats-1.example.com --server n2=nats-2.example.com --server n3=nats-3.example.com --at /etc/nats`,
-		Args: exactly(1, "a directory"),
+		Args: cli.Exactly(1, "a directory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, text := range servers {
 				s, err := natsconf.ParseServer(text)
 				if err != nil {
-					return usageError{fmt.Errorf("--server: %w", err)}
+					return cli.Usage(fmt.Errorf("--server: %w", err))
 				}
 				p.Servers = append(p.Servers, s)
 			}
 			if store != "" {
 				var size config.Size
 				if err := size.UnmarshalText([]byte(store)); err != nil {
-					return usageError{fmt.Errorf("--store: %w", err)}
+					return cli.Usage(fmt.Errorf("--store: %w", err))
 				}
 				p.Store = int64(size)
 			}
@@ -87,7 +88,7 @@ it: nats-server --signal reload.`,
 	return cmd
 }
 
-func tellInit(env *environment, r natsconf.Report) error {
+func tellInit(env *cli.Env, r natsconf.Report) error {
 	for _, file := range r.Made {
 		fmt.Fprintln(env.Out, "made", file)
 	}
@@ -106,7 +107,7 @@ func tellInit(env *environment, r natsconf.Report) error {
 	return err
 }
 
-func newNATSTenant(env *environment) *cobra.Command {
+func newNATSTenant(env *cli.Env) *cobra.Command {
 	dir, remove, asJSON := "", false, false
 	cmd := &cobra.Command{
 		Use:   "tenant NAME --dir DIR",
@@ -122,10 +123,10 @@ them is cut off when the servers read it. The evidence stays.`,
 		Example: `  weir nats tenant acme --dir ./nats
   weir nats tenant acme --dir ./nats --remove
   nats --nkey ./nats/credentials/tenants/acme.observer.nk consumer next WEIR_EVIDENCE observer_acme`,
-		Args: exactly(1, "the name of a tenant"),
+		Args: cli.Exactly(1, "the name of a tenant"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dir == "" {
-				return usageError{errors.New("name the directory of `weir nats init` with --dir")}
+				return cli.Usage(errors.New("name the directory of `weir nats init` with --dir"))
 			}
 			name := args[0]
 			if remove {
@@ -149,7 +150,7 @@ them is cut off when the servers read it. The evidence stays.`,
 	return cmd
 }
 
-func removeTenant(env *environment, dir, name string, asJSON bool) error {
+func removeTenant(env *cli.Env, dir, name string, asJSON bool) error {
 	r, err := natsconf.Remove(dir, name, time.Now())
 	if err != nil {
 		return fmt.Errorf("nats tenant: %w", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/cli"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 )
@@ -18,7 +19,7 @@ import (
 // consumersTimeout bounds one request to the server.
 const consumersTimeout = 10 * time.Second
 
-func newNATSConsumers(env *environment) *cobra.Command {
+func newNATSConsumers(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consumers",
 		Short: "list or delete the consumers that observers made",
@@ -27,18 +28,18 @@ Observers may have 32 of them together. A durable one that is not used for 30 da
 deleted by the server.`,
 		Example: `  weir nats consumers ls
   weir nats consumers rm billing-export --credentials ./weir-data/nats-credentials.json`,
-		Args: exactly(0, "one of ls, rm"),
+		Args: cli.Exactly(0, "one of ls, rm"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	path, file, asJSON := "", "", false
 	observed := func(ctx context.Context, do func(context.Context, *embedded.Observer) error) error {
 		if file == "" {
-			cfg, err := config.Load(path, env.environ, nil)
+			cfg, err := config.Load(path, env.Environ, nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			if !cfg.Embedded() {
-				return usageError{errors.New("on a NATS cluster each tenant's observer has one consumer: see weir nats tenant")}
+				return cli.Usage(errors.New("on a NATS cluster each tenant's observer has one consumer: see weir nats tenant"))
 			}
 			file = embedded.CredentialsFile(cfg.Data)
 		}
@@ -52,7 +53,7 @@ deleted by the server.`,
 		return do(ctx, o)
 	}
 	ls := &cobra.Command{
-		Use: "ls", Short: "list the consumers", Args: exactly(0, "no arguments"),
+		Use: "ls", Short: "list the consumers", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return observed(cmd.Context(), func(ctx context.Context, o *embedded.Observer) error {
 				all, err := o.Consumers(ctx)
@@ -65,7 +66,7 @@ deleted by the server.`,
 	}
 	ls.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each")
 	rm := &cobra.Command{
-		Use: "rm NAME", Short: "delete a consumer; the evidence stays", Args: exactly(1, "the name of a consumer"),
+		Use: "rm NAME", Short: "delete a consumer; the evidence stays", Args: cli.Exactly(1, "the name of a consumer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return observed(cmd.Context(), func(ctx context.Context, o *embedded.Observer) error {
 				if err := o.Delete(ctx, args[0]); err != nil {
@@ -82,7 +83,7 @@ deleted by the server.`,
 	return cmd
 }
 
-func printConsumers(env *environment, all []embedded.Consumer, asJSON bool) error {
+func printConsumers(env *cli.Env, all []embedded.Consumer, asJSON bool) error {
 	if asJSON {
 		for _, c := range all {
 			if err := json.NewEncoder(env.Out).Encode(c); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/cli"
 	"weir/internal/broker"
 	"weir/internal/config"
 	"weir/schemas"
@@ -17,7 +18,7 @@ import (
 // provisionTimeout bounds the whole of it: some hundred things are made, one after the other.
 const provisionTimeout = 5 * time.Minute
 
-func newNATSProvision(env *environment) *cobra.Command {
+func newNATSProvision(env *cli.Env) *cobra.Command {
 	path, asJSON := "", false
 	var tenants []string
 	values := map[string]*string{"nats.url": new(string), "nats.creds": new(string), "nats.tls.ca": new(string)}
@@ -30,7 +31,7 @@ made, changed or kept. Nothing is deleted, and it may be repeated. Nodes whose N
 may not do this refuse to start until it was done.`,
 		Example: `  weir nats provision --nats tls://nats-1:4222 --creds ./nats/credentials/provisioner.nk --ca ./nats/ca.pem
   weir nats provision --config weir.yaml --tenant acme     # and the place of acme's observer in the evidence`,
-		Args: exactly(0, "no arguments"),
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			set := map[string]string{}
 			for key, value := range values {
@@ -38,16 +39,16 @@ may not do this refuse to start until it was done.`,
 					set[key] = *value
 				}
 			}
-			cfg, err := config.Load(path, env.environ, set)
+			cfg, err := config.Load(path, env.Environ, set)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			if cfg.Embedded() {
-				return usageError{errors.New("name the NATS cluster with --nats or nats.url: an embedded log is made by `weir serve`")}
+				return cli.Usage(errors.New("name the NATS cluster with --nats or nats.url: an embedded log is made by `weir serve`"))
 			}
 			for _, t := range tenants {
 				if !schemas.ValidID(t) {
-					return usageError{fmt.Errorf("--tenant: %q is not the name of a tenant", t)}
+					return cli.Usage(fmt.Errorf("--tenant: %q is not the name of a tenant", t))
 				}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), provisionTimeout)
@@ -69,7 +70,7 @@ may not do this refuse to start until it was done.`,
 	return cmd
 }
 
-func tellProvision(env *environment, did []broker.Thing, asJSON bool) error {
+func tellProvision(env *cli.Env, did []broker.Thing, asJSON bool) error {
 	kept := 0
 	for _, t := range did {
 		switch {

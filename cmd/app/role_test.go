@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/cmd/cli"
 	"weir/egress"
 	"weir/internal/config"
 	"weir/schemas"
@@ -30,8 +31,8 @@ func TestRoleCommands(t *testing.T) {
 		{[]string{"worker", "x"}, "takes no arguments"},
 		{[]string{"serve", "--creds", "x"}, "nats.creds: is for an external cluster"},
 	} {
-		code, out, errs := cli(t, "", []string{"HOME=/nowhere"}, tc.args...)
-		assert.Equal(t, exitUsage, code, tc.args)
+		code, out, errs := weir(t, []string{"HOME=/nowhere"}, tc.args...)
+		assert.Equal(t, cli.ExitUsage, code, tc.args)
 		assert.Contains(t, errs, tc.says, tc.args)
 		assert.Empty(t, out, tc.args)
 	}

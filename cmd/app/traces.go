@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 
+	"weir/cmd/cli"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/telemetry"
@@ -22,7 +23,7 @@ func (a *App) openTraces(ctx context.Context) (*telemetry.Traces, error) {
 	client := outbound.Operator()
 	traces, err := a.metrics.NewTraces(ctx, telemetry.TracesConfig{
 		Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
-		Endpoint: a.cfg.Telemetry.OTLP.Endpoint, Version: version, Logger: a.log,
+		Endpoint: a.cfg.Telemetry.OTLP.Endpoint, Version: cli.Version, Logger: a.log,
 	})
 	if err != nil {
 		return nil, err
