@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,7 +113,7 @@ func (c *api) actionPage(ctx context.Context, query url.Values) (schemas.ActionP
 const biggestPage = 1000
 
 func (c *api) listActions(ctx context.Context, env *Env, query url.Values, limit int, asJSON bool) error {
-	table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
+	table := newTable(env.Out)
 	defer table.Flush()
 	for left := limit; left > 0; {
 		query.Set("limit", strconv.Itoa(min(left, biggestPage)))
@@ -128,7 +126,7 @@ func (c *api) listActions(ctx context.Context, env *Env, query url.Values, limit
 		}
 		for _, e := range page.Items {
 			if asJSON {
-				err = json.NewEncoder(env.Out).Encode(e)
+				err = printDocuments(env.Out, e)
 			} else {
 				_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
 					e.Created.Local().Format(time.DateTime), e.ID, e.Kind, e.Status, orDash(string(e.Code)), orDash(e.Entry), took(e.DurationMS))
@@ -171,9 +169,9 @@ func (c *api) countActions(ctx context.Context, env *Env, query url.Values, asJS
 		return errors.New("the server does not count actions: it is older than this program")
 	}
 	if asJSON {
-		return json.NewEncoder(env.Out).Encode(count)
+		return printDocuments(env.Out, count)
 	}
-	table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
+	table := newTable(env.Out)
 	for _, name := range countNames() {
 		if n := count.By[name]; n > 0 {
 			fmt.Fprintf(table, "%s\t%d\n", name, n)
@@ -260,7 +258,7 @@ func newActionCancel(env *Env) *cobra.Command {
 						failed = true
 						fmt.Fprintf(env.Err, "weir: %s: %v\n", id, err)
 					case f.asJSON:
-						err = json.NewEncoder(env.Out).Encode(s)
+						err = printDocuments(env.Out, s)
 					default:
 						_, err = fmt.Fprintf(env.Out, "%s\t%s\n", s.ID, canceled(s))
 					}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,9 +130,5 @@ func (c *api) redriveOne(ctx context.Context, env *Env, d schemas.DeadLetterView
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return json.NewEncoder(env.Out).Encode(redrivenAs{Redrives: d.ActionID, Receipt: r})
-	}
-	_, err = fmt.Fprintf(env.Out, "%s\t%s\n", d.ActionID, r.ID)
-	return err
+	return printOne(env, asJSON, redrivenAs{Redrives: d.ActionID, Receipt: r}, "%s\t%s", d.ActionID, r.ID)
 }

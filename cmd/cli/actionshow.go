@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ func (c *api) showAction(ctx context.Context, out io.Writer, id string, asJSON b
 
 // printAction is what there is to say of an action as a whole.
 func printAction(out io.Writer, v schemas.ActionView) {
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	table := newTable(out)
 	defer table.Flush()
 	row := func(name, text string) {
 		if text != "" {
@@ -128,7 +127,7 @@ func (c *api) timeline(ctx context.Context, id string) (events []schemas.EventVi
 }
 
 func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	table := newTable(out)
 	defer table.Flush()
 	fmt.Fprintln(table, "AFTER\tEVENT\t")
 	same, last := 0, schemas.EventType("")

@@ -1,17 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,11 +35,8 @@ budgets are those of the configuration; the one called task is what a task bring
 					return err
 				case len(all) == 0 && name != "":
 					return noBudget(cmd.Context(), c, name)
-				case len(all) == 0 && !f.asJSON:
-					fmt.Fprintln(env.Err, "no budget was used yet; `budgets` in the configuration bounds what may be used")
-					return nil
 				}
-				return printBudgets(env.Out, all, f.asJSON)
+				return printBudgets(env, all, f.asJSON)
 			})
 		},
 	}
@@ -79,25 +73,11 @@ func noBudget(ctx context.Context, c *api, name string) error {
 	return fmt.Errorf("there is no budget %s, or nothing was used of it yet; used were: %s", name, strings.Join(used, ", "))
 }
 
-func printBudgets(out io.Writer, all []schemas.BudgetView, asJSON bool) error {
-	if asJSON {
-		for _, b := range all {
-			if err := json.NewEncoder(out).Encode(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW")
-	for _, b := range all {
-		resets := "never"
-		if !b.Resets.IsZero() {
-			resets = b.Resets.Local().Format(time.DateTime)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, resets)
-	}
-	return table.Flush()
+func printBudgets(env *Env, all []schemas.BudgetView, asJSON bool) error {
+	const empty = "no budget was used yet; `budgets` in the configuration bounds what may be used"
+	return printList(env, asJSON, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tBEGINS ANEW", func(b schemas.BudgetView) []any {
+		return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
+	})
 }
 
 // ownerOf is whose an account is, as far as its budget tells them apart.

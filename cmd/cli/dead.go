@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -37,14 +36,14 @@ func newDeadList(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
+			table := newTable(env.Out)
 			defer table.Flush()
 			if !f.asJSON {
 				fmt.Fprintln(table, "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON")
 			}
 			return c.deadLetters(cmd.Context(), 0, func(d schemas.DeadLetterView) error {
 				if f.asJSON {
-					return json.NewEncoder(env.Out).Encode(d)
+					return printDocuments(env.Out, d)
 				}
 				return printLetter(table, d)
 			})
@@ -148,11 +147,7 @@ func newDeadRedrive(env *Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if f.asJSON {
-			return json.NewEncoder(env.Out).Encode(r)
-		}
-		_, err = fmt.Fprintln(env.Out, r.ID)
-		return err
+		return printOne(env, f.asJSON, r, "%s", r.ID)
 	})
 }
 

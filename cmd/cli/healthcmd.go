@@ -104,7 +104,7 @@ func (c *api) health(ctx context.Context, ready bool) healthReport {
 func tellHealth(env *Env, r healthReport, ready, asJSON bool) error {
 	switch {
 	case asJSON:
-		if err := json.NewEncoder(env.Out).Encode(r); err != nil {
+		if err := printDocuments(env.Out, r); err != nil {
 			return err
 		}
 	case !r.Healthy:

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -34,19 +32,7 @@ in US dollars for a million tokens.`,
 				if err != nil {
 					return err
 				}
-				if f.asJSON {
-					for _, m := range all {
-						if err := json.NewEncoder(env.Out).Encode(m); err != nil {
-							return err
-						}
-					}
-					return nil
-				}
-				if len(all) == 0 {
-					fmt.Fprintln(env.Err, "there are no models that this token may ask; the configuration has them under models")
-					return nil
-				}
-				return printModels(env.Out, all)
+				return printModels(env, all, f.asJSON)
 			})
 		},
 	}
@@ -69,10 +55,9 @@ func (c *api) listModels(ctx context.Context) ([]schemas.ModelView, error) {
 	return list.Data, err
 }
 
-func printModels(out io.Writer, all []schemas.ModelView) error {
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST")
-	for _, m := range all {
+func printModels(env *Env, all []schemas.ModelView, asJSON bool) error {
+	const empty = "there are no models that this token may ask; the configuration has them under models"
+	return printList(env, asJSON, all, empty, "MODEL\tOWNER\tCONTEXT\tINPUT\tOUTPUT\tREQUEST", func(m schemas.ModelView) []any {
 		context, input, output, request := "-", "-", "-", "-"
 		if m.ContextLength > 0 {
 			context = strconv.FormatInt(m.ContextLength, 10)
@@ -80,9 +65,8 @@ func printModels(out io.Writer, all []schemas.ModelView) error {
 		if p := m.Pricing; p != nil {
 			input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.OwnedBy, context, input, output, request)
-	}
-	return table.Flush()
+		return []any{m.ID, m.OwnedBy, context, input, output, request}
+	})
 }
 
 // perMillion is the price of a million tokens, from that of one.

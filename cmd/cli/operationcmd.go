@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,7 +67,7 @@ fails for that, and new ones are still accepted. What is under way is not stoppe
 			if err != nil {
 				return err
 			}
-			return operate(cmd.Context(), env, &f, schemas.RouteOperationsPause, schemas.OperationRequest{Target: t, Reason: reason}, "paused: calls %s wait until `weir resume` lets them go\n")
+			return operate(cmd.Context(), env, &f, schemas.RouteOperationsPause, schemas.OperationRequest{Target: t, Reason: reason}, "paused: calls %s wait until `weir resume` lets them go")
 		},
 	}
 	f.register(cmd, env)
@@ -93,7 +91,7 @@ func newResume(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return operate(cmd.Context(), env, &f, schemas.RouteOperationsResume, schemas.OperationRequest{Target: t}, "resumed: calls %s\n")
+			return operate(cmd.Context(), env, &f, schemas.RouteOperationsResume, schemas.OperationRequest{Target: t}, "resumed: calls %s")
 		},
 	}
 	f.register(cmd, env)
@@ -130,11 +128,11 @@ about one, whose own pin goes before its entry's. Off takes it back.`,
 			var said string
 			switch args[0] {
 			case schemas.PinOpen:
-				said = "pinned open: calls %s wait\n"
+				said = "pinned open: calls %s wait"
 			case schemas.PinClosed:
-				said = "pinned closed: calls %s are made, whatever becomes of them\n"
+				said = "pinned closed: calls %s are made, whatever becomes of them"
 			case "off":
-				req.State, route, said = "", schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination\n"
+				req.State, route, said = "", schemas.RouteOperationsUnpin, "unpinned: calls %s are made as Weir finds their destination"
 			default:
 				return usageError{fmt.Errorf("%q is not open, closed or off; see `%s --help`", args[0], cmd.CommandPath())}
 			}
@@ -155,11 +153,7 @@ func operate(ctx context.Context, env *Env, f *clientFlags, route string, req sc
 		if err != nil {
 			return err
 		}
-		if f.asJSON {
-			return json.NewEncoder(env.Out).Encode(op)
-		}
-		fmt.Fprintf(env.Out, said, aboutOf(op.Target))
-		return nil
+		return printOne(env, f.asJSON, op, said, aboutOf(op.Target))
 	})
 }
 
@@ -194,7 +188,7 @@ because they asked for it (429 or Retry-After) or failed too often in a row.`,
 				case err != nil:
 					return err
 				case f.asJSON:
-					return json.NewEncoder(env.Out).Encode(v)
+					return printDocuments(env.Out, v)
 				case len(v.Items)+len(v.Destinations) == 0:
 					fmt.Fprintln(env.Err, "nothing is held back")
 					return nil
@@ -208,7 +202,7 @@ because they asked for it (429 or Retry-After) or failed too often in a row.`,
 }
 
 func printOperations(env *Env, v schemas.OperationsView) error {
-	table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
+	table := newTable(env.Out)
 	fmt.Fprintln(table, "WHAT\tCALLS\tBY\tSINCE\tUNTIL\tREASON")
 	for _, op := range v.Items {
 		what := "paused"

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -45,7 +44,7 @@ all have the same policy then; a node that cannot be reached is not in the list.
 				return err
 			}
 			if f.asJSON {
-				err = json.NewEncoder(env.Out).Encode(done)
+				err = printDocuments(env.Out, done)
 			} else {
 				tellReload(env.Out, done)
 			}

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +44,7 @@ running Weir.`,
 				v = p.View()
 			}
 			if f.asJSON {
-				return json.NewEncoder(env.Out).Encode(v)
+				return printDocuments(env.Out, v)
 			}
 			return printPolicy(env.Out, v)
 		},
@@ -57,7 +55,7 @@ running Weir.`,
 
 func printPolicy(out io.Writer, v schemas.PolicyView) error {
 	list := func(of []string) string { return cmp.Or(strings.Join(of, " "), "-") }
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	table := newTable(out)
 	fmt.Fprintln(table, "ENTRY\tMODE\tMETHODS\tURL PREFIX\tNETWORK\tADDS\tCALLERS MAY SET")
 	for _, e := range v.Entries {
 		var adds, callers []string

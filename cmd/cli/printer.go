@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -74,4 +77,59 @@ func Unescaped(w io.Writer) io.Writer {
 		return p.to
 	}
 	return w
+}
+
+// newTable aligns the cells of rows that are written to it, with tabs between them.
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0) }
+
+// printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
+// each. If there are none, a person reads empty on Err.
+func printList[T any](env *Env, asJSON bool, all []T, empty, header string, row func(T) []any) error {
+	if asJSON {
+		return printDocuments(env.Out, all...)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(env.Err, empty)
+		return nil
+	}
+	table := newTable(env.Out)
+	fmt.Fprintln(table, header)
+	for _, one := range all {
+		for i, cell := range row(one) {
+			if i > 0 {
+				fmt.Fprint(table, "\t")
+			}
+			fmt.Fprint(table, cell)
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+// printDocuments prints documents, one a line.
+func printDocuments[T any](out io.Writer, all ...T) error {
+	enc := json.NewEncoder(out)
+	for _, one := range all {
+		if err := enc.Encode(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printOne prints a document, or a line of text about it.
+func printOne(env *Env, asJSON bool, doc any, format string, args ...any) error {
+	if asJSON {
+		return printDocuments(env.Out, doc)
+	}
+	_, err := fmt.Fprintf(env.Out, format+"\n", args...)
+	return err
+}
+
+// when is an instant in a table, in the time of this machine; empty: it is none.
+func when(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Local().Format(time.DateTime)
 }

@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"net/url"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,11 +52,7 @@ Weir call, with GET and POST; credentials come from the policy's entry, never fr
 				if err != nil {
 					return err
 				}
-				if f.asJSON {
-					return json.NewEncoder(env.Out).Encode(made)
-				}
-				_, err = fmt.Fprintf(env.Out, "repository %s, %s, branch %s: %s\n", made.Name, made.Mode, made.DefaultBranch, made.URL)
-				return err
+				return printOne(env, f.asJSON, made, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)
 			})
 		},
 	}
@@ -84,24 +76,10 @@ func newRepoList(env *Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if f.asJSON {
-					for _, r := range all {
-						if err := json.NewEncoder(env.Out).Encode(r); err != nil {
-							return err
-						}
-					}
-					return nil
-				}
-				if len(all) == 0 {
-					fmt.Fprintln(env.Err, "there are no repositories; `weir repos create NAME` makes one")
-					return nil
-				}
-				table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
-				fmt.Fprintln(table, "NAME\tMODE\tBRANCH\tCREATED\tURL")
-				for _, r := range all {
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Mode, r.DefaultBranch, r.Created.Local().Format(time.DateTime), r.URL)
-				}
-				return table.Flush()
+				const empty = "there are no repositories; `weir repos create NAME` makes one"
+				return printList(env, f.asJSON, all, empty, "NAME\tMODE\tBRANCH\tCREATED\tURL", func(r schemas.Repo) []any {
+					return []any{r.Name, r.Mode, r.DefaultBranch, when(r.Created), r.URL}
+				})
 			})
 		},
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,7 +135,7 @@ func printData(out io.Writer, data json.RawMessage, err error) error {
 
 // printRules prints rules as a table.
 func printRules(out io.Writer, rules []schemas.Rule, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	table := newTable(out)
 	fmt.Fprintln(table, "ID\tTYPE\tSTATE\tPRIORITY\tGROUP\tMETHOD\tPATTERN\tACTION\tSCOPE")
 	for _, r := range rules {
 		cells := []string{

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -176,7 +175,7 @@ func (f *taskFlags) hand(env *Env, made schemas.NewTask) error {
 		token, made.Token, f.kept = "", "", true
 	}
 	if f.asJSON {
-		return json.NewEncoder(env.Out).Encode(made)
+		return printDocuments(env.Out, made)
 	}
 	fmt.Fprintf(env.Err, "task %s, %s, branch %s of %s\n", made.ID, made.Status, made.Branch, made.RepoURL)
 	switch {

@@ -98,11 +98,7 @@ func (f *clientFlags) change(env *Env, done string, send func(c *api) (schemas.T
 		if err != nil {
 			return err
 		}
-		if f.asJSON {
-			return json.NewEncoder(env.Out).Encode(t)
-		}
-		_, err = fmt.Fprintf(env.Out, "task %s %s\n", t.ID, done)
-		return err
+		return printOne(env, f.asJSON, t, "task %s %s", t.ID, done)
 	})
 }
 

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -66,25 +63,11 @@ func pages[T any](
 }
 
 func printTasks(env *Env, all []schemas.TaskView, asJSON bool) error {
-	if asJSON {
-		for _, t := range all {
-			if err := json.NewEncoder(env.Out).Encode(t); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(env.Err, "there are no such tasks; `weir tasks create` makes one")
-		return nil
-	}
-	table := tabwriter.NewWriter(env.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION")
-	for _, t := range all {
+	const empty = "there are no such tasks; `weir tasks create` makes one"
+	return printList(env, asJSON, all, empty, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION", func(t schemas.TaskView) []any {
 		first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", t.ID, standing(t), t.Repo, t.Pushes, t.Created.Local().Format(time.DateTime), oneLine(cut(first, 60)))
-	}
-	return table.Flush()
+		return []any{t.ID, standing(t), t.Repo, t.Pushes, when(t.Created), oneLine(cut(first, 60))}
+	})
 }
 
 // standing is a task's state, and what it waits for if that is a person.
@@ -108,7 +91,7 @@ func newTaskShow(env *Env) *cobra.Command {
 					return err
 				}
 				if f.asJSON {
-					return json.NewEncoder(env.Out).Encode(t)
+					return printDocuments(env.Out, t)
 				}
 				return printTask(env.Out, t)
 			})
@@ -120,17 +103,11 @@ func newTaskShow(env *Env) *cobra.Command {
 
 // printTask shows a task to a person.
 func printTask(out io.Writer, t schemas.TaskView) error {
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	table := newTable(out)
 	row := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(table, "%s\t%s\n", name, strings.ReplaceAll(escaped(value, "\n"), "\n", "\n\t"))
 		}
-	}
-	when := func(at time.Time) string {
-		if at.IsZero() {
-			return ""
-		}
-		return at.Local().Format(time.DateTime)
 	}
 	row("task", t.ID)
 	row("status", standing(t))

@@ -2,15 +2,12 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +68,7 @@ these models and no others: names, or patterns such as openai/*.`,
 				return err
 			}
 			if f.asJSON {
-				return json.NewEncoder(env.Out).Encode(made) //nolint:gosec // to show it this once is what the command is for
+				return printDocuments(env.Out, made)
 			}
 			fmt.Fprintf(env.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), strings.Join(made.Scopes, " "))
 			_, err = fmt.Fprintln(env.Out, made.Secret)
@@ -108,7 +105,7 @@ func newTokenList(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printTokens(env.Out, all, f.asJSON)
+			return printTokens(env, all, f.asJSON)
 		},
 	}
 	f.register(cmd, env)
@@ -116,35 +113,18 @@ func newTokenList(env *Env) *cobra.Command {
 	return cmd
 }
 
-func printTokens(out io.Writer, all []schemas.Token, asJSON bool) error {
-	if asJSON {
-		for _, t := range all {
-			if err := json.NewEncoder(out).Encode(t); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS")
-	for _, t := range all {
-		entries := "all"
-		if len(t.Entries) > 0 {
-			entries = strings.Join(t.Entries, " ")
-		}
+func printTokens(env *Env, all []schemas.Token, asJSON bool) error {
+	const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
+	return printList(env, asJSON, all, "there are no such tokens", header, func(t schemas.Token) []any {
 		pools := "none"
 		if schemas.Grants(t.Scopes, schemas.ScopeTasksWork) {
 			pools = cmp.Or(strings.Join(t.Pools, " "), "all")
 		}
-		rate := "default"
-		if t.Rate != "" {
-			rate = t.Rate
+		return []any{
+			t.ID, t.Name, t.Tenant, t.Status, ends(t), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
+			cmp.Or(strings.Join(t.Entries, " "), "all"), pools, cmp.Or(strings.Join(t.Models, " "), "all"),
 		}
-		models := cmp.Or(strings.Join(t.Models, " "), "all")
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			t.ID, t.Name, t.Tenant, t.Status, ends(t), rate, strings.Join(t.Scopes, " "), entries, pools, models)
-	}
-	return table.Flush()
+	})
 }
 
 // ends says until when a token is, or was, in force.
@@ -177,11 +157,7 @@ before is done all the same; cancel those actions if they should not be.`,
 			if err != nil {
 				return err
 			}
-			if f.asJSON {
-				return json.NewEncoder(env.Out).Encode(t)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s %s\n", t.ID, ends(t))
-			return err
+			return printOne(env, f.asJSON, t, "%s %s", t.ID, ends(t))
 		},
 	}
 	f.register(cmd, env)

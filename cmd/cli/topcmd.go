@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -75,7 +74,7 @@ func (c *api) top(ctx context.Context, env *Env, f *topFlags) error {
 		if err != nil {
 			return err
 		}
-		return json.NewEncoder(env.Out).Encode(s)
+		return printDocuments(env.Out, s)
 	}
 	text, err := c.topText(ctx, f)
 	if err != nil {

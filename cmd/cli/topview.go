@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"weir/schemas"
@@ -22,7 +21,7 @@ func topView(entries, kinds schemas.Stats, server string) string {
 	var b strings.Builder
 	total := entries.Total
 	fmt.Fprintf(&b, "%s  since %s, in steps of %s\n", server, entries.Since.Local().Format(time.DateTime), time.Duration(entries.StepS)*time.Second)
-	table := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	table := newTable(&b)
 	fmt.Fprintf(table, "accepted\t%d\t%s\n", total.Accepted, sparks(entries.Points.Accepted))
 	fmt.Fprintf(table, "ended\t%d\t%s  %.4g/s\n", total.Settled, sparks(entries.Points.Settled), total.Rate)
 	open := strconv.FormatUint(entries.Open.Count, 10)
@@ -66,7 +65,7 @@ func groups(b *strings.Builder, what string, all []schemas.StatsGroup) {
 	}
 	slices.SortStableFunc(all, func(x, y schemas.StatsGroup) int { return cmp.Compare(slow(y), slow(x)) })
 	fmt.Fprintln(b)
-	table := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+	table := newTable(b)
 	fmt.Fprintf(table, "%s\tENDED\tRATE\tP50\tP99\tENDS\n", what)
 	for _, g := range all[:min(len(all), mostRows)] {
 		fmt.Fprintf(table, "%s\t%d\t%.4g/s\t%s\t%s\t%s\n", oneLine(orDash(g.Name)), g.Settled, g.Rate, took(g.P50MS), took(g.P99MS), outcomes(g.StatsSum))

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -26,7 +25,7 @@ func newVersion(env *Env) *cobra.Command {
 				}
 			}
 			if asJSON {
-				return json.NewEncoder(env.Out).Encode(map[string]string{
+				return printDocuments(env.Out, map[string]string{
 					"version": Version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -115,7 +114,7 @@ func (c *api) actions(ctx context.Context, limit int, cursor string) (schemas.Ac
 
 func printEntry(out io.Writer, e schemas.ActionEntry, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(e)
+		return printDocuments(out, e)
 	}
 	_, err := fmt.Fprintf(out, "%s  %-4s  %s  %-15s %s\n", e.Created.Local().Format("15:04:05.000"), e.Kind, e.ID, e.Status, e.Code)
 	return err
@@ -128,7 +127,7 @@ func (c *api) watchDead(ctx context.Context, out io.Writer, asJSON bool) error {
 		return c.deadLetters(ctx, last, func(d schemas.DeadLetterView) error {
 			last = d.Seq
 			if asJSON {
-				return json.NewEncoder(out).Encode(d)
+				return printDocuments(out, d)
 			}
 			return printLetter(out, d)
 		})
