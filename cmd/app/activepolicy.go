@@ -51,3 +51,38 @@ func (d *dated) otherThan(next dated) bool {
 	return next.policy.Version() != d.policy.Version() || !maps.Equal(next.agents, d.agents) ||
 		!reflect.DeepEqual(next.listed, d.listed) || !reflect.DeepEqual(next.budgets, d.budgets)
 }
+
+// agent is the remote agent that serves a task type now. What it is called by
+// travels with the policy that has its entry, so both are exchanged at once.
+func (a *App) agent(taskType string) (schemas.Agent, bool) {
+	d := a.policy.now.Load()
+	if d == nil {
+		return schemas.Agent{}, false
+	}
+	agent, ok := d.agents[taskType]
+	return agent, ok
+}
+
+// serves reports whether a remote agent serves a task type now. Those that Weir
+// serves by itself are not among them.
+func (a *App) serves(taskType string) bool {
+	_, ok := a.agent(taskType)
+	return ok
+}
+
+// models are those in force. They travel with the policy that has their entries, so
+// both are exchanged at once; nil: there are none yet.
+func (a *App) models() *models.Set {
+	if d := a.policy.now.Load(); d != nil {
+		return d.models
+	}
+	return nil
+}
+
+// budgets are those in force. They are exchanged with the models that they bound.
+func (a *App) budgets() []schemas.Budget {
+	if d := a.policy.now.Load(); d != nil {
+		return d.budgets
+	}
+	return nil
+}
