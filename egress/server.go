@@ -126,23 +126,21 @@ func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error
 // Records are the routes that read actions of every kind, and what is recorded of them.
 func (s *Server) Records() Surface {
 	// The functions read what they are of for each request: Follow sets it.
-	of := func(path string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string)) []Route {
-		return Read(path, s.For(func(r *Request) error {
+	of := func(path string, serve func(w http.ResponseWriter, r *http.Request, tenant, id string), scope string) []Route {
+		return s.Read(path, func(r *Request) error {
 			serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
 			return nil
-		}, schemas.ScopeActionsRead))
+		}, scope)
 	}
+	const actions = schemas.ScopeActionsRead
 	return Surface{Name: "actions", Routes: Routes(
-		of("/v1/actions/:id", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) }),
+		of("/v1/actions/:id", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.status.Serve(w, r, tenant, id) }, actions),
 		of("/v1/actions/:id/payload", func(w http.ResponseWriter, r *http.Request, tenant, id string) {
 			s.status.ServePayload(w, r, tenant, id)
-		}),
-		of("/v1/actions/:id/events", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) }),
-		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }),
-		Read("/v1/evidence", s.For(func(r *Request) error {
-			s.records.Serve(r.Writer, r.Request, r.Reader.Tenant)
-			return nil
-		}, schemas.ScopeEvidenceRead)),
+		}, actions),
+		of("/v1/actions/:id/events", func(w http.ResponseWriter, r *http.Request, tenant, id string) { s.events.Serve(w, r, tenant, id) }, actions),
+		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }, actions),
+		of("/v1/evidence", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.Serve(w, r, tenant) }, schemas.ScopeEvidenceRead),
 	)}
 }
 

@@ -46,7 +46,10 @@ type View struct {
 // Route is one method of one path.
 type Route struct {
 	Method, Path string
-	Handle       Handler
+	// Scopes are those of which a sender needs one. Empty: Handle authenticates the sender, or
+	// serves everybody.
+	Scopes []string
+	Handle Handler
 }
 
 // Handler answers a request, or returns an error that is written as a problem.
@@ -54,7 +57,23 @@ type Handler func(c *gin.Context) error
 
 // Read returns the routes of a path that is read: GET and HEAD.
 func Read(path string, handle Handler) []Route {
-	return []Route{{http.MethodGet, path, handle}, {http.MethodHead, path, handle}}
+	return []Route{{Method: http.MethodGet, Path: path, Handle: handle}, {Method: http.MethodHead, Path: path, Handle: handle}}
+}
+
+// Read returns the routes of a path whose sender needs one of the scopes, and is authenticated
+// before anything is read.
+func (s *Server) Read(path string, serve func(r *Request) error, scopes ...string) []Route {
+	routes := Read(path, func(c *gin.Context) error {
+		who, err := s.Reader(c.Request, scopes...)
+		if err != nil {
+			return err
+		}
+		return serve(&Request{c, who})
+	})
+	for i := range routes {
+		routes[i].Scopes = scopes
+	}
+	return routes
 }
 
 // Routes joins lists of routes.
@@ -82,18 +101,6 @@ type Request struct {
 	*gin.Context
 
 	Reader Reader
-}
-
-// For authenticates the sender, who needs one of the scopes, before anything is read. Without
-// scopes every token will do.
-func (s *Server) For(serve func(r *Request) error, scopes ...string) Handler {
-	return func(c *gin.Context) error {
-		who, err := s.Reader(c.Request, scopes...)
-		if err != nil {
-			return err
-		}
-		return serve(&Request{c, who})
-	}
 }
 
 // Reader authenticates the sender of a request, who needs one of the scopes.
