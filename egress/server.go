@@ -5,6 +5,7 @@ package egress
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -99,7 +100,7 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 	}
 	s.feed = feed
 	s.events = stream.NewEvents(feed, s.cfg.HTTP)
-	s.status = status.New(s.actions, feed, status.Config{Layout: s.cfg.Layout, Result: s.result, Reserve: s.cfg.Reserve, Redactor: s.cfg.Redactor})
+	s.status = status.New(s.actions, feed, status.Config{Layout: s.cfg.Layout, Result: s.result, Reserve: s.cfg.Reserve, Payload: s.payload})
 	s.records = evidence.New(s.log, s.cfg.Live, feed, s.cfg.HTTP, feed.Draining())
 }
 
@@ -142,6 +143,15 @@ func (s *Server) Records() Surface {
 		of("/v1/dead-letters", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.ServeDead(w, r, tenant) }, actions),
 		of("/v1/evidence", func(w http.ResponseWriter, r *http.Request, tenant, _ string) { s.records.Serve(w, r, tenant) }, schemas.ScopeEvidenceRead),
 	)}
+}
+
+// payload returns what shows the payloads of a kind, or nil.
+func (s *Server) payload(kind schemas.Kind) func(payload json.RawMessage) (json.RawMessage, error) {
+	show := s.views[kind].Payload
+	if show == nil {
+		return nil
+	}
+	return func(payload json.RawMessage) (json.RawMessage, error) { return show(s.cfg.Redactor, payload) }
 }
 
 // gone is for an action that is there while its stored result was dropped.

@@ -8,7 +8,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/problem"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -32,6 +34,9 @@ type View struct {
 	// Result is the public form of an end's document, for the events and the status of an
 	// action; nil: the document itself.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
+	// Payload shows a stored payload without the values that carry credentials; nil: it is not
+	// shown.
+	Payload func(r *redact.Redactor, payload json.RawMessage) (json.RawMessage, error)
 	// Fail writes an error in the protocol's own form; nil: a problem.
 	Fail func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, err error)
 	// Accepted answers for an action whose end is not waited for; nil: 202 and the receipt.
@@ -41,6 +46,19 @@ type View struct {
 	Stopping error
 	// Reading: the request's body is still read while the answer waits.
 	Reading bool
+}
+
+// Shown returns a Payload that decodes a document, hides values in it and encodes it, with its
+// order and numbers.
+func Shown[T any](hide func(r *redact.Redactor, doc *T)) func(*redact.Redactor, json.RawMessage) (json.RawMessage, error) {
+	return func(r *redact.Redactor, payload json.RawMessage) (json.RawMessage, error) {
+		var doc T
+		if err := json.Unmarshal(payload, &doc); err != nil {
+			return nil, err
+		}
+		hide(r, &doc)
+		return ledger.Encode(doc)
+	}
 }
 
 // Route is one method of one path.
