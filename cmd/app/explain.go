@@ -43,7 +43,7 @@ func (f *policyFlags) local(env *environment) (*policy.Policy, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	p, err := cfg.Compile()
+	p, err := cfg.Compile(nil)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -144,6 +144,11 @@ func refine(doc map[string]any) error {
 		maps.Copy(property, extra)
 	}
 	entry["required"] = []string{"name", "url_prefix"}
+	upstream, ok := defs["Upstream"].(map[string]any)
+	if !ok {
+		return errors.New("there are no upstreams any more")
+	}
+	upstream["required"] = []string{"name", "url"}
 	all, _ := doc["properties"].(map[string]any)
 	agents, ok := all["agents"].(map[string]any)
 	if !ok {

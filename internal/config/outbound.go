@@ -1,0 +1,263 @@
+package config
+
+import (
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"weir/internal/completion"
+	"weir/internal/models"
+	"weir/internal/policy"
+	"weir/internal/policy/placeholder"
+	"weir/internal/redact"
+	"weir/schemas"
+)
+
+const (
+	maxBudgets      = 100
+	maxBudgetName   = 64
+	maxUpstreams    = 16 // of one model
+	maxUpstreamName = 100
+)
+
+// outbound is where Weir itself calls: a remote agent or an upstream of a model.
+type outbound struct {
+	key     string // of its section
+	url     string
+	entry   policy.Entry
+	secret  string // the key of its credential
+	exposed bool   // it has one
+	example string // of a url
+	noun    string // what each call is
+	routes  []string
+}
+
+// checkOutbound judges the URL, and lets policy judge the entry.
+func (r *reader) checkOutbound(c *Config, o outbound) {
+	at, call := join(o.key, "url"), strings.TrimSuffix(o.url, "/")+o.routes[0]
+	if r.checkURL(at, o.url, o.example, "put the credential in "+o.secret, o.routes...) {
+		names := map[string]string{"url_prefix": "url", "headers": o.secret, "network": "", "name": ""}
+		r.judge(o.key, policy.Config{Entries: []policy.Entry{o.entry}}, names)
+	}
+	r.warn(o.exposed && o.entry.Network != policy.NetworkLoopback && strings.HasPrefix(strings.ToLower(o.url), "http:"), at,
+		"is plain http to another machine: it exposes the credential in %s; use https", o.secret)
+	if c.own(o.url) {
+		r.warn(true, at, "is an address of this node, which is never a target: every %s of it will be denied with %s", o.noun, schemas.DenyAddress)
+	} else if refused(o.entry, call) {
+		r.warn(true, at, "names an address that network: %s does not reach: every %s of it will be denied with %s; %s",
+			o.entry.Network, o.noun, schemas.DenyAddress, reaching(o.entry, call))
+	}
+}
+
+// own reports whether a URL names a port that this node listens on, as far as the configuration says.
+func (c Config) own(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	}
+	return slices.ContainsFunc([]string{c.Listen, c.NATS.Listen}, func(address string) bool {
+		host, its, err := net.SplitHostPort(address)
+		return err == nil && its == port && (local(raw) || strings.EqualFold(host, u.Hostname()))
+	})
+}
+
+// reaching says what would reach the address in the URL of a call. The addresses of names are known
+// when they are called.
+func reaching(e policy.Entry, call string) string {
+	for _, e.Network = range []string{policy.NetworkPublic, policy.NetworkLoopback} {
+		if e.CIDRs = nil; !refused(e, call) {
+			return "write network: " + e.Network
+		}
+	}
+	if u, err := url.Parse(call); err == nil {
+		if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+			one := netip.PrefixFrom(addr, addr.BitLen()).String()
+			if e.Network, e.CIDRs = policy.NetworkPrivate, []string{one}; !refused(e, call) {
+				return "write network: private and cidrs: [" + one + "], or a wider range"
+			}
+		}
+	}
+	return "no network reaches it"
+}
+
+// refused reports whether policy denies the address in the URL of a call by an entry.
+func refused(e policy.Entry, call string) bool {
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
+	return err == nil && p.Decide(policy.Request{Agent: true, Key: e.Name, Method: "POST", URL: call}).Check == policy.CheckAddress
+}
+
+func (r *reader) checkAgents(c *Config) {
+	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
+		a, key := c.Agents[taskType], join("agents", taskType)
+		if r.refuse(slices.Contains(schemas.BuiltinTasks(), taskType), key, "is served by Weir itself; give the agent another task type") ||
+			r.refuse(!schemas.ValidTaskType(taskType), key,
+				"is not a task type; write at most %d letters, digits, dots, underscores, colons and hyphens", schemas.MaxAgentTask) ||
+			r.refuse(strings.ContainsAny(a.Token, " \t"), key+".token", "holds a space; write the token alone, Bearer is added to it") {
+			continue
+		}
+		r.checkOutbound(c, outbound{
+			key, a.URL, a.entry(taskType), "token", a.Token != "", "https://agent.example.com", "run",
+			[]string{schemas.RouteRunSync, schemas.RouteRunStream, strings.TrimSuffix(schemas.RouteRuns, "/")},
+		})
+		r.warn(a.Concurrency >= c.Workers.Slots, key+".concurrency",
+			"is not below workers.slots, %d: its runs may take every slot that there is for runs", c.Workers.Slots)
+	}
+}
+
+func (r *reader) checkModels(c *Config) {
+	owner := map[string]string{} // of the name of an upstream: the key that gave it
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		m, key := c.Models[name], join("models", name)
+		switch {
+		case r.refuse(!models.ValidPattern(name), key, "is not the name of a model; write at most %d letters, digits and . _ : @ + - in parts with a slash "+
+			"between, or a pattern: such parts with /* after them, or * alone", schemas.MaxModel):
+		case m.Alias != "":
+			r.checkAlias(c, key, m)
+		case r.refuse(len(m.Upstreams) == 0 && m.URL == "", key, "has no place; write its url, its upstreams, or the alias that it is"):
+		case r.refuse(len(m.Upstreams) > maxUpstreams, key+".upstreams", "are %d; write at most %d", len(m.Upstreams), maxUpstreams):
+		default:
+			r.checkModel(c, key, m)
+			for i, u := range m.upstreams(name) {
+				r.checkUpstream(c, m.at(key, i), name, u, owner)
+			}
+		}
+	}
+}
+
+func (r *reader) checkAlias(c *Config, key string, m Model) {
+	r.alone(key, m, keys(reflect.TypeFor[Model]())[1:], "is written beside alias, which stands alone; remove one of the two")
+	by, known := models.NewNames(maps.Keys(c.Models)).Match(m.Alias)
+	_ = r.refuse(!schemas.ValidModel(m.Alias), key+".alias", "is not the name of a model; patterns have no aliases") ||
+		r.refuse(!known, key+".alias", "names no model; write the name of one that is under models, or that one of its patterns fits") ||
+		r.refuse(c.Models[by].Alias != "", key+".alias", "names an alias; write the name of the model itself")
+}
+
+// alone refuses keys of a model that mean nothing beside another. What is so by default means nothing
+// wrong.
+func (r *reader) alone(key string, m Model, names []string, what string) {
+	standard := fresh(reflect.TypeFor[Model]()).Interface().(Model) //nolint:forcetypeassert // it is one
+	for _, name := range names {
+		silent := name == "usage" && m.Usage || name == "timeouts" && m.Timeouts == standard.Timeouts
+		r.refuse(r.has(join(key, name)) && !silent, join(key, name), "%s", what)
+	}
+}
+
+func (r *reader) checkModel(c *Config, key string, m Model) {
+	if len(m.Upstreams) > 0 {
+		r.alone(key, m, keys(reflect.TypeFor[Target]()), "is written beside upstreams; write it with each of them")
+	}
+	r.refuse(m.Context > 0 && m.MaxOutput > m.Context, key+".max_output", "is more than context, which holds the prompt too")
+	r.warn(m.Timeouts.FirstByte > c.Deadline.Chat, key+".timeouts.first_byte", "is longer than deadline.chat, %s, which comes first", short(c.Deadline.Chat))
+	if p := m.Price; p != nil {
+		at := key+".price"
+		for name, amount := range map[string]USD{"input": p.Input, "output": p.Output, "cached": p.Cached} {
+			r.refuse(amount%1000 != 0, join(at, name), "has more than six digits after the point")
+			r.refuse(name != "cached" && !r.has(join(at, name)), join(at, name), "is missing; write what a million tokens cost, 0 if nothing")
+		}
+		r.refuse(r.has(at+".cached") && p.Cached == 0, at+".cached", "is 0; write more, or leave it out where it is the price of input")
+	}
+}
+
+// checkUpstream judges one. The name of a model's only upstream is made from the model's.
+func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner map[string]string) {
+	named := key
+	if strings.HasSuffix(key, "]") {
+		named = key+".name"
+	}
+	_ = r.refuse(u.Name == "", named, "is missing; give the upstream a name of its own") ||
+		r.refuse(!schemas.ValidID(u.Name) || len(u.Name) > maxUpstreamName, named, "makes no name of an upstream; write upstreams, each with a name of "+
+			"at most %d letters, digits, dots, underscores, colons and hyphens", maxUpstreamName) ||
+		r.refuse(owner[u.Name] != "", named, "names the upstream %s, as %s does; write upstreams, each with a name of its own", u.Name, owner[u.Name])
+	owner[u.Name] = named
+	_ = r.refuse(u.Model != "" && (strings.Count(u.Model, "*") > 1 || !schemas.ValidModel(strings.Replace(u.Model, "*", "x", 1))), key+".model",
+		"is not the name of a model; write letters, digits and . _ : @ + - in parts with a slash between, one * at most") ||
+		r.refuse(strings.Contains(u.Model, "*") && !strings.HasSuffix(model, "*"), key+".model", "holds a *, and the model is no pattern")
+	r.checkPass(key+".pass", u.Pass)
+	exposed := false
+	for name, value := range u.Headers {
+		pieces, err := placeholder.Parse(value)
+		secret := err != nil || slices.ContainsFunc(pieces, func(p placeholder.Piece) bool { return p.Name != "" })
+		exposed = exposed || secret || value != "" && redact.Credential(name)
+		set := slices.Contains([]string{"content-type", "accept"}, strings.ToLower(name))
+		r.refuse(set, join(key+".headers", name), "is what Weir sets itself; leave it out")
+	}
+	routes := []string{schemas.RouteChat}
+	r.checkOutbound(c, outbound{key, u.URL, u.entry(), "headers", exposed, "https://openrouter.ai/api/v1", "completion", routes})
+}
+
+// checkPass judges the members that an upstream gets beyond those that all get.
+func (r *reader) checkPass(key string, pass Pass) {
+	for i, name := range pass {
+		at := item(key, i)
+		if !r.has(at) { // written without a list
+			at = key
+		}
+		all := name == schemas.PassAll
+		r.warn(all, key, "is *: callers choose providers, accounts, other models and stored objects at this upstream, and all tenants share its account; "+
+			"name the members that they need")
+		_ = r.refuse(all && len(pass) > 1, at, `is * beside names; write pass: "*" for every member, or only the names`) ||
+			r.refuse(slices.Contains(pass[:i], name), at, "names %s a second time; remove it", name) ||
+			r.refuse(!all && !completion.ValidMember(name), at,
+				"is not the name of a member; write at most %d letters, digits and _ - . : $, such as plugins", completion.MaxMember) ||
+			r.refuse(!all && completion.Refused(name), at, "names a member that is always refused: "+
+				"it would choose where a request goes, with which key, or who is called back; remove it")
+		r.warn(completion.Stored(completion.Fold(name)), at, "%s names objects that are stored in the provider's account, "+
+			"which all tenants of this upstream share: each can use those of the others", name)
+	}
+}
+
+func (r *reader) checkBudgets(c *Config) {
+	r.refuse(len(c.Budgets) > maxBudgets, "budgets", "has %d budgets; every completion is counted in each that is about it, so write at most %d", len(c.Budgets), maxBudgets)
+	for _, name := range slices.Sorted(maps.Keys(c.Budgets)) {
+		key := join("budgets", name)
+		if !r.refuse(name == schemas.BudgetOfTask, key, "is what the budget is called that a task brings itself; give this one another name") &&
+			!r.refuse(!schemas.ValidID(name) || len(name) > maxBudgetName, key,
+				"is not the name of a budget; write at most %d letters, digits, dots, underscores, colons and hyphens", maxBudgetName) {
+			r.checkBudget(c, key, c.Budgets[name])
+		}
+	}
+}
+
+func (r *reader) checkBudget(c *Config, key string, b Budget) {
+	for i, per := range b.Per {
+		r.refuse(slices.Contains(b.Per[:i], per), item(key+".per", i), "is there twice; remove one")
+	}
+	for i, name := range b.Models {
+		at, of := item(key+".models", i), c.Models[name].Alias
+		r.refuse(!models.ValidPattern(name), at, "is neither the name of a model nor a pattern, such as openai/* or *")
+		r.warn(of != "", at, "is another name for %s, which is what is counted; write that", of)
+		r.warn(of == "" && len(c.Models) > 0 && !c.serves(name), at, "fits no model that is configured, so that nothing is counted by it")
+	}
+	for i, tenant := range b.Tenants {
+		r.refuse(!schemas.ValidID(tenant), item(key+".tenants", i),
+			"is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens")
+	}
+	usd := key+".usd"
+	r.refuse(r.has(usd) && b.USD == 0, usd, "is 0; leave it out where it is not bounded, and name other models for a token that may not use these")
+	r.refuse(!r.has(key+".requests") && !r.has(key+".tokens") && !r.has(usd), key, "bounds nothing; give it requests, tokens or usd")
+	var free []string
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		if m := c.Models[name]; b.USD > 0 && m.Alias == "" && m.Price == nil && models.May(b.Models, name) {
+			free = append(free, name)
+		}
+	}
+	r.warn(len(free) > 0, usd, "refuses every request for %s, without a price; give one, if it is 0", strings.Join(free, ", "))
+}
+
+// serves reports whether a name or a pattern fits a model that there is, or some names of a pattern.
+func (c Config) serves(pattern string) bool {
+	for name, m := range c.Models {
+		if m.Alias == "" && (models.May([]string{pattern}, name) || models.May([]string{name}, pattern)) {
+			return true
+		}
+	}
+	return false
+}
