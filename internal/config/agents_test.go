@@ -38,7 +38,7 @@ func TestBadAgents(t *testing.T) {
 		},
 		{"agents:\n  \"\": {url: http://h}", `weir.yaml:2: agents."": is not a task type; write at most 122 letters, digits, dots, underscores, colons and hyphens`},
 
-		{"agents:\n  T: {}", "weir.yaml:2: agents.T.url: is missing; write where it is, such as https://agent.example.com"},
+		{"agents:\n  T: {}", "weir.yaml:2: agents.T.url: is missing; write where it is, such as https://host.example"},
 		{"agents:\n  T:\n    url: '*'", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: localhost:80", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: ftp://canary", at + "url: is not a URL that begins with http:// or https:// and a host"},
@@ -48,7 +48,7 @@ func TestBadAgents(t *testing.T) {
 		{"agents:\n  T:\n    url: http://h/agents/run/stream", at + "url: ends in a route that is added to it; leave out /agents/run/stream"},
 		{"agents:\n  T:\n    url: http://h/canary/agents/run/sync/", at + "url: ends in a route that is added to it; leave out /agents/run/sync"},
 		{"agents:\n  T:\n    url: http://h/agents/run/", at + "url: ends in a route that is added to it; leave out /agents/run"},
-		{"agents:\n  T:\n    url: 'http://h/%zz'", at + "url: is not a URL that begins with http:// or https:// and a host, such as https://agent.example.com"},
+		{"agents:\n  T:\n    url: 'http://h/%zz'", at + "url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"agents:\n  T:\n    url: 'http://'", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: 'http:///x'", at + "url: is not a URL that begins with http:// or https:// and a host"},
 		{"agents:\n  T:\n    url: 'http://h:0'", at + "url: the port is not a number from 1 to 65535"},

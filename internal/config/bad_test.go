@@ -85,9 +85,9 @@ func TestBadFiles(t *testing.T) {
 		{"log: {replicas: 3}", "weir.yaml:1: log.replicas: is 3, and the embedded server keeps one copy; set nats.url, or use 1"},
 		{"nats: {url: 'nats://h'}\nlog: {replicas: 2}", "weir.yaml:2: log.replicas: is 2; use 1, 3 or 5"},
 		{"nats: {url: 'nats://h'}\nlog: {replicas: 1, durability: replicated}", "weir.yaml:2: log.replicas: one copy is not replicated; use 3, or durability process"},
-		{"log: {history: 59m}", "weir.yaml:1: log.history: is shorter than 1h; write at least that"},
+		{"log: {history: 59m}", "weir.yaml:1: log.history: is 59m; use 1h or more"},
 		{"log: {history: 2h}\ndeadline: {plan: 3h}", "weir.yaml:1: log.history: leaves no time after the longest deadline, 3h, to end an action before it is forgotten; with this history a deadline may be 1h45m at most"},
-		{"log: {max_bytes: 1MiB}", "weir.yaml:1: log.max_bytes: is below 16MiB; write at least that, or 0 for no limit"},
+		{"log: {max_bytes: 1MiB}", "weir.yaml:1: log.max_bytes: is 1MiB; use 0 or 16MiB or more"},
 		{"nats: {creds: /x}", "weir.yaml:1: nats.creds: is for an external cluster; set nats.url or remove it"},
 		{"nats: {tls: {ca: /x}}", "weir.yaml:1: nats.tls: is for an external cluster; set nats.url or remove it"},
 		{"nats: {url: 'nats://h', tls: {cert: /x}}", "weir.yaml:1: nats.tls: has one of cert and key; a certificate takes both"},
@@ -121,10 +121,10 @@ func TestBadFiles(t *testing.T) {
 		{"log: {history: 1h}\ndeadline: {push: 2h}", "weir.yaml:1: log.history: leaves no time after the longest deadline, 2h, to end an action before it is forgotten; with this history a deadline may be 50m at most"},
 		{"deadline: {push: 25h}", "weir.yaml:1: deadline.push: is 25h; use 1s to 24h"},
 		{"deadline: {repo: 999ms}", "weir.yaml:1: deadline.repo: is 999ms; use 1s to 24h"},
-		{"public_url: weir.example.com", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://weir.example.com"},
-		{"public_url: 'ftp://weir.example.com'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://weir.example.com"},
-		{"public_url: 'https://'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://weir.example.com"},
-		{"public_url: \"http://a\\nb\"", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://weir.example.com"},
+		{"public_url: weir.example.com", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
+		{"public_url: 'ftp://weir.example.com'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
+		{"public_url: 'https://'", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
+		{"public_url: \"http://a\\nb\"", "weir.yaml:1: public_url: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"public_url: 'https://user:canary@h'", "weir.yaml:1: public_url: holds a user name or a password; everybody with a repository's URL would see it, leave it out"},
 		{"public_url: 'https://h?canary'", "weir.yaml:1: public_url: has a query or a fragment; leave it out"},
 		{"public_url: 'https://h/#'", "weir.yaml:1: public_url: has a query or a fragment; leave it out"},
@@ -146,7 +146,7 @@ func TestBadFiles(t *testing.T) {
 		{"redact_headers: ['a b']", "weir.yaml:1: redact_headers[0]: is not the name of a header; write letters, digits and hyphens"},
 		{"telemetry: {log_level: trace}", "weir.yaml:1: telemetry.log_level: is none of its words; use debug, info, warn or error"},
 		{"telemetry: {log_format: xml}", "weir.yaml:1: telemetry.log_format: is none of its words; use json or text"},
-		{"telemetry: {otlp: {endpoint: 'collector:4318'}}", "weir.yaml:1: telemetry.otlp.endpoint: is not a URL that begins with http:// or https:// and a host, such as http://127.0.0.1:4318"},
+		{"telemetry: {otlp: {endpoint: 'collector:4318'}}", "weir.yaml:1: telemetry.otlp.endpoint: is not a URL that begins with http:// or https:// and a host, such as https://host.example"},
 		{"telemetry: {otlp: {endpoint: 'http://u:p@h'}}", "weir.yaml:1: telemetry.otlp.endpoint: holds a user name or a password; give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS"},
 		{"telemetry: {otlp: {endpoint: 'http://h?x'}}", "weir.yaml:1: telemetry.otlp.endpoint: has a query or a fragment; leave it out"},
 		{"telemetry: {otlp: {endpoint: 'http://h/v1/traces/'}}", "weir.yaml:1: telemetry.otlp.endpoint: ends in a route that is added to it; leave out /v1/traces"},
@@ -167,7 +167,6 @@ func told(t *testing.T, text, begins string) {
 	require.NotContains(t, err.Error(), "canary")
 	if !strings.HasSuffix(text, "price: }") {
 		require.NotContains(t, err.Error(), "\n", "one thing is wrong, one is told")
-
 	}
 	require.Empty(t, c.Listen, "a bad configuration is of no use")
 }

@@ -37,13 +37,12 @@ func (r *reader) check(c *Config) {
 		r.refuse(!httpguts.ValidHeaderFieldName(name) || len(name) > 128, item("redact_headers", i),
 			"is not the name of a header; write letters, digits and hyphens")
 	}
-	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "https://weir.example.com", "everybody with a repository's URL would see it, leave it out") {
+	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "everybody with a repository's URL would see it, leave it out") {
 		u, err := url.Parse(c.PublicURL)
 		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url", "has a path; Weir is served at the root of a host, so leave it out")
 	}
 	if to := c.Telemetry.OTLP.Endpoint; to != "" {
-		const advice = "give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS"
-		r.checkURL("telemetry.otlp.endpoint", to, "http://127.0.0.1:4318", advice, "/v1/traces")
+		r.checkURL("telemetry.otlp.endpoint", to, "give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS", "/v1/traces")
 	}
 	r.checkLog(c)
 	r.checkNATS(c)
@@ -85,30 +84,26 @@ func (r *reader) checkAddress(key, address string) bool {
 
 // checkURL checks the form of an http URL to which routes may be added. The text is not repeated: it
 // may hold a credential by mistake, for which there is the advice.
-func (r *reader) checkURL(key, raw, example, advice string, routes ...string) bool {
+func (r *reader) checkURL(key, raw, advice string, routes ...string) bool {
 	u, err := url.Parse(raw)
-	if r.refuse(raw == "", key, "is missing; write where it is, such as %s", example) ||
+	if r.refuse(raw == "", key, "is missing; write where it is, such as https://host.example") ||
 		r.refuse(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "", key,
-			"is not a URL that begins with http:// or https:// and a host, such as %s", example) ||
+			"is not a URL that begins with http:// or https:// and a host, such as https://host.example") ||
 		r.refuse(u.User != nil, key, "holds a user name or a password; %s", advice) ||
 		r.refuse(strings.ContainsAny(raw, "?#"), key, "has a query or a fragment; leave it out") {
 		return false
 	}
-	for _, route := range routes {
-		if r.refuse(strings.HasSuffix(strings.TrimRight(raw, "/"), route), key, "ends in a route that is added to it; leave out %s", route) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(routes, func(route string) bool {
+		return r.refuse(strings.HasSuffix(strings.TrimRight(raw, "/"), route), key, "ends in a route that is added to it; leave out %s", route)
+	})
 }
 
 func (r *reader) checkLog(c *Config) {
 	l, d := c.Log, c.Deadline
-	r.refuse(l.MaxBytes != 0 && l.MaxBytes < 16<<20, "log.max_bytes", "is below 16MiB; write at least that, or 0 for no limit")
 	longest := max(d.HTTP, d.Plan, d.Run, d.Task, d.Push, d.Repo, d.Chat)
-	_ = r.refuse(l.History < time.Hour, "log.history", "is shorter than 1h; write at least that") ||
-		r.refuse(c.LongestAction() < longest, "log.history", "leaves no time after the longest deadline, %s, to end an action before it is forgotten; "+
-			"with this history a deadline may be %s at most", short(longest), short(c.LongestAction().Truncate(time.Second)))
+	r.refuse(c.LongestAction() < longest && l.History >= time.Hour, "log.history", "leaves no time after the longest deadline, %s, "+
+		"to end an action before it is forgotten; with this history a deadline may be %s at most",
+		short(longest), short(c.LongestAction().Truncate(time.Second)))
 	replicated := l.Durability == schemas.DurabilityReplicated
 	if c.Embedded() {
 		r.refuse(replicated, "log.durability", "replicated needs an external cluster; set nats.url, or use disk or process")

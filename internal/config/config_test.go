@@ -340,12 +340,12 @@ func TestLoadFindsItsFile(t *testing.T) {
 	require.Equal(t, "from-default", c.Data)
 
 	_, err = config.Load("absent.yaml", nil, nil)
-	require.EqualError(t, err, "absent.yaml: the file does not exist; create it or name another")
+	require.EqualError(t, err, "absent.yaml: the file cannot be read: no such file or directory; name one that this user may read")
 	_, err = config.Load("", []string{"WEIR_CONFIG=absent.yaml"}, nil)
-	require.EqualError(t, err, "absent.yaml: the file does not exist; create it or name another")
+	require.EqualError(t, err, "absent.yaml: the file cannot be read: no such file or directory; name one that this user may read")
 	dir := t.TempDir()
 	_, err = config.Load(dir, nil, nil)
-	require.EqualError(t, err, dir+": the file cannot be read; is it a directory?")
+	require.EqualError(t, err, dir+": the file cannot be read: is a directory; name one that this user may read")
 }
 
 func TestErrorsAreProblemsAndAllAreTold(t *testing.T) {
@@ -568,7 +568,7 @@ func TestBadBudgets(t *testing.T) {
 		{head + "tokens: 1.5}", at + "tokens: is a YAML float; write a whole number of at most 18 digits, without quotes"},
 		{head + "tokens: 1000000000000001}", at + "tokens: is 1000000000000001; use 1 to 1000000000000000"},
 		{head + "tokens: 0}", at + "tokens: is 0; use 1 to 1000000000000000"},
-		{head + "usd: 0.0}", at + "usd: is 0; leave it out where it is not bounded, and name other models for a token that may not use these"},
+		{head + "usd: 0.0}", at + "usd: is 0.0; use 0.000000001 to 999999999.999999999"},
 		{head + "usd: -5}", at + "usd: cannot be read; write an amount of US dollars such as 12 or 2.5, with at most nine digits after the point"},
 		{head + "usd: 5 USD}", at + "usd: cannot be read; write an amount of US dollars such as 12 or 2.5, with at most nine digits after the point"},
 		{"budgets:\n  b: {window: 1h}", "weir.yaml:2: budgets.b: bounds nothing; give it requests, tokens or usd"},

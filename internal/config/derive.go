@@ -32,8 +32,7 @@ const (
 
 // Defaults is the configuration that an empty file describes.
 func Defaults() Config {
-	c := Config{}
-	reflect.ValueOf(&c).Elem().Set(fresh(reflect.TypeFor[Config]()))
+	c, _ := reflect.TypeAssert[Config](fresh(reflect.TypeFor[Config]()))
 	new(reader).derive(&c)
 	return c
 }

@@ -2,7 +2,10 @@ package config
 
 import (
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,25 +13,113 @@ import (
 	"weir/schemas"
 )
 
+// Agent is a remote agent: a service that speaks the run contract.
+type Agent struct {
+	// Where its routes begin: scheme://host[:port][/path]. /agents/run/stream and /agents/run/sync
+	// are added to it.
+	URL string `yaml:"url" jsonschema:"required"`
+	// Which of its routes is asked first: auto, that which the run's caller used, stream or sync.
+	// The other one is asked where it does not serve the first.
+	Mode  string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
+	Token string `yaml:"token"` // Bearer token to send; it may be ${secret:NAME}. Default none.
+	// Time for one call. Default 0: what is left of the run's own.
+	Timeout time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
+	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
+	// names this machine, else public.
+	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
+	CIDRs       []string `yaml:"cidrs"`                                        // What a private one may reach.
+	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
+	Trace       bool     `yaml:"trace"`                                        // Whether it is told the span of each call, in the header traceparent. Default false.
+	opaque
+}
+
+// base is the URL without a slash at its end.
+func (a Agent) base() string { return strings.TrimSuffix(a.URL, "/") }
+
+func (a Agent) entry(taskType string) policy.Entry {
+	e := policy.Entry{
+		Name: schemas.AgentEntry(taskType), Agent: true, URLPrefix: a.base() + schemas.RouteRuns, Methods: []string{"POST"},
+		Network: a.Network, CIDRs: a.CIDRs, Headers: map[string]string{},
+	}
+	if a.Token != "" {
+		e.Headers["Authorization"] = "Bearer " + a.Token
+	}
+	if a.Trace {
+		e.Headers["Traceparent"] = policy.TracePlaceholder
+	}
+	return e
+}
+
+// RunAgents are the remote agents by task type, in the form that the runs use.
+func (c Config) RunAgents() map[string]schemas.Agent {
+	agents := make(map[string]schemas.Agent, len(c.Agents))
+	for taskType, a := range c.Agents {
+		agents[taskType] = schemas.Agent{TaskType: taskType, URL: a.base(), Mode: a.Mode, Timeout: a.Timeout, Concurrency: a.Concurrency}
+	}
+	return agents
+}
+
+// entries are the policy entries of the agents and then of the models, in the order of their names.
+func (c Config) entries() []policy.Entry {
+	var all []policy.Entry
+	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
+		all = append(all, c.Agents[taskType].entry(taskType))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		for _, u := range c.Models[name].upstreams(name) {
+			all = append(all, u.entry())
+		}
+	}
+	return all
+}
+
+// Compile makes the policy that the configuration describes. Own are the addresses by which other
+// machines reach this node: on its own ports they are no more a target than loopback is. Extra are
+// ports of its own that the configuration does not name, such as the one of a listen address with
+// port 0.
+func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
+	ports := slices.Clone(extra)
+	for _, address := range []string{c.Listen, c.NATS.Listen} {
+		if _, port, err := net.SplitHostPort(address); err == nil {
+			if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
+				ports = append(ports, uint16(n))
+			}
+		}
+	}
+	return policy.Compile(policy.Config{
+		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
+		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own,
+	})
+}
+
+// Targets lists what may be called: the url_prefix of each entry and the allowed hosts, as they are
+// written, then the URLs of the agents and of the models.
+func (c Config) Targets() []string {
+	targets := []string{}
+	for _, e := range c.Policy.Allowlist {
+		targets = append(targets, e.URLPrefix)
+	}
+	targets = append(targets, c.Policy.AllowedHosts...)
+	for _, e := range c.entries() {
+		targets = append(targets, e.URLPrefix)
+	}
+	return targets
+}
+
 // Model is a model, a pattern of models, or another name for one.
 type Model struct {
-	// Name of the model that this is another name for. It is written alone.
-	Alias string `yaml:"alias"`
+	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.
 	Target
 	// Several upstreams, in the order in which they are asked, in place of url and the keys that
 	// belong to it.
 	Upstreams []Upstream `yaml:"upstreams"`
-	// What it costs. Default unknown; a budget of money then refuses it.
-	Price *Price `yaml:"price"`
-	// Tokens that prompt and answer may have together, 1 to 1000000000. Default unknown.
-	Context int64 `yaml:"context" bounds:"1 to 1000000000"`
-	// Tokens that an answer may have, 1 to 1000000000. Default unknown.
-	MaxOutput int64 `yaml:"max_output" bounds:"1 to 1000000000"`
-	// Tokens that one image in a prompt is at most, 1 to 1000000000: so much is held for it, and
-	// charged where the provider does not tell. Default 49152 and 2048.
-	ImageTokens int64 `yaml:"image_tokens" bounds:"1 to 1000000000"`
-	// How long its upstreams are waited for.
-	Timeouts ModelTimeouts `yaml:"timeouts"`
+	Price     *Price     `yaml:"price"`                               // What it costs. Default unknown; a budget of money then refuses it.
+	Context   int64      `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
+	MaxOutput int64      `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
+	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
+	// provider does not tell. Default 49152 and 2048.
+	ImageTokens int64         `yaml:"image_tokens" bounds:"1 to 1000000000"`
+	Timeouts    ModelTimeouts `yaml:"timeouts"` // How long its upstreams are waited for.
 }
 
 // Upstream is a place where a model can be asked.
@@ -37,8 +128,8 @@ type Upstream struct {
 	// other has this name. Its policy entry is model: and it.
 	Name string `yaml:"name" jsonschema:"required"`
 	Target
-	// Its share of the load among those beside it that have one, 1 to 1000. Default none: it is
-	// asked where those before it did not answer.
+	// Its share of the load among those beside it that have one. Default none: it is asked where
+	// those before it did not answer.
 	Weight int `yaml:"weight" bounds:"1 to 1000"`
 }
 
@@ -55,11 +146,9 @@ type Target struct {
 	Model string `yaml:"model"`
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
-	Network string `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	// What a private one may reach.
-	CIDRs []string `yaml:"cidrs"`
-	// Whether it is asked for the usage of a stream: true or false. Default true.
-	Usage bool `yaml:"usage" default:"true"`
+	Network string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
+	CIDRs   []string `yaml:"cidrs"`                // What a private one may reach.
+	Usage   bool     `yaml:"usage" default:"true"` // Whether it is asked for the usage of a stream: true or false.
 	// Members of a request, and types of tools, that it gets beyond those that every upstream gets,
 	// such as [plugins, web_search]; docs/chat.md lists those. "*" stands for all: callers then
 	// choose providers, accounts and stored objects there. Default none.
@@ -72,24 +161,18 @@ type Pass []string
 
 // Price is what a model costs, in US dollars.
 type Price struct {
-	// A million tokens of a prompt, 0 to 1000000.
-	Input USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`
-	// A million tokens of an answer, 0 to 1000000.
-	Output USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"`
+	Input  USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
+	Output USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
 	// A million tokens of a prompt that the provider had kept. Default that of input.
-	Cached USD `yaml:"cached" bounds:"0 to 1000000"`
-	// A request, 0 to 1000000. Default 0.
-	Request USD `yaml:"request" bounds:"0 to 1000000"`
+	Cached  USD `yaml:"cached" bounds:"0.000001 to 1000000"`
+	Request USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
 }
 
 // ModelTimeouts is how long a model's upstreams are waited for.
 type ModelTimeouts struct {
-	// Until a connection stands, 100ms to 1m. Default 5s.
-	Connect time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`
-	// From there until the answer begins, 100ms to 1h. Default 2m.
-	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"`
-	// Until anything more of the answer comes, 100ms to 1h. Default 1m.
-	Idle time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`
+	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
+	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
+	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
 }
 
 // Budget bounds what is used of models. What it does not name it does not bound.
@@ -100,18 +183,15 @@ type Budget struct {
 	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
 	// Names or patterns of the models that it counts, such as openai/*; of aliases the names behind
 	// them. Default all.
-	Models []string `yaml:"models"`
-	// Names of the tenants that it bounds. Default all.
-	Tenants []string `yaml:"tenants"`
-	// After how long it begins anew, 1s to 8760h: windows begin at whole multiples of it in UTC.
-	// Default 0: never.
-	Window time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
-	// Completions, at least 1.
-	Requests int64 `yaml:"requests" bounds:"1 to 1000000000000000"`
-	// Tokens of prompts and answers together, at least 1.
-	Tokens int64 `yaml:"tokens" bounds:"1 to 1000000000000000"`
+	Models  []string `yaml:"models"`
+	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
+	// After how long it begins anew: windows begin at whole multiples of it in UTC. Default 0:
+	// never.
+	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
+	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
+	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.
 	// Money by the models' prices, in US dollars. Models without a price are refused.
-	USD USD `yaml:"usd"`
+	USD USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
 }
 
 // upstreams are those of the model of this name. The name of an only one is made from the model's.

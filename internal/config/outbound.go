@@ -24,33 +24,35 @@ const (
 	maxUpstreamName = 100
 )
 
-// outbound is where Weir itself calls: a remote agent or an upstream of a model.
-type outbound struct {
-	key     string // of its section
-	url     string
-	entry   policy.Entry
-	secret  string // the key of its credential
-	exposed bool   // it has one
-	example string // of a url
-	noun    string // what each call is
-	routes  []string
+// checkOutbound judges a place where Weir itself calls, a remote agent or an upstream of a model: its
+// URL, and by policy its entry. Secret is the key of its credential, noun what each call of it is, and
+// routes are added to the URL, the first by the call that is tried here.
+func (r *reader) checkOutbound(c *Config, key, raw string, e policy.Entry, secret, noun string, routes ...string) {
+	at, call := key+".url", strings.TrimSuffix(raw, "/")+routes[0]
+	if r.checkURL(at, raw, "put the credential in "+secret, routes...) {
+		names := map[string]string{"url_prefix": "url", "headers": secret, "network": "", "name": ""}
+		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, names)
+	}
+	plain := strings.HasPrefix(strings.ToLower(raw), "http:") && e.Network != policy.NetworkLoopback
+	r.warn(plain && exposed(e.Headers), at, "is plain http to another machine: it exposes the credential in %s; use https", secret)
+	if c.own(raw) {
+		r.warn(true, at, "is an address of this node, which is never a target: every %s of it will be denied with %s", noun, schemas.DenyAddress)
+	} else if refused(e, call) {
+		r.warn(true, at, "names an address that network: %s does not reach: every %s of it will be denied with %s; %s",
+			e.Network, noun, schemas.DenyAddress, reaching(e, call))
+	}
 }
 
-// checkOutbound judges the URL, and lets policy judge the entry.
-func (r *reader) checkOutbound(c *Config, o outbound) {
-	at, call := join(o.key, "url"), strings.TrimSuffix(o.url, "/")+o.routes[0]
-	if r.checkURL(at, o.url, o.example, "put the credential in "+o.secret, o.routes...) {
-		names := map[string]string{"url_prefix": "url", "headers": o.secret, "network": "", "name": ""}
-		r.judge(o.key, policy.Config{Entries: []policy.Entry{o.entry}}, names)
+// exposed reports whether headers hold a credential.
+func exposed(headers map[string]string) bool {
+	for name, value := range headers {
+		pieces, err := placeholder.Parse(value)
+		secret := err != nil || slices.ContainsFunc(pieces, func(p placeholder.Piece) bool { return p.Name != "" })
+		if !policy.IsTrace(name, value) && (secret || value != "" && redact.Credential(name)) {
+			return true
+		}
 	}
-	r.warn(o.exposed && o.entry.Network != policy.NetworkLoopback && strings.HasPrefix(strings.ToLower(o.url), "http:"), at,
-		"is plain http to another machine: it exposes the credential in %s; use https", o.secret)
-	if c.own(o.url) {
-		r.warn(true, at, "is an address of this node, which is never a target: every %s of it will be denied with %s", o.noun, schemas.DenyAddress)
-	} else if refused(o.entry, call) {
-		r.warn(true, at, "names an address that network: %s does not reach: every %s of it will be denied with %s; %s",
-			o.entry.Network, o.noun, schemas.DenyAddress, reaching(o.entry, call))
-	}
+	return false
 }
 
 // own reports whether a URL names a port that this node listens on, as far as the configuration says.
@@ -103,10 +105,8 @@ func (r *reader) checkAgents(c *Config) {
 			r.refuse(strings.ContainsAny(a.Token, " \t"), key+".token", "holds a space; write the token alone, Bearer is added to it") {
 			continue
 		}
-		r.checkOutbound(c, outbound{
-			key, a.URL, a.entry(taskType), "token", a.Token != "", "https://agent.example.com", "run",
-			[]string{schemas.RouteRunSync, schemas.RouteRunStream, strings.TrimSuffix(schemas.RouteRuns, "/")},
-		})
+		r.checkOutbound(c, key, a.URL, a.entry(taskType), "token", "run",
+			schemas.RouteRunSync, schemas.RouteRunStream, strings.TrimSuffix(schemas.RouteRuns, "/"))
 		r.warn(a.Concurrency >= c.Workers.Slots, key+".concurrency",
 			"is not below workers.slots, %d: its runs may take every slot that there is for runs", c.Workers.Slots)
 	}
@@ -143,7 +143,7 @@ func (r *reader) checkAlias(c *Config, key string, m Model) {
 // alone refuses keys of a model that mean nothing beside another. What is so by default means nothing
 // wrong.
 func (r *reader) alone(key string, m Model, names []string, what string) {
-	standard := fresh(reflect.TypeFor[Model]()).Interface().(Model) //nolint:forcetypeassert // it is one
+	standard, _ := reflect.TypeAssert[Model](fresh(reflect.TypeFor[Model]()))
 	for _, name := range names {
 		silent := name == "usage" && m.Usage || name == "timeouts" && m.Timeouts == standard.Timeouts
 		r.refuse(r.has(join(key, name)) && !silent, join(key, name), "%s", what)
@@ -156,13 +156,11 @@ func (r *reader) checkModel(c *Config, key string, m Model) {
 	}
 	r.refuse(m.Context > 0 && m.MaxOutput > m.Context, key+".max_output", "is more than context, which holds the prompt too")
 	r.warn(m.Timeouts.FirstByte > c.Deadline.Chat, key+".timeouts.first_byte", "is longer than deadline.chat, %s, which comes first", short(c.Deadline.Chat))
-	if p := m.Price; p != nil {
-		at := key+".price"
-		for name, amount := range map[string]USD{"input": p.Input, "output": p.Output, "cached": p.Cached} {
-			r.refuse(amount%1000 != 0, join(at, name), "has more than six digits after the point")
-			r.refuse(name != "cached" && !r.has(join(at, name)), join(at, name), "is missing; write what a million tokens cost, 0 if nothing")
+	if m.Price != nil {
+		for _, f := range members(key+".price", reflect.ValueOf(*m.Price)) {
+			r.refuse(f.key != "request" && f.value.Int()%1000 != 0, f.path, "has more than six digits after the point")
+			r.refuse(f.tag.Get("jsonschema") == "required" && !r.has(f.path), f.path, "is missing; write what a million tokens cost, 0 if nothing")
 		}
-		r.refuse(r.has(at+".cached") && p.Cached == 0, at+".cached", "is 0; write more, or leave it out where it is the price of input")
 	}
 }
 
@@ -170,7 +168,7 @@ func (r *reader) checkModel(c *Config, key string, m Model) {
 func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner map[string]string) {
 	named := key
 	if strings.HasSuffix(key, "]") {
-		named = key+".name"
+		named = key + ".name"
 	}
 	_ = r.refuse(u.Name == "", named, "is missing; give the upstream a name of its own") ||
 		r.refuse(!schemas.ValidID(u.Name) || len(u.Name) > maxUpstreamName, named, "makes no name of an upstream; write upstreams, each with a name of "+
@@ -181,16 +179,11 @@ func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner m
 		"is not the name of a model; write letters, digits and . _ : @ + - in parts with a slash between, one * at most") ||
 		r.refuse(strings.Contains(u.Model, "*") && !strings.HasSuffix(model, "*"), key+".model", "holds a *, and the model is no pattern")
 	r.checkPass(key+".pass", u.Pass)
-	exposed := false
-	for name, value := range u.Headers {
-		pieces, err := placeholder.Parse(value)
-		secret := err != nil || slices.ContainsFunc(pieces, func(p placeholder.Piece) bool { return p.Name != "" })
-		exposed = exposed || secret || value != "" && redact.Credential(name)
+	for _, name := range slices.Sorted(maps.Keys(u.Headers)) {
 		set := slices.Contains([]string{"content-type", "accept"}, strings.ToLower(name))
 		r.refuse(set, join(key+".headers", name), "is what Weir sets itself; leave it out")
 	}
-	routes := []string{schemas.RouteChat}
-	r.checkOutbound(c, outbound{key, u.URL, u.entry(), "headers", exposed, "https://openrouter.ai/api/v1", "completion", routes})
+	r.checkOutbound(c, key, u.URL, u.entry(), "headers", "completion", schemas.RouteChat)
 }
 
 // checkPass judges the members that an upstream gets beyond those that all get.
@@ -240,8 +233,7 @@ func (r *reader) checkBudget(c *Config, key string, b Budget) {
 		r.refuse(!schemas.ValidID(tenant), item(key+".tenants", i),
 			"is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens")
 	}
-	usd := key+".usd"
-	r.refuse(r.has(usd) && b.USD == 0, usd, "is 0; leave it out where it is not bounded, and name other models for a token that may not use these")
+	usd := key + ".usd"
 	r.refuse(!r.has(key+".requests") && !r.has(key+".tokens") && !r.has(usd), key, "bounds nothing; give it requests, tokens or usd")
 	var free []string
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {

@@ -40,18 +40,16 @@ func Load(path string, environ []string, flags map[string]string) (Config, error
 	named := cmp.Or(path, variables(environ)[envFile])
 	path = cmp.Or(named, DefaultFile)
 	data, err := os.ReadFile(path)
-	what := "the file cannot be read; is it a directory?"
-	switch {
-	case err == nil:
-		return Parse(path, data, environ, flags)
-	case errors.Is(err, fs.ErrNotExist) && named == "":
+	if errors.Is(err, fs.ErrNotExist) && named == "" {
 		return Parse("", nil, environ, flags)
-	case errors.Is(err, fs.ErrNotExist):
-		what = "the file does not exist; create it or name another"
-	case errors.Is(err, fs.ErrPermission):
-		what = "the file may not be read by this user; change its mode or owner"
 	}
-	return Config{}, &Problem{Where: path, What: what}
+	if err != nil {
+		if failure, ok := errors.AsType[*fs.PathError](err); ok {
+			err = failure.Err
+		}
+		return Config{}, &Problem{Where: path, What: fmt.Sprintf("the file cannot be read: %v; name one that this user may read", err)}
+	}
+	return Parse(path, data, environ, flags)
 }
 
 // Parse is Load with the text of the file. The name is used in errors; an empty one says that there
@@ -61,8 +59,7 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	c := Defaults()
 	c.source = name
 	r.yaml(data, &c)
-	r.environment(environ, &c)
-	r.flags(flags, &c)
+	r.overrides(variables(environ), flags, &c)
 	if len(r.problems) == 0 { // checks on half a configuration would only confuse
 		r.derive(&c)
 		r.check(&c)
@@ -129,11 +126,10 @@ func (r *reader) warn(doubt bool, key, format string, args ...any) {
 	}
 }
 
-// environment reads the variables over c. A variable that is set and empty counts as not set, except
-// for a list, where it means the empty one.
-func (r *reader) environment(environ []string, c *Config) {
-	vars := variables(environ)
-	known := []string{envFile, envToken, envURL, envRelay}
+// overrides reads the environment over c, and then the command line, by the path of each key. A
+// variable that is set and empty counts as not set, except for a list, where it means the empty one.
+func (r *reader) overrides(vars, flags map[string]string, c *Config) {
+	known, paths := []string{envFile, envToken, envURL, envRelay}, []string{}
 	for _, f := range settings(c) {
 		own := envPrefix + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
 		for name := range strings.SplitSeq(cmp.Or(f.tag.Get("env"), own), ",") {
@@ -142,6 +138,10 @@ func (r *reader) environment(environ []string, c *Config) {
 				r.set(f, name, text)
 			}
 		}
+		if text, ok := flags[f.path]; ok {
+			r.set(f, commandLine, text)
+		}
+		paths = append(paths, f.path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !strings.HasPrefix(name, envSecret) {
@@ -152,18 +152,8 @@ func (r *reader) environment(environ []string, c *Config) {
 			r.warnings = append(r.warnings, text)
 		}
 	}
-}
-
-// flags reads the command line over c, by the path of each key.
-func (r *reader) flags(values map[string]string, c *Config) {
-	all, paths := settings(c), []string{}
-	for _, f := range all {
-		paths = append(paths, f.path)
-	}
-	for _, path := range slices.Sorted(maps.Keys(values)) {
-		if i := slices.Index(paths, path); i >= 0 {
-			r.set(all[i], commandLine, values[path])
-		} else {
+	for _, path := range slices.Sorted(maps.Keys(flags)) {
+		if !slices.Contains(paths, path) {
 			r.at(commandLine, join("", path), "unknown key; %s", advice(path, paths))
 		}
 	}

@@ -147,14 +147,11 @@ func (r *reader) mapping(path string, n ast.Node, v reflect.Value) {
 			v.SetMapIndex(reflect.ValueOf(key), value)
 			continue
 		}
-		known := false
-		for f := range members(path, v) {
-			if f.key == key {
-				known = true
-				r.decode(inner, pair.Value(), f.value)
-			}
+		all := members(path, v)
+		i := slices.IndexFunc(all, func(f field) bool { return f.key == key })
+		if !r.refuse(i < 0, inner, "unknown key; %s", advice(key, keys(v.Type()))) {
+			r.decode(inner, pair.Value(), all[i].value)
 		}
-		r.refuse(!known, inner, "unknown key; %s", advice(key, keys(v.Type())))
 	}
 }
 

@@ -56,6 +56,20 @@ func generate() ([]byte, error) {
 			return nil, err
 		}
 	}
+	r.LookupComment = func(t reflect.Type, name string) string { // a key's comment, and what its tags say
+		if name == "" {
+			return ""
+		}
+		comment := r.CommentMap[t.PkgPath()+"."+t.Name()+"."+name]
+		f, _ := t.FieldByName(name)
+		if bounds := f.Tag.Get("bounds"); bounds != "" {
+			comment += " Allowed: " + bounds + "."
+		}
+		if standard := f.Tag.Get("default"); standard != "" {
+			comment += " Default: " + standard + "."
+		}
+		return comment
+	}
 	raw, err := json.Marshal(r.Reflect(config.Config{}))
 	if err != nil {
 		return nil, err
