@@ -184,13 +184,13 @@ func TestAnAgentThatCannotWork(t *testing.T) {
 func TestAnAgentOutOfReach(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{url: 'http://10.1.2.3:80/x'}":                                         "public; write network: private and cidrs: [10.1.2.3/32], or a wider range",
-		"{url: 'http://10.1.2.3', network: loopback}":                           "loopback; write network: private and cidrs: [10.1.2.3/32], or a wider range",
-		"{url: 'http://10.1.2.3', network: private, cidrs: [192.168.0.0/16]}":   "private; write network: private and cidrs: [10.1.2.3/32], or a wider range",
-		"{url: 'http://[fd12::1]:9'}":                                           "public; write network: private and cidrs: [fd12::1/128], or a wider range",
-		"{url: 'http://localhost:9', network: public}":                          "public; write network: loopback",
-		"{url: 'http://127.0.0.1:9', network: private, cidrs: [10.0.0.0/8]}":    "private; write network: loopback",
-		"{url: 'https://93.184.216.34', network: loopback}":                     "loopback; write network: public",
+		"{url: 'http://10.1.2.3:80/x'}":                                         "public; set network of entry T to private with cidrs 10.1.2.3/32",
+		"{url: 'http://10.1.2.3', network: loopback}":                           "loopback; set network of entry T to private with cidrs 10.1.2.3/32",
+		"{url: 'http://10.1.2.3', network: private, cidrs: [192.168.0.0/16]}":   "private; add 10.1.2.3/32 to cidrs of entry T",
+		"{url: 'http://[fd12::1]:9'}":                                           "public; set network of entry T to private with cidrs fd12::1/128",
+		"{url: 'http://localhost:9', network: public}":                          "public; set network of entry T to loopback",
+		"{url: 'http://127.0.0.1:9', network: private, cidrs: [10.0.0.0/8]}":    "private; set network of entry T to loopback",
+		"{url: 'https://93.184.216.34', network: loopback}":                     "loopback; set network of entry T to public",
 		"{url: 'http://169.254.169.254'}":                                       "public; no network reaches it",
 		"{url: 'http://0.0.0.0:9'}":                                             "public; no network reaches it",
 		"{url: 'http://10.1.2.3', network: private, cidrs: [10.0.0.0/8]}":       "",

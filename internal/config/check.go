@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net"
 	"net/url"
 	"reflect"
@@ -13,7 +12,6 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"weir/internal/models"
 	"weir/internal/policy"
 	"weir/schemas"
 )
@@ -48,12 +46,6 @@ func (r *reader) check(c *Config) {
 	r.checkNATS(c)
 	r.checkPolicy(c)
 	r.checkBudgets(c)
-	if len(r.problems) == 0 { // what no check of one entry or model sees
-		_, err := c.Compile(nil)
-		_, none := models.Compile(c.ChatModels())
-		err = errors.Join(err, none)
-		r.refuse(err != nil, "", "%v", err)
-	}
 }
 
 // checkField judges a value by the tags of its key. What was not given is right.

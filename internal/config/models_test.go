@@ -183,7 +183,7 @@ func TestDoubtsAboutModels(t *testing.T) {
 		"{url: 'http://localhost:1', headers: {Authorization: canary}}":                                        nil,
 		"{url: 'https://h.example', headers: {Authorization: canary}}":                                         nil,
 		"{url: 'http://127.0.0.1:8092/v1'}":                                                                    {itself},
-		"{url: 'http://10.1.2.3'}":                                                                             {"models.m.url: names an address that network: public does not reach: every completion of it will be denied with DENY_ADDRESS; write network: private and cidrs: [10.1.2.3/32], or a wider range"},
+		"{url: 'http://10.1.2.3'}":                                                                             {"models.m.url: names an address that network: public does not reach: every completion of it will be denied with DENY_ADDRESS; set network of entry m to private with cidrs 10.1.2.3/32"},
 		"{upstreams: [{name: a, url: 'https://h'}, {name: b, url: 'http://h', headers: {X-Api-Key: canary}}]}": {strings.Replace(plain, "m.url", "m.upstreams[1].url", 1)},
 		"{url: 'https://h', pass: [plugins]}":                                                                  nil,
 		"{url: 'https://h', pass: fileIds}":                                                                    {"models.m.pass: fileIds names objects that are stored in the provider's account, which all tenants of this upstream share: each can use those of the others"},

@@ -1,9 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -35,12 +36,16 @@ func (r *reader) checkOutbound(c *Config, key, raw string, e policy.Entry, secre
 	}
 	plain := strings.HasPrefix(strings.ToLower(raw), "http:") && e.Network != policy.NetworkLoopback
 	r.warn(plain && exposed(e.Headers), at, "is plain http to another machine: it exposes the credential in %s; use https", secret)
+	denied := fmt.Sprintf("every %s of it will be denied with %s", noun, schemas.DenyAddress)
 	if c.own(raw) {
-		r.warn(true, at, "is an address of this node, which is never a target: every %s of it will be denied with %s", noun, schemas.DenyAddress)
-	} else if refused(e, call) {
-		r.warn(true, at, "names an address that network: %s does not reach: every %s of it will be denied with %s; %s",
-			e.Network, noun, schemas.DenyAddress, reaching(e, call))
+		r.warn(true, at, "is an address of this node, which is never a target: %s", denied)
+		return
 	}
+	_, name, _ := strings.Cut(e.Name, ":") // policy explains only what callers may ask for
+	p, _ := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: name, URLPrefix: call, Methods: e.Methods, Network: e.Network, CIDRs: e.CIDRs}}})
+	x := p.Explain(policy.Request{Method: e.Methods[0], URL: call})
+	r.warn(x.Check == policy.CheckAddress.String(), at, "names an address that network: %s does not reach: %s; %s",
+		e.Network, denied, cmp.Or(x.Remedy, "no network reaches it"))
 }
 
 // exposed reports whether headers hold a credential.
@@ -69,31 +74,6 @@ func (c Config) own(raw string) bool {
 		host, its, err := net.SplitHostPort(address)
 		return err == nil && its == port && (local(raw) || strings.EqualFold(host, u.Hostname()))
 	})
-}
-
-// reaching says what would reach the address in the URL of a call. The addresses of names are known
-// when they are called.
-func reaching(e policy.Entry, call string) string {
-	for _, e.Network = range []string{policy.NetworkPublic, policy.NetworkLoopback} {
-		if e.CIDRs = nil; !refused(e, call) {
-			return "write network: " + e.Network
-		}
-	}
-	if u, err := url.Parse(call); err == nil {
-		if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-			one := netip.PrefixFrom(addr, addr.BitLen()).String()
-			if e.Network, e.CIDRs = policy.NetworkPrivate, []string{one}; !refused(e, call) {
-				return "write network: private and cidrs: [" + one + "], or a wider range"
-			}
-		}
-	}
-	return "no network reaches it"
-}
-
-// refused reports whether policy denies the address in the URL of a call by an entry.
-func refused(e policy.Entry, call string) bool {
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
-	return err == nil && p.Decide(policy.Request{Agent: true, Key: e.Name, Method: "POST", URL: call}).Check == policy.CheckAddress
 }
 
 func (r *reader) checkAgents(c *Config) {
