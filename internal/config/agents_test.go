@@ -121,6 +121,7 @@ func TestAgents(t *testing.T) {
 		}
 	}
 	require.Empty(t, config.Defaults().RunAgents())
+	require.Equal(t, 24*time.Hour, schemas.MaxRunTimeout, "the bounds of agents.*.timeout name it")
 	require.Equal(t, config.Defaults().Policy.AllowedHosts, config.Defaults().Targets())
 }
 

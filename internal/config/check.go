@@ -20,8 +20,8 @@ import (
 func (r *reader) check(c *Config) {
 	leaves(field{value: reflect.ValueOf(c).Elem()}, true, r.checkField)
 	if r.checkAddress("listen", c.Listen) {
-		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and %s can be reached from other machines: anybody there could act; "+
-			"use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
+		r.refuse(c.Open() && !Loopback(c.Listen), "auth.mode", "is open and %s can be reached from other machines: anybody there could "+
+			"act; use tokens, or listen on a loopback address such as 127.0.0.1:8092", c.Listen)
 	}
 	_, _, rate := schemas.ParseRate(c.Auth.Rate)
 	r.refuse(!rate, "auth.rate", "is not a count a second, minute or hour, such as 500/s")
@@ -30,14 +30,16 @@ func (r *reader) check(c *Config) {
 	age := c.Secrets
 	r.refuse(age.AgeFile != "" && age.AgeIdentity == "", "secrets.age_identity",
 		"is missing; name the file with the identity that decrypts secrets.age_file")
-	r.refuse(age.AgeFile == "" && age.AgeIdentity != "", "secrets.age_file", "is missing; name the encrypted file, or remove secrets.age_identity")
+	r.refuse(age.AgeFile == "" && age.AgeIdentity != "", "secrets.age_file",
+		"is missing; name the encrypted file, or remove secrets.age_identity")
 	for i, name := range c.RedactHeaders {
 		r.refuse(!httpguts.ValidHeaderFieldName(name) || len(name) > 128, item("redact_headers", i),
 			"is not the name of a header; write letters, digits and hyphens")
 	}
 	if c.PublicURL != "" && r.checkURL("public_url", c.PublicURL, "everybody with a repository's URL would see it, leave it out") {
 		u, err := url.Parse(c.PublicURL)
-		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url", "has a path; Weir is served at the root of a host, so leave it out")
+		r.refuse(err == nil && u.Path != "" && u.Path != "/", "public_url",
+			"has a path; Weir is served at the root of a host, so leave it out")
 	}
 	if to := c.Telemetry.OTLP.Endpoint; to != "" {
 		r.checkURL("telemetry.otlp.endpoint", to, "give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS", "/v1/traces")
@@ -48,12 +50,13 @@ func (r *reader) check(c *Config) {
 	r.checkBudgets(c)
 }
 
-// checkField judges a value by the tags of its key. What was not given is right.
+// checkField judges a value by the tags of its key. A default is not judged.
 func (r *reader) checkField(f field) {
 	if words := f.words(); len(words) > 0 && r.has(f.path) {
 		most := len(words) - 1
 		check := func(path, word string) {
-			r.refuse(!slices.Contains(words, word), path, "is none of its words; use %s or %s", strings.Join(words[:most], ", "), words[most])
+			r.refuse(!slices.Contains(words, word), path, "is none of its words; use %s or %s",
+				strings.Join(words[:most], ", "), words[most])
 		}
 		if f.value.Kind() == reflect.String {
 			check(f.path, f.value.String())
@@ -85,8 +88,9 @@ func (r *reader) checkURL(key, raw, advice string, routes ...string) bool {
 		r.refuse(strings.ContainsAny(raw, "?#"), key, "has a query or a fragment; leave it out") {
 		return false
 	}
+	raw = strings.TrimRight(raw, "/")
 	return !slices.ContainsFunc(routes, func(route string) bool {
-		return r.refuse(strings.HasSuffix(strings.TrimRight(raw, "/"), route), key, "ends in a route that is added to it; leave out %s", route)
+		return r.refuse(strings.HasSuffix(raw, route), key, "ends in a route that is added to it; leave out %s", route)
 	})
 }
 
@@ -106,7 +110,8 @@ func (r *reader) checkLog(c *Config) {
 		"disk is what the embedded server can promise; with nats.url use replicated or process")
 	r.refuse(!slices.Contains([]int{1, 3, 5}, l.Replicas), "log.replicas", "is %d; use 1, 3 or 5", l.Replicas)
 	r.refuse(l.Replicas == 1 && replicated, "log.replicas", "one copy is not replicated; use 3, or durability process")
-	r.warn(l.Replicas == 1, "log.replicas", "is 1: the loss of a server is the loss of what it had of the log; use 3 for anything that counts")
+	r.warn(l.Replicas == 1, "log.replicas",
+		"is 1: the loss of a server is the loss of what it had of the log; use 3 for anything that counts")
 }
 
 func (r *reader) checkNATS(c *Config) {
@@ -117,7 +122,8 @@ func (r *reader) checkNATS(c *Config) {
 		r.refuse(n.Creds != "", "nats.creds", external)
 		r.refuse(n.TLS != (NATSTLS{}), "nats.tls", external)
 		if n.Listen != "" && r.checkAddress("nats.listen", n.Listen) {
-			r.refuse(n.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0"), "nats.listen", "is the address of listen; give it a port of its own")
+			r.refuse(n.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0"), "nats.listen",
+				"is the address of listen; give it a port of its own")
 		}
 		return
 	}
@@ -133,12 +139,13 @@ func (r *reader) checkNATS(c *Config) {
 }
 
 // checkPolicy lets policy judge each entry, host, agent and model by itself, so that every mistake is
-// told with its line.
+// reported with its line.
 func (r *reader) checkPolicy(c *Config) {
 	for i, e := range c.Policy.Allowlist {
 		key := item("policy.allowlist", i)
 		r.judge(key, policy.Config{Entries: []policy.Entry{e}}, nil)
-		const open = "is *: callers can set whatever says as whom or for whom a call with this entry's credentials is made; name what they need"
+		const open = "is *: callers can set whatever says as whom or for whom a call with this entry's credentials is made; " +
+			"name what they need"
 		r.warn(slices.Contains(e.CallerHeaders, "*"), key+".caller_headers", open)
 		r.warn(slices.Contains(e.CallerParams, "*"), key+".caller_params", open)
 	}
@@ -149,8 +156,8 @@ func (r *reader) checkPolicy(c *Config) {
 	r.checkModels(c)
 }
 
-// verdict is a line of what policy says of one entry: after its name or number, the key and what is
-// wrong with it.
+// verdict is a line of what policy says of one entry: after its name or number, the key and the
+// mistake.
 var verdict = regexp.MustCompile(`^(?:entry (?:\d+|"(?:[^"\\]|\\.)*"): (?:([a-z_]+): )?)?(.*)$`)
 
 // judge notes what policy says of one entry or host under the path of it. Names are other names of

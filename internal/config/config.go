@@ -1,7 +1,6 @@
-// Package config reads what an operator says: weir.yaml, the environment and the command line, in
-// that order, each over the one before. A key that does not exist, a value of the wrong kind and a
-// combination that cannot work are errors that name the place, the key and the cure; all are told
-// at once.
+// Package config reads weir.yaml, the environment and the command line, in that order, each over the
+// one before. A key that does not exist, a value of the wrong kind and a combination that cannot work
+// are errors that name the place, the key and the cure; all are reported at once.
 package config
 
 import (
@@ -13,10 +12,11 @@ import (
 	"weir/schemas"
 )
 
-// Config is everything an operator can say. Every key has a default, so the file may be absent or
-// empty. A value with a single word or number can also be given as an environment variable: WEIR_
-// and the key's path in capitals, such as WEIR_LOG_DURABILITY, unless its env tag says otherwise; a
-// list is then written with commas.
+// Config is the whole configuration. Every key has a default, so the file may be absent or empty. A
+// value with a single word or number can also be given as an environment variable: WEIR_ and the
+// key's path in capitals, such as WEIR_LOG_DURABILITY, or the names in its env tag, of which the last
+// wins; a list is then written with commas. The tag default is the value of a key that is not given,
+// and bounds are those of one that is. A comment and these tags make the description in the schema.
 type Config struct {
 	// The address to serve on, host:port. Port 0 takes a free one. Only a loopback address may be
 	// open, see auth.mode. HTTP_EXECUTOR_BIND_ADDR overrides it.
@@ -70,14 +70,14 @@ func (opaque) MarshalJSON() ([]byte, error) { return []byte(`"(configuration)"`)
 
 // Log is how the action log is cut, kept and made durable.
 type Log struct {
-	// Number of partitions, fixed when the log is created. Default 1, with nats.url 8.
-	Partitions int `yaml:"partitions" bounds:"1 to 64"`
+	// Number of partitions, fixed when the log is created. With nats.url the default is 8.
+	Partitions int `yaml:"partitions" default:"1" bounds:"1 to 64"`
 	// What an acknowledged action survives: disk (a power cut), process (kill -9) or replicated
-	// (the loss of a node; needs nats.url). Default disk, with nats.url replicated.
-	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated"`
-	// Copies of everything stored, each on another server: 1, 3 or 5. Default 1, with nats.url 3.
+	// (the loss of a node; needs nats.url). The default with nats.url is replicated.
+	Durability schemas.Durability `yaml:"durability" jsonschema:"enum=disk,enum=process,enum=replicated" default:"disk"`
+	// Copies of everything stored, each on another server: 1, 3 or 5. With nats.url the default is 3.
 	// One copy dies with its server: the default of durability is then process.
-	Replicas int `yaml:"replicas"`
+	Replicas int `yaml:"replicas" default:"1"`
 	// How long events are kept, as a duration. An eighth of it, at least 10m, must be left behind
 	// any deadline, so that what comes to it is still there to be ended. A repeated id is
 	// recognised that long.
@@ -161,9 +161,9 @@ type Limits struct {
 // Auth says who may ask.
 type Auth struct {
 	// Who may ask: tokens (every request needs a bearer token) or open (everybody is the tenant
-	// "default" and an admin, which only a loopback address may be). Default open on a loopback
-	// address, else tokens.
-	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens"`
+	// "default" and an admin, which only a loopback address may be). The default on a loopback
+	// address is open.
+	Mode string `yaml:"mode" jsonschema:"enum=open,enum=tokens" default:"tokens"`
 	// File that the first admin token is written to, readable by its owner alone, when there is no
 	// other. Default admin.token in the data directory; with nats.url none: another node makes it.
 	AdminTokenFile string `yaml:"admin_token_file"`
@@ -178,8 +178,8 @@ type Deadline struct {
 	HTTP time.Duration `yaml:"http" default:"2m" bounds:"1s to 24h"`  // An executor's action.
 	Plan time.Duration `yaml:"plan" default:"10m" bounds:"1s to 24h"` // A plan, all its decisions together.
 	Run  time.Duration `yaml:"run" default:"10m" bounds:"1s to 24h"`  // A run that names no budgets.timeout_ms.
-	// A task that names no deadline. Default 8h, or what log.history leaves where that is shorter.
-	Task time.Duration `yaml:"task" bounds:"1s to 720h"`
+	// A task that names no deadline. The default is no more than log.history leaves.
+	Task time.Duration `yaml:"task" default:"8h" bounds:"1s to 720h"`
 	Push time.Duration `yaml:"push" default:"15m" bounds:"1s to 24h"` // A push.
 	Repo time.Duration `yaml:"repo" default:"30m" bounds:"1s to 24h"` // The making of a repository, with its import.
 	Chat time.Duration `yaml:"chat" default:"15m" bounds:"1s to 24h"` // A completion of a model.

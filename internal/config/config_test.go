@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 		Deadline: config.Deadline{
 			HTTP: 2 * time.Minute, Plan: 10 * time.Minute, Run: 10 * time.Minute, Task: 8 * time.Hour, Push: 15 * time.Minute, Repo: 30 * time.Minute, Chat: 15 * time.Minute,
 		},
-		Rules: config.Rules{AgentAPI: true, Limit: 1000},
+		Rules: config.Rules{AgentAPI: true, Limit: schemas.MaxRules},
 		Tasks: config.Tasks{Lease: 2 * time.Minute},
 		Git:   config.Git{Program: "git", MaxPack: 1 << 30, MaxRepo: 10 << 30, Timeout: 10 * time.Minute, Memory: 2 << 30, Processes: 32},
 		Policy: config.Policy{
@@ -621,7 +621,7 @@ budgets:
 		"{usd: 1, models: [x/*, openai/*]}":        {"budgets.b.usd: refuses every request for x/*, without a price; give one, if it is 0"},
 		"{usd: 1, models: [openai/*]}":             nil,
 		"{tokens: 1}":                              nil,
-		"{tokens: 1, models: [llama, fast, gone]}": {"budgets.b.models[1]: is another name for openai/mini, which is what is counted; write that", "budgets.b.models[2]: fits no model that is configured, so that nothing is counted by it"},
+		"{tokens: 1, models: [llama, fast, gone]}": {"budgets.b.models[1]: is another name for openai/mini, whose use is counted; write that", "budgets.b.models[2]: fits no model that is configured, so that nothing is counted by it"},
 		"{tokens: 1, models: [openai, fas/*, lla]}": {
 			"budgets.b.models[0]: fits no model that is configured, so that nothing is counted by it",
 			"budgets.b.models[1]: fits no model that is configured, so that nothing is counted by it",

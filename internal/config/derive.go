@@ -20,10 +20,8 @@ const (
 )
 
 const (
-	// taskDeadline is how long a task may take by default, and leastTask the least that the history
-	// makes of it.
-	taskDeadline = 8 * time.Hour
-	leastTask    = 30 * time.Minute
+	// leastTask is the least that the history makes of the default of deadline.task.
+	leastTask = 30 * time.Minute
 	// leastMargin is the least time between the longest deadline and the history.
 	leastMargin = 10 * time.Minute
 	// drainMargin is what a node that stops waits beyond the longest attempt.
@@ -32,38 +30,30 @@ const (
 
 // Defaults is the configuration that an empty file describes.
 func Defaults() Config {
-	c, _ := reflect.TypeAssert[Config](fresh(reflect.TypeFor[Config]()))
+	c := standard[Config]()
 	new(reader).derive(&c)
 	return c
 }
 
 // derive sets the defaults that depend on another key, where none was given.
 func (r *reader) derive(c *Config) {
-	partitions, replicas, durability, mode := 1, 1, schemas.DurabilityDisk, AuthTokens
 	if !c.Embedded() {
-		partitions, replicas = 8, 3 // one server may be lost
+		preset(r, "log.partitions", &c.Log.Partitions, 8)
+		preset(r, "log.replicas", &c.Log.Replicas, 3) // one server may be lost
+		durability := schemas.DurabilityReplicated
+		if c.Log.Replicas <= 1 {
+			durability = schemas.DurabilityProcess
+		}
+		preset(r, "log.durability", &c.Log.Durability, durability)
 	}
-	preset(r, "log.partitions", &c.Log.Partitions, partitions)
-	preset(r, "log.replicas", &c.Log.Replicas, replicas)
-	switch {
-	case c.Embedded():
-	case c.Log.Replicas > 1:
-		durability = schemas.DurabilityReplicated
-	default:
-		durability = schemas.DurabilityProcess
-	}
-	preset(r, "log.durability", &c.Log.Durability, durability)
 	// A history that was enough before there were tasks still is.
-	preset(r, "deadline.task", &c.Deadline.Task, max(min(taskDeadline, c.LongestAction()), leastTask))
-	if Loopback(c.Listen) {
-		mode = AuthOpen // other machines do not reach the port
+	preset(r, "deadline.task", &c.Deadline.Task, max(min(c.Deadline.Task, c.LongestAction()), leastTask))
+	if Loopback(c.Listen) { // other machines do not reach the port
+		preset(r, "auth.mode", &c.Auth.Mode, AuthOpen)
 	}
-	preset(r, "auth.mode", &c.Auth.Mode, mode)
-	var hosts []string
 	if c.Open() && len(c.Policy.Allowlist) == 0 { // a first try needs no policy, and only this machine reaches the node
-		hosts = []string{"localhost", "127.0.0.1", "::1"}
+		preset(r, "policy.allowed_hosts", &c.Policy.AllowedHosts, []string{"localhost", "127.0.0.1", "::1"})
 	}
-	preset(r, "policy.allowed_hosts", &c.Policy.AllowedHosts, hosts)
 	for taskType, a := range c.Agents {
 		a.Network = networkOf(a.URL, a.Network)
 		c.Agents[taskType] = a
@@ -119,8 +109,7 @@ func (c Config) Warnings() []string { return c.warnings }
 // Source is the file that was read; empty when there was none.
 func (c Config) Source() string { return c.source }
 
-// Blank reports whether no file said anything: there was none, or there was nothing in it. A file
-// with {} says that the defaults are meant.
+// Blank reports whether there was no file, or nothing in it. A file with {} asks for the defaults.
 func (c Config) Blank() bool { return c.blank }
 
 // Embedded reports whether the broker runs inside this program.
@@ -147,7 +136,7 @@ func (c Config) inData(given, name string) string {
 	return given
 }
 
-// DrainTimeout is how long a node that must stop waits for what is in progress.
+// DrainTimeout is how long a node that must stop waits for actions in progress.
 func (c Config) DrainTimeout() time.Duration {
 	if c.Workers.Drain > 0 {
 		return c.Workers.Drain

@@ -74,6 +74,12 @@ func fresh(t reflect.Type) reflect.Value {
 	return v
 }
 
+// standard is the value of a type with the defaults of its tags.
+func standard[T any]() T {
+	c, _ := reflect.TypeAssert[T](fresh(reflect.TypeFor[T]()))
+	return c
+}
+
 // settings are the keys of c that one word, number or comma-separated list can fill.
 func settings(c *Config) (all []field) {
 	leaves(field{value: reflect.ValueOf(c).Elem()}, false, func(f field) { all = append(all, f) })

@@ -29,7 +29,8 @@ type Agent struct {
 	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
 	CIDRs       []string `yaml:"cidrs"`                                        // What a private one may reach.
 	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
-	Trace       bool     `yaml:"trace"`                                        // Whether it is told the span of each call, in the header traceparent. Default false.
+	// Whether each call has its span, in the header traceparent. Default false.
+	Trace bool `yaml:"trace"`
 	opaque
 }
 
@@ -175,7 +176,7 @@ type ModelTimeouts struct {
 	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
 }
 
-// Budget bounds what is used of models. What it does not name it does not bound.
+// Budget bounds the use of models, by the keys that it has.
 type Budget struct {
 	// What each has an account of its own: tenant, token, task, model, or several together, such as
 	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds

@@ -42,7 +42,8 @@ func (r *reader) checkOutbound(c *Config, key, raw string, e policy.Entry, secre
 		return
 	}
 	_, name, _ := strings.Cut(e.Name, ":") // policy explains only what callers may ask for
-	p, _ := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: name, URLPrefix: call, Methods: e.Methods, Network: e.Network, CIDRs: e.CIDRs}}})
+	alike := policy.Entry{Name: name, URLPrefix: call, Methods: e.Methods, Network: e.Network, CIDRs: e.CIDRs}
+	p, _ := policy.Compile(policy.Config{Entries: []policy.Entry{alike}})
 	x := p.Explain(policy.Request{Method: e.Methods[0], URL: call})
 	r.warn(x.Check == policy.CheckAddress.String(), at, "names an address that network: %s does not reach: %s; %s",
 		e.Network, denied, cmp.Or(x.Remedy, "no network reaches it"))
@@ -81,9 +82,11 @@ func (r *reader) checkAgents(c *Config) {
 		a, key := c.Agents[taskType], join("agents", taskType)
 		if r.refuse(slices.Contains(schemas.BuiltinTasks(), taskType), key, "is served by Weir itself; give the agent another task type") ||
 			r.refuse(!schemas.ValidTaskType(taskType), key,
-				"is not a task type; write at most %d letters, digits, dots, underscores, colons and hyphens", schemas.MaxAgentTask) ||
-			r.refuse(strings.ContainsAny(a.Token, " \t"), key+".token", "holds a space; write the token alone, Bearer is added to it") {
+				"is not a task type; write at most %d letters, digits, dots, underscores, colons and hyphens", schemas.MaxAgentTask) {
 			continue
+		}
+		if r.refuse(strings.ContainsAny(a.Token, " \t"), key+".token", "holds a space; write the token alone, Bearer is added to it") {
+			a.Token = "" // policy would refuse it again
 		}
 		r.checkOutbound(c, key, a.URL, a.entry(taskType), "token", "run",
 			schemas.RouteRunSync, schemas.RouteRunStream, strings.TrimSuffix(schemas.RouteRuns, "/"))
@@ -97,8 +100,8 @@ func (r *reader) checkModels(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		m, key := c.Models[name], join("models", name)
 		switch {
-		case r.refuse(!models.ValidPattern(name), key, "is not the name of a model; write at most %d letters, digits and . _ : @ + - in parts with a slash "+
-			"between, or a pattern: such parts with /* after them, or * alone", schemas.MaxModel):
+		case r.refuse(!models.ValidPattern(name), key, "is not the name of a model; write at most %d letters, digits and "+
+			". _ : @ + - in parts with a slash between, or a pattern: such parts with /* after them, or * alone", schemas.MaxModel):
 		case m.Alias != "":
 			r.checkAlias(c, key, m)
 		case r.refuse(len(m.Upstreams) == 0 && m.URL == "", key, "has no place; write its url, its upstreams, or the alias that it is"):
@@ -123,9 +126,9 @@ func (r *reader) checkAlias(c *Config, key string, m Model) {
 // alone refuses keys of a model that mean nothing beside another. What is so by default means nothing
 // wrong.
 func (r *reader) alone(key string, m Model, names []string, what string) {
-	standard, _ := reflect.TypeAssert[Model](fresh(reflect.TypeFor[Model]()))
+	timeouts := standard[ModelTimeouts]()
 	for _, name := range names {
-		silent := name == "usage" && m.Usage || name == "timeouts" && m.Timeouts == standard.Timeouts
+		silent := name == "usage" && m.Usage || name == "timeouts" && m.Timeouts == timeouts
 		r.refuse(r.has(join(key, name)) && !silent, join(key, name), "%s", what)
 	}
 }
@@ -135,11 +138,13 @@ func (r *reader) checkModel(c *Config, key string, m Model) {
 		r.alone(key, m, keys(reflect.TypeFor[Target]()), "is written beside upstreams; write it with each of them")
 	}
 	r.refuse(m.Context > 0 && m.MaxOutput > m.Context, key+".max_output", "is more than context, which holds the prompt too")
-	r.warn(m.Timeouts.FirstByte > c.Deadline.Chat, key+".timeouts.first_byte", "is longer than deadline.chat, %s, which comes first", short(c.Deadline.Chat))
+	r.warn(m.Timeouts.FirstByte > c.Deadline.Chat, key+".timeouts.first_byte",
+		"is longer than deadline.chat, %s, which comes first", short(c.Deadline.Chat))
 	if m.Price != nil {
 		for _, f := range members(key+".price", reflect.ValueOf(*m.Price)) {
 			r.refuse(f.key != "request" && f.value.Int()%1000 != 0, f.path, "has more than six digits after the point")
-			r.refuse(f.tag.Get("jsonschema") == "required" && !r.has(f.path), f.path, "is missing; write what a million tokens cost, 0 if nothing")
+			r.refuse(f.tag.Get("jsonschema") == "required" && !r.has(f.path), f.path,
+				"is missing; write what a million tokens cost, 0 if nothing")
 		}
 	}
 }
@@ -151,11 +156,14 @@ func (r *reader) checkUpstream(c *Config, key, model string, u Upstream, owner m
 		named = key + ".name"
 	}
 	_ = r.refuse(u.Name == "", named, "is missing; give the upstream a name of its own") ||
-		r.refuse(!schemas.ValidID(u.Name) || len(u.Name) > maxUpstreamName, named, "makes no name of an upstream; write upstreams, each with a name of "+
-			"at most %d letters, digits, dots, underscores, colons and hyphens", maxUpstreamName) ||
-		r.refuse(owner[u.Name] != "", named, "names the upstream %s, as %s does; write upstreams, each with a name of its own", u.Name, owner[u.Name])
+		r.refuse(!schemas.ValidID(u.Name) || len(u.Name) > maxUpstreamName, named,
+			"makes no name of an upstream; write upstreams, each with a name of at most %d letters, digits, dots, underscores, colons and hyphens",
+			maxUpstreamName) ||
+		r.refuse(owner[u.Name] != "", named,
+			"names the upstream %s, as %s does; write upstreams, each with a name of its own", u.Name, owner[u.Name])
 	owner[u.Name] = named
-	_ = r.refuse(u.Model != "" && (strings.Count(u.Model, "*") > 1 || !schemas.ValidModel(strings.Replace(u.Model, "*", "x", 1))), key+".model",
+	valid := schemas.ValidModel(strings.Replace(u.Model, "*", "x", 1))
+	_ = r.refuse(u.Model != "" && (strings.Count(u.Model, "*") > 1 || !valid), key+".model",
 		"is not the name of a model; write letters, digits and . _ : @ + - in parts with a slash between, one * at most") ||
 		r.refuse(strings.Contains(u.Model, "*") && !strings.HasSuffix(model, "*"), key+".model", "holds a *, and the model is no pattern")
 	r.checkPass(key+".pass", u.Pass)
@@ -174,8 +182,8 @@ func (r *reader) checkPass(key string, pass Pass) {
 			at = key
 		}
 		all := name == schemas.PassAll
-		r.warn(all, key, "is *: callers choose providers, accounts, other models and stored objects at this upstream, and all tenants share its account; "+
-			"name the members that they need")
+		r.warn(all, key, "is *: callers choose providers, accounts, other models and stored objects at this upstream, "+
+			"and all tenants share its account; name the members that they need")
 		_ = r.refuse(all && len(pass) > 1, at, `is * beside names; write pass: "*" for every member, or only the names`) ||
 			r.refuse(slices.Contains(pass[:i], name), at, "names %s a second time; remove it", name) ||
 			r.refuse(!all && !completion.ValidMember(name), at,
@@ -188,10 +196,12 @@ func (r *reader) checkPass(key string, pass Pass) {
 }
 
 func (r *reader) checkBudgets(c *Config) {
-	r.refuse(len(c.Budgets) > maxBudgets, "budgets", "has %d budgets; every completion is counted in each that is about it, so write at most %d", len(c.Budgets), maxBudgets)
+	r.refuse(len(c.Budgets) > maxBudgets, "budgets",
+		"has %d budgets; every completion is counted in each that is about it, so write at most %d", len(c.Budgets), maxBudgets)
 	for _, name := range slices.Sorted(maps.Keys(c.Budgets)) {
 		key := join("budgets", name)
-		if !r.refuse(name == schemas.BudgetOfTask, key, "is what the budget is called that a task brings itself; give this one another name") &&
+		if !r.refuse(name == schemas.BudgetOfTask, key,
+			"is what the budget is called that a task brings itself; give this one another name") &&
 			!r.refuse(!schemas.ValidID(name) || len(name) > maxBudgetName, key,
 				"is not the name of a budget; write at most %d letters, digits, dots, underscores, colons and hyphens", maxBudgetName) {
 			r.checkBudget(c, key, c.Budgets[name])
@@ -206,7 +216,7 @@ func (r *reader) checkBudget(c *Config, key string, b Budget) {
 	for i, name := range b.Models {
 		at, of := item(key+".models", i), c.Models[name].Alias
 		r.refuse(!models.ValidPattern(name), at, "is neither the name of a model nor a pattern, such as openai/* or *")
-		r.warn(of != "", at, "is another name for %s, which is what is counted; write that", of)
+		r.warn(of != "", at, "is another name for %s, whose use is counted; write that", of)
 		r.warn(of == "" && len(c.Models) > 0 && !c.serves(name), at, "fits no model that is configured, so that nothing is counted by it")
 	}
 	for i, tenant := range b.Tenants {

@@ -23,7 +23,7 @@ const (
 	envFile   = "WEIR_CONFIG"      // where the file is
 	envToken  = "WEIR_TOKEN"       // what the client commands send
 	envURL    = "WEIR_URL"         // where they send it
-	envRelay  = "WEIR_RELAY_TOKEN" // what the relay is told
+	envRelay  = "WEIR_RELAY_TOKEN" // the token of the relay
 	envSecret = "WEIR_SECRET_"     // a secret's value, by name
 )
 
@@ -56,7 +56,7 @@ func Load(path string, environ []string, flags map[string]string) (Config, error
 // is no file.
 func Parse(name string, data []byte, environ []string, flags map[string]string) (Config, error) {
 	r := &reader{file: name, given: map[string]origin{"": {where: name}}}
-	c := Defaults()
+	c := standard[Config]()
 	c.source = name
 	r.yaml(data, &c)
 	r.overrides(variables(environ), flags, &c)
