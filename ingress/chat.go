@@ -8,7 +8,7 @@ import (
 
 	"weir/ingress/accept"
 	"weir/ingress/strict"
-	"weir/internal/budget"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/task"
 	"weir/schemas"

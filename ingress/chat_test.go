@@ -21,8 +21,8 @@ import (
 
 	"weir/ingress"
 	"weir/internal/board"
-	"weir/internal/budget"
 	"weir/internal/fault"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/weirtest/table"
 	"weir/schemas"

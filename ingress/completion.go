@@ -9,9 +9,9 @@ import (
 
 	"weir/ingress/accept"
 	"weir/ingress/chat"
-	"weir/internal/budget"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/problem"
 	"weir/schemas"

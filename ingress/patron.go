@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress/tasks"
-	"weir/internal/budget"
 	"weir/internal/fault"
+	"weir/internal/limits/budget"
 	"weir/internal/models"
 	"weir/internal/task"
 	"weir/schemas"

@@ -5,7 +5,7 @@ import (
 
 	"weir/egress"
 	"weir/ingress"
-	"weir/internal/budget"
+	"weir/internal/limits/budget"
 	"weir/internal/outbound"
 	"weir/internal/secrets"
 	"weir/processors"

@@ -1,0 +1,247 @@
+package destination
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weir/internal/limits"
+	"weir/schemas"
+)
+
+// quota is what this process has taken of the limits of an entry. It is used up here before more
+// is taken.
+type quota struct {
+	limiter *Limiter
+	account *limits.Account[usage]
+	waiters *waiters
+	taking  chan struct{} // holds a token while more is taken
+
+	mu     sync.Mutex
+	limits Limits
+	slots  int // taken
+	used   int // of them
+	calls  int // taken, and not begun yet
+	stale  time.Time
+}
+
+const (
+	// fresh is how long calls that were taken together may be kept: older ones would come on top
+	// of what may begin by then.
+	fresh = 250 * time.Millisecond
+	// slotPause is how long a call without a slot waits before it asks again, up to half as much
+	// longer.
+	slotPause = 4 * time.Second
+)
+
+func quotaKey(entry string) string { return quotaPrefix + schemas.EscapeToken(entry) }
+
+// quota finds what is taken of an entry, with the limits in force.
+func (l *Limiter) quota(entry string, now Limits) *quota {
+	q := l.quotaOf(entry)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limits != now {
+		was := q.limits.Count > 0
+		q.limits, q.calls = now, 0
+		if now.Concurrency > 0 {
+			q.slots = min(q.slots, max(q.used, now.Concurrency))
+		}
+		if was {
+			q.account.Patch(func(u *usage, at time.Time) bool { // calls were booked under another limit
+				far := now.Count == 0 || u.Next > at.Add(time.Hour).UnixMicro()
+				if far {
+					u.Next = 0
+				}
+				return far
+			})
+		}
+	}
+	return q
+}
+
+func (l *Limiter) quotaOf(entry string) *quota {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.quotas[entry]
+	if q == nil {
+		q = &quota{limiter: l, waiters: l.newWaiters(), taking: make(chan struct{}, 1)}
+		q.account = l.usages.Open(quotaKey(entry), usage{V: usageVersion, Entry: entry}, nil)
+		l.quotas[entry] = q
+	}
+	return q
+}
+
+// acquire takes what one call needs, or says what it has to wait for. A call whose time was booked
+// needs no more than a slot.
+func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) {
+	now := q.limiter.cfg.Now
+	rate := c.Limits.Count > 0 && !c.due(now())
+	if q.take(slot, rate, now()) {
+		return nil, nil //nolint:nilnil // it is let through
+	}
+	q.taking <- struct{}{}
+	defer func() { <-q.taking }()
+	since := q.waiters.since()
+	if q.take(slot, rate, now()) { // the call before took more than it needed
+		return nil, nil //nolint:nilnil // it is let through
+	}
+	var held *Held
+	var slots, calls int
+	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time, _ bool) bool {
+		held, slots, calls = nil, 0, 0
+		if slot {
+			var ok bool
+			if slots, ok = q.draw(u, c.Limits.Concurrency, now); !ok {
+				held = q.full(c, since)
+				return false
+			}
+		}
+		if !rate {
+			return slots > 0
+		}
+		block := 1
+		if q.limiter.shared {
+			block = max(1, int(fresh/2/c.Limits.every()))
+		}
+		if calls = u.draw(c.Limits, block, now); calls > 0 {
+			return true
+		}
+		at, booked := u.book(c.Limits, now, c.Deadline)
+		held = &Held{For: schemas.WaitLimit, Until: at, Booked: booked}
+		return slots > 0 || booked
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	if q.slots += slots; calls > 0 {
+		q.calls, q.stale = calls, now().Add(fresh)
+	}
+	q.mu.Unlock()
+	if held != nil || q.take(slot, rate, now()) {
+		return held, nil
+	}
+	return q.full(c, since), nil // others were faster
+}
+
+// draw takes slots from all workers if this one has used its own: several while many are free, so
+// that not every call has to ask. ok is false if none is free.
+func (q *quota) draw(u *usage, limit int, now time.Time) (n int, ok bool) {
+	q.mu.Lock()
+	used, slots, worker := q.used, q.slots, q.limiter.cfg.Worker
+	q.mu.Unlock()
+	if used < min(slots, limit) {
+		return 0, true
+	}
+	u.tidy(now)
+	free := u.free(limit, now)
+	if own := u.Slots[worker]; own.N < slots { // the lease was lost
+		free -= slots - own.N
+	}
+	if used >= limit || free <= 0 {
+		return 0, false
+	}
+	n = 1
+	if free > limit/2 {
+		n = max(1, limit/8)
+	}
+	u.take(worker, slots+n, now.Add(q.limiter.cfg.Lease))
+	return n, true
+}
+
+// take uses what was taken before.
+func (q *quota) take(slot, rate bool, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now.After(q.stale) {
+		q.calls = 0
+	}
+	if slot && (q.used >= q.slots || q.used >= q.limits.Concurrency) || rate && q.calls == 0 {
+		return false
+	}
+	if slot {
+		q.used++
+	}
+	if rate {
+		q.calls--
+	}
+	return true
+}
+
+// full has a call wait for a slot.
+func (q *quota) full(c *Call, since chan struct{}) *Held {
+	until := q.limiter.cfg.Now().Add(spread(slotPause))
+	return q.waiters.hold(schemas.WaitCapacity, c.Ref, until, since, func() bool { return q.free() > 0 })
+}
+
+// free is how many calls could have a slot now.
+func (q *quota) free() int {
+	u := q.account.Value()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limits.Concurrency == 0 {
+		return 0
+	}
+	return u.free(q.limits.Concurrency, q.limiter.cfg.Now()) + q.slots - q.used
+}
+
+// wake has calls look again for which a slot is free.
+func (q *quota) wake() {
+	if n := q.free(); n > 0 {
+		q.waiters.notify(n)
+	}
+}
+
+// release gives a slot back: to a call that waits here, or to all workers when none is free any
+// more.
+func (q *quota) release() {
+	u, l := q.account.Value(), q.limiter
+	q.mu.Lock()
+	q.used--
+	limit, fits := q.limits.Concurrency, q.used < q.limits.Concurrency
+	q.mu.Unlock()
+	switch {
+	case !l.shared && fits:
+		q.waiters.notify(1)
+		return
+	case l.shared && u.free(limit, l.cfg.Now()) == 0 && q.trim():
+		l.background(q.renew)
+	}
+	q.waiters.notify(0)
+}
+
+// trim lets go of the slots that are not used; other workers may take them once that is stored.
+func (q *quota) trim() (changed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	changed = q.slots > q.used
+	q.slots = q.used
+	return changed
+}
+
+// held reports whether this process has slots, or is said to have some.
+func (q *quota) held() bool {
+	_, said := q.account.Value().Slots[q.limiter.cfg.Worker]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return said || q.slots > 0
+}
+
+// renew stores how many slots this process has, and wakes actions for which one is free now. After
+// an error the next renewal stores it; other workers wait for the end of the lease.
+func (q *quota) renew(ctx context.Context) {
+	q.taking <- struct{}{}
+	defer func() { <-q.taking }()
+	cfg := &q.limiter.cfg
+	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time, _ bool) bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		u.tidy(now)
+		u.take(cfg.Worker, q.slots, now.Add(cfg.Lease))
+		return true
+	})
+	if err == nil {
+		q.wake()
+	}
+}
