@@ -92,9 +92,8 @@ func (s *Accounts[T]) Decode(data []byte) (v T, ok bool) {
 
 // Value is the copy. The caller must not change it.
 func (a *Account[T]) Value() *T {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.value
+	v, _, _ := a.copy()
+	return v
 }
 
 // Seen is the copy and when it was read or written. Without a copy, or for one older than
@@ -191,60 +190,55 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 	ctx, cancel := context.WithTimeout(ctx, a.of.Within)
 	defer cancel()
 	fresh := a.of.Bucket == nil || a.of.Followed
-	for tries, misses := 0, 0; ; {
-		a.mu.Lock()
-		lost := a.lost
-		a.mu.Unlock()
+	for tries, misses := 0, 0; ; a.lose() {
+		v, revision, lost := a.copy()
 		if lost {
 			if err := a.read(ctx); err != nil {
 				return err
 			}
 			fresh = true
+			v, revision, _ = a.copy()
 		}
-		a.mu.Lock()
-		next, revision, now := a.of.Clone(*a.value), a.revision, a.of.Now()
-		a.mu.Unlock()
-		changed := false
+		next, now, changed := a.of.Clone(*v), a.of.Now(), false
 		for _, c := range batch {
 			changed = c.do(&next, now, tries > 0) || changed
 		}
-		if !changed && fresh {
+		switch {
+		case !changed && fresh:
+			return nil
+		case !changed:
+			continue
+		case a.of.Bucket == nil:
+			a.Learn(next, revision+1)
 			return nil
 		}
-		if !changed {
-			a.lose()
-			continue
+		data, err := json.Marshal(next)
+		if err != nil {
+			return err
 		}
-		stored, err := a.put(ctx, next, revision)
+		stored, err := a.of.Bucket.Put(ctx, a.key, data, revision)
 		switch {
 		case err == nil:
 			a.Learn(next, stored)
 			return nil
-		case errors.Is(err, fault.ErrUnavailable):
-			tries++
 		case errors.Is(err, fault.ErrFenced):
 			misses++
 			pause(ctx, misses)
+		case errors.Is(err, fault.ErrUnavailable) && tries < maxTries-1:
+			tries++
 		default:
-			a.lose()
 			return err
 		}
-		a.lose()
-		if tries == maxTries || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-func (a *Account[T]) put(ctx context.Context, v T, last uint64) (uint64, error) {
-	if a.of.Bucket == nil {
-		return last + 1, nil
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return 0, err
-	}
-	return a.of.Bucket.Put(ctx, a.key, data, last)
+func (a *Account[T]) copy() (v *T, revision uint64, lost bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.value, a.revision, a.lost
 }
 
 func (a *Account[T]) lose() {
@@ -256,10 +250,7 @@ func (a *Account[T]) lose() {
 // read replaces the copy by the stored value, unless something newer was heard of meanwhile.
 func (a *Account[T]) read(ctx context.Context) error {
 	r, err := a.of.Bucket.Get(ctx, a.key)
-	if errors.Is(err, fault.ErrNotFound) {
-		r, err = schemas.Record{}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
 		return err
 	}
 	value := a.none

@@ -90,7 +90,7 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	}
 	p = &Permit{endpoint: e, tenant: c.Ref.Tenant, pinned: pin == schemas.PinClosed}
 	if c.Limits.Count > 0 || c.Limits.Concurrency > 0 {
-		q, slot := l.quota(c.Entry, c.Limits), c.Limits.Concurrency > 0 && !c.Seated
+		q, slot := l.quota(c.Entry), c.Limits.Concurrency > 0 && !c.Seated
 		if held, err = q.acquire(ctx, c, slot); held != nil || err != nil {
 			return nil, held, err
 		}

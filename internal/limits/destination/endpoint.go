@@ -116,17 +116,19 @@ func (e *endpoint) changed(was, is *health) {
 	}
 }
 
-// change changes what is known of the destination, for all workers. If it cannot be stored, it
-// changes for this one.
-func (e *endpoint) change(ctx context.Context, do func(h *health, now time.Time) bool) (changed bool, err error) {
-	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time, _ bool) bool {
+// change changes what is known of the destination, for all workers, and reports whether it did. If
+// that cannot be stored, it changes for this worker. Was is what was known before.
+func (e *endpoint) change(ctx context.Context, do func(h *health, now time.Time) bool) (was health, changed bool, err error) {
+	try := func(h *health, now time.Time) bool {
+		was = *h
 		changed = do(h, now)
 		return changed
-	})
-	if err != nil {
-		changed = e.account.Patch(do)
 	}
-	return changed, err
+	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time, _ bool) bool { return try(h, now) })
+	if err != nil {
+		e.account.Patch(try)
+	}
+	return was, changed, err
 }
 
 // check says until when a destination is not called; nil: it may be.
@@ -151,7 +153,7 @@ func (e *endpoint) probe(ctx context.Context, p *Permit, c *Call) (*Held, error)
 	if cond, _ := e.account.Value().at(c.Ref.Tenant, e.limiter.cfg.Now()); cond == usual {
 		return nil, nil //nolint:nilnil // it is let through
 	}
-	mine, err := e.change(ctx, func(h *health, now time.Time) bool { return h.try(e.limiter.cfg.Worker, now, c.Gives) })
+	_, mine, err := e.change(ctx, func(h *health, now time.Time) bool { return h.try(e.limiter.cfg.Worker, now, c.Gives) })
 	if p.probe = mine && err == nil; p.probe || err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -62,23 +63,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&c.Quarantine, 10*time.Second)
-	set(&c.Longest, 5*time.Minute)
-	set(&c.Lease, 10*time.Second)
-	set(&c.Check, 500*time.Millisecond)
-	if c.Failures <= 0 {
-		c.Failures = 100
-	}
+	c.Failures = cmp.Or(c.Failures, 100)
+	c.Quarantine = cmp.Or(c.Quarantine, 10*time.Second)
+	c.Longest = cmp.Or(c.Longest, 5*time.Minute)
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.Check = cmp.Or(c.Check, 500*time.Millisecond)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
@@ -199,7 +191,7 @@ func (l *Limiter) background(f func(ctx context.Context)) {
 func (l *Limiter) learn(r schemas.Record) {
 	if strings.HasPrefix(r.Subject, quotaPrefix) {
 		if u, ok := l.usages.Decode(r.Data); ok && quotaKey(u.Entry) == r.Subject {
-			if q := l.quotaOf(u.Entry); q.account.Learn(u, r.Seq) {
+			if q := l.quota(u.Entry); q.account.Learn(u, r.Seq) {
 				q.wake()
 			}
 		}
@@ -212,20 +204,16 @@ func (l *Limiter) learn(r schemas.Record) {
 
 // keep renews the leases, gives back slots that are not used, and counts.
 func (l *Limiter) keep(ctx context.Context) {
-	tick := time.NewTicker(min(l.cfg.Lease/3, time.Second))
+	tick := time.NewTicker(l.cfg.Lease / 3)
 	defer tick.Stop()
-	renewed := l.cfg.Now()
 	for {
 		select {
 		case <-tick.C:
+			l.renew(ctx)
+			l.count()
 		case <-ctx.Done():
 			l.renew(context.WithoutCancel(ctx))
 			return
-		}
-		l.count()
-		if now := l.cfg.Now(); now.Sub(renewed) >= l.cfg.Lease/3 {
-			renewed = now
-			l.renew(ctx)
 		}
 	}
 }

@@ -32,12 +32,8 @@ func (p *Permit) Succeeded(ctx context.Context) {
 	if h := e.account.Value(); h.Failures == 0 && h.Open == 0 {
 		return
 	}
-	was := false
-	changed, err := e.change(ctx, func(h *health, _ time.Time) bool {
-		was = h.Open != 0
-		return h.well()
-	})
-	if err == nil && changed && was {
+	was, changed, err := e.change(ctx, func(h *health, _ time.Time) bool { return h.well() })
+	if err == nil && changed && was.Open != 0 {
 		p.logger().InfoContext(ctx, "destination is called again")
 	}
 }
@@ -52,14 +48,10 @@ func (p *Permit) Failed(ctx context.Context) {
 	if p.probe = false; n == 0 {
 		return
 	}
-	was, is := false, false
-	changed, err := e.change(ctx, func(h *health, now time.Time) bool {
-		was = h.Open != 0
-		done := h.fail(n, probe, now, cfg.Failures, cfg.Quarantine)
-		is = h.Open != 0
-		return done
+	was, changed, err := e.change(ctx, func(h *health, now time.Time) bool {
+		return h.fail(n, probe, now, cfg.Failures, cfg.Quarantine)
 	})
-	if err == nil && changed && is && !was {
+	if err == nil && changed && was.Open == 0 && e.account.Value().Open != 0 {
 		p.logger().InfoContext(ctx, "destination left alone after failures")
 	}
 }
@@ -75,7 +67,7 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 	if wait <= 0 || wait > p.endpoint.limiter.cfg.Longest {
 		return
 	}
-	changed, err := p.endpoint.change(ctx, func(h *health, now time.Time) bool { return h.ask(p.tenant, until, now) })
+	_, changed, err := p.endpoint.change(ctx, func(h *health, now time.Time) bool { return h.ask(p.tenant, until, now) })
 	if err == nil && changed && wait > time.Second {
 		p.logger().InfoContext(ctx, "destination asked to be left alone")
 	}
@@ -92,7 +84,7 @@ func (p *Permit) Release() {
 		}
 		if p.probe { // the call has shown nothing: the next one probes
 			worker := p.endpoint.limiter.cfg.Worker
-			_, _ = p.endpoint.change(context.Background(), func(h *health, _ time.Time) bool { return h.untried(worker) })
+			_, _, _ = p.endpoint.change(context.Background(), func(h *health, _ time.Time) bool { return h.untried(worker) })
 		}
 	})
 }

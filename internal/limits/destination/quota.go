@@ -17,12 +17,12 @@ type quota struct {
 	waiters *waiters
 	taking  chan struct{} // holds a token while more is taken
 
-	mu     sync.Mutex
-	limits Limits
-	slots  int // taken
-	used   int // of them
-	calls  int // taken, and not begun yet
-	stale  time.Time
+	mu    sync.Mutex
+	limit int // concurrency in force
+	slots int // taken
+	used  int // of them
+	calls int // taken, and not begun yet
+	stale time.Time
 }
 
 const (
@@ -36,31 +36,8 @@ const (
 
 func quotaKey(entry string) string { return quotaPrefix + schemas.EscapeToken(entry) }
 
-// quota finds what is taken of an entry, with the limits in force.
-func (l *Limiter) quota(entry string, now Limits) *quota {
-	q := l.quotaOf(entry)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.limits != now {
-		was := q.limits.Count > 0
-		q.limits, q.calls = now, 0
-		if now.Concurrency > 0 {
-			q.slots = min(q.slots, max(q.used, now.Concurrency))
-		}
-		if was {
-			q.account.Patch(func(u *usage, at time.Time) bool { // calls were booked under another limit
-				far := now.Count == 0 || u.Next > at.Add(time.Hour).UnixMicro()
-				if far {
-					u.Next = 0
-				}
-				return far
-			})
-		}
-	}
-	return q
-}
-
-func (l *Limiter) quotaOf(entry string) *quota {
+// quota finds what is taken of an entry.
+func (l *Limiter) quota(entry string) *quota {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.quotas[entry]
@@ -77,6 +54,9 @@ func (l *Limiter) quotaOf(entry string) *quota {
 func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) {
 	now := q.limiter.cfg.Now
 	rate := c.Limits.Count > 0 && !c.due(now())
+	q.mu.Lock()
+	q.limit = c.Limits.Concurrency
+	q.mu.Unlock()
 	if q.take(slot, rate, now()) {
 		return nil, nil //nolint:nilnil // it is let through
 	}
@@ -91,9 +71,8 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time, _ bool) bool {
 		held, slots, calls = nil, 0, 0
 		if slot {
-			var ok bool
-			if slots, ok = q.draw(u, c.Limits.Concurrency, now); !ok {
-				held = q.full(c, since)
+			if slots = q.draw(u, now); slots < 0 {
+				held, slots = q.full(c, since), 0
 				return false
 			}
 		}
@@ -104,12 +83,11 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 		if q.limiter.shared {
 			block = max(1, int(fresh/2/c.Limits.every()))
 		}
-		if calls = u.draw(c.Limits, block, now); calls > 0 {
-			return true
+		at, booked := time.Time{}, false
+		if calls, at, booked = u.draw(c.Limits, block, now, c.Deadline); calls == 0 {
+			held = &Held{For: schemas.WaitLimit, Until: at, Booked: booked}
 		}
-		at, booked := u.book(c.Limits, now, c.Deadline)
-		held = &Held{For: schemas.WaitLimit, Until: at, Booked: booked}
-		return slots > 0 || booked
+		return slots > 0 || calls > 0 || booked
 	})
 	if err != nil {
 		return nil, err
@@ -126,28 +104,25 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 }
 
 // draw takes slots from all workers if this one has used its own: several while many are free, so
-// that not every call has to ask. ok is false if none is free.
-func (q *quota) draw(u *usage, limit int, now time.Time) (n int, ok bool) {
+// that not every call has to ask. It returns how many; -1 if none is free.
+func (q *quota) draw(u *usage, now time.Time) (n int) {
 	q.mu.Lock()
-	used, slots, worker := q.used, q.slots, q.limiter.cfg.Worker
-	q.mu.Unlock()
-	if used < min(slots, limit) {
-		return 0, true
+	defer q.mu.Unlock()
+	if q.used < min(q.slots, q.limit) {
+		return 0
 	}
+	cfg := &q.limiter.cfg
 	u.tidy(now)
-	free := u.free(limit, now)
-	if own := u.Slots[worker]; own.N < slots { // the lease was lost
-		free -= slots - own.N
-	}
-	if used >= limit || free <= 0 {
-		return 0, false
+	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[cfg.Worker].N) // those of a lease that was lost
+	if q.used >= q.limit || free <= 0 {
+		return -1
 	}
 	n = 1
-	if free > limit/2 {
-		n = max(1, limit/8)
+	if free > q.limit/2 {
+		n = max(1, q.limit/8)
 	}
-	u.take(worker, slots+n, now.Add(q.limiter.cfg.Lease))
-	return n, true
+	u.take(cfg.Worker, q.slots+n, now.Add(cfg.Lease))
+	return n
 }
 
 // take uses what was taken before.
@@ -157,7 +132,7 @@ func (q *quota) take(slot, rate bool, now time.Time) bool {
 	if now.After(q.stale) {
 		q.calls = 0
 	}
-	if slot && (q.used >= q.slots || q.used >= q.limits.Concurrency) || rate && q.calls == 0 {
+	if slot && (q.used >= q.slots || q.used >= q.limit) || rate && q.calls == 0 {
 		return false
 	}
 	if slot {
@@ -180,10 +155,10 @@ func (q *quota) free() int {
 	u := q.account.Value()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.limits.Concurrency == 0 {
+	if q.limit == 0 {
 		return 0
 	}
-	return u.free(q.limits.Concurrency, q.limiter.cfg.Now()) + q.slots - q.used
+	return u.free(q.limit, q.limiter.cfg.Now()) + q.slots - q.used
 }
 
 // wake has calls look again for which a slot is free.
@@ -199,7 +174,7 @@ func (q *quota) release() {
 	u, l := q.account.Value(), q.limiter
 	q.mu.Lock()
 	q.used--
-	limit, fits := q.limits.Concurrency, q.used < q.limits.Concurrency
+	limit, fits := q.limit, q.used < q.limit
 	q.mu.Unlock()
 	switch {
 	case !l.shared && fits:

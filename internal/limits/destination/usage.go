@@ -27,8 +27,9 @@ type usage struct {
 	V     int    `json:"v"`
 	Entry string `json:"entry"`
 	// Next is when the next call would begin if all came as far apart as they may, in
-	// microseconds of Unix time. Booked calls begin before it.
-	Next int64 `json:"next,omitempty"`
+	// microseconds of Unix time, and Every how far that was. Booked calls begin before it.
+	Next  int64 `json:"next,omitempty"`
+	Every int64 `json:"every,omitempty"`
 	// Slots are how many calls at a time each worker has taken for itself.
 	Slots map[string]lease `json:"seats,omitempty"`
 }
@@ -70,28 +71,24 @@ func (u *usage) tidy(now time.Time) {
 	maps.DeleteFunc(u.Slots, func(_ string, l lease) bool { return l.Until <= now.UnixMilli() })
 }
 
-// draw takes up to n calls that may begin now, and returns how many it got.
-func (u *usage) draw(l Limits, n int, now time.Time) int {
-	us, every := now.UnixMicro(), l.every().Microseconds()
-	next := max(u.Next, us)
-	early := us + int64(l.burst()-1)*every - next // how far the last of a burst may lie ahead
-	if early < 0 {
-		return 0
+// draw takes up to n calls that may begin now, and returns how many it got. If none may, it books
+// the next one at a time, unless that is latest or later.
+func (u *usage) draw(l Limits, n int, now, latest time.Time) (drawn int, at time.Time, booked bool) {
+	every := max(1, l.every().Microseconds())
+	if u.Every != every && u.Next > now.Add(time.Hour).UnixMicro() { // booked under another limit
+		u.Next = 0
 	}
-	n = min(n, int(early/max(1, every))+1)
-	u.Next = next + int64(n)*every
-	return n
-}
-
-// book takes the next call that may begin at all, and returns when. It takes none that begins at
-// latest or later.
-func (u *usage) book(l Limits, now, latest time.Time) (at time.Time, ok bool) {
-	every := l.every().Microseconds()
+	u.Every = every
 	next := max(u.Next, now.UnixMicro())
-	at = time.UnixMicro(next - int64(l.burst()-1)*every)
-	if !latest.IsZero() && !at.Before(latest) {
-		return at, false
+	at = time.UnixMicro(next - int64(l.burst()-1)*every) // of the first of a burst
+	early := now.UnixMicro() - at.UnixMicro()
+	switch {
+	case early >= 0:
+		drawn = min(n, int(early/every)+1)
+		u.Next = next + int64(drawn)*every
+	case latest.IsZero() || at.Before(latest):
+		booked = true
+		u.Next = next + every
 	}
-	u.Next = next + every
-	return at, true
+	return drawn, at, booked
 }
