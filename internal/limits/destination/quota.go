@@ -83,11 +83,11 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 		if q.limiter.shared {
 			block = max(1, int(fresh/2/c.Limits.every()))
 		}
-		at, booked := time.Time{}, false
-		if calls, at, booked = u.draw(c.Limits, block, now, c.Deadline); calls == 0 {
+		drawn, at, booked := u.draw(c.Limits, block, now, c.Deadline)
+		if calls = drawn; drawn == 0 {
 			held = &Held{For: schemas.WaitLimit, Until: at, Booked: booked}
 		}
-		return slots > 0 || calls > 0 || booked
+		return slots+drawn > 0 || booked
 	})
 	if err != nil {
 		return nil, err
