@@ -40,7 +40,7 @@ type Accounts[T any] struct {
 	Followed bool
 	// Within bounds what is read and written for one batch of changes.
 	Within time.Duration
-	Now    func() time.Time
+	Now    func() time.Time // default time.Now
 }
 
 const (
@@ -81,6 +81,9 @@ type change[T any] struct {
 // Open returns the account of a key, and reads nothing. Its value is none while none is stored. If
 // installed is not nil, it is called whenever the copy is replaced, under the account's lock.
 func (s *Accounts[T]) Open(key string, none T, installed func(was, is *T)) *Account[T] {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	return &Account[T]{of: s, key: key, none: &none, value: &none, installed: installed, lost: s.Bucket != nil && !s.Followed}
 }
 

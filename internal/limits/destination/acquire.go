@@ -78,7 +78,7 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	paused, pin := l.holds.Value().about(c)
 	switch {
 	case paused || pin == schemas.PinOpen:
-		return nil, l.paused.hold(schemas.WaitPaused, c.Ref, l.cfg.Now().Add(spread(pausePause)), since, nil), nil
+		return nil, l.paused.hold(schemas.WaitPaused, c.Ref, time.Now().Add(spread(pausePause)), since, nil), nil
 	case c.Own:
 		return &Permit{}, nil, nil
 	}

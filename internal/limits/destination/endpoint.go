@@ -54,14 +54,14 @@ func (l *Limiter) endpoint(entry, destination string) *endpoint {
 		e.account = l.states.Open(endpointKey(entry, destination), health{V: healthVersion, Entry: entry, Destination: destination}, e.changed)
 		l.endpoints[id] = e
 	}
-	e.used = l.cfg.Now()
+	e.used = time.Now()
 	return e
 }
 
 // forget makes room for a destination, at most once a second: one of which nothing is known is as
 // good as new. The caller holds the lock.
 func (l *Limiter) forget() {
-	now := l.cfg.Now()
+	now := time.Now()
 	if len(l.endpoints) < mostEndpoints || now.Sub(l.forgot) < time.Second {
 		return
 	}
@@ -92,7 +92,7 @@ func (e *endpoint) failed(probe bool) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failures++
-	if e.limiter.shared && !probe && e.failures < max(1, most/8) && known+e.failures < most {
+	if e.limiter.shared != nil && !probe && e.failures < max(1, most/8) && known+e.failures < most {
 		return 0
 	}
 	n, e.failures = e.failures, 0
@@ -108,7 +108,7 @@ func (e *endpoint) succeeded() {
 
 // changed wakes waiting calls when the destination may be called again.
 func (e *endpoint) changed(was, is *health) {
-	now := e.limiter.cfg.Now()
+	now := time.Now()
 	before, _ := was.at("", now)
 	after, _ := is.at("", now)
 	if before != after && (after == usual || after == due) || was.Open > is.Open {
@@ -133,7 +133,7 @@ func (e *endpoint) change(ctx context.Context, do func(h *health, now time.Time)
 
 // check says until when a destination is not called; nil: it may be.
 func (e *endpoint) check(ref schemas.Ref) *Held {
-	since, now := e.waiters.since(), e.limiter.cfg.Now()
+	since, now := e.waiters.since(), time.Now()
 	c, until := e.account.Value().at(ref.Tenant, now)
 	switch c {
 	case usual, due:
@@ -150,7 +150,7 @@ func (e *endpoint) check(ref schemas.Ref) *Held {
 
 // probe has the call probe a destination that has failed, if it is time and no other call does.
 func (e *endpoint) probe(ctx context.Context, p *Permit, c *Call) (*Held, error) {
-	if cond, _ := e.account.Value().at(c.Ref.Tenant, e.limiter.cfg.Now()); cond == usual {
+	if cond, _ := e.account.Value().at(c.Ref.Tenant, time.Now()); cond == usual {
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	_, mine, err := e.change(ctx, func(h *health, now time.Time) bool { return h.try(e.limiter.cfg.Worker, now, c.Gives) })
@@ -171,7 +171,7 @@ func (l *Limiter) all() []*endpoint {
 func (l *Limiter) Destinations() []schemas.DestinationView {
 	all := []schemas.DestinationView{}
 	for _, e := range l.all() {
-		if v, left := e.account.Value().view(l.cfg.Now()); left {
+		if v, left := e.account.Value().view(time.Now()); left {
 			all = append(all, v)
 		}
 	}

@@ -13,6 +13,10 @@ const (
 	// wordOfOne is how long all leave a destination alone that has asked two tenants to, but only
 	// one of them for so long. It begins when the destination asked that one.
 	wordOfOne = 30 * time.Second
+	// quarantine is how long a breaker stays open before one call probes.
+	quarantine = 10 * time.Second
+	// longest is the longest Retry-After that holds other calls back.
+	longest = 5 * time.Minute
 	// mostAsked is how many tenants are remembered that a destination has asked.
 	mostAsked = 64
 )
@@ -111,7 +115,7 @@ func (h *health) ask(tenant string, until, now time.Time) bool {
 
 // fail counts failures in a row. The probe's is one too many, and so is the last of
 // limit; those that began before the destination was given up say nothing new.
-func (h *health) fail(n int, probe bool, now time.Time, limit int, quarantine time.Duration) bool {
+func (h *health) fail(n int, probe bool, now time.Time, limit int) bool {
 	if h.Open != 0 && !probe {
 		return false
 	}

@@ -165,8 +165,8 @@ func TestPlacesAreForgotten(t *testing.T) {
 func TestWishesThatAreNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := join(t, "a", shelf.New(), nil, Config{Longest: time.Minute})
-		for _, wish := range []time.Duration{-time.Second, 0, time.Minute + 1, 99999999 * time.Second} {
+		n := join(t, "a", shelf.New(), nil, Config{})
+		for _, wish := range []time.Duration{-time.Second, 0, longest + 1, 99999999 * time.Second} {
 			asksFor(t, n.enters(t, call("1")), wish)
 		}
 		n.enters(t, call("1")).Release()
@@ -179,7 +179,7 @@ func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared, operations := shelf.New(), shelf.New()
-		cfg := Config{Failures: 16, Quarantine: 10 * time.Second}
+		cfg := Config{Failures: 16}
 		a, b := join(t, "a", operations, shared, cfg), join(t, "b", operations, shared, cfg)
 		for range 15 {
 			fails(t, a)

@@ -88,7 +88,7 @@ func (l *Limiter) Operations() []schemas.Operation { return slices.Clone(l.holds
 // Order puts an operation in force, in the place of one of the same sort about the same target.
 // It is in force on this process when Order returns, and on others when they hear of it.
 func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
-	op.At = l.cfg.Now().UTC()
+	op.At = time.Now().UTC()
 	full := false
 	err := l.changeHolds(ctx, func(h *holds, _ bool) bool {
 		h.Operations = slices.DeleteFunc(h.Operations, op.Same)

@@ -46,33 +46,8 @@ type Config struct {
 	// Failures in a row, over all workers, open the breaker of a destination; default 100. A
 	// worker shares its own count after an eighth of them, so a few more may happen.
 	Failures int
-	// Quarantine is how long a breaker stays open before one call probes; default 10 s.
-	Quarantine time.Duration
-	// Longest is the longest Retry-After that holds other calls back; default 5 min.
-	Longest time.Duration
-	// Lease is how long the slots of a dead worker stay taken; default 10 s. A living worker
-	// renews its own three times in it.
-	Lease time.Duration
-	// Check is how often the stores are read beside being watched; default 500 ms.
-	Check time.Duration
-	// Now is the clock; default time.Now. Workers that share a store rely on each other's
-	// clocks: one that is off by a second ends a pause by that much too early or too late.
-	Now     func() time.Time
-	Logger  *slog.Logger // default: none
-	Metrics Metrics      // default: none
-}
-
-func (c Config) withDefaults() Config {
-	c.Failures = cmp.Or(c.Failures, 100)
-	c.Quarantine = cmp.Or(c.Quarantine, 10*time.Second)
-	c.Longest = cmp.Or(c.Longest, 5*time.Minute)
-	c.Lease = cmp.Or(c.Lease, 10*time.Second)
-	c.Check = cmp.Or(c.Check, 500*time.Millisecond)
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
+	Logger   *slog.Logger // default: none
+	Metrics  Metrics      // default: none
 }
 
 const (
@@ -81,17 +56,23 @@ const (
 	// page is how many records are read at once, and patience bounds one look at a store.
 	page     = 256
 	patience = 5 * time.Second
+	// check is how often the stores are read beside being watched.
+	check = 500 * time.Millisecond
 	// storeWithin bounds one write: a call waits for it.
 	storeWithin = 2 * time.Second
+	// leaseTime is how long the slots of a dead worker stay taken. A living worker renews its own
+	// three times in it.
+	leaseTime = 10 * time.Second
 )
 
 // Limiter is what one process knows of the destinations of all calls. It is safe for concurrent
-// use.
+// use. Workers that share a store rely on each other's clocks: one that is off by a second ends a
+// pause by that much too early or too late.
 type Limiter struct {
-	cfg    Config
-	shared bool // by other processes that work on this log
+	cfg        Config
+	operations Store
+	shared     Store // nil: no other process works on this log
 
-	stores []followed
 	usages limits.Accounts[usage]
 	states limits.Accounts[health]
 	orders limits.Accounts[holds]
@@ -109,31 +90,21 @@ type Limiter struct {
 	stop    func()
 }
 
-// followed is a store and what is to be done with its records.
-type followed struct {
-	Store
-
-	learn func(schemas.Record)
-}
-
 // New returns a Limiter. operations is where operators' decisions are kept. shared is what
 // workers share; nil for a single worker, which keeps all of it in memory until it ends.
 func New(operations, shared Store, cfg Config) *Limiter {
-	l := &Limiter{cfg: cfg.withDefaults(), shared: shared != nil, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {}}
-	l.stores = []followed{{operations, l.learnHolds}}
-	l.usages = limits.Accounts[usage]{
-		Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin, Now: l.cfg.Now,
+	cfg.Failures, cfg.Logger = cmp.Or(cfg.Failures, 100), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	l := &Limiter{
+		cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {},
+		usages: limits.Accounts[usage]{Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin},
+		states: limits.Accounts[health]{Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Within: storeWithin},
 	}
-	l.states = limits.Accounts[health]{
-		Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Within: storeWithin, Now: l.cfg.Now,
-	}
-	if l.shared {
-		l.stores = append(l.stores, followed{shared, l.learn})
+	if shared != nil {
 		l.usages.Bucket, l.states.Bucket = shared, shared
 	}
 	l.orders = limits.Accounts[holds]{
 		Bucket: operations, Readable: func(h holds) bool { return h.V == holdsVersion }, Unreadable: ErrUnreadable,
-		Clone: cloneHolds, Within: patience, Now: l.cfg.Now,
+		Clone: cloneHolds, Within: patience,
 	}
 	l.paused = l.newWaiters()
 	l.holds = l.orders.Open(holdsKey, holds{V: holdsVersion}, func(_, is *holds) { l.held(is) })
@@ -144,7 +115,9 @@ func New(operations, shared Store, cfg Config) *Limiter {
 // error nothing runs.
 func (l *Limiter) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	l.running.Lock()
 	l.life = life
+	l.running.Unlock()
 	var followers []*mirror.Follower
 	l.stop = sync.OnceFunc(func() {
 		for _, f := range followers {
@@ -155,20 +128,25 @@ func (l *Limiter) Start(ctx context.Context) error {
 		l.running.Unlock()
 		l.done.Wait()
 	})
-	for _, store := range l.stores {
+	follow := func(s Store, learn func(schemas.Record)) error {
 		read := uint64(0)
 		f := mirror.New(mirror.Config{
-			Name: "destinations", Component: "destination", Check: l.cfg.Check, Patience: patience, Logger: l.cfg.Logger,
+			Name: "destinations", Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
 			Look: func(ctx context.Context) (err error) {
-				read, err = mirror.Read(ctx, store, read, page, store.learn)
+				read, err = mirror.Read(ctx, s, read, page, learn)
 				return err
 			},
 		})
-		if err := f.Start(ctx, func(lost func()) (func(), error) { return store.Watch(store.learn, lost) }); err != nil {
-			l.stop()
-			return err
-		}
 		followers = append(followers, f)
+		return f.Start(ctx, func(lost func()) (func(), error) { return s.Watch(learn, lost) })
+	}
+	err := follow(l.operations, l.learnHolds)
+	if err == nil && l.shared != nil {
+		err = follow(l.shared, l.learn)
+	}
+	if err != nil {
+		l.stop()
+		return err
 	}
 	l.done.Go(func() { l.keep(life) })
 	return nil
@@ -204,7 +182,7 @@ func (l *Limiter) learn(r schemas.Record) {
 
 // keep renews the leases, gives back slots that are not used, and counts.
 func (l *Limiter) keep(ctx context.Context) {
-	tick := time.NewTicker(l.cfg.Lease / 3)
+	tick := time.NewTicker(leaseTime / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -220,7 +198,7 @@ func (l *Limiter) keep(ctx context.Context) {
 
 // renew gives back the slots that this process does not use, and renews the leases of the others.
 func (l *Limiter) renew(ctx context.Context) {
-	if !l.shared {
+	if l.shared == nil {
 		return
 	}
 	l.mu.Lock()
@@ -241,7 +219,7 @@ func (l *Limiter) count() {
 	}
 	asked, open := map[string]int{}, map[string]int{}
 	for _, e := range l.all() {
-		v, _ := e.account.Value().view(l.cfg.Now())
+		v, _ := e.account.Value().view(time.Now())
 		open[v.Entry] += 0
 		switch v.State {
 		case schemas.DestinationAsked:

@@ -43,13 +43,13 @@ func (p *Permit) Failed(ctx context.Context) {
 	if !p.learns() || p.pinned {
 		return
 	}
-	e, cfg := p.endpoint, &p.endpoint.limiter.cfg
+	e := p.endpoint
 	n, probe := e.failed(p.probe), p.probe
 	if p.probe = false; n == 0 {
 		return
 	}
 	was, changed, err := e.change(ctx, func(h *health, now time.Time) bool {
-		return h.fail(n, probe, now, cfg.Failures, cfg.Quarantine)
+		return h.fail(n, probe, now, e.limiter.cfg.Failures)
 	})
 	if err == nil && changed && was.Open == 0 && e.account.Value().Open != 0 {
 		p.logger().InfoContext(ctx, "destination left alone after failures")
@@ -63,8 +63,8 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 	if !p.learns() || p.pinned {
 		return
 	}
-	wait := until.Sub(p.endpoint.limiter.cfg.Now())
-	if wait <= 0 || wait > p.endpoint.limiter.cfg.Longest {
+	wait := until.Sub(time.Now())
+	if wait <= 0 || wait > longest {
 		return
 	}
 	_, changed, err := p.endpoint.change(ctx, func(h *health, now time.Time) bool { return h.ask(p.tenant, until, now) })

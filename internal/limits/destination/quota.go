@@ -52,18 +52,17 @@ func (l *Limiter) quota(entry string) *quota {
 // acquire takes what one call needs, or says what it has to wait for. A call whose time was booked
 // needs no more than a slot.
 func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) {
-	now := q.limiter.cfg.Now
-	rate := c.Limits.Count > 0 && !c.due(now())
+	rate := c.Limits.Count > 0 && !c.due(time.Now())
 	q.mu.Lock()
 	q.limit = c.Limits.Concurrency
 	q.mu.Unlock()
-	if q.take(slot, rate, now()) {
+	if q.take(slot, rate, time.Now()) {
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
 	since := q.waiters.since()
-	if q.take(slot, rate, now()) { // the call before took more than it needed
+	if q.take(slot, rate, time.Now()) { // the call before took more than it needed
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	var held *Held
@@ -80,7 +79,7 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 			return slots > 0
 		}
 		block := 1
-		if q.limiter.shared {
+		if q.limiter.shared != nil {
 			block = max(1, int(fresh/2/c.Limits.every()))
 		}
 		drawn, at, booked := u.draw(c.Limits, block, now, c.Deadline)
@@ -94,10 +93,10 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 	}
 	q.mu.Lock()
 	if q.slots += slots; calls > 0 {
-		q.calls, q.stale = calls, now().Add(fresh)
+		q.calls, q.stale = calls, time.Now().Add(fresh)
 	}
 	q.mu.Unlock()
-	if held != nil || q.take(slot, rate, now()) {
+	if held != nil || q.take(slot, rate, time.Now()) {
 		return held, nil
 	}
 	return q.full(c, since), nil // others were faster
@@ -111,9 +110,9 @@ func (q *quota) draw(u *usage, now time.Time) (n int) {
 	if q.used < min(q.slots, q.limit) {
 		return 0
 	}
-	cfg := &q.limiter.cfg
+	worker := q.limiter.cfg.Worker
 	u.tidy(now)
-	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[cfg.Worker].N) // those of a lease that was lost
+	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[worker].N) // those of a lease that was lost
 	if q.used >= q.limit || free <= 0 {
 		return -1
 	}
@@ -121,7 +120,7 @@ func (q *quota) draw(u *usage, now time.Time) (n int) {
 	if free > q.limit/2 {
 		n = max(1, q.limit/8)
 	}
-	u.take(cfg.Worker, q.slots+n, now.Add(cfg.Lease))
+	u.take(worker, q.slots+n, now.Add(leaseTime))
 	return n
 }
 
@@ -146,7 +145,7 @@ func (q *quota) take(slot, rate bool, now time.Time) bool {
 
 // full has a call wait for a slot.
 func (q *quota) full(c *Call, since chan struct{}) *Held {
-	until := q.limiter.cfg.Now().Add(spread(slotPause))
+	until := time.Now().Add(spread(slotPause))
 	return q.waiters.hold(schemas.WaitCapacity, c.Ref, until, since, func() bool { return q.free() > 0 })
 }
 
@@ -158,7 +157,7 @@ func (q *quota) free() int {
 	if q.limit == 0 {
 		return 0
 	}
-	return u.free(q.limit, q.limiter.cfg.Now()) + q.slots - q.used
+	return u.free(q.limit, time.Now()) + q.slots - q.used
 }
 
 // wake has calls look again for which a slot is free.
@@ -177,10 +176,10 @@ func (q *quota) release() {
 	limit, fits := q.limit, q.used < q.limit
 	q.mu.Unlock()
 	switch {
-	case !l.shared && fits:
+	case l.shared == nil && fits:
 		q.waiters.notify(1)
 		return
-	case l.shared && u.free(limit, l.cfg.Now()) == 0 && q.trim():
+	case l.shared != nil && u.free(limit, time.Now()) == 0 && q.trim():
 		l.background(q.renew)
 	}
 	q.waiters.notify(0)
@@ -208,12 +207,11 @@ func (q *quota) held() bool {
 func (q *quota) renew(ctx context.Context) {
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
-	cfg := &q.limiter.cfg
 	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time, _ bool) bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		u.tidy(now)
-		u.take(cfg.Worker, q.slots, now.Add(cfg.Lease))
+		u.take(q.limiter.cfg.Worker, q.slots, now.Add(leaseTime))
 		return true
 	})
 	if err == nil {

@@ -63,7 +63,7 @@ func (w *waiters) none() bool {
 	return len(w.deferred) == 0
 }
 
-func (w *waiters) due(d deferred) bool { return !d.until.After(w.limiter.cfg.Now()) }
+func (w *waiters) due(d deferred) bool { return !d.until.After(time.Now()) }
 
 // notify has all that wait in slots look again, and the first n deferred actions; all with n < 0.
 func (w *waiters) notify(n int) {
