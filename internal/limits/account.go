@@ -38,6 +38,9 @@ type Accounts[T any] struct {
 	// until a write shows that it is old. Otherwise a change that changes nothing is tried
 	// again on the newest value.
 	Followed bool
+	// Local: changes that cannot be stored are made to the copy of this process all the same. The
+	// next write stores them too, unless a newer value is learned first.
+	Local bool
 	// Within bounds what is read and written for one batch of changes.
 	Within time.Duration
 	Now    func() time.Time // default time.Now
@@ -125,18 +128,6 @@ func (a *Account[T]) Learn(v T, revision uint64) bool {
 	return true
 }
 
-// Patch changes the copy of this process alone. The next write stores the change too, unless a
-// newer value is learned first.
-func (a *Account[T]) Patch(do func(v *T, now time.Time) (changed bool)) (changed bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	next := a.of.Clone(*a.value)
-	if changed = do(&next, a.of.Now()); changed {
-		a.install(&next, a.revision)
-	}
-	return changed
-}
-
 // install needs the lock.
 func (a *Account[T]) install(v *T, revision uint64) {
 	was := a.value
@@ -180,6 +171,15 @@ func (a *Account[T]) work(ctx context.Context) {
 			return
 		}
 		err := a.commit(ctx, batch)
+		if err != nil && a.of.Local {
+			a.mu.Lock()
+			next := a.of.Clone(*a.value)
+			for _, c := range batch {
+				c.do(&next, a.of.Now(), false)
+			}
+			a.install(&next, a.revision)
+			a.mu.Unlock()
+		}
 		for _, c := range batch {
 			c.err = err
 			close(c.done)

@@ -1,4 +1,5 @@
-// Package limits divides what all tenants use between them.
+// Package limits divides what all tenants use between them, and keeps accounts that all processes
+// share.
 package limits
 
 import (

@@ -20,7 +20,7 @@ func (c *Caller) enter(ctx context.Context, t *Task, p guard.Pass, booked *time.
 		return false, nil
 	}
 	asked := c.destined(t, p)
-	asked.Booked, asked.Seated = *booked, had.seated(asked.Entry)
+	asked.Booked, asked.HasSlot = *booked, had.seated(asked.Entry)
 	turn, held, err := c.cfg.Destinations.Acquire(ctx, asked)
 	if err != nil {
 		return false, err

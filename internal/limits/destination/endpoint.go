@@ -73,7 +73,7 @@ func (l *Limiter) forget() {
 func (e *endpoint) idle(now time.Time) bool {
 	h := e.account.Value()
 	c, _ := h.at("", now)
-	if c != usual && c != due || len(h.inForce(now)) > 0 || !e.waiters.none() {
+	if c != callable && c != due || len(h.waits(now)) > 0 || !e.waiters.none() {
 		return false
 	}
 	e.mu.Lock()
@@ -111,7 +111,7 @@ func (e *endpoint) changed(was, is *health) {
 	now := time.Now()
 	before, _ := was.at("", now)
 	after, _ := is.at("", now)
-	if before != after && (after == usual || after == due) || was.Open > is.Open {
+	if before != after && (after == callable || after == due) || was.Open > is.Open {
 		e.waiters.notify(-1)
 	}
 }
@@ -119,15 +119,11 @@ func (e *endpoint) changed(was, is *health) {
 // change changes what is known of the destination, for all workers, and reports whether it did. If
 // that cannot be stored, it changes for this worker. Was is what was known before.
 func (e *endpoint) change(ctx context.Context, do func(h *health, now time.Time) bool) (was health, changed bool, err error) {
-	try := func(h *health, now time.Time) bool {
+	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time, _ bool) bool {
 		was = *h
 		changed = do(h, now)
 		return changed
-	}
-	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time, _ bool) bool { return try(h, now) })
-	if err != nil {
-		e.account.Patch(try)
-	}
+	})
 	return was, changed, err
 }
 
@@ -136,7 +132,7 @@ func (e *endpoint) check(ref schemas.Ref) *Held {
 	since, now := e.waiters.since(), time.Now()
 	c, until := e.account.Value().at(ref.Tenant, now)
 	switch c {
-	case usual, due:
+	case callable, due:
 		return nil
 	case trying:
 		until = now.Add(min(spread(probePause), max(until.Sub(now), probePause)))
@@ -150,10 +146,10 @@ func (e *endpoint) check(ref schemas.Ref) *Held {
 
 // probe has the call probe a destination that has failed, if it is time and no other call does.
 func (e *endpoint) probe(ctx context.Context, p *Permit, c *Call) (*Held, error) {
-	if cond, _ := e.account.Value().at(c.Ref.Tenant, time.Now()); cond == usual {
+	if cond, _ := e.account.Value().at(c.Ref.Tenant, time.Now()); cond == callable {
 		return nil, nil //nolint:nilnil // it is let through
 	}
-	_, mine, err := e.change(ctx, func(h *health, now time.Time) bool { return h.try(e.limiter.cfg.Worker, now, c.Gives) })
+	_, mine, err := e.change(ctx, func(h *health, now time.Time) bool { return h.startProbe(e.limiter.cfg.Worker, now, c.Gives) })
 	if p.probe = mine && err == nil; p.probe || err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 
 const (
 	healthVersion = 2
-	// wordOfOne is how long all leave a destination alone that has asked two tenants to, but only
-	// one of them for so long. It begins when the destination asked that one.
-	wordOfOne = 30 * time.Second
+	// oneTenantMax bounds how long all tenants wait because of a single tenant's longer wait. It begins
+	// when the destination asked that tenant.
+	oneTenantMax = 30 * time.Second
 	// quarantine is how long a breaker stays open before one call probes.
 	quarantine = 10 * time.Second
 	// longest is the longest Retry-After that holds other calls back.
@@ -21,24 +21,24 @@ const (
 	mostAsked = 64
 )
 
-// health is what is known of a destination: the value of its key. Times are milliseconds
-// of Unix time.
+// health is what is known of a destination: the value of its key. Times are milliseconds of Unix
+// time.
 type health struct {
 	V           int    `json:"v"`
 	Entry       string `json:"entry"`
 	Destination string `json:"destination"`
-	// Asked is until when it asked each tenant to leave it alone, and AskedAll until when all do:
-	// one tenant's requests may have brought it about, and must not hold up another's.
+	// Asked is until when it asked each tenant not to call, and AskedAll until when no tenant
+	// calls: one tenant's requests may have caused the answer, and must not hold up another's.
 	Asked    map[string]int64 `json:"asked,omitempty"`
 	AskedAll int64            `json:"asked_all,omitempty"`
-	// Heard is when the tenant was first asked whose wish lasts longest.
+	// Heard is when the tenant with the longest wait was first asked.
 	Heard int64 `json:"heard,omitempty"`
-	// Failures are those in a row that workers told of.
+	// Failures are those in a row that workers have shared.
 	Failures int `json:"failures,omitempty"`
-	// Open is until when it is left alone because it failed; 0: it is not. Behind it one
-	// call at a time is let through, to see.
+	// Open is until when it is not called because it failed; 0: it is called. After that one call
+	// at a time probes.
 	Open int64 `json:"open,omitempty"`
-	// Prober is the worker that sees, and ProbeEnds when it is given up.
+	// Prober is the worker that probes, and ProbeEnds when its probe has surely ended.
 	Prober    string `json:"prober,omitempty"`
 	ProbeEnds int64  `json:"probe_ends,omitempty"`
 }
@@ -46,25 +46,23 @@ type health struct {
 // cloneHealth shares the map, which is replaced and never changed.
 func cloneHealth(h health) health { return h }
 
-// condition is how a destination may be called.
-type condition int
-
+// How a destination may be called; as schemas.DestinationView has it, if that shows it.
 const (
-	usual  condition = iota
-	asked            // not before a time, as it asked
-	open             // not before a time, as it failed
-	trying           // not before another's call has shown something
-	due              // by whoever sees to it first
+	callable = ""
+	asked    = schemas.DestinationAsked  // not before a time, as it asked
+	open     = schemas.DestinationOpen   // not before a time, as it failed
+	trying   = schemas.DestinationTrying // not before the probe of another call has ended
+	due      = "due"                     // by the first call, which probes
 )
 
 // at is the condition for a tenant at one time, and when to look again.
-func (h *health) at(tenant string, now time.Time) (condition, time.Time) {
+func (h *health) at(tenant string, now time.Time) (condition string, until time.Time) {
 	ms := now.UnixMilli()
-	switch until := max(h.AskedAll, h.Asked[tenant]); {
-	case until > ms:
-		return asked, time.UnixMilli(until)
+	switch wait := max(h.AskedAll, h.Asked[tenant]); {
+	case wait > ms:
+		return asked, time.UnixMilli(wait)
 	case h.Open == 0:
-		return usual, time.Time{}
+		return callable, time.Time{}
 	case h.Open > ms:
 		return open, time.UnixMilli(h.Open)
 	case h.ProbeEnds > ms:
@@ -74,47 +72,44 @@ func (h *health) at(tenant string, now time.Time) (condition, time.Time) {
 	}
 }
 
-// inForce are the wishes that have not ended, in a map of their own.
-func (h *health) inForce(now time.Time) map[string]int64 {
-	wishes := make(map[string]int64, len(h.Asked)+1)
+// waits are the ends of the waits that are not over, by tenant, in a map of their own.
+func (h *health) waits(now time.Time) map[string]int64 {
+	waits := make(map[string]int64, len(h.Asked)+1)
 	for tenant, until := range h.Asked {
 		if until > now.UnixMilli() {
-			wishes[tenant] = until
+			waits[tenant] = until
 		}
 	}
-	return wishes
+	return waits
 }
 
-// ask has a tenant leave the destination alone until a time. Once two tenants were asked, all leave it
-// alone: for as long as two were asked for, and on the word of one until wordOfOne after it was first heard.
-// It reports whether that is news.
+// ask has a tenant not call until a time. Once two tenants were asked, no tenant calls: until the
+// shorter of the two longest waits is over, and for up to oneTenantMax of the longer one. It reports
+// whether that changes anything.
 func (h *health) ask(tenant string, until, now time.Time) bool {
 	ms := until.UnixMilli()
 	if h.Asked[tenant] >= ms {
 		return false
 	}
-	wishes := h.inForce(now)
-	if _, listed := wishes[tenant]; !listed && len(wishes) >= mostAsked {
+	waits := h.waits(now)
+	if _, listed := waits[tenant]; !listed && len(waits) >= mostAsked {
 		return false
 	}
-	longest := int64(0)
-	for _, other := range wishes {
-		longest = max(longest, other)
-	}
-	if longest == 0 || wishes[tenant] < longest && ms > longest { // a tenant that extends the longest wish does not renew it
+	most := slices.Max(append(slices.Collect(maps.Values(waits)), 0))
+	if most == 0 || waits[tenant] < most && ms > most { // a tenant that extends the longest wait does not renew it
 		h.Heard = now.UnixMilli()
 	}
-	wishes[tenant] = ms
-	h.Asked = wishes
-	if times := slices.Sorted(maps.Values(wishes)); len(times) > 1 {
+	waits[tenant] = ms
+	h.Asked = waits
+	if times := slices.Sorted(maps.Values(waits)); len(times) > 1 {
 		first, second := times[len(times)-1], times[len(times)-2]
-		h.AskedAll = max(h.AskedAll, second, min(first, h.Heard+wordOfOne.Milliseconds()))
+		h.AskedAll = max(h.AskedAll, second, min(first, h.Heard+oneTenantMax.Milliseconds()))
 	}
 	return true
 }
 
-// fail counts failures in a row. The probe's is one too many, and so is the last of
-// limit; those that began before the destination was given up say nothing new.
+// fail counts failures in a row. A probe that fails opens the breaker again, and so does the last of
+// limit. Failures of calls that began before it opened change nothing.
 func (h *health) fail(n int, probe bool, now time.Time, limit int) bool {
 	if h.Open != 0 && !probe {
 		return false
@@ -126,8 +121,8 @@ func (h *health) fail(n int, probe bool, now time.Time, limit int) bool {
 	return true
 }
 
-// well ends what failures had brought about.
-func (h *health) well() bool {
+// succeed closes the breaker and ends a row of failures.
+func (h *health) succeed() bool {
 	if h.Open == 0 && h.Failures == 0 {
 		return false
 	}
@@ -135,8 +130,8 @@ func (h *health) well() bool {
 	return true
 }
 
-// try has a worker see whether the destination is well again; false: another does.
-func (h *health) try(worker string, now, until time.Time) bool {
+// startProbe has a worker probe; false: it is not time, or another does.
+func (h *health) startProbe(worker string, now, until time.Time) bool {
 	if c, _ := h.at("", now); c != due {
 		return false
 	}
@@ -144,8 +139,8 @@ func (h *health) try(worker string, now, until time.Time) bool {
 	return true
 }
 
-// untried gives back a probe that was not made.
-func (h *health) untried(worker string) bool {
+// dropProbe gives back a probe that was not made.
+func (h *health) dropProbe(worker string) bool {
 	if h.Prober != worker {
 		return false
 	}
@@ -153,35 +148,16 @@ func (h *health) untried(worker string) bool {
 	return true
 }
 
+// view is the destination as it is shown; left is false if it is called as usual.
 func (h *health) view(now time.Time) (v schemas.DestinationView, left bool) {
 	v = schemas.DestinationView{Entry: h.Entry, Destination: h.Destination, Failures: h.Failures}
 	c, until := h.at("", now)
-	if c == usual {
-		for _, tenant := range slices.Sorted(maps.Keys(h.Asked)) {
-			if one, its := h.at(tenant, now); one == asked {
-				v.Tenants, until, c = append(v.Tenants, tenant), later(until, its), asked
-			}
-		}
+	if waits := h.waits(now); c == callable && len(waits) > 0 {
+		c, v.Tenants = asked, slices.Sorted(maps.Keys(waits))
+		until = time.UnixMilli(slices.Max(slices.Collect(maps.Values(waits))))
 	}
-	switch v.Until = until.UTC(); c {
-	case asked:
-		v.State = schemas.DestinationAsked
-	case open:
-		v.State = schemas.DestinationOpen
-	case trying, due:
-		v.State = schemas.DestinationTrying
-	case usual:
-		return v, false
+	if v.State, v.Until = c, until.UTC(); c == due {
+		v.State = trying
 	}
-	if until.IsZero() {
-		v.Until = time.Time{}
-	}
-	return v, true
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	return v, c != callable
 }

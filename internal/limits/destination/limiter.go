@@ -97,7 +97,7 @@ func New(operations, shared Store, cfg Config) *Limiter {
 	l := &Limiter{
 		cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {},
 		usages: limits.Accounts[usage]{Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin},
-		states: limits.Accounts[health]{Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Within: storeWithin},
+		states: limits.Accounts[health]{Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin},
 	}
 	if shared != nil {
 		l.usages.Bucket, l.states.Bucket = shared, shared
@@ -219,12 +219,12 @@ func (l *Limiter) count() {
 	}
 	asked, open := map[string]int{}, map[string]int{}
 	for _, e := range l.all() {
-		v, _ := e.account.Value().view(time.Now())
+		v, left := e.account.Value().view(time.Now())
 		open[v.Entry] += 0
-		switch v.State {
-		case schemas.DestinationAsked:
+		switch {
+		case left && v.State == schemas.DestinationAsked:
 			asked[v.Entry]++
-		case schemas.DestinationOpen, schemas.DestinationTrying:
+		case left:
 			open[v.Entry]++
 		}
 	}

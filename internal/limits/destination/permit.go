@@ -32,7 +32,7 @@ func (p *Permit) Succeeded(ctx context.Context) {
 	if h := e.account.Value(); h.Failures == 0 && h.Open == 0 {
 		return
 	}
-	was, changed, err := e.change(ctx, func(h *health, _ time.Time) bool { return h.well() })
+	was, changed, err := e.change(ctx, func(h *health, _ time.Time) bool { return h.succeed() })
 	if err == nil && changed && was.Open != 0 {
 		p.logger().InfoContext(ctx, "destination is called again")
 	}
@@ -84,7 +84,7 @@ func (p *Permit) Release() {
 		}
 		if p.probe { // the call has shown nothing: the next one probes
 			worker := p.endpoint.limiter.cfg.Worker
-			_, _, _ = p.endpoint.change(context.Background(), func(h *health, _ time.Time) bool { return h.untried(worker) })
+			_, _, _ = p.endpoint.change(context.Background(), func(h *health, _ time.Time) bool { return h.dropProbe(worker) })
 		}
 	})
 }
