@@ -63,7 +63,7 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 	if !p.learns() || p.pinned {
 		return
 	}
-	wait := until.Sub(time.Now())
+	wait := time.Until(until)
 	if wait <= 0 || wait > longest {
 		return
 	}
