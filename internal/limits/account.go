@@ -76,7 +76,7 @@ type Account[T any] struct {
 
 // change is one call of Change.
 type change[T any] struct {
-	do   func(v *T, now time.Time, unsure bool) bool
+	do   func(v *T, now time.Time) bool
 	err  error
 	done chan struct{}
 }
@@ -139,9 +139,9 @@ func (a *Account[T]) install(v *T, revision uint64) {
 
 // Change calls do with a copy of the newest value and stores what it has changed, together with
 // the changes of other callers. It may call do several times, each time with another value: the
-// last call counts. Unsure says that the change of an earlier call may be stored, and be part
-// of the value. If ctx ends first, the change may still be made.
-func (a *Account[T]) Change(ctx context.Context, do func(v *T, now time.Time, unsure bool) (changed bool)) error {
+// last call counts, and an earlier one may have been stored and be part of the value. If ctx ends
+// first, the change may still be made.
+func (a *Account[T]) Change(ctx context.Context, do func(v *T, now time.Time) (changed bool)) error {
 	c := &change[T]{do: do, done: make(chan struct{})}
 	a.mu.Lock()
 	a.waiting = append(a.waiting, c)
@@ -175,7 +175,7 @@ func (a *Account[T]) work(ctx context.Context) {
 			a.mu.Lock()
 			next := a.of.Clone(*a.value)
 			for _, c := range batch {
-				c.do(&next, a.of.Now(), false)
+				c.do(&next, a.of.Now())
 			}
 			a.install(&next, a.revision)
 			a.mu.Unlock()
@@ -204,7 +204,7 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 		}
 		next, now, changed := a.of.Clone(*v), a.of.Now(), false
 		for _, c := range batch {
-			changed = c.do(&next, now, tries > 0) || changed
+			changed = c.do(&next, now) || changed
 		}
 		switch {
 		case !changed && fresh:

@@ -29,7 +29,7 @@ func counts(s *shelf.Shelf) *Accounts[count] {
 
 func add(t *testing.T, a *Account[count]) {
 	t.Helper()
-	err := a.Change(t.Context(), func(c *count, _ time.Time, _ bool) bool {
+	err := a.Change(t.Context(), func(c *count, _ time.Time) bool {
 		c.N++
 		return true
 	})
@@ -104,7 +104,7 @@ func TestUnreadableValues(t *testing.T) {
 		a := kind.Open("k", count{}, nil)
 		_, _, err := a.Seen(t.Context(), time.Time{})
 		require.ErrorIs(t, err, unreadable)
-		require.ErrorIs(t, a.Change(context.Background(), func(*count, time.Time, bool) bool { return true }), unreadable)
+		require.ErrorIs(t, a.Change(context.Background(), func(*count, time.Time) bool { return true }), unreadable)
 		require.Zero(t, s.Puts)
 		a = counts(s).Open("k", count{5}, nil)
 		add(t, a)

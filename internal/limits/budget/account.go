@@ -58,6 +58,8 @@ type hold struct {
 	Output int64 `json:"o,omitempty"` // the part of Tokens that is the answer
 	Spent  sum   `json:"s,omitzero"`  // the part that its calls had used when it was last raised
 	Until  int64 `json:"u"`           // milliseconds of Unix time; then it is free
+	// By is the call of Reserve that has made it.
+	By string `json:"b,omitempty"`
 }
 
 func (h hold) sum() sum { return sum{1, h.Tokens, h.Nanos} }
@@ -143,44 +145,31 @@ func (a *account) knows(action string, now time.Time) bool {
 	return ok && h.Until > now.UnixMilli() || slices.Contains(a.Done, action)
 }
 
-// did is what reserve has done to an account.
-type did int
-
-const (
-	kept  did = iota // it is as it was
-	grown            // what was held is another part now
-	made             // nothing was held before
-)
-
 // reserve holds what an account can give of a claim, or says why it gives nothing. A hold stays as
 // it is, unless the claim knows of more that was used: then it is measured anew, as if it were not
 // held, and it stays if that does not fit. The account has been rolled.
-func (a *account) reserve(c claim, limit sum, now time.Time) (output int64, what did, why *Refusal) {
+func (a *account) reserve(c claim, limit sum, now time.Time) (output int64, changed bool, why *Refusal) {
 	h, there := a.Holds[c.action]
 	held := there && h.Until > now.UnixMilli()
 	if held {
 		if c.spent = c.spent.most(h.Spent); c.spent == h.Spent {
-			return h.Output, kept, nil
+			return h.Output, false, nil
 		}
+		c.by = h.By
 	}
 	if slices.Contains(a.Done, c.action) {
 		if c.spent != (sum{}) { // a call after the end would not be charged
-			return 0, kept, &Refusal{What: schemas.BudgetTokens, Spent: true}
+			return 0, false, &Refusal{What: schemas.BudgetTokens, Spent: true}
 		}
-		return c.output, kept, nil // the caller does not know of its end
+		return c.output, false, nil // the caller does not know of its end
 	}
 	delete(a.Holds, c.action)
-	if output, why = c.fit(a.at(now, a.Window), limit); why != nil {
-		if there {
-			a.Holds[c.action] = h
-		}
-		return 0, kept, why
+	if output, why = c.fit(a.at(now, a.Window), limit); why == nil {
+		a.Holds[c.action] = c.hold(output)
+	} else if there {
+		a.Holds[c.action] = h
 	}
-	a.Holds[c.action] = c.hold(output)
-	if held {
-		return output, grown, nil
-	}
-	return output, made, nil
+	return output, why == nil, why
 }
 
 // shrink holds less of the answer for an action.
@@ -189,9 +178,14 @@ func (a *account) shrink(c claim, output int64) (changed bool) {
 	if !ok || h.Output <= output {
 		return false
 	}
-	c.spent = c.spent.most(h.Spent)
+	c.spent, c.by = c.spent.most(h.Spent), h.By
 	a.Holds[c.action] = c.hold(output)
 	return true
+}
+
+// undo frees what this very call of Reserve has held.
+func (a *account) undo(c claim) (changed bool) {
+	return a.Holds[c.action].By == c.by && a.settle(c.action, nil)
 }
 
 // settle exchanges what is held for what was used; nil: nothing was. What is not held, because it

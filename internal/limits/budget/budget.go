@@ -6,6 +6,7 @@ package budget
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"slices"
@@ -158,21 +159,19 @@ type Grant struct {
 // the attempt does, before anything is sent.
 func (b *Book) Reserve(ctx context.Context, o Order) (Grant, error) {
 	targets, c := b.targets(o), o.claim()
+	c.by = rand.Text()[:8]
 	var g Grant
-	var mine []target // where this very call has made what is held
 	held := make([]int64, 0, len(targets))
-	for _, t := range targets {
+	for i, t := range targets {
 		asked := c
 		if g.Output > 0 { // no more than the others gave
 			asked.output = g.Output
 		}
-		output, own, left, err := b.hold(ctx, t, asked)
+		output, left, err := b.hold(ctx, t, asked)
 		if err != nil {
-			return Grant{}, b.undo(ctx, mine, t, o, err)
+			return Grant{}, b.undo(ctx, targets[:i+1], o, c, err)
 		}
-		if held = append(held, output); own {
-			mine = append(mine, t)
-		}
+		held = append(held, output)
 		g.Limits = append(g.Limits, left...)
 		if (t.limit.Tokens > 0 || t.limit.Nanos > 0) && (g.Cap == "" || output < g.Output) {
 			g.Output, g.Cap = output, t.budget
@@ -186,7 +185,7 @@ func (b *Book) Reserve(ctx context.Context, o Order) (Grant, error) {
 	}
 	for i, t := range targets { // no account holds more of the answer than all of them bear
 		if held[i] > g.Output {
-			if err := b.change(ctx, t, func(a *account) bool { return a.shrink(c, g.Output) }); err != nil {
+			if err := b.change(ctx, t, func(a *account, _ time.Time) bool { return a.shrink(c, g.Output) }); err != nil {
 				return g, err
 			}
 		}
@@ -194,17 +193,18 @@ func (b *Book) Reserve(ctx context.Context, o Order) (Grant, error) {
 	return g, nil
 }
 
-// undo returns the error of Reserve after one account has given err. If that is a refusal, what
-// Reserve has held in the others is free again.
-func (b *Book) undo(ctx context.Context, mine []target, at target, o Order, err error) error {
+// undo returns the error of Reserve after the last target has given err. If that is a refusal, what
+// Reserve has held is free again.
+func (b *Book) undo(ctx context.Context, targets []target, o Order, c claim, err error) error {
 	if errors.Is(err, ErrUnreadable) {
 		b.unreadable(ctx, o)
-		err = &Refusal{Source: at.budget, Spent: true, Unreadable: true}
+		err = &Refusal{Source: targets[len(targets)-1].budget, Spent: true, Unreadable: true}
 	}
 	if _, refused := errors.AsType[*Refusal](err); !refused {
 		return err
 	}
-	if undone := b.settle(ctx, mine, o, nil); undone != nil && !errors.Is(undone, ErrUnreadable) {
+	undone := b.changeAll(ctx, targets[:len(targets)-1], func(_ target, a *account) bool { return a.undo(c) })
+	if undone != nil && !errors.Is(undone, ErrUnreadable) {
 		return undone
 	}
 	return err
@@ -215,44 +215,51 @@ func (b *Book) unreadable(ctx context.Context, o Order) {
 }
 
 // change changes an account in the window of now.
-func (b *Book) change(ctx context.Context, t target, do func(a *account) bool) error {
-	return b.account(t.key()).Change(ctx, func(a *account, now time.Time, _ bool) bool {
+func (b *Book) change(ctx context.Context, t target, do func(a *account, now time.Time) bool) error {
+	return b.account(t.key()).Change(ctx, func(a *account, now time.Time) bool {
 		a.roll(now, t.window)
-		return do(a)
+		return do(a, now)
 	})
 }
 
-// hold holds a claim in one account; own says that nothing was held there before.
-func (b *Book) hold(ctx context.Context, t target, c claim) (output int64, own bool, left []schemas.ChatLimit, err error) {
-	var last struct { // of the last try
-		output  int64
-		own     bool
-		left    []schemas.ChatLimit
-		refused *Refusal
-	}
-	err = b.account(t.key()).Change(ctx, func(a *account, now time.Time, unsure bool) bool {
-		a.roll(now, t.window)
-		var what did
-		last.output, what, last.refused = a.reserve(c, t.limit, now)
-		// What is found may be what was stored by an earlier try.
-		last.own = what == made || unsure && last.own
-		last.left = a.at(now, t.window).left(t)
-		if last.refused != nil {
-			last.refused.complete(t, a.at(now, t.window))
-			return false
+// changeAll changes all targets, the last one first. Its error is ErrUnreadable if there is no other.
+func (b *Book) changeAll(ctx context.Context, targets []target, do func(t target, a *account) bool) error {
+	var errs []error
+	var unread error
+	for _, t := range slices.Backward(targets) {
+		err := b.change(ctx, t, func(a *account, _ time.Time) bool { return do(t, a) })
+		if errors.Is(err, ErrUnreadable) {
+			unread = err
+			continue
 		}
-		if what != kept && t.ofTask {
+		errs = append(errs, err)
+	}
+	return cmp.Or(errors.Join(errs...), unread)
+}
+
+// hold holds a claim in one account.
+func (b *Book) hold(ctx context.Context, t target, c claim) (int64, []schemas.ChatLimit, error) {
+	var output int64
+	var left []schemas.ChatLimit
+	var refused *Refusal
+	err := b.change(ctx, t, func(a *account, now time.Time) (changed bool) {
+		output, changed, refused = a.reserve(c, t.limit, now)
+		s := a.at(now, t.window)
+		if left = s.left(t); refused != nil {
+			refused.complete(t, s)
+		}
+		if changed && t.ofTask {
 			a.Limit = &t.limit
 		}
-		return what != kept
+		return changed
 	})
 	switch {
 	case err != nil: // a try may go on
-		return 0, false, nil, err
-	case last.refused != nil:
-		return 0, false, nil, last.refused
+		return 0, nil, err
+	case refused != nil:
+		return 0, nil, refused
 	}
-	return last.output, last.own, last.left, nil
+	return output, left, nil
 }
 
 // Settle exchanges what is held for a completion for what it has used, in every account what its
@@ -265,7 +272,7 @@ func (b *Book) Settle(ctx context.Context, o Order, used *schemas.ChatUsage) err
 	if len(targets) == 0 {
 		return nil
 	}
-	unread := b.settle(ctx, targets, o, used)
+	unread := b.changeAll(ctx, targets, func(t target, a *account) bool { return a.settle(o.Action, t.share(o, used)) })
 	if unread != nil && !errors.Is(unread, ErrUnreadable) {
 		return unread
 	}
@@ -276,19 +283,4 @@ func (b *Book) Settle(ctx context.Context, o Order, used *schemas.ChatUsage) err
 		b.unreadable(ctx, o)
 	}
 	return unread
-}
-
-// settle settles in all targets. Its error is ErrUnreadable if there is no other.
-func (b *Book) settle(ctx context.Context, targets []target, o Order, used *schemas.ChatUsage) error {
-	var errs []error
-	var unread error
-	for _, t := range slices.Backward(targets) {
-		err := b.change(ctx, t, func(a *account) bool { return a.settle(o.Action, t.share(o, used)) })
-		if errors.Is(err, ErrUnreadable) {
-			unread = err
-			continue
-		}
-		errs = append(errs, err)
-	}
-	return cmp.Or(errors.Join(errs...), unread)
 }

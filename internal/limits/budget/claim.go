@@ -19,6 +19,7 @@ type claim struct {
 	prices         []schemas.ModelPrice
 	priced         bool // every price is known
 	until          time.Time
+	by             string // this call of Reserve
 }
 
 func (o Order) claim() claim {
@@ -53,7 +54,7 @@ func (c claim) nanos(output int64) int64 {
 }
 
 func (c claim) hold(output int64) hold {
-	return hold{Tokens: c.tokens(output), Nanos: c.nanos(output), Output: output, Spent: c.spent, Until: c.until.UnixMilli()}
+	return hold{Tokens: c.tokens(output), Nanos: c.nanos(output), Output: output, Spent: c.spent, Until: c.until.UnixMilli(), By: c.by}
 }
 
 // part is one thing that a budget bounds.

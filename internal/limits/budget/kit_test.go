@@ -37,7 +37,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// account is what is stored under the only key that begins like this.
+// account is what is stored under the only key that begins like this, whoever has made its holds.
 func (b *bench) account(t *testing.T, begin string) (found *account) {
 	t.Helper()
 	b.shelf.Set(func(s *shelf.Shelf) {
@@ -50,6 +50,10 @@ func (b *bench) account(t *testing.T, begin string) (found *account) {
 		}
 	})
 	require.NotNil(t, found, begin)
+	for action, h := range found.Holds {
+		h.By = ""
+		found.Holds[action] = h
+	}
 	return found
 }
 

@@ -119,7 +119,7 @@ func (e *endpoint) changed(was, is *health) {
 // change changes what is known of the destination, for all workers, and reports whether it did. If
 // that cannot be stored, it changes for this worker. Was is what was known before.
 func (e *endpoint) change(ctx context.Context, do func(h *health, now time.Time) bool) (was health, changed bool, err error) {
-	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time, _ bool) bool {
+	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time) bool {
 		was = *h
 		changed = do(h, now)
 		return changed

@@ -90,7 +90,7 @@ func (l *Limiter) Operations() []schemas.Operation { return slices.Clone(l.holds
 func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
 	op.At = time.Now().UTC()
 	full := false
-	err := l.changeHolds(ctx, func(h *holds, _ bool) bool {
+	err := l.holds.Change(context.WithoutCancel(ctx), func(h *holds, _ time.Time) bool {
 		h.Operations = slices.DeleteFunc(h.Operations, op.Same)
 		if full = len(h.Operations) >= schemas.MaxOperations; full {
 			return false
@@ -107,24 +107,18 @@ func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Oper
 
 // Lift takes an operation back. fault.ErrNotFound: there is none of that sort about that target.
 func (l *Limiter) Lift(ctx context.Context, do string, t schemas.Target) (lifted schemas.Operation, err error) {
-	found := false
-	err = l.changeHolds(ctx, func(h *holds, unsure bool) bool {
+	found := false // by this try or an earlier one, which may have been stored
+	err = l.holds.Change(context.WithoutCancel(ctx), func(h *holds, _ time.Time) bool {
 		i := slices.IndexFunc(h.Operations, schemas.Operation{Do: do, Target: t}.Same)
-		found = i >= 0 || unsure && found // by an earlier try
 		if i < 0 {
 			return false
 		}
-		lifted = h.Operations[i]
+		lifted, found = h.Operations[i], true
 		h.Operations = slices.Delete(h.Operations, i, i+1)
 		return true
 	})
 	if err == nil && !found {
-		return schemas.Operation{}, fault.ErrNotFound
+		err = fault.ErrNotFound
 	}
 	return lifted, err
-}
-
-// changeHolds does not return before the change is made or has failed.
-func (l *Limiter) changeHolds(ctx context.Context, do func(h *holds, unsure bool) bool) error {
-	return l.holds.Change(context.WithoutCancel(ctx), func(h *holds, _ time.Time, unsure bool) bool { return do(h, unsure) })
 }

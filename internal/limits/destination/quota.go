@@ -67,7 +67,7 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 	}
 	var held *Held
 	var slots, calls int
-	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time, _ bool) bool {
+	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
 		held, slots, calls = nil, 0, 0
 		if slot {
 			if slots = q.draw(u, now); slots < 0 {
@@ -207,7 +207,7 @@ func (q *quota) held() bool {
 func (q *quota) renew(ctx context.Context) {
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
-	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time, _ bool) bool {
+	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		u.tidy(now)
