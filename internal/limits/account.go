@@ -25,11 +25,11 @@ type Bucket interface {
 
 // Accounts is what accounts of one sort have in common.
 type Accounts[T any] struct {
-	// Bucket is where they lie, as JSON; nil: in the memory of this process alone.
+	// Bucket stores them, as JSON; nil: in the memory of this process alone.
 	Bucket Bucket
 	// Readable reports whether a value is one of this version.
 	Readable func(T) bool
-	// Unreadable is the error of what needs a value that cannot be read: nobody writes over it.
+	// Unreadable is the error of a change to a value that cannot be read, which is not written over.
 	// If it is nil, such a value counts as none, and is written over.
 	Unreadable error
 	// Clone copies a value, so that the copy can be changed.
@@ -47,7 +47,7 @@ type Accounts[T any] struct {
 }
 
 const (
-	// maxTries is how often a write is repeated of which nobody knows whether it was stored.
+	// maxTries is how often a write is tried if its outcome is not known.
 	maxTries = 8
 	// A process that loses the race for an account more than once pauses for a random time,
 	// up to minPause the first time and up to maxPause later.
