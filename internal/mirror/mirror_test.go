@@ -26,13 +26,13 @@ func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		var away atomic.Bool
+		var away, watching atomic.Bool
 		failure := errors.New("away")
-		watching, looks := false, 0
+		looks := 0
 		f := mirror.New(mirror.Config{
 			Name: "things", Component: "test", Check: time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 			Look: func(context.Context) error {
-				require.True(t, watching)
+				require.True(t, watching.Load())
 				looks++
 				if away.Load() {
 					return failure
@@ -41,13 +41,13 @@ func TestFollower(t *testing.T) {
 			},
 		})
 		watch := func(func()) (func(), error) {
-			watching = true
-			return func() { watching = false }, nil
+			watching.Store(true)
+			return func() { watching.Store(false) }, nil
 		}
 		f.Stop() // without Start
 		away.Store(true)
 		require.ErrorIs(t, f.Start(t.Context(), watch), failure)
-		require.False(t, watching)
+		require.False(t, watching.Load())
 		away.Store(false)
 		require.NoError(t, f.Start(t.Context(), watch))
 		time.Sleep(1500 * time.Millisecond)
@@ -60,7 +60,7 @@ func TestFollower(t *testing.T) {
 		}
 		f.Stop()
 		f.Stop()
-		require.False(t, watching)
+		require.False(t, watching.Load())
 		require.Regexp(t, `(?s)^[^\n]*WARN msg="things out of reach" component=test\n[^\n]*INFO msg="things in reach" component=test\n$`, logged.String())
 	})
 }
