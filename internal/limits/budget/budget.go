@@ -211,7 +211,8 @@ func (b *Book) undo(ctx context.Context, targets []target, o Order, c claim, err
 }
 
 func (b *Book) unreadable(ctx context.Context, o Order) {
-	b.cfg.Logger.WarnContext(ctx, "account of a budget not readable", "component", "budget", "tenant", o.Tenant, "action_id", o.Action, "err_kind", "damaged")
+	b.cfg.Logger.WarnContext(ctx, "account of a budget not readable", "component", "budget",
+		"tenant", o.Tenant, "action_id", o.Action, "err_kind", "damaged")
 }
 
 // change changes an account in the window of now.

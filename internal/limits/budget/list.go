@@ -128,7 +128,8 @@ func (b *Book) List(ctx context.Context, tenant string) ([]schemas.BudgetView, e
 	}
 	list := slices.AppendSeq(make([]schemas.BudgetView, 0, len(newest)), maps.Values(newest))
 	slices.SortFunc(list, func(x, y schemas.BudgetView) int {
-		return cmp.Or(strings.Compare(x.Budget, y.Budget), strings.Compare(x.Token, y.Token), strings.Compare(x.Task, y.Task), strings.Compare(x.Model, y.Model))
+		return cmp.Or(strings.Compare(x.Budget, y.Budget), strings.Compare(x.Token, y.Token),
+			strings.Compare(x.Task, y.Task), strings.Compare(x.Model, y.Model))
 	})
 	return list, nil
 }

@@ -96,8 +96,12 @@ func New(operations, shared Store, cfg Config) *Limiter {
 	cfg.Failures, cfg.Logger = cmp.Or(cfg.Failures, 100), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	l := &Limiter{
 		cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {},
-		usages: limits.Accounts[usage]{Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin},
-		states: limits.Accounts[health]{Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin},
+	}
+	l.usages = limits.Accounts[usage]{
+		Readable: func(u usage) bool { return u.V == usageVersion }, Clone: cloneUsage, Followed: true, Within: storeWithin,
+	}
+	l.states = limits.Accounts[health]{
+		Readable: func(h health) bool { return h.V == healthVersion }, Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin,
 	}
 	if shared != nil {
 		l.usages.Bucket, l.states.Bucket = shared, shared
