@@ -163,7 +163,7 @@ func (t *Traces) Request(method, route, header string) *Request {
 	}
 	about := trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route))
 	ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer), about) //nolint:spancheck // End ends it
-	return &Request{span: span, parent: written(ctx)} //nolint:spancheck // as above
+	return &Request{span: span, parent: written(ctx)}                                                   //nolint:spancheck // as above
 }
 
 // TraceParent is the span, as its children name it.
