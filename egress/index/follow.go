@@ -50,9 +50,19 @@ func newPartition(p int) *partition {
 	return out
 }
 
+// view is what an answer knows of the log: how far the index is behind it, and the statuses that it
+// read from it.
+type view struct {
+	schemas.Freshness
+
+	until  time.Time      // no status is read later
+	silent map[int]bool   // partitions that did not answer
+	seen   map[int]uint64 // the newest record that was read of a partition
+}
+
 // refresh reads what the log holds by now, all partitions at once, for as long as an
 // answer may wait. A partition that does not answer does not delay the others.
-func (x *Index) refresh(ctx context.Context, s *store) (lag, error) {
+func (x *Index) refresh(ctx context.Context, s *store) (*view, error) {
 	within, cancel := context.WithTimeout(ctx, x.cfg.Wait)
 	defer cancel()
 	errs := make([]error, len(s.parts))
@@ -61,7 +71,7 @@ func (x *Index) refresh(ctx context.Context, s *store) (lag, error) {
 		all.Go(func() { errs[i] = x.advance(within, s, p, 0) })
 	}
 	all.Wait()
-	out := lag{silent: map[int]bool{}}
+	out := &view{until: time.Now().Add(x.cfg.Wait), silent: map[int]bool{}, seen: map[int]uint64{}}
 	for i, p := range s.parts {
 		stand := *p.stand.Load()
 		if errs[i] != nil {

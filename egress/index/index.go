@@ -166,24 +166,17 @@ func (x *Index) discard(s *store) error {
 	return Discard(x.cfg.Path)
 }
 
-// lag is how far the index is behind the log.
-type lag struct {
-	schemas.Freshness
-
-	silent map[int]bool // partitions that did not answer
-}
-
 // with runs do on the file after the index has read what the log holds, or after Wait.
-func (x *Index) with(ctx context.Context, do func(s *store, lag lag) error) error {
+func (x *Index) with(ctx context.Context, do func(s *store, v *view) error) error {
 	x.asked.Store(time.Now().UnixNano())
 	var err error
 	for range 3 {
 		err = x.hold(ctx, func(s *store) error {
-			lag, err := x.refresh(ctx, s)
+			v, err := x.refresh(ctx, s)
 			if err != nil {
 				return err
 			}
-			return do(s, lag)
+			return do(s, v)
 		})
 		if !spoiled(err) {
 			break

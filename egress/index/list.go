@@ -215,11 +215,12 @@ func (f *filter) figures(level, low, high int64) (c clause) {
 
 // List is the page of actions that a query selects.
 func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err error) {
-	err = x.with(ctx, func(s *store, lag lag) (err error) {
-		page = schemas.ActionPage{Items: []schemas.ActionEntry{}, Freshness: lag.Freshness}
-		if err := x.fill(ctx, s, lag, q, &page); err != nil {
+	err = x.with(ctx, func(s *store, v *view) (err error) {
+		page = schemas.ActionPage{Items: []schemas.ActionEntry{}}
+		if err := x.fill(ctx, s, v, q, &page); err != nil {
 			return err
 		}
+		page.Freshness = v.Freshness
 		if q.count {
 			page.Count, err = s.count(ctx, q.filter)
 		}
@@ -232,7 +233,7 @@ func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err
 const mostWords = 2_000
 
 // fill adds the items, and where the next page begins.
-func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, page *schemas.ActionPage) error {
+func (x *Index) fill(ctx context.Context, s *store, v *view, q Query, page *schemas.ActionPage) error {
 	looks, limit := x.cfg.Looks, q.limit+1
 	if q.live {
 		looks, limit = mostWords, mostWords
@@ -242,14 +243,12 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, page *sche
 		return err
 	}
 	page.Next = next
-	word := &worder{x: x, silent: lag.silent, seen: map[int]uint64{}, until: time.Now().Add(x.cfg.Wait)}
-	silent := len(lag.silent)
 	for i, a := range found {
 		if len(page.Items) == q.limit {
 			page.Next = cursorKey(found[i-1].at)
 			break
 		}
-		entry, ok, err := word.entry(ctx, a, q)
+		entry, ok, err := x.entry(ctx, v, a, q)
 		if err != nil {
 			return err
 		}
@@ -257,10 +256,7 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, page *sche
 			page.Items = append(page.Items, entry)
 		}
 	}
-	for range len(word.silent) - silent { // which have returned nothing newer
-		page.Behind++
-	}
-	for p, seq := range word.seen {
+	for p, seq := range v.seen {
 		if err := x.durable.Durable(ctx, schemas.LogStream(p), seq); err != nil {
 			return err
 		}
@@ -268,16 +264,9 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, page *sche
 	return nil
 }
 
-// worder reads the status of actions from the log that have not ended in the index.
-type worder struct {
-	x      *Index
-	silent map[int]bool
-	seen   map[int]uint64
-	until  time.Time
-}
-
-// entry is what a list shows of an action; ok is false if the query does not select it.
-func (w *worder) entry(ctx context.Context, a action, q Query) (e schemas.ActionEntry, ok bool, err error) {
+// entry is what a list shows of an action; ok is false if the query does not select it. The status
+// of an action that has not ended in the index comes from the log.
+func (x *Index) entry(ctx context.Context, v *view, a action, q Query) (e schemas.ActionEntry, ok bool, err error) {
 	e = schemas.ActionEntry{
 		ID: a.ref.ID, Kind: a.ref.Kind, TaskType: a.taskType, Status: schemas.Status(a.status), Class: schemas.Class(a.class),
 		Created: instant(a.created), Deadline: instant(a.deadline), Settled: instant(a.settled),
@@ -292,7 +281,7 @@ func (w *worder) entry(ctx context.Context, a action, q Query) (e schemas.Action
 		e.DurationMS = &ms
 		return e, true, nil
 	}
-	b, err := w.of(ctx, a.ref)
+	b, err := x.word(ctx, v, a.ref)
 	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
 		return e, false, nil // the log has dropped it
 	}
@@ -301,33 +290,33 @@ func (w *worder) entry(ctx context.Context, a action, q Query) (e schemas.Action
 	return e, selected, err
 }
 
+// word is the status of an action in the log. If its partition does not answer in time, it is
+// that of an accepted action.
+func (x *Index) word(ctx context.Context, v *view, ref schemas.Ref) (status.Brief, error) {
+	p := x.cfg.Layout.Partition(ref.Tenant, ref.ID)
+	last := status.Brief{Status: schemas.Status(schemas.EventAccepted)}
+	if v.silent[p] {
+		return last, nil
+	}
+	within, cancel := context.WithDeadline(ctx, v.until)
+	defer cancel()
+	b, err := status.Word(within, x.log, x.actions, x.cfg.Layout, ref)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		v.silent[p] = true
+		v.Behind++ // at least
+		return last, nil
+	}
+	if err == nil {
+		v.seen[p] = max(v.seen[p], b.Seq)
+	}
+	return b, err
+}
+
 func instant(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}
 	return time.Unix(0, ns).UTC()
-}
-
-// of is the status of an action. If its partition does not answer in time, it is that of an
-// accepted action.
-func (w *worder) of(ctx context.Context, ref schemas.Ref) (status.Brief, error) {
-	layout := w.x.cfg.Layout
-	p := layout.Partition(ref.Tenant, ref.ID)
-	last := status.Brief{Status: schemas.Status(schemas.EventAccepted)}
-	if w.silent[p] {
-		return last, nil
-	}
-	within, cancel := context.WithDeadline(ctx, w.until)
-	defer cancel()
-	b, err := status.Word(within, w.x.log, w.x.actions, layout, ref)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		w.silent[p] = true
-		return last, nil
-	}
-	if err == nil {
-		w.seen[p] = max(w.seen[p], b.Seq)
-	}
-	return b, err
 }
 
 // Named is an action of a list, and the cursor after it.
@@ -341,8 +330,8 @@ type Named struct {
 // an action than the index holds. Only the log knows whether one is still open, or still there.
 // Next is the cursor of the next page, and empty at the end.
 func (x *Index) Refs(ctx context.Context, q Query) (refs []Named, next string, fresh schemas.Freshness, err error) {
-	err = x.with(ctx, func(s *store, lag lag) error {
-		refs, fresh = nil, lag.Freshness
+	err = x.with(ctx, func(s *store, v *view) error {
+		refs, fresh = nil, v.Freshness
 		found, after, err := s.newest(ctx, q, x.cfg.Looks, q.limit+1)
 		next = after
 		for i, a := range found {

@@ -13,9 +13,9 @@ import (
 
 // Stats are the figures that a query selects.
 func (x *Index) Stats(ctx context.Context, q StatsQuery) (out schemas.Stats, err error) {
-	err = x.with(ctx, func(s *store, lag lag) error {
+	err = x.with(ctx, func(s *store, v *view) error {
 		out, err = s.stats(ctx, q, time.Now())
-		out.Freshness = lag.Freshness
+		out.Freshness = v.Freshness
 		return err
 	})
 	return out, err
