@@ -3,285 +3,302 @@ package index
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
-	"slices"
+	"math"
 	"time"
 
 	"weir/schemas"
 )
 
-var errNoRows = sql.ErrNoRows
+// tallySlot is how wide a slot of level 0 is: a count reads the slots that are wholly in its
+// range, and the actions of the two that are not.
+const tallySlot = 5 * time.Minute
 
-// loaded is a batch of one partition: what was accepted and what ended behind a
-// sequence and up to another.
-type loaded struct {
-	from, to uint64
-	rows     []row
-	ends     []end
-	stampSeq uint64
-	stamp    string
+// levels are the widths of the other slots, from the finest on; each is a multiple of the one
+// before.
+var levels = []time.Duration{10 * time.Second, 5 * time.Minute, time.Hour} //nolint:gochecknoglobals // a constant
+
+// counter is the key of a row of table figure.
+type counter struct {
+	level, slot                                 int64
+	tenant, kind, taskType, entry, code, status string
 }
 
-// see notes the newest record that was read.
-func (b *loaded) see(rec schemas.Record) {
-	if rec.Seq > b.stampSeq {
-		b.stampSeq, b.stamp = rec.Seq, stampOf(rec)
-	}
+// amount is what a transaction adds to a counter.
+type amount struct {
+	n      int64
+	spread spread
+}
+
+// batchWriter writes one batch.
+type batchWriter struct {
+	tx                        *sql.Tx
+	insert, settle, read, add *sql.Stmt // which end with the transaction
+	figures                   map[counter]*amount
 }
 
 // errMoved says that another process has read on in the same file.
-var errMoved = errors.New("the index was gone on with by somebody else")
+var errMoved = errors.New("another process has read on in the same file")
 
-// store writes a batch and how far it goes.
-func (x *Index) store(ctx context.Context, s *store, p *partition, b *loaded) (err error) {
-	x.writing.Lock()
-	defer x.writing.Unlock()
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	w := &writer{tx: tx, words: x.words, tally: map[tallyKey]int64{}, pace: map[paceKey]*paced{}}
-	defer func() {
+const moveTo = `INSERT INTO place (partition, seq, stamp_seq, stamp) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp_seq = excluded.stamp_seq, stamp = excluded.stamp WHERE seq <= ?`
+
+// apply stores the records of a partition after one sequence, and the place that they lead to.
+func (s *store) apply(ctx context.Context, partition int, from uint64, to place, records []schemas.Record) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, moveTo, partition, to.seq, to.stampSeq, to.stamp, from)
 		if err != nil {
-			_ = tx.Rollback() // the error that counts is there
-			clear(x.words)    // some may have been new
-			p.known = false
+			return err
 		}
-		w.close()
-	}()
-	var at uint64
-	err = tx.QueryRowContext(ctx, "SELECT seq FROM place WHERE partition = ?", p.number).Scan(&at)
-	if err != nil && !errors.Is(err, errNoRows) {
-		return err
-	}
-	if at > b.from {
-		return errMoved
-	}
-	if err := w.write(ctx, b); err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO place (partition, seq, stamp_seq, stamp) VALUES (?, ?, ?, ?)", p.number, b.to, b.stampSeq, b.stamp)
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// writer is one transaction.
-type writer struct {
-	tx    *sql.Tx
-	words map[string]int64
-	tally map[tallyKey]int64
-	pace  map[paceKey]*paced
-	stmts map[string]*sql.Stmt
-}
-
-func (w *writer) close() {
-	for _, s := range w.stmts {
-		_ = s.Close() // the transaction is over
-	}
-}
-
-// stmt prepares a statement once a transaction.
-func (w *writer) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s := w.stmts[query]; s != nil {
-		return s, nil
-	}
-	s, err := w.tx.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	if w.stmts == nil {
-		w.stmts = map[string]*sql.Stmt{}
-	}
-	w.stmts[query] = s
-	return s, nil
-}
-
-func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	s, err := w.stmt(ctx, query)
-	if err != nil {
-		return 0, err
-	}
-	res, err := s.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
-// word is the number of a text.
-func (w *writer) word(ctx context.Context, text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	if n, ok := w.words[text]; ok {
-		return n, nil
-	}
-	if _, err := w.exec(ctx, "INSERT INTO word (text) VALUES (?) ON CONFLICT DO NOTHING", text); err != nil {
-		return 0, err
-	}
-	s, err := w.stmt(ctx, "SELECT id FROM word WHERE text = ?")
-	if err != nil {
-		return 0, err
-	}
-	var n int64
-	if err := s.QueryRowContext(ctx, text).Scan(&n); err != nil {
-		return 0, err
-	}
-	if len(w.words) > mostWords {
-		clear(w.words)
-	}
-	w.words[text] = n
-	return n, nil
-}
-
-// mostWords bounds what is kept in mind: tenants, entries and agents are few, and who
-// makes them up at will must not fill the memory.
-const mostWords = 10_000
-
-// statusOf is the number of an outcome.
-func statusOf(o schemas.Outcome) int64 { return int64(slices.Index(schemas.Outcomes(), o) + 1) }
-
-// write puts a batch in. Most actions end in the batch that they begin in, and are
-// written once.
-func (w *writer) write(ctx context.Context, b *loaded) error {
-	mine := make(map[schemas.Ref]*row, len(b.rows))
-	for i := range b.rows {
-		mine[b.rows[i].ref] = &b.rows[i]
-	}
-	var later []*end
-	for i := range b.ends {
-		e := &b.ends[i]
-		if r := mine[e.ref]; r != nil {
-			if r.end == nil {
-				r.end = e
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, errMoved)
+		}
+		b := &batchWriter{tx: tx, figures: map[counter]*amount{}}
+		for query, into := range map[string]**sql.Stmt{insertAction: &b.insert, settleAction: &b.settle, readSpread: &b.read, addFigure: &b.add} {
+			if *into, err = tx.PrepareContext(ctx, query); err != nil {
+				return err
 			}
-			continue
 		}
-		later = append(later, e)
-	}
-	for i := range b.rows {
-		if err := w.insert(ctx, &b.rows[i]); err != nil {
-			return err
-		}
-	}
-	for _, e := range later {
-		if err := w.settle(ctx, e); err != nil {
-			return err
-		}
-	}
-	if err := w.writeTally(ctx); err != nil {
-		return err
-	}
-	return w.writePace(ctx)
+		return b.write(ctx, records)
+	})
 }
 
-const insertAction = `INSERT INTO action (at, tenant, id, kind, task_type, task, class, created, deadline, status, code, entry, settled, attempts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+const (
+	insertAction = "INSERT INTO action (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
+	settleAction = `UPDATE action SET status = ?, code = ?, entry = ?, settled = ?, attempts = ?
+WHERE tenant = ? AND id = ? AND status = '' RETURNING at, kind, task_type`
+)
 
-// insert writes a new action, with its end if that is known.
-func (w *writer) insert(ctx context.Context, r *row) error {
-	n, err := w.numbers(ctx, r.ref.Tenant, string(r.ref.Kind), r.taskType, string(r.class))
-	if err != nil {
-		return err
+// write stores a batch. Most actions end in the batch that they begin in, and are written once.
+func (b *batchWriter) write(ctx context.Context, records []schemas.Record) error {
+	var accepted, settled []*action
+	mine := map[schemas.Ref]*action{}
+	for _, rec := range records {
+		ref, section, err := schemas.ParseSubject(rec.Subject)
+		switch {
+		case err != nil:
+		case section == schemas.SectionAccepted:
+			a := readAccepted(ref, rec)
+			accepted, mine[ref] = append(accepted, a), a
+		case rec.Ends():
+			if a := mine[ref]; a == nil {
+				settled = append(settled, &action{ref: ref, end: readSettled(rec)})
+			} else if a.status == "" {
+				a.end = readSettled(rec)
+			}
+		}
 	}
-	tenant, kind, taskType, class := n[0], n[1], n[2], n[3]
-	var status, code, entry, settled int64
-	var attempts int
-	if e := r.end; e != nil {
-		n, err := w.numbers(ctx, string(e.code), e.entry)
-		if err != nil {
+	for _, a := range accepted {
+		if err := b.accept(ctx, a); err != nil {
 			return err
 		}
-		status, code, entry, settled, attempts = statusOf(e.outcome), n[0], n[1], e.at, e.attempts
 	}
-	at := r.at
+	for _, a := range settled {
+		if err := b.end(ctx, a); err != nil {
+			return err
+		}
+	}
+	return b.writeFigures(ctx)
+}
+
+// accept adds a new action, with its end if that is known.
+func (b *batchWriter) accept(ctx context.Context, a *action) error {
 	for {
-		done, err := w.exec(ctx, insertAction, at, tenant, r.ref.ID, kind, taskType, r.task, class, r.created, r.deadline, status, code, entry, settled, attempts)
+		res, err := b.insert.ExecContext(ctx, a.fields()...)
 		if err != nil {
 			return err
 		}
-		if done > 0 {
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n > 0 {
 			break
 		}
-		// Either another came in the same nanosecond, or the id was used before, by an
+		// Either another was accepted in the same nanosecond, or the id was used before, by an
 		// action that the log has dropped.
-		if gone, err := w.drop(ctx, tenant, r.ref.ID); err != nil {
+		var old action
+		switch err := b.tx.QueryRowContext(ctx, deleteAction, a.ref.Tenant, a.ref.ID).Scan(old.fields()...); {
+		case err == nil:
+			b.tally(&old, -1)
+		case errors.Is(err, sql.ErrNoRows):
+			a.at++
+		default:
 			return err
-		} else if !gone {
-			at++
 		}
 	}
-	w.tally[tallyKey{slot: slotOf(at, tallySlot), tenant: tenant, kind: kind, taskType: taskType, entry: entry, code: code, status: status}]++
-	w.accepted(tenant, kind, at)
-	if r.end != nil {
-		w.ended(tenant, kind, entry, status, settled, time.Duration(settled-at))
+	b.tally(a, 1)
+	for _, l := range levels {
+		b.amount(counter{level: int64(l), slot: a.at / int64(l), tenant: a.ref.Tenant, kind: string(a.ref.Kind)}).n++
+	}
+	b.ended(a)
+	return nil
+}
+
+// end ends an action of an earlier batch. The log has dropped one that is not there; one that
+// has ended keeps its end.
+func (b *batchWriter) end(ctx context.Context, a *action) error {
+	row := b.settle.QueryRowContext(ctx, a.status, a.code, a.entry, a.settled, a.attempts, a.ref.Tenant, a.ref.ID)
+	if err := row.Scan(&a.at, &a.ref.Kind, &a.taskType); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	}
+	b.tally(&action{at: a.at, ref: a.ref, taskType: a.taskType}, -1)
+	b.tally(a, 1)
+	b.ended(a)
+	return nil
+}
+
+func (b *batchWriter) amount(of counter) *amount {
+	if b.figures[of] == nil {
+		b.figures[of] = &amount{}
+	}
+	return b.figures[of]
+}
+
+// tally counts an action by what it is.
+func (b *batchWriter) tally(a *action, n int64) {
+	b.amount(counter{
+		slot: a.at / int64(tallySlot), tenant: a.ref.Tenant, kind: string(a.ref.Kind), taskType: a.taskType,
+		entry: a.entry, code: a.code, status: a.status,
+	}).n += n
+}
+
+// ended counts an action that has ended when it ended, with its latency.
+func (b *batchWriter) ended(a *action) {
+	if a.status == "" {
+		return
+	}
+	class := classOf(time.Duration(a.settled - a.at))
+	for _, l := range levels {
+		to := b.amount(counter{
+			level: int64(l), slot: a.settled / int64(l), tenant: a.ref.Tenant, kind: string(a.ref.Kind), entry: a.entry, status: a.status,
+		})
+		to.n++
+		to.spread.add(class, 1)
+	}
+}
+
+const (
+	readSpread = `SELECT spread FROM figure
+WHERE level = ? AND slot = ? AND tenant = ? AND kind = ? AND task_type = ? AND entry = ? AND code = ? AND status = ?`
+	addFigure = `INSERT INTO figure (level, slot, tenant, kind, task_type, entry, code, status, n, spread)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET n = n + excluded.n, spread = excluded.spread`
+)
+
+func (b *batchWriter) writeFigures(ctx context.Context) error {
+	for k, v := range b.figures {
+		key := []any{k.level, k.slot, k.tenant, k.kind, k.taskType, k.entry, k.code, k.status}
+		if v.n == 0 {
+			continue
+		}
+		var packed []byte
+		if v.spread != nil {
+			if err := b.read.QueryRowContext(ctx, key...).Scan(&packed); err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			v.spread.unpack(packed)
+			packed = v.spread.pack()
+		}
+		if _, err := b.add.ExecContext(ctx, append(key, v.n, packed)...); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (w *writer) numbers(ctx context.Context, texts ...string) ([4]int64, error) {
-	var out [4]int64
-	for i, t := range texts {
-		n, err := w.word(ctx, t)
-		if err != nil {
-			return out, err
-		}
-		out[i] = n
-	}
-	return out, nil
-}
-
-// settle ends an action of an earlier batch. One that is not there was dropped by
-// the log, and one that has ended has ended.
-func (w *writer) settle(ctx context.Context, e *end) error {
-	n, err := w.numbers(ctx, e.ref.Tenant, string(e.code), e.entry)
+// prune removes what the log of every partition has dropped: first is the oldest record of
+// this one.
+func (x *Index) prune(ctx context.Context, s *store, p *partition, first uint64) error {
+	oldest, err := x.log.Next(ctx, p.stream, every, first)
 	if err != nil {
-		return err
+		return nil //nolint:nilerr // nothing is left, or the next time will tell
 	}
-	tenant, code, entry, status := n[0], n[1], n[2], statusOf(e.outcome)
-	s, err := w.stmt(ctx, "SELECT at, kind, task_type FROM action WHERE tenant = ? AND id = ? AND status = 0")
-	if err != nil {
-		return err
+	p.oldest.Store(oldest.Time.UnixNano())
+	least := int64(math.MaxInt64)
+	for _, p := range s.parts {
+		least = min(least, p.oldest.Load())
 	}
-	var at, kind, taskType int64
-	err = s.QueryRowContext(ctx, tenant, e.ref.ID).Scan(&at, &kind, &taskType)
-	if errors.Is(err, errNoRows) {
+	if least <= 0 { // of some partition it is not known
 		return nil
 	}
-	if err != nil {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+INSERT INTO figure (level, slot, tenant, kind, task_type, entry, code, status, n)
+SELECT 0, at / ?2, tenant, kind, task_type, entry, code, status, -count(*) FROM action WHERE at < ?1 GROUP BY 2, 3, 4, 5, 6, 7, 8
+ON CONFLICT DO UPDATE SET n = n + excluded.n;
+DELETE FROM action WHERE at < ?1;
+DELETE FROM figure WHERE level = 0 AND n = 0;
+DELETE FROM figure WHERE level > 0 AND slot < ?1 / level`, least, int64(tallySlot))
 		return err
+	})
+}
+
+// spread counts latencies by their length: class c has those of about grow^c microseconds, so
+// that a quantile is right to about five in a hundred.
+type spread []uint64
+
+// grow is the ratio of one class to the one before.
+const grow = 1.1
+
+// classOf is the class of a latency. One below a microsecond counts as one.
+func classOf(d time.Duration) int {
+	us := float64(max(d, time.Microsecond)) / float64(time.Microsecond)
+	return int(math.Round(math.Log(us) / math.Log(grow)))
+}
+
+func (s *spread) add(class int, n uint64) {
+	if short := class + 1 - len(*s); short > 0 {
+		*s = append(*s, make([]uint64, short)...)
 	}
-	_, err = w.exec(ctx, "UPDATE action SET status = ?, code = ?, entry = ?, settled = ?, attempts = ? WHERE at = ?", status, code, entry, e.at, e.attempts, at)
-	if err != nil {
-		return err
+	(*s)[class] += n
+}
+
+// quantile is the latency, in milliseconds, that a share q of all stay below; nil of none.
+func (s *spread) quantile(q float64) *float64 {
+	var all uint64
+	for _, n := range *s {
+		all += n
 	}
-	key := tallyKey{slot: slotOf(at, tallySlot), tenant: tenant, kind: kind, taskType: taskType}
-	w.tally[key]--
-	key.entry, key.code, key.status = entry, code, status
-	w.tally[key]++
-	w.ended(tenant, kind, entry, status, e.at, time.Duration(e.at-at))
+	rank := max(uint64(math.Ceil(q*float64(all))), 1)
+	for class, n := range *s {
+		if rank <= n {
+			ms := round(math.Pow(grow, float64(class))/1000, 3)
+			return &ms
+		}
+		rank -= n
+	}
 	return nil
 }
 
-// drop takes an action out whose id is another's now.
-func (w *writer) drop(ctx context.Context, tenant int64, id string) (bool, error) {
-	s, err := w.stmt(ctx, "SELECT at, kind, task_type, entry, code, status FROM action WHERE tenant = ? AND id = ?")
-	if err != nil {
-		return false, err
+// round keeps so many digits of a number.
+func round(v float64, digits int) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return v
 	}
-	var at int64
-	key := tallyKey{tenant: tenant}
-	err = s.QueryRowContext(ctx, tenant, id).Scan(&at, &key.kind, &key.taskType, &key.entry, &key.code, &key.status)
-	if errors.Is(err, errNoRows) {
-		return false, nil
+	scale := math.Pow(10, float64(digits)-math.Ceil(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+// pack is a spread as it is stored.
+func (s *spread) pack() (b []byte) {
+	for _, n := range *s {
+		b = binary.AppendUvarint(b, n)
 	}
-	if err != nil {
-		return false, err
+	return b
+}
+
+// unpack adds a stored spread.
+func (s *spread) unpack(b []byte) {
+	for class := 0; len(b) > 0; class++ {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			return
+		}
+		s.add(class, n)
+		b = b[size:]
 	}
-	key.slot = slotOf(at, tallySlot)
-	w.tally[key]--
-	_, err = w.exec(ctx, "DELETE FROM action WHERE at = ?", at)
-	return true, err
 }

@@ -2,71 +2,123 @@ package index
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/telemetry"
 	"weir/schemas"
 )
 
-// A batch is so many records, in one transaction; and a read of the log brings so much at most.
+// A batch has at most so many records, in one transaction; a read of the log returns at most so much.
 const (
 	batch     = 2048
 	batchSize = 4 << 20
 )
 
-// partition is how far one partition has been read.
-type partition struct {
-	number   int
-	stream   string
-	busy     chan struct{} // holds the one who reads
-	seq      uint64        // everything up to here is in the index
-	last     uint64        // of the log, when it was last asked
-	asOf     time.Time
-	known    bool   // seq is that of the open file
-	first    uint64 // of the log, when what it has dropped was last dropped here
+// place is how far a partition has been read, and the newest record up to there.
+type place struct {
+	seq      uint64 // everything up to here is in the index
 	stampSeq uint64
 	stamp    string
 }
 
+// partition is what the open file knows of one partition of the log.
+type partition struct {
+	number int
+	stream string
+	busy   chan struct{} // holds the one reader of what follows
+	place
+	known bool   // place is what the open file has
+	last  uint64 // of the log, when it was last asked
+	first uint64 // of the log, when the index last dropped what the log has dropped
+	asOf  time.Time
+
+	stand  atomic.Pointer[schemas.Freshness] // for others than the reader
+	oldest atomic.Int64                      // the time of the first record, in nanoseconds; 0: unknown
+}
+
 func newPartition(p int) *partition {
-	return &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
+	out := &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
+	out.stand.Store(&schemas.Freshness{})
+	return out
 }
 
-// take waits for the partition to be nobody else's.
-func (p *partition) take(ctx context.Context) bool {
-	select {
-	case p.busy <- struct{}{}:
-		return true
-	default:
+// view is what an answer knows of the log: how far the index is behind it, and the statuses that it
+// read from it.
+type view struct {
+	schemas.Freshness
+
+	until  time.Time      // no status is read later
+	silent map[int]bool   // partitions that did not answer
+	seen   map[int]uint64 // the newest record that was read of a partition
+}
+
+// refresh reads what the log holds by now, all partitions at once, for as long as an
+// answer may wait. A partition that does not answer does not delay the others.
+func (x *Index) refresh(ctx context.Context, s *store) (*view, error) {
+	within, cancel := context.WithTimeout(ctx, x.cfg.Wait)
+	defer cancel()
+	errs := make([]error, len(s.parts))
+	var all sync.WaitGroup
+	for i, p := range s.parts {
+		all.Go(func() { errs[i] = x.advance(within, s, p, 0) })
 	}
+	all.Wait()
+	out := &view{until: time.Now().Add(x.cfg.Wait), silent: map[int]bool{}, seen: map[int]uint64{}}
+	for i, p := range s.parts {
+		stand := *p.stand.Load()
+		if errs[i] != nil {
+			out.silent[i] = true
+			stand.Behind = max(stand.Behind, 1)
+		}
+		out.Behind += stand.Behind
+		if i == 0 || stand.AsOf.Before(out.AsOf) {
+			out.AsOf = stand.AsOf
+		}
+	}
+	if err := errors.Join(errs...); spoiled(err) {
+		return out, err
+	}
+	if out.Behind > 0 {
+		select {
+		case x.poke <- struct{}{}:
+		default:
+		}
+	}
+	return out, ctx.Err()
+}
+
+// advance reads a partition to the end that the log has now, or so many batches of it (0: all),
+// and notes how far it came.
+func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) error {
 	select {
 	case p.busy <- struct{}{}:
-		return true
 	case <-ctx.Done():
-		return false
+		return context.Cause(ctx)
 	}
+	defer func() { <-p.busy }()
+	err := x.follow(ctx, s, p, most)
+	if errors.Is(err, errMoved) { // by another process, which has the same log
+		err = x.follow(ctx, s, p, most)
+	}
+	p.stand.Store(&schemas.Freshness{AsOf: p.asOf, Behind: max(p.last, p.seq) - p.seq})
+	return err
 }
 
-func (p *partition) give() { <-p.busy }
-
-// standing is how far a partition has been read, for those who do not read it.
-type standing struct {
-	asOf   time.Time
-	behind uint64
-}
-
-// follow reads a partition until the end that the log has now, or so many batches of
-// it; 0: all. The caller holds the partition.
 func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) error {
 	if !p.known {
 		if err := x.adopt(ctx, s, p); err != nil {
 			return err
 		}
 	}
-	asked := x.cfg.Now()
+	asked := time.Now()
 	first, last, err := x.log.Bounds(ctx, p.stream)
 	if err != nil {
 		return err
@@ -76,13 +128,13 @@ func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) er
 	}
 	p.last = last
 	if first > 0 && p.seq < first-1 {
-		p.seq, p.stampSeq, p.stamp = first-1, 0, ""
+		p.place = place{seq: first - 1}
 	}
 	for n := 0; p.seq < last; n++ {
 		if most > 0 && n == most {
 			return nil
 		}
-		if err := x.step(ctx, s, p, last); err != nil {
+		if err := x.step(ctx, s, p); err != nil {
 			return err
 		}
 	}
@@ -96,15 +148,13 @@ func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) er
 	return nil
 }
 
-// adopt takes over what the file says of a partition, if the log still has the record
-// that it ended with: else the file is of another log, or of one that has lost records.
+// adopt takes over the place that the file has of a partition, if the log still has the record
+// there: else the file is of another log, or of one that has lost records.
 func (x *Index) adopt(ctx context.Context, s *store, p *partition) error {
-	err := s.db.QueryRowContext(ctx, "SELECT seq, stamp_seq, stamp FROM place WHERE partition = ?", p.number).Scan(&p.seq, &p.stampSeq, &p.stamp)
-	if errors.Is(err, errNoRows) {
-		p.seq, p.stampSeq, p.stamp, p.known = 0, 0, "", true
-		return nil
-	}
-	if err != nil {
+	p.place = place{}
+	const query = "SELECT seq, stamp_seq, stamp FROM place WHERE partition = ?"
+	err := s.db.QueryRowContext(ctx, query, p.number).Scan(&p.seq, &p.stampSeq, &p.stamp)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	if p.stampSeq > 0 {
@@ -125,86 +175,68 @@ func (x *Index) adopt(ctx context.Context, s *store, p *partition) error {
 	return nil
 }
 
-// stampOf tells one record from every other that may come to stand in its place.
+// stampOf distinguishes a record from every other that may later have its sequence.
 func stampOf(rec schemas.Record) string {
 	return strconv.FormatUint(rec.Seq, 10) + " " + strconv.FormatInt(rec.Time.UnixNano(), 10) + " " + rec.Subject
 }
 
-// step reads one batch and stores it, with how far it goes, in one transaction.
-func (x *Index) step(ctx context.Context, s *store, p *partition, last uint64) error {
-	b := loaded{from: p.seq, to: last, stampSeq: p.stampSeq, stamp: p.stamp}
-	records, more, err := x.page(ctx, p, p.seq, last)
-	if err != nil {
-		return err
-	}
-	if n := len(records); more && n > 0 {
-		b.to = records[n-1].Seq
-	}
-	for _, rec := range records {
-		if r, ok := readAccepted(rec); ok {
-			b.rows = append(b.rows, r)
-		} else if e, ok := readSettled(rec); ok {
-			b.ends = append(b.ends, e)
-		}
-		b.see(rec)
-	}
-	// What a cut of power could take from the log must not be in the index: another
-	// record may come to stand in its place.
-	if err := x.durable.Durable(ctx, p.stream, b.to); err != nil {
-		return err
-	}
-	if err := x.store(ctx, s, p, &b); err != nil {
-		return err
-	}
-	p.seq, p.stampSeq, p.stamp = b.to, b.stampSeq, b.stamp
-	return nil
-}
-
-// every is every record. What is not for the index is read too: to find the records of a filter, and
-// how many are left, the server looks at each subject that it has.
+// every selects all records. The index filters the records itself: to find those of a filter, the
+// server looks at each subject that it has.
 const every = ">"
 
-// page reads the records behind one sequence and up to another. That
-// there is none left is the word of the stream's leader: a replica that is late knows
-// nothing of the newest.
-func (x *Index) page(ctx context.Context, p *partition, after, upTo uint64) (records []schemas.Record, more bool, err error) {
-	for late := 0; ; late++ {
-		records, more, err = x.log.Page(ctx, p.stream, every, after+1, batch, batchSize)
-		if err != nil {
-			return nil, false, err
-		}
-		read := after
-		if n := len(records); n > 0 {
-			read = records[n-1].Seq
-		}
-		for n := len(records); n > 0 && records[n-1].Seq > upTo; n-- {
-			records, more = records[:n-1], false
-		}
-		if more || read >= upTo {
-			return records, more, nil
-		}
-		next, err := x.log.Next(ctx, p.stream, every, read+1)
-		switch {
-		case errors.Is(err, fault.ErrNotFound) || err == nil && next.Seq > upTo:
-			return records, false, nil
-		case err != nil:
-			return nil, false, err
-		case len(records) > 0: // go on behind them
-			return records, true, nil
-		case late == patience:
-			return nil, false, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
-		}
-		if !pause(ctx, catchUp) {
-			return nil, false, context.Cause(ctx)
-		}
-	}
-}
-
-// A replica that is late is asked again after catchUp, and so often in a row.
+// A replica that is late is read again after catchUp, at most so often in a row.
 const (
 	catchUp  = 20 * time.Millisecond
 	patience = 100
 )
+
+// step reads one batch and stores it.
+func (x *Index) step(ctx context.Context, s *store, p *partition) error {
+	records, err := x.page(ctx, p)
+	if err != nil {
+		return err
+	}
+	to := place{p.last, p.stampSeq, p.stamp}
+	if n := len(records); n > 0 {
+		to = place{records[n-1].Seq, records[n-1].Seq, stampOf(records[n-1])}
+	}
+	// A record that a power cut could remove from the log must not be in the index: another
+	// record may get its sequence.
+	if err := x.durable.Durable(ctx, p.stream, to.seq); err != nil {
+		return err
+	}
+	if err := s.apply(ctx, p.number, p.seq, to, records); err != nil {
+		p.known = false
+		return err
+	}
+	p.place = to
+	return nil
+}
+
+// page reads records after the partition's place and up to its last. Only the stream's leader
+// says that none is left: a replica that is late does not know the newest.
+func (x *Index) page(ctx context.Context, p *partition) (records []schemas.Record, err error) {
+	for late := 0; ; late++ {
+		records, _, err = x.log.Page(ctx, p.stream, every, p.seq+1, batch, batchSize)
+		for n := len(records); n > 0 && records[n-1].Seq > p.last; n-- {
+			records = records[:n-1]
+		}
+		if err != nil || len(records) > 0 {
+			return records, err
+		}
+		next, err := x.log.Next(ctx, p.stream, every, p.seq+1)
+		switch {
+		case errors.Is(err, fault.ErrNotFound) || err == nil && next.Seq > p.last:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case late == patience:
+			return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
+		case !pause(ctx, catchUp):
+			return nil, context.Cause(ctx)
+		}
+	}
+}
 
 // pause waits; false says that ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
@@ -216,4 +248,64 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// background reads on from time to time, so that the first request does not wait for all of
+// it: a little at a time without requests, and at once after one.
+func (x *Index) background() {
+	tick := time.NewTicker(x.cfg.Every)
+	defer tick.Stop()
+	warned := false
+	for {
+		select {
+		case <-tick.C:
+		case <-x.poke:
+		case <-x.life.Done():
+			return
+		}
+		err := x.round()
+		failed := err != nil && x.life.Err() == nil
+		if failed && !warned {
+			x.cfg.Log.WarnContext(x.life, "index behind", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
+		}
+		warned = failed
+	}
+}
+
+// batchTimeout bounds how long the log may take to return one batch.
+const batchTimeout = 30 * time.Second
+
+// Without a request for as long as interest, the index pauses after each batch restFactor times
+// as long as it took: it takes a twentieth of one processor.
+const (
+	interest   = time.Minute
+	restFactor = 19
+)
+
+// round reads one partition after the other to the log's end. Between two batches a request
+// can read.
+func (x *Index) round() error {
+	var errs []error
+	for number := range x.cfg.Layout.Partitions {
+		for more := true; more && x.life.Err() == nil; {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(x.life, batchTimeout)
+			err := x.hold(ctx, func(s *store) error {
+				defer func() { more = s.parts[number].stand.Load().Behind > 0 }()
+				return x.advance(ctx, s, s.parts[number], 1)
+			})
+			cancel()
+			if spoiled(err) { // the next round reads from the beginning
+				break
+			}
+			if err != nil {
+				errs = append(errs, err)
+				break
+			}
+			if more && time.Since(time.Unix(0, x.asked.Load())) >= interest {
+				pause(x.life, max(restFactor*time.Since(began), time.Millisecond))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }

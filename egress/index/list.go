@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/egress/status"
@@ -14,45 +16,239 @@ import (
 	"weir/schemas"
 )
 
-// List is the page of actions that a query asks for.
-func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err error) {
-	err = x.with(ctx, func(ctx context.Context, s *store, lag lag) error {
-		page = schemas.ActionPage{Items: []schemas.ActionEntry{}, Freshness: schemas.Freshness{AsOf: lag.asOf, Behind: lag.behind}}
-		n, err := s.number(ctx, q.filter)
-		if err != nil {
+// clause is a condition of an SQL query and its arguments.
+type clause struct {
+	text string
+	args []any
+}
+
+func (c *clause) and(text string, args ...any) {
+	if c.text != "" {
+		c.text += " AND "
+	}
+	c.text += text
+	c.args = append(c.args, args...)
+}
+
+// String is the clause as a condition; empty, it is met by all.
+func (c *clause) String() string {
+	if c.text == "" {
+		return "1"
+	}
+	return c.text
+}
+
+// in is that a column has one of some values.
+func in(column string, values []string) clause {
+	c := clause{text: column + " IN (?" + strings.Repeat(", ?", max(len(values)-1, 0)) + ")"}
+	for _, v := range values {
+		c.args = append(c.args, v)
+	}
+	return c
+}
+
+// condition is a part of a filter. If index is not empty, an SQL index of that name answers it,
+// together with the tenant, in the order of a list.
+type condition struct {
+	index string
+	clause
+}
+
+// conditions are the parts of the filter without tenant and time, the most selective first. The
+// columns of table figure have the same names.
+func (f *filter) conditions() (all []condition) {
+	add := func(on bool, index, text string, args ...any) {
+		if on {
+			all = append(all, condition{index, clause{text, args}})
+		}
+	}
+	kind, stat := in("kind", f.kinds), in("status", f.status)
+	open, oneKind := slices.Equal(f.status, []string{""}), len(f.kinds) == 1
+	add(f.task != "", "by_task", "task = ? AND task <> ''", f.task)
+	if f.entry != nil {
+		add(*f.entry != "", "by_entry", "entry = ? AND entry <> ''", *f.entry)
+		add(*f.entry == "", "", "entry = ''")
+	}
+	add(f.code != "", "by_code", "code = ? AND code <> ''", f.code)
+	add(f.agent != "", "by_type", "task_type = ? AND task_type <> ''", f.agent)
+	add(open && oneKind, "by_work", "kind = ? AND status = ''", kind.args...)
+	add(open && f.tenant == "", "by_open", "status = ''")
+	if f.damaged {
+		stat.text, stat.args = "("+stat.text+" OR code = ?)", append(stat.args, schemas.Poison)
+	}
+	add(len(f.status) == 1 && !f.damaged, "by_status", stat.text, stat.args...)
+	add(len(f.status) > 1 || f.damaged, "", stat.text, stat.args...)
+	add(oneKind, "by_kind", kind.text, kind.args...)
+	add(len(f.kinds) > 1, "", kind.text, kind.args...)
+	add(f.text != "", "", "instr(id, ?) > 0", f.text)
+	return all
+}
+
+// selection selects the actions of a stretch of time. From reads those that the best SQL index
+// yields; rest is checked of each.
+func (f *filter) selection(since, until int64) (from, rest clause) {
+	index := ""
+	var lead clause
+	if f.tenant != "" {
+		index = "by_tenant"
+		lead.and("tenant = ?", f.tenant)
+	}
+	led := false
+	for _, c := range f.conditions() {
+		if led || c.index == "" || f.tenant == "" && c.index != "by_open" {
+			rest.and(c.text, c.args...)
+			continue
+		}
+		led, index = true, c.index
+		lead.and(c.text, c.args...)
+	}
+	if since > 0 {
+		lead.and("at >= ?", since)
+	}
+	if until > 0 && until < math.MaxInt64 {
+		lead.and("at < ?", until)
+	}
+	from = clause{"FROM action WHERE " + lead.String(), lead.args}
+	if index != "" {
+		from.text = "FROM action INDEXED BY " + index + " WHERE " + lead.String()
+	}
+	return from, rest
+}
+
+// newest reads actions that a query selects, the newest first. It looks at so many at most
+// by the best SQL index. Next is the cursor after them, and empty if no others follow.
+func (s *store) newest(ctx context.Context, q Query, looks, limit int) (found []action, next string, err error) {
+	until := q.cursor
+	if q.until > 0 {
+		until = min(until, q.until)
+	}
+	from, rest := q.selection(q.since, until)
+	from.text += " ORDER BY at DESC LIMIT " + strconv.Itoa(looks)
+	query := "SELECT " + columns + " FROM action WHERE at IN (SELECT at FROM (SELECT * " + from.text + ") WHERE " + rest.String() +
+		" LIMIT " + strconv.Itoa(limit) + ") ORDER BY at DESC"
+	err = s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
+		found = append(found, action{})
+		return scan(found[len(found)-1].fields()...)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) == limit {
+		return found, cursorKey(found[limit-1].at), nil
+	}
+	var at int64
+	err = s.db.QueryRowContext(ctx, "SELECT at FROM (SELECT at "+from.text+") LIMIT 1 OFFSET "+strconv.Itoa(looks-1), from.args...).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return found, "", nil
+	}
+	return found, cursorKey(at), err
+}
+
+// rows runs do for each row of a query.
+func (s *store) rows(ctx context.Context, query string, args []any, do func(scan func(...any) error) error) error {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := do(rows.Scan); err != nil {
 			return err
 		}
-		if !n.none {
-			if err := x.fill(ctx, s, lag, q, n, &page); err != nil {
-				return err
-			}
+	}
+	return rows.Err()
+}
+
+// count counts the actions that a filter selects. By time, kind, status, entry, agent and code
+// it reads table figure; by task and text it looks at the actions themselves.
+func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, error) {
+	since, until := f.since, f.until
+	if until == 0 {
+		until = math.MaxInt64
+	}
+	// The slots that are wholly in the range, and the actions of what is left at its ends.
+	low, high := (since+int64(tallySlot)-1)/int64(tallySlot), until/int64(tallySlot)
+	edges := [][2]int64{{since, low * int64(tallySlot)}, {high * int64(tallySlot), until}}
+	var queries []string
+	var args []any
+	if f.task != "" || f.text != "" || low >= high {
+		edges = [][2]int64{{since, until}}
+	} else {
+		c := f.figures(0, low, high)
+		queries, args = append(queries, "SELECT status, n FROM figure WHERE "+c.text), c.args
+	}
+	for _, e := range edges {
+		if e[0] < e[1] {
+			from, rest := f.selection(e[0], e[1])
+			queries = append(queries, "SELECT status, 1 AS n "+from.text+" AND "+rest.String())
+			args = slices.Concat(args, from.args, rest.args)
 		}
+	}
+	out := &schemas.ActionCount{By: map[string]uint64{}}
+	if len(queries) == 0 {
+		return out, nil
+	}
+	query := "SELECT iif(status = '', 'open', status), sum(n) FROM (" + strings.Join(queries, " UNION ALL ") +
+		") GROUP BY status HAVING sum(n) > 0"
+	return out, s.rows(ctx, query, args, func(scan func(...any) error) error {
+		var name string
+		var n uint64
+		err := scan(&name, &n)
+		out.By[name] = n
+		out.Total += n
+		return err
+	})
+}
+
+// figures selects the rows of table figure of a level, from one slot to before another, by the
+// filter's conditions but its time.
+func (f *filter) figures(level, low, high int64) (c clause) {
+	c.and("level = ? AND slot >= ? AND slot < ?", level, low, high)
+	if f.tenant != "" {
+		c.and("tenant = ?", f.tenant)
+	}
+	for _, of := range f.conditions() {
+		c.and(of.text, of.args...)
+	}
+	return c
+}
+
+// List is the page of actions that a query selects.
+func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err error) {
+	err = x.with(ctx, func(s *store, v *view) (err error) {
+		page = schemas.ActionPage{Items: []schemas.ActionEntry{}}
+		if err := x.fill(ctx, s, v, q, &page); err != nil {
+			return err
+		}
+		page.Freshness = v.Freshness
 		if q.count {
-			page.Count, err = s.count(ctx, n)
+			page.Count, err = s.count(ctx, q.filter)
 		}
 		return err
 	})
 	return page, err
 }
 
-// fill puts the items in, and where the next page begins.
-func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, n numbered, page *schemas.ActionPage) error {
+// mostWords bounds how many statuses a page reads from the log to find those that are meant.
+const mostWords = 2_000
+
+// fill adds the items, and where the next page begins.
+func (x *Index) fill(ctx context.Context, s *store, v *view, q Query, page *schemas.ActionPage) error {
 	looks, limit := x.cfg.Looks, q.limit+1
-	if n.live() { // the log is asked about each
-		looks, limit = x.cfg.Words, x.cfg.Words
+	if q.live {
+		looks, limit = mostWords, mostWords
 	}
-	sel := n.selection(q.cursor, looks)
-	found, err := s.read(ctx, sel, limit)
+	found, next, err := s.newest(ctx, q, looks, limit)
 	if err != nil {
 		return err
 	}
-	word, silent := x.worder(lag), len(lag.silent)
-	for i, f := range found {
+	page.Next = next
+	for i, a := range found {
 		if len(page.Items) == q.limit {
 			page.Next = cursorKey(found[i-1].at)
 			break
 		}
-		entry, ok, err := x.entry(ctx, f, q, word)
+		entry, ok, err := x.entry(ctx, v, a, q)
 		if err != nil {
 			return err
 		}
@@ -60,113 +256,60 @@ func (x *Index) fill(ctx context.Context, s *store, lag lag, q Query, n numbered
 			page.Items = append(page.Items, entry)
 		}
 	}
-	if page.Next == "" && len(found) == limit {
-		// Some were read that do not fit any more: what lies behind them was not looked at.
-		page.Next = cursorKey(found[limit-1].at)
-	}
-	if page.Next == "" {
-		page.Next, err = s.horizon(ctx, sel, looks)
-	}
-	if err != nil {
-		return err
-	}
-	for range len(word.silent) - silent { // which have told nothing newer
-		page.Behind++
-	}
-	return word.durable(ctx)
-}
-
-// selection is a query for actions: inner are those that an index of the file leads
-// to, the newest first, and so many at most; outer are those of them that are meant.
-type selection struct {
-	inner string
-	args  []any
-	outer clause
-}
-
-func (n numbered) selection(below int64, looks int) selection {
-	by, lead, rest := n.driver()
-	until := below
-	if n.until > 0 {
-		until = min(until, n.until)
-	}
-	n.within(&lead, n.since, until)
-	return selection{
-		inner: "FROM " + from(by) + " WHERE " + lead.String() + " ORDER BY at DESC LIMIT " + strconv.Itoa(looks),
-		args:  lead.args, outer: rest,
-	}
-}
-
-// found is an action as a list reads it.
-type found struct {
-	at, created, deadline, settled int64
-	status                         int
-	attempts                       int
-	tenant, kind, class            string
-	id, task, taskType             string
-	code, entry                    string
-}
-
-func (s *store) read(ctx context.Context, sel selection, limit int) ([]found, error) {
-	//nolint:gosec // only the index's own words are in it; what a caller gives is an argument
-	query := `SELECT a.at, a.created, a.deadline, a.settled, a.status, a.attempts, t.text, k.text, coalesce(c.text, ''), a.id, a.task, coalesce(y.text, ''), coalesce(o.text, ''), coalesce(e.text, '')
-FROM (SELECT * FROM (SELECT * ` + sel.inner + `) WHERE ` + sel.outer.String() + ` LIMIT ` + strconv.Itoa(limit) + `) a
-JOIN word t ON t.id = a.tenant JOIN word k ON k.id = a.kind
-LEFT JOIN word c ON c.id = a.class LEFT JOIN word y ON y.id = a.task_type LEFT JOIN word o ON o.id = a.code LEFT JOIN word e ON e.id = a.entry
-ORDER BY a.at DESC`
-	rows, err := s.db.QueryContext(ctx, query, slices.Concat(sel.args, sel.outer.args)...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []found
-	for rows.Next() {
-		var f found
-		if err := rows.Scan(&f.at, &f.created, &f.deadline, &f.settled, &f.status, &f.attempts, &f.tenant, &f.kind, &f.class, &f.id, &f.task, &f.taskType, &f.code, &f.entry); err != nil {
-			return nil, err
+	for p, seq := range v.seen {
+		if err := x.durable.Durable(ctx, schemas.LogStream(p), seq); err != nil {
+			return err
 		}
-		out = append(out, f)
 	}
-	return out, rows.Err()
+	return nil
 }
 
-// horizon is where the next page begins behind one that ended because it had looked at
-// as many actions as it may; empty: it had not.
-func (s *store) horizon(ctx context.Context, sel selection, looks int) (string, error) {
-	var at int64
-	err := s.db.QueryRowContext(ctx, "SELECT at FROM (SELECT at "+sel.inner+") LIMIT 1 OFFSET "+strconv.Itoa(looks-1), sel.args...).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return cursorKey(at), err
-}
-
-// entry is what a list shows of an action; ok is false where it is none of those meant.
-func (x *Index) entry(ctx context.Context, f found, q Query, word *worder) (e schemas.ActionEntry, ok bool, err error) {
+// entry is what a list shows of an action; ok is false if the query does not select it. The status
+// of an action that has not ended in the index comes from the log.
+func (x *Index) entry(ctx context.Context, v *view, a action, q Query) (e schemas.ActionEntry, ok bool, err error) {
 	e = schemas.ActionEntry{
-		ID: f.id, Kind: schemas.Kind(f.kind), TaskType: f.taskType, Class: schemas.Class(f.class), Created: instant(f.created), Deadline: instant(f.deadline),
-		Settled: instant(f.settled), Entry: f.entry, Task: f.task, Code: schemas.Code(f.code), Attempts: f.attempts,
-		URL: stream.ActionURL(f.id), EventsURL: stream.EventsURL(f.id),
+		ID: a.ref.ID, Kind: a.ref.Kind, TaskType: a.taskType, Status: schemas.Status(a.status), Class: schemas.Class(a.class),
+		Created: instant(a.created), Deadline: instant(a.deadline), Settled: instant(a.settled),
+		Entry: a.entry, Task: a.task, Code: schemas.Code(a.code), Attempts: a.attempts,
+		URL: stream.ActionURL(a.ref.ID), EventsURL: stream.EventsURL(a.ref.ID),
 	}
 	if q.named {
-		e.Tenant = f.tenant
+		e.Tenant = a.ref.Tenant
 	}
-	if f.status > 0 && f.status <= len(schemas.Outcomes()) {
-		e.Status = schemas.Status(schemas.Outcomes()[f.status-1])
-		ms := stream.Milliseconds(time.Duration(max(f.settled-f.at, 0))) // both by the log's clock, which may have been put right between
+	if a.status != "" {
+		ms := stream.Milliseconds(time.Duration(max(a.settled-a.at, 0))) // both by the log's clock, which may have been set between
 		e.DurationMS = &ms
 		return e, true, nil
 	}
-	b, err := word.of(ctx, schemas.Ref{Tenant: f.tenant, Kind: e.Kind, ID: f.id})
+	b, err := x.word(ctx, v, a.ref)
 	if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone) {
 		return e, false, nil // the log has dropped it
 	}
 	e.Status, e.Code = b.Status, b.Code
-	if q.statuses() {
-		ok = slices.Contains(q.open, b.Status) || slices.Contains(q.status, schemas.Outcome(b.Status))
-		return e, ok, err
+	selected := len(q.status) == 0 || slices.Contains(q.open, string(b.Status)) || slices.Contains(q.status, string(b.Status))
+	return e, selected, err
+}
+
+// word is the status of an action in the log. If its partition does not answer in time, it is
+// that of an accepted action.
+func (x *Index) word(ctx context.Context, v *view, ref schemas.Ref) (status.Brief, error) {
+	p := x.cfg.Layout.Partition(ref.Tenant, ref.ID)
+	last := status.Brief{Status: schemas.Status(schemas.EventAccepted)}
+	if v.silent[p] {
+		return last, nil
 	}
-	return e, true, err
+	within, cancel := context.WithDeadline(ctx, v.until)
+	defer cancel()
+	b, err := status.Word(within, x.log, x.actions, x.cfg.Layout, ref)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		v.silent[p] = true
+		v.Behind++ // at least
+		return last, nil
+	}
+	if err == nil {
+		v.seen[p] = max(v.seen[p], b.Seq)
+	}
+	return b, err
 }
 
 func instant(ns int64) time.Time {
@@ -176,46 +319,29 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// worder reads from the log where actions stand that have not ended in the index.
-type worder struct {
-	x      *Index
-	silent map[int]bool
-	seen   map[int]uint64
-	until  time.Time
+// Named is an action of a list, and the cursor after it.
+type Named struct {
+	schemas.Ref
+
+	Next string
 }
 
-func (x *Index) worder(l lag) *worder {
-	return &worder{x: x, silent: l.silent, seen: map[int]uint64{}, until: time.Now().Add(x.cfg.Wait)}
-}
-
-// of is the status of an action. One whose partition does not answer in time has the
-// last word that is known.
-func (w *worder) of(ctx context.Context, ref schemas.Ref) (status.Brief, error) {
-	layout := w.x.cfg.Layout
-	p := layout.Partition(ref.Tenant, ref.ID)
-	last := status.Brief{Status: schemas.Status(schemas.EventAccepted)}
-	if w.silent[p] {
-		return last, nil
-	}
-	within, cancel := context.WithDeadline(ctx, w.until)
-	defer cancel()
-	b, err := status.Word(within, w.x.log, w.x.actions, layout, ref)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		w.silent[p] = true
-		return last, nil
-	}
-	if err == nil {
-		w.seen[p] = max(w.seen[p], b.Seq)
-	}
-	return b, err
-}
-
-// durable waits until what was read may be shown.
-func (w *worder) durable(ctx context.Context) error {
-	for p, seq := range w.seen {
-		if err := w.x.durable.Durable(ctx, schemas.LogStream(p), seq); err != nil {
-			return err
+// Refs names the actions that a query selects, the newest first, for lists that show more of
+// an action than the index holds. Only the log knows whether one is still open, or still there.
+// Next is the cursor of the next page, and empty at the end.
+func (x *Index) Refs(ctx context.Context, q Query) (refs []Named, next string, fresh schemas.Freshness, err error) {
+	err = x.with(ctx, func(s *store, v *view) error {
+		refs, fresh = nil, v.Freshness
+		found, after, err := s.newest(ctx, q, x.cfg.Looks, q.limit+1)
+		next = after
+		for i, a := range found {
+			if i == q.limit {
+				next = refs[i-1].Next
+				break
+			}
+			refs = append(refs, Named{a.ref, cursorKey(a.at)})
 		}
-	}
-	return nil
+		return err
+	})
+	return refs, next, fresh, err
 }

@@ -15,7 +15,10 @@ import (
 // StatusOpen stands for every status before the end.
 const StatusOpen = "open"
 
-// Query is what a list is asked for.
+// TenantAll names every tenant at once.
+const TenantAll = "*"
+
+// Query is a request for a list.
 type Query struct {
 	filter
 
@@ -24,138 +27,124 @@ type Query struct {
 	count  bool
 }
 
-// filter says which actions are meant. A zero field is no filter.
+// filter says which actions a query selects. A zero field is no filter.
 type filter struct {
-	tenant  string // empty: all
-	named   bool   // the tenant was given as a parameter
-	kinds   []string
-	status  []schemas.Outcome
-	open    []schemas.Status // of the open ones these; empty: none
-	entry   *string
-	agent   string
-	task    string
-	code    string
-	text    string
-	since   int64
-	until   int64
-	anyOpen bool // all three of open
-	damaged bool // and what ended with POISON, whatever its status
+	tenant       string // empty: all
+	named        bool   // the tenant was given as a parameter
+	kinds        []string
+	status       []string // as the file has it
+	open         []string // of the open ones these
+	live         bool     // only the log distinguishes them from the other open ones
+	entry        *string
+	agent        string
+	task         string
+	code         string
+	text         string
+	since, until int64
+	damaged      bool // and what ended with POISON, whatever its status
 }
 
-// statuses reports whether the status is filtered.
-func (f *filter) statuses() bool { return len(f.status)+len(f.open) > 0 }
+// params reads parameters. The first error stays.
+type params struct {
+	url.Values
 
-// live reports whether only the log can tell which of the open actions are meant.
-func (f *filter) live() bool { return len(f.open) > 0 && !f.anyOpen }
+	err error
+}
 
-// TenantAll names every tenant at once.
-const TenantAll = "*"
+// one reads a parameter that may be given once.
+func (p *params) one(name string) (value string, ok bool) {
+	if p.err == nil {
+		value, ok, p.err = stream.One(p.Values, name)
+	}
+	return value, ok && p.err == nil
+}
 
-// parameters that a list and the figures know.
-func listParameters() []string {
-	return []string{"kind", "status", "entry", "agent", "task", "code", "q", "since", "until", "tenant", "limit", "cursor", "count"}
+func (p *params) refuse(name, what string) {
+	p.err = stream.Invalid("the parameter " + name + " " + what)
 }
 
 // ParseList reads the parameters of GET /v1/actions. Tenant is whose actions are read;
-// empty: everybody's.
+// empty: all tenants'.
 func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	out := Query{cursor: math.MaxInt64}
-	var err error
-	if err := stream.Only(q, listParameters()...); err != nil {
-		return out, err
+	p := &params{Values: q}
+	p.err = stream.Only(q, "kind", "status", "entry", "agent", "task", "code", "q", "since", "until", "tenant", "limit", "cursor", "count")
+	out.filter = p.filter(tenant, now)
+	if p.err == nil {
+		out.limit, p.err = stream.Limit(q, 50)
 	}
-	if out.filter, err = parseFilter(q, tenant, now); err != nil {
-		return out, err
+	if cursor, ok := p.one("cursor"); ok {
+		out.cursor, p.err = parseCursorKey(cursor)
 	}
-	if out.limit, err = stream.Limit(q, 50); err != nil {
-		return out, err
-	}
-	if cursor, ok, err := stream.One(q, "cursor"); err != nil {
-		return out, err
-	} else if ok {
-		if out.cursor, err = parseCursorKey(cursor); err != nil {
-			return out, err
-		}
-	}
-	word, ok, err := stream.One(q, "count")
-	if err != nil {
-		return out, err
-	}
+	word, ok := p.one("count")
 	if ok && word != "true" && word != "false" {
-		return out, stream.Invalid("the parameter count must be true or false")
+		p.refuse("count", "must be true or false")
 	}
 	out.count = word == "true"
-	return out, nil
+	return out, p.err
 }
 
-func parseFilter(q url.Values, tenant string, now time.Time) (filter, error) {
-	f := filter{tenant: tenant}
-	_, f.named = q["tenant"]
+// Of asks for a tenant's actions of a kind (tenant empty: all tenants') that have ended in one
+// of these ways or with POISON, whose record need not say how, or with open have not ended;
+// without either, for all. Cursor is the next of an earlier page.
+func Of(tenant string, kind schemas.Kind, ended []schemas.Outcome, open bool, limit int, cursor string) (Query, error) {
+	q := Query{
+		filter: filter{tenant: tenant, kinds: []string{string(kind)}, status: words(ended), damaged: len(ended) > 0},
+		limit:  limit, cursor: math.MaxInt64,
+	}
+	if open {
+		q.status = append(q.status, "")
+	}
 	var err error
-	if f.kinds, err = list(q, "kind", words(schemas.Kinds())); err != nil {
-		return f, err
+	if cursor != "" {
+		q.cursor, err = parseCursorKey(cursor)
 	}
-	if err := f.parseStatus(q); err != nil {
-		return f, err
-	}
-	entry, ok, err := stream.One(q, "entry")
-	if err != nil {
-		return f, err
-	}
-	if ok {
+	return q, err
+}
+
+func (p *params) filter(tenant string, now time.Time) filter {
+	f := filter{tenant: tenant, named: p.Has("tenant")}
+	f.kinds = p.list("kind", words(schemas.Kinds()))
+	p.status(&f)
+	if entry, ok := p.one("entry"); ok {
 		f.entry = &entry
 	}
-	for _, p := range []struct {
+	for _, of := range []struct {
 		name string
 		into *string
 	}{{"agent", &f.agent}, {"task", &f.task}, {"code", &f.code}, {"q", &f.text}} {
-		v, ok, err := stream.One(q, p.name)
-		if err != nil {
-			return f, err
-		}
-		*p.into = v
-		if p.name == "q" {
-			v = strings.ReplaceAll(v, "~", "-") // a part of a successor's id is asked for as well
+		v, ok := p.one(of.name)
+		*of.into = v
+		if of.name == "q" {
+			v = strings.ReplaceAll(v, "~", "-") // the text may be a part of a successor's id
 		}
 		if ok && !schemas.ValidID(v) {
-			return f, stream.Invalid("the parameter " + p.name + " must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+			p.refuse(of.name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 		}
 	}
-	if f.since, err = when(q, "since", now); err != nil {
-		return f, err
-	}
-	f.until, err = when(q, "until", now)
-	return f, err
+	f.since = p.when("since", now)
+	f.until = p.when("until", now)
+	return f
 }
 
-// parseStatus reads the statuses, of which three are only told apart by the log.
-func (f *filter) parseStatus(q url.Values) error {
-	all := words(schemas.Statuses())
-	chosen, err := list(q, "status", append(all, StatusOpen))
-	if err != nil {
-		return err
-	}
-	before := openStatuses()
-	for _, s := range chosen {
+// status reads the statuses. The file has one for the open ones.
+func (p *params) status(f *filter) {
+	known := words(schemas.Statuses())
+	open := known[:len(known)-len(schemas.Outcomes())]
+	for _, s := range p.list("status", append(known, StatusOpen)) {
 		switch {
 		case s == StatusOpen:
-			f.anyOpen = true
-		case slices.Contains(before, schemas.Status(s)):
-			f.open = append(f.open, schemas.Status(s))
-		default:
-			f.status = append(f.status, schemas.Outcome(s))
+			f.open = open
+		case !slices.Contains(open, s):
+			f.status = append(f.status, s)
+		case !slices.Contains(f.open, s):
+			f.open = append(f.open, s)
 		}
 	}
-	if f.anyOpen || len(f.open) == len(before) {
-		f.anyOpen, f.open = true, before
+	if len(f.open) > 0 {
+		f.status = append(f.status, "")
 	}
-	return nil
-}
-
-// openStatuses are those before the end, which open stands for.
-func openStatuses() []schemas.Status {
-	all := schemas.Statuses()
-	return all[:len(all)-len(schemas.Outcomes())]
+	f.live = len(f.open) > 0 && len(f.open) < len(open)
 }
 
 func words[T ~string](of []T) []string {
@@ -166,52 +155,49 @@ func words[T ~string](of []T) []string {
 	return out
 }
 
-// list reads a parameter that is one of a few words, or several with commas between.
-func list(q url.Values, name string, known []string) ([]string, error) {
-	value, ok, err := stream.One(q, name)
-	if !ok || err != nil {
-		return nil, err
+// list reads a parameter with one or several known words, with commas between.
+func (p *params) list(name string, known []string) (out []string) {
+	value, ok := p.one(name)
+	if !ok {
+		return nil
 	}
-	var out []string
 	for word := range strings.SplitSeq(value, ",") {
 		if !slices.Contains(known, word) {
-			return nil, stream.Invalid("the parameter " + name + " can be " + strings.Join(known, ", ") + ", or several with commas between")
+			p.refuse(name, "can be "+strings.Join(known, ", ")+", or several with commas between")
+			return nil
 		}
 		if !slices.Contains(out, word) {
 			out = append(out, word)
 		}
 	}
-	return out, nil
+	return out
 }
+
+// mostDays is the longest time ago that a parameter may name.
+const mostDays = 10_000
 
 // when reads a time: an instant, or how long ago. Absent it is 0.
-func when(q url.Values, name string, now time.Time) (int64, error) {
-	value, ok, err := stream.One(q, name)
-	if !ok || err != nil {
-		return 0, err
+func (p *params) when(name string, now time.Time) int64 {
+	value, ok := p.one(name)
+	if !ok {
+		return 0
 	}
-	bad := stream.Invalid("the parameter " + name + " must be a time such as 2026-11-22T20:00:00Z, or how long ago: 15m, 24h, 7d")
-	if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
-		if t.Year() < 1971 || t.Year() > 2200 {
-			return 0, bad
-		}
-		return t.UnixNano(), nil
+	if t, err := time.Parse(time.RFC3339Nano, value); err == nil && t.Year() >= 1971 && t.Year() <= 2200 {
+		return t.UnixNano()
 	}
+	ago, err := time.ParseDuration(value)
 	if days, found := strings.CutSuffix(value, "d"); found {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil || n > 10_000 {
-			return 0, bad
-		}
-		return now.Add(-time.Duration(n) * 24 * time.Hour).UnixNano(), nil
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		ago = time.Duration(n) * 24 * time.Hour
 	}
-	d, err := time.ParseDuration(value)
-	if err != nil || d < 0 || d > 10_000*24*time.Hour {
-		return 0, bad
+	if err != nil || ago < 0 || ago > mostDays*24*time.Hour {
+		p.refuse(name, "must be a time such as 2026-11-22T20:00:00Z, or how long ago: 15m, 24h, 7d")
 	}
-	return now.Add(-d).UnixNano(), nil
+	return now.Add(-ago).UnixNano()
 }
 
-// cursorLength is that of each cursor. One that lost its end would else be an older place,
+// cursorLength is that of each cursor. A cursor that lost its end would else be an older place,
 // and its page look like the last.
 const cursorLength = 13
 
@@ -227,4 +213,64 @@ func parseCursorKey(s string) (int64, error) {
 		return 0, stream.Invalid("the parameter cursor must be the next of an earlier page")
 	}
 	return n, nil
+}
+
+// StatsQuery is a request for figures.
+type StatsQuery struct {
+	filter
+
+	from, to int64 // whole steps
+	step     time.Duration
+	by       string
+}
+
+// Without a step there are about wantedPoints points; there are at most mostPoints, and at most
+// mostGroups groups.
+const (
+	wantedPoints = 120
+	mostPoints   = 1000
+	mostGroups   = 50
+)
+
+// ParseStats reads the parameters of GET /v1/stats. Tenant is whose actions are counted;
+// empty: all tenants'.
+func ParseStats(q url.Values, tenant string, now time.Time) (out StatsQuery, err error) {
+	p := &params{Values: q}
+	p.err = stream.Only(q, "since", "until", "step", "by", "kind", "entry", "tenant")
+	out.filter = p.filter(tenant, now)
+	by, ok := p.one("by")
+	if out.by = by; ok && !slices.Contains([]string{"kind", "entry", "outcome"}, by) {
+		p.refuse("by", "can be kind, entry or outcome")
+	}
+	word, given := p.one("step")
+	if out.until == 0 {
+		out.until = now.UnixNano()
+	}
+	if out.since == 0 {
+		out.since = out.until - int64(time.Hour)
+	}
+	if p.err == nil && out.since >= out.until {
+		p.refuse("since", "must be before until")
+	}
+	if p.err != nil {
+		return out, p.err
+	}
+	// The range is rounded to whole steps.
+	names := []string{"10s", "30s", "1m", "5m", "10m", "30m", "1h", "6h", "24h"}
+	if given && !slices.Contains(names, word) {
+		return out, stream.Invalid("the parameter step can be " + strings.Join(names, ", "))
+	}
+	for _, name := range names {
+		if out.step, err = time.ParseDuration(name); err != nil {
+			return out, err
+		}
+		if given && name == word || !given && (out.until-out.since)/int64(out.step) < wantedPoints {
+			break
+		}
+	}
+	out.from, out.to = out.since/int64(out.step), (out.until+int64(out.step)-1)/int64(out.step)
+	if out.to-out.from > mostPoints {
+		return out, stream.Invalid("from since to until there can be 1000 steps at most: choose a longer step or a shorter time")
+	}
+	return out, nil
 }

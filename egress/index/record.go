@@ -1,134 +1,148 @@
 package index
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/schemas"
 )
 
-// row is an action as the index holds it.
-type row struct {
-	ref      schemas.Ref
-	at       int64 // the key, and when the log took it
-	taskType string
-	task     string
-	class    schemas.Class
-	created  int64
-	deadline int64
-	end      *end // nil: it has not ended
+// action is an action as the index stores it.
+type action struct {
+	at                int64 // the key, and when the log stored its acceptance
+	ref               schemas.Ref
+	class             string
+	taskType, task    string
+	created, deadline int64
+	end
 }
 
 // end is how an action ended.
 type end struct {
-	ref      schemas.Ref
-	seq      uint64
-	at       int64
-	outcome  schemas.Outcome
-	code     schemas.Code
+	status   string // an outcome; empty: it has not ended
+	code     string
 	entry    string
+	settled  int64
 	attempts int
 }
 
-// readAccepted reads what a list shows out of an accepted event. One that cannot be
-// read is an action all the same.
-func readAccepted(rec schemas.Record) (row, bool) {
-	ref, section, err := schemas.ParseSubject(rec.Subject)
-	if err != nil || section != schemas.SectionAccepted {
-		return row{}, false
+// columns are those of table action, in the order of fields.
+const columns = "at, tenant, kind, id, class, task_type, task, created, deadline, status, code, entry, settled, attempts"
+
+func (a *action) fields() []any {
+	return []any{
+		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.taskType, &a.task, &a.created, &a.deadline,
+		&a.status, &a.code, &a.entry, &a.settled, &a.attempts,
 	}
-	at := rec.Time.UnixNano()
-	r := row{ref: ref, at: at, created: at}
-	var a struct {
-		taskType, class, task string
-		accepted, deadline    time.Time
+}
+
+// lenient accepts everything that the log may hold.
+func lenient() jsonv2.Options {
+	return jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// errEnough ends the decoding of a record: no list shows what follows.
+var errEnough = errors.New("enough was read")
+
+// payload belongs to an accepted event. The index reads the task from that of a chat or a push. Other payloads, of up to a quarter of a megabyte, are not decoded.
+type payload struct {
+	wanted bool
+	task   string
+}
+
+// UnmarshalJSONFrom ignores a payload that is not an object.
+func (p *payload) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if !p.wanted {
+		return errEnough
 	}
-	order := members{"task_id": text(&a.task)}
-	action := members{
-		"task_type": text(&a.taskType), "class": text(&a.class),
-		"accepted_at": moment(&a.accepted), "deadline": moment(&a.deadline),
-		"payload": order.read,
+	if d.PeekKind() != '{' {
+		return d.SkipValue()
 	}
-	if ref.Kind != schemas.KindChat && ref.Kind != schemas.KindPush { // nobody else's payload is looked into
-		action["payload"] = enough
+	var doc struct {
+		TaskID string `json:"task_id"`
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(rec.Data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	err = members{"action": action.read}.read(dec)
-	if err != nil && !errors.Is(err, errEnough) || a.accepted.IsZero() {
-		return r, true
+	err := jsonv2.UnmarshalDecode(d, &doc)
+	p.task = doc.TaskID
+	return err
+}
+
+// readAccepted reads what a list shows from an accepted event. An event that cannot be
+// decoded is still an action.
+func readAccepted(ref schemas.Ref, rec schemas.Record) *action {
+	a := &action{at: rec.Time.UnixNano(), ref: ref, created: rec.Time.UnixNano()}
+	var ev struct {
+		Action struct {
+			TaskType   string    `json:"task_type"`
+			Class      string    `json:"class"`
+			AcceptedAt time.Time `json:"accepted_at"`
+			Deadline   time.Time `json:"deadline"`
+			Payload    payload   `json:"payload"`
+		} `json:"action"`
 	}
-	r.taskType, r.class, r.task = a.taskType, schemas.Class(a.class), a.task
-	r.created, r.deadline = a.accepted.UnixNano(), unixNano(a.deadline)
+	doc := &ev.Action
+	doc.Payload.wanted = ref.Kind == schemas.KindChat || ref.Kind == schemas.KindPush
+	err := jsonv2.Unmarshal(rec.Data, &ev, lenient())
+	if err != nil && !errors.Is(err, errEnough) || doc.AcceptedAt.IsZero() {
+		return a
+	}
+	a.taskType, a.class, a.task, a.created = doc.TaskType, doc.Class, doc.Payload.task, doc.AcceptedAt.UnixNano()
+	if !doc.Deadline.IsZero() {
+		a.deadline = doc.Deadline.UnixNano()
+	}
 	if ref.Kind == schemas.KindTask {
-		r.task = ref.ID
+		a.task = ref.ID
 	}
-	return r, true
+	return a
 }
 
-// readSettled reads a terminal event. Whatever it says, the action has ended.
-func readSettled(rec schemas.Record) (end, bool) {
-	ref, _, err := schemas.ParseSubject(rec.Subject)
-	if err != nil || !rec.Ends() {
-		return end{}, false
+// readSettled reads a terminal event. Whatever it holds, the action has ended.
+func readSettled(rec schemas.Record) end {
+	var ev struct {
+		Type    schemas.EventType `json:"type"`
+		Settled struct {
+			Outcome  schemas.Outcome `json:"outcome"`
+			Code     string          `json:"code"`
+			Entry    string          `json:"entry"`
+			Attempts int             `json:"attempts"`
+		} `json:"settled"`
 	}
-	e := end{ref: ref, seq: rec.Seq, at: rec.Time.UnixNano(), outcome: schemas.OutcomeFailed, code: schemas.Poison}
-	var s struct {
-		typ, outcome, code, entry string
-		attempts                  int
-		result                    jsontext.Value
+	err := jsonv2.Unmarshal(rec.Data, &ev, lenient())
+	s := ev.Settled
+	if err != nil || ev.Type != schemas.EventSettled || !slices.Contains(schemas.Outcomes(), s.Outcome) {
+		return end{status: string(schemas.OutcomeFailed), code: string(schemas.Poison), settled: rec.Time.UnixNano()}
 	}
-	settled := members{
-		"outcome": text(&s.outcome), "code": text(&s.code), "entry": text(&s.entry), "attempts": number(&s.attempts),
-		"result": func(d *jsontext.Decoder) error {
-			if s.outcome != string(schemas.OutcomeDenied) || s.entry != "" {
-				return d.SkipValue()
-			}
-			v, err := d.ReadValue()
-			s.result = v.Clone()
-			return err
-		},
+	if s.Outcome == schemas.OutcomeDenied && s.Entry == "" {
+		s.Entry = deniedBy(rec.Data)
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(rec.Data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	err = members{"type": text(&s.typ), "settled": settled.read}.read(dec)
-	if err != nil || s.typ != string(schemas.EventSettled) || !slices.Contains(schemas.Outcomes(), schemas.Outcome(s.outcome)) {
-		return e, true
-	}
-	e.outcome, e.code, e.entry, e.attempts = schemas.Outcome(s.outcome), schemas.Code(s.code), s.entry, s.attempts
-	if e.entry == "" && len(s.result) > 0 {
-		e.entry = deniedBy(s.result)
-	}
-	return e, true
+	return end{string(s.Outcome), s.Code, s.Entry, rec.Time.UnixNano(), s.Attempts}
 }
 
-// deniedBy is the entry in the result of a call that was refused, whether the action is
-// the call or a run that makes it.
-func deniedBy(doc []byte) string {
+// deniedBy is the entry in the result of a call that was denied, whether the action is the
+// call or a run that makes it.
+func deniedBy(event []byte) string {
 	type call struct {
 		Decision struct {
 			Entry string `json:"entry"`
 		} `json:"decision"`
 	}
-	var res struct {
-		call
-		HTTP call `json:"http"`
+	var ev struct {
+		Settled struct {
+			Result struct {
+				call
+				HTTP call `json:"http"`
+			} `json:"result"`
+		} `json:"settled"`
 	}
-	if json.Unmarshal(doc, &res) != nil {
+	if json.Unmarshal(event, &ev) != nil {
 		return ""
 	}
-	if res.Decision.Entry != "" {
-		return res.Decision.Entry
+	if entry := ev.Settled.Result.Decision.Entry; entry != "" {
+		return entry
 	}
-	return res.HTTP.Decision.Entry
-}
-
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
+	return ev.Settled.Result.HTTP.Decision.Entry
 }

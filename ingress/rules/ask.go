@@ -95,14 +95,14 @@ func ReadRecord(body []byte, now time.Time) (schemas.RecordRequest, error) {
 
 // given refuses a scope and an expiry that no rule can have.
 func given(req schemas.RecordRequest, now time.Time) error {
-	specimen, err := stdjson.Marshal(schemas.Rule{
-		ID: "specimen", Group: schemas.DefaultGroup, Type: schemas.RuleMock, Enabled: true,
+	sample, err := stdjson.Marshal(schemas.Rule{
+		ID: "sample", Group: schemas.DefaultGroup, Type: schemas.RuleMock, Enabled: true,
 		Match: schemas.RuleMatch{URLPattern: "http://localhost/", Method: "ANY"}, Scope: req.Scope, ExpiresAt: req.ExpiresAt,
 	})
 	if err != nil {
 		return wrong("/expires_at", "is no time that can be written down")
 	}
-	_, err = traffic.Read(specimen, now)
+	_, err = traffic.Read(sample, now)
 	return invalid("", err)
 }
 

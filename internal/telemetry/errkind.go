@@ -10,57 +10,35 @@ import (
 	"syscall"
 
 	"weir/internal/fault"
+	"weir/schemas"
 )
 
-// ErrKind names the sort of an error in one word that is safe to log. The text
+// ErrKind names the kind of an error in one name that is safe to log. The text
 // of an error never is: it may hold an address, a URL or a piece of content.
 // It is empty for nil, and "other" for an error it does not know.
 func ErrKind(err error) string {
 	if err == nil {
 		return ""
 	}
-	if code := faultCode(err); code != "" {
-		return code
-	}
-	for _, k := range errKinds() {
-		if errors.Is(err, k.is) {
-			return k.word
-		}
-	}
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		return "timeout"
-	}
-	return other
-}
-
-// faultCode is the public code of an error that carries one of the vocabulary.
-func faultCode(err error) string {
 	var public *fault.Error
 	var call *fault.Call
 	var parked *fault.Parked
-	code := ""
+	var code schemas.Code
 	switch {
 	case errors.As(err, &public):
-		code = string(public.Code)
+		code = public.Code
 	case errors.As(err, &call):
-		code = string(call.Code)
+		code = call.Code
 	case errors.As(err, &parked):
-		code = string(parked.Code)
+		code = parked.Code
 	}
-	if !knownCode(code) {
-		return ""
+	if knownCode(string(code)) {
+		return string(code)
 	}
-	return code
-}
-
-type errKind struct {
-	is   error
-	word string
-}
-
-func errKinds() []errKind {
-	return []errKind{
+	for _, k := range []struct {
+		is   error
+		word string
+	}{
 		{fault.ErrFenced, "fenced"},
 		{fault.ErrNotFound, "not_found"},
 		{fault.ErrGone, "gone"},
@@ -85,5 +63,14 @@ func errKinds() []errKind {
 		{io.ErrUnexpectedEOF, "unexpected_eof"},
 		{io.EOF, "eof"},
 		{io.ErrClosedPipe, "closed"},
+	} {
+		if errors.Is(err, k.is) {
+			return k.word
+		}
 	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return "timeout"
+	}
+	return other
 }

@@ -1,93 +1,112 @@
-// Package telemetry is what Weir says about itself: metrics whose labels are
-// closed vocabularies, a logger whose keys and values are, and a wrapper for
-// what neither may ever print.
+// Package telemetry is what Weir reports about itself: metrics with closed sets of labels, a
+// logger with closed sets of keys and values, and spans of requests and actions.
 package telemetry
 
 import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"weir/internal/limits"
+	"weir/internal/models"
 	"weir/schemas"
 )
 
-// other is the label of everything outside a closed vocabulary, so that a slip
-// in the program costs one series and not one a caller.
+// other is the label of everything outside a closed set, so that an error in the program costs
+// one series and not one a caller.
 const other = "other"
 
 // CodeOK is the label of an attempt that brought a complete answer.
 const CodeOK = "ok"
 
 // Metrics holds every series of one node in a registry of its own. All methods
-// are safe for concurrent use. Series over a closed vocabulary exist from the
+// are safe for concurrent use. Series over a closed set exist from the
 // start, at zero: an alert on a rate can tell "never" from "not scraped".
 type Metrics struct {
 	registry *prometheus.Registry
-	hosts    hostSet
 
-	accepted    map[schemas.Kind]prometheus.Counter
-	settled     map[settledKey]prometheus.Counter
-	settledCode map[codeKey]prometheus.Counter
-	refused     map[schemas.Code]prometheus.Counter
-	denied      map[schemas.Code]prometheus.Counter
-	attempts    map[schemas.Code]prometheus.Counter
-	parked      map[schemas.Code]prometheus.Counter
-	redelivered map[schemas.Kind]prometheus.Counter
-	overflowed  map[schemas.Kind]prometheus.Counter
-	overdue     map[schemas.Kind]prometheus.Counter
-	evidence    map[string]prometheus.Counter
-	traffic     map[string]prometheus.Counter // by the rule's type
+	hosts, tasks, budgets bounded[string]
+	pairs                 bounded[pair]
+	names                 atomic.Pointer[models.Names] // of the models of the configuration
+	lag                   lag
 
-	duration *prometheus.HistogramVec
-	retries  *prometheus.CounterVec
+	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
+	evidence, attempts, traffic, connections, reloads, held                                   closed
 
-	heartbeats prometheus.Counter
-	sse        prometheus.Gauge
-	barrier    prometheus.Histogram
-	startup    prometheus.Gauge
+	retries, shadow, chatCost, chatRefused                                                 *prometheus.CounterVec
+	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations *prometheus.GaugeVec
+	duration, chatTokens, chatDuration, chatFirst                                          *prometheus.HistogramVec
 
-	connections map[string]prometheus.Counter // closed at once, by the cap
-
-	policy policySeries
-	agent  agentSeries
-	chat   chatSeries
-	lag    *lag
-
-	destination destinationSeries
-
-	logDropped  prometheus.Counter
-	logRedacted prometheus.Counter
-	spansLost   prometheus.Counter
+	heartbeats, logDropped, logRedacted, spansLost prometheus.Counter
+	sse, startup, policySince                      prometheus.Gauge
+	barrier                                        prometheus.Histogram
 }
 
-type settledKey struct {
-	kind    schemas.Kind
-	outcome schemas.Outcome
+// label is a label with a closed set of values.
+type label struct {
+	name   string
+	values []string
 }
 
-type codeKey struct {
-	kind schemas.Kind
-	code schemas.Code
+// among is a label with the values of these lists, and other.
+func among[T ~string](name string, lists ...[]T) label {
+	l := label{name, []string{other}}
+	for _, v := range slices.Concat(lists...) {
+		l.values = append(l.values, string(v))
+	}
+	return l
 }
 
-// NewMetrics returns the metrics of a node, with those of the Go runtime and
-// the process beside them.
+// closed is a counter whose labels have closed sets of values. Any other value counts as other.
+type closed struct {
+	*prometheus.CounterVec
+
+	labels []label
+}
+
+func (c closed) inc(values ...string) {
+	for i, v := range values {
+		if !slices.Contains(c.labels[i].values, v) {
+			values[i] = other
+		}
+	}
+	c.WithLabelValues(values...).Inc()
+}
+
+// The labels that OpenTelemetry's conventions for generative AI name.
+const (
+	labelOperation = "gen_ai_operation_name"
+	labelProvider  = "gen_ai_provider_name"
+	labelModel     = "gen_ai_request_model"
+	operationChat  = "chat"
+)
+
+// NewMetrics returns the metrics of a node, of the Go runtime and of the process.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &Metrics{
+		registry: registry,
+		hosts:    bounded[string]{most: 100}, tasks: bounded[string]{most: 100},
+		budgets: bounded[string]{most: 102}, pairs: bounded[pair]{most: 200},
+	}
 	m.actions()
 	m.calls()
-	m.node()
-	m.policies()
-	m.agents()
 	m.chats()
-	m.queue()
-	m.destinations()
+	m.node()
 	return m
 }
 
@@ -96,117 +115,377 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// actions registers what counts actions and requests.
-func (m *Metrics) actions() {
-	kinds := append(schemas.Kinds(), other)
-	outcomes := append(schemas.Outcomes(), other)
-	codes := append(schemas.SettleCodes(), other)
-
-	m.accepted = perValue(m.counters("weir_actions_accepted_total",
-		"Actions stored by this node. A repeat that joined an action is not counted again.", "kind"), kinds)
-
-	settled := m.counters("weir_actions_settled_total", "Actions that reached their terminal event here.", "kind", "outcome")
-	m.settled = make(map[settledKey]prometheus.Counter, len(kinds)*len(outcomes))
-	byCode := m.counters("weir_actions_settled_code_total",
-		"Actions that settled with a code, by that code. A success has none.", "kind", "code")
-	m.settledCode = make(map[codeKey]prometheus.Counter, len(kinds)*len(codes))
-	for _, kind := range kinds {
-		for _, outcome := range outcomes {
-			m.settled[settledKey{kind, outcome}] = settled.WithLabelValues(string(kind), string(outcome))
-		}
-		for _, code := range codes {
-			m.settledCode[codeKey{kind, code}] = byCode.WithLabelValues(string(kind), string(code))
-		}
-	}
-
-	m.refused = perValue(m.counters("weir_requests_refused_total",
-		"Requests answered with a problem at the door, by its code.", "code"), append(schemas.DoorCodes(), other))
-	m.denied = perValue(m.counters("weir_policy_denials_total",
-		"Calls that policy refused, by the check that refused.", "code"), append(schemas.DenyCodes(), other))
-	m.parked = perValue(m.counters("weir_dead_letters_total",
-		"Messages parked because no retry can help, by the reason.", "code"),
-		append(schemas.SettleCodes(), schemas.Internal, other))
-	m.redelivered = perValue(m.counters("weir_redeliveries_total",
-		"Messages that a worker was given for a second or later time.", "kind"), kinds)
-	m.overflowed = perValue(m.counters("weir_work_overflowed_total",
-		"Messages moved to an overflow queue because no slot had room for them.", "kind"), kinds)
-	m.overdue = perValue(m.counters("weir_actions_overdue_total",
-		"Times an action was woken whose end or next step was overdue: its message or its wake-up was lost, or workers are behind.", "kind"), kinds)
-	m.evidence = perValue(m.counters("weir_evidence_records_total", "Evidence records stored, by kind.", "kind"),
-		append(evidenceKinds(), other))
+func (m *Metrics) counter(name, help string) prometheus.Counter {
+	return promauto.With(m.registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// calls registers what counts outbound calls.
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return promauto.With(m.registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func (m *Metrics) gauge(name, help string) prometheus.Gauge {
+	return promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func (m *Metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return promauto.With(m.registry).NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func (m *Metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return promauto.With(m.registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// closed makes a counter with a series for each value of its labels, at zero.
+func (m *Metrics) closed(name, help string, labels ...label) closed {
+	var names []string
+	for _, l := range labels {
+		names = append(names, l.name)
+	}
+	c := closed{m.counters(name, help, names...), labels}
+	c.start()
+	return c
+}
+
+// start makes the series that begin with these values.
+func (c closed) start(values ...string) {
+	if len(values) == len(c.labels) {
+		c.WithLabelValues(values...)
+		return
+	}
+	for _, v := range c.labels[len(values)].values {
+		c.start(append(values, v)...)
+	}
+}
+
+// actions registers what counts actions and requests.
+func (m *Metrics) actions() {
+	kinds, codes := among("kind", schemas.Kinds()), among("code", schemas.SettleCodes())
+	m.accepted = m.closed("weir_actions_accepted_total",
+		"Actions stored by this node. A repeat that joined an action is not counted again.", kinds)
+	m.settled = m.closed("weir_actions_settled_total", "Actions that reached their terminal event here.",
+		kinds, among("outcome", schemas.Outcomes()))
+	m.settledCode = m.closed("weir_actions_settled_code_total",
+		"Actions that settled with a code, by that code. A success has none.", kinds, codes)
+	m.refused = m.closed("weir_requests_refused_total",
+		"Requests answered with a problem at the door, by its code.", among("code", schemas.DoorCodes()))
+	m.denied = m.closed("weir_policy_denials_total",
+		"Calls that policy refused, by the check that refused.", among("code", schemas.DenyCodes()))
+	m.parked = m.closed("weir_dead_letters_total",
+		"Messages parked because no retry can help, by the reason.", among("code", schemas.SettleCodes(), []schemas.Code{schemas.Internal}))
+	m.redelivered = m.closed("weir_redeliveries_total", "Messages that a worker was given for a second or later time.", kinds)
+	m.overflowed = m.closed("weir_work_overflowed_total",
+		"Messages moved to an overflow queue because no slot had room for them.", kinds)
+	m.overdue = m.closed("weir_actions_overdue_total",
+		"Times an action was woken whose end or next step was overdue: its message or its wake-up was lost, or workers are behind.", kinds)
+	m.evidence = m.closed("weir_evidence_records_total", "Evidence records stored, by kind.", among("kind", evidenceKinds()))
+}
+
+// calls registers what describes outbound calls, policy and agents.
 func (m *Metrics) calls() {
-	codes := append(schemas.UpstreamCodes(), schemas.DenyAddress, schemas.DenyRedirect,
-		schemas.Canceled, schemas.DeadlineExceeded, schemas.Interrupted, CodeOK, other)
-	m.attempts = perValue(m.counters("weir_attempts_total",
-		"Outbound attempts by result: ok for any complete answer, whatever its status.", "code"), codes)
-
-	m.traffic = perValue(m.counters("weir_traffic_rules_total",
-		"Attempts that traffic rules had an effect on, by the type of the rules.", "type"), append(schemas.RuleTypes(), other))
-
-	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "executor_http_attempt_duration_seconds",
-		Help:    "Time of one outbound attempt, resolution and connect included.",
-		Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-	}, []string{"host", "method"})
-	m.registry.MustRegister(m.duration)
+	m.attempts = m.closed("weir_attempts_total", "Outbound attempts by result: ok for any complete answer, whatever its status.",
+		among("code", schemas.UpstreamCodes(), []schemas.Code{
+			schemas.DenyAddress, schemas.DenyRedirect, schemas.Canceled, schemas.DeadlineExceeded, schemas.Interrupted, CodeOK,
+		}))
+	m.traffic = m.closed("weir_traffic_rules_total",
+		"Attempts that traffic rules had an effect on, by the type of the rules.", among("type", schemas.RuleTypes()))
+	m.duration = m.histograms("executor_http_attempt_duration_seconds", "Time of one outbound attempt, resolution and connect included.",
+		[]float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "host", "method")
 	m.retries = m.counters("executor_http_retry_total",
 		"Attempts that failed in a way that asks for another, by the attempt that failed.",
 		"host", "method", "attempt_number", "retry_kind", "retry_status")
+	m.held = m.closed("weir_calls_held_total", "Calls that were not let through at once, by what they waited for.",
+		among("reason", []string{schemas.WaitLimit, schemas.WaitCapacity, schemas.WaitDestination, schemas.WaitPaused}))
+	m.destinationPaused = m.gauges("weir_destination_paused",
+		"Destinations of an entry that asked to be left alone, by 429 or Retry-After, and are.", "entry")
+	m.destinationBreaker = m.gauges("weir_destination_breaker_open",
+		"Destinations of an entry that are left alone because they failed too often in a row.", "entry")
+	m.operations = m.gauges("weir_operations", "What operators have decided, and have not taken back.", "do")
+	m.OperationsInForce(0, 0)
+	m.policyInfo = m.gauges("weir_policy_info", "1, with the version of the policy in force.", "version")
+	m.policySince = m.gauge("weir_policy_since_timestamp_seconds", "When the policy in force came into force on this node.")
+	m.reloads = m.closed("weir_policy_reloads_total", "Reloads of the policy. One that failed changed nothing.",
+		label{"result", []string{"ok", "failed"}})
+	m.shadow = m.counters("weir_policy_shadow_total",
+		"Decisions that the shadow entries of the policy would have changed, by the entry that would have decided.", "entry", "would")
+	m.agentRuns = m.gauges("weir_agent_runs", "Runs that are with a remote agent now, by task type.", "task_type")
+	m.agentBreaker = m.gauges("weir_agent_breaker_open",
+		"1 while a remote agent is left alone because it failed too often in a row, until a run of it does well.", "task_type")
+}
+
+// chats registers what describes the calls of models. The buckets come from the conventions,
+// so that dashboards made for them fit.
+func (m *Metrics) chats() {
+	m.chatTokens = m.histograms("gen_ai_client_token_usage",
+		"Tokens of one call of a model, by whether they went in or came out. Where the provider told none they are estimated.",
+		prometheus.ExponentialBuckets(1, 4, 14), labelOperation, labelProvider, labelModel, "gen_ai_token_type")
+	m.chatDuration = m.histograms("gen_ai_client_operation_duration_seconds",
+		"Time of one call of a model until the end of its answer. error_type is why it failed, and empty where it did not.",
+		prometheus.ExponentialBuckets(.01, 2, 14), labelOperation, labelProvider, labelModel, "error_type")
+	m.chatFirst = m.histograms("gen_ai_server_time_to_first_token_seconds", "Time of one call of a model until the first of its answer came.",
+		[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}, labelOperation, labelProvider, labelModel)
+	m.chatCost = m.counters("weir_chat_cost_usd_total",
+		"What calls of models have cost by the prices of the configuration, in US dollars.", labelProvider, labelModel)
+	m.chatRefused = m.counters("weir_chat_refused_total", "Completions that a budget refused, by the budget.", "budget")
+	m.SetBudgets(nil)
 }
 
 // node registers what describes the node itself.
 func (m *Metrics) node() {
 	m.heartbeats = m.counter("weir_pull_heartbeats_missed_total",
 		"Times a pull consumer heard nothing from the broker for longer than it should have.")
-	m.sse = prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_sse_streams", Help: "Event streams open on this node."})
-	m.barrier = prometheus.NewHistogram(prometheus.HistogramOpts{
+	m.sse = m.gauge("weir_sse_streams", "Event streams open on this node.")
+	m.barrier = promauto.With(m.registry).NewHistogram(prometheus.HistogramOpts{
 		Name:    "weir_barrier_duration_seconds",
 		Help:    "Time one writer waited for its records to survive what the durability promises.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 	})
-	m.startup = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "weir_startup_duration_seconds",
-		Help: "Time from start to ready; zero while the node is not ready.",
-	})
-	m.registry.MustRegister(m.sse, m.barrier, m.startup)
-	m.connections = perValue(m.counters("weir_connections_refused_total",
-		"Connections closed at once, by the cap that was reached: of all of them, or of one peer's.", "cap"),
-		[]string{"total", "peer", other})
+	m.startup = m.gauge("weir_startup_duration_seconds", "Time from start to ready; zero while the node is not ready.")
+	m.connections = m.closed("weir_connections_refused_total",
+		"Connections closed at once, by the cap that was reached: of all of them, or of one peer's.", among("cap", []string{"total", "peer"}))
 	m.logDropped = m.counter("weir_log_dropped_attributes_total",
 		"Attributes that the logger left out: a key outside the closed set, or a value its key does not allow.")
 	m.logRedacted = m.counter("weir_log_redacted_messages_total",
 		"Log messages replaced because they do not look like a constant event name.")
 	m.spansLost = m.counter("weir_spans_lost_total", "Spans that the collector of traces did not take.")
-}
-
-func (m *Metrics) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	m.registry.MustRegister(c)
-	return c
-}
-
-func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	m.registry.MustRegister(c)
-	return c
-}
-
-// perValue makes the series of a one-label counter, at zero. The map is only
-// read from then on.
-func perValue[T ~string](vec *prometheus.CounterVec, values []T) map[T]prometheus.Counter {
-	series := make(map[T]prometheus.Counter, len(values))
-	for _, v := range values {
-		series[v] = vec.WithLabelValues(string(v))
-	}
-	return series
+	m.lag.desc = prometheus.NewDesc("weir_queue_lag",
+		"Messages of actions that are queued or with a worker, over all partitions and nodes.", []string{"queue"}, nil)
+	m.registry.MustRegister(scraped{[]*prometheus.Desc{m.lag.desc}, m.lag.collect})
 }
 
 func evidenceKinds() []string {
 	return []string{
 		schemas.EvidenceConnector, schemas.EvidenceAttempt, schemas.EvidenceDecision, schemas.EvidenceRuleWrite,
 		schemas.EvidenceTask, schemas.EvidencePush, schemas.EvidenceRepo, schemas.EvidenceChat,
+	}
+}
+
+// bounded says which values of the configuration have series of their own. A value that is
+// removed from the configuration keeps its series, so there are at most most of them over the
+// life of the process.
+type bounded[T comparable] struct {
+	most int
+
+	mu    sync.RWMutex
+	named map[T]bool // in the configuration
+	seen  map[T]bool // all that ever were
+}
+
+// set replaces the values of the configuration and returns those that have series.
+func (b *bounded[T]) set(values []T) (taken []T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen == nil {
+		b.seen = map[T]bool{}
+	}
+	b.named = map[T]bool{}
+	for _, v := range values {
+		if b.seen[v] || len(b.seen) < b.most {
+			b.seen[v], b.named[v] = true, true
+			taken = append(taken, v)
+		}
+	}
+	return taken
+}
+
+// has reports whether the configuration has a value or, with ever, once had it.
+func (b *bounded[T]) has(v T, ever bool) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.named[v] || ever && b.seen[v]
+}
+
+// orOther is a label if it has series of its own.
+func orOther(value string, named bool) string {
+	if named {
+		return value
+	}
+	return other
+}
+
+// SetHosts sets the hosts that policy names; each gets series of its own in
+// executor_http_*, all others share "other". An item is a host, host:port or a
+// URL. A pattern (".example.com", "*") names no host. Over the life of the
+// process at most 100 hosts are taken, in the order given; it may be called
+// again when policy is loaded anew. Before the first call every host is "other".
+func (m *Metrics) SetHosts(items []string) {
+	var hosts []string
+	for _, item := range items {
+		if host := hostOf(item); host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	m.hosts.set(hosts)
+}
+
+// host is the label of a host. It does not allocate for one in lower case.
+func (m *Metrics) host(host string) string {
+	host = strings.ToLower(host)
+	return orOther(host, m.hosts.has(host, false))
+}
+
+// hostOf is the host of an allowlist item in lower case, IPv6 without brackets;
+// empty for a pattern and for what cannot be read.
+func hostOf(item string) string {
+	item = strings.ToLower(strings.TrimSpace(item))
+	switch {
+	case strings.Contains(item, "://"):
+		u, err := url.Parse(item)
+		if err != nil {
+			return ""
+		}
+		item = u.Hostname()
+	case net.ParseIP(item) != nil:
+		return item
+	default:
+		if host, _, err := net.SplitHostPort(item); err == nil {
+			item = host
+		}
+		item = strings.TrimSuffix(strings.TrimPrefix(item, "["), "]")
+	}
+	if strings.HasPrefix(item, ".") || strings.ContainsAny(item, "*/@ ") {
+		return ""
+	}
+	return item
+}
+
+// SetAgents sets the task types for which the configuration has an agent; each
+// gets series of its own, and may appear in the log. Over the life of the process
+// at most 100 are taken, in the order given.
+func (m *Metrics) SetAgents(taskTypes []string) {
+	valid := slices.DeleteFunc(slices.Clone(taskTypes), func(t string) bool { return !schemas.ValidID(t) })
+	for _, t := range m.tasks.set(valid) {
+		m.agentRuns.WithLabelValues(t)
+		m.agentBreaker.WithLabelValues(t)
+	}
+}
+
+// pair has the labels of a configured model and of one of its upstreams.
+type pair struct{ upstream, model string }
+
+// SetModels sets the models of the configuration in force and their upstreams; every such pair
+// gets series of its own. Any other model that a caller writes is "other", and so is every pair
+// after the first 200 of the life of the process.
+func (m *Metrics) SetModels(list []schemas.Model) {
+	var names []string
+	var pairs []pair
+	for _, model := range list {
+		names = append(names, model.Name)
+		for _, u := range model.Upstreams {
+			pairs = append(pairs, pair{u.Name, model.Name})
+		}
+	}
+	for _, p := range m.pairs.set(pairs) {
+		m.chatTokens.WithLabelValues(operationChat, p.upstream, p.model, "input")
+		m.chatTokens.WithLabelValues(operationChat, p.upstream, p.model, "output")
+		m.chatDuration.WithLabelValues(operationChat, p.upstream, p.model, "")
+		m.chatFirst.WithLabelValues(operationChat, p.upstream, p.model)
+		m.chatCost.WithLabelValues(p.upstream, p.model)
+	}
+	all := models.NewNames(slices.Values(names))
+	m.names.Store(&all)
+}
+
+// pair is the label of a call. A name that a pattern matches is the pattern's. It is other on
+// both sides if the configuration has no such pair.
+func (m *Metrics) pair(model, upstream string) pair {
+	p := pair{upstream: upstream}
+	if names := m.names.Load(); names != nil {
+		p.model, _ = names.Match(model)
+	}
+	if !m.pairs.has(p, false) {
+		return pair{other, other}
+	}
+	return p
+}
+
+// SetBudgets sets the budgets of the configuration in force; each gets a series of
+// its own, up to 100 over the life of the process, beside that of tasks.
+func (m *Metrics) SetBudgets(budgets []schemas.Budget) {
+	names := []string{schemas.BudgetOfTask, other}
+	for _, b := range budgets {
+		names = append(names, b.Name)
+	}
+	for _, name := range m.budgets.set(names) {
+		m.chatRefused.WithLabelValues(name)
+	}
+}
+
+// scraped is a collector of gauges that are read at each scrape.
+type scraped struct {
+	descs   []*prometheus.Desc
+	collect func(to chan<- prometheus.Metric)
+}
+
+// Describe implements prometheus.Collector.
+func (s scraped) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range s.descs {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s scraped) Collect(to chan<- prometheus.Metric) { s.collect(to) }
+
+// storedTenants is how many tenants weir_tenant_stored_bytes distinguishes: those that have most.
+const storedTenants = 20
+
+// TenantBytes has weir_tenant_stored_bytes{tenant} and weir_tenant_limit_bytes{tenant} read at each scrape, for the
+// 20 tenants that have most. It is called once.
+func (m *Metrics) TenantBytes(read func() map[string]limits.Room) {
+	stored := prometheus.NewDesc("weir_tenant_stored_bytes", "Bytes on the log of the tenants that have most.", []string{"tenant"}, nil)
+	limit := prometheus.NewDesc("weir_tenant_limit_bytes",
+		"Bytes that these tenants may have now, beyond their share while there is room.", []string{"tenant"}, nil)
+	m.registry.MustRegister(scraped{[]*prometheus.Desc{stored, limit}, func(to chan<- prometheus.Metric) {
+		tenants := read()
+		most := slices.SortedFunc(maps.Keys(tenants), func(a, b string) int { return cmp.Compare(tenants[b].Used, tenants[a].Used) })
+		for _, name := range most[:min(len(most), storedTenants)] {
+			to <- prometheus.MustNewConstMetric(stored, prometheus.GaugeValue, float64(tenants[name].Used), name)
+			to <- prometheus.MustNewConstMetric(limit, prometheus.GaugeValue, float64(tenants[name].Limit), name)
+		}
+	}})
+}
+
+const (
+	// lagTimeout bounds how long a scrape waits for the log.
+	lagTimeout = 2 * time.Second
+	// lagFresh is how long an answer of the log is repeated.
+	lagFresh = time.Second
+)
+
+// lag collects weir_queue_lag at a scrape, so that a node that is not scraped does not ask the
+// log. One scrape that waits answers the others.
+type lag struct {
+	desc *prometheus.Desc
+
+	mu    sync.Mutex
+	read  func(ctx context.Context) (map[schemas.Queue]uint64, error) // nil: no node asks here
+	asked time.Time
+	known map[schemas.Queue]uint64 // nil: the log could not answer
+}
+
+// QueueLag has weir_queue_lag{queue} read at each scrape, though not more than once a
+// second. If the log does not answer within two seconds there is no series: a scaler holds
+// its state then, while a zero would make it stop every worker. A later call replaces
+// read; before the first there is no series.
+func (m *Metrics) QueueLag(read func(ctx context.Context) (map[schemas.Queue]uint64, error)) {
+	m.lag.mu.Lock()
+	defer m.lag.mu.Unlock()
+	m.lag.read, m.lag.asked = read, time.Time{}
+}
+
+func (l *lag) collect(to chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.read != nil && time.Since(l.asked) >= lagFresh {
+		ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
+		defer cancel()
+		known, err := l.read(ctx)
+		if err != nil {
+			known = nil
+		}
+		l.known, l.asked = known, time.Now()
+	}
+	for queue, n := range l.known {
+		to <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, float64(n), string(queue))
 	}
 }

@@ -10,32 +10,21 @@ import (
 )
 
 // Accepted counts an action that was stored.
-func (m *Metrics) Accepted(kind schemas.Kind) { pick(m.accepted, kind).Inc() }
+func (m *Metrics) Accepted(kind schemas.Kind) { m.accepted.inc(string(kind)) }
 
-// Refused counts a request that the door answered with a problem.
-func (m *Metrics) Refused(code schemas.Code) { pick(m.refused, code).Inc() }
+// Refused counts a request that the server answered with a problem.
+func (m *Metrics) Refused(code schemas.Code) { m.refused.inc(string(code)) }
 
 // Settled counts a terminal event. An empty code is a plain success.
 func (m *Metrics) Settled(kind schemas.Kind, outcome schemas.Outcome, code schemas.Code) {
-	if _, ok := m.accepted[kind]; !ok {
-		kind = other
+	m.settled.inc(string(kind), string(outcome))
+	if code != "" {
+		m.settledCode.inc(string(kind), string(code))
 	}
-	c, ok := m.settled[settledKey{kind, outcome}]
-	if !ok {
-		c = m.settled[settledKey{kind, other}]
-	}
-	c.Inc()
-	if code == "" {
-		return
-	}
-	if c, ok = m.settledCode[codeKey{kind, code}]; !ok {
-		c = m.settledCode[codeKey{kind, other}]
-	}
-	c.Inc()
 }
 
 // Denied counts a call that policy refused.
-func (m *Metrics) Denied(code schemas.Code) { pick(m.denied, code).Inc() }
+func (m *Metrics) Denied(code schemas.Code) { m.denied.inc(string(code)) }
 
 // AttemptDone records one outbound attempt. An empty code says that a complete
 // answer came back. See SetHosts for the host label.
@@ -43,8 +32,8 @@ func (m *Metrics) AttemptDone(host, method string, code schemas.Code, d time.Dur
 	if code == "" {
 		code = CodeOK
 	}
-	pick(m.attempts, code).Inc()
-	m.duration.WithLabelValues(m.hosts.label(host), methodLabel(method)).Observe(d.Seconds())
+	m.attempts.inc(string(code))
+	m.duration.WithLabelValues(m.host(host), orOther(method, schemas.KnownMethod(method))).Observe(d.Seconds())
 }
 
 // maxAttemptLabel is the largest attempt number with a series of its own.
@@ -53,21 +42,27 @@ const maxAttemptLabel = 9
 // Retry counts an attempt that failed in a way that asks for another. The kind
 // is status, timeout, connect or other; status is set for kind status.
 func (m *Metrics) Retry(host, method string, attempt int, kind, status string) {
-	m.retries.WithLabelValues(m.hosts.label(host), methodLabel(method),
-		attemptLabel(attempt), retryKind(kind), retryStatus(status)).Inc()
+	if n, err := strconv.Atoi(status); err != nil || n != 429 && (n < 500 || n > 599) {
+		status = "" // a label without a value is absent
+	} else {
+		status = strconv.Itoa(n)
+	}
+	m.retries.WithLabelValues(m.host(host), orOther(method, schemas.KnownMethod(method)),
+		orOther(strconv.Itoa(attempt), 1 <= attempt && attempt <= maxAttemptLabel),
+		orOther(kind, kind == "status" || kind == "timeout" || kind == "connect"), status).Inc()
 }
 
 // Parked counts a message that was put on the dead-letter stream.
-func (m *Metrics) Parked(code schemas.Code) { pick(m.parked, code).Inc() }
+func (m *Metrics) Parked(code schemas.Code) { m.parked.inc(string(code)) }
 
 // Redelivered counts a message that was handed out before.
-func (m *Metrics) Redelivered(kind schemas.Kind) { pick(m.redelivered, kind).Inc() }
+func (m *Metrics) Redelivered(kind schemas.Kind) { m.redelivered.inc(string(kind)) }
 
 // Overflowed counts a message that was moved to an overflow queue.
-func (m *Metrics) Overflowed(kind schemas.Kind) { pick(m.overflowed, kind).Inc() }
+func (m *Metrics) Overflowed(kind schemas.Kind) { m.overflowed.inc(string(kind)) }
 
 // Overdue counts an action that had to be woken because its end or next step was overdue.
-func (m *Metrics) Overdue(kind schemas.Kind) { pick(m.overdue, kind).Inc() }
+func (m *Metrics) Overdue(kind schemas.Kind) { m.overdue.inc(string(kind)) }
 
 // HeartbeatMissed counts a silence of the broker.
 func (m *Metrics) HeartbeatMissed() { m.heartbeats.Inc() }
@@ -79,53 +74,113 @@ func (m *Metrics) SSE(delta int) { m.sse.Add(float64(delta)) }
 func (m *Metrics) Barrier(d time.Duration) { m.barrier.Observe(d.Seconds()) }
 
 // EvidenceWritten counts a stored evidence record.
-func (m *Metrics) EvidenceWritten(kind string) { pick(m.evidence, kind).Inc() }
+func (m *Metrics) EvidenceWritten(kind string) { m.evidence.inc(kind) }
 
 // RuleApplied counts an attempt that traffic rules of a type had an effect on.
-func (m *Metrics) RuleApplied(ruleType string) { pick(m.traffic, ruleType).Inc() }
+func (m *Metrics) RuleApplied(ruleType string) { m.traffic.inc(ruleType) }
 
 // ConnectionRefused counts a connection over a cap: total or peer.
-func (m *Metrics) ConnectionRefused(limit string) { pick(m.connections, limit).Inc() }
+func (m *Metrics) ConnectionRefused(limit string) { m.connections.inc(limit) }
 
 // StartupDone says that the node is ready, and how long that took.
 func (m *Metrics) StartupDone(d time.Duration) { m.startup.Set(d.Seconds()) }
 
-func pick[T ~string](series map[T]prometheus.Counter, value T) prometheus.Counter {
-	if c, ok := series[value]; ok {
-		return c
-	}
-	return series[other]
+// AgentRuns adds to the runs that are with an agent. A run may outlast its agent's name in the
+// configuration, and must leave the gauge that it entered.
+func (m *Metrics) AgentRuns(taskType string, change int) {
+	m.agentRuns.WithLabelValues(orOther(taskType, m.tasks.has(taskType, true))).Add(float64(change))
 }
 
-func methodLabel(method string) string {
-	if schemas.KnownMethod(method) {
-		return method
+// AgentBreaker says whether no run is sent to an agent for now.
+func (m *Metrics) AgentBreaker(taskType string, open bool) {
+	value := 0.0
+	if open {
+		value = 1
 	}
-	return other
+	m.agentBreaker.WithLabelValues(orOther(taskType, m.tasks.has(taskType, true))).Set(value)
 }
 
-func attemptLabel(n int) string {
-	if n < 1 || n > maxAttemptLabel {
-		return other
-	}
-	return strconv.Itoa(n)
+// DestinationsLeft says how many destinations of an entry get no calls now. The entry is
+// a name of the policy's.
+func (m *Metrics) DestinationsLeft(entry string, asked, open int) {
+	entry = orOther(entry, entryName(entry))
+	m.destinationPaused.WithLabelValues(entry).Set(float64(asked))
+	m.destinationBreaker.WithLabelValues(entry).Set(float64(open))
 }
 
-func retryKind(kind string) string {
-	switch kind {
-	case "status", "timeout", "connect":
-		return kind
+// CallHeld counts a call that was not let through at once.
+func (m *Metrics) CallHeld(why string) { m.held.inc(why) }
+
+// OperationsInForce says how many operators' decisions there are of each sort.
+func (m *Metrics) OperationsInForce(pauses, pins int) {
+	m.operations.WithLabelValues(schemas.OperationPause).Set(float64(pauses))
+	m.operations.WithLabelValues(schemas.OperationPin).Set(float64(pins))
+}
+
+// PolicyInForce says which policy decides from now on.
+func (m *Metrics) PolicyInForce(version string, since time.Time) {
+	m.policyInfo.Reset()
+	m.policyInfo.WithLabelValues(version).Set(1)
+	m.policySince.Set(float64(since.UnixMilli()) / 1e3)
+}
+
+// PolicyReloaded counts an attempt to put another policy in force.
+func (m *Metrics) PolicyReloaded(ok bool) {
+	result := "failed"
+	if ok {
+		result = "ok"
+	}
+	m.reloads.inc(result)
+}
+
+// Shadowed counts a decision that shadow entries would have changed. The entry
+// is a name of the policy's.
+func (m *Metrics) Shadowed(entry string, allowed bool) {
+	would := "deny"
+	if allowed {
+		would = "allow"
+	}
+	m.shadow.WithLabelValues(orOther(entry, entryName(entry)), would).Inc()
+}
+
+// ChatCalled records one call of a model: its duration, the time until the first of its answer,
+// its usage and its cost. An empty code says that the answer is complete. Of a call that was not
+// sent, or used nothing, no tokens are recorded.
+func (m *Metrics) ChatCalled(a schemas.ChatAudit, code schemas.Code) {
+	p := m.pair(a.Model, a.Upstream)
+	observe := func(in *prometheus.HistogramVec, value float64, more ...string) {
+		in.WithLabelValues(append([]string{operationChat, p.upstream, p.model}, more...)...).Observe(value)
+	}
+	observe(m.chatDuration, seconds(a.DurationMS), errorType(code))
+	if a.FirstMS > 0 {
+		observe(m.chatFirst, seconds(a.FirstMS))
+	}
+	if u := a.Usage; u != nil {
+		observe(m.chatTokens, float64(u.Prompt), "input")
+		observe(m.chatTokens, float64(u.Completion), "output")
+		if u.Priced && u.Nanos > 0 { // a counter refuses less
+			m.chatCost.WithLabelValues(p.upstream, p.model).Add(float64(u.Nanos) / 1e9)
+		}
+	}
+}
+
+// errorType is how a call failed, as far as it is worth a histogram for each model: one
+// has 17 series, and a configuration hundreds of models. The rest is other here, and has
+// its code in the evidence.
+func errorType(code schemas.Code) string {
+	switch code {
+	case "", schemas.ModelFailed, schemas.Canceled,
+		schemas.UpstreamConnect, schemas.UpstreamTimeout, schemas.UpstreamReset, schemas.UpstreamTruncated:
+		return string(code)
 	default:
 		return other
 	}
 }
 
-// retryStatus passes a status that can be retried and drops anything else:
-// a label without a value is a label that is absent.
-func retryStatus(status string) string {
-	n, err := strconv.Atoi(status)
-	if err != nil || n != 429 && (n < 500 || n > 599) {
-		return ""
-	}
-	return strconv.Itoa(n)
+// ChatRefused counts a completion that a budget refused. A completion may outlast its budget's
+// place in the configuration.
+func (m *Metrics) ChatRefused(budget string) {
+	m.chatRefused.WithLabelValues(orOther(budget, m.budgets.has(budget, true))).Inc()
 }
+
+func seconds(ms int64) float64 { return (time.Duration(ms) * time.Millisecond).Seconds() }

@@ -1,21 +1,30 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"weir/schemas"
 )
 
-// tracesPath is where a collector takes spans, behind its base URL.
+// tracesPath is where a collector takes spans, after its base URL.
 const tracesPath = "/v1/traces"
 
 // TracesConfig says where traces go.
@@ -25,30 +34,28 @@ type TracesConfig struct {
 	Endpoint string
 	// Version is the program's.
 	Version string
-	// Client is what the collector is reached by, and Idle lets go of its connections.
+	// Client is what the collector is reached by, and Idle closes its unused connections.
 	Client otlptracehttp.Option
 	Idle   func()
-	// Logger hears of spans that could not be sent.
+	// Logger logs spans that could not be sent.
 	Logger *slog.Logger
 }
 
-// Traces sends spans to a collector, in batches and beside the work: nothing waits for
-// it. What does not fit its queue is lost; what the collector does not take is lost too,
+// Traces sends spans to a collector, in batches and in the background: no work waits for
+// it. Spans that do not fit its queue are lost; spans that the collector does not take are lost too,
 // logged and counted in weir_spans_lost_total. A nil *Traces sends nothing. The variables
 // of OpenTelemetry's SDK hold for it, such as OTEL_EXPORTER_OTLP_HEADERS for a credential,
-// OTEL_RESOURCE_ATTRIBUTES and OTEL_TRACES_SAMPLER; without the last a caller's word
+// OTEL_RESOURCE_ATTRIBUTES and OTEL_TRACES_SAMPLER; without the last a caller's decision
 // counts, and everything else is sent. It is safe for concurrent use.
 type Traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
-	parents  propagation.TraceContext
 	idle     func()
 }
 
-// NewTraces begins to send. It reaches for nobody: a collector may come later.
+// NewTraces begins to send. It connects to nothing: a collector may come later.
 func (m *Metrics) NewTraces(ctx context.Context, cfg TracesConfig) (*Traces, error) {
-	exporter, err := otlptracehttp.New(ctx, cfg.Client,
-		otlptracehttp.WithEndpointURL(strings.TrimRight(cfg.Endpoint, "/")+tracesPath))
+	exporter, err := otlptracehttp.New(ctx, cfg.Client, otlptracehttp.WithEndpointURL(strings.TrimRight(cfg.Endpoint, "/")+tracesPath))
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +64,8 @@ func (m *Metrics) NewTraces(ctx context.Context, cfg TracesConfig) (*Traces, err
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	provider := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithIDGenerator(named{}),
-		sdk.WithBatcher(quiet{exporter, cfg.Logger, m.spansLost}))
+	provider := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithIDGenerator(actionIDs{}),
+		sdk.WithBatcher(quiet{exporter, cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), m.spansLost}))
 	return &Traces{provider: provider, tracer: provider.Tracer("weir"), idle: cfg.Idle}, nil
 }
 
@@ -78,7 +82,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	err := t.provider.Shutdown(ctx)
 	t.idle()
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil // spans are no work: a collector that is away keeps nobody from stopping
+		return nil // spans are no work: a collector that is away does not keep a node from stopping
 	}
 	return err
 }
@@ -87,8 +91,9 @@ func (t *Traces) Close(ctx context.Context) error {
 // would print the collector's URL and its answer.
 type quiet struct {
 	sdk.SpanExporter
+
 	log  *slog.Logger
-	lost interface{ Add(n float64) }
+	lost prometheus.Counter
 }
 
 // ExportSpans implements sdk.SpanExporter.
@@ -98,4 +103,268 @@ func (q quiet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error 
 		q.log.WarnContext(ctx, "spans not sent", "count", len(spans), "err_kind", ErrKind(err))
 	}
 	return nil
+}
+
+// actionKey is the key in a context of the name that a span's ids are made of.
+type actionKey struct{}
+
+// actionIDs makes ids of the name of an action, so that a repeat after a crash is the same
+// span. Without a name they are random.
+type actionIDs struct{}
+
+// NewIDs implements sdk.IDGenerator.
+func (actionIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
+	name, ok := ctx.Value(actionKey{}).(string)
+	if !ok {
+		name = rand.Text()
+	}
+	sum := sha256.Sum256([]byte(name))
+	copy(id[:], sum[:16])
+	copy(span[:], sum[16:])
+	return id, span
+}
+
+// NewSpanID implements sdk.IDGenerator.
+func (n actionIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	_, span := n.NewIDs(ctx)
+	return span
+}
+
+// traceParent is the header's name as propagation writes it.
+const traceParent = "traceparent"
+
+// from is a context with the span that a header names.
+func from(ctx context.Context, header string) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceParent: header})
+}
+
+// written is the span of a context as the header has it.
+func written(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier[traceParent]
+}
+
+// Request is the span of one request to this node; nil: it is not traced.
+type Request struct {
+	span   trace.Span
+	parent string
+}
+
+// Request begins the span of a request: the method and the route, as it is registered. It is
+// a child of the span that its header names; a header that is no traceparent is ignored.
+func (t *Traces) Request(method, route, header string) *Request {
+	if t == nil {
+		return nil
+	}
+	ctx := context.Background()
+	if schemas.ValidTraceParent(header) {
+		ctx = from(ctx, header)
+	}
+	about := trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route))
+	ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer), about) //nolint:spancheck // End ends it
+	return &Request{span: span, parent: written(ctx)}                                                   //nolint:spancheck // as above
+}
+
+// TraceParent is the span, as its children name it.
+func (r *Request) TraceParent() string {
+	if r == nil {
+		return ""
+	}
+	return r.parent
+}
+
+// End sends the span: the whole of the answer is written, a stream's end with it. The action
+// is the one that the request made, joined or read; empty: none.
+func (r *Request) End(status int, action string) {
+	if r == nil {
+		return
+	}
+	r.span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if action != "" {
+		r.span.SetAttributes(attribute.String("weir.action_id", action))
+	}
+	if status >= 500 {
+		r.span.SetStatus(codes.Error, "")
+	}
+	r.span.End()
+}
+
+// begin makes an action's own span, a child of the span that its caller named.
+func (t *Traces) begin(a schemas.Action, name string, kind trace.SpanKind) (context.Context, trace.Span) {
+	ctx := from(context.WithValue(context.Background(), actionKey{}, actionName(a)), a.TraceParent)
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(a.AcceptedAt)) //nolint:spancheck // the caller ends it
+}
+
+// actionName is what the ids of an action's spans are made of.
+func actionName(a schemas.Action) string { return a.Tenant + "/" + string(a.Kind) + "/" + a.ID }
+
+// placed has the ids of a call's span made of its place in its action.
+func placed(ctx context.Context, a schemas.Action, step, number, hop int) context.Context {
+	place := "/" + strconv.Itoa(step) + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(hop)
+	return context.WithValue(ctx, actionKey{}, actionName(a)+place)
+}
+
+// finish ends a span. Failure is empty, or from a closed set.
+func finish(span trace.Span, at time.Time, failure string, attributes ...attribute.KeyValue) {
+	span.SetAttributes(attributes...)
+	if failure != "" {
+		span.SetAttributes(attribute.String("error.type", failure))
+		span.SetStatus(codes.Error, failure)
+	}
+	span.End(trace.WithTimestamp(at))
+}
+
+// failure names what went wrong; empty: nothing.
+func failure(s schemas.Settled) string {
+	switch {
+	case s.Outcome == schemas.OutcomeSucceeded:
+		return ""
+	case s.Code == "":
+		return string(s.Outcome)
+	default:
+		return orOther(string(s.Code), knownCode(string(s.Code)))
+	}
+}
+
+// ended are the attributes that each action has.
+func ended(a schemas.Action, s schemas.Settled) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("weir.action_id", a.ID),
+		attribute.String("weir.tenant", a.Tenant),
+		attribute.String("weir.outcome", string(s.Outcome)),
+		attribute.Int("weir.attempts", s.Attempts),
+	}
+}
+
+// Work is an action that has ended, with the calls that were made for it.
+type Work struct {
+	Action         schemas.Action
+	Started, Ended time.Time // Started is zero where no worker began
+	Settled        schemas.Settled
+	Calls          []Call
+}
+
+// Call is one attempt whose result is known.
+type Call struct {
+	schemas.Attempt
+
+	Result schemas.Attempted
+	Ended  time.Time
+}
+
+// Ended sends the spans of an action: its own, unless it is a completion, whose is Chat's,
+// and one for each call. They hold names of the configuration, numbers and words of
+// closed sets. Their ids depend on the action and on the call's place in it alone: a repeat
+// after a crash is the same spans, and the target of a call got the right one.
+func (t *Traces) Ended(w Work) {
+	if t == nil {
+		return
+	}
+	ctx, own := t.begin(w.Action, "action "+string(w.Action.Kind), trace.SpanKindConsumer)
+	for _, c := range w.Calls {
+		t.call(ctx, w.Action, c)
+	}
+	if w.Action.Kind == schemas.KindChat {
+		return
+	}
+	if !w.Started.IsZero() {
+		own.AddEvent("started", trace.WithTimestamp(w.Started))
+	}
+	finish(own, w.Ended, failure(w.Settled), append(ended(w.Action, w.Settled), attribute.String("weir.kind", string(w.Action.Kind)))...)
+}
+
+// call sends the span of one call.
+func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
+	_, span := t.tracer.Start(placed(ctx, a, c.Step, c.Number, c.Hop), cmp.Or(c.Method, "call"),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Ended.Add(-c.Result.Duration)))
+	list := []attribute.KeyValue{
+		attribute.Int("http.request.resend_count", c.Number-1),
+		attribute.String("weir.entry", c.Decision.Entry),
+		attribute.Int("weir.step", c.Step),
+	}
+	if c.Method != "" {
+		list = append(list, attribute.String("http.request.method", c.Method))
+	}
+	if c.Result.Status != 0 {
+		list = append(list, attribute.Int("http.response.status_code", c.Result.Status))
+	}
+	word := string(c.Result.Code)
+	switch {
+	case word != "":
+		word = orOther(word, knownCode(word))
+	case c.Result.Status >= 400:
+		word = strconv.Itoa(c.Result.Status)
+	}
+	finish(span, c.Ended, word, list...)
+}
+
+// CallParent is the traceparent that a call sends to its target: the call's own span, or
+// without traces the one that the caller sent.
+func (t *Traces) CallParent(a schemas.Action, step, number, hop int) string {
+	if t == nil {
+		return a.TraceParent
+	}
+	ctx, _ := t.begin(a, "", trace.SpanKindConsumer)                  // neither is ended, so neither is sent
+	_, span := t.tracer.Start(placed(ctx, a, step, number, hop), "")  //nolint:spancheck // what ends is sent
+	return written(trace.ContextWithSpan(context.Background(), span)) //nolint:spancheck // as above
+}
+
+// Completion is an action of kind chat that has ended.
+type Completion struct {
+	Action schemas.Action
+	// Asked is the model as it was asked for.
+	Asked   string
+	Ended   time.Time
+	Settled schemas.Settled
+	Result  schemas.ChatResult
+}
+
+// maxReasons is how many reasons for an end a span holds.
+const maxReasons = 16
+
+// Chat sends the span of a completion: "chat" and the model's name, from its acceptance to
+// its end, with the attributes of OpenTelemetry's conventions for generative AI. It is a
+// child of the span that the caller named in traceparent, and otherwise a root. It holds names,
+// numbers and words of closed sets, and nothing of the conversation.
+func (t *Traces) Chat(c Completion) {
+	if t == nil {
+		return
+	}
+	_, span := t.begin(c.Action, operationChat+" "+c.Asked, trace.SpanKindClient)
+	list := append(ended(c.Action, c.Settled),
+		attribute.String("gen_ai.operation.name", operationChat), attribute.String("gen_ai.request.model", c.Asked))
+	if c.Result.Upstream != "" {
+		list = append(list, attribute.String("gen_ai.provider.name", c.Result.Upstream))
+	}
+	var doc struct {
+		Model   string `json:"model"`
+		Choices []struct {
+			Reason string `json:"finish_reason"`
+		} `json:"choices"`
+	}
+	if span.IsRecording() && json.Unmarshal(c.Result.Completion, &doc) == nil {
+		var reasons []string
+		for _, c := range doc.Choices {
+			if len(reasons) < maxReasons && c.Reason != "" {
+				reasons = append(reasons, schemas.ChatReason(c.Reason))
+			}
+		}
+		if model := schemas.ChatModel(c.Result.Sent, doc.Model); model != "" {
+			list = append(list, attribute.String("gen_ai.response.model", model))
+		}
+		if len(reasons) > 0 {
+			list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
+		}
+	}
+	if u := c.Result.Usage; u != nil {
+		list = append(list,
+			attribute.Int64("gen_ai.usage.input_tokens", u.Prompt),
+			attribute.Int64("gen_ai.usage.output_tokens", u.Completion),
+			attribute.Bool("weir.usage_estimated", u.Estimated))
+		if u.Priced {
+			list = append(list, attribute.Float64("weir.cost_usd", float64(u.Nanos)/1e9))
+		}
+	}
+	finish(span, c.Ended, failure(c.Settled), list...)
 }

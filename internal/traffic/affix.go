@@ -1,105 +1,55 @@
 package traffic
 
-import (
-	"slices"
-	"sort"
-)
+import "slices"
 
-// chain finds among texts those that another text begins with, or ends with. Inner
-// is the longest other text that one begins (or ends) with, -1 for none: whatever
-// texts a text begins with lie one inside the other.
-type chain[T any] struct {
-	ends   bool
-	texts  []string // in order, from the end where ends is set
-	inner  []int
-	values []T
+// affixes are values by text. Lengths has each length of a text once, the smallest first.
+type affixes[T any] struct {
+	lengths []int
+	values  map[string]T
 }
 
-func newChain[T any](values map[string]T, ends bool) *chain[T] {
-	c := &chain[T]{ends: ends}
-	for text := range values {
-		c.texts = append(c.texts, text)
+func (x *affixes[T]) set(text string, value T) {
+	if x.values == nil {
+		x.values = map[string]T{}
 	}
-	slices.SortFunc(c.texts, c.compare)
-	for i, text := range c.texts {
-		c.values = append(c.values, values[text])
-		inner := i - 1 // the text is on the chain of the one before
-		for inner >= 0 && c.common(text, c.texts[inner]) < len(c.texts[inner]) {
-			inner = c.inner[inner]
-		}
-		c.inner = append(c.inner, inner)
+	if i, found := slices.BinarySearch(x.lengths, len(text)); !found {
+		x.lengths = slices.Insert(x.lengths, i, len(text))
 	}
-	return c
+	x.values[text] = value
 }
 
-// last is the longest of the texts that s begins with, -1 for none; the others are
-// its inner ones.
-func (c *chain[T]) last(s string) int {
-	i := sort.Search(len(c.texts), func(i int) bool { return c.compare(c.texts[i], s) > 0 }) - 1
-	if i < 0 {
-		return -1
-	}
-	for common := c.common(c.texts[i], s); i >= 0 && len(c.texts[i]) > common; {
-		i = c.inner[i]
-	}
-	return i
-}
+// globs find the values whose glob a text may match: by the text's beginning, then by its end.
+type globs[T any] struct{ heads affixes[*affixes[[]T]] }
 
-// common counts the bytes that both begin with.
-func (c *chain[T]) common(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if c.ends && a[len(a)-1-i] != b[len(b)-1-i] || !c.ends && a[i] != b[i] {
-			return i
-		}
-	}
-	return n
-}
-
-func (c *chain[T]) compare(a, b string) int {
-	i := c.common(a, b)
-	switch {
-	case i == len(a) || i == len(b):
-		return len(a) - len(b)
-	case c.ends:
-		return int(a[len(a)-1-i]) - int(b[len(b)-1-i])
-	default:
-		return int(a[i]) - int(b[i])
-	}
-}
-
-// affixes find the globs that a text may match: by what it begins with, then by
-// what it ends with.
-type affixes[T any] struct{ *chain[*chain[[]T]] }
-
-// affixBuilder gathers values under the first and the last chunk of their globs.
-type affixBuilder[T any] map[string]map[string][]T
-
-func (b affixBuilder[T]) add(g glob, value T) {
+func (x *globs[T]) add(g glob, value T) {
 	head, tail := g.chunks[0], g.chunks[g.stars()]
-	if b[head] == nil {
-		b[head] = map[string][]T{}
+	tails := x.heads.values[head]
+	if tails == nil {
+		tails = &affixes[[]T]{}
+		x.heads.set(head, tails)
 	}
-	b[head][tail] = append(b[head][tail], value)
-}
-
-func (b affixBuilder[T]) build() affixes[T] {
-	heads := make(map[string]*chain[[]T], len(b))
-	for head, tails := range b {
-		heads[head] = newChain(tails, true)
-	}
-	return affixes[T]{newChain(heads, false)}
+	tails.set(tail, append(tails.values[tail], value))
 }
 
 // each calls fn for the values whose glob s may match. Those under one first and one
-// last chunk come in the order they were added in; where fn is false, the others of
-// these are left out. Looks counts what is looked at.
-func (x affixes[T]) each(s string, looks *int, fn func(T) bool) {
-	for i := x.last(s); i >= 0; i = x.inner[i] {
+// last chunk come in the order they were added in; if fn returns false, the others of
+// these are left out. Looks counts the look-ups.
+func (x *globs[T]) each(s string, looks *int, fn func(T) bool) {
+	for _, n := range x.heads.lengths {
 		*looks++
-		tails := x.values[i]
-		for j := tails.last(s); j >= 0; j = tails.inner[j] {
-			for _, value := range tails.values[j] {
+		if n > len(s) {
+			return
+		}
+		tails := x.heads.values[s[:n]]
+		if tails == nil {
+			continue
+		}
+		for _, n := range tails.lengths {
+			*looks++
+			if n > len(s) {
+				break
+			}
+			for _, value := range tails.values[s[len(s)-n:]] {
 				*looks++
 				if !fn(value) {
 					break

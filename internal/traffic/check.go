@@ -76,7 +76,7 @@ func checkScope(s *schemas.RuleScope) error {
 	return nil
 }
 
-// readable: the text is seen as it is by whoever reads it.
+// readable reports whether a text has no character that a reader does not see.
 func readable(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most &&
 		!strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) })
@@ -179,7 +179,7 @@ func refused(at string, err error) error {
 	return invalid(at, reason)
 }
 
-// checkMock: what the mock answers is an answer that an upstream could give.
+// checkMock checks that an upstream could give the mock's answer.
 func checkMock(a *schemas.RuleAction) error {
 	if a.Status != 0 && (a.Status < minStatus || a.Status > maxStatus) {
 		return invalid("/action/status", "must be a whole number from 200 to 599")

@@ -59,9 +59,6 @@ func prepare(r *schemas.Rule) (rule, error) {
 		if out.target, err = parseTemplate(r.Action.ToURL, &out.pattern); err != nil {
 			return rule{}, err
 		}
-		if len(out.specimens()) == 0 {
-			return rule{}, badTarget("is no URL that can be called, whatever its wildcards stand for")
-		}
 		out.useless = out.returnsAlways()
 	case schemas.RuleMock:
 		out.answer = answer(&r.Action)

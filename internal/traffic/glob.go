@@ -52,14 +52,12 @@ func (g glob) capture(dst []string, s string) []string {
 	return append(dst, s)
 }
 
-// fill puts the words, of which there is one a wildcard, in their places.
-func (g glob) fill(words []string) string {
+// fill replaces each wildcard by a name.
+func (g glob) fill(name func() string) string {
 	var b strings.Builder
-	for i, c := range g.chunks {
-		b.WriteString(c)
-		if i < len(words) && i < g.stars() {
-			b.WriteString(words[i])
-		}
+	b.WriteString(g.chunks[0])
+	for _, c := range g.chunks[1:] {
+		b.WriteString(name() + c)
 	}
 	return b.String()
 }

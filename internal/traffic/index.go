@@ -6,24 +6,22 @@ import (
 )
 
 // index finds the rules that may match a URL: by its host, then by what its path
-// begins and ends with. What is looked at grows with the rules that nearly match,
-// not with those that there are.
+// begins and ends with. The time for a look-up grows with the rules that nearly match,
+// not with all rules.
 type index struct {
 	hosts map[string]*hostRules
-	globs affixes[*hostRules] // the hosts with wildcards, each once
+	globs globs[*hostRules] // the hosts with wildcards, each once
 }
 
 // hostRules are the ranks of the rules for one host, or for one glob of hosts.
 type hostRules struct {
 	host  glob
-	paths affixes[int32] // held against the path
-	tails affixes[int32] // held against path and query
+	paths globs[int32] // held against the path
+	tails globs[int32] // held against path and query
 }
 
-type hostBuilder struct{ paths, tails affixBuilder[int32] }
-
 func newIndex(rules []rule) index {
-	hosts := map[string]hostBuilder{}
+	x := index{hosts: map[string]*hostRules{}}
 	for rank := range rules {
 		p := &rules[rank].pattern
 		host, path := newGlob("*"), newGlob("*")
@@ -31,28 +29,20 @@ func newIndex(rules []rule) index {
 			host, path = p.host, p.path
 		}
 		name := strings.Join(host.chunks, "*")
-		b, ok := hosts[name]
-		if !ok {
-			b = hostBuilder{paths: affixBuilder[int32]{}, tails: affixBuilder[int32]{}}
-			hosts[name] = b
+		h := x.hosts[name]
+		if h == nil {
+			h = &hostRules{host: host}
+			x.hosts[name] = h // no URL's host has a wildcard
+			if host.stars() > 0 {
+				x.globs.add(host, h)
+			}
 		}
-		into := b.paths
+		into := &h.paths
 		if p.query {
-			into = b.tails
+			into = &h.tails
 		}
 		into.add(path, int32(rank))
 	}
-	x := index{hosts: map[string]*hostRules{}}
-	globs := affixBuilder[*hostRules]{}
-	for name, b := range hosts {
-		h := &hostRules{host: newGlob(name), paths: b.paths.build(), tails: b.tails.build()}
-		if h.host.stars() == 0 {
-			x.hosts[name] = h
-		} else {
-			globs.add(h.host, h)
-		}
-	}
-	x.globs = globs.build()
 	return x
 }
 

@@ -3,6 +3,7 @@ package traffic
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"weir/internal/policy"
@@ -72,7 +73,7 @@ func (x *search) decider(method string, at *site, f *Facts, now time.Time) *rule
 	best := len(x.set.rules)
 	x.set.near(at, &x.looks, func(rank int32) bool {
 		if int(rank) > best || x.spent() {
-			return false // and so are those behind it
+			return false // and the next ones have lower precedence
 		}
 		if r := &x.set.rules[rank]; r.decides() && r.fits(method, at) && r.idle(f, now) == "" && !x.stays(r, at) {
 			best = int(rank)
@@ -141,10 +142,40 @@ func (r *rule) returns(at *site) bool {
 	return ok && to.Parts == at.Parts
 }
 
+// calls returns calls that the pattern matches, one of each scheme. Each wildcard is a text
+// of its own: where the rules lead such a call, they lead the calls with other texts.
+func (p *pattern) calls() (out []site) {
+	for _, scheme := range []string{"https", "http"} {
+		if p.scheme != "" && p.scheme != scheme {
+			continue
+		}
+		url := scheme + "://x/x"
+		if !p.every {
+			n := 8100
+			number := func() string { // which can be a port, too
+				n++
+				return strconv.Itoa(n)
+			}
+			url = scheme + "://" + p.host.fill(func() string { return "x" + number() })
+			switch {
+			case p.anyPort:
+				url += ":" + number()
+			case p.port != 0:
+				url += ":" + strconv.Itoa(int(p.port))
+			}
+			url += p.path.fill(number)
+		}
+		if at, ok := readSite(url, false); ok {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
 // returnsAlways reports whether a redirect leads each call to where it is going, as
 // far as that can be seen without one.
 func (r *rule) returnsAlways() bool {
-	all := r.pattern.specimens()
+	all := r.pattern.calls()
 	for i := range all {
 		if !r.returns(&all[i]) {
 			return false
@@ -161,7 +192,7 @@ func (x *search) circleFrom(start, self *rule, far reach) string {
 		return ""
 	}
 	for _, method := range x.set.methods(start, self) {
-		for _, at := range start.pattern.specimens() {
+		for _, at := range start.pattern.calls() {
 			if id := x.circleAt(&at, method, &facts, self, far); id != "" {
 				return id
 			}

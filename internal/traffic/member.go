@@ -9,7 +9,7 @@ import (
 )
 
 // members reads the members of a rule's document into a rule. It keeps the first
-// error and reads nothing behind it.
+// error and reads nothing after it.
 type members struct {
 	now time.Time
 	err error

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,7 +61,32 @@ func parseTemplate(s string, p *pattern) (template, error) {
 	if strings.Contains(authority, "@") {
 		return template{}, badTarget("holds a user; the entry's headers are the place for a credential")
 	}
+	if !t.callable(p) {
+		return template{}, badTarget("is no URL that can be called, whatever its wildcards stand for")
+	}
 	return t, nil
+}
+
+// callable reports whether the target can be a URL, whatever policy says of that. Digits, or
+// nothing, can replace each wildcard but that of a scheme.
+func (t *template) callable(p *pattern) bool {
+	return slices.ContainsFunc([]string{"11", ""}, func(stand string) bool {
+		words := slices.Repeat([]string{stand}, p.stars())
+		if !p.every && p.scheme == "" {
+			words[0] = "http"
+		}
+		return policy.Readable(t.fill(words, ""))
+	})
+}
+
+// TargetPrefix is what stands in a redirect's to_url before its first wildcard. It is empty for
+// a rule that is no redirect, or that Compile refuses.
+func TargetPrefix(r schemas.Rule) string {
+	p, err := prepare(&r)
+	if err != nil || r.Type != schemas.RuleRedirect {
+		return ""
+	}
+	return p.target.texts[0]
 }
 
 // absolute: the scheme is written down, or it is the wildcard of the pattern's.

@@ -54,3 +54,11 @@ func (s *Set) With(r schemas.Rule) (*Set, error) {
 	}
 	return Compile(doc, s.Etag())
 }
+
+// As is the same set under another etag: a writer compiles a set before the
+// store has numbered it.
+func (s *Set) As(etag string) *Set {
+	again := *s
+	again.etag = etag
+	return &again
+}

@@ -41,13 +41,13 @@ func allowed(p *policy.Policy, r schemas.Rule) (reason string, ok bool) {
 	if method == traffic.AnyMethod {
 		method = ""
 	}
-	urls, literal := traffic.Specimens(r)
-	whole := literal == r.Action.ToURL
-	if p.Reaches(method, literal, whole) || ofRuns(r.Scope) && p.AgentReaches(method, literal, whole) {
+	prefix := traffic.TargetPrefix(r)
+	whole := prefix == r.Action.ToURL
+	if p.Reaches(method, prefix, whole) || ofRuns(r.Scope) && p.AgentReaches(method, prefix, whole) {
 		return "", true
 	}
-	for _, url := range urls {
-		if d := p.Decide(policy.Request{Method: cmp.Or(method, "GET"), URL: url}); !d.Allowed {
+	if whole {
+		if d := p.Decide(policy.Request{Method: cmp.Or(method, "GET"), URL: prefix}); !d.Allowed {
 			return d.Reason, false
 		}
 	}
