@@ -1,9 +1,10 @@
 package completion
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // What parts of a prompt count that are no text.
@@ -42,68 +43,41 @@ const promptDepth = 16
 // their base64, a document for each 4, and what the request only names 32768.
 func Prompt(body json.RawMessage) Size {
 	var s Size
-	for w := members(body, 0); w.next(); {
-		switch string(w.key()) {
+	for name, v := range object(parse(body)).All() {
+		switch name.Str {
 		case "model", "models", "metadata", "logit_bias", "stop", "stream_options", "provider", "user":
 		case "messages":
-			for e := elements(body, w.from); e.next(); {
+			for _, message := range array(v).All() {
 				s.Bytes += messageBytes
-				s.add(e.value(), promptDepth)
+				s.add(message, promptDepth)
 			}
 		default:
-			if k := w.kind(); k == '{' || k == '[' || k == '"' {
-				s.Bytes += tight(w.value())
+			if v.Type == gjson.String || v.Type == gjson.JSON {
+				s.Bytes += int64(len(v.Get("@ugly").Raw))
 			}
 		}
 	}
 	return s
 }
 
-// tight is how many bytes a value has without white space between its values.
-func tight(value []byte) int64 {
-	n := int64(0)
-	for at := 0; at < len(value); {
-		if at = space(value, at); at == len(value) {
-			break
-		}
-		end := at + 1
-		if value[at] == '"' {
-			end = skipString(value, at)
-		}
-		n += int64(end - at)
-		at = end
-	}
-	return n
-}
-
 // add counts what a value of a message holds.
-func (s *Size) add(value []byte, depth int) {
-	switch k := kindOf(value); {
-	case k == '"':
-		s.Bytes += length(inner(value))
-		return
-	case k != '{' && k != '[':
-		return
+func (s *Size) add(v gjson.Result, depth int) {
+	switch {
+	case v.Type == gjson.String:
+		s.Bytes += length(inner(v))
+	case v.Type != gjson.JSON:
 	case depth == 0:
-		s.Bytes += int64(len(value))
-		return
-	case k == '[':
-		for w := elements(value, 0); w.next(); {
-			s.add(w.value(), depth-1)
+		s.Bytes += int64(len(v.Raw))
+	case v.IsArray() || !s.media(v):
+		for _, inside := range v.All() {
+			s.add(inside, depth-1)
 		}
-		return
-	}
-	if s.media(value) {
-		return
-	}
-	for w := members(value, 0); w.next(); {
-		s.add(w.value(), depth-1)
 	}
 }
 
 // media counts a part that is no text; false: it is none.
-func (s *Size) media(part []byte) bool {
-	kind, bytesPer := text(find(part, "type")), int64(0)
+func (s *Size) media(part gjson.Result) bool {
+	kind, bytesPer := part.Get("type").Str, int64(0)
 	switch {
 	case strings.Contains(kind, "image"):
 	case strings.Contains(kind, "audio"), strings.Contains(kind, "video"):
@@ -113,53 +87,53 @@ func (s *Size) media(part []byte) bool {
 	default:
 		return false
 	}
-	named, data, other := weigh(part, "", promptDepth)
-	s.Bytes += other
+	var w weight
+	w.add(part, "", promptDepth)
+	s.Bytes += w.other
 	switch {
 	case bytesPer == 0:
-		s.Images += max(1, named+min(data, 1))
-	case data > 0:
-		s.Media += max(data/bytesPer, leastTokens)
+		s.Images += max(1, w.named+min(w.data, 1))
+	case w.data > 0:
+		s.Media += max(w.data/bytesPer, leastTokens)
 	default:
 		s.Media += fileTokens
 	}
 	return true
 }
 
-// weigh parts the strings of a part: how many are addresses or names of what it shows,
-// how many bytes of it lie in the request, and how many of other text.
-func weigh(value []byte, name string, depth int) (named, data, other int64) {
-	switch k := kindOf(value); {
-	case k == '"' && name == "":
-		return 0, 0, length(inner(value))
-	case k == '"':
-		in := inner(value)
-		switch name {
-		case "data", "file_data", "b64_json":
-			return 0, int64(len(in)), 0
-		case "url", "uri", "image_url", "audio_url", "video_url", "file_url", "file_id":
-			if at := bytes.IndexByte(in, ','); bytes.HasPrefix(in, []byte("data:")) && at > 0 {
-				return 0, int64(len(in)), 0
-			}
-			return 1, 0, 0
-		}
-		return 0, 0, length(in)
-	case k != '{' && k != '[':
-		return 0, 0, 0
+// weight is what the strings of a part are: how many are addresses or names of what it
+// shows, how many bytes of it lie in the request, and how many of other text.
+type weight struct{ named, data, other int64 }
+
+// add counts a value; name is that of the member that it is in.
+func (w *weight) add(v gjson.Result, name string, depth int) {
+	switch {
+	case v.Type == gjson.String:
+		w.text(inner(v), name)
+	case v.Type != gjson.JSON:
 	case depth == 0:
-		return 0, 0, int64(len(value))
-	}
-	w := elements(value, 0)
-	if value[0] == '{' {
-		w = members(value, 0)
-	}
-	for w.next() {
-		inside := name
-		if w.names {
-			inside = string(w.key())
+		w.other += int64(len(v.Raw))
+	default:
+		for key, inside := range v.All() {
+			if key.Type != gjson.String { // an element
+				key.Str = name
+			}
+			w.add(inside, key.Str, depth-1)
 		}
-		n, d, o := weigh(w.value(), inside, depth-1)
-		named, data, other = named+n, data+d, other+o
 	}
-	return named, data, other
+}
+
+func (w *weight) text(in, name string) {
+	switch name {
+	case "data", "file_data", "b64_json":
+		w.data += int64(len(in))
+	case "url", "uri", "image_url", "audio_url", "video_url", "file_url", "file_id":
+		if strings.HasPrefix(in, "data:") && strings.Contains(in, ",") {
+			w.data += int64(len(in))
+		} else {
+			w.named++
+		}
+	default:
+		w.other += length(in)
+	}
 }

@@ -55,11 +55,7 @@ func (w *work) broken(ctx context.Context) (*part, error) {
 		if err := json.Unmarshal(ev.Data, &d); err != nil {
 			return &fault.Parked{Code: schemas.Poison, Reason: "a part of the answer is not a delta", Cause: err}
 		}
-		for _, raw := range d.Chunks {
-			if c, err := completion.ReadChunk(raw); err == nil { // what was no chunk was not given
-				a.Add(c)
-			}
-		}
+		a.AddAll(d.Chunks)
 		return nil
 	})
 	if err != nil {

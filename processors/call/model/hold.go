@@ -75,11 +75,6 @@ func (h *holder) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 	if in.chunk = c; !h.texts.Read(c.Raw, &in.found) {
 		return nil, false
 	}
-	if len(in.found.Raw) != len(c.Raw) { // it has lost what it said twice
-		if c, err := completion.ReadChunk(in.found.Raw); err == nil {
-			in.chunk = c
-		}
-	}
 	in.left = len(in.found.Texts)
 	in.pieces = slices.Grow(in.pieces[:0], in.left)[:in.left]
 	h.queue = append(h.queue, in)
@@ -177,7 +172,7 @@ func (h *holder) ready() ([]completion.Chunk, error) {
 		h.list = append(h.list, c)
 		if len(h.free) < maxFree && cap(in.pieces) <= maxKept {
 			clear(in.pieces)
-			in.chunk, in.found.Raw = completion.Chunk{}, nil
+			in.chunk = completion.Chunk{}
 			h.free = append(h.free, in)
 		}
 	}

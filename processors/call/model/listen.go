@@ -167,33 +167,26 @@ func (l *listener) document(ctx context.Context, begin byte) (call.Reply, error)
 		l.fault(doc.Fault)
 		return l.reply()
 	}
-	_, reasons, output, err := completion.Whole(doc.Raw)
+	chunks, err := completion.Split(doc.Raw, true)
 	if err != nil {
 		return call.Reply{}, l.failure(schemas.UpstreamProtocol, err)
 	}
+	var whole completion.Assembler
+	whole.AddAll(chunks)
 	l.began()
 	l.told.Completion = completion.Named(doc.Raw, l.talk.ID)
-	l.told.Reasons, l.told.Output = reasons, output
+	l.told.Reasons, l.told.Output = whole.Reasons(), whole.Output()
 	if l.talk.Stream {
-		if err := l.apart(ctx); err != nil {
-			return call.Reply{}, err
+		if chunks, err = completion.Split(l.told.Completion, l.talk.Usage); err != nil {
+			return call.Reply{}, l.failure(schemas.UpstreamProtocol, err)
+		}
+		for _, raw := range chunks {
+			if err := l.give(ctx, Piece{raw, l.told.Output}); err != nil {
+				return call.Reply{}, err
+			}
 		}
 	}
 	return l.reply()
-}
-
-// apart hands a whole answer on in chunks.
-func (l *listener) apart(ctx context.Context) error {
-	chunks, err := completion.Chunks(l.told.Completion, l.talk.Usage)
-	if err != nil {
-		return l.failure(schemas.UpstreamProtocol, err)
-	}
-	for _, raw := range chunks {
-		if err := l.give(ctx, Piece{raw, l.told.Output}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // clean reads a chunk, or a whole answer, without the secrets in it.
