@@ -90,7 +90,7 @@ func (a *Assembler) AddAll(chunks []json.RawMessage) {
 
 func (a *Assembler) add(c Chunk) {
 	a.began = a.began || !c.Blank
-	for name, v := range parse(c.Raw).All() {
+	for name, v := range Parse(c.Raw).All() {
 		switch name.Str {
 		case "choices":
 			place := 0
@@ -148,7 +148,7 @@ func (a *Assembler) Reasons() []string {
 	var all []string
 	for _, c := range a.choices {
 		if n := c.rest.find("finish_reason"); n.says() {
-			if r := schemas.ChatReason(parse(n.buf).Str); !slices.Contains(all, r) {
+			if r := schemas.ChatReason(Parse(n.buf).Str); !slices.Contains(all, r) {
 				all = append(all, r)
 			}
 		}

@@ -42,7 +42,7 @@ func ReadChunk(data []byte) (Chunk, error) {
 	c := Chunk{Raw: raw, Blank: true}
 	var usage, elsewhere gjson.Result // some providers put it elsewhere
 	failed := false
-	for name, v := range parse(raw).All() {
+	for name, v := range Parse(raw).All() {
 		switch name.Str {
 		case "choices":
 			if v.Type != gjson.Null && !v.IsArray() {
@@ -97,7 +97,7 @@ func blank(choice gjson.Result, usage *gjson.Result) bool {
 // WithoutUsage is a chunk for a reader that has not asked for usage: without that member.
 // keep is false where nothing is left to read.
 func WithoutUsage(c Chunk) (raw json.RawMessage, keep bool) {
-	for name, v := range parse(c.Raw).All() {
+	for name, v := range Parse(c.Raw).All() {
 		if name.Str != "usage" {
 			continue
 		}
@@ -107,7 +107,8 @@ func WithoutUsage(c Chunk) (raw json.RawMessage, keep bool) {
 		} else if c.Raw[from-1] == ',' {
 			from--
 		}
-		return slices.Concat(c.Raw[:from], c.Raw[to:]), !c.Blank
+		raw = append(make([]byte, 0, len(c.Raw)), c.Raw[:from]...)
+		return append(raw, c.Raw[to:]...), !c.Blank
 	}
 	return c.Raw, !c.Blank
 }
@@ -115,7 +116,7 @@ func WithoutUsage(c Chunk) (raw json.RawMessage, keep bool) {
 // Named is a chunk or a whole answer, normalized, with an id: its own, or this one where it
 // has none or an empty one, or one that is no text.
 func Named(raw json.RawMessage, id string) json.RawMessage {
-	doc := parse(raw)
+	doc := Parse(raw)
 	if own := doc.Get("id"); !doc.IsObject() || own.Type == gjson.String && own.Str != "" {
 		return raw
 	}
@@ -125,7 +126,7 @@ func Named(raw json.RawMessage, id string) json.RawMessage {
 // set is a normalized object in which the member has the value: in the place where it stands,
 // or as the first.
 func set(object []byte, name, value string) []byte {
-	if len(object) > len(`{}`) && !parse(object).Get(name).Exists() {
+	if len(object) > len(`{}`) && !Parse(object).Get(name).Exists() {
 		first := appendMember([]byte{'{'}, name, value)
 		return slices.Concat(first, []byte{','}, object[1:])
 	}

@@ -26,9 +26,9 @@ import (
 // still no trouble inside a record.
 const maxDepth = 256
 
-// parse reads a valid document. The result shares the memory of raw, which must not change:
+// Parse reads a valid document. The result shares the memory of raw, which must not change:
 // a copy of each chunk would cost more than reading it.
-func parse(raw []byte) gjson.Result {
+func Parse(raw []byte) gjson.Result {
 	return gjson.Parse(unsafe.String(unsafe.SliceData(raw), len(raw)))
 }
 

@@ -45,7 +45,7 @@ func ReadFault(body []byte) *Fault {
 		return plainFault(body)
 	}
 	var f Fault
-	f.read(parse(doc), maxFaults)
+	f.read(Parse(doc), maxFaults)
 	if f.Message = line(f.Message, maxMessage); f.Message == "" && f.Status == 0 {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (f *Fault) add(raw string, left int) {
 	inside := Fault{Message: strings.TrimSpace(raw)}
 	if doc, ok := normalize([]byte(raw)); ok {
 		inside = Fault{}
-		inside.read(parse(doc), left-1)
+		inside.read(Parse(doc), left-1)
 		f.words(inside.Code, inside.Type, inside.Param)
 	}
 	switch {

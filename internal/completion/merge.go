@@ -46,7 +46,7 @@ type template struct {
 // templateOf finds these values in a chunk; false: it joins no other.
 func templateOf(raw []byte) (template, bool) {
 	t := template{raw: raw, at: -1}
-	for name, v := range object(parse(raw)).All() {
+	for name, v := range object(Parse(raw)).All() {
 		ok := true
 		switch name.Str {
 		case "choices":

@@ -43,7 +43,7 @@ const promptDepth = 16
 // their base64, a document for each 4, and what the request only names 32768.
 func Prompt(body json.RawMessage) Size {
 	var s Size
-	for name, v := range object(parse(body)).All() {
+	for name, v := range object(Parse(body)).All() {
 		switch name.Str {
 		case "model", "models", "metadata", "logit_bias", "stop", "stream_options", "provider", "user":
 		case "messages":

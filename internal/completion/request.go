@@ -36,7 +36,7 @@ func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
 	}
 	switch {
 	case !c.Usage:
-	case parse(body).Get("stream_options").IsObject():
+	case Parse(body).Get("stream_options").IsObject():
 		body, err = sjson.SetRawBytes(body, "stream_options.include_usage", []byte("true"))
 	default:
 		body, err = sjson.SetRawBytes(body, "stream_options", []byte(`{"include_usage":true}`))

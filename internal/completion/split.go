@@ -13,7 +13,7 @@ import (
 // ended a second one that says so.
 func Split(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
 	c, err := ReadChunk(document)
-	whole := parse(c.Raw)
+	whole := Parse(c.Raw)
 	choices := whole.Get("choices")
 	if err != nil || !choices.IsArray() || says(whole.Get("error")) {
 		return nil, errNoCompletion

@@ -107,7 +107,7 @@ func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	t.found = found
-	for name, v := range parse(raw).All() {
+	for name, v := range Parse(raw).All() {
 		if name.Str == "choices" {
 			t.value(v, location{spot: inChoices})
 		}
