@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
+	"weir/egress/stream"
+	"weir/internal/completion"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -17,43 +22,44 @@ const done = "data: [DONE]\n\n"
 // Over is all of a stream whose client was given everything before.
 func Over() []byte { return []byte(done) }
 
+// aside is what the frame of a chunk has beside that, with the digits that places have.
+const aside = 32
+
 // Delta is the frames of a delta event, one a chunk, each with the id of the place behind
 // it; see Place. The last has the event's place in the log: whoever resumes behind it has
 // read them all. What is no ChatDelta has no frame.
 func Delta(seq uint64, data json.RawMessage) []byte {
-	frames, ok := swift(seq, data)
-	if !ok {
-		frames = careful(seq, data)
+	list := completion.Parse(data).Get("chunks")
+	if !gjson.ValidBytes(data) || !list.IsArray() {
+		return nil
 	}
+	var frames []byte
+	var last gjson.Result
+	place := schemas.ChatPlace{Seq: seq}
+	for _, chunk := range list.All() {
+		if frames == nil { // the chunks of an answer are much alike
+			frames = make([]byte, 0, len(list.Raw)+48+aside*(len(list.Raw)/(len(chunk.Raw)+1)))
+		} else {
+			place.Chunk++
+			frames = appendFrame(frames, place, last.Raw)
+		}
+		if last = chunk; strings.ContainsAny(chunk.Raw, "\r\n") { // a line break would end an event
+			last = chunk.Get("@ugly")
+		}
+	}
+	if frames == nil {
+		return nil
+	}
+	place.Chunk = 0
+	frames = appendFrame(frames, place, last.Raw)
 	if !utf8.Valid(frames) { // nor may a stream be anything else
 		frames = bytes.ToValidUTF8(frames, []byte("\uFFFD"))
 	}
 	return frames
 }
 
-// careful reads what another has written.
-func careful(seq uint64, data json.RawMessage) []byte {
-	var d schemas.ChatDelta
-	if json.Unmarshal(data, &d) != nil {
-		return nil
-	}
-	var b []byte
-	for i, raw := range d.Chunks {
-		var line bytes.Buffer
-		if json.Compact(&line, raw) != nil {
-			return nil
-		}
-		place := schemas.ChatPlace{Seq: seq, Chunk: i + 1}
-		if place.Chunk == len(d.Chunks) {
-			place.Chunk = 0
-		}
-		b = appendFrame(b, place, line.Bytes())
-	}
-	return b
-}
-
 // appendFrame is the frame of a chunk. One at the zero place has no id.
-func appendFrame(b []byte, p schemas.ChatPlace, data []byte) []byte {
+func appendFrame(b []byte, p schemas.ChatPlace, data string) []byte {
 	if p.Seq > 0 {
 		b = append(b, "id: "...)
 		b = appendPlace(b, p)
@@ -125,5 +131,30 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil
 	}
-	return appendFrame(nil, schemas.ChatPlace{}, line)
+	return appendFrame(nil, schemas.ChatPlace{}, string(line))
+}
+
+// Place reads the id of a frame: the position of an event, and maybe a dot and how many
+// of the event's chunks lie before the place, from 1 on and without zeros before it.
+func Place(id string) (p schemas.ChatPlace, ok bool) {
+	at, chunk, inside := strings.Cut(id, ".")
+	seq, ok := stream.Position(at)
+	if !ok || !inside {
+		return schemas.ChatPlace{Seq: seq}, ok
+	}
+	n, err := strconv.ParseUint(chunk, 10, 31)
+	if err != nil || chunk[0] == '0' || seq == 0 {
+		return schemas.ChatPlace{}, false
+	}
+	return schemas.ChatPlace{Seq: seq, Chunk: int(n)}, true
+}
+
+// appendPlace is what Place reads.
+func appendPlace(b []byte, p schemas.ChatPlace) []byte {
+	b = strconv.AppendUint(b, p.Seq, 10)
+	if p.Chunk > 0 {
+		b = append(b, '.')
+		b = strconv.AppendInt(b, int64(p.Chunk), 10)
+	}
+	return b
 }
